@@ -1,0 +1,13 @@
+"""The contract of the Kappa platform.
+
+Everything that two parts of the platform tell each other is a frozen model here: the custom resources that users
+write (`kafkacluster`, `topic`, `statestore`, `pipeline`), the conditions that the operator answers with
+(`conditions`, `reasons`), the revision that the operator hands to a driver (`revision`) and the progress that the
+driver reports back (`progress`). Operator and runtime import this package and never each other.
+"""
+
+GROUP = "kappa-platform.io"
+VERSION = "v1alpha1"
+API_VERSION = f"{GROUP}/{VERSION}"
+CATEGORY = "kappa"
+FIELD_MANAGER = "kappa-operator"

@@ -1,0 +1,58 @@
+"""Conditions as kstatus and `kubectl wait` read them.
+
+Every kind has three: `Ready` (it does what the spec asks), `Reconciling` (the operator is still working towards it)
+and `Stalled` (it cannot get there without a change from outside). `Reconciling` and `Stalled` are abnormal-true:
+they are `False` when all is well. Source: the kstatus convention of kubernetes-sigs/cli-utils.
+"""
+
+from collections.abc import Iterable
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from kappa_crds.model import Status
+
+
+class ConditionType(StrEnum):
+    """The condition types that every kind of the platform has."""
+
+    READY = "Ready"
+    RECONCILING = "Reconciling"
+    STALLED = "Stalled"
+
+
+ConditionStatus = Literal["True", "False", "Unknown"]
+
+
+class Condition(Status):
+    """One observation of a resource's state."""
+
+    type: Annotated[str, Field(max_length=316, description="What is observed, such as Ready.")]
+    status: Annotated[ConditionStatus, Field(description="True, False or Unknown.")]
+    reason: Annotated[str, Field(max_length=1024, description="Why, in one word for programs.")]
+    message: Annotated[str, Field(max_length=32768, description="Why, and what to do, for people.")] = ""
+    observed_generation: Annotated[
+        int | None, Field(ge=0, description="The metadata.generation that this was observed for.")
+    ] = None
+    last_transition_time: Annotated[
+        datetime, Field(description="When the status last changed (not reason or message).")
+    ]
+
+
+def merge_conditions(previous: Iterable[Condition], wanted: Iterable[Condition]) -> tuple[Condition, ...]:
+    """Return `wanted`, keeping the transition time of each condition whose status did not change."""
+    before = {condition.type: condition for condition in previous}
+    merged = []
+    for condition in wanted:
+        old = before.get(condition.type)
+        if old is not None and old.status == condition.status:
+            condition = condition.model_copy(update={"last_transition_time": old.last_transition_time})
+        merged.append(condition)
+    return tuple(merged)
+
+
+def find_condition(conditions: Iterable[Condition], kind: str) -> Condition | None:
+    """Return the condition of that type, if it is there."""
+    return next((condition for condition in conditions if condition.type == kind), None)

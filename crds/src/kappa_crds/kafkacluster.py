@@ -1,0 +1,117 @@
+"""`KafkaCluster`: where a Kafka cluster is and how to talk to it."""
+
+from enum import StrEnum
+from typing import Annotated, ClassVar
+
+from pydantic import Field
+
+from kappa_crds.model import Duration, Model, Rule
+from kappa_crds.resource import (
+    AGE,
+    MESSAGE,
+    READY,
+    REASON,
+    STATE,
+    Kind,
+    PrinterColumn,
+    ResourceStatus,
+    SecretRef,
+)
+
+BootstrapServer = Annotated[
+    str,
+    Field(min_length=3, max_length=261),
+    Rule("self.matches('^[^:/ ]+:[0-9]{1,5}$')", "must be host:port, such as kafka.kafka.svc:9092"),
+]
+
+
+class SaslMechanism(StrEnum):
+    """The SASL mechanisms that the platform speaks."""
+
+    PLAIN = "PLAIN"
+    SCRAM_SHA_256 = "SCRAM-SHA-256"
+    SCRAM_SHA_512 = "SCRAM-SHA-512"
+
+
+class CaSecretRef(SecretRef):
+    """A Secret that holds certificates of authorities."""
+
+    key: Annotated[
+        str,
+        Field(min_length=1, max_length=253, description="Key of the Secret that holds the PEM certificates."),
+    ] = "ca.crt"
+
+
+class Tls(Model):
+    """TLS to the brokers. An empty object means TLS with the authorities that the images trust."""
+
+    ca_secret_ref: Annotated[
+        CaSecretRef | None, Field(description="The authorities that signed the brokers' certificates.")
+    ] = None
+    client_secret_ref: Annotated[
+        SecretRef | None,
+        Field(
+            description="A kubernetes.io/tls Secret (tls.crt, tls.key) for mutual TLS; the key must be PKCS#8."
+        ),
+    ] = None
+    verify_hostname: Annotated[
+        bool, Field(description="Whether the broker's certificate must name the host that is dialled.")
+    ] = True
+
+
+class Sasl(Model):
+    """SASL log-in to the brokers."""
+
+    mechanism: Annotated[SaslMechanism, Field(description="The SASL mechanism.")] = (
+        SaslMechanism.SCRAM_SHA_512
+    )
+    credentials_secret_ref: Annotated[
+        SecretRef, Field(description="A Secret with the keys username and password.")
+    ]
+
+
+class KafkaClusterSpec(Model):
+    """Where a Kafka cluster is and how to talk to it."""
+
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "self.bootstrapServers.all(server, self.bootstrapServers.exists_one(other, other == server))",
+            "spec.bootstrapServers names a server twice; name each one once",
+        ),
+    )
+    bootstrap_servers: Annotated[
+        tuple[BootstrapServer, ...],
+        Field(min_length=1, max_length=16, description="Brokers to ask first, as host:port."),
+    ]
+    tls: Annotated[Tls | None, Field(description="TLS; leave it out for plain text.")] = None
+    sasl: Annotated[Sasl | None, Field(description="SASL log-in; leave it out for none.")] = None
+    check_every: Annotated[Duration, Field(description="How often the connection is checked.")] = "1m"
+
+
+class KafkaClusterStatus(ResourceStatus):
+    """What the operator saw of the Kafka cluster."""
+
+    cluster_id: Annotated[str | None, Field(description="The cluster's own id.")] = None
+    brokers: Annotated[int | None, Field(description="Brokers alive at the last check.")] = None
+    controller: Annotated[int | None, Field(description="Broker id of the controller.")] = None
+    topics: Annotated[int | None, Field(description="Topics that this user may see.")] = None
+    last_seen: Annotated[str | None, Field(description="When the cluster last answered, RFC 3339.")] = None
+
+
+KAFKA_CLUSTER = Kind(
+    name="KafkaCluster",
+    plural="kafkaclusters",
+    short_names=("kc",),
+    description="A Kafka cluster: where it is and how to talk to it.",
+    spec=KafkaClusterSpec,
+    status=KafkaClusterStatus,
+    columns=(
+        READY,
+        STATE,
+        PrinterColumn("Brokers", ".status.brokers", "integer"),
+        PrinterColumn("Topics", ".status.topics", "integer"),
+        REASON,
+        MESSAGE,
+        AGE,
+    ),
+)

@@ -1,0 +1,141 @@
+"""The base of all models, and how a model carries the validation rules of the API server.
+
+Every model is frozen and refuses unknown fields. Python names are snake_case, manifests camelCase. A rule that the
+API server evaluates (Common Expression Language, `x-kubernetes-validations`) is written once, beside the field or on
+the class, with a message that says what to do; `kappa_crds.schema` carries it into the CRD.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, GetJsonSchemaHandler
+from pydantic.alias_generators import to_camel
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
+
+from kappa_crds.quantities import (
+    CPU_PATTERN,
+    DURATION_PATTERN,
+    SIZE_PATTERN,
+    parse_cpu,
+    parse_duration,
+    parse_size,
+)
+
+VALIDATIONS = "x-kubernetes-validations"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One CEL rule. As field metadata it sees the field as `self`; in `Model.rules` it sees the whole object."""
+
+    cel: str
+    message: str
+
+    def as_schema(self) -> dict[str, str]:
+        """Return the rule as the API server reads it."""
+        return {"rule": self.cel, "message": self.message}
+
+    def __get_pydantic_json_schema__(
+        self, core: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        """Attach the rule to the field's JSON schema."""
+        schema = handler(core)
+        schema[VALIDATIONS] = [*schema.get(VALIDATIONS, []), self.as_schema()]
+        return schema
+
+
+class Model(BaseModel):
+    """A frozen part of a resource."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        alias_generator=to_camel,
+        populate_by_name=True,
+        use_enum_values=False,
+        serialize_by_alias=True,
+    )
+    rules: ClassVar[tuple[Rule, ...]] = ()
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        """Attach the class's rules to its JSON schema."""
+        schema = handler.resolve_ref_schema(handler(core))
+        if cls.rules:
+            schema[VALIDATIONS] = [rule.as_schema() for rule in cls.rules]
+        return schema
+
+    def to_manifest(self) -> dict[str, Any]:
+        """Return the JSON form with camelCase names, without absent values."""
+        return self.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+class Status(Model):
+    """A status as read back: fields that a newer or older operator wrote are ignored, not refused."""
+
+    model_config = ConfigDict(extra="ignore")
+
+
+def _checked(parse: Callable[[str], object]) -> AfterValidator:
+    def check(text: str) -> str:
+        parse(text)
+        return text
+
+    return AfterValidator(check)
+
+
+Duration = Annotated[
+    str,
+    Field(max_length=32),
+    _checked(parse_duration),
+    Rule(f"self.matches('{DURATION_PATTERN}')", "must be a duration such as 30s, 10m, 12h or 7d"),
+]
+Size = Annotated[
+    str,
+    Field(max_length=32),
+    _checked(parse_size),
+    Rule(f"self.matches('{SIZE_PATTERN}')".replace("\\", "\\\\"), "must be a size such as 512Mi, 10Gi or 1G"),
+]
+Cpu = Annotated[
+    str,
+    Field(max_length=16),
+    _checked(parse_cpu),
+    Rule(
+        f"self.matches('{CPU_PATTERN}')".replace("\\", "\\\\"),
+        "must be a number of cores such as 500m, 1 or 1.5",
+    ),
+]
+ResourceName = Annotated[
+    str,
+    Field(min_length=1, max_length=253),
+    Rule(
+        "self.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')",
+        "must be the name of a resource: lower-case letters, digits, '-' and '.'",
+    ),
+]
+TopicName = Annotated[
+    str,
+    Field(min_length=1, max_length=249),
+    Rule(
+        "self.matches('^[a-zA-Z0-9._-]+$') && self != '.' && self != '..'",
+        "must be a Kafka topic name: letters, digits, '.', '_' and '-'",
+    ),
+]
+SqlName = Annotated[
+    str,
+    Field(min_length=1, max_length=63),
+    Rule(
+        "self.matches('^[a-z][a-z0-9_]*$')",
+        "must start with a lower-case letter and hold only lower-case letters, digits and '_', so that SQL can name it",
+    ),
+]
+ColumnName = Annotated[
+    str,
+    Field(min_length=1, max_length=127),
+    Rule(
+        "self.matches('^[A-Za-z_][A-Za-z0-9_]*$')",
+        "must be a column name: letters, digits and '_', no digit first",
+    ),
+]

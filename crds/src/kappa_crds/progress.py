@@ -1,0 +1,105 @@
+"""What a driver reports: one typed record for status, metrics and lag alike.
+
+The driver serves it as JSON at `GET /progress` and writes a `DriverExit` to the container's termination message.
+"""
+
+from datetime import datetime
+from enum import StrEnum
+
+from pydantic import Field
+
+from kappa_crds.model import Status
+from kappa_crds.reasons import Reason
+
+
+class DriverState(StrEnum):
+    """The states of a driver."""
+
+    STARTING = "Starting"
+    WAITING_FOR_EXECUTORS = "WaitingForExecutors"
+    RUNNING = "Running"
+    STOPPING = "Stopping"
+    STOPPED = "Stopped"
+    FAILED = "Failed"
+
+
+class SourceProgress(Status):
+    """Where a query is in one source. Offsets are by partition: the next offset to be read."""
+
+    name: str
+    topic: str
+    start_offsets: dict[int, int] = Field(default_factory=dict)
+    end_offsets: dict[int, int] = Field(default_factory=dict)
+    latest_offsets: dict[int, int] = Field(default_factory=dict)
+    input_rows: int = 0
+
+    @property
+    def lag(self) -> int:
+        """Return the records between the committed offsets and the end of the log seen by the same batch."""
+        return sum(max(0, end - self.end_offsets.get(part, end)) for part, end in self.latest_offsets.items())
+
+
+class QueryProgress(Status):
+    """The last committed batch of one sink's query, and totals since the driver started.
+
+    Durations are milliseconds by phase, rates records a second, state sizes rows and bytes over all operators.
+    """
+
+    sink: str
+    query_id: str
+    run_id: str
+    batch_id: int
+    timestamp: datetime
+    input_rows: int = 0
+    input_rows_per_second: float = 0.0
+    processed_rows_per_second: float = 0.0
+    duration_ms: dict[str, int] = Field(default_factory=dict)
+    watermark: datetime | None = None
+    state_rows: int = 0
+    state_bytes: int = 0
+    late_rows: int = 0
+    malformed_rows: int = 0
+    total_input_rows: int = 0
+    total_late_rows: int = 0
+    total_malformed_rows: int = 0
+    sources: tuple[SourceProgress, ...] = ()
+
+
+class Progress(Status):
+    """All that a driver knows of itself."""
+
+    namespace: str
+    pipeline: str
+    revision: str
+    generation: int
+    state: DriverState
+    started_at: datetime
+    running_since: datetime | None = None
+    executors: int = 0
+    dead_lettered: int = 0
+    error: "DriverExit | None" = None
+    queries: tuple[QueryProgress, ...] = ()
+
+    @property
+    def lag(self) -> int:
+        """Return the records not processed yet: for each source the query that is furthest behind."""
+        worst: dict[str, int] = {}
+        for query in self.queries:
+            for source in query.sources:
+                worst[source.name] = max(worst.get(source.name, 0), source.lag)
+        return sum(worst.values())
+
+
+class DriverExit(Status):
+    """Why a driver ended, as its termination message says it.
+
+    `retryable` is False where the same revision would fail again in the same way, so that restarting is of no use.
+    """
+
+    reason: Reason
+    message: str
+    retryable: bool = True
+    graceful: bool = False
+
+
+Progress.model_rebuild()

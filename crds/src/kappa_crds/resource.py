@@ -1,0 +1,114 @@
+"""What all kinds share: metadata, references, and the registry of kinds with their names for `kubectl`."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, Any, Generic, TypeVar
+
+from pydantic import ConfigDict, Field
+
+from kappa_crds import API_VERSION
+from kappa_crds.conditions import Condition
+from kappa_crds.model import Model, ResourceName, Status
+
+Spec = TypeVar("Spec", bound=Model)
+StatusT = TypeVar("StatusT", bound="ResourceStatus")
+
+
+class SecretRef(Model):
+    """A Secret in the same namespace."""
+
+    name: Annotated[ResourceName, Field(description="Name of the Secret.")]
+
+
+class Metadata(Status):
+    """The part of a resource's metadata that decisions need."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    name: str
+    namespace: str = "default"
+    uid: str = ""
+    generation: int = 0
+    resource_version: str = ""
+    creation_timestamp: datetime | None = None
+    deletion_timestamp: datetime | None = None
+    finalizers: tuple[str, ...] = ()
+    labels: dict[str, str] = Field(default_factory=dict)
+    annotations: dict[str, str] = Field(default_factory=dict)
+
+
+class ResourceStatus(Status):
+    """The part of every status that tools rely on."""
+
+    observed_generation: Annotated[
+        int | None, Field(ge=0, description="The metadata.generation that this status speaks of.")
+    ] = None
+    conditions: Annotated[
+        tuple[Condition, ...], Field(description="Ready, Reconciling and Stalled, as kstatus defines them.")
+    ] = ()
+    state: Annotated[str | None, Field(description="The state in one word, for people.")] = None
+
+
+class Resource(Model, Generic[Spec, StatusT]):
+    """A custom resource as the API server returns it."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    api_version: str = API_VERSION
+    kind: str
+    metadata: Metadata
+    spec: Spec
+    status: StatusT
+
+
+@dataclass(frozen=True)
+class PrinterColumn:
+    """One column of `kubectl get`."""
+
+    name: str
+    path: str
+    type: str = "string"
+    description: str = ""
+    priority: int = 0
+
+    def as_schema(self) -> dict[str, Any]:
+        """Return the column as the CRD spells it."""
+        column: dict[str, Any] = {"name": self.name, "type": self.type, "jsonPath": self.path}
+        if self.description:
+            column["description"] = self.description
+        if self.priority:
+            column["priority"] = self.priority
+        return column
+
+
+READY = PrinterColumn("Ready", '.status.conditions[?(@.type=="Ready")].status')
+STATE = PrinterColumn("State", ".status.state")
+REASON = PrinterColumn("Reason", '.status.conditions[?(@.type=="Ready")].reason', priority=1)
+MESSAGE = PrinterColumn("Message", '.status.conditions[?(@.type=="Ready")].message', priority=1)
+AGE = PrinterColumn("Age", ".metadata.creationTimestamp", "date")
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A custom resource kind: its models and its names."""
+
+    name: str
+    plural: str
+    short_names: tuple[str, ...]
+    description: str
+    spec: type[Model]
+    status: type[ResourceStatus]
+    columns: tuple[PrinterColumn, ...]
+    name_limit: int = 63
+    scale: dict[str, str] | None = None
+
+    @property
+    def singular(self) -> str:
+        """Return the name for one object, as kubectl takes it."""
+        return self.name.lower()
+
+    def parse(self, body: dict[str, Any]) -> "Resource[Any, Any]":
+        """Return the typed resource of an API server's JSON object; raise pydantic.ValidationError if it is bad."""
+        return Resource[self.spec, self.status].model_validate(  # type: ignore[name-defined]
+            {"kind": self.name, **body, "status": body.get("status") or {}}
+        )

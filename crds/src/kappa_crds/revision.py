@@ -1,0 +1,91 @@
+"""What the operator hands to a driver: an immutable revision of a pipeline.
+
+A revision is the whole of what decides a driver's behaviour except its generation: the spec with every reference
+resolved, the connection, the place of the checkpoint and the settings. It is stored as JSON in a ConfigMap named by
+its content hash, so the same revision always has the same name and two revisions never share one.
+"""
+
+import hashlib
+from typing import Annotated
+
+from pydantic import Field
+
+from kappa_crds.model import Model
+from kappa_crds.pipeline import PipelineSpec
+
+REVISION_KEY = "revision.json"
+EXECUTOR_TEMPLATE_KEY = "executor-pod.yaml"
+REVISION_DIR = "/etc/kappa/revision"
+KAFKA_DIR = "/etc/kappa/kafka"
+CONTROL_TOKEN_FILE = "/etc/kappa/control/token"  # noqa: S105 - a path
+CHECKPOINT_DIR = "/var/lib/kappa/state"
+TERMINATION_FILE = "/dev/termination-log"
+CONTROL_PORT = 8080
+DRIVER_PORT = 7078
+BLOCK_MANAGER_PORT = 7079
+GENERATION_VARIABLE = "KAPPA_GENERATION"
+GENERATION_ANNOTATION = "kappa-platform.io/generation"
+
+
+class KafkaConnection(Model):
+    """How a driver reaches Kafka. Secrets are files in the pod, named here and never read into a setting."""
+
+    bootstrap_servers: tuple[str, ...]
+    security_protocol: str = "PLAINTEXT"
+    sasl_mechanism: str | None = None
+    ca_file: str | None = None
+    credentials_dir: str | None = None
+    client_certificate_dir: str | None = None
+    verify_hostname: bool = True
+
+
+class Tuning(Model):
+    """What the operator sized, so that users need not.
+
+    `shuffle_partitions` is the number of state partitions, fixed when the checkpoint is born. `min_partitions` is
+    the least number of Kafka input splits a batch; None leaves one for each topic partition.
+    """
+
+    shuffle_partitions: Annotated[int, Field(ge=1)]
+    min_partitions: Annotated[int | None, Field(ge=1)] = None
+    consumer: dict[str, str] = Field(default_factory=dict)
+    producer: dict[str, str] = Field(default_factory=dict)
+
+
+class Revision(Model):
+    """A pipeline with every reference resolved.
+
+    `topics` maps each name used in the spec (sources, sinks, dead letter) to the topic's name in Kafka.
+    `checkpoint` is the URI under which each sink's query has a folder of its own. `spark_conf` is complete: the
+    driver adds nothing that depends on the cluster.
+    """
+
+    namespace: str
+    pipeline: str
+    uid: str
+    spec: PipelineSpec
+    kafka: KafkaConnection
+    topics: dict[str, str]
+    checkpoint: str
+    tuning: Tuning
+    spark_conf: dict[str, str]
+    image: str
+
+    def to_json(self) -> str:
+        """Return canonical JSON: the same revision gives the same bytes."""
+        return self.model_dump_json(by_alias=True, exclude_none=True, indent=1)
+
+    @property
+    def content_hash(self) -> str:
+        """Return the first ten hex digits of the SHA-256 of the canonical JSON."""
+        return hashlib.sha256(self.to_json().encode()).hexdigest()[:10]
+
+    @property
+    def name(self) -> str:
+        """Return the name of the ConfigMap that holds this revision."""
+        return f"{self.pipeline}-{self.content_hash}"
+
+    @property
+    def consumer_group(self) -> str:
+        """Return the group that carries the pipeline's progress for Kafka's own tools."""
+        return f"kappa.{self.namespace}.{self.pipeline}"

@@ -1,0 +1,163 @@
+"""From models to CustomResourceDefinitions.
+
+The API server wants *structural* schemas: no references, no unions with null, every object's fields spelled out.
+`build_crd` makes them from the models' JSON schemas and carries descriptions, defaults, enums and CEL rules along.
+
+    python -m kappa_crds.schema write DIR    writes one YAML file a kind
+    python -m kappa_crds.schema check DIR    exits 1 and names each file that differs from the models
+"""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from kappa_crds import CATEGORY, GROUP, VERSION
+from kappa_crds.kinds import KINDS
+from kappa_crds.model import VALIDATIONS, Model
+from kappa_crds.resource import Kind
+
+JsonSchema = dict[str, Any]
+
+_KEPT = (
+    "type", "description", "format", "pattern", "enum", "default", "minimum", "maximum", "minLength", "maxLength",
+    "minItems", "maxItems", "minProperties", "maxProperties", "required", VALIDATIONS,
+)  # fmt: skip
+
+
+def build_structural_schema(model: type[Model]) -> JsonSchema:
+    """Return the model's structural schema: references resolved, nullable fields plain optional ones."""
+    schema = model.model_json_schema(by_alias=True, mode="validation")
+    return _flatten(schema, schema.get("$defs", {}))
+
+
+def _flatten(node: JsonSchema, definitions: dict[str, JsonSchema]) -> JsonSchema:
+    node = _resolve(node, definitions)
+    flat = {key: node[key] for key in _KEPT if key in node}
+    if flat.get("default", ...) is None:
+        del flat["default"]
+    if "properties" in node:
+        flat["properties"] = {
+            name: _flatten(child, definitions) for name, child in node["properties"].items()
+        }
+    elif isinstance(node.get("additionalProperties"), dict):
+        flat["additionalProperties"] = _flatten(node["additionalProperties"], definitions)
+    if "items" in node:
+        flat["items"] = _flatten(node["items"], definitions)
+    return flat
+
+
+def _resolve(node: JsonSchema, definitions: dict[str, JsonSchema]) -> JsonSchema:
+    """Follow `$ref` and drop `| None`; what is said beside a reference wins over what it refers to."""
+    while "$ref" in node or "anyOf" in node:
+        beside = {key: value for key, value in node.items() if key not in ("$ref", "anyOf")}
+        if "$ref" in node:
+            target = definitions[node["$ref"].rsplit("/", 1)[1]]
+        else:
+            choices = [choice for choice in node["anyOf"] if choice.get("type") != "null"]
+            if len(choices) != 1:
+                raise ValueError(f"a union of {len(choices)} types has no structural schema: {node}")
+            target = choices[0]
+        rules = [*target.get(VALIDATIONS, []), *beside.get(VALIDATIONS, [])]
+        node = {**target, **beside}
+        if rules:
+            node[VALIDATIONS] = rules
+    return node
+
+
+def build_crd(kind: Kind) -> JsonSchema:
+    """Return the CustomResourceDefinition of a kind as the API server takes it."""
+    version: JsonSchema = {
+        "name": VERSION,
+        "served": True,
+        "storage": True,
+        "schema": {"openAPIV3Schema": _build_root(kind)},
+        "subresources": {"status": {}} | ({"scale": kind.scale} if kind.scale else {}),
+        "additionalPrinterColumns": [column.as_schema() for column in kind.columns],
+    }
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{kind.plural}.{GROUP}"},
+        "spec": {
+            "group": GROUP,
+            "scope": "Namespaced",
+            "names": {
+                "kind": kind.name,
+                "listKind": f"{kind.name}List",
+                "plural": kind.plural,
+                "singular": kind.singular,
+                "shortNames": list(kind.short_names),
+                "categories": [CATEGORY],
+            },
+            "versions": [version],
+        },
+    }
+
+
+def _build_root(kind: Kind) -> JsonSchema:
+    return {
+        "type": "object",
+        "description": kind.description,
+        "required": ["spec"],
+        "properties": {
+            "apiVersion": {"type": "string"},
+            "kind": {"type": "string"},
+            "metadata": {"type": "object"},
+            "spec": build_structural_schema(kind.spec),
+            "status": build_structural_schema(kind.status),
+        },
+        VALIDATIONS: [
+            {
+                "rule": f"self.metadata.name.size() <= {kind.name_limit}",
+                "message": f"metadata.name of a {kind.name} must be at most {kind.name_limit} characters",
+            }
+        ],
+    }
+
+
+def render_crd(kind: Kind) -> str:
+    """Return the CRD as the YAML text that is committed."""
+    text = yaml.safe_dump(build_crd(kind), sort_keys=False, width=110, allow_unicode=True)
+    return f"# Generated from kappa_crds by `make generate`; do not edit.\n{text}"
+
+
+def render_crds() -> dict[str, str]:
+    """Return file name → text for every kind."""
+    return {f"{kind.plural}.yaml": render_crd(kind) for kind in KINDS}
+
+
+def find_drift(folder: Path) -> list[str]:
+    """Return what differs between the folder and the models, one line a file."""
+    wanted = render_crds()
+    present = {path.name for path in folder.glob("*.yaml")}
+    drift = [
+        f"{folder / name}: not generated from any kind; delete it" for name in sorted(present - set(wanted))
+    ]
+    for name, text in wanted.items():
+        path = folder / name
+        if not path.exists() or path.read_text() != text:
+            drift.append(f"{path}: differs from the models; run make generate")
+    return drift
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Write the CRDs, or check them against the models."""
+    parser = argparse.ArgumentParser(prog="python -m kappa_crds.schema", description=__doc__)
+    parser.add_argument("command", choices=("write", "check"))
+    parser.add_argument("folder", type=Path)
+    options = parser.parse_args(arguments)
+    if options.command == "check":
+        drift = find_drift(options.folder)
+        print("\n".join(drift) or f"{len(KINDS)} CRDs in {options.folder} match the models")
+        return 1 if drift else 0
+    options.folder.mkdir(parents=True, exist_ok=True)
+    for name, text in render_crds().items():
+        (options.folder / name).write_text(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,155 @@
+"""`StateStore`: where checkpoints (and savepoints) live."""
+
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from kappa_crds.model import Duration, Model, ResourceName, Rule, Size
+from kappa_crds.resource import (
+    AGE,
+    MESSAGE,
+    READY,
+    REASON,
+    STATE,
+    Kind,
+    PrinterColumn,
+    ResourceStatus,
+    SecretRef,
+)
+from kappa_crds.topic import DeletionPolicy
+
+STATE_STORE_FINALIZER = "kappa-platform.io/state-store"
+
+AccessMode = Literal["ReadWriteOnce", "ReadWriteMany"]
+
+
+class PersistentVolume(Model):
+    """A PersistentVolumeClaim: one that exists, or one that the operator makes."""
+
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "has(self.claimName) != has(self.size)",
+            "set exactly one of pvc.claimName (a claim that exists) and pvc.size (a claim to be made)",
+        ),
+        Rule(
+            "!(has(self.claimName) && has(self.storageClassName))",
+            "pvc.storageClassName goes with pvc.size; an existing claim has its class already",
+        ),
+    )
+    claim_name: Annotated[
+        ResourceName | None, Field(description="An existing claim in the same namespace.")
+    ] = None
+    size: Annotated[Size | None, Field(description="Size of the claim to be made; can only grow.")] = None
+    storage_class_name: Annotated[
+        ResourceName | None,
+        Field(description="Storage class of the claim to be made; the cluster's default else."),
+    ] = None
+    access_mode: Annotated[
+        AccessMode,
+        Field(description="ReadWriteMany lets drivers and executors run on several nodes."),
+    ] = "ReadWriteOnce"
+
+
+class S3(Model):
+    """A bucket of an S3-compatible store."""
+
+    bucket: Annotated[
+        str,
+        Field(min_length=3, max_length=63, description="Name of the bucket; it must exist."),
+        Rule(
+            "self.matches('^[a-z0-9][a-z0-9.-]*[a-z0-9]$')",
+            "must be a bucket name: lower-case letters, digits, '.' and '-'",
+        ),
+    ]
+    prefix: Annotated[
+        str,
+        Field(max_length=512, description="Path within the bucket under which everything is kept."),
+        Rule(
+            "!self.startsWith('/') && !self.endsWith('/')",
+            "must not start or end with '/'; write prod/kappa, not /prod/kappa/",
+        ),
+    ] = ""
+    endpoint: Annotated[
+        str | None,
+        Field(
+            max_length=512, description="URL of the store, such as http://s3:7070; Amazon S3 where left out."
+        ),
+        Rule(
+            "self.matches('^https?://[^/]+$')", "must be http://host:port or https://host:port, with no path"
+        ),
+    ] = None
+    region: Annotated[str, Field(min_length=1, max_length=64, description="Region of the bucket.")] = (
+        "us-east-1"
+    )
+    path_style: Annotated[
+        bool,
+        Field(description="Put the bucket in the path rather than the host name; most own servers need it."),
+    ] = True
+    credentials_secret_ref: Annotated[
+        SecretRef | None,
+        Field(
+            description="A Secret with the keys accessKeyId and secretAccessKey; the pods' own identity where left out."
+        ),
+    ] = None
+
+
+class StateStoreSpec(Model):
+    """Where checkpoints live."""
+
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule("has(self.pvc) != has(self.s3)", "set exactly one of spec.pvc and spec.s3"),
+        Rule(
+            "has(self.pvc) == has(oldSelf.pvc)",
+            "spec.pvc and spec.s3 cannot be exchanged: the checkpoints would be left behind; create a new StateStore",
+        ),
+        Rule(
+            "!has(self.s3) || !has(oldSelf.s3) || (self.s3.bucket == oldSelf.s3.bucket && self.s3.prefix == oldSelf.s3.prefix)",
+            "spec.s3.bucket and spec.s3.prefix cannot change: the checkpoints would be left behind; create a new StateStore",
+        ),
+        Rule(
+            "!has(self.pvc) || !has(oldSelf.pvc) || (has(self.pvc.claimName) == has(oldSelf.pvc.claimName)"
+            " && (!has(self.pvc.claimName) || self.pvc.claimName == oldSelf.pvc.claimName))",
+            "spec.pvc.claimName cannot change: the checkpoints would be left behind; create a new StateStore",
+        ),
+    )
+    pvc: Annotated[PersistentVolume | None, Field(description="Keep state on a PersistentVolumeClaim.")] = (
+        None
+    )
+    s3: Annotated[S3 | None, Field(description="Keep state in a bucket of an S3-compatible store.")] = None
+    check_every: Annotated[
+        Duration, Field(description="How often the store is checked by writing and reading.")
+    ] = "5m"
+    deletion_policy: Annotated[
+        DeletionPolicy,
+        Field(description="Whether a claim made by the operator, with all state, goes with this resource."),
+    ] = DeletionPolicy.RETAIN
+
+
+class StateStoreStatus(ResourceStatus):
+    """What the operator saw of the store."""
+
+    location: Annotated[str | None, Field(description="Where state is kept, for people.")] = None
+    claim_name: Annotated[str | None, Field(description="The claim that holds the state.")] = None
+    last_check: Annotated[str | None, Field(description="When the last check ended, RFC 3339.")] = None
+    check: Annotated[int | None, Field(description="Number of the last check that was started.")] = None
+    free_bytes: Annotated[int | None, Field(description="Bytes free at the last check, where known.")] = None
+
+
+STATE_STORE = Kind(
+    name="StateStore",
+    plural="statestores",
+    short_names=("ks",),
+    description="Where checkpoints live: a PersistentVolumeClaim or a bucket.",
+    spec=StateStoreSpec,
+    status=StateStoreStatus,
+    columns=(
+        READY,
+        STATE,
+        PrinterColumn("Location", ".status.location"),
+        PrinterColumn("Checked", ".status.lastCheck", "date"),
+        REASON,
+        MESSAGE,
+        AGE,
+    ),
+    name_limit=50,
+)

@@ -1,0 +1,141 @@
+"""`Topic`: a Kafka topic as a resource."""
+
+from enum import StrEnum
+from typing import Annotated, ClassVar
+
+from pydantic import Field
+
+from kappa_crds.model import Duration, Model, ResourceName, Rule, Size, TopicName
+from kappa_crds.resource import AGE, MESSAGE, READY, REASON, STATE, Kind, PrinterColumn, ResourceStatus
+
+TOPIC_FINALIZER = "kappa-platform.io/topic"
+
+
+class Cleanup(StrEnum):
+    """What happens to old records (Kafka's cleanup.policy)."""
+
+    DELETE = "delete"
+    COMPACT = "compact"
+    COMPACT_AND_DELETE = "compact,delete"
+
+
+class DeletionPolicy(StrEnum):
+    """What happens to the data when the manifest is deleted."""
+
+    RETAIN = "Retain"
+    DELETE = "Delete"
+
+
+class Retention(Model):
+    """How long records are kept; whichever limit is reached first counts."""
+
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "has(self.time) || has(self.size)",
+            "set retention.time, retention.size, or both; or leave retention out",
+        ),
+    )
+    time: Annotated[Duration | None, Field(description="Kafka's retention.ms, such as 7d.")] = None
+    size: Annotated[Size | None, Field(description="Kafka's retention.bytes, for each partition.")] = None
+
+
+ConfigValue = Annotated[str, Field(max_length=1024)]
+
+
+class TopicSpec(Model):
+    """A Kafka topic."""
+
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "!has(oldSelf.clusterRef) || (has(self.clusterRef) && self.clusterRef == oldSelf.clusterRef)",
+            "spec.clusterRef cannot change: a topic cannot move to another cluster; create a new Topic instead",
+        ),
+        Rule(
+            "has(self.topicName) == has(oldSelf.topicName) && (!has(self.topicName) || self.topicName == oldSelf.topicName)",
+            "spec.topicName cannot change: Kafka cannot rename a topic; create a new Topic instead",
+        ),
+        Rule(
+            "!has(self.config) || !('cleanup.policy' in self.config)",
+            "spec.config must not set cleanup.policy; use spec.cleanup",
+        ),
+        Rule(
+            "!has(self.config) || !('retention.ms' in self.config)",
+            "spec.config must not set retention.ms; use spec.retention.time",
+        ),
+        Rule(
+            "!has(self.config) || !('retention.bytes' in self.config)",
+            "spec.config must not set retention.bytes; use spec.retention.size",
+        ),
+        Rule(
+            "!(self.cleanup == 'compact' && has(self.retention))",
+            "spec.retention has no effect with cleanup compact; remove it or use cleanup 'compact,delete'",
+        ),
+        Rule(
+            "!has(self.config) || self.config.all(key, key.matches('^[a-z][a-z0-9.]*[a-z0-9]$'))",
+            "spec.config has a key that is no topic config; write names as Kafka does, such as min.insync.replicas",
+        ),
+    )
+    cluster_ref: Annotated[
+        ResourceName | None,
+        Field(description="Name of the KafkaCluster; may be left out where the namespace has just one."),
+    ] = None
+    topic_name: Annotated[
+        TopicName | None, Field(description="Name in Kafka, where it differs from metadata.name.")
+    ] = None
+    partitions: Annotated[int, Field(ge=1, le=10_000, description="Number of partitions; can only grow.")] = 1
+    replication: Annotated[
+        int | None,
+        Field(ge=1, le=32, description="Replicas of each partition; the broker's default where left out."),
+    ] = None
+    retention: Annotated[Retention | None, Field(description="How long records are kept.")] = None
+    cleanup: Annotated[
+        Cleanup, Field(description="Delete old records, or keep the last one of each key.")
+    ] = Cleanup.DELETE
+    config: Annotated[
+        dict[str, ConfigValue],
+        Field(max_length=64, description="Further topic configs by their Kafka names."),
+    ] = Field(default_factory=dict)
+    allow_cleanup_change: Annotated[
+        bool,
+        Field(
+            description="Allow the change of an existing topic's cleanup policy away from or to compact, "
+            "which makes Kafka drop records that it kept so far."
+        ),
+    ] = False
+    deletion_policy: Annotated[
+        DeletionPolicy, Field(description="Whether the topic in Kafka goes when this resource is deleted.")
+    ] = DeletionPolicy.RETAIN
+    pause: Annotated[bool, Field(description="Leave the topic in Kafka as it is for now.")] = False
+
+
+class TopicStatus(ResourceStatus):
+    """What the operator saw of the topic."""
+
+    topic_name: Annotated[str | None, Field(description="Name in Kafka.")] = None
+    topic_id: Annotated[
+        str | None, Field(description="Kafka's id of the topic; a new id is a new topic.")
+    ] = None
+    cluster: Annotated[str | None, Field(description="Name of the KafkaCluster.")] = None
+    partitions: Annotated[int | None, Field(description="Partitions in Kafka.")] = None
+    replication: Annotated[int | None, Field(description="Replicas of each partition in Kafka.")] = None
+    summary: Annotated[str | None, Field(description="The topic in one line, for people.")] = None
+
+
+TOPIC = Kind(
+    name="Topic",
+    plural="topics",
+    short_names=("kt",),
+    description="A Kafka topic.",
+    spec=TopicSpec,
+    status=TopicStatus,
+    columns=(
+        READY,
+        STATE,
+        PrinterColumn("Topic", ".status.summary"),
+        PrinterColumn("Cluster", ".status.cluster", priority=1),
+        REASON,
+        MESSAGE,
+        AGE,
+    ),
+    name_limit=249,
+)
