@@ -44,13 +44,14 @@ class Condition(Status):
 def merge_conditions(previous: Iterable[Condition], wanted: Iterable[Condition]) -> tuple[Condition, ...]:
     """Return `wanted`, keeping the transition time of each condition whose status did not change."""
     before = {condition.type: condition for condition in previous}
-    merged = []
-    for condition in wanted:
+
+    def keep_time(condition: Condition) -> Condition:
         old = before.get(condition.type)
-        if old is not None and old.status == condition.status:
-            condition = condition.model_copy(update={"last_transition_time": old.last_transition_time})
-        merged.append(condition)
-    return tuple(merged)
+        if old is None or old.status != condition.status:
+            return condition
+        return condition.model_copy(update={"last_transition_time": old.last_transition_time})
+
+    return tuple(keep_time(condition) for condition in wanted)
 
 
 def find_condition(conditions: Iterable[Condition], kind: str) -> Condition | None:

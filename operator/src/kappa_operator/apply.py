@@ -1,0 +1,155 @@
+"""All writes: executes the actions of a plan in order, and the status last.
+
+An action that fails stops the plan there; the failure goes into the next decision. Errors that only say that the
+world moved on (the object is gone, or somebody else wrote first) abandon the plan: the change that caused them brings
+the key back.
+"""
+
+import base64
+import secrets
+from collections.abc import Sequence
+from typing import Any, assert_never
+
+import structlog
+
+from kappa_crds import API_VERSION
+from kappa_crds.resource import Resource, ResourceStatus
+from kappa_operator.actions import (
+    Action,
+    AddFinalizer,
+    AlterConfigs,
+    ApplyObject,
+    CreateObject,
+    CreateToken,
+    CreateTopic,
+    DeleteObject,
+    DeleteTopic,
+    EmitEvent,
+    GrowPartitions,
+    Manifest,
+    RecordStatus,
+    RemoveFinalizer,
+    StopDriver,
+    describe_action,
+)
+from kappa_operator.errors import AlreadyExists, KappaError, SecretProblem
+from kappa_operator.events import build_event
+from kappa_operator.keys import ObjectRef
+from kappa_operator.plan.model import Failure
+from kappa_operator.world import World
+
+log = structlog.get_logger(__name__)
+
+AnyResource = Resource[Any, Any]
+
+
+async def apply_actions(world: World, resource: AnyResource, actions: Sequence[Action]) -> Failure | None:
+    """Execute the actions in order; return the first failure, which leaves the rest undone.
+
+    Raises Conflict or NotFound where the resource itself changed or vanished meanwhile.
+    """
+    for action in actions:
+        try:
+            await _apply(world, resource, action)
+        except KappaError as error:
+            if isinstance(action, RecordStatus | AddFinalizer | RemoveFinalizer):
+                raise
+            return Failure(action, error)
+        if not isinstance(action, EmitEvent):
+            log.info("applied", resource=describe(resource), action=describe_action(action))
+    return None
+
+
+async def apply_status(world: World, resource: AnyResource, status: ResourceStatus) -> None:
+    """Write the status if it differs from what the resource says already."""
+    if status != resource.status:
+        written = await world.cluster.apply_status(_build_status(resource, status, versioned=False))
+        world.mirror.put(written)
+
+
+async def _apply(world: World, resource: AnyResource, action: Action) -> None:
+    match action:
+        case RecordStatus(status):
+            written = await world.cluster.apply_status(_build_status(resource, status, versioned=True))
+            world.mirror.put(written)
+        case AddFinalizer(finalizer):
+            await world.cluster.apply(_build_finalizers(resource, (*resource.metadata.finalizers, finalizer)))
+        case RemoveFinalizer(finalizer):
+            kept = tuple(name for name in resource.metadata.finalizers if name != finalizer)
+            await world.cluster.apply(_build_finalizers(resource, kept))
+        case ApplyObject(manifest):
+            await world.cluster.apply(manifest)
+        case CreateObject(manifest):
+            await _create(world, manifest)
+        case CreateToken(manifest):
+            token = base64.b64encode(secrets.token_urlsafe(32).encode()).decode()
+            await _create(world, {**manifest, "data": {"token": token}})
+        case DeleteObject(ref, uid, _):
+            await world.cluster.delete(ref, uid)
+        case EmitEvent():
+            await emit_event(world, resource, action)
+        case StopDriver(_, address, token_ref, timeout):
+            await world.drivers.stop(address, await read_secret_key(world, token_ref, "token"), timeout)
+        case CreateTopic() | GrowPartitions() | AlterConfigs() | DeleteTopic():
+            await world.kafka.apply(action)
+        case _:
+            assert_never(action)
+
+
+async def _create(world: World, manifest: Manifest) -> None:
+    try:
+        await world.cluster.create(manifest)
+    except AlreadyExists:
+        return
+
+
+async def emit_event(world: World, resource: AnyResource, event: EmitEvent) -> None:
+    """Write an Event; one that is there already is enough, and a failure is only logged: events are for people."""
+    manifest = build_event(resource, event, world.settings.identity, world.now())
+    try:
+        await _create(world, manifest)
+    except KappaError as error:
+        log.warning("event not written", resource=describe(resource), event=event.reason, error=error.message)
+
+
+async def read_secret_key(world: World, ref: ObjectRef, key: str) -> str:
+    """Return one value of a Secret; raise SecretProblem that names what is missing."""
+    body = await world.cluster.get(ref)
+    value = (body or {}).get("data", {}).get(key)
+    if value is None:
+        raise SecretProblem(f"Secret {ref.namespace}/{ref.name} has no key {key!r}")
+    return base64.b64decode(value).decode()
+
+
+def _build_status(resource: AnyResource, status: ResourceStatus, *, versioned: bool) -> Manifest:
+    metadata = {
+        "name": resource.metadata.name,
+        "namespace": resource.metadata.namespace,
+        "uid": resource.metadata.uid,
+    }
+    if versioned:
+        metadata["resourceVersion"] = resource.metadata.resource_version
+    return {
+        "apiVersion": API_VERSION,
+        "kind": resource.kind,
+        "metadata": metadata,
+        "status": status.to_manifest(),
+    }
+
+
+def _build_finalizers(resource: AnyResource, finalizers: tuple[str, ...]) -> Manifest:
+    return {
+        "apiVersion": API_VERSION,
+        "kind": resource.kind,
+        "metadata": {
+            "name": resource.metadata.name,
+            "namespace": resource.metadata.namespace,
+            "uid": resource.metadata.uid,
+            "finalizers": [name for name in finalizers if name.startswith("kappa-platform.io/")],
+        },
+    }
+
+
+def describe(resource: AnyResource) -> str:
+    """Return the resource's name for logs."""
+    return f"{resource.kind}/{resource.metadata.namespace}/{resource.metadata.name}"

@@ -1,0 +1,239 @@
+"""The only way to the Kubernetes API.
+
+`Cluster` is the seam: `ApiCluster` talks to a real API server over one pooled connection, the tests' in-memory twin
+keeps objects in a dict and can die at any write. Writes go by server-side apply with the platform's field manager.
+Connection settings come from the official client's configuration loader, so kubeconfig and in-cluster accounts work
+as users know them.
+"""
+
+import asyncio
+import json
+import ssl
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol, Self
+from urllib.parse import quote
+
+import aiohttp
+from kubernetes.client import Configuration
+from kubernetes.config import ConfigException, load_incluster_config, load_kube_config
+
+from kappa_crds import API_VERSION, FIELD_MANAGER
+from kappa_crds.kinds import KINDS
+from kappa_operator.errors import AlreadyExists, ApiUnavailable, Conflict, NotFound, Refused
+from kappa_operator.keys import ObjectRef
+
+Body = dict[str, Any]
+
+PLURALS: Mapping[tuple[str, str], str] = {
+    ("v1", "Pod"): "pods",
+    ("v1", "Secret"): "secrets",
+    ("v1", "Service"): "services",
+    ("v1", "ConfigMap"): "configmaps",
+    ("v1", "ServiceAccount"): "serviceaccounts",
+    ("v1", "PersistentVolumeClaim"): "persistentvolumeclaims",
+    ("v1", "Namespace"): "namespaces",
+    ("rbac.authorization.k8s.io/v1", "Role"): "roles",
+    ("rbac.authorization.k8s.io/v1", "RoleBinding"): "rolebindings",
+    ("coordination.k8s.io/v1", "Lease"): "leases",
+    ("events.k8s.io/v1", "Event"): "events",
+    **{(API_VERSION, kind.name): kind.plural for kind in KINDS},
+}
+_TOKEN_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
+_PAGE = 500
+
+
+class Cluster(Protocol):
+    """What the operator needs of a Kubernetes cluster."""
+
+    async def get(self, ref: ObjectRef) -> Body | None:
+        """Return the object, or None where there is none."""
+
+    async def list(
+        self,
+        api_version: str,
+        kind: str,
+        namespace: str | None = None,
+        labels: Mapping[str, str] | None = None,
+    ) -> list[Body]:
+        """Return the objects of a kind, in one namespace or all, that carry the labels."""
+
+    async def create(self, manifest: Body) -> Body:
+        """Create the object; raise AlreadyExists where one of that name is there."""
+
+    async def replace(self, manifest: Body) -> Body:
+        """Replace the object; raise Conflict where its resource version is not the manifest's."""
+
+    async def apply(self, manifest: Body) -> Body:
+        """Server-side apply the manifest; conflicting fields become ours."""
+
+    async def apply_status(self, manifest: Body) -> Body:
+        """Server-side apply the status subresource; a resource version in the metadata must match."""
+
+    async def delete(self, ref: ObjectRef, uid: str | None = None) -> None:
+        """Delete the object if it still is the one with this uid; a missing or other one is fine."""
+
+
+class ApiCluster:
+    """A real API server."""
+
+    def __init__(self, host: str, session: aiohttp.ClientSession, token_file: Path | None = None) -> None:
+        self._host = host.rstrip("/")
+        self._session = session
+        self._token_file = token_file
+
+    @classmethod
+    async def connect(cls, context: str | None = None) -> Self:
+        """Return a connection from the pod's service account or the kubeconfig; raise ApiUnavailable without one."""
+        configuration, token_file = load_configuration(context)
+        token = None if token_file else configuration.get_api_key_with_prefix("authorization")
+        session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(ssl=_build_ssl(configuration), limit=32),
+            timeout=aiohttp.ClientTimeout(total=30, connect=10),
+            headers={"Authorization": token} if token else {},
+        )
+        return cls(configuration.host, session, token_file)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._session.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def get(self, ref: ObjectRef) -> Body | None:  # noqa: D102 - see Cluster
+        try:
+            return await self._request("GET", build_path(ref))
+        except NotFound:
+            return None
+
+    async def list(  # noqa: D102 - see Cluster
+        self,
+        api_version: str,
+        kind: str,
+        namespace: str | None = None,
+        labels: Mapping[str, str] | None = None,
+    ) -> list[Body]:
+        path = build_collection_path(api_version, kind, namespace)
+        query = {"limit": str(_PAGE)}
+        if labels:
+            query["labelSelector"] = ",".join(f"{key}={value}" for key, value in labels.items())
+        items: list[Body] = []
+        while True:
+            page = await self._request("GET", path, query)
+            items += [{"apiVersion": api_version, "kind": kind, **item} for item in page["items"]]
+            token = page["metadata"].get("continue")
+            if not token:
+                return items
+            query["continue"] = token
+
+    async def create(self, manifest: Body) -> Body:  # noqa: D102 - see Cluster
+        ref = ObjectRef.of(manifest)
+        path = build_collection_path(ref.api_version, ref.kind, ref.namespace)
+        return await self._request("POST", path, {"fieldManager": FIELD_MANAGER}, manifest)
+
+    async def replace(self, manifest: Body) -> Body:  # noqa: D102 - see Cluster
+        path = build_path(ObjectRef.of(manifest))
+        return await self._request("PUT", path, {"fieldManager": FIELD_MANAGER}, manifest)
+
+    async def apply(self, manifest: Body) -> Body:  # noqa: D102 - see Cluster
+        return await self._apply(build_path(ObjectRef.of(manifest)), manifest)
+
+    async def apply_status(self, manifest: Body) -> Body:  # noqa: D102 - see Cluster
+        return await self._apply(build_path(ObjectRef.of(manifest)) + "/status", manifest)
+
+    async def delete(self, ref: ObjectRef, uid: str | None = None) -> None:  # noqa: D102 - see Cluster
+        options: Body = {"propagationPolicy": "Background"}
+        if uid is not None:
+            options["preconditions"] = {"uid": uid}
+        try:
+            await self._request("DELETE", build_path(ref), None, options)
+        except (NotFound, Conflict):
+            return
+
+    async def _apply(self, path: str, manifest: Body) -> Body:
+        query = {"fieldManager": FIELD_MANAGER, "force": "true"}
+        return await self._request("PATCH", path, query, manifest, "application/apply-patch+yaml")
+
+    async def _request(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        body: Body | None = None,
+        content_type: str = "application/json",
+    ) -> Body:
+        headers = {"Accept": "application/json"}
+        if body is not None:
+            headers["Content-Type"] = content_type
+        if self._token_file is not None:
+            headers["Authorization"] = f"Bearer {self._token_file.read_text().strip()}"
+        data = None if body is None else json.dumps(body)
+        try:
+            async with self._session.request(
+                method, self._host + path, params=query, data=data, headers=headers
+            ) as response:
+                payload = await response.read()
+                status = response.status
+        except (aiohttp.ClientError, asyncio.TimeoutError) as error:
+            raise ApiUnavailable(f"the API server at {self._host} did not answer: {error!r}") from error
+        if status >= 400:
+            raise _build_error(status, method, path, payload)
+        parsed: Body = json.loads(payload)
+        return parsed
+
+
+def load_configuration(context: str | None = None) -> tuple[Configuration, Path | None]:
+    """Return the client configuration, and the token file where a service account's rotating token is used."""
+    configuration = Configuration()
+    if context is None and _TOKEN_FILE.exists():
+        load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
+        return configuration, _TOKEN_FILE
+    try:
+        load_kube_config(context=context, client_configuration=configuration)  # type: ignore[no-untyped-call]
+    except ConfigException as error:
+        raise ApiUnavailable(f"no Kubernetes cluster is configured: {error}; set KUBECONFIG") from error
+    return configuration, None
+
+
+def _build_ssl(configuration: Configuration) -> ssl.SSLContext | bool:
+    if not configuration.host.startswith("https"):
+        return False
+    context = ssl.create_default_context(cafile=configuration.ssl_ca_cert)
+    if configuration.cert_file:
+        context.load_cert_chain(configuration.cert_file, configuration.key_file)
+    if not configuration.verify_ssl:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+def build_collection_path(api_version: str, kind: str, namespace: str | None) -> str:
+    """Return the URL path of all objects of a kind; raise KeyError for a kind that the operator never touches."""
+    root = f"/api/{api_version}" if "/" not in api_version else f"/apis/{api_version}"
+    scope = f"/namespaces/{quote(namespace)}" if namespace and kind != "Namespace" else ""
+    return f"{root}{scope}/{PLURALS[api_version, kind]}"
+
+
+def build_path(ref: ObjectRef) -> str:
+    """Return the URL path of one object."""
+    return f"{build_collection_path(ref.api_version, ref.kind, ref.namespace)}/{quote(ref.name)}"
+
+
+def _build_error(status: int, method: str, path: str, payload: bytes) -> Exception:
+    try:
+        document = json.loads(payload)
+        text, word = document.get("message", ""), document.get("reason", "")
+    except ValueError:
+        text, word = payload.decode(errors="replace")[:500], ""
+    message = f"{method} {path}: {text or status}"
+    if status == 404:
+        return NotFound(message)
+    if status == 409:
+        return AlreadyExists(message) if word == "AlreadyExists" else Conflict(message)
+    if status == 429 or status >= 500:
+        return ApiUnavailable(message)
+    return Refused(message)

@@ -1,0 +1,126 @@
+"""The operator's errors. Each carries the reason for the condition and whether trying again can help.
+
+KappaError
+├── KubernetesError            the API server refused or did not answer
+│   ├── AlreadyExists          409 on create
+│   ├── Conflict               409: somebody else changed the object, or it is another one by now
+│   ├── NotFound               404
+│   ├── Refused                400, 403, 422: the request will never pass as it is
+│   └── ApiUnavailable         no answer, 429 or 5xx
+├── KafkaFailure               Kafka refused or did not answer
+│   ├── BrokerUnreachable      no broker answered
+│   ├── AuthenticationFailed   the log-in was refused
+│   ├── AuthorizationFailed    the user may not do this
+│   ├── TlsFailed              the TLS handshake failed
+│   └── KafkaRefused           a broker's own word against a request
+├── SecretProblem              a Secret is missing or lacks a key
+├── StoreFailure               a state store cannot be written or read
+└── DriverUnreachable          a driver did not answer its control port
+"""
+
+from kappa_crds.reasons import Reason
+
+
+class KappaError(Exception):
+    """An error whose message is fit for a condition: it says what, where and what to do."""
+
+    reason: Reason = Reason.INTERNAL_ERROR
+    retryable: bool = True
+
+    def __init__(self, message: str, *, reason: Reason | None = None, retryable: bool | None = None) -> None:
+        super().__init__(message)
+        if reason is not None:
+            self.reason = reason
+        if retryable is not None:
+            self.retryable = retryable
+
+    @property
+    def message(self) -> str:
+        """Return the message for people."""
+        return str(self.args[0])
+
+
+class KubernetesError(KappaError):
+    """The API server refused or did not answer."""
+
+
+class AlreadyExists(KubernetesError):
+    """An object of that name is there already."""
+
+
+class Conflict(KubernetesError):
+    """The object changed since it was read."""
+
+
+class NotFound(KubernetesError):
+    """The object is not there."""
+
+
+class Refused(KubernetesError):
+    """The API server will never take this request as it is."""
+
+    retryable = False
+
+
+class ApiUnavailable(KubernetesError):
+    """The API server did not answer, or asked to come again later."""
+
+
+class KafkaFailure(KappaError):
+    """Kafka refused or did not answer."""
+
+    reason = Reason.KAFKA_ERROR
+
+
+class BrokerUnreachable(KafkaFailure):
+    """No broker answered."""
+
+    reason = Reason.BROKER_UNREACHABLE
+
+
+class AuthenticationFailed(KafkaFailure):
+    """The log-in was refused."""
+
+    reason = Reason.AUTHENTICATION_FAILED
+
+
+class AuthorizationFailed(KafkaFailure):
+    """The user may not do this."""
+
+    reason = Reason.AUTHORIZATION_FAILED
+
+
+class TlsFailed(KafkaFailure):
+    """The TLS handshake failed."""
+
+    reason = Reason.TLS_FAILED
+
+
+class KafkaRefused(KafkaFailure):
+    """A broker's own word against a request. `code` is the protocol's error name, such as INVALID_CONFIG."""
+
+    retryable = False
+
+    def __init__(
+        self, message: str, *, code: str, retryable: bool = False, reason: Reason | None = None
+    ) -> None:
+        super().__init__(message, retryable=retryable, reason=reason)
+        self.code = code
+
+
+class SecretProblem(KappaError):
+    """A Secret is missing or lacks a key."""
+
+    reason = Reason.SECRET_NOT_FOUND
+
+
+class StoreFailure(KappaError):
+    """A state store cannot be written or read."""
+
+    reason = Reason.STORE_CHECK_FAILED
+
+
+class DriverUnreachable(KappaError):
+    """A driver did not answer its control port."""
+
+    reason = Reason.DRIVER_UNRESPONSIVE

@@ -1,0 +1,32 @@
+"""How the operator names what it works on."""
+
+from typing import Any, NamedTuple
+
+
+class Key(NamedTuple):
+    """One custom resource: kind, namespace and name."""
+
+    kind: str
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}/{self.namespace}/{self.name}"
+
+
+class ObjectRef(NamedTuple):
+    """One Kubernetes object of any kind, by API version."""
+
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.namespace}/{self.name}"
+
+    @staticmethod
+    def of(manifest: dict[str, Any]) -> "ObjectRef":
+        """Return the reference of a manifest."""
+        metadata = manifest["metadata"]
+        return ObjectRef(manifest["apiVersion"], manifest["kind"], metadata["namespace"], metadata["name"])

@@ -1,0 +1,111 @@
+"""What the watches last said, kept small.
+
+Decisions read custom resources from here instead of the API server. Objects are kept as compact JSON and parsed when
+needed: ten thousand topics then take some ten megabytes, not a hundred. A small index answers which `Topic` resources
+claim a name in Kafka.
+"""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Any
+
+from kappa_crds.kinds import find_kind
+from kappa_crds.resource import Resource
+from kappa_operator.keys import Key
+
+Body = dict[str, Any]
+_METADATA = (
+    "name", "namespace", "uid", "generation", "resourceVersion", "creationTimestamp", "deletionTimestamp",
+    "finalizers", "labels", "annotations",
+)  # fmt: skip
+_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+
+
+class Mirror:
+    """The last known custom resources by key."""
+
+    def __init__(self) -> None:
+        self._bodies: dict[Key, bytes] = {}
+        self._versions: dict[Key, int] = {}
+        self._topics: defaultdict[str, set[Key]] = defaultdict(set)
+        self._names: defaultdict[tuple[str, str], set[Key]] = defaultdict(set)
+
+    def __len__(self) -> int:
+        return len(self._bodies)
+
+    def put(self, body: Body) -> Key:
+        """Remember the object, unless a newer version of it is known already."""
+        metadata = body["metadata"]
+        key = Key(body["kind"], metadata["namespace"], metadata["name"])
+        version = int(metadata["resourceVersion"])
+        if version < self._versions.get(key, -1):
+            return key
+        self._bodies[key] = _compact(body)
+        self._versions[key] = version
+        self._names[key.kind, key.namespace].add(key)
+        if key.kind == "Topic":
+            self._topics[get_topic_name(body)].add(key)
+        return key
+
+    def drop(self, body: Body) -> Key:
+        """Forget the object."""
+        metadata = body["metadata"]
+        key = Key(body["kind"], metadata["namespace"], metadata["name"])
+        self._bodies.pop(key, None)
+        self._versions.pop(key, None)
+        self._names[key.kind, key.namespace].discard(key)
+        if key.kind == "Topic":
+            self._topics[get_topic_name(body)].discard(key)
+        return key
+
+    def get_body(self, key: Key) -> Body | None:
+        """Return the object as JSON, or None."""
+        raw = self._bodies.get(key)
+        if raw is None:
+            return None
+        body: Body = json.loads(raw)
+        return body
+
+    def get(self, key: Key) -> Resource[Any, Any] | None:
+        """Return the typed resource, or None; raise pydantic.ValidationError for one that an older CRD let in."""
+        body = self.get_body(key)
+        return None if body is None else find_kind(key.kind).parse(body)
+
+    def get_version(self, key: Key) -> int:
+        """Return the resource version last seen, or -1."""
+        return self._versions.get(key, -1)
+
+    def find(self, kind: str, namespace: str) -> list[Key]:
+        """Return the keys of a kind in a namespace, sorted by name."""
+        return sorted(self._names[kind, namespace])
+
+    def find_claims(self, topic: str) -> list[Key]:
+        """Return the `Topic` resources, in any namespace, that claim this name in Kafka."""
+        return sorted(self._topics.get(topic, ()))
+
+    def keys(self, kind: str | None = None) -> Iterator[Key]:
+        """Yield all keys, or those of a kind."""
+        return (key for key in list(self._bodies) if kind is None or key.kind == kind)
+
+
+def get_topic_name(body: Body) -> str:
+    """Return the name in Kafka that a `Topic` resource claims."""
+    return str(body.get("spec", {}).get("topicName") or body["metadata"]["name"])
+
+
+def _compact(body: Body) -> bytes:
+    metadata = {key: body["metadata"][key] for key in _METADATA if key in body["metadata"]}
+    annotations = {
+        key: value for key, value in metadata.get("annotations", {}).items() if key != _LAST_APPLIED
+    }
+    if "annotations" in metadata:
+        metadata["annotations"] = annotations
+    kept = {
+        "apiVersion": body["apiVersion"],
+        "kind": body["kind"],
+        "metadata": metadata,
+        "spec": body.get("spec", {}),
+        "status": body.get("status") or {},
+    }
+    return json.dumps(kept, separators=(",", ":")).encode()

@@ -1,0 +1,76 @@
+"""One reconcile: gather, decide, act, and say what was seen.
+
+Every kind plugs in two functions: `observe`, which reads the world into a frozen value, and `decide`, which is pure.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Generic, Protocol, TypeVar
+
+from kappa_crds.conditions import ConditionType, find_condition
+from kappa_crds.resource import Resource, ResourceStatus
+from kappa_operator.actions import EmitEvent
+from kappa_operator.apply import apply_actions, apply_status, emit_event
+from kappa_operator.keys import Key
+from kappa_operator.plan.model import Failure, Plan
+from kappa_operator.world import World
+
+ROUNDS = 4
+
+
+class Observed(Protocol):
+    """What every observation holds: the resource as it was when the decision was made."""
+
+    @property
+    def resource(self) -> Resource[Any, Any]:
+        """Return the resource."""
+
+
+ObservedT = TypeVar("ObservedT", bound=Observed)
+
+
+@dataclass(frozen=True, slots=True)
+class Logic(Generic[ObservedT]):
+    """How one kind is observed and decided. `observe` returns None for a resource that is gone."""
+
+    observe: Callable[[World, Key, tuple[Failure, ...]], Awaitable[ObservedT | None]]
+    decide: Callable[[ObservedT, datetime], Plan]
+
+
+async def reconcile(world: World, logics: Mapping[str, Logic[Any]], key: Key) -> float | None:
+    """Bring the resource one step further; return the seconds after which it wants another look, or None."""
+    logic = logics[key.kind]
+    failures: tuple[Failure, ...] = ()
+    for _ in range(ROUNDS):
+        observed = await logic.observe(world, key, failures)
+        if observed is None:
+            return None
+        plan = logic.decide(observed, world.now())
+        failure = await apply_actions(world, observed.resource, plan.actions)
+        if failure is not None:
+            failures = (*failures, failure)
+        elif not plan.look_again:
+            await report(world, observed.resource, plan)
+            return plan.requeue_after
+    if failures:
+        raise failures[-1].error
+    return 1.0
+
+
+async def report(world: World, resource: Resource[Any, Any], plan: Plan) -> None:
+    """Write the plan's status, with an Event if it says something new."""
+    if plan.status is not None:
+        await announce(world, resource, plan.status)
+        await apply_status(world, resource, plan.status)
+
+
+async def announce(world: World, resource: Resource[Any, Any], status: ResourceStatus) -> None:
+    """Emit an Event when the reason of Ready changes: one Event for each thing that happened, none for each look."""
+    before = find_condition(resource.status.conditions, ConditionType.READY)
+    after = find_condition(status.conditions, ConditionType.READY)
+    if after is None or (before is not None and before.reason == after.reason):
+        return
+    stalled = find_condition(status.conditions, ConditionType.STALLED)
+    warning = stalled is not None and stalled.status == "True"
+    await emit_event(world, resource, EmitEvent(after.reason, after.message, warning))

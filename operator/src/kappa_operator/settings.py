@@ -1,0 +1,55 @@
+"""The operator's settings, read once from the environment (the chart sets it) and checked."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Self
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the chart decides. Times are seconds."""
+
+    identity: str = "local"
+    namespace: str = "kappa-system"
+    watch_namespaces: tuple[str, ...] = ()
+    runtime_image: str = "kappa/pipelines:dev"
+    operator_image: str = "kappa/operator:dev"
+    image_pull_policy: str = "IfNotPresent"
+    resync: float = 600.0
+    concurrency: int = 500
+    health_port: int = 8080
+    lease_duration: float = 10.0
+    log_level: str = "INFO"
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Self:
+        """Return the settings from `KAPPA_*` variables; raise ValueError naming the variable that is wrong."""
+        default = cls()
+
+        def text(name: str, fallback: str) -> str:
+            return environment.get(f"KAPPA_{name}", "") or fallback
+
+        def number(name: str, fallback: float) -> float:
+            raw = text(name, str(fallback))
+            try:
+                value = float(raw)
+            except ValueError:
+                raise ValueError(f"KAPPA_{name}={raw!r} is not a number") from None
+            if value <= 0:
+                raise ValueError(f"KAPPA_{name}={raw!r} must be greater than 0")
+            return value
+
+        return cls(
+            identity=text("IDENTITY", environment.get("HOSTNAME", default.identity)),
+            namespace=text("NAMESPACE", default.namespace),
+            watch_namespaces=tuple(part for part in text("WATCH_NAMESPACES", "").split(",") if part),
+            runtime_image=text("RUNTIME_IMAGE", default.runtime_image),
+            operator_image=text("OPERATOR_IMAGE", default.operator_image),
+            image_pull_policy=text("IMAGE_PULL_POLICY", default.image_pull_policy),
+            resync=number("RESYNC_SECONDS", default.resync),
+            concurrency=int(number("CONCURRENCY", default.concurrency)),
+            health_port=int(number("HEALTH_PORT", default.health_port)),
+            lease_duration=number("LEASE_SECONDS", default.lease_duration),
+            log_level=text("LOG_LEVEL", default.log_level),
+        )

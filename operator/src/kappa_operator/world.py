@@ -1,0 +1,49 @@
+"""The seams through which the operator sees and changes the world, in one value.
+
+Tests put fakes here: a cluster in memory, a Kafka in memory, a clock that they turn.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Protocol
+
+from kappa_crds.progress import Progress
+from kappa_crds.resource import Resource
+from kappa_crds.statestore import StateStoreSpec, StateStoreStatus
+from kappa_operator.cluster import Cluster
+from kappa_operator.kafka import KafkaClients
+from kappa_operator.mirror import Mirror
+from kappa_operator.settings import Settings
+
+
+class Drivers(Protocol):
+    """The control ports of drivers."""
+
+    async def fetch_progress(self, address: str, token: str) -> Progress:
+        """Return what the driver says of itself; raise DriverUnreachable where it does not answer."""
+
+    async def stop(self, address: str, token: str, within: float) -> None:
+        """Ask the driver to stop at the end of its batch, within so many seconds; raise DriverUnreachable where it does not answer."""
+
+
+class Buckets(Protocol):
+    """Buckets of S3-compatible stores."""
+
+    async def check(
+        self, store: Resource[StateStoreSpec, StateStoreStatus], credentials: dict[str, str]
+    ) -> None:
+        """Write, read and delete an object; raise StoreFailure in the store's own words."""
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """All that the operator can reach."""
+
+    cluster: Cluster
+    mirror: Mirror
+    kafka: KafkaClients
+    drivers: Drivers
+    buckets: Buckets
+    settings: Settings
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
