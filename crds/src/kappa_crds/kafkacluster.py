@@ -1,5 +1,6 @@
 """`KafkaCluster`: where a Kafka cluster is and how to talk to it."""
 
+from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, ClassVar
 
@@ -95,7 +96,7 @@ class KafkaClusterStatus(ResourceStatus):
     brokers: Annotated[int | None, Field(description="Brokers alive at the last check.")] = None
     controller: Annotated[int | None, Field(description="Broker id of the controller.")] = None
     topics: Annotated[int | None, Field(description="Topics that this user may see.")] = None
-    last_seen: Annotated[str | None, Field(description="When the cluster last answered, RFC 3339.")] = None
+    last_seen: Annotated[datetime | None, Field(description="When the cluster last answered.")] = None
 
 
 KAFKA_CLUSTER = Kind(

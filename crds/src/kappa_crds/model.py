@@ -7,7 +7,7 @@ the class, with a message that says what to do; `kappa_crds.schema` carries it i
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, GetJsonSchemaHandler
 from pydantic.alias_generators import to_camel
@@ -66,6 +66,13 @@ class Model(BaseModel):
         if cls.rules:
             schema[VALIDATIONS] = [rule.as_schema() for rule in cls.rules]
         return schema
+
+    def replace(self, **fields: Any) -> Self:
+        """Return a copy with some fields changed; raise TypeError for a field that there is not."""
+        unknown = set(fields) - set(type(self).model_fields)
+        if unknown:
+            raise TypeError(f"{type(self).__name__} has no field {', '.join(sorted(unknown))}")
+        return self.model_copy(update=fields)
 
     def to_manifest(self) -> dict[str, Any]:
         """Return the JSON form with camelCase names, without absent values."""

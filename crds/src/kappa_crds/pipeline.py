@@ -1,5 +1,6 @@
 """`Pipeline`: a streaming job from topics through SQL views to topics."""
 
+from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, ClassVar
 
@@ -308,8 +309,13 @@ class Restarts(Status):
     crashes: Annotated[int, Field(ge=0, description="Drivers that started and died.")] = 0
     scheduling: Annotated[int, Field(ge=0, description="Drivers that could not be started.")] = 0
     total: Annotated[int, Field(ge=0, description="Restarts in the pipeline's life.")] = 0
-    next_start: Annotated[str | None, Field(description="Earliest time of the next start, RFC 3339.")] = None
-    last_failure: Annotated[str | None, Field(description="Reason and message of the last failure.")] = None
+    next_start: Annotated[datetime | None, Field(description="Earliest time of the next start.")] = None
+    last_failure: Annotated[str | None, Field(description="Message of the last failure.")] = None
+    last_reason: Annotated[str | None, Field(description="Reason of the last failure.")] = None
+    hopeless_revision: Annotated[
+        str | None,
+        Field(description="Revision that would fail again in the same way; it is not started again."),
+    ] = None
 
 
 class SourceStatus(Status):
@@ -334,9 +340,8 @@ class PipelineStatus(ResourceStatus):
     )
     driver: Annotated[str | None, Field(description="Name of the current driver pod.")] = None
     driver_uid: Annotated[str | None, Field(description="Uid of the driver pod last seen.")] = None
-    running_since: Annotated[str | None, Field(description="When the driver began to process, RFC 3339.")] = (
-        None
-    )
+    running_since: Annotated[datetime | None, Field(description="When the driver began to process.")] = None
+    stopping_since: Annotated[datetime | None, Field(description="When the driver was asked to stop.")] = None
     restarts: Annotated[Restarts, Field(description="Failures and restarts.")] = Restarts()
     executors: Annotated[int, Field(ge=0, description="Executors of the current revision.")] = 0
     selector: Annotated[
@@ -360,7 +365,7 @@ class PipelineStatus(ResourceStatus):
     )
     lag: Annotated[str | None, Field(description="Lag, for people.")] = None
     rate: Annotated[str | None, Field(description="Records a second, for people.")] = None
-    watermark: Annotated[str | None, Field(description="Event-time watermark, RFC 3339.")] = None
+    watermark: Annotated[datetime | None, Field(description="Event-time watermark.")] = None
     sources: Annotated[
         tuple[SourceStatus, ...], Field(description="Where the pipeline is in each source.")
     ] = ()

@@ -1,5 +1,6 @@
 """`StateStore`: where checkpoints (and savepoints) live."""
 
+from datetime import datetime
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
@@ -130,7 +131,7 @@ class StateStoreStatus(ResourceStatus):
 
     location: Annotated[str | None, Field(description="Where state is kept, for people.")] = None
     claim_name: Annotated[str | None, Field(description="The claim that holds the state.")] = None
-    last_check: Annotated[str | None, Field(description="When the last check ended, RFC 3339.")] = None
+    last_check: Annotated[datetime | None, Field(description="When the last check ended.")] = None
     check: Annotated[int | None, Field(description="Number of the last check that was started.")] = None
     free_bytes: Annotated[int | None, Field(description="Bytes free at the last check, where known.")] = None
 

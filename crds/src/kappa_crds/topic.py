@@ -118,6 +118,10 @@ class TopicStatus(ResourceStatus):
     cluster: Annotated[str | None, Field(description="Name of the KafkaCluster.")] = None
     partitions: Annotated[int | None, Field(description="Partitions in Kafka.")] = None
     replication: Annotated[int | None, Field(description="Replicas of each partition in Kafka.")] = None
+    managed_configs: Annotated[
+        tuple[str, ...],
+        Field(description="Configs that the operator set; one that leaves the spec returns to its default."),
+    ] = ()
     summary: Annotated[str | None, Field(description="The topic in one line, for people.")] = None
 
 

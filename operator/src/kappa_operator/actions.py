@@ -139,7 +139,7 @@ Action = (
 )
 
 
-def describe_action(action: Action) -> str:  # noqa: PLR0911 - one line for each kind of action
+def describe_action(action: Action) -> str:  # noqa: PLR0912 - one line for each kind of action
     """Say an action in one line, as `kappa plan` prints it."""
     match action:
         case RecordStatus(status):

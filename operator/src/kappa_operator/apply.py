@@ -49,6 +49,7 @@ async def apply_actions(world: World, resource: AnyResource, actions: Sequence[A
     Raises Conflict or NotFound where the resource itself changed or vanished meanwhile.
     """
     for action in actions:
+        world.check_leading()
         try:
             await _apply(world, resource, action)
         except KappaError as error:
@@ -60,20 +61,21 @@ async def apply_actions(world: World, resource: AnyResource, actions: Sequence[A
     return None
 
 
-async def apply_status(world: World, resource: AnyResource, status: ResourceStatus) -> None:
-    """Write the status if it differs from what the resource says already."""
-    if status != resource.status:
-        written = await world.cluster.apply_status(_build_status(resource, status, versioned=False))
-        world.mirror.put(written)
+async def apply_status(world: World, resource: AnyResource, status: ResourceStatus) -> bool:
+    """Write the status if it differs from what the resource says already; return whether it was written."""
+    if status == resource.status:
+        return False
+    world.note(await world.cluster.apply_status(_build_status(resource, status, versioned=False)))
+    return True
 
 
 async def _apply(world: World, resource: AnyResource, action: Action) -> None:
     match action:
         case RecordStatus(status):
-            written = await world.cluster.apply_status(_build_status(resource, status, versioned=True))
-            world.mirror.put(written)
+            world.note(await world.cluster.apply_status(_build_status(resource, status, versioned=True)))
         case AddFinalizer(finalizer):
-            await world.cluster.apply(_build_finalizers(resource, (*resource.metadata.finalizers, finalizer)))
+            wanted = (*resource.metadata.finalizers, finalizer)
+            world.note(await world.cluster.apply(_build_finalizers(resource, wanted)))
         case RemoveFinalizer(finalizer):
             kept = tuple(name for name in resource.metadata.finalizers if name != finalizer)
             await world.cluster.apply(_build_finalizers(resource, kept))

@@ -6,10 +6,9 @@ Connection settings come from the official client's configuration loader, so kub
 as users know them.
 """
 
-import asyncio
 import json
 import ssl
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol, Self
 from urllib.parse import quote
@@ -49,7 +48,7 @@ class Cluster(Protocol):
     async def get(self, ref: ObjectRef) -> Body | None:
         """Return the object, or None where there is none."""
 
-    async def list(
+    async def list_objects(
         self,
         api_version: str,
         kind: str,
@@ -110,24 +109,34 @@ class ApiCluster:
         except NotFound:
             return None
 
-    async def list(  # noqa: D102 - see Cluster
+    async def list_objects(  # noqa: D102 - see Cluster
         self,
         api_version: str,
         kind: str,
         namespace: str | None = None,
         labels: Mapping[str, str] | None = None,
     ) -> list[Body]:
+        pages = self.list_pages(api_version, kind, namespace, labels)
+        return [item async for page in pages for item in page]
+
+    async def list_pages(
+        self,
+        api_version: str,
+        kind: str,
+        namespace: str | None = None,
+        labels: Mapping[str, str] | None = None,
+    ) -> AsyncIterator[list[Body]]:
+        """Yield the objects page by page, so that ten thousand of them never are in memory at once."""
         path = build_collection_path(api_version, kind, namespace)
         query = {"limit": str(_PAGE)}
         if labels:
             query["labelSelector"] = ",".join(f"{key}={value}" for key, value in labels.items())
-        items: list[Body] = []
         while True:
             page = await self._request("GET", path, query)
-            items += [{"apiVersion": api_version, "kind": kind, **item} for item in page["items"]]
+            yield [{"apiVersion": api_version, "kind": kind, **item} for item in page["items"]]
             token = page["metadata"].get("continue")
             if not token:
-                return items
+                return
             query["continue"] = token
 
     async def create(self, manifest: Body) -> Body:  # noqa: D102 - see Cluster
@@ -178,7 +187,7 @@ class ApiCluster:
             ) as response:
                 payload = await response.read()
                 status = response.status
-        except (aiohttp.ClientError, asyncio.TimeoutError) as error:
+        except (TimeoutError, aiohttp.ClientError) as error:
             raise ApiUnavailable(f"the API server at {self._host} did not answer: {error!r}") from error
         if status >= 400:
             raise _build_error(status, method, path, payload)

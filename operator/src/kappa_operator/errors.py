@@ -13,10 +13,13 @@ KappaError
 │   ├── AuthorizationFailed    the user may not do this
 │   ├── TlsFailed              the TLS handshake failed
 │   └── KafkaRefused           a broker's own word against a request
+├── ReferenceProblem           a resource that another one refers to is missing, ambiguous or not ready
 ├── SecretProblem              a Secret is missing or lacks a key
 ├── StoreFailure               a state store cannot be written or read
 └── DriverUnreachable          a driver did not answer its control port
 """
+
+from typing import Self
 
 from kappa_crds.reasons import Reason
 
@@ -108,10 +111,22 @@ class KafkaRefused(KafkaFailure):
         self.code = code
 
 
+class ReferenceProblem(KappaError):
+    """What a resource refers to is missing, ambiguous or not ready; `retryable` where it can come by itself."""
+
+    def __init__(self, message: str, *, reason: Reason, retryable: bool = False) -> None:
+        super().__init__(message, reason=reason, retryable=retryable)
+
+
 class SecretProblem(KappaError):
     """A Secret is missing or lacks a key."""
 
     reason = Reason.SECRET_NOT_FOUND
+
+    @classmethod
+    def incomplete(cls, name: str, key: str, what: str) -> Self:
+        """Return the problem of one key of a Secret that is there."""
+        return cls(f"key {key!r} of Secret {name} {what}", reason=Reason.SECRET_INCOMPLETE)
 
 
 class StoreFailure(KappaError):
@@ -124,3 +139,7 @@ class DriverUnreachable(KappaError):
     """A driver did not answer its control port."""
 
     reason = Reason.DRIVER_UNRESPONSIVE
+
+
+class NotLeading(KappaError):
+    """Another replica acts now; this one must not."""

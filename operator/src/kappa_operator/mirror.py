@@ -84,7 +84,7 @@ class Mirror:
         """Return the `Topic` resources, in any namespace, that claim this name in Kafka."""
         return sorted(self._topics.get(topic, ()))
 
-    def keys(self, kind: str | None = None) -> Iterator[Key]:
+    def find_all(self, kind: str | None = None) -> Iterator[Key]:
         """Yield all keys, or those of a kind."""
         return (key for key in list(self._bodies) if kind is None or key.kind == kind)
 

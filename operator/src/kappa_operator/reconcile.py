@@ -6,7 +6,7 @@ Every kind plugs in two functions: `observe`, which reads the world into a froze
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from kappa_crds.conditions import ConditionType, find_condition
 from kappa_crds.resource import Resource, ResourceStatus
@@ -38,31 +38,39 @@ class Logic(Generic[ObservedT]):
     decide: Callable[[ObservedT, datetime], Plan]
 
 
-async def reconcile(world: World, logics: Mapping[str, Logic[Any]], key: Key) -> float | None:
-    """Bring the resource one step further; return the seconds after which it wants another look, or None."""
+class Outcome(NamedTuple):
+    """What a reconcile came to: seconds until the next look (None: no need), and whether the status changed."""
+
+    requeue_after: float | None = None
+    changed: bool = False
+
+
+async def reconcile(world: World, logics: Mapping[str, Logic[Any]], key: Key) -> Outcome:
+    """Bring the resource one step further; raise KappaError where that failed and should be tried again."""
     logic = logics[key.kind]
     failures: tuple[Failure, ...] = ()
     for _ in range(ROUNDS):
         observed = await logic.observe(world, key, failures)
         if observed is None:
-            return None
+            return Outcome()
         plan = logic.decide(observed, world.now())
         failure = await apply_actions(world, observed.resource, plan.actions)
         if failure is not None:
             failures = (*failures, failure)
         elif not plan.look_again:
-            await report(world, observed.resource, plan)
-            return plan.requeue_after
+            changed = await report(world, observed.resource, plan)
+            return Outcome(plan.requeue_after, changed)
     if failures:
         raise failures[-1].error
-    return 1.0
+    return Outcome(1.0)
 
 
-async def report(world: World, resource: Resource[Any, Any], plan: Plan) -> None:
-    """Write the plan's status, with an Event if it says something new."""
-    if plan.status is not None:
-        await announce(world, resource, plan.status)
-        await apply_status(world, resource, plan.status)
+async def report(world: World, resource: Resource[Any, Any], plan: Plan) -> bool:
+    """Write the plan's status, with an Event if it says something new; return whether it was written."""
+    if plan.status is None:
+        return False
+    await announce(world, resource, plan.status)
+    return await apply_status(world, resource, plan.status)
 
 
 async def announce(world: World, resource: Resource[Any, Any], status: ResourceStatus) -> None:

@@ -19,6 +19,7 @@ class Settings:
     resync: float = 600.0
     concurrency: int = 500
     health_port: int = 8080
+    lease_name: str = "kappa-operator"
     lease_duration: float = 10.0
     log_level: str = "INFO"
 
@@ -50,6 +51,7 @@ class Settings:
             resync=number("RESYNC_SECONDS", default.resync),
             concurrency=int(number("CONCURRENCY", default.concurrency)),
             health_port=int(number("HEALTH_PORT", default.health_port)),
+            lease_name=text("LEASE_NAME", default.lease_name),
             lease_duration=number("LEASE_SECONDS", default.lease_duration),
             log_level=text("LOG_LEVEL", default.log_level),
         )

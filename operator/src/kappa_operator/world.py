@@ -11,8 +11,10 @@ from typing import Protocol
 from kappa_crds.progress import Progress
 from kappa_crds.resource import Resource
 from kappa_crds.statestore import StateStoreSpec, StateStoreStatus
-from kappa_operator.cluster import Cluster
+from kappa_operator.cluster import Body, Cluster
+from kappa_operator.errors import NotLeading
 from kappa_operator.kafka import KafkaClients
+from kappa_operator.keys import Key
 from kappa_operator.mirror import Mirror
 from kappa_operator.settings import Settings
 
@@ -47,3 +49,15 @@ class World:
     buckets: Buckets
     settings: Settings
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    is_leading: Callable[[], bool] = lambda: True
+    expect_echo: Callable[[Key, int], None] = lambda _key, _version: None
+
+    def note(self, written: Body) -> None:
+        """Remember an object as the API server returned it from a write, ahead of the watch."""
+        key = self.mirror.put(written)
+        self.expect_echo(key, int(written["metadata"]["resourceVersion"]))
+
+    def check_leading(self) -> None:
+        """Raise NotLeading where this replica may not act any more."""
+        if not self.is_leading():
+            raise NotLeading("the lease is lost; another replica acts")

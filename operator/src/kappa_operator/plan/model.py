@@ -35,13 +35,17 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Where a resource stands, before it becomes three conditions."""
+    """Where a resource stands, before it becomes three conditions.
+
+    `settled` is for a resource that is at rest on purpose: neither ready nor on its way.
+    """
 
     state: str
     reason: Reason
     message: str
     ready: ConditionStatus = "False"
     stalled: bool = False
+    settled: bool = False
 
 
 def ready(state: str, reason: Reason, message: str) -> Verdict:
@@ -77,7 +81,9 @@ def build_conditions(
     is_ready = verdict.ready == "True"
     wanted = (
         condition(ConditionType.READY, verdict.ready),
-        condition(ConditionType.RECONCILING, "False" if is_ready or verdict.stalled else "True"),
+        condition(
+            ConditionType.RECONCILING, "False" if is_ready or verdict.stalled or verdict.settled else "True"
+        ),
         condition(ConditionType.STALLED, "True" if verdict.stalled else "False"),
     )
     return merge_conditions(previous, wanted)

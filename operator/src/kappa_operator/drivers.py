@@ -1,0 +1,45 @@
+"""The only way to drivers: their control ports over HTTP, with the pipeline's token."""
+
+import aiohttp
+from pydantic import ValidationError
+
+from kappa_crds.progress import Progress
+from kappa_crds.revision import CONTROL_PORT
+from kappa_operator.errors import DriverUnreachable
+
+
+class HttpDrivers:
+    """Drivers in pods, by pod address."""
+
+    def __init__(self, session: aiohttp.ClientSession) -> None:
+        self._session = session
+
+    async def fetch_progress(self, address: str, token: str) -> Progress:
+        """Return what the driver says of itself; raise DriverUnreachable where it does not answer sensibly."""
+        text = await self._request("GET", address, "/progress", token)
+        try:
+            return Progress.model_validate_json(text)
+        except ValidationError as error:
+            raise DriverUnreachable(
+                f"the driver at {address} reports what cannot be read: {error}"
+            ) from error
+
+    async def stop(self, address: str, token: str, within: float) -> None:
+        """Ask the driver to stop at the end of its batch, within so many seconds; asking twice is fine."""
+        await self._request("POST", address, f"/stop?within={within:.0f}", token)
+
+    async def _request(self, method: str, address: str, path: str, token: str) -> str:
+        url = f"http://{address}:{CONTROL_PORT}{path}"
+        headers = {"Authorization": f"Bearer {token}"}
+        try:
+            async with self._session.request(
+                method, url, headers=headers, timeout=aiohttp.ClientTimeout(total=5)
+            ) as response:
+                text = await response.text()
+                if response.status >= 400:
+                    raise DriverUnreachable(
+                        f"{method} {url} was answered with {response.status}: {text[:200]}"
+                    )
+                return text
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise DriverUnreachable(f"{method} {url}: no answer ({type(error).__name__})") from error

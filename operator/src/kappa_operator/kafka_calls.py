@@ -1,0 +1,211 @@
+"""One call of the client library for many topics, in the order asked; each topic gets its result or its own error.
+
+These block and run in threads. An error that concerns the whole call is raised.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ConfigSource,
+    NewPartitions,
+    NewTopic,
+)
+
+from kappa_operator.actions import AlterConfigs, CreateTopic, DeleteTopic, GrowPartitions
+from kappa_operator.errors import KafkaFailure
+from kappa_operator.kafka_errors import Words
+from kappa_operator.kafka_model import ClusterView, TopicView
+
+TIMEOUT = 20.0
+CHECK_TIMEOUT = 10.0
+_TOPIC_CONFIG = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
+_OWN_PREFIX = "__"
+
+Outcome = KafkaFailure | None
+Gone = KafkaError.UNKNOWN_TOPIC_OR_PART
+
+
+def describe_cluster(admin: AdminClient, words: Words) -> ClusterView:
+    """Return the cluster as it answers now."""
+    try:
+        answer = admin.list_topics(timeout=CHECK_TIMEOUT)
+    except KafkaException as error:
+        admin.poll(0)
+        raise words.explain(error.args[0]) from None
+    admin.poll(0)
+    words.forget()
+    return ClusterView(
+        cluster_id=answer.cluster_id or "",
+        brokers=len(answer.brokers),
+        controller=answer.controller_id if answer.controller_id >= 0 else None,
+        topics=sum(not name.startswith(_OWN_PREFIX) for name in answer.topics),
+    )
+
+
+def look_at_topics(
+    admin: AdminClient, words: Words, names: Sequence[str]
+) -> list[TopicView | KafkaFailure | None]:
+    """Return each topic without its configs, None for one that is not there."""
+    wanted = list(dict.fromkeys(names))
+    futures = _call(words, lambda: admin.describe_topics(TopicCollection(wanted), request_timeout=TIMEOUT))
+    views = {name: _parse_topic(admin, words, name, future) for name, future in futures.items()}
+    return [views[name] for name in names]
+
+
+def describe_topics(
+    admin: AdminClient, words: Words, names: Sequence[str]
+) -> list[TopicView | KafkaFailure | None]:
+    """Return each topic with its configs, None for one that is not there."""
+    views = dict(zip(names, look_at_topics(admin, words, names), strict=True))
+    present = [name for name, view in views.items() if isinstance(view, TopicView)]
+    if present:
+        views |= _describe_configs(admin, words, [views[name] for name in present])  # type: ignore[misc]
+    return [views[name] for name in names]
+
+
+def _describe_configs(
+    admin: AdminClient, words: Words, topics: Sequence[TopicView]
+) -> dict[str, TopicView | KafkaFailure | None]:
+    resources = {
+        view.name: (ConfigResource(ConfigResource.Type.TOPIC, view.name), view) for view in topics
+    }
+    futures = _call(
+        words,
+        lambda: admin.describe_configs(
+            [resource for resource, _ in resources.values()], request_timeout=TIMEOUT
+        ),
+    )
+    return {
+        name: _parse_configs(admin, words, view, futures[resource])
+        for name, (resource, view) in resources.items()
+    }
+
+
+def _parse_topic(
+    admin: AdminClient, words: Words, name: str, future: "Future[Any]"
+) -> TopicView | KafkaFailure | None:
+    try:
+        found = future.result(timeout=TIMEOUT + 5)
+    except KafkaException as error:
+        return _explain(admin, words, error, benign=Gone)
+    partitions = found.partitions
+    return TopicView(
+        name=name,
+        topic_id=str(found.topic_id),
+        partitions=len(partitions),
+        replication=min((len(partition.replicas) for partition in partitions), default=0),
+    )
+
+
+def _parse_configs(
+    admin: AdminClient, words: Words, view: TopicView, future: "Future[Any]"
+) -> TopicView | KafkaFailure | None:
+    try:
+        entries = future.result(timeout=TIMEOUT + 5)
+    except KafkaException as error:
+        return _explain(admin, words, error, benign=Gone)
+    configs = {name: entry.value for name, entry in entries.items() if entry.value is not None}
+    explicit = frozenset(name for name, entry in entries.items() if entry.source == _TOPIC_CONFIG)
+    return TopicView(view.name, view.topic_id, view.partitions, view.replication, configs, explicit)
+
+
+def create_topics(admin: AdminClient, words: Words, actions: Sequence[CreateTopic]) -> list[Outcome]:
+    """Create the topics; one that is there already is fine."""
+    topics = {
+        action.topic: NewTopic(
+            action.topic,
+            num_partitions=action.partitions,
+            replication_factor=-1 if action.replication is None else action.replication,
+            config=action.configs,
+        )
+        for action in actions
+    }
+    futures = _call(
+        words,
+        lambda: admin.create_topics(
+            list(topics.values()), request_timeout=TIMEOUT, operation_timeout=TIMEOUT
+        ),
+    )
+    return _settle(admin, words, futures, actions, KafkaError.TOPIC_ALREADY_EXISTS)
+
+
+def grow_partitions(admin: AdminClient, words: Words, actions: Sequence[GrowPartitions]) -> list[Outcome]:
+    """Raise the partition counts."""
+    wanted = [NewPartitions(name, count) for name, count in {a.topic: a.partitions for a in actions}.items()]
+    futures = _call(
+        words,
+        lambda: admin.create_partitions(wanted, request_timeout=TIMEOUT, operation_timeout=TIMEOUT),
+    )
+    return _settle(admin, words, futures, actions)
+
+
+def alter_configs(admin: AdminClient, words: Words, actions: Sequence[AlterConfigs]) -> list[Outcome]:
+    """Set and unset configs, leaving all others alone."""
+    resources = {action.topic: _build_alteration(action.topic, action.configs) for action in actions}
+    futures = _call(
+        words,
+        lambda: admin.incremental_alter_configs(list(resources.values()), request_timeout=TIMEOUT),
+    )
+    by_topic = {name: futures[resource] for name, resource in resources.items()}
+    return _settle(admin, words, by_topic, actions)
+
+
+def _build_alteration(topic: str, configs: Mapping[str, str | None]) -> ConfigResource:
+    entries = [
+        ConfigEntry(
+            name,
+            value,
+            incremental_operation=AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET,
+        )
+        for name, value in configs.items()
+    ]
+    return ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=entries)
+
+
+def delete_topics(admin: AdminClient, words: Words, actions: Sequence[DeleteTopic]) -> list[Outcome]:
+    """Delete the topics; one that is gone already is fine."""
+    names = list(dict.fromkeys(action.topic for action in actions))
+    futures = _call(
+        words, lambda: admin.delete_topics(names, request_timeout=TIMEOUT, operation_timeout=TIMEOUT)
+    )
+    return _settle(admin, words, futures, actions, Gone)
+
+
+def _call(words: Words, request: Callable[[], dict[Any, "Future[Any]"]]) -> dict[Any, "Future[Any]"]:
+    try:
+        return request()
+    except KafkaException as error:
+        raise words.explain(error.args[0]) from None
+
+
+def _settle(
+    admin: AdminClient,
+    words: Words,
+    futures: Mapping[str, "Future[Any]"],
+    actions: Sequence[CreateTopic | GrowPartitions | AlterConfigs | DeleteTopic],
+    benign: int | None = None,
+) -> list[Outcome]:
+    outcomes: dict[str, Outcome] = {}
+    for name, future in futures.items():
+        try:
+            future.result(timeout=TIMEOUT + 5)
+            outcomes[name] = None
+        except KafkaException as error:
+            outcomes[name] = _explain(admin, words, error, benign)
+    return [outcomes[action.topic] for action in actions]
+
+
+def _explain(
+    admin: AdminClient, words: Words, error: KafkaException, benign: int | None = None
+) -> KafkaFailure | None:
+    if error.args[0].code() == benign:
+        return None
+    admin.poll(0)
+    return words.explain(error.args[0])

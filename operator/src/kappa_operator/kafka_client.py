@@ -1,0 +1,149 @@
+"""One Kafka cluster's client: what many reconciles ask at the same time goes to the brokers in a few calls.
+
+A change counts as done when it can be *seen*: brokers learn of a new topic some milliseconds after the controller
+made it, and a status must say what was seen. So every change is followed by looks until it shows.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, TypeVar, assert_never
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from kappa_operator import kafka_calls
+from kappa_operator.actions import AlterConfigs, CreateTopic, DeleteTopic, GrowPartitions, KafkaAction
+from kappa_operator.batcher import Batcher
+from kappa_operator.errors import KafkaFailure, KafkaRefused, TlsFailed
+from kappa_operator.kafka_errors import Words
+from kappa_operator.kafka_model import ClusterView, KafkaAccess, TopicView
+from kappa_operator.topic_configs import is_same_value
+
+_THREADS = 4
+_FIRST_LOOK = 0.01
+_LONGEST_PAUSE = 0.5
+_VISIBLE_WITHIN = 30.0
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+Call = Callable[[AdminClient, Words, Sequence[Item]], list[Any]]
+View = TopicView | None
+
+
+class KafkaClient:
+    """The client of one cluster. Raises KafkaFailure where the settings make no client."""
+
+    def __init__(self, access: KafkaAccess) -> None:
+        self.fingerprint = access.fingerprint
+        self._words = Words(access.secrets)
+        self._admin = _build_admin(access, self._words)
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="kafka")
+        self._created: set[str] = set()
+        self._describe: Batcher[str, View] = self._batch(kafka_calls.describe_topics)
+        self._look: Batcher[str, View] = self._batch(kafka_calls.look_at_topics)
+        self._create: Batcher[CreateTopic, None] = self._batch(kafka_calls.create_topics)
+        self._grow: Batcher[GrowPartitions, None] = self._batch(kafka_calls.grow_partitions)
+        self._alter: Batcher[AlterConfigs, None] = self._batch(kafka_calls.alter_configs)
+        self._delete: Batcher[DeleteTopic, None] = self._batch(kafka_calls.delete_topics)
+
+    def _batch(self, call: Call[Item]) -> Batcher[Item, Any]:
+        async def run(items: Sequence[Item]) -> list[Any]:
+            return await self._in_thread(lambda: call(self._admin, self._words, items))
+
+        return Batcher(run)
+
+    async def _in_thread(self, call: Callable[[], Result]) -> Result:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, call)
+
+    async def describe_cluster(self) -> ClusterView:
+        """Return the cluster as it answers now; raise KafkaFailure."""
+        return await self._in_thread(partial(kafka_calls.describe_cluster, self._admin, self._words))
+
+    async def describe_topic(self, topic: str) -> TopicView | None:
+        """Return the topic with its configs, or None; raise KafkaFailure."""
+        view = await self._describe.submit(topic)
+        if view is None or topic not in self._created:
+            return view
+        self._created.discard(topic)
+        return TopicView(
+            view.name, view.topic_id, view.partitions, view.replication, view.configs, view.explicit, True
+        )
+
+    async def apply(self, action: KafkaAction) -> None:
+        """Make the change and wait until it shows; raise KafkaFailure."""
+        match action:
+            case CreateTopic():
+                await self._create.submit(action)
+                await self._await_topic(action.topic, self._look.submit, lambda view: view is not None)
+                self._created.add(action.topic)
+            case GrowPartitions():
+                await self._grow.submit(action)
+                await self._await_topic(action.topic, self._look.submit, partial(_has_grown, action))
+            case AlterConfigs():
+                await self._alter_configs(action)
+            case DeleteTopic():
+                await self._delete.submit(action)
+                await self._await_topic(action.topic, self._look.submit, lambda view: view is None)
+            case _:
+                assert_never(action)
+
+    async def _alter_configs(self, action: AlterConfigs) -> None:
+        """Alter what can be altered: Kafka refuses all configs of a call for the sake of one."""
+        try:
+            await self._alter.submit(action)
+        except KafkaRefused as refusal:
+            if len(action.configs) == 1:
+                raise
+            await self._alter_one_by_one(action, refusal)
+        await self._await_topic(action.topic, self._describe.submit, partial(_is_altered, action))
+
+    async def _alter_one_by_one(self, action: AlterConfigs, refusal: KafkaRefused) -> None:
+        refused: list[KafkaRefused] = []
+        for name, value in action.configs.items():
+            try:
+                await self._alter.submit(AlterConfigs(action.cluster, action.topic, {name: value}))
+            except KafkaRefused as error:
+                refused.append(error)
+        if refused:
+            said = "; ".join(dict.fromkeys(error.message for error in refused))
+            raise KafkaRefused(said, code=refusal.code, reason=refusal.reason)
+
+    async def _await_topic(
+        self, topic: str, look: Callable[[str], Awaitable[View]], is_done: Callable[[View], bool]
+    ) -> None:
+        deadline, pause = time.monotonic() + _VISIBLE_WITHIN, _FIRST_LOOK
+        while not is_done(await look(topic)):
+            if time.monotonic() > deadline:
+                raise KafkaFailure(
+                    f"Kafka accepted the change of topic {topic}, but {_VISIBLE_WITHIN:.0f} s later its brokers"
+                    " do not show it"
+                )
+            await asyncio.sleep(pause)
+            pause = min(_LONGEST_PAUSE, pause * 2)
+
+    def close(self) -> None:
+        """Let the client go once the calls under way have ended."""
+        self._threads.shutdown(wait=False)
+
+
+def _build_admin(access: KafkaAccess, words: Words) -> AdminClient:
+    try:
+        return AdminClient({**access.settings, "error_cb": words.hear})
+    except KafkaException as error:
+        failure = words.explain(error.args[0])
+        is_tls = "ssl" in failure.message
+        raise (TlsFailed if is_tls else KafkaFailure)(failure.message, retryable=False) from None
+
+
+def _has_grown(action: GrowPartitions, view: View) -> bool:
+    return view is not None and view.partitions >= action.partitions
+
+
+def _is_altered(action: AlterConfigs, view: View) -> bool:
+    return view is not None and all(
+        name not in view.explicit if value is None else is_same_value(view.configs.get(name), value)
+        for name, value in action.configs.items()
+    )

@@ -1,0 +1,52 @@
+"""What is seen of Kafka, as frozen values that decisions and fakes share."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterView:
+    """A Kafka cluster as it answered. `topics` leaves Kafka's own (`__…`) out."""
+
+    cluster_id: str
+    brokers: int
+    controller: int | None
+    topics: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopicView:
+    """A topic as Kafka shows it.
+
+    `configs` are the values in effect, by name; `explicit` names those that were set for this topic. `created_here` is
+    true just once, for the first look at a topic that this process created: what was there before was adopted.
+    """
+
+    name: str
+    topic_id: str
+    partitions: int
+    replication: int
+    configs: Mapping[str, str] = field(default_factory=dict)
+    explicit: frozenset[str] = frozenset()
+    created_here: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaAccess:
+    """How to reach a Kafka cluster: settings of the client library, secrets among them.
+
+    Neither the settings nor the secrets ever show in a representation of this value. The fingerprint changes with
+    any of them, so that a client is made anew when a Secret is.
+    """
+
+    settings: Mapping[str, str] = field(repr=False)
+    secrets: tuple[str, ...] = field(repr=False, default=())
+    fingerprint: str = ""
+
+    @staticmethod
+    def of(settings: Mapping[str, str], secrets: tuple[str, ...] = ()) -> "KafkaAccess":
+        """Return the access with its fingerprint."""
+        text = json.dumps(dict(settings), sort_keys=True)
+        return KafkaAccess(dict(settings), secrets, hashlib.sha256(text.encode()).hexdigest()[:16])

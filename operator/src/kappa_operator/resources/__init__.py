@@ -1,0 +1,1 @@
+"""Pure builders: from a spec and what it refers to, the Kubernetes objects to apply."""

@@ -1,0 +1,116 @@
+"""From a spec and what it refers to, the revision that a driver runs.
+
+Pure and stable: the same input gives the same revision, so a resync never restarts a pipeline.
+"""
+
+import math
+from dataclasses import dataclass
+
+from kappa_crds.kafkacluster import KafkaClusterSpec
+from kappa_crds.pipeline import PipelineSpec
+from kappa_crds.quantities import parse_cpu, parse_size
+from kappa_crds.revision import (
+    BLOCK_MANAGER_PORT,
+    CHECKPOINT_DIR,
+    DRIVER_PORT,
+    EXECUTOR_TEMPLATE_KEY,
+    REVISION_DIR,
+    Revision,
+)
+from kappa_operator.resources.pipeline import PipelineResource, name_account
+from kappa_operator.resources.storage import (
+    Mounts,
+    build_claim_mount,
+    build_kafka_connection,
+    build_kafka_mounts,
+)
+from kappa_operator.resources.tuning import build_tuning
+
+_HEAP_SHARE = 0.6
+_MEBIBYTE = 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Dependencies:
+    """What a pipeline refers to, found and ready. `topics` maps names in the spec to names in Kafka."""
+
+    cluster: KafkaClusterSpec
+    claim: str
+    topics: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Images:
+    """What the operator's settings say about pods."""
+
+    runtime: str
+    pull_policy: str
+
+
+def build_mounts(dependencies: Dependencies) -> Mounts:
+    """Return what driver and executors mount."""
+    return build_claim_mount(dependencies.claim) + build_kafka_mounts(dependencies.cluster)
+
+
+def build_revision(resource: PipelineResource, dependencies: Dependencies, images: Images) -> Revision:
+    """Return the revision for the pipeline as its spec and its surroundings are now."""
+    spec, metadata = resource.spec, resource.metadata
+    image = spec.image or images.runtime
+    return Revision(
+        namespace=metadata.namespace,
+        pipeline=metadata.name,
+        uid=metadata.uid,
+        spec=_strip_operational(spec),
+        kafka=build_kafka_connection(dependencies.cluster),
+        topics=dict(sorted(dependencies.topics.items())),
+        checkpoint=f"file://{CHECKPOINT_DIR}/{metadata.namespace}/{metadata.name}/{metadata.uid}",
+        tuning=build_tuning(spec, resource.status.shuffle_partitions),
+        spark_conf=build_spark_conf(resource, image, images.pull_policy),
+        image=image,
+    )
+
+
+def _strip_operational(spec: PipelineSpec) -> PipelineSpec:
+    """Leave out what only the operator looks at, so that changing it restarts nothing."""
+    fields = PipelineSpec.model_fields
+    return spec.model_copy(update={"suspend": False, "restart": fields["restart"].get_default()})
+
+
+def build_spark_conf(resource: PipelineResource, image: str, pull_policy: str) -> dict[str, str]:
+    """Return Spark's settings as far as they depend on the cluster and the pods' sizes."""
+    spec, name, namespace = resource.spec, resource.metadata.name, resource.metadata.namespace
+    driver, executors = spec.resources.driver, spec.resources.executors
+    conf = {
+        "spark.app.name": f"{namespace}.{name}",
+        "spark.driver.memory": _share(driver.memory),
+        "spark.ui.enabled": "false",
+        **spec.spark_conf,
+    }
+    if executors.count == 0:
+        return conf | {"spark.master": f"local[{max(1, math.ceil(parse_cpu(driver.cpu)))}]"}
+    heap = _share(executors.memory)
+    overhead = parse_size(executors.memory) // _MEBIBYTE - int(heap[:-1])
+    return conf | {
+        "spark.master": "k8s://https://kubernetes.default.svc",
+        "spark.submit.deployMode": "client",
+        "spark.driver.host": f"{name_account(name)}.{namespace}.svc",
+        "spark.driver.bindAddress": "0.0.0.0",  # noqa: S104 - the pod's own address, behind its Service
+        "spark.driver.port": str(DRIVER_PORT),
+        "spark.blockManager.port": str(BLOCK_MANAGER_PORT),
+        "spark.executor.instances": str(executors.count),
+        "spark.executor.cores": str(max(1, math.ceil(parse_cpu(executors.cpu)))),
+        "spark.executor.memory": heap,
+        "spark.executor.memoryOverhead": f"{overhead}m",
+        "spark.kubernetes.namespace": namespace,
+        "spark.kubernetes.container.image": image,
+        "spark.kubernetes.container.image.pullPolicy": pull_policy,
+        "spark.kubernetes.executor.request.cores": executors.cpu,
+        "spark.kubernetes.executor.podTemplateFile": f"{REVISION_DIR}/{EXECUTOR_TEMPLATE_KEY}",
+        "spark.kubernetes.executor.podTemplateContainerName": "executor",
+        "spark.kubernetes.executor.disableConfigMap": "true",
+    }
+
+
+def _share(memory: str) -> str:
+    """Return the JVM heap for a pod of that size; the rest is for Python, RocksDB and the JVM itself."""
+    return f"{int(parse_size(memory) * _HEAP_SHARE) // _MEBIBYTE}m"

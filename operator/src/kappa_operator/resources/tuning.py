@@ -1,0 +1,54 @@
+"""What the operator sizes by itself, and says so.
+
+Spark's defaults are made for batch jobs on large clusters: 200 state partitions, a poll of 500 records, no linger.
+The figures here were measured (docs/benchmarks.md): one state partition a core, two Kafka input splits a core, and
+client settings that fill requests.
+"""
+
+import math
+
+from kappa_crds.pipeline import PipelineSpec
+from kappa_crds.quantities import parse_cpu
+from kappa_crds.revision import Tuning
+
+CONSUMER = {
+    "max.poll.records": "10000",
+    "fetch.max.bytes": "67108864",
+    "max.partition.fetch.bytes": "8388608",
+}
+PRODUCER = {"linger.ms": "20", "batch.size": "131072", "compression.type": "lz4", "acks": "all"}
+
+
+def count_cores(spec: PipelineSpec) -> int:
+    """Return how many tasks the pipeline runs at once."""
+    executors = spec.resources.executors
+    if executors.count == 0:
+        return max(1, math.ceil(parse_cpu(spec.resources.driver.cpu)))
+    return executors.count * max(1, math.ceil(parse_cpu(executors.cpu)))
+
+
+def build_tuning(spec: PipelineSpec, pinned_partitions: int | None) -> Tuning:
+    """Return the sizes for a pipeline. State partitions stay as they were when the checkpoint was born."""
+    cores = count_cores(spec)
+    return Tuning(
+        shuffle_partitions=pinned_partitions or cores,
+        min_partitions=2 * cores,
+        consumer=CONSUMER,
+        producer=PRODUCER,
+    )
+
+
+def explain_tuning(tuning: Tuning, spec: PipelineSpec) -> tuple[str, ...]:
+    """Say each size and why, for status and `kappa plan`."""
+    cores = count_cores(spec)
+    kept = "" if tuning.shuffle_partitions == cores else " (fixed when the checkpoint was born)"
+    return (
+        f"state partitions: {tuning.shuffle_partitions}, for {cores} cores{kept}; Spark's default is 200",
+        f"input splits: at least {tuning.min_partitions}, two for each core",
+        f"consumer: {_list_settings(tuning.consumer)}",
+        f"producer: {_list_settings(tuning.producer)}",
+    )
+
+
+def _list_settings(settings: dict[str, str]) -> str:
+    return ", ".join(f"{key}={value}" for key, value in sorted(settings.items()))

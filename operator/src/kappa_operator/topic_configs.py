@@ -1,0 +1,49 @@
+"""Topic configs as specs say them, and as Kafka stores them.
+
+Kafka parses a value by its type and shows it in its own spelling: `0.50` becomes `0.5`, `FALSE` becomes `false`,
+`compact, delete` becomes `compact,delete`. Values are compared by what they mean.
+"""
+
+from decimal import Decimal, InvalidOperation
+
+from kappa_crds.quantities import parse_duration, parse_size
+from kappa_crds.topic import TopicSpec
+
+CLEANUP = "cleanup.policy"
+RETENTION_TIME = "retention.ms"
+RETENTION_SIZE = "retention.bytes"
+
+
+def build_configs(spec: TopicSpec) -> dict[str, str]:
+    """Return the configs that the spec declares; what it leaves out is not managed."""
+    configs = {**spec.config, CLEANUP: spec.cleanup.value}
+    if spec.retention and spec.retention.time:
+        configs[RETENTION_TIME] = str(round(parse_duration(spec.retention.time) * 1000))
+    if spec.retention and spec.retention.size:
+        configs[RETENTION_SIZE] = str(parse_size(spec.retention.size))
+    return dict(sorted(configs.items()))
+
+
+def is_same_value(shown: str | None, wanted: str) -> bool:
+    """Return whether Kafka's value means the same as the wanted one."""
+    return shown is not None and (shown == wanted or _normalise(shown) == _normalise(wanted))
+
+
+def is_same_cleanup(shown: str | None, wanted: str) -> bool:
+    """Return whether two cleanup policies are the same, in any order."""
+    return parse_cleanup(shown or "") == parse_cleanup(wanted)
+
+
+def parse_cleanup(value: str) -> frozenset[str]:
+    """Return the policies of a cleanup.policy value."""
+    return frozenset(part.strip() for part in value.split(",") if part.strip())
+
+
+def _normalise(value: str) -> str | Decimal | tuple[str, ...]:
+    text = value.strip()
+    if text.lower() in ("true", "false"):
+        return text.lower()
+    try:
+        return Decimal(text)
+    except InvalidOperation:
+        return tuple(part.strip() for part in text.split(","))

@@ -1,0 +1,225 @@
+"""One Kafka broker on the loopback for a test: real, up in about three seconds, gone at the end.
+
+It needs the jars from the cache but no cluster. `kill()` and `start()` again on the same data and ports is how
+tests make it fail. With `users` there is a listener with SASL, with `tls` it is encrypted, and a test can see
+that the wrong password or an unknown authority is refused.
+"""
+
+import shutil
+import socket
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from lab import kafka_jars, pki
+from lab.errors import LabError
+from lab.paths import SOURCES
+from lab.shell import run, wait_until
+
+_SCRAM = ("SCRAM-SHA-256", "SCRAM-SHA-512")
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that nobody listens on now; all are held open until the last is known, so they differ."""
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
+    finally:
+        for each in sockets:
+            each.close()
+
+
+class Broker:
+    """A context manager; `properties` override the broker's settings, `users` maps names to passwords.
+
+    `bootstrap` is plain text. `sasl_bootstrap` (with users) takes PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512 for
+    the same users, over TLS if `tls`. `tls_bootstrap` (with tls) is TLS alone. `authority` is the file of the
+    certificate authority that signed the broker's certificate.
+    """
+
+    def __init__(
+        self,
+        *,
+        properties: Mapping[str, str] | None = None,
+        users: Mapping[str, str] | None = None,
+        tls: bool = False,
+        heap_mib: int = 256,
+    ) -> None:
+        self._extra = dict(properties or {})
+        self._users = dict(users or {})
+        self._tls = tls
+        self._heap_mib = heap_mib
+        self._ports = dict(zip(("PLAINTEXT", "CONTROLLER", "SASL", "TLS"), free_ports(4), strict=True))
+        self._process: subprocess.Popen[bytes] | None = None
+        self.folder = Path(tempfile.mkdtemp(prefix="kappa-broker-"))
+        self.authority = self.folder / "pki" / "ca.crt"
+        self.log = self.folder / "broker.log"
+        self.bootstrap = f"127.0.0.1:{self._ports['PLAINTEXT']}"
+        self.sasl_bootstrap = f"127.0.0.1:{self._ports['SASL']}"
+        self.tls_bootstrap = f"127.0.0.1:{self._ports['TLS']}"
+
+    def __enter__(self) -> Self:
+        try:
+            self._format()
+            self.start()
+        except BaseException:
+            self._clean_up()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._clean_up()
+
+    @property
+    def pid(self) -> int | None:
+        """The broker's process id while it runs."""
+        running = self._process is not None and self._process.poll() is None
+        return self._process.pid if running and self._process else None
+
+    def start(self) -> None:
+        """Start it, the first time or again on the same data and ports; returns when it serves."""
+        if self.pid is not None:
+            return
+        heap = [f"-Xmx{self._heap_mib}m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
+        marker = self.log.stat().st_size if self.log.exists() else 0
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [*self._java(), *heap, "kafka.Kafka", str(self._properties_file)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        wait_until(lambda: self._has_started(marker), "broker started", seconds=60, every=0.05)
+
+    def stop(self, grace_seconds: float = 30) -> None:
+        """End it in order (SIGTERM), and by SIGKILL if it takes too long."""
+        if self._process is None:
+            return
+        self._process.terminate()
+        try:
+            self._process.wait(grace_seconds)
+        except subprocess.TimeoutExpired:
+            self.kill()
+        self._process = None
+
+    def kill(self) -> None:
+        """End it at once (SIGKILL), as a crash of the machine would."""
+        if self._process is None:
+            return
+        self._process.kill()
+        self._process.wait()
+        self._process = None
+
+    def _has_started(self, marker: int) -> bool:
+        if self.pid is None:
+            raise LabError(f"the broker ended while starting:\n{self.log.read_text()[-3000:]}")
+        with self.log.open("rb") as log:
+            log.seek(marker)
+            return b"Kafka Server started" in log.read()
+
+    def _clean_up(self) -> None:
+        self.kill()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _java(self) -> list[str]:
+        configuration = SOURCES / "kafka" / "log4j2.properties"
+        return ["java", f"-Dlog4j2.configurationFile={configuration}", "-cp", f"{kafka_jars.fetch()}/*"]
+
+    @property
+    def _properties_file(self) -> Path:
+        return self.folder / "server.properties"
+
+    def _format(self) -> None:
+        if self._tls:
+            self._make_certificates()
+        lines = [f"{name}={value}" for name, value in {**self._settings(), **self._extra}.items()]
+        self._properties_file.write_text("\n".join(lines) + "\n")
+        tool = [*self._java(), "-XX:TieredStopAtLevel=1", "kafka.tools.StorageTool"]
+        scram = [
+            f"--add-scram={mechanism}=[name={name},password={password}]"
+            for name, password in self._users.items()
+            for mechanism in _SCRAM
+        ]
+        cluster = "a2FwcGEta2Fma2EtdGVzdA"
+        run([*tool, "format", "-t", cluster, "-c", str(self._properties_file), *scram])
+
+    def _make_certificates(self) -> None:
+        folder = self.authority.parent
+        folder.mkdir()
+        pki.make_authority(folder, "kappa-broker")
+        pki.make_certificate(folder, "broker", "/CN=localhost", "DNS:localhost,IP:127.0.0.1")
+        texts = [(folder / name).read_text() for name in ("broker.key", "broker.crt")]
+        (folder / "broker.pem").write_text("".join(texts))
+
+    def _protocols(self) -> dict[str, str]:
+        protocols = {"PLAINTEXT": "PLAINTEXT", "CONTROLLER": "PLAINTEXT"}
+        if self._users:
+            protocols["SASL"] = "SASL_SSL" if self._tls else "SASL_PLAINTEXT"
+        if self._tls:
+            protocols["TLS"] = "SSL"
+        return protocols
+
+    def _settings(self) -> dict[str, str]:
+        protocols = self._protocols()
+        listeners = {name: f"{name}://127.0.0.1:{self._ports[name]}" for name in protocols}
+        advertised = [listener for name, listener in listeners.items() if name != "CONTROLLER"]
+        return {
+            "process.roles": "broker,controller",
+            "node.id": "1",
+            "controller.quorum.voters": f"1@127.0.0.1:{self._ports['CONTROLLER']}",
+            "controller.listener.names": "CONTROLLER",
+            "inter.broker.listener.name": "PLAINTEXT",
+            "listeners": ",".join(listeners.values()),
+            "advertised.listeners": ",".join(advertised),
+            "listener.security.protocol.map": ",".join(
+                f"{name}:{value}" for name, value in protocols.items()
+            ),
+            "log.dirs": str(self.folder / "data"),
+            **_SMALL,
+            **self._security_settings(),
+        }
+
+    def _security_settings(self) -> dict[str, str]:
+        settings: dict[str, str] = {}
+        if self._tls:
+            for listener in ("sasl", "tls") if self._users else ("tls",):
+                prefix = f"listener.name.{listener}.ssl"
+                settings[f"{prefix}.keystore.type"] = "PEM"
+                settings[f"{prefix}.keystore.location"] = str(self.folder / "pki" / "broker.pem")
+                settings[f"{prefix}.truststore.type"] = "PEM"
+                settings[f"{prefix}.truststore.location"] = str(self.authority)
+        if self._users:
+            modules = "org.apache.kafka.common.security"
+            known = " ".join(f'user_{name}="{password}"' for name, password in self._users.items())
+            settings["listener.name.sasl.sasl.enabled.mechanisms"] = ",".join(("PLAIN", *_SCRAM))
+            jaas = {"plain": f"{modules}.plain.PlainLoginModule required {known};"}
+            jaas |= {name.lower(): f"{modules}.scram.ScramLoginModule required;" for name in _SCRAM}
+            for mechanism, text in jaas.items():
+                settings[f"listener.name.sasl.{mechanism}.sasl.jaas.config"] = text
+        return settings
+
+
+# One broker has nobody to replicate to, and a test does not want to wait for members that may still come.
+_SMALL = {
+    "auto.create.topics.enable": "false",
+    "offsets.topic.replication.factor": "1",
+    "offsets.topic.num.partitions": "4",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "transaction.state.log.num.partitions": "4",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+    "group.initial.rebalance.delay.ms": "0",
+    # After a kill the controller refuses the broker until its old session has ended.
+    "broker.session.timeout.ms": "2000",
+    "broker.heartbeat.interval.ms": "300",
+    "log.cleaner.dedupe.buffer.size": "16777216",
+}

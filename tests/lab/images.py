@@ -1,0 +1,170 @@
+"""The project's images in the cluster: built from the real Dockerfiles, imported without a registry.
+
+An image is named by what went into it: besides its tag it carries a second one made of a hash over the
+Dockerfile, the declared inputs and the base. If the runtime has that one, there is nothing to do.
+"""
+
+import hashlib
+import io
+import json
+import os
+import shutil
+import tarfile
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from lab import buildah, containerd, kafka_jars
+from lab.errors import LabError
+from lab.paths import CACHE, REPOSITORY
+from lab.progress import report, step
+
+
+@dataclass(frozen=True)
+class Image:
+    """An image of this repository; `inputs` are all paths that its Dockerfile copies from."""
+
+    name: str
+    reference: str
+    dockerfile: str
+    inputs: Sequence[str]
+    # Folder in the build context → where it comes from, for what is not in the repository.
+    fetched: Mapping[str, Callable[[], Path]] = field(default_factory=dict)
+
+
+_WORKSPACE = ("pyproject.toml", "uv.lock", "crds")
+IMAGES = (
+    Image(
+        "operator",
+        "kappa/operator:dev",
+        "operator/Dockerfile",
+        (*_WORKSPACE, "operator", "pipelines/pyproject.toml"),
+    ),
+    Image(
+        "pipelines",
+        "kappa/pipelines:dev",
+        "pipelines/Dockerfile",
+        (*_WORKSPACE, "pipelines", "operator/pyproject.toml"),
+    ),
+    Image(
+        "kafka",
+        f"kappa/kafka:{kafka_jars.VERSION}",
+        "tests/lab/kafka/Dockerfile",
+        ("tests/lab/kafka",),
+        {"jars": kafka_jars.fetch},
+    ),
+)
+_SKIPPED = {"__pycache__", ".venv", ".mypy_cache", ".ruff_cache", ".pytest_cache", "build", "dist"}
+
+
+def _files(image: Image) -> Iterator[Path]:
+    for name in image.inputs:
+        root = REPOSITORY / name
+        found = [root] if root.is_file() else sorted(root.rglob("*"))
+        for path in found:
+            parts = path.relative_to(REPOSITORY).parts
+            if path.is_file() and not any(part in _SKIPPED or part.endswith(".egg-info") for part in parts):
+                yield path.relative_to(REPOSITORY)
+
+
+def _identity(image: Image) -> str:
+    digest = hashlib.sha256(f"{image.reference} {buildah.BASE}".encode())
+    for path in _files(image):
+        content = (REPOSITORY / path).read_bytes()
+        digest.update(f"{path} {os.access(REPOSITORY / path, os.X_OK)} {len(content)} ".encode() + content)
+    return digest.hexdigest()[:12]
+
+
+def stage(image: Image, context: Path) -> None:
+    """Fill a build context with the declared inputs and nothing else."""
+    for path in _files(image):
+        (context / path).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(REPOSITORY / path, context / path)
+    for name, fetch in image.fetched.items():
+        shutil.copytree(fetch(), context / name, copy_function=os.link)
+
+
+def _build(image: Image, reference: str) -> None:
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=CACHE, prefix=".context-") as folder:
+        stage(image, Path(folder))
+        buildah.build(Path(folder) / image.dockerfile, Path(folder), reference)
+
+
+def _import(descriptors: Sequence[buildah.Blob], references: Sequence[str]) -> None:
+    """Give an image to the runtime under some names, sending only the blobs that it doesn't have."""
+    present = containerd.content_digests()
+    manifests = [
+        {**descriptors[0], "annotations": {"io.containerd.image.name": reference}} for reference in references
+    ]
+    index = {"schemaVersion": 2, "manifests": manifests}
+    process = containerd.import_stream()
+    assert process.stdin is not None
+    try:
+        with tarfile.open(fileobj=process.stdin, mode="w|") as archive:
+            _add(archive, "oci-layout", b'{"imageLayoutVersion":"1.0.0"}')
+            _add(archive, "index.json", json.dumps(index).encode())
+            for digest in dict.fromkeys(descriptor["digest"] for descriptor in descriptors):
+                if digest not in present:
+                    archive.add(buildah.blob_path(digest), f"blobs/{digest.replace(':', '/')}")
+    except BrokenPipeError:
+        pass  # the runtime said why on its output
+    output, _ = process.communicate()
+    if process.returncode != 0:
+        raise LabError(f"import of {references[0]} failed: {output.decode()[-2000:]}")
+
+
+def _add(archive: tarfile.TarFile, name: str, content: bytes) -> None:
+    member = tarfile.TarInfo(name)
+    member.size = len(content)
+    archive.addfile(member, io.BytesIO(content))
+
+
+def ensure(names: Sequence[str] = ()) -> None:
+    """Build and import what changed; with names only those. An image without a Dockerfile is skipped."""
+    unknown = set(names) - {image.name for image in IMAGES}
+    if unknown:
+        raise LabError(
+            f"no such image: {', '.join(sorted(unknown))}; known: {', '.join(i.name for i in IMAGES)}"
+        )
+    imported = containerd.image_digests()
+    for image in IMAGES:
+        if names and image.name not in names:
+            continue
+        if not (REPOSITORY / image.dockerfile).exists():
+            report(f"image {image.reference}: skipped, there is no {image.dockerfile}")
+            continue
+        _ensure_one(image, imported)
+
+
+def _ensure_one(image: Image, imported: Mapping[str, str]) -> None:
+    repository, _, tag = f"docker.io/{image.reference}".partition(":")
+    wanted = f"{repository}:{_identity(image)}"
+    if wanted in imported and imported[wanted] == imported.get(f"{repository}:{tag}"):
+        report(f"image {image.reference}: unchanged")
+        return
+    with step(f"image {image.reference}", done="built"):
+        built = wanted.replace("docker.io/", "localhost/")
+        if not buildah.has_image(built):
+            _build(image, built)
+            buildah.remove_others(built)
+    with step(f"image {image.reference}", done="imported"):
+        _import(buildah.export(built, image.name), [f"{repository}:{tag}", wanted])
+        old = [
+            name
+            for name in imported
+            if name.startswith(f"{repository}:") and name not in (wanted, f"{repository}:{tag}")
+        ]
+        containerd.remove_images(old)
+
+
+def ensure_pause() -> None:
+    """Make the image without which no pod can start."""
+    if containerd.SANDBOX_IMAGE in containerd.image_digests():
+        return
+    with step("sandbox image"):
+        built = containerd.SANDBOX_IMAGE.replace("docker.io/", "localhost/")
+        if not buildah.has_image(built):
+            buildah.build_pause(built)
+        _import(buildah.export(built, "pause"), [containerd.SANDBOX_IMAGE])

