@@ -8,13 +8,12 @@ that is in the layout already be recognised by its digest, so a change of source
 import hashlib
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 from lab.debian import package_sources
 from lab.errors import LabError
-from lab.paths import CACHE, write_file
+from lab.paths import CACHE, LOGS, write_file
 from lab.progress import step
 from lab.shell import run, succeeds
 
@@ -121,9 +120,13 @@ def build(dockerfile: Path, context: Path, image: str) -> None:
         *_mounts(),
     ]
     command = _buildah("build", *flags, "--file", dockerfile, "--tag", image, context)
-    done = subprocess.run(list(map(str, command)), stdout=sys.stderr, check=False)
+    log = LOGS / f"image-{image.rpartition('/')[2].partition(':')[0]}.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("w") as output:
+        done = subprocess.run(list(map(str, command)), stdout=output, stderr=output, check=False)
     if done.returncode != 0:
-        raise LabError(f"building {image} from {dockerfile} failed with {done.returncode}")
+        tail = "\n".join(log.read_text(errors="replace").splitlines()[-30:])
+        raise LabError(f"building {image} failed with {done.returncode}; the end of {log}:\n{tail}")
 
 
 def remove_others(image: str) -> None:

@@ -16,8 +16,8 @@ from lab.toolchain import program
 MAX_PODS = 110
 
 
-def kubelet() -> Server:
-    """The kubelet, with thresholds that leave a nearly full developer disk alone."""
+def _kubelet_configuration() -> str:
+    """Thresholds leave a nearly full developer disk alone; version 1 of control groups still works."""
     config = {
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
         "kind": "KubeletConfiguration",
@@ -48,7 +48,12 @@ def kubelet() -> Server:
         "shutdownGracePeriod": "0s",
         "volumePluginDir": str(LAB / "volume-plugins"),
     }
-    text = json.dumps(config, indent=1)
+    return json.dumps(config, indent=1)
+
+
+def kubelet() -> Server:
+    """The kubelet."""
+    text = _kubelet_configuration()
     write_file(LAB / "kubelet.json", text)
     return Server(
         "kubelet",

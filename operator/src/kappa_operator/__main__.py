@@ -87,7 +87,7 @@ async def run(settings: Settings) -> None:
     async with await ApiCluster.connect() as cluster, aiohttp.ClientSession() as session:
         lease = ObjectRef("coordination.k8s.io/v1", "Lease", settings.namespace, settings.lease_name)
         elector = Elector(
-            cluster, lease, settings.identity, time.monotonic, settings.lease_duration,
+            cluster, lease, settings.identity, time.monotonic, duration=settings.lease_duration,
             on_write=lambda version: echoes.expect(Key(lease.kind, lease.namespace, lease.name), version),
         )  # fmt: skip
         kafka = AdminClients()

@@ -78,7 +78,9 @@ async def _apply(world: World, resource: AnyResource, action: Action) -> None:
             world.note(await world.cluster.apply(_build_finalizers(resource, wanted)))
         case RemoveFinalizer(finalizer):
             kept = tuple(name for name in resource.metadata.finalizers if name != finalizer)
-            await world.cluster.apply(_build_finalizers(resource, kept))
+            written = await world.cluster.apply(_build_finalizers(resource, kept))
+            if resource.metadata.deletion_timestamp is None:
+                world.mirror.put(written)
         case ApplyObject(manifest):
             await world.cluster.apply(manifest)
         case CreateObject(manifest):

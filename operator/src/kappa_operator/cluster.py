@@ -163,6 +163,12 @@ class ApiCluster:
         except (NotFound, Conflict):
             return
 
+    async def try_out(self, manifest: Body) -> Body:
+        """Return the object as the API server would store it, defaults filled in; raise Refused with its objections."""
+        path = build_path(ObjectRef.of(manifest))
+        query = {"fieldManager": "kappa-plan", "force": "true", "dryRun": "All", "fieldValidation": "Strict"}
+        return await self._request("PATCH", path, query, manifest, "application/apply-patch+yaml")
+
     async def _apply(self, path: str, manifest: Body) -> Body:
         query = {"fieldManager": FIELD_MANAGER, "force": "true"}
         return await self._request("PATCH", path, query, manifest, "application/apply-patch+yaml")

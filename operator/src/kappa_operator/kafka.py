@@ -82,7 +82,7 @@ class AdminClients:
     async def apply(self, action: KafkaAction) -> None:  # noqa: D102 - see KafkaClients
         await self._get(action.cluster).apply(action)
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Close all clients."""
         for cluster in list(self._clients):
             self.release(cluster)

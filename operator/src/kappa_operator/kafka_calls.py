@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
-from confluent_kafka.admin import (
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # the stubs name them without exporting
     AdminClient,
     AlterConfigOpType,
     ConfigEntry,
@@ -73,9 +73,7 @@ def describe_topics(
 def _describe_configs(
     admin: AdminClient, words: Words, topics: Sequence[TopicView]
 ) -> dict[str, TopicView | KafkaFailure | None]:
-    resources = {
-        view.name: (ConfigResource(ConfigResource.Type.TOPIC, view.name), view) for view in topics
-    }
+    resources = {view.name: (ConfigResource(ConfigResource.Type.TOPIC, view.name), view) for view in topics}
     futures = _call(
         words,
         lambda: admin.describe_configs(

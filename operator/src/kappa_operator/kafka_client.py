@@ -131,7 +131,8 @@ class KafkaClient:
 
 def _build_admin(access: KafkaAccess, words: Words) -> AdminClient:
     try:
-        return AdminClient({**access.settings, "error_cb": words.hear})
+        settings: dict[str, Any] = {**access.settings, "error_cb": words.hear}
+        return AdminClient(settings)
     except KafkaException as error:
         failure = words.explain(error.args[0])
         is_tls = "ssl" in failure.message

@@ -47,6 +47,7 @@ class Elector:
         ref: ObjectRef,
         identity: str,
         clock: Callable[[], float],
+        *,
         duration: float = 10.0,
         on_write: Callable[[int], None] = lambda _version: None,
     ) -> None:

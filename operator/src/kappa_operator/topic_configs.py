@@ -6,8 +6,9 @@ Kafka parses a value by its type and shows it in its own spelling: `0.50` become
 
 from decimal import Decimal, InvalidOperation
 
-from kappa_crds.quantities import parse_duration, parse_size
+from kappa_crds.quantities import format_duration, parse_duration, parse_size
 from kappa_crds.topic import TopicSpec
+from kappa_operator.kafka_model import TopicView
 
 CLEANUP = "cleanup.policy"
 RETENTION_TIME = "retention.ms"
@@ -47,3 +48,32 @@ def _normalise(value: str) -> str | Decimal | tuple[str, ...]:
         return Decimal(text)
     except InvalidOperation:
         return tuple(part.strip() for part in text.split(","))
+
+
+def say_topic(view: TopicView) -> str:
+    """Say a topic in a few words for people, such as `4 partitions · 30d`."""
+    parts = ["1 partition" if view.partitions == 1 else f"{view.partitions} partitions"]
+    policies = parse_cleanup(view.configs.get(CLEANUP, "delete"))
+    if "compact" in policies:
+        parts.append("compacted")
+    if "delete" in policies:
+        parts += _say_retention(view)
+    return " · ".join(parts)
+
+
+def _say_retention(view: TopicView) -> list[str]:
+    time, size = view.configs.get(RETENTION_TIME), view.configs.get(RETENTION_SIZE, "-1")
+    said = []
+    if time is not None:
+        said.append("kept forever" if int(time) < 0 else format_duration(int(time) / 1000))
+    if int(size) >= 0:
+        said.append(f"{format_size(int(size))} per partition")
+    return said
+
+
+def format_size(size: int) -> str:
+    """Say a number of bytes shortly, for people: `512Mi`, `1.5Gi`."""
+    for unit, factor in (("Ti", 2**40), ("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10)):
+        if size >= factor:
+            return f"{size / factor:.1f}{unit}".replace(".0", "")
+    return str(size)

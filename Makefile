@@ -1,0 +1,84 @@
+# Everything a newcomer needs. `make` alone lists the targets.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+KAPPA_CACHE ?= $(HOME)/.cache/kappa
+export KAPPA_CACHE
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+UV := $(shell command -v uv || echo $(KAPPA_CACHE)/uv/bin/uv)
+RUN := $(UV) run --frozen --no-sync
+LAB := PYTHONPATH=tests $(RUN) python -m lab
+BROKERS ?= 1
+
+.PHONY: help setup jars up down status demo test test-unit test-spark test-integration test-e2e chaos bench verify generate images lint fmt
+
+help: ## List the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sort | awk -F':.*## ' '{printf "  \033[1m%-18s\033[0m %s\n", $$1, $$2}'
+
+$(KAPPA_CACHE)/uv/bin/uv:
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is missing: apt-get install python3 python3-venv"; exit 1; }
+	@echo "installing uv into $(KAPPA_CACHE)/uv"
+	@$(PYTHON) -m venv $(KAPPA_CACHE)/uv
+	@$(KAPPA_CACHE)/uv/bin/pip install --quiet uv
+
+setup: $(if $(wildcard $(UV)),,$(KAPPA_CACHE)/uv/bin/uv) ## Install Python dependencies from the lock into .venv
+	@command -v java >/dev/null || { echo "Java 17 is missing: apt-get install openjdk-17-jdk-headless"; exit 1; }
+	@$(UV) sync --frozen --quiet
+
+up: setup ## Start the local cluster with Kafka (BROKERS=3 for three brokers)
+	@$(LAB) up --brokers $(BROKERS)
+
+down: setup ## Stop the local cluster and leave nothing behind
+	@$(LAB) down
+
+status: setup ## Show what runs
+	@$(LAB) status
+
+images: up ## Build the images and load them into the cluster
+	@$(LAB) images
+
+demo: setup ## Run the flights pipeline on real data and compare it with DuckDB
+	@PYTHONPATH=tests $(RUN) python -m demo
+
+test: test-unit test-spark test-integration test-e2e ## Run all tests but the long ones
+
+test-unit: setup ## Run the tests that need nothing but Python
+	@$(RUN) pytest tests/unit
+
+test-spark: setup ## Run the tests on real Spark and Kafka
+	@$(RUN) pytest tests/spark
+
+test-integration: up ## Run the tests on a real API server, Kafka and S3
+	@$(RUN) pytest tests/integration
+
+test-e2e: images ## Run the tests on the whole cluster
+	@$(RUN) pytest tests/e2e -m "not chaos"
+
+chaos: images ## Run the long fault-injection tests
+	@$(RUN) pytest tests/e2e tests/chaos -m chaos
+
+bench: images ## Measure; each bench prints one JSON object as its last line (QUICK=--quick for a short one)
+	@for bench in tests/bench/*.py; do echo "== $$bench"; PYTHONPATH=tests $(RUN) python $$bench $(QUICK); done
+
+generate: setup ## Regenerate CRDs and reference documents from the models
+	@$(RUN) python -m kappa_crds.schema write crds/generated
+	@$(RUN) python -m kappa_crds.schema write charts/kappa/files/crds
+	@$(RUN) python -m kappa_crds.reference write docs/reference
+
+verify: setup ## Fail where generated files differ from their sources
+	@$(UV) lock --check --quiet
+	@$(RUN) python -m kappa_crds.schema check crds/generated
+	@$(RUN) python -m kappa_crds.schema check charts/kappa/files/crds
+	@$(RUN) python -m kappa_crds.reference check docs/reference
+
+lint: setup ## Check style, types and module boundaries
+	@$(RUN) ruff check
+	@$(RUN) ruff format --check
+	@$(RUN) mypy crds/src operator/src pipelines/src tests
+	@$(RUN) lint-imports
+
+fmt: setup ## Format the code
+	@$(RUN) ruff check --fix
+	@$(RUN) ruff format

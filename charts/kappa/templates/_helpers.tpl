@@ -1,0 +1,43 @@
+{{- define "kappa.labels" -}}
+app.kubernetes.io/name: kappa-operator
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
+{{- end }}
+
+{{- define "kappa.selector" -}}
+app.kubernetes.io/name: kappa-operator
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{/* What the operator does in the namespaces it watches; also what it hands on to drivers. */}}
+{{- define "kappa.rules" -}}
+- apiGroups: [kappa-platform.io]
+  resources: [kafkaclusters, topics, statestores, pipelines]
+  verbs: [get, list, watch, patch, update]
+- apiGroups: [kappa-platform.io]
+  resources: [kafkaclusters/status, topics/status, statestores/status, pipelines/status]
+  verbs: [get, patch, update]
+- apiGroups: [kappa-platform.io]
+  resources: [kafkaclusters/finalizers, topics/finalizers, statestores/finalizers, pipelines/finalizers]
+  verbs: [update]
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [get, list, watch, create, patch, delete, deletecollection]
+- apiGroups: [""]
+  resources: [services, serviceaccounts, configmaps, persistentvolumeclaims]
+  verbs: [get, list, watch, create, patch, delete]
+- apiGroups: [""]
+  resources: [secrets]
+  verbs: [get, create, patch]
+- apiGroups: [rbac.authorization.k8s.io]
+  resources: [roles, rolebindings]
+  verbs: [get, list, create, patch, delete]
+- apiGroups: [events.k8s.io]
+  resources: [events]
+  verbs: [create, patch]
+- apiGroups: [""]
+  resources: [events]
+  verbs: [get, list]
+{{- end }}

@@ -1,0 +1,138 @@
+"""`kappa plan`: the operator's own observe and decide, with the manifests laid over the cluster, and no act.
+
+What is printed is what the operator's next look would decide. A step that depends on the outcome of an earlier one is
+not guessed: the plan says what it waits for.
+"""
+
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import aiohttp
+import yaml
+
+from kappa_crds import API_VERSION
+from kappa_crds.conditions import ConditionType, find_condition
+from kappa_crds.kinds import KINDS
+from kappa_crds.pipeline import PIPELINE_FINALIZER
+from kappa_crds.resource import Resource
+from kappa_crds.statestore import StateStoreSpec, StateStoreStatus
+from kappa_operator.actions import describe_action
+from kappa_operator.cluster import ApiCluster
+from kappa_operator.drivers import HttpDrivers
+from kappa_operator.errors import KappaError
+from kappa_operator.kafka import AdminClients
+from kappa_operator.keys import Key, ObjectRef
+from kappa_operator.logic import LOGICS
+from kappa_operator.mirror import Mirror
+from kappa_operator.plan.model import Plan
+from kappa_operator.settings import Settings
+from kappa_operator.world import World
+
+Body = dict[str, Any]
+
+
+class PlanProblem(Exception):
+    """A manifest that cannot be planned, with what is wrong."""
+
+
+class UntouchedBuckets:
+    """Leaves buckets alone: a check writes, and a plan must not."""
+
+    async def check(
+        self, store: Resource[StateStoreSpec, StateStoreStatus], credentials: dict[str, str]
+    ) -> None:
+        """Do nothing."""
+
+
+async def plan_manifests(texts: Iterable[str], namespace: str, context: str | None) -> list[str]:
+    """Return the lines of the plan; raise PlanProblem where a manifest is not acceptable."""
+    manifests = list(read_manifests(texts, namespace))
+    try:
+        async with await ApiCluster.connect(context) as cluster, aiohttp.ClientSession() as session:
+            kafka = AdminClients()
+            world = World(
+                cluster,
+                Mirror(),
+                kafka,
+                HttpDrivers(session),
+                UntouchedBuckets(),
+                Settings.from_environment(),
+            )
+            for present in {manifest["metadata"]["namespace"] for manifest in manifests}:
+                await fill_mirror(cluster, world.mirror, present)
+            keys = [await overlay(cluster, world.mirror, manifest) for manifest in manifests]
+            try:
+                return [line for key in keys for line in await plan_one(world, key)]
+            finally:
+                await kafka.close()
+    except KappaError as error:
+        raise PlanProblem(error.message) from error
+
+
+def read_manifests(texts: Iterable[str], namespace: str) -> Iterator[Body]:
+    """Yield the manifests of our kinds, each with a namespace; raise PlanProblem for text that is none."""
+    known = {kind.name for kind in KINDS}
+    for text in texts:
+        try:
+            documents = list(yaml.safe_load_all(text))
+        except yaml.YAMLError as error:
+            raise PlanProblem(f"not YAML: {error}") from error
+        for document in filter(None, documents):
+            if (
+                not isinstance(document, dict)
+                or "kind" not in document
+                or "name" not in document.get("metadata", {})
+            ):
+                raise PlanProblem("a document has no kind or no metadata.name")
+            if document["kind"] in known and document.get("apiVersion") == API_VERSION:
+                document["metadata"].setdefault("namespace", namespace)
+                yield document
+
+
+async def fill_mirror(cluster: ApiCluster, mirror: Mirror, namespace: str) -> None:
+    """Read the custom resources of a namespace."""
+    for kind in KINDS:
+        async for page in cluster.list_pages(API_VERSION, kind.name, namespace):
+            for body in page:
+                mirror.put(body)
+
+
+async def overlay(cluster: ApiCluster, mirror: Mirror, manifest: Body) -> Key:
+    """Lay the manifest over the cluster's state, as the API server would store it."""
+    live = await cluster.get(ObjectRef.of(manifest))
+    stored = await cluster.try_out({**manifest, "status": None} if "status" in manifest else manifest)
+    metadata = stored["metadata"]
+    metadata["resourceVersion"] = str(2**62)
+    metadata["finalizers"] = sorted({*metadata.get("finalizers", []), *_foresee_finalizers(manifest["kind"])})
+    stored["status"] = (live or {}).get("status", {})
+    return mirror.put(stored)
+
+
+def _foresee_finalizers(kind: str) -> list[str]:
+    """A pipeline's first step is its finalizer; the plan shows what follows."""
+    return [PIPELINE_FINALIZER] if kind == "Pipeline" else []
+
+
+async def plan_one(world: World, key: Key) -> list[str]:
+    """Return the lines of one resource's plan."""
+    logic = LOGICS[key.kind]
+    observed = await logic.observe(world, key, ())
+    if observed is None:
+        raise PlanProblem(f"{key} vanished")
+    return list(render_plan(key, logic.decide(observed, datetime.now(UTC))))
+
+
+def render_plan(key: Key, plan: Plan) -> Iterator[str]:
+    """Yield the plan as text: what would be done, and where that leads."""
+    yield f"{key.kind} {key.namespace}/{key.name}"
+    for action in plan.actions:
+        yield f"  + {describe_action(action)}"
+    if not plan.actions:
+        yield "  (nothing to do)"
+    ready = find_condition(plan.status.conditions, ConditionType.READY) if plan.status else None
+    if ready is not None and plan.status is not None:
+        yield f"  = {plan.status.state} · {ready.reason} · {ready.message}"
+    tuning: tuple[str, ...] = getattr(plan.status, "tuning", ())
+    for line in tuning:
+        yield f"  · {line}"

@@ -1,0 +1,87 @@
+"""What a pipeline refers to: its Kafka cluster, its state store, and every topic that it names.
+
+What is missing becomes a verdict. A running driver is not stopped for it; a new one is not started before it is there.
+"""
+
+from collections.abc import Iterator
+
+from kappa_crds.conditions import ConditionType, find_condition
+from kappa_crds.pipeline import PipelineSpec, PipelineState
+from kappa_crds.reasons import Reason
+from kappa_operator.errors import KappaError, ReferenceProblem
+from kappa_operator.keys import Key
+from kappa_operator.observe.references import (
+    connect,
+    read_access,
+    resolve_cluster,
+    resolve_store,
+)
+from kappa_operator.plan.kafkacluster import KafkaClusterResource
+from kappa_operator.plan.model import Verdict
+from kappa_operator.resources.pipeline import PipelineResource
+from kappa_operator.resources.revision import Dependencies
+from kappa_operator.world import World
+
+
+async def observe_dependencies(world: World, resource: PipelineResource) -> Dependencies | Verdict:
+    """Return what the pipeline refers to, or the verdict on what is missing."""
+    spec, namespace = resource.spec, resource.metadata.namespace
+    try:
+        cluster = resolve_cluster(world.mirror, namespace, spec.cluster_ref)
+        store = resolve_store(world.mirror, namespace, spec.state_store_ref)
+        if store.status.claim_name is None:
+            raise ReferenceProblem(
+                f"StateStore {store.metadata.name} is a bucket; pipelines need one with spec.pvc for now",
+                reason=Reason.STATE_STORE_NOT_READY,
+            )
+        await read_access(world, cluster)
+        return Dependencies(
+            cluster=cluster.spec,
+            claim=store.status.claim_name,
+            topics=await resolve_topics(world, cluster, resource),
+        )
+    except KappaError as error:
+        return Verdict(PipelineState.PENDING, error.reason, error.message, stalled=not error.retryable)
+
+
+def name_topics(spec: PipelineSpec) -> Iterator[str]:
+    """Yield every topic that the spec names."""
+    yield from (source.topic for source in spec.sources)
+    yield from (sink.topic for sink in spec.sinks)
+    if spec.dead_letter is not None:
+        yield spec.dead_letter
+
+
+async def resolve_topics(
+    world: World, cluster: KafkaClusterResource, resource: PipelineResource
+) -> dict[str, str]:
+    """Return the name in Kafka for each name in the spec; raise ReferenceProblem for a topic that is not there."""
+    topics: dict[str, str] = {}
+    for name in sorted(set(name_topics(resource.spec))):
+        key = Key("Topic", resource.metadata.namespace, name)
+        declared = world.mirror.get_version(key) >= 0
+        topics[name] = _resolve_declared(world, key) if declared else await _find(world, cluster, name)
+    return topics
+
+
+def _resolve_declared(world: World, key: Key) -> str:
+    topic = world.mirror.get(key)
+    condition = find_condition(topic.status.conditions, ConditionType.READY) if topic else None
+    if topic is not None and condition is not None and condition.status == "True":
+        return topic.status.topic_name or topic.spec.topic_name or key.name
+    said = f"{condition.reason}: {condition.message}" if condition else "it was not looked at yet"
+    raise ReferenceProblem(
+        f"Topic {key.name} is not ready: {said}", reason=Reason.TOPIC_NOT_READY, retryable=True
+    )
+
+
+async def _find(world: World, cluster: KafkaClusterResource, name: str) -> str:
+    view = await world.kafka.describe_topic(await connect(world, cluster), name)
+    if view is None:
+        raise ReferenceProblem(
+            f"topic {name} is neither a Topic resource in namespace {cluster.metadata.namespace}"
+            f" nor in Kafka cluster {cluster.metadata.name}; create a Topic",
+            reason=Reason.TOPIC_NOT_FOUND,
+            retryable=True,
+        )
+    return name

@@ -1,0 +1,56 @@
+"""Gathers all that a decision about a pipeline needs.
+
+Driver pods are read from the API server at each look, not from a watch: whether a driver is alive must not depend on
+how fast events arrive. The driver's own progress is asked for when its pod has an address.
+"""
+
+from kappa_crds.progress import Progress
+from kappa_operator.apply import read_secret_key
+from kappa_operator.errors import KappaError
+from kappa_operator.keys import Key
+from kappa_operator.observe.dependencies import observe_dependencies
+from kappa_operator.observe.pods import parse_driver
+from kappa_operator.plan.driver import DriverPod
+from kappa_operator.plan.model import Failure
+from kappa_operator.plan.pipeline import PipelineObserved
+from kappa_operator.resources.pipeline import DRIVER_ROLE, PIPELINE_LABEL, PipelineResource, build_token_ref
+from kappa_operator.resources.revision import Images
+from kappa_operator.world import World
+
+
+async def observe_pipeline(world: World, key: Key, failures: tuple[Failure, ...]) -> PipelineObserved | None:
+    """Return what there is to know of the pipeline, or None where it is gone."""
+    resource: PipelineResource | None = world.mirror.get(key)
+    if resource is None:
+        return None
+    pods = await observe_drivers(world, resource)
+    settings = world.settings
+    return PipelineObserved(
+        resource=resource,
+        dependencies=await observe_dependencies(world, resource),
+        pods=pods,
+        images=Images(settings.runtime_image, settings.image_pull_policy),
+        progress=await observe_progress(world, resource, pods),
+        failures=failures,
+    )
+
+
+async def observe_drivers(world: World, resource: PipelineResource) -> tuple[DriverPod, ...]:
+    """Return all driver pods of the pipeline, oldest generation first."""
+    labels = {PIPELINE_LABEL: resource.metadata.name, **DRIVER_ROLE}
+    bodies = await world.cluster.list_objects("v1", "Pod", resource.metadata.namespace, labels)
+    return tuple(sorted(map(parse_driver, bodies), key=lambda pod: pod.generation))
+
+
+async def observe_progress(
+    world: World, resource: PipelineResource, pods: tuple[DriverPod, ...]
+) -> Progress | None:
+    """Return what the current driver says of itself, or None while it does not answer."""
+    current = next((pod for pod in pods if pod.generation == resource.status.generation), None)
+    if current is None or current.finished or not current.started or current.address is None:
+        return None
+    try:
+        token = await read_secret_key(world, build_token_ref(resource), "token")
+        return await world.drivers.fetch_progress(current.address, token)
+    except KappaError:
+        return None

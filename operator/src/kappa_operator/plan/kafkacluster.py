@@ -1,0 +1,76 @@
+"""What to say about a Kafka cluster: there is nothing to change in it, only a connection to check."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from kappa_crds.kafkacluster import KafkaClusterSpec, KafkaClusterStatus
+from kappa_crds.quantities import parse_duration
+from kappa_crds.reasons import Reason
+from kappa_crds.resource import Resource
+from kappa_operator.errors import KappaError
+from kappa_operator.kafka_model import ClusterView
+from kappa_operator.plan.model import Plan, Verdict, build_conditions, ready, stalled, working
+
+KafkaClusterResource = Resource[KafkaClusterSpec, KafkaClusterStatus]
+
+FIRST_RETRY = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaClusterObserved:
+    """The cluster as it answered, or the error instead."""
+
+    resource: KafkaClusterResource
+    view: ClusterView | None = None
+    problem: KappaError | None = None
+
+
+def decide_kafkacluster(observed: KafkaClusterObserved, now: datetime) -> Plan:
+    """Report what the check found, and check again: after `spec.checkEvery`, or sooner after a failure."""
+    every = parse_duration(observed.resource.spec.check_every)
+    status = _build_status(observed, every, now)
+    return Plan(status=status, requeue_after=min(every, FIRST_RETRY) if observed.problem else every)
+
+
+def _build_status(observed: KafkaClusterObserved, every: float, now: datetime) -> KafkaClusterStatus:
+    resource, view = observed.resource, observed.view
+    status, metadata = resource.status, resource.metadata
+    verdict = build_verdict(observed)
+    fields: dict[str, Any] = {
+        "observed_generation": metadata.generation,
+        "conditions": build_conditions(verdict, status.conditions, metadata.generation, now),
+        "state": verdict.state,
+    }
+    if view is not None:
+        fields |= {
+            "cluster_id": view.cluster_id,
+            "brokers": view.brokers,
+            "controller": view.controller,
+            "topics": view.topics,
+            "last_seen": _choose_last_seen(status.last_seen, every, now),
+        }
+    return status.replace(**fields)
+
+
+def _choose_last_seen(before: datetime | None, every: float, now: datetime) -> datetime:
+    """Keep a time that is young enough, so that a look out of turn writes no status."""
+    if before is not None and timedelta(0) <= now - before < timedelta(seconds=every / 2):
+        return before
+    return now.replace(microsecond=0)
+
+
+def build_verdict(observed: KafkaClusterObserved) -> Verdict:
+    """Say how the connection is, in the broker's words where there is one to quote."""
+    problem, view = observed.problem, observed.view
+    if problem is not None:
+        say = working if problem.retryable else stalled
+        return say("Failed", problem.reason, problem.message)
+    assert view is not None  # noqa: S101 - observe returns one of the two
+    return ready(
+        "Connected", Reason.CONNECTED, f"connected to cluster {view.cluster_id} with {_count(view.brokers)}"
+    )
+
+
+def _count(brokers: int) -> str:
+    return "1 broker" if brokers == 1 else f"{brokers} brokers"

@@ -1,0 +1,98 @@
+"""The entry of a driver pod: `python -m kappa_pipelines [REVISION_FILE]`.
+
+Exits with 0 only after a graceful stop. Whatever the end, the container's termination message says why, as a
+`DriverExit` in JSON.
+"""
+
+import os
+import signal
+import sys
+import threading
+import time
+
+import structlog
+from pyspark.sql import SparkSession
+
+from kappa_crds.progress import DriverExit, DriverState
+from kappa_crds.reasons import Reason
+from kappa_pipelines.control import Control, ControlServer
+from kappa_pipelines.driver import Driver
+from kappa_pipelines.environment import Environment, read_environment, termination_file
+from kappa_pipelines.errors import DriverError, UnavailableError
+from kappa_pipelines.load import load_revision
+from kappa_pipelines.logs import configure_logs
+from kappa_pipelines.metrics import DriverCollector, build_registry
+
+_SPARK_STOP_SECONDS = 15.0
+
+log = structlog.get_logger()
+
+
+def main(arguments: list[str]) -> int:
+    """Run a driver and return the process's exit code."""
+    configure_logs()
+    try:
+        environment = read_environment(arguments)
+        revision = load_revision(environment.revision_file)
+        configure_logs(
+            namespace=revision.namespace, pipeline=revision.pipeline, generation=environment.generation
+        )
+        ended = _run(Driver(revision, environment), environment)
+    except DriverError as error:
+        ended = error.to_exit()
+    except Exception as error:
+        log.exception("unexpected")
+        ended = UnavailableError(Reason.DRIVER_CRASHED, f"{type(error).__name__}: {error}").to_exit()
+    _report(ended)
+    _stop_spark()
+    return 0 if ended.graceful else 1
+
+
+def _run(driver: Driver, environment: Environment) -> DriverExit:
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: driver.request_stop())
+    registry = build_registry(
+        DriverCollector(lambda: driver.record.snapshot(driver.ends()), driver.counts, time.time)
+    )
+    control = Control(
+        snapshot=lambda: driver.record.snapshot(driver.ends()),
+        is_alive=lambda: driver.record.state is not DriverState.FAILED,
+        stop=driver.request_stop,
+        registry=registry,
+        token_file=environment.control_token_file,
+    )
+    server = ControlServer(control.app(), environment.control_port)
+    server.start()
+    log.info("control server listens", port=server.port)
+    try:
+        return driver.run()
+    except DriverError as error:
+        driver.record.set_state(DriverState.FAILED, error.to_exit())
+        raise
+
+
+def _report(ended: DriverExit) -> None:
+    """Write the termination message."""
+    text = ended.model_dump_json(by_alias=True)
+    log.info("ended", **ended.model_dump(mode="json"))
+    try:
+        termination_file().write_text(text)
+    except OSError as error:
+        log.warning("the termination message cannot be written", error=str(error))
+
+
+def _stop_spark() -> None:
+    """Stop Spark so that executors end and state is unloaded; do not wait for ever."""
+    session = SparkSession._instantiatedSession
+    if session is None:
+        return
+    thread = threading.Thread(target=session.stop, daemon=True)
+    thread.start()
+    thread.join(_SPARK_STOP_SECONDS)
+
+
+if __name__ == "__main__":
+    code = main(sys.argv[1:])
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)  # a JVM or a thread that hangs must not keep a pod alive that has said why it ended

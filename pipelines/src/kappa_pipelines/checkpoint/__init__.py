@@ -1,0 +1,1 @@
+"""What the runtime keeps and reads beside Spark's own checkpoint files."""

@@ -1,0 +1,43 @@
+"""What a query's checkpoint says of its sources: the offsets of the last committed batch, and where it began.
+
+The offset log (version 2) has a line `name:{"topic":{"partition":offset}}` for each source; `commits/N` says that
+batch N is done, and then `offsets/N` are the next offsets to be read.
+"""
+
+import json
+import re
+
+from kappa_pipelines.checkpoint.files import CheckpointFiles
+
+Offsets = dict[int, int]
+
+_LINE = re.compile(r"^([A-Za-z0-9_]+):(\{.*\})$")
+
+
+def read_committed_offsets(files: CheckpointFiles, sink: str) -> dict[str, Offsets]:
+    """Return, for each source, the next offset by partition after the sink's last committed batch; empty at birth."""
+    batches = [int(name) for name in files.names(f"{sink}/commits") if name.isdigit()]
+    if not batches:
+        return {}
+    return parse_offset_log(files.read(f"{sink}/offsets/{max(batches)}") or "")
+
+
+def parse_offset_log(text: str) -> dict[str, Offsets]:
+    """Return the offsets by source in one entry of an offset log of version 2."""
+    found = (_LINE.match(line) for line in text.splitlines())
+    return {match[1]: parse_kafka_offsets(json.loads(match[2])) for match in found if match}
+
+
+def parse_kafka_offsets(value: object) -> Offsets:
+    """Return the offsets by partition in Spark's form `{"topic": {"0": 12}}`; empty if there are none."""
+    if not isinstance(value, dict):
+        return {}
+    return {int(part): int(offset) for topic in value.values() for part, offset in topic.items()}
+
+
+def read_initial_offsets(files: CheckpointFiles, sink: str, source: str) -> Offsets | None:
+    """Return where a query began to read a source, or None if it has not."""
+    text = files.read(f"{sink}/sources/{source}/0")
+    if text is None or "{" not in text:
+        return None
+    return parse_kafka_offsets(json.loads(text[text.index("{") :]))

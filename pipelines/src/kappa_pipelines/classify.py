@@ -1,0 +1,201 @@
+"""From what Spark and Kafka say to a reason, a text for people and whether starting again can help. Pure.
+
+The rules are data: each names classes of exceptions, Spark's error conditions or words of a message. The chain of
+causes is searched rule by rule, so that the more telling rule wins over the more general one.
+"""
+
+import re
+from dataclasses import dataclass
+
+from kappa_crds.pipeline import PipelineSpec, View
+from kappa_crds.reasons import Reason
+from kappa_pipelines.errors import DriverError, LostDataError, SpecError, UnavailableError
+from kappa_pipelines.failures import Cause, Failure, SqlFailure
+from kappa_pipelines.graph import explain_unknown_name
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Any exception of a chain that matches `pattern` (on `class: message`) or has a `condition` fits."""
+
+    error: type[DriverError]
+    reason: Reason
+    advice: str
+    pattern: str = r"(?!)"
+    conditions: tuple[str, ...] = ()
+
+    def fits(self, cause: Cause) -> bool:
+        """Return whether the rule speaks of this exception."""
+        if cause.condition and cause.condition.startswith(self.conditions or ("\0",)):
+            return True
+        return re.search(self.pattern, str(cause)) is not None
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        UnavailableError,
+        Reason.CHECKPOINT_UNAVAILABLE,
+        "the checkpoint's store is full; free or add space",
+        pattern=r"No space left on device|Disk quota exceeded|DiskErrorException|QuotaExceeded",
+    ),
+    Rule(
+        LostDataError,
+        Reason.STATE_INCOMPATIBLE,
+        "the state of the checkpoint does not fit this revision; go back to the old views, or reprocess the"
+        " topics into a new checkpoint",
+        conditions=(
+            "STATE_STORE_KEY_SCHEMA",
+            "STATE_STORE_VALUE_SCHEMA",
+            "STATE_STORE_STATE_SCHEMA",
+            "STATE_STORE_COLUMN_FAMILY_SCHEMA",
+            "STATE_STORE_INVALID_",
+            "STATE_STORE_OPERATOR_NOT_SUPPORTED",
+            "STREAMING_STATEFUL_OPERATOR_NOT_MATCH",
+            "INCOMPATIBLE_ROW_BINARY",
+            "STREAM_STATE",
+            "STDS_",
+        ),
+        pattern=r"StateSchemaNotCompatible|InvalidUnsafeRowException|StateStore(Key|Value)RowFormatValidation",
+    ),
+    Rule(
+        LostDataError,
+        Reason.OFFSETS_LOST,
+        "records that the checkpoint still needs are no longer in the topic (retention, or the topic was made anew);"
+        " longer retention prevents it, reprocessing from what is left repairs it",
+        conditions=("KAFKA_DATA_LOSS", "KAFKA_START_OFFSET_DOES_NOT_MATCH"),
+        pattern=r"OffsetOutOfRangeException|data may have been (lost|missed)|offset was changed from",
+    ),
+    Rule(
+        UnavailableError,
+        Reason.SOURCE_TOPIC_DELETED,
+        "a topic or partition does not exist any more",
+        pattern=r"UnknownTopicOrPartitionException|UnknownTopicIdException|InvalidTopicException",
+    ),
+    Rule(
+        UnavailableError,
+        Reason.AUTHENTICATION_FAILED,
+        "Kafka refused the credentials; check the Secret of the KafkaCluster",
+        pattern=r"SaslAuthenticationException|LoginException|IllegalSaslStateException",
+    ),
+    Rule(
+        UnavailableError,
+        Reason.TLS_FAILED,
+        "no secure connection to Kafka; check the CA and the host names of the brokers",
+        pattern=r"SslAuthenticationException|SSLHandshakeException|InvalidTruststore|Failed to load PEM",
+    ),
+    Rule(
+        UnavailableError,
+        Reason.AUTHORIZATION_FAILED,
+        "Kafka does not allow this user to read or write here; grant it (READ on sources, WRITE on sinks)",
+        pattern=r"(Topic|Group|Cluster|TransactionalId)AuthorizationException",
+    ),
+    Rule(
+        UnavailableError,
+        Reason.KAFKA_UNAVAILABLE,
+        "Kafka does not answer",
+        pattern=r"org\.apache\.kafka\.common\.errors\.(Timeout|Disconnect|Network|BrokerNotAvailable|NotEnoughReplicas)"
+        r"|Timed out waiting for a node assignment|No resolvable bootstrap urls",
+    ),
+    Rule(
+        UnavailableError,
+        Reason.CHECKPOINT_UNAVAILABLE,
+        "the checkpoint cannot be read or written",
+        conditions=(
+            "CANNOT_LOAD_CHECKPOINT_FILE_MANAGER",
+            "STATE_STORE_CHECKPOINT",
+            "CANNOT_LOAD_STATE_STORE",
+        ),
+        pattern=r"Permission denied|Read-only file system|AccessControlException|AccessDeniedException"
+        r"|Mkdirs failed|NoSuchBucket|ChecksumException|No FileSystem for scheme|UnsupportedFileSystem",
+    ),
+    Rule(
+        UnavailableError,
+        Reason.DRIVER_OUT_OF_MEMORY,
+        "give the driver or the executors more memory",
+        pattern=r"java\.lang\.OutOfMemoryError",
+    ),
+    Rule(
+        SpecError,
+        Reason.UNSUPPORTED_QUERY,
+        "Spark cannot run this as a stream",
+        conditions=("STREAMING_OUTPUT_MODE", "UNSUPPORTED_STREAMING", "STREAMING_", "UNSUPPORTED_FEATURE"),
+        pattern=r"AnalysisException: .*streaming DataFrames",
+    ),
+    Rule(
+        SpecError,
+        Reason.QUERY_FAILED,
+        "a view's expression fails on the data, and would again; use try_cast, try_divide and the like",
+        conditions=(
+            "CAST_INVALID_INPUT",
+            "CAST_OVERFLOW",
+            "DIVIDE_BY_ZERO",
+            "REMAINDER_BY_ZERO",
+            "ARITHMETIC_OVERFLOW",
+            "INVALID_ARRAY_INDEX",
+            "CANNOT_PARSE_TIMESTAMP",
+            "NUMERIC_VALUE_OUT_OF_RANGE",
+        ),
+    ),
+)
+
+
+def classify(failure: Failure, where: str) -> DriverError:
+    """Return the error for a failure; `where` says what failed, such as `sink 'log'`."""
+    for rule in RULES:
+        for cause in failure.causes:
+            if rule.fits(cause):
+                return rule.error(rule.reason, f"{where}: {rule.advice}{_quote(cause)}")
+    return UnavailableError(Reason.QUERY_FAILED, f"{where} failed{_quote(failure.root)}")
+
+
+def _quote(cause: Cause) -> str:
+    text = first_lines(cause.message) or cause.kind
+    hint = " (a sum or count in mode append needs eventTime with a watermark on its source, and a window or"
+    hint += " that column in GROUP BY; or use mode update with a key)"
+    needs_watermark = "watermark" in text and "Append" in text + cause.message
+    return f". {cause.kind.rsplit('.', 1)[-1]}: {text}{hint if needs_watermark else ''}"
+
+
+def first_lines(message: str) -> str:
+    """Return a message without stack traces and plans, as one line of at most 600 characters."""
+    kept: list[str] = []
+    for line in message.splitlines():
+        if re.match(r"\s+at |=== |Driver stacktrace|[+*~!' ]*[:+]- |\s*$", line):
+            if kept:
+                break
+            continue
+        kept.append(line.strip())
+    text = " ".join(kept)
+    return text if len(text) <= 600 else f"{text[:600]} …"
+
+
+def explain_sql_error(spec: PipelineSpec, view: View, failure: SqlFailure) -> SpecError:
+    """Return the error for a view's SQL that Spark refused."""
+    condition, parameters = failure.condition, failure.parameters
+    if condition.startswith("TABLE_OR_VIEW_NOT_FOUND"):
+        return explain_unknown_name(spec, view.name, parameters.get("relationName", "").replace("`", ""))
+    where = f"view {view.name!r}{_position(view, failure)}"
+    if condition.startswith(("UNRESOLVED_COLUMN", "FIELD_NOT_FOUND", "UNRESOLVED_FIELD")):
+        return SpecError(Reason.UNKNOWN_COLUMN, f"{where}: {_unknown_column(parameters)}")
+    if condition.startswith(("UNSUPPORTED", "STREAMING_")):
+        return SpecError(Reason.UNSUPPORTED_QUERY, f"{where}: {_sentence(failure.message)}")
+    return SpecError(Reason.INVALID_SQL, f"{where}: {_sentence(failure.message)}")
+
+
+def _unknown_column(parameters: dict[str, str]) -> str:
+    name = (parameters.get("objectName") or parameters.get("fieldName") or "?").replace("`", "")
+    proposal = (parameters.get("proposal") or parameters.get("fields") or "").replace("`", "")
+    return f"there is no column {name!r}" + (f"; did you mean one of {proposal}?" if proposal else "")
+
+
+def _position(view: View, failure: SqlFailure) -> str:
+    line, column = failure.line, failure.column
+    if line is None and failure.start is not None:
+        before = view.sql.strip()[: failure.start]
+        line, column = before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1
+    return f", line {line}, column {column}" if line is not None else ""
+
+
+def _sentence(message: str) -> str:
+    text = first_lines(message)
+    return re.sub(r"\s*SQLSTATE: \w+", "", re.sub(r"^\[[A-Z_.]+\]\s*", "", text)).strip()

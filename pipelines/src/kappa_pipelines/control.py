@@ -1,0 +1,124 @@
+"""The driver's HTTP server: probes, metrics and progress to read, one request to stop.
+
+`/healthz`, `/readyz` and `/metrics` are open, as kubelet and Prometheus need them. `/progress` and `POST /stop` need
+the bearer token from a mounted Secret, read for each request so that it can be rotated; without a token file only
+the loopback address may ask.
+"""
+
+import hmac
+import ipaddress
+import socket
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import uvicorn
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+
+from kappa_crds.progress import DriverState, Progress
+
+_START_SECONDS = 10.0
+
+
+class Control:
+    """What the server answers, apart from HTTP's transport."""
+
+    def __init__(
+        self,
+        snapshot: Callable[[], Progress],
+        is_alive: Callable[[], bool],
+        stop: Callable[[], None],
+        registry: CollectorRegistry,
+        token_file: Path,
+    ) -> None:
+        self._snapshot = snapshot
+        self._is_alive = is_alive
+        self._stop = stop
+        self._registry = registry
+        self._token_file = token_file
+
+    def app(self) -> Starlette:
+        """Return the ASGI application."""
+        return Starlette(
+            routes=[
+                Route("/healthz", self._healthz),
+                Route("/readyz", self._readyz),
+                Route("/metrics", self._metrics),
+                Route("/progress", self._progress),
+                Route("/stop", self._post_stop, methods=["POST"]),
+            ]
+        )
+
+    def _healthz(self, _: Request) -> Response:
+        return _answer(self._is_alive(), self._snapshot().state)
+
+    def _readyz(self, _: Request) -> Response:
+        state = self._snapshot().state
+        return _answer(state is DriverState.RUNNING and self._is_alive(), state)
+
+    def _metrics(self, _: Request) -> Response:
+        return Response(generate_latest(self._registry), media_type=CONTENT_TYPE_LATEST)
+
+    def _progress(self, request: Request) -> Response:
+        refused = self._refuse(request)
+        return refused or Response(
+            self._snapshot().model_dump_json(by_alias=True, exclude_none=True), media_type="application/json"
+        )
+
+    def _post_stop(self, request: Request) -> Response:
+        refused = self._refuse(request)
+        if refused is not None:
+            return refused
+        self._stop()
+        return JSONResponse({"state": DriverState.STOPPING.value}, status_code=202)
+
+    def _refuse(self, request: Request) -> Response | None:
+        """Return the refusal, or None if the caller may go on."""
+        try:
+            token = self._token_file.read_text().strip()
+        except FileNotFoundError:
+            return None if _is_loopback(request) else PlainTextResponse("loopback only\n", status_code=403)
+        except OSError:
+            return PlainTextResponse("the token cannot be read\n", status_code=503)
+        given = request.headers.get("authorization", "")
+        if token and hmac.compare_digest(given.encode(), f"Bearer {token}".encode()):
+            return None
+        return PlainTextResponse(
+            "a bearer token is needed\n", status_code=401, headers={"WWW-Authenticate": "Bearer"}
+        )
+
+
+def _answer(good: bool, state: DriverState) -> Response:
+    return PlainTextResponse(f"{state.value}\n", status_code=200 if good else 503)
+
+
+def _is_loopback(request: Request) -> bool:
+    return request.client is not None and ipaddress.ip_address(request.client.host).is_loopback
+
+
+class ControlServer:
+    """Serves an application in a thread."""
+
+    def __init__(self, app: Starlette, port: int, host: str = "0.0.0.0") -> None:  # noqa: S104 - a pod's own address
+        self._socket = socket.create_server((host, port), backlog=64)
+        self.port: int = self._socket.getsockname()[1]
+        config = uvicorn.Config(app, log_level="warning", access_log=False, lifespan="off", ws="none")
+        self._server = uvicorn.Server(config)
+        self._thread = threading.Thread(target=self._run, name="control", daemon=True)
+
+    def start(self) -> None:
+        """Begin to serve."""
+        self._thread.start()
+
+    def _run(self) -> None:
+        self._server.run(sockets=[self._socket])
+
+    def close(self) -> None:
+        """Stop serving."""
+        self._server.should_exit = True
+        self._thread.join(_START_SECONDS)

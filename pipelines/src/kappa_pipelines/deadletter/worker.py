@@ -1,0 +1,178 @@
+"""Runs the dead-letter scans beside the queries, and remembers durably how far they are.
+
+At least once: a position moves on only when its dead letters are written, and at a start everything between the
+stored position and the query's committed offsets is scanned. A scan that fails is tried again for ever; it is
+counted, and never stops the pipeline. A clean stream costs one small file every ten seconds.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import structlog
+
+from kappa_pipelines.checkpoint.files import CheckpointFiles
+from kappa_pipelines.checkpoint.offsets import Offsets, read_initial_offsets
+from kappa_pipelines.deadletter.position import Position, forget_position, read_position, write_position
+from kappa_pipelines.deadletter.ranges import Ledger, Span
+
+MAX_SCAN = 1_000_000  # offsets that one job scans; bounds what a crash repeats
+_WRITE_SECONDS = 10.0
+_RETRY_SECONDS = 5.0
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True)
+class Owned:
+    """A source whose dead letters are taken: from the progress of the sink `owner`."""
+
+    name: str
+    topic: str
+    owner: str
+
+
+@dataclass
+class Totals:
+    """What the worker did since the driver started."""
+
+    written: int = 0
+    errors: int = 0
+    lost: int = 0
+
+
+class DeadLetters:
+    """The thread that scans, and the ledgers it works on."""
+
+    def __init__(
+        self,
+        files: CheckpointFiles,
+        sources: tuple[Owned, ...],
+        scan: Callable[[str, Span], int],
+        check_fence: Callable[[], None],
+        first_offsets: Callable[[str], Offsets],
+    ) -> None:
+        self.totals = Totals()
+        self._files = files
+        self._sources = {source.name: source for source in sources}
+        self._scan = scan
+        self._check_fence = check_fence
+        self._first_offsets = first_offsets
+        self._ledgers: dict[str, Ledger] = {}
+        self._stored: dict[str, Offsets] = {}
+        self._last_write = time.monotonic()
+        self._changed = threading.Condition()
+        self._ending = False
+        self._thread = threading.Thread(target=self._run, name="dead-letters", daemon=True)
+
+    def start(self, committed: dict[str, Offsets]) -> None:
+        """Take up the stored positions; `committed` are the owners' offsets by source. Call before the queries start."""
+        for source in self._sources.values():
+            self._ledgers[source.name] = self._take_up(source, committed.get(source.name, {}))
+        self._thread.start()
+
+    def _take_up(self, source: Owned, committed: Offsets) -> Ledger:
+        stored = read_position(self._files, source.name)
+        if stored is None or stored.topic != source.topic:
+            write_position(self._files, source.name, Position(source.topic, committed, birth=not committed))
+            return Ledger.at(committed)
+        position = stored.offsets
+        if stored.birth:
+            position = read_initial_offsets(self._files, source.owner, source.name) or {}
+        return Ledger.at(position).with_batch(position, committed, malformed=1 if committed else 0)
+
+    def note(self, sink: str, source: str, start: Offsets, end: Offsets, malformed: int) -> None:
+        """Take note of a committed batch of a sink's query."""
+        if source not in self._ledgers or self._sources[source].owner != sink or not end:
+            return
+        if not start:
+            start = read_initial_offsets(self._files, sink, source) or {}
+        with self._changed:
+            self._ledgers[source] = self._ledgers[source].with_batch(start, end, malformed)
+            self._changed.notify()
+
+    def finish(self, committed: dict[str, Offsets], timeout: float) -> bool:
+        """Scan all that is left up to the committed offsets; False if that took too long. Ends the thread."""
+        deadline = time.monotonic() + timeout
+        for source, end in committed.items():
+            if source in self._ledgers:
+                self._note_unseen(source, end)
+        with self._changed:
+            self._ending = True
+            self._changed.notify()
+        self._thread.join(max(0.0, deadline - time.monotonic()))
+        return not self._thread.is_alive()
+
+    def _note_unseen(self, source: str, end: Offsets) -> None:
+        """Take note of committed batches whose progress never came."""
+        seen = self._ledgers[source].seen
+        if any(offset > seen.get(part, -1) for part, offset in end.items()):
+            self.note(self._sources[source].owner, source, dict(seen), end, malformed=1)
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                if not self._pending() and not self._ending:
+                    self._changed.wait(timeout=1.0)
+                work, ending = self._pending(), self._ending
+            try:
+                for source, span in work.items():
+                    self._work(source, span)
+                self._write_positions(at_once=ending)
+            except Exception as error:  # whatever it is, the records wait for the next try
+                self.totals.errors += 1
+                log.warning("dead letters could not be written; trying again", error=str(error)[:500])
+                time.sleep(_RETRY_SECONDS)
+                continue
+            if ending and not self._pending():
+                return
+
+    def _pending(self) -> dict[str, Span]:
+        spans = {source: ledger.pending() for source, ledger in self._ledgers.items()}
+        return {source: span for source, span in spans.items() if span is not None}
+
+    def _work(self, source: str, span: Span) -> None:
+        part = span.first(MAX_SCAN)
+        whole = self._still_there(source, part)
+        self._check_fence()
+        if whole.size > 0:
+            written = self._scan(source, whole)
+            self.totals.written += written
+            log.info("dead letters written", source=source, written=written, scanned=whole.size)
+        with self._changed:
+            self._ledgers[source] = self._ledgers[source].after_scan(part)
+        self._write_position(source)
+
+    def _still_there(self, source: str, span: Span) -> Span:
+        """Return the span without what the topic's retention has removed already; that is counted as lost."""
+        first = self._first_offsets(source)
+        start = {part: max(offset, first.get(part, 0)) for part, offset in span.start.items()}
+        left = Span(start, {part: max(end, start.get(part, 0)) for part, end in span.end.items()})
+        if left.size < span.size:
+            self.totals.lost += span.size - left.size
+            log.error(
+                "records left the topic before they were scanned",
+                source=source,
+                offsets=span.size - left.size,
+            )
+        return left
+
+    def _write_positions(self, *, at_once: bool) -> None:
+        if not at_once and time.monotonic() < self._last_write + _WRITE_SECONDS:
+            return
+        self._last_write = time.monotonic()
+        for source in self._ledgers:
+            self._write_position(source)
+
+    def _write_position(self, source: str) -> None:
+        position = self._ledgers[source].position
+        if position and position != self._stored.get(source):
+            write_position(self._files, source, Position(self._sources[source].topic, position))
+            self._stored[source] = position
+
+
+def forget_dead_letters(files: CheckpointFiles, sources: tuple[str, ...]) -> None:
+    """Forget all positions, for a pipeline without a dead-letter topic."""
+    for source in sources:
+        forget_position(files, source)

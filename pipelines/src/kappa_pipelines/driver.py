@@ -1,0 +1,292 @@
+"""A driver's life: check, start, supervise, stop.
+
+`Driver.run` returns how it ended or raises DriverError. The order matters: Kafka is checked before the JVM starts,
+the checkpoint is claimed before anything is read from it, dead letters take up their position before a query moves
+on, and at the end positions are written after the last batch was committed.
+"""
+
+import threading
+import time
+from dataclasses import dataclass, field
+
+import structlog
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from kappa_crds.progress import DriverExit, DriverState, QueryProgress
+from kappa_crds.quantities import parse_duration
+from kappa_crds.reasons import Reason
+from kappa_crds.revision import Revision
+from kappa_pipelines.checkpoint.files import CheckpointFiles
+from kappa_pipelines.checkpoint.generation import GenerationFence
+from kappa_pipelines.checkpoint.offsets import Offsets, read_committed_offsets
+from kappa_pipelines.classify import classify
+from kappa_pipelines.compile import Compiled, compile_revision
+from kappa_pipelines.deadletter.scan import DeadLetterScan
+from kappa_pipelines.deadletter.worker import DeadLetters, Owned, forget_dead_letters
+from kappa_pipelines.diagnose import diagnose
+from kappa_pipelines.environment import Environment
+from kappa_pipelines.errors import DriverError, FencedError, UnavailableError
+from kappa_pipelines.failures import read_failure, read_query_failure
+from kappa_pipelines.graph import assign_owners
+from kappa_pipelines.group import KafkaProgress
+from kappa_pipelines.listener import ProgressListener
+from kappa_pipelines.metrics import Counts
+from kappa_pipelines.preflight import check_kafka
+from kappa_pipelines.record import DriverRecord
+from kappa_pipelines.session import await_executors, count_executors, create_session, wanted_executors
+from kappa_pipelines.stop import stop_gracefully
+
+_TICK_SECONDS = 0.2
+_CHECK_SECONDS = 1.0
+_EVENTS_MILLISECONDS = 10_000
+_FAILED_STOP_SECONDS = 30.0
+
+log = structlog.get_logger()
+
+
+@dataclass
+class Running:
+    """The parts of a driver that has started."""
+
+    spark: SparkSession
+    files: CheckpointFiles
+    fence: GenerationFence
+    compiled: Compiled
+    kafka: KafkaProgress
+    letters: DeadLetters | None
+    queries: dict[str, StreamingQuery] = field(default_factory=dict)
+
+
+class Driver:
+    """One generation of one revision."""
+
+    def __init__(self, revision: Revision, environment: Environment) -> None:
+        self.record = DriverRecord(revision, environment.generation)
+        self._revision = revision
+        self._environment = environment
+        self._stopping = threading.Event()
+        self._running: Running | None = None
+
+    def request_stop(self) -> None:
+        """Ask for a graceful stop; returns at once."""
+        self._stopping.set()
+
+    def counts(self) -> Counts:
+        """Return what is counted outside the queries."""
+        running = self._running
+        if running is None:
+            return Counts()
+        totals = running.letters.totals if running.letters else None
+        return Counts(
+            dead_letter_errors=totals.errors if totals else 0,
+            dead_letter_lost=totals.lost if totals else 0,
+            group_commit_errors=running.kafka.errors,
+        )
+
+    def ends(self) -> dict[str, Offsets]:
+        """Return the newest known ends of the source topics."""
+        return self._running.kafka.ends if self._running else {}
+
+    def run(self) -> DriverExit:
+        """Run until a stop is asked for or something fails; DriverError says why."""
+        check_kafka(self._revision)
+        spark = create_session(self._revision)
+        try:
+            running = self._running = self._prepare(spark)
+            self._start(running)
+            self._supervise(running)
+            return self._stop(running)
+        except FencedError:
+            self._interrupt()
+            raise
+        except Exception as error:
+            self._stop_rest()
+            raise self._explain(error) from error
+
+    def _prepare(self, spark: SparkSession) -> Running:
+        files = CheckpointFiles(spark, self._revision.checkpoint)
+        fence = GenerationFence(files, self._environment.generation)
+        fence.take()
+        self._await_executors(spark)
+        compiled = compile_revision(spark, self._revision)
+        self.record.set_reads(
+            {
+                sink: tuple((s, compiled.sources[s].topic) for s in reads)
+                for sink, reads in compiled.reads.items()
+            }
+        )
+        topics = tuple({source.topic: None for source in compiled.sources.values()})
+        kafka = KafkaProgress(self._revision, topics, self.record.positions)
+        letters = self._build_letters(spark, files, fence, compiled, kafka)
+        return Running(spark, files, fence, compiled, kafka, letters)
+
+    def _await_executors(self, spark: SparkSession) -> None:
+        if wanted_executors(self._revision) == 0:
+            return
+        self.record.set_state(DriverState.WAITING_FOR_EXECUTORS)
+        await_executors(spark, self._stopping.is_set, lambda found: self.record.set_counts(executors=found))
+        self.record.set_state(DriverState.STARTING)
+
+    def _build_letters(
+        self,
+        spark: SparkSession,
+        files: CheckpointFiles,
+        fence: GenerationFence,
+        compiled: Compiled,
+        kafka: KafkaProgress,
+    ) -> DeadLetters | None:
+        owners = assign_owners([s.name for s in self._revision.spec.sinks], compiled.reads)
+        if self._revision.spec.dead_letter is None:
+            forget_dead_letters(files, tuple(owners))
+            return None
+        owned = tuple(Owned(name, compiled.sources[name].topic, sink) for name, sink in owners.items())
+        return DeadLetters(
+            files,
+            owned,
+            scan=DeadLetterScan(spark, self._revision, compiled.sources),
+            check_fence=fence.check,
+            first_offsets=lambda source: kafka.first_offsets(compiled.sources[source].topic),
+        )
+
+    def _start(self, running: Running) -> None:
+        committed = {
+            s.sink.name: read_committed_offsets(running.files, s.sink.name) for s in running.compiled.sinks
+        }
+        for sink, offsets in committed.items():
+            self.record.set_committed(sink, offsets)
+        if running.letters is not None:
+            running.letters.start(self._owned_offsets(running, committed))
+        running.spark.streams.addListener(ProgressListener(self.record, self._on_batch))
+        running.kafka.start()
+        for compiled in running.compiled.sinks:
+            if self._stopping.is_set():
+                return
+            self._start_query(running, compiled.sink.name, committed[compiled.sink.name])
+        log.info("queries started", sinks=sorted(running.queries))
+
+    def _start_query(self, running: Running, sink: str, committed: dict[str, Offsets]) -> None:
+        compiled = next(c for c in running.compiled.sinks if c.sink.name == sink)
+        try:
+            query = compiled.writer.start()
+        except PySparkException as error:
+            raise classify(read_failure(error), f"sink {sink!r}") from error
+        running.queries[sink] = query
+        begin = {name: committed.get(name) or self._first_to_read(running, name) for name in compiled.sources}
+        known = {name: offsets for name, offsets in begin.items() if offsets}
+        self.record.add_started(sink, str(query.id), str(query.runId), known)
+
+    def _first_to_read(self, running: Running, source: str) -> Offsets:
+        """Return where a new query begins, where that is known without asking Spark."""
+        found = running.compiled.sources[source]
+        return running.kafka.first_offsets(found.topic) if found.spec.starting_offsets == "earliest" else {}
+
+    def _owned_offsets(self, running: Running, by_sink: dict[str, dict[str, Offsets]]) -> dict[str, Offsets]:
+        owners = assign_owners([s.name for s in self._revision.spec.sinks], running.compiled.reads)
+        return {source: by_sink[sink].get(source, {}) for source, sink in owners.items()}
+
+    def _on_batch(self, folded: QueryProgress, malformed: dict[str, int]) -> None:
+        running = self._running
+        if running is None:
+            return
+        running.kafka.notify()
+        if running.letters is not None:
+            for source in folded.sources:
+                running.letters.note(
+                    folded.sink,
+                    source.name,
+                    source.start_offsets,
+                    source.end_offsets,
+                    malformed.get(source.name, 0),
+                )
+
+    def _supervise(self, running: Running) -> None:
+        next_check = 0.0
+        while not self._stopping.wait(_TICK_SECONDS):
+            for sink, query in running.queries.items():
+                if not query.isActive:
+                    raise self._ended(sink, query)
+            if time.monotonic() >= next_check:
+                next_check = time.monotonic() + _CHECK_SECONDS
+                self._check(running)
+
+    def _ended(self, sink: str, query: StreamingQuery) -> DriverError:
+        failure = read_query_failure(query)
+        if failure is None:
+            return UnavailableError(Reason.QUERY_FAILED, f"sink {sink!r}: its query ended without an error")
+        log.error("query failed", sink=sink, causes=[str(cause)[:2000] for cause in failure.causes])
+        return diagnose(classify(failure, f"sink {sink!r}"), self._revision)
+
+    def _check(self, running: Running) -> None:
+        """Look at the fence and the counters; called once a second."""
+        try:
+            running.fence.check()
+        except UnavailableError as error:  # the query itself fails if the store stays away
+            log.warning("the generation cannot be read", error=error.message)
+        if wanted_executors(self._revision) > 0:
+            self.record.set_counts(executors=count_executors(running.spark))
+        if running.letters is not None:
+            self.record.set_counts(dead_lettered=running.letters.totals.written)
+        if self.record.state is DriverState.STARTING and self.record.is_ready():
+            self.record.set_state(DriverState.RUNNING)
+            log.info("running")
+
+    def _stop(self, running: Running) -> DriverExit:
+        self.record.set_state(DriverState.STOPPING)
+        deadline = time.monotonic() + parse_duration(self._revision.spec.stop_timeout)
+        graceful = stop_gracefully(list(running.queries.values()), deadline - time.monotonic())
+        graceful = self._finish(running, max(1.0, deadline - time.monotonic())) and graceful
+        self.record.set_state(DriverState.STOPPED)
+        text = "stopped at a committed batch" if graceful else "stopped, but not within spec.stopTimeout"
+        return DriverExit(reason=Reason.DRIVER_STOPPED, message=text, graceful=graceful)
+
+    def _finish(self, running: Running, timeout: float) -> bool:
+        """Take in the last batches' events, write the last dead letters and offsets; False if it took too long."""
+        running.spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty(_EVENTS_MILLISECONDS)
+        committed = {sink: read_committed_offsets(running.files, sink) for sink in running.compiled.reads}
+        for sink, offsets in committed.items():
+            self.record.set_committed(sink, offsets)
+        done = True
+        if running.letters is not None:
+            done = running.letters.finish(self._owned_offsets(running, committed), timeout)
+            self.record.set_counts(dead_lettered=running.letters.totals.written)
+        running.kafka.close()
+        return done
+
+    def _stop_rest(self) -> None:
+        """After a failure, let the other queries end at a committed batch."""
+        try:
+            queries = list(self._running.queries.values()) if self._running else []
+            stop_gracefully([query for query in queries if query.isActive], _FAILED_STOP_SECONDS)
+        except Exception as error:
+            log.warning("the other queries could not be stopped", error=str(error)[:300])
+
+    def _interrupt(self) -> None:
+        for query in self._running.queries.values() if self._running else ():
+            query.stop()
+
+    def _explain(self, error: Exception) -> DriverError:
+        if isinstance(error, DriverError):
+            return error
+        if isinstance(error, PySparkException):
+            return classify(read_failure(error), "the driver")
+        if isinstance(error, Py4JError | ConnectionError):
+            return self._explain_jvm(error)
+        log.exception("unexpected", exc_info=error)
+        return UnavailableError(Reason.DRIVER_CRASHED, f"{type(error).__name__}: {error}")
+
+    def _explain_jvm(self, error: Exception) -> DriverError:
+        """Return why the JVM does not answer; it exits with 3 when memory runs out."""
+        gateway = SparkSession._instantiatedSession
+        process = getattr(gateway.sparkContext._gateway, "proc", None) if gateway else None
+        code = process.poll() if process is not None else None
+        if code is None:
+            return classify(read_failure(error), "the driver")
+        if code == 3:
+            return UnavailableError(
+                Reason.DRIVER_OUT_OF_MEMORY,
+                "the driver's JVM ran out of memory; raise resources.driver.memory",
+            )
+        return UnavailableError(Reason.DRIVER_CRASHED, f"the driver's JVM ended with code {code}")

@@ -1,0 +1,55 @@
+"""What the pod gives a driver besides the revision: paths, its generation, the port of its control server."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from kappa_crds.reasons import Reason
+from kappa_crds.revision import (
+    CONTROL_PORT,
+    CONTROL_TOKEN_FILE,
+    GENERATION_VARIABLE,
+    REVISION_DIR,
+    REVISION_KEY,
+    TERMINATION_FILE,
+)
+from kappa_pipelines.errors import SpecError
+
+CONTROL_PORT_VARIABLE = "KAPPA_CONTROL_PORT"
+CONTROL_TOKEN_VARIABLE = "KAPPA_CONTROL_TOKEN_FILE"  # noqa: S105 - the name of a variable
+TERMINATION_VARIABLE = "KAPPA_TERMINATION_FILE"
+
+
+@dataclass(frozen=True)
+class Environment:
+    """Where things are, and which generation this process is. The paths are overridden only outside a pod."""
+
+    generation: int
+    revision_file: Path = Path(REVISION_DIR) / REVISION_KEY
+    control_port: int = CONTROL_PORT
+    control_token_file: Path = Path(CONTROL_TOKEN_FILE)
+    termination_file: Path = Path(TERMINATION_FILE)
+
+
+def read_environment(arguments: list[str], variables: Mapping[str, str] = os.environ) -> Environment:
+    """Return the environment; SpecError if the generation is missing or not a number."""
+    default = Environment(generation=0)
+    generation = variables.get(GENERATION_VARIABLE, "")
+    if not generation.isdigit():
+        raise SpecError(
+            Reason.INVALID_SPEC,
+            f"{GENERATION_VARIABLE} must be the generation, a whole number; it is {generation!r}",
+        )
+    return Environment(
+        generation=int(generation),
+        revision_file=Path(arguments[0]) if arguments else default.revision_file,
+        control_port=int(variables.get(CONTROL_PORT_VARIABLE, default.control_port)),
+        control_token_file=Path(variables.get(CONTROL_TOKEN_VARIABLE, default.control_token_file)),
+        termination_file=termination_file(variables),
+    )
+
+
+def termination_file(variables: Mapping[str, str] = os.environ) -> Path:
+    """Return where the exit is written; it is needed even if the rest of the environment is wrong."""
+    return Path(variables.get(TERMINATION_VARIABLE, TERMINATION_FILE))

@@ -1,0 +1,108 @@
+"""Reads exceptions of Spark, from Python or the JVM, into plain data that `classify` understands."""
+
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql.streaming.query import StreamingQuery
+
+_LONGEST_CHAIN = 12
+_PARSE_POSITION = re.compile(r"\(line (\d+), pos (\d+)\)")
+
+
+@dataclass(frozen=True)
+class Cause:
+    """One exception of a chain: its class, Spark's error condition and parameters where it has them."""
+
+    kind: str
+    message: str
+    condition: str | None = None
+    parameters: dict[str, str] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.message}"
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A chain of exceptions, the outermost first."""
+
+    causes: tuple[Cause, ...]
+
+    @property
+    def root(self) -> Cause:
+        """Return the innermost exception."""
+        return self.causes[-1]
+
+
+@dataclass(frozen=True)
+class SqlFailure:
+    """What Spark's parser or analyser says of one statement. `line` counts from 1, `column` from 1."""
+
+    condition: str
+    message: str
+    parameters: dict[str, str]
+    line: int | None = None
+    column: int | None = None
+    start: int | None = None
+
+
+def read_sql_failure(error: PySparkException) -> SqlFailure:
+    """Return what a refused statement's exception says."""
+    text = _clean(str(error))
+    position = _PARSE_POSITION.search(text)
+    return SqlFailure(
+        condition=error.getCondition() or "",
+        message=text,
+        parameters=dict(error.getMessageParameters() or {}),
+        line=int(position[1]) if position else None,
+        column=int(position[2]) + 1 if position else None,
+        start=_start_index(error),
+    )
+
+
+def _start_index(error: PySparkException) -> int | None:
+    try:
+        contexts = error.getQueryContext()
+        return int(contexts[0].startIndex()) if contexts else None
+    except Exception:  # the context of some errors is not a piece of SQL
+        return None
+
+
+def _clean(text: str) -> str:
+    return text.split("JVM stacktrace:", maxsplit=1)[0].strip()
+
+
+def read_failure(error: BaseException) -> Failure:
+    """Return the chain of an exception as Python sees it: the JVM's where there is one."""
+    origin = getattr(error, "_origin", None) or getattr(error, "java_exception", None)
+    if origin is not None:
+        return read_java_failure(origin)
+    return Failure((Cause(type(error).__name__, _clean(str(error))),))
+
+
+def read_query_failure(query: StreamingQuery) -> Failure | None:
+    """Return why a query ended, or None if it was stopped or still runs."""
+    found = query._jsq.exception()
+    return read_java_failure(found.get()) if found.isDefined() else None
+
+
+def read_java_failure(throwable: Any) -> Failure:
+    """Return the chain of a JVM throwable."""
+    causes: list[Cause] = []
+    while throwable is not None and len(causes) < _LONGEST_CHAIN:
+        causes.append(_read_cause(throwable))
+        throwable = throwable.getCause()
+    return Failure(tuple(causes))
+
+
+def _read_cause(throwable: Any) -> Cause:
+    kind = throwable.getClass().getName()
+    message = throwable.getMessage() or ""
+    try:
+        condition = throwable.getCondition()
+        parameters = dict(throwable.getMessageParameters() or {})
+    except Exception:  # most exceptions are not Spark's
+        return Cause(kind, message)
+    return Cause(kind, message, condition, {str(k): str(v) for k, v in parameters.items()})

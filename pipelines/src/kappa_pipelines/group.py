@@ -1,0 +1,124 @@
+"""The pipeline's progress as an ordinary consumer group, and the ends of its topics.
+
+Spark keeps offsets in its checkpoint and commits none to Kafka, so tools that show lag are blind to it. After each
+batch the offsets go to the group `kappa.<namespace>.<pipeline>` too: for each partition the lowest over all queries
+that read it. They are for reading only; a driver never starts from them. A commit that fails is counted and logged
+once until one succeeds again; it never stops the job.
+"""
+
+import threading
+from collections.abc import Callable, Iterable
+
+import structlog
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
+
+from kappa_crds.revision import Revision
+from kappa_pipelines.checkpoint.offsets import Offsets
+from kappa_pipelines.kafka_options import build_librdkafka_config
+
+_SAMPLE_SECONDS = 5.0
+_TIMEOUT_SECONDS = 10.0
+
+TopicOffsets = dict[tuple[str, int], int]
+log = structlog.get_logger()
+
+
+def lowest_offsets(positions: Iterable[tuple[str, Offsets]]) -> TopicOffsets:
+    """Return, for each topic and partition, the lowest of the offsets that queries have reached."""
+    lowest: TopicOffsets = {}
+    for topic, offsets in positions:
+        for part, offset in offsets.items():
+            lowest[topic, part] = min(offset, lowest.get((topic, part), offset))
+    return lowest
+
+
+class KafkaProgress:
+    """A thread that commits positions to the consumer group and samples the ends of the topics."""
+
+    def __init__(
+        self,
+        revision: Revision,
+        topics: tuple[str, ...],
+        positions: Callable[[], Iterable[tuple[str, Offsets]]],
+    ) -> None:
+        self.errors = 0
+        self.ends: dict[str, Offsets] = {}
+        config = build_librdkafka_config(revision.kafka)
+        self._group = revision.consumer_group
+        self._topics = topics
+        self._positions = positions
+        self._committed: TopicOffsets = {}
+        self._failing = False
+        self._changed = threading.Event()
+        self._ending = False
+        self._admin = AdminClient({**config, "log_level": 0})
+        self._consumer = Consumer(
+            {**config, "group.id": self._group, "enable.auto.commit": False, "log_level": 0}
+        )
+        self._thread = threading.Thread(target=self._run, name="consumer-group", daemon=True)
+
+    def start(self) -> None:
+        """Begin to commit and sample."""
+        self._thread.start()
+
+    def notify(self) -> None:
+        """Commit soon: a batch was committed."""
+        self._changed.set()
+
+    def close(self, timeout: float = _TIMEOUT_SECONDS) -> None:
+        """Commit what is left and end."""
+        self._ending = True
+        self._changed.set()
+        self._thread.join(timeout)
+
+    def first_offsets(self, topic: str) -> Offsets:
+        """Return the first offset that each partition of a topic still has; raises KafkaException."""
+        return self._list(topic, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
+
+    def _run(self) -> None:
+        while not self._ending:
+            self._attempt()
+            self._changed.wait(_SAMPLE_SECONDS)
+            self._changed.clear()
+        self._attempt()
+        self._consumer.close()
+
+    def _attempt(self) -> None:
+        try:
+            self._commit()
+            self.ends = {
+                topic: self._list(topic, OffsetSpec.latest())  # type: ignore[no-untyped-call]
+                for topic in self._topics
+            }
+        except Exception as error:  # lag is only for looking at; the job goes on
+            self.errors += 1
+            if not self._failing:
+                log.warning("the consumer group is behind", group=self._group, error=str(error)[:300])
+            self._failing = True
+            return
+        self._failing = False
+
+    def _commit(self) -> None:
+        offsets = lowest_offsets(self._positions())
+        changed = [
+            TopicPartition(t, p, o) for (t, p), o in offsets.items() if self._committed.get((t, p)) != o
+        ]
+        if not changed:
+            return
+        for result in self._consumer.commit(offsets=changed, asynchronous=False):
+            if result.error is not None:
+                raise KafkaException(result.error)
+        self._committed = offsets
+
+    def _list(self, topic: str, spec: OffsetSpec) -> Offsets:
+        wanted = {TopicPartition(topic, part): spec for part in self._partitions_of(topic)}
+        futures = self._admin.list_offsets(wanted, request_timeout=_TIMEOUT_SECONDS)
+        return {at.partition: future.result().offset for at, future in futures.items()}
+
+    def _partitions_of(self, topic: str) -> list[int]:
+        """Return a topic's partitions, asked of Kafka each time: a topic can get more."""
+        found = self._admin.list_topics(topic, timeout=_TIMEOUT_SECONDS).topics[topic]
+        if found.error is not None:
+            raise KafkaException(found.error)
+        return list(found.partitions)

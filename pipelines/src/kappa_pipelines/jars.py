@@ -1,0 +1,114 @@
+"""The jars that Spark needs for Kafka: fetched by Maven, checked against `jars.lock`.
+
+`python -m kappa_pipelines.jars [DESTINATION]` puts them into a folder (the cache where left out) and prints it. The
+image is built from such a folder; tests use the cache.
+"""
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+
+_POM = """<project><modelVersion>4.0.0</modelVersion>
+<groupId>kappa</groupId><artifactId>jars</artifactId><version>1</version><packaging>pom</packaging>
+<build><plugins><plugin><groupId>org.apache.maven.plugins</groupId><artifactId>maven-dependency-plugin</artifactId>
+<configuration><artifactItems>{items}</artifactItems></configuration></plugin></plugins></build></project>"""
+_ITEM = (
+    "<artifactItem><groupId>{0}</groupId><artifactId>{1}</artifactId><version>{2}</version></artifactItem>"
+)
+
+
+class JarError(Exception):
+    """Maven failed, or a jar is not what the lock says."""
+
+
+@dataclass(frozen=True)
+class Jar:
+    """One line of the lock."""
+
+    group: str
+    artifact: str
+    version: str
+    sha256: str
+
+    @property
+    def file(self) -> str:
+        """Return the file's name."""
+        return f"{self.artifact}-{self.version}.jar"
+
+
+def read_lock(text: str) -> tuple[Jar, ...]:
+    """Return the jars of a lock: lines of `group:artifact:version sha256`; `#` starts a comment."""
+    lines = [line.split() for line in text.splitlines() if line.strip() and not line.startswith("#")]
+    return tuple(_parse_jar(*line) for line in lines)
+
+
+def _parse_jar(coordinates: str, sha256: str) -> Jar:
+    group, artifact, version = coordinates.split(":")
+    return Jar(group, artifact, version, sha256)
+
+
+def locked_jars() -> tuple[Jar, ...]:
+    """Return the jars of the package's lock."""
+    return read_lock((files("kappa_pipelines") / "jars.lock").read_text())
+
+
+def default_folder() -> Path:
+    """Return the cache's folder: `$KAPPA_CACHE/jars`, or `~/.cache/kappa/jars`."""
+    return Path(os.environ.get("KAPPA_CACHE") or Path.home() / ".cache" / "kappa") / "jars"
+
+
+def fetch_jars(folder: Path | None = None) -> tuple[Path, ...]:
+    """Return the paths of all jars in a folder, fetching what is missing or wrong; JarError if that fails."""
+    target = folder or default_folder()
+    jars = locked_jars()
+    missing = tuple(jar for jar in jars if not _is_right(target / jar.file, jar))
+    if missing:
+        target.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=target, prefix=".part-") as part:
+            _run_maven(Path(part), missing)
+            for jar in missing:
+                _move(Path(part) / jar.file, target / jar.file, jar)
+    return tuple(target / jar.file for jar in jars)
+
+
+def _is_right(path: Path, jar: Jar) -> bool:
+    return path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest() == jar.sha256
+
+
+def _run_maven(folder: Path, jars: tuple[Jar, ...]) -> None:
+    items = "".join(_ITEM.format(jar.group, jar.artifact, jar.version) for jar in jars)
+    (folder / "pom.xml").write_text(_POM.format(items=items))
+    maven = shutil.which("mvn")
+    if maven is None:
+        raise JarError("mvn is not installed; install Maven, or copy the jars of jars.lock into the folder")
+    command = [
+        maven,
+        "-q",
+        "-B",
+        "-f",
+        str(folder / "pom.xml"),
+        "dependency:copy",
+        f"-DoutputDirectory={folder}",
+    ]
+    done = subprocess.run(
+        [*command, "-Dmdep.useBaseVersion=true"], capture_output=True, text=True, check=False
+    )
+    if done.returncode != 0:
+        raise JarError(f"mvn failed: {(done.stdout + done.stderr)[-2000:]}")
+
+
+def _move(source: Path, target: Path, jar: Jar) -> None:
+    if not _is_right(source, jar):
+        raise JarError(f"{jar.file} is not what jars.lock says; it was damaged or replaced")
+    source.replace(target)
+
+
+if __name__ == "__main__":
+    paths = fetch_jars(Path(sys.argv[1]) if len(sys.argv) > 1 else None)
+    sys.stdout.write(f"{paths[0].parent}\n")

@@ -1,0 +1,139 @@
+"""The driver's metrics, declared in one list and computed from its record when Prometheus asks.
+
+Labels are the pipeline's namespace and name, and a sink's or source's name: as many as the spec has, no more. Values
+of one pipeline come from one driver at a time, so counters start anew with each generation, as Prometheus expects.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from kappa_crds.progress import DriverState, Progress, QueryProgress
+
+PREFIX = "kappa_pipeline_"
+_BASE = ("namespace", "pipeline")
+
+
+@dataclass(frozen=True)
+class Declared:
+    """A metric: its name without the prefix, kind, meaning with unit, and labels besides namespace and pipeline."""
+
+    name: str
+    kind: Literal["gauge", "counter"]
+    help: str
+    labels: tuple[str, ...] = ()
+
+    def family(self) -> Metric:
+        """Return an empty family."""
+        make = GaugeMetricFamily if self.kind == "gauge" else CounterMetricFamily
+        return make(PREFIX + self.name, self.help, labels=(*_BASE, *self.labels))
+
+
+METRICS: tuple[Declared, ...] = (
+    Declared("up_since_seconds", "gauge", "When the driver began to process, Unix time; 0 before."),
+    Declared("generation", "gauge", "Fencing token of the driver."),
+    Declared("state", "gauge", "1 for the state the driver is in.", ("state",)),
+    Declared("executors", "gauge", "Executors registered."),
+    Declared("batch_id", "gauge", "Last committed batch.", ("sink",)),
+    Declared("batch_input_rows", "gauge", "Records read by the last batch.", ("sink",)),
+    Declared("batch_phase_seconds", "gauge", "Duration of the last batch by phase.", ("sink", "phase")),
+    Declared("batch_timestamp_seconds", "gauge", "When the last batch started, Unix time.", ("sink",)),
+    Declared("input_rows_per_second", "gauge", "Records arriving a second.", ("sink",)),
+    Declared(
+        "processed_rows_per_second", "gauge", "Records processed a second in the last batch.", ("sink",)
+    ),
+    Declared("input_rows", "counter", "Records read since the driver started.", ("sink",)),
+    Declared("late_rows", "counter", "Rows dropped as late since the driver started.", ("sink",)),
+    Declared(
+        "malformed_rows", "counter", "Records that could not be read, since the driver started.", ("sink",)
+    ),
+    Declared("state_rows", "gauge", "Rows of state over all operators.", ("sink",)),
+    Declared("state_bytes", "gauge", "Memory used by state over all operators.", ("sink",)),
+    Declared("watermark_delay_seconds", "gauge", "Age of the event-time watermark.", ("sink",)),
+    Declared("lag_records", "gauge", "Records not processed yet.", ("sink", "source")),
+    Declared(
+        "dead_lettered_rows", "counter", "Records written to the dead-letter topic since the driver started."
+    ),
+    Declared(
+        "dead_letter_errors", "counter", "Tries to write dead letters that failed, since the driver started."
+    ),
+    Declared("dead_letter_lost", "counter", "Offsets that left their topic before they were scanned."),
+    Declared("group_commit_errors", "counter", "Commits to the consumer group that failed."),
+)
+
+Sample = tuple[str, tuple[str, ...], float]
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What the driver counts outside its queries."""
+
+    dead_letter_errors: int = 0
+    dead_letter_lost: int = 0
+    group_commit_errors: int = 0
+
+
+class DriverCollector(Collector):
+    """Computes all metrics from a snapshot."""
+
+    def __init__(
+        self, snapshot: Callable[[], Progress], counts: Callable[[], Counts], clock: Callable[[], float]
+    ) -> None:
+        self._snapshot = snapshot
+        self._counts = counts
+        self._clock = clock
+
+    def collect(self) -> Iterable[Metric]:
+        """Return every declared metric with its samples."""
+        progress = self._snapshot()
+        families = {declared.name: declared.family() for declared in METRICS}
+        for name, labels, value in samples(progress, self._counts(), self._clock()):
+            families[name].add_metric((progress.namespace, progress.pipeline, *labels), value)  # type: ignore[attr-defined]
+        return families.values()
+
+
+def build_registry(collector: Collector) -> CollectorRegistry:
+    """Return a registry with the driver's metrics only."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(collector)
+    return registry
+
+
+def samples(progress: Progress, counts: Counts, now: float) -> Iterator[Sample]:
+    """Return the samples of a snapshot; `now` is Unix time in seconds."""
+    since = progress.running_since
+    yield "up_since_seconds", (), since.timestamp() if since else 0.0
+    yield "generation", (), progress.generation
+    for state in DriverState:
+        yield "state", (state.value,), float(state is progress.state)
+    yield "executors", (), progress.executors
+    yield "dead_lettered_rows", (), progress.dead_lettered
+    yield "dead_letter_errors", (), counts.dead_letter_errors
+    yield "dead_letter_lost", (), counts.dead_letter_lost
+    yield "group_commit_errors", (), counts.group_commit_errors
+    for query in progress.queries:
+        yield from _query_samples(query, now)
+
+
+def _query_samples(query: QueryProgress, now: float) -> Iterator[Sample]:
+    sink = (query.sink,)
+    yield "batch_id", sink, query.batch_id
+    yield "batch_input_rows", sink, query.input_rows
+    yield "batch_timestamp_seconds", sink, query.timestamp.timestamp()
+    yield "input_rows_per_second", sink, query.input_rows_per_second
+    yield "processed_rows_per_second", sink, query.processed_rows_per_second
+    yield "input_rows", sink, query.total_input_rows
+    yield "late_rows", sink, query.total_late_rows
+    yield "malformed_rows", sink, query.total_malformed_rows
+    yield "state_rows", sink, query.state_rows
+    yield "state_bytes", sink, query.state_bytes
+    for phase, milliseconds in query.duration_ms.items():
+        yield "batch_phase_seconds", (query.sink, phase), milliseconds / 1000
+    if query.watermark is not None:
+        yield "watermark_delay_seconds", sink, now - query.watermark.timestamp()
+    for source in query.sources:
+        yield "lag_records", (query.sink, source.name), source.lag

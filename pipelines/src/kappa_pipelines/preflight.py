@@ -1,0 +1,89 @@
+"""Checks Kafka before Spark starts: a clear error within seconds instead of a query that hangs.
+
+Spark's Kafka source retries for minutes and then says little; librdkafka tells a wrong password from a wrong CA from
+a broker that is not there.
+"""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient
+
+from kappa_crds.reasons import Reason
+from kappa_crds.revision import Revision
+from kappa_pipelines.errors import UnavailableError
+from kappa_pipelines.kafka_options import build_librdkafka_config
+
+TIMEOUT_SECONDS = 30.0
+
+
+def check_kafka(revision: Revision, timeout: float = TIMEOUT_SECONDS) -> None:
+    """Raise UnavailableError unless Kafka answers and has every topic of the revision."""
+    topics = fetch_topics(revision, timeout)
+    for role, name in _wanted(revision):
+        topic = revision.topics.get(name, name)
+        if topic not in topics:
+            raise UnavailableError(
+                Reason.TOPIC_NOT_FOUND,
+                f"{role}: there is no topic {topic!r} in Kafka (or this user may not see it);"
+                " create it, for example with a Topic resource",
+            )
+
+
+def _wanted(revision: Revision) -> list[tuple[str, str]]:
+    spec = revision.spec
+    wanted = [(f"source {s.name!r}", s.topic) for s in spec.sources]
+    wanted += [(f"sink {s.name!r}", s.topic) for s in spec.sinks]
+    return wanted + ([("deadLetter", spec.dead_letter)] if spec.dead_letter is not None else [])
+
+
+def fetch_topics(revision: Revision, timeout: float) -> dict[str, int]:
+    """Return the topics that Kafka has, with their number of partitions; UnavailableError says why it does not answer."""
+    errors: list[KafkaError] = []
+    config: dict[str, Any] = {
+        **build_librdkafka_config(revision.kafka),
+        "error_cb": errors.append,
+        "log_level": 0,
+    }
+    admin = AdminClient(config)
+    deadline = time.monotonic() + timeout
+    while True:
+        try:
+            found = admin.list_topics(timeout=min(5.0, max(0.1, deadline - time.monotonic())))
+            return {name: len(topic.partitions) for name, topic in found.topics.items()}
+        except KafkaException as error:
+            admin.poll(0)
+            errors.append(error.args[0])
+            _raise_if_decided(errors, revision, time.monotonic() > deadline)
+
+
+def _raise_if_decided(errors: list[KafkaError], revision: Revision, is_last: bool) -> None:
+    servers = ", ".join(revision.kafka.bootstrap_servers)
+    for matches, reason, text in _KINDS:
+        for error in errors:
+            if matches(error):
+                raise UnavailableError(reason, f"{text} ({servers}): {error.str()}")
+    if is_last:
+        told = next((e for e in errors if e.code() == KafkaError._TRANSPORT), errors[-1])
+        raise UnavailableError(Reason.KAFKA_UNAVAILABLE, f"Kafka does not answer at {servers}: {told.str()}")
+
+
+def _is(*codes: int) -> Callable[[KafkaError], bool]:
+    return lambda error: error.code() in codes
+
+
+_KINDS: tuple[tuple[Callable[[KafkaError], bool], Reason, str], ...] = (
+    (
+        _is(KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED),
+        Reason.AUTHENTICATION_FAILED,
+        "Kafka refused the credentials",
+    ),
+    (_is(KafkaError._SSL), Reason.TLS_FAILED, "no secure connection to Kafka"),
+    (
+        _is(KafkaError.CLUSTER_AUTHORIZATION_FAILED, KafkaError.TOPIC_AUTHORIZATION_FAILED),
+        Reason.AUTHORIZATION_FAILED,
+        "Kafka does not allow this user to list topics",
+    ),
+)

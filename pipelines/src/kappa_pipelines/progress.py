@@ -1,0 +1,106 @@
+"""Folds Spark's progress events into the record that the driver serves. Pure.
+
+Spark's event names a source only by its topic; the plan's order tells two sources of one topic apart.
+"""
+
+import json
+import math
+from datetime import UTC, datetime
+from typing import Any
+
+from kappa_crds.progress import QueryProgress, SourceProgress
+from kappa_pipelines.checkpoint.offsets import Offsets, parse_kafka_offsets
+from kappa_pipelines.sources.kafka import MALFORMED
+
+
+def fold_event(
+    before: QueryProgress | None, event: dict[str, Any], sources: tuple[tuple[str, str], ...]
+) -> QueryProgress:
+    """Return a query's progress after an event.
+
+    `event` is the JSON of Spark's event, `sources` are the (name, topic) pairs that the query reads in its plan's order.
+    """
+    late = sum(int(op.get("numRowsDroppedByWatermark", 0)) for op in event.get("stateOperators", []))
+    malformed = malformed_by_source(event)
+    rows, bad = int(event.get("numInputRows", 0)), sum(malformed.values())
+    operators = event.get("stateOperators", [])
+    return QueryProgress(
+        sink=event["name"],
+        query_id=event["id"],
+        run_id=event["runId"],
+        batch_id=event["batchId"],
+        timestamp=datetime.fromisoformat(event["timestamp"]),
+        input_rows=rows,
+        input_rows_per_second=_rate(event.get("inputRowsPerSecond")),
+        processed_rows_per_second=_rate(event.get("processedRowsPerSecond")),
+        duration_ms={key: int(value) for key, value in event.get("durationMs", {}).items()},
+        watermark=_watermark(event),
+        state_rows=sum(int(op.get("numRowsTotal", 0)) for op in operators),
+        state_bytes=sum(int(op.get("memoryUsedBytes", 0)) for op in operators),
+        late_rows=late,
+        malformed_rows=bad,
+        total_input_rows=(before.total_input_rows if before else 0) + rows,
+        total_late_rows=(before.total_late_rows if before else 0) + late,
+        total_malformed_rows=(before.total_malformed_rows if before else 0) + bad,
+        sources=_fold_sources(event, sources),
+    )
+
+
+def malformed_by_source(event: dict[str, Any]) -> dict[str, int]:
+    """Return the malformed records that the batch counted, by source."""
+    observed = event.get("observedMetrics", {})
+    return {name: int(row.get(MALFORMED) or 0) for name, row in observed.items() if MALFORMED in row}
+
+
+def _fold_sources(event: dict[str, Any], sources: tuple[tuple[str, str], ...]) -> tuple[SourceProgress, ...]:
+    left = list(sources)
+    folded = []
+    for source in event.get("sources", []):
+        end = _as_json(source.get("endOffset"))
+        topic = next(iter(end), None) if isinstance(end, dict) else None
+        match = next((pair for pair in left if pair[1] == topic), None)
+        if match is None:
+            continue
+        left.remove(match)
+        folded.append(
+            SourceProgress(
+                name=match[0],
+                topic=match[1],
+                start_offsets=parse_kafka_offsets(_as_json(source.get("startOffset"))),
+                end_offsets=parse_kafka_offsets(end),
+                latest_offsets=parse_kafka_offsets(_as_json(source.get("latestOffset"))),
+                input_rows=int(source.get("numInputRows", 0)),
+            )
+        )
+    return tuple(folded)
+
+
+def with_latest(progress: QueryProgress, ends: dict[str, Offsets]) -> QueryProgress:
+    """Return the progress with newer ends of its topics, so that lag is true between batches and when idle."""
+    updated = []
+    for source in progress.sources:
+        sampled = ends.get(source.topic, {})
+        latest = {
+            part: max(
+                sampled.get(part, 0), source.latest_offsets.get(part, 0), source.end_offsets.get(part, 0)
+            )
+            for part in sampled.keys() | source.latest_offsets.keys()
+        }
+        updated.append(source.model_copy(update={"latest_offsets": latest}))
+    return progress.model_copy(update={"sources": tuple(updated)})
+
+
+def _as_json(value: Any) -> Any:
+    return json.loads(value) if isinstance(value, str) else value
+
+
+def _rate(value: Any) -> float:
+    return round(float(value), 3) if isinstance(value, int | float) and math.isfinite(value) else 0.0
+
+
+def _watermark(event: dict[str, Any]) -> datetime | None:
+    text = event.get("eventTime", {}).get("watermark")
+    if text is None:
+        return None
+    moment = datetime.fromisoformat(text)
+    return moment if moment > datetime.fromtimestamp(0, UTC) else None

@@ -1,0 +1,51 @@
+"""The Spark session of a driver, and the wait for its executors."""
+
+import time
+from collections.abc import Callable
+from importlib.resources import as_file, files
+
+from pyspark.sql import SparkSession
+
+from kappa_crds.revision import Revision
+from kappa_pipelines.settings import build_spark_settings
+
+_POLL_SECONDS = 0.5
+_JAVA_OPTIONS = ("spark.driver.defaultJavaOptions", "spark.executor.defaultJavaOptions")
+
+
+def create_session(revision: Revision) -> SparkSession:
+    """Start the JVM and return the session; it logs warnings and worse."""
+    settings = build_spark_settings(revision)
+    with as_file(files("kappa_pipelines") / "log4j2.properties") as logging:
+        settings[_JAVA_OPTIONS[0]] += f" -Dlog4j2.configurationFile=file:{logging}"
+        builder = SparkSession.Builder()
+        for key, value in settings.items():
+            builder = builder.config(key, value)
+        return builder.getOrCreate()
+
+
+def wanted_executors(revision: Revision) -> int:
+    """Return how many executors a revision asks for; 0 where tasks run in the driver."""
+    if revision.spark_conf.get("spark.master", "local").startswith("local"):
+        return 0
+    return int(revision.spark_conf.get("spark.executor.instances", "0"))
+
+
+def count_executors(spark: SparkSession) -> int:
+    """Return the executors that have registered, without the driver."""
+    return int(spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size()) - 1
+
+
+def await_executors(
+    spark: SparkSession,
+    is_stopping: Callable[[], bool],
+    report: Callable[[int], None],
+    pause: float = _POLL_SECONDS,
+) -> None:
+    """Wait until one executor has registered, or a stop is asked for. How long is up to the operator."""
+    while not is_stopping():
+        found = count_executors(spark)
+        report(found)
+        if found > 0:
+            return
+        time.sleep(pause)

@@ -1,0 +1,53 @@
+"""The Spark settings that the runtime decides, and why.
+
+Some of them are written into a checkpoint when it is born and cannot change later, so they are right from birth.
+Spark's own defaults are unsafe or slow for a long-running stream:
+
+- state in RocksDB with a changelog instead of the JVM's heap: size is bounded by disk, commits by what changed;
+- checkpoint format 2: a stale snapshot of an abandoned attempt is never loaded (format 1 can corrupt state
+  silently when a query is rewound);
+- named sources with source evolution, which needs offset log 2: offsets are kept by the source's name, so that
+  sources can be added, removed and reordered (Spark 4.2 does not raise the log's version by itself);
+- checksums of checkpoint files: damage is found when it is read, not believed.
+"""
+
+from kappa_crds.revision import Revision
+
+_STREAMING = "spark.sql.streaming"
+_STATE_STORE = f"{_STREAMING}.stateStore"
+
+CHECKPOINT_SETTINGS: dict[str, str] = {
+    f"{_STATE_STORE}.providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+    f"{_STATE_STORE}.rocksdb.changelogCheckpointing.enabled": "true",
+    f"{_STATE_STORE}.checkpointFormatVersion": "2",
+    f"{_STREAMING}.queryEvolution.enableSourceEvolution": "true",
+    f"{_STREAMING}.offsetLog.formatVersion": "2",
+    f"{_STREAMING}.checkpoint.fileChecksum.enabled": "true",
+    f"{_STREAMING}.minBatchesToRetain": "100",
+}
+
+# The session's time zone decides what a timestamp without zone means; it must not depend on the machine.
+SESSION_SETTINGS: dict[str, str] = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.ui.showConsoleProgress": "false",
+}
+
+# What the operator or the user may set otherwise.
+DEFAULTS: dict[str, str] = {
+    "spark.ui.enabled": "false",
+    "spark.driver.defaultJavaOptions": "-XX:+ExitOnOutOfMemoryError",
+    "spark.executor.defaultJavaOptions": "-XX:+ExitOnOutOfMemoryError",
+    f"{_STATE_STORE}.rocksdb.boundedMemoryUsage": "true",
+}
+
+
+def build_spark_settings(revision: Revision) -> dict[str, str]:
+    """Return every setting of the session: defaults, then the revision's, then what is not negotiable."""
+    return {
+        **DEFAULTS,
+        **revision.spark_conf,
+        **SESSION_SETTINGS,
+        **CHECKPOINT_SETTINGS,
+        "spark.sql.shuffle.partitions": str(revision.tuning.shuffle_partitions),
+        "spark.app.name": f"{revision.namespace}/{revision.pipeline}",
+    }

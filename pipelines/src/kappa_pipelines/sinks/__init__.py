@@ -1,0 +1,1 @@
+"""Streams written to topics."""

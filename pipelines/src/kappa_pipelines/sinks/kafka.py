@@ -1,0 +1,111 @@
+"""Rows of a view as records of a topic.
+
+The value is a JSON object of the sink's columns with NULLs kept, so that readers see every column; the key is one
+column as text, or a JSON object of several. Timestamps are ISO 8601 in UTC with microseconds, Spark's precision, so
+nothing is cut off.
+"""
+
+import difflib
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as f
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+from pyspark.sql.types import ArrayType, BinaryType, DataType, MapType, StructType, VariantType
+
+from kappa_crds.pipeline import Sink
+from kappa_crds.quantities import parse_duration
+from kappa_crds.reasons import Reason
+from kappa_crds.revision import Revision
+from kappa_pipelines.errors import SpecError
+from kappa_pipelines.kafka_options import build_spark_connection, prefix_options
+
+JSON_OPTIONS = {
+    "ignoreNullFields": "false",
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+}
+
+
+def build_records(sink: Sink, rows: DataFrame) -> DataFrame:
+    """Return the columns `key` and `value` of the sink's records; SpecError names a column that is not there."""
+    names = sink.value or tuple(rows.columns)
+    _check_columns(sink, "value", names, rows)
+    _check_columns(sink, "key", sink.key or (), rows)
+    value = f.to_json(f.struct(*[_quoted(name) for name in names]), JSON_OPTIONS).alias("value")
+    if sink.key is None:
+        return rows.select(value)
+    return rows.select(_key(sink.key, rows.schema).alias("key"), value)
+
+
+def _key(names: tuple[str, ...], schema: StructType) -> Column:
+    if len(names) > 1:
+        return f.to_json(f.struct(*[_quoted(name) for name in names]), JSON_OPTIONS)
+    name = names[0]
+    kinds = {field.name.lower(): field.dataType for field in schema.fields}
+    if _is_nested(kinds[name.lower()]):
+        return f.to_json(_quoted(name), JSON_OPTIONS)
+    return _quoted(name).cast("string")
+
+
+def _is_nested(kind: DataType) -> bool:
+    return isinstance(kind, StructType | ArrayType | MapType | VariantType)
+
+
+def _quoted(name: str) -> Column:
+    return f.col(f"`{name}`")
+
+
+def _check_columns(sink: Sink, part: str, names: tuple[str, ...], rows: DataFrame) -> None:
+    columns = [column.lower() for column in rows.columns]
+    for name in names:
+        found = columns.count(name.lower())
+        if found == 0:
+            close = difflib.get_close_matches(name, rows.columns, n=3)
+            hint = f"did you mean {' or '.join(close)}?" if close else f"it has {', '.join(rows.columns)}"
+            raise SpecError(
+                Reason.UNKNOWN_COLUMN,
+                f"sink {sink.name!r}: {part} names column {name!r}, which {sink.from_!r} does not have; {hint}",
+            )
+        if found > 1:
+            raise SpecError(
+                Reason.INVALID_SQL,
+                f"sink {sink.name!r}: {sink.from_!r} has {found} columns {name!r}; give each its own name with AS",
+            )
+        _check_key_type(sink, part, name, rows)
+
+
+def _check_key_type(sink: Sink, part: str, name: str, rows: DataFrame) -> None:
+    kind = next(field.dataType for field in rows.schema.fields if field.name.lower() == name.lower())
+    if part == "key" and isinstance(kind, BinaryType):
+        raise SpecError(
+            Reason.UNSUPPORTED_QUERY,
+            f"sink {sink.name!r}: key column {name!r} is BINARY; make it text in the view, for example with hex()",
+        )
+
+
+def build_writer(revision: Revision, sink: Sink, records: DataFrame) -> DataStreamWriter:
+    """Return the query that writes the records, ready to start."""
+    writer = (
+        records.writeStream.format("kafka")
+        .queryName(sink.name)
+        .outputMode(sink.mode.value)
+        .options(**build_write_options(revision, revision.topics.get(sink.topic, sink.topic)))
+        .option("checkpointLocation", sink_checkpoint(revision, sink.name))
+    )
+    interval = revision.spec.trigger.interval
+    if interval is None:
+        return writer
+    return writer.trigger(processingTime=f"{int(parse_duration(interval) * 1000)} milliseconds")
+
+
+def build_write_options(revision: Revision, topic: str) -> dict[str, str]:
+    """Return the options of Spark's Kafka sink."""
+    return {
+        **build_spark_connection(revision.kafka),
+        **prefix_options(revision.tuning.producer),
+        "topic": topic,
+    }
+
+
+def sink_checkpoint(revision: Revision, sink: str) -> str:
+    """Return the folder of one sink's checkpoint."""
+    return f"{revision.checkpoint.rstrip('/')}/{sink}"

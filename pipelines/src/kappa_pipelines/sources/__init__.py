@@ -1,0 +1,1 @@
+"""Topics read as streams."""

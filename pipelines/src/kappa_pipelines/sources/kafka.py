@@ -1,0 +1,167 @@
+"""A topic as a stream of the declared columns.
+
+The plan of a source is: Kafka → one `from_json` → count of malformed records → only the good ones → columns. The
+count is an observed metric named like the source; it travels with the batch's progress and costs no second scan.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql.types import StructType, TimestampType
+
+from kappa_crds.pipeline import JsonFormat, RecordColumns, Source
+from kappa_crds.quantities import parse_duration
+from kappa_crds.reasons import Reason
+from kappa_crds.revision import Revision
+from kappa_pipelines.errors import SpecError
+from kappa_pipelines.kafka_options import build_spark_connection, prefix_options
+from kappa_pipelines.sources.json import build_parsed, is_malformed, parse_schema
+
+MALFORMED = "malformed"
+DEFAULT_MAX_RECORDS = 4_000_000
+_PARSED = "__kappa_parsed"
+_RECORD_COLUMNS = {
+    "key": "CAST(key AS STRING)",
+    "timestamp": "timestamp",
+    "headers": "headers",
+    "topic": "topic",
+    "partition": "partition",
+    "offset": "offset",
+}
+
+
+@dataclass(frozen=True)
+class KafkaSource:
+    """A source with its schema checked and its topic resolved."""
+
+    spec: Source
+    topic: str
+    json: JsonFormat
+    schema: StructType
+
+    @property
+    def name(self) -> str:
+        """Return the name by which views refer to it."""
+        return self.spec.name
+
+    def parsed(self) -> Column:
+        """Return the expression that parses the column `value`."""
+        return build_parsed(self.schema, self.json)
+
+
+def build_source(revision: Revision, source: Source) -> KafkaSource:
+    """Return the source, checked; SpecError names what is wrong. Needs an active Spark session."""
+    json = source.format.json_
+    if json is None:
+        raise SpecError(Reason.INVALID_SPEC, f"source {source.name!r}: set format.json")
+    schema = parse_schema(source.name, json)
+    checked = KafkaSource(source, revision.topics.get(source.topic, source.topic), json, schema)
+    _check_record_columns(checked)
+    _check_event_time(checked)
+    return checked
+
+
+def read_stream(spark: SparkSession, revision: Revision, source: KafkaSource) -> DataFrame:
+    """Return the stream of a source's good records, with its watermark."""
+    reader = spark.readStream.format("kafka").name(source.name)
+    raw = reader.options(**build_read_options(revision, source)).load()
+    malformed = f.count_if(is_malformed(f.col(_PARSED))).alias(MALFORMED)
+    passed = [f.col(name) for name in _raw_columns(source)]
+    parsed = raw.select(*passed, source.parsed().alias(_PARSED)).observe(source.name, malformed)
+    rows = parsed.where(~is_malformed(f.col(_PARSED))).select(*_columns(source))
+    event_time = source.spec.event_time
+    if event_time is None:
+        return rows
+    return rows.withWatermark(event_time.column, _milliseconds(event_time.watermark))
+
+
+def build_read_options(revision: Revision, source: KafkaSource) -> dict[str, str]:
+    """Return the options of Spark's Kafka source."""
+    tuning = revision.tuning
+    options = {
+        **build_spark_connection(revision.kafka),
+        **prefix_options(tuning.consumer),
+        **_starting_options(source.spec.starting_offsets),
+        "subscribe": source.topic,
+        "failOnDataLoss": "true",
+        "groupIdPrefix": revision.consumer_group,
+        "maxOffsetsPerTrigger": str(_max_records(revision)),
+    }
+    if tuning.min_partitions is not None:
+        options["minPartitions"] = str(tuning.min_partitions)
+    if source.spec.record_columns is not None and source.spec.record_columns.headers is not None:
+        options["includeHeaders"] = "true"
+    return options
+
+
+def _max_records(revision: Revision) -> int:
+    wanted = revision.spec.trigger.max_records or DEFAULT_MAX_RECORDS
+    return max(1, wanted // len(revision.spec.sources))
+
+
+def _starting_options(starting: str) -> dict[str, str]:
+    if starting in ("earliest", "latest"):
+        return {"startingOffsets": starting}
+    moment = datetime.fromisoformat(starting)
+    return {
+        "startingTimestamp": str(int(moment.timestamp() * 1000)),
+        "startingOffsetsByTimestampStrategy": "latest",
+    }
+
+
+def _milliseconds(duration: str) -> str:
+    return f"{int(parse_duration(duration) * 1000)} milliseconds"
+
+
+def _wanted_record_columns(source: KafkaSource) -> dict[str, str]:
+    columns = source.spec.record_columns or RecordColumns()
+    wanted = {field: getattr(columns, field) for field in _RECORD_COLUMNS}
+    return {field: name for field, name in wanted.items() if name is not None}
+
+
+def _raw_columns(source: KafkaSource) -> list[str]:
+    return list(_wanted_record_columns(source))
+
+
+def _columns(source: KafkaSource) -> list[Column]:
+    declared = [f.col(_PARSED)[name].alias(name) for name in source.schema.names]
+    record = [
+        f.expr(_RECORD_COLUMNS[field]).alias(name) for field, name in _wanted_record_columns(source).items()
+    ]
+    return declared + record
+
+
+def _check_record_columns(source: KafkaSource) -> None:
+    names = [*source.schema.names, *_wanted_record_columns(source).values()]
+    lowered = [name.lower() for name in names]
+    twice = sorted({name for name in names if lowered.count(name.lower()) > 1})
+    if twice:
+        raise SpecError(
+            Reason.INVALID_SCHEMA,
+            f"source {source.name!r}: recordColumns and schema both have {', '.join(twice)}; rename one of them",
+        )
+
+
+def _check_event_time(source: KafkaSource) -> None:
+    event_time = source.spec.event_time
+    if event_time is None:
+        return
+    types = {field.name.lower(): field.dataType for field in source.schema.fields}
+    record = source.spec.record_columns
+    if record is not None and record.timestamp is not None:
+        types[record.timestamp.lower()] = TimestampType()
+    found = types.get(event_time.column.lower())
+    if found is None:
+        raise SpecError(
+            Reason.UNKNOWN_COLUMN,
+            f"source {source.name!r}: eventTime.column {event_time.column!r} is not in the schema;"
+            f" its columns are {', '.join(types)}",
+        )
+    if not isinstance(found, TimestampType):
+        raise SpecError(
+            Reason.INVALID_SCHEMA,
+            f"source {source.name!r}: eventTime.column {event_time.column!r} is {found.simpleString().upper()};"
+            " declare it as TIMESTAMP in the schema",
+        )
