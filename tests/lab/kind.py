@@ -16,6 +16,7 @@ from lab.kafka import EXTERNAL_PORT
 from lab.paths import BIN, CACHE, CONTEXT, KUBECONFIG, REPOSITORY
 from lab.progress import report, step
 from lab.shell import run, succeeds
+from lab.toolchain import find_go
 
 VERSION = "v0.30.0"
 _NODE_IMAGE = "kindest/node:v1.34.0"
@@ -27,7 +28,7 @@ def _install() -> None:
     if not _KIND.exists():
         with step("kind", done="compiled"):
             part = _KIND.parent.with_name(f".{VERSION}.part")
-            run(["go", "install", f"sigs.k8s.io/kind@{VERSION}"], env={"GOBIN": str(part)})
+            run([find_go(), "install", f"sigs.k8s.io/kind@{VERSION}"], env={"GOBIN": str(part)})
             part.replace(_KIND.parent)
 
 

@@ -9,13 +9,12 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import venv
 from pathlib import Path
 
 from lab.errors import LabError
 from lab.paths import BIN, CACHE, SOURCES
-from lab.progress import step
+from lab.progress import report, step
 from lab.shell import run
 
 KUBERNETES_VERSION = "v1.34.4"
@@ -93,7 +92,7 @@ def _link(link: Path, target: Path) -> None:
 
 
 def _compile(output: Path) -> None:
-    go = _go()
+    go = find_go()
     environment = {
         **os.environ,
         "CGO_ENABLED": "0",
@@ -103,12 +102,19 @@ def _compile(output: Path) -> None:
     }
     # One command for all, so that no package is compiled twice; `tool` is what go.mod lists as tools.
     command = [str(go), "build", "-trimpath", f"-ldflags={_LINKER}", "-o", f"{output}/", ".", "tool"]
-    done = subprocess.run(command, cwd=_GO, env=environment, stdout=sys.stderr, check=False)
+    log = CACHE / "tools.log"
+    report(f"tools: compiling, 7 to 10 minutes the first time; see {log}")
+    with log.open("w") as messages:
+        done = subprocess.run(
+            command, cwd=_GO, env=environment, stdout=messages, stderr=messages, check=False
+        )
     if done.returncode != 0:
-        raise LabError(f"go build ended with {done.returncode}; nothing was kept")
+        tail = "\n".join(log.read_text().splitlines()[-20:])
+        raise LabError(f"go build ended with {done.returncode}, nothing was kept:\n{tail}")
 
 
-def _go() -> Path:
+def find_go() -> Path:
+    """A Go compiler that is new enough, the machine's own or one from the Python registry."""
     installed = [shutil.which("go"), "/usr/local/go/bin/go"]
     for candidate in [Path(path) for path in installed if path]:
         if candidate.exists() and _go_version(candidate) >= GO_MINIMUM:

@@ -53,6 +53,8 @@ class Reason(StrEnum):
     STORE_PROVISIONING = "StoreProvisioning"
     STORE_CHECK_FAILED = "StoreCheckFailed"
     STORE_FULL = "StoreFull"
+    STORE_SIZE_REFUSED = "StoreSizeRefused"
+    CLAIM_NOT_FOUND = "ClaimNotFound"
     BUCKET_NOT_FOUND = "BucketNotFound"
     IN_USE = "InUse"
 

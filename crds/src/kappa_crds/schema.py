@@ -36,6 +36,8 @@ def build_structural_schema(model: type[Model]) -> JsonSchema:
 def _flatten(node: JsonSchema, definitions: dict[str, JsonSchema]) -> JsonSchema:
     node = _resolve(node, definitions)
     flat = {key: node[key] for key in _KEPT if key in node}
+    if "default" in flat:
+        flat |= {"default": _drop_nulls(flat.pop("default"))}
     if flat.get("default", ...) is None:
         del flat["default"]
     if "properties" in node:
@@ -47,6 +49,13 @@ def _flatten(node: JsonSchema, definitions: dict[str, JsonSchema]) -> JsonSchema
     if "items" in node:
         flat["items"] = _flatten(node["items"], definitions)
     return flat
+
+
+def _drop_nulls(value: Any) -> Any:
+    """Leave absent values out of a default: the API server refuses a CRD whose default holds null."""
+    if isinstance(value, dict):
+        return {key: _drop_nulls(child) for key, child in value.items() if child is not None}
+    return value
 
 
 def _resolve(node: JsonSchema, definitions: dict[str, JsonSchema]) -> JsonSchema:

@@ -9,7 +9,7 @@ from typing import Any
 
 from kappa_crds import API_VERSION
 from kappa_crds.pipeline import PipelineSpec, PipelineStatus
-from kappa_crds.quantities import parse_size
+from kappa_crds.quantities import parse_duration, parse_size
 from kappa_crds.resource import Resource
 from kappa_crds.revision import (
     BLOCK_MANAGER_PORT,
@@ -220,7 +220,7 @@ def build_driver(
             "automountServiceAccountToken": revision.spec.resources.executors.count > 0,
             "enableServiceLinks": False,
             "restartPolicy": "Never",
-            "terminationGracePeriodSeconds": 60,
+            "terminationGracePeriodSeconds": int(parse_duration(revision.spec.stop_timeout)) + 30,
             "securityContext": _POD_SECURITY,
             "containers": [_build_driver_container(resource, revision, mounts, generation, pull_policy)],
             "volumes": volumes,

@@ -1,0 +1,85 @@
+"""What to do about a state store: make its claim, check it by writing and reading, and never lose what it holds."""
+
+from datetime import datetime
+
+from kappa_crds.reasons import Reason
+from kappa_crds.statestore import STATE_STORE_FINALIZER
+from kappa_crds.topic import DeletionPolicy
+from kappa_operator.actions import AddFinalizer, DeleteObject, EmitEvent, RemoveFinalizer
+from kappa_operator.plan.model import Plan, Verdict, build_conditions, ready, stalled, working
+from kappa_operator.plan.statestore_claim import decide_claim
+from kappa_operator.plan.store_model import FAILED_POLL, StateStoreObserved, choose_interval, get_wait, report
+from kappa_operator.resources.statestore import StateStoreResource, build_claim_ref
+
+BLOCKED_POLL = 15.0
+
+
+def decide_statestore(observed: StateStoreObserved, now: datetime) -> Plan:
+    """Bring the store to its spec, check it when that is due, and say how it is."""
+    resource = observed.resource
+    if resource.metadata.deletion_timestamp is not None:
+        return _decide_deletion(observed, now)
+    finalizer = _decide_finalizer(resource)
+    if finalizer is not None:
+        return Plan((finalizer,), look_again=True)
+    return decide_claim(observed, now) if resource.spec.pvc is not None else _decide_bucket(observed, now)
+
+
+def _decide_finalizer(resource: StateStoreResource) -> AddFinalizer | RemoveFinalizer | None:
+    """Hold deletion only where a claim that the operator made is to go with the resource."""
+    spec = resource.spec
+    made = spec.pvc is not None and spec.pvc.size is not None
+    wanted = made and spec.deletion_policy == DeletionPolicy.DELETE
+    if wanted == (STATE_STORE_FINALIZER in resource.metadata.finalizers):
+        return None
+    return AddFinalizer(STATE_STORE_FINALIZER) if wanted else RemoveFinalizer(STATE_STORE_FINALIZER)
+
+
+def _decide_bucket(observed: StateStoreObserved, now: datetime) -> Plan:
+    if not observed.checked:
+        return Plan(requeue_after=get_wait(observed.resource, now))
+    at = now.replace(microsecond=0)
+    requeue = FAILED_POLL if observed.problem else choose_interval(observed.resource)
+    return report(observed, _judge_bucket(observed), now, requeue, last_check=at)
+
+
+def _judge_bucket(observed: StateStoreObserved) -> Verdict:
+    problem = observed.problem
+    if problem is None:
+        return ready("Ready", Reason.STORE_VERIFIED, "an object was written, read back and deleted")
+    say = working if problem.retryable else stalled
+    return say("Failed", problem.reason, problem.message)
+
+
+def _decide_deletion(observed: StateStoreObserved, now: datetime) -> Plan:
+    resource = observed.resource
+    claim = build_claim_ref(resource)
+    if STATE_STORE_FINALIZER not in resource.metadata.finalizers:
+        return Plan()
+    if resource.spec.deletion_policy == DeletionPolicy.RETAIN:
+        event = EmitEvent(Reason.RETAINED, f"claim {claim.name} stays, with all state")
+        return Plan((event, RemoveFinalizer(STATE_STORE_FINALIZER)))
+    if observed.users:
+        users = ", ".join(observed.users)
+        said = (
+            f"the store is used by Pipeline {users}; delete that first, or set spec.deletionPolicy to Retain"
+        )
+        return _block(observed, Reason.IN_USE, said, now)
+    if observed.claim is None:
+        return Plan((RemoveFinalizer(STATE_STORE_FINALIZER),))
+    if observed.failures:
+        said = f"{observed.failures[-1].error.message}; repair that, or set spec.deletionPolicy to Retain"
+        return _block(observed, Reason.DELETION_BLOCKED, said, now)
+    delete = DeleteObject(claim, observed.claim.uid, "spec.deletionPolicy is Delete")
+    event = EmitEvent(Reason.DELETED, f"claim {claim.name} was deleted, with all state")
+    return Plan((delete, event, RemoveFinalizer(STATE_STORE_FINALIZER)))
+
+
+def _block(observed: StateStoreObserved, reason: Reason, message: str, now: datetime) -> Plan:
+    status, generation = observed.resource.status, observed.resource.metadata.generation
+    verdict = stalled("Deleting", reason, message)
+    conditions = build_conditions(verdict, status.conditions, generation, now)
+    return Plan(
+        status=status.replace(conditions=conditions, state=verdict.state, observed_generation=generation),
+        requeue_after=BLOCKED_POLL,
+    )

@@ -1,0 +1,117 @@
+"""What decisions about a state store share: the observation, when a check is due, and how the status is built."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from kappa_crds.conditions import Condition, ConditionType, find_condition
+from kappa_crds.quantities import parse_duration
+from kappa_crds.reasons import Reason
+from kappa_crds.statestore import StateStoreStatus
+from kappa_operator.errors import KappaError
+from kappa_operator.keys import ObjectRef
+from kappa_operator.plan.model import Failure, Plan, Verdict, build_conditions
+from kappa_operator.resources.statestore import StateStoreResource, name_claim
+
+FAILED_POLL = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A PersistentVolumeClaim. `size` is what it requests, in bytes."""
+
+    uid: str
+    phase: str
+    size: int
+    deleting: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeResult:
+    """What the pod of a check found."""
+
+    ok: bool
+    free_bytes: int | None = None
+    reason: Reason = Reason.STORE_CHECK_FAILED
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """The pod of the current check; `result` is there when it has ended, `waits` says what keeps it from starting."""
+
+    ref: ObjectRef
+    uid: str
+    created: datetime
+    result: ProbeResult | None = None
+    waits: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StateStoreObserved:
+    """All that a decision about a state store needs.
+
+    `checked` says that the bucket was checked just now, with `problem` for what went wrong. `claim`, `probe` and
+    `node` (where the claim is mounted already) concern a store on a claim. `users` are the pipelines that use it.
+    """
+
+    resource: StateStoreResource
+    users: tuple[str, ...] = ()
+    checked: bool = False
+    problem: KappaError | None = None
+    claim: Claim | None = None
+    probe: Probe | None = None
+    node: str | None = None
+    image: str = ""
+    pull_policy: str = "IfNotPresent"
+    failures: tuple[Failure, ...] = ()
+
+
+def get_ready(resource: StateStoreResource) -> Condition | None:
+    """Return the Ready condition as it is now."""
+    return find_condition(resource.status.conditions, ConditionType.READY)
+
+
+def choose_interval(resource: StateStoreResource) -> float:
+    """Return the seconds from check to check; a store that is not ready is checked more often."""
+    every = parse_duration(resource.spec.check_every)
+    condition = get_ready(resource)
+    return every if condition is not None and condition.status == "True" else min(every, FAILED_POLL)
+
+
+def get_wait(resource: StateStoreResource, now: datetime) -> float:
+    """Return the seconds until the next check is due, 0 for now."""
+    last = resource.status.last_check
+    if last is None:
+        return 0.0
+    return max(0.0, (last + timedelta(seconds=choose_interval(resource)) - now).total_seconds())
+
+
+def report(
+    observed: StateStoreObserved, verdict: Verdict, now: datetime, requeue: float, **fields: Any
+) -> Plan:
+    """Return the plan that just says how the store is."""
+    return Plan(status=build_status(observed, verdict, now, **fields), requeue_after=requeue)
+
+
+def build_status(
+    observed: StateStoreObserved, verdict: Verdict, now: datetime, **fields: Any
+) -> StateStoreStatus:
+    """Return the status for a verdict; what `fields` leaves out stays as it was."""
+    resource = observed.resource
+    metadata, spec, status = resource.metadata, resource.spec, resource.status
+    return status.replace(
+        observed_generation=metadata.generation,
+        conditions=build_conditions(verdict, status.conditions, metadata.generation, now),
+        state=verdict.state,
+        location=_say_location(resource),
+        claim_name=name_claim(resource) if spec.pvc else None,
+        **fields,
+    )
+
+
+def _say_location(resource: StateStoreResource) -> str:
+    s3 = resource.spec.s3
+    if s3 is None:
+        return f"claim {name_claim(resource)}"
+    return f"s3://{s3.bucket}/{s3.prefix}".rstrip("/")

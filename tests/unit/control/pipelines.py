@@ -1,0 +1,97 @@
+"""Builders for the tests about pipelines: a pipeline in any state, its driver pod, and what a driver reports."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from kappa_crds.kafkacluster import KafkaClusterSpec
+from kappa_crds.kinds import find_kind
+from kappa_crds.pipeline import PIPELINE_FINALIZER
+from kappa_crds.progress import DriverExit, DriverState, Progress, QueryProgress, SourceProgress
+from kappa_crds.reasons import Reason
+from kappa_operator.keys import ObjectRef
+from kappa_operator.plan.driver import DriverPod
+from kappa_operator.plan.pipeline import PipelineObserved
+from kappa_operator.resources.pipeline import PipelineResource, name_driver
+from kappa_operator.resources.revision import Dependencies, Images, build_revision
+
+NOW = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
+IMAGES = Images("kappa/pipelines:dev", "IfNotPresent")
+DEPENDENCIES = Dependencies(
+    KafkaClusterSpec(bootstrap_servers=("kafka:9092",)), "state", {"in": "in", "out": "out"}
+)
+SPEC: dict[str, Any] = {
+    "sources": [{"name": "events", "topic": "in", "format": {"json": {"schema": "k STRING"}}}],
+    "sinks": [{"name": "log", "from": "events", "topic": "out"}],
+}
+
+
+def pipeline(spec: dict[str, Any] | None = None, **status: Any) -> PipelineResource:
+    """Return a pipeline with the finalizer; `status` holds camelCase fields."""
+    return find_kind("Pipeline").parse(
+        {
+            "metadata": {
+                "name": "delays", "namespace": "flights", "uid": "u1", "generation": 3, "resourceVersion": "7",
+                "finalizers": [PIPELINE_FINALIZER],
+            },
+            "spec": {**SPEC, **(spec or {})},
+            "status": status,
+        }
+    )  # fmt: skip
+
+
+def revision_of(resource: PipelineResource) -> str:
+    """Return the name of the revision that the pipeline wants."""
+    return build_revision(resource, DEPENDENCIES, IMAGES).name
+
+
+def started(spec: dict[str, Any] | None = None, *, generation: int = 1, **more: Any) -> PipelineResource:
+    """Return a pipeline whose driver of that generation was made and seen."""
+    want = revision_of(pipeline(spec, shufflePartitions=1))
+    status = {
+        "generation": generation, "revision": want, "driver": name_driver("delays", generation),
+        "driverUid": f"pod-{generation}", "shufflePartitions": 1,
+    }  # fmt: skip
+    return pipeline(spec, **{**status, **more})
+
+
+def pod(generation: int = 1, *, revision: str = "", phase: str = "Running", **fields: Any) -> DriverPod:
+    """Return a driver pod that runs and has an address."""
+    base = DriverPod(
+        ref=ObjectRef("v1", "Pod", "flights", name_driver("delays", generation)),
+        uid=f"pod-{generation}",
+        generation=generation,
+        revision=revision or revision_of(pipeline(shufflePartitions=1)),
+        phase=phase,
+        address="10.0.0.1",
+        started=True,
+    )
+    return replace(base, **fields)
+
+
+def failed(
+    generation: int = 1, reason: Reason = Reason.DRIVER_CRASHED, *, retryable: bool = True
+) -> DriverPod:
+    """Return a driver pod that ended with an error."""
+    end = DriverExit(reason=reason, message="it broke", retryable=retryable)
+    return pod(generation, phase="Failed", exit=end)
+
+
+def observed(resource: PipelineResource, *pods: DriverPod, **fields: Any) -> PipelineObserved:
+    """Return an observation where all that the pipeline refers to is there."""
+    base = PipelineObserved(resource=resource, dependencies=DEPENDENCIES, pods=pods, images=IMAGES)
+    return replace(base, **fields)
+
+
+def running(generation: int = 1, *, since: timedelta = timedelta(minutes=1), **fields: Any) -> Progress:
+    """Return the progress of a driver that is at batch 42, ten records behind."""
+    source = SourceProgress(name="events", topic="in", end_offsets={0: 90}, latest_offsets={0: 100})
+    query = QueryProgress(
+        sink="log", query_id="q", run_id="r", batch_id=42, timestamp=NOW, total_input_rows=90,
+        processed_rows_per_second=1200.0, sources=(source,),
+    )  # fmt: skip
+    base: dict[str, Any] = {
+        "namespace": "flights", "pipeline": "delays", "revision": "r", "generation": generation,
+        "state": DriverState.RUNNING, "started_at": NOW - since, "running_since": NOW - since, "queries": (query,),
+    }  # fmt: skip
+    return Progress(**{**base, **fields})

@@ -1,0 +1,81 @@
+"""Liveness goes by what the watches show."""
+
+from aiohttp import web
+from aiohttp.test_utils import TestClient, TestServer
+
+from kappa_operator.health import Echoes, build_health_app
+from kappa_operator.keys import Key
+
+KEY = Key("Topic", "flights", "flights")
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+async def fetch(app: web.Application, path: str) -> tuple[int, str]:
+    async with TestClient(TestServer(app)) as client:
+        response = await client.get(path)
+        return response.status, await response.text()
+
+
+async def test_an_own_write_that_no_watch_shows_ends_the_operators_life() -> None:
+    clock = Clock()
+    echoes = Echoes(clock)
+    echoes.expect(KEY, 7)
+    clock.now = 61.0
+    status, text = await fetch(build_health_app(echoes, lambda: True), "/healthz")
+    assert (status, "no watch has shown a write made 61 s ago" in text) == (503, True)
+
+
+async def test_a_write_that_came_back_is_healthy() -> None:
+    clock = Clock()
+    echoes = Echoes(clock)
+    echoes.expect(KEY, 7)
+    echoes.seen(KEY, 7)
+    clock.now = 3600.0
+    assert (await fetch(build_health_app(echoes, lambda: True), "/healthz"))[0] == 200
+
+
+def test_an_older_event_is_no_proof_for_a_newer_write() -> None:
+    clock = Clock()
+    echoes = Echoes(clock)
+    echoes.expect(KEY, 7)
+    echoes.seen(KEY, 6)
+    clock.now = 5.0
+    assert echoes.age == 5.0
+
+
+def test_writing_again_and_again_does_not_hide_that_nothing_comes_back() -> None:
+    clock = Clock()
+    echoes = Echoes(clock)
+    for second in range(100):
+        clock.now = float(second)
+        echoes.expect(KEY, second)
+    assert echoes.age == 99.0
+
+
+def test_a_resource_that_is_gone_is_not_waited_for() -> None:
+    clock = Clock()
+    echoes = Echoes(clock)
+    echoes.expect(KEY, 7)
+    echoes.forget(KEY)
+    clock.now = 100.0
+    assert echoes.age == 0.0
+
+
+async def test_before_the_cluster_was_read_the_operator_is_not_ready() -> None:
+    assert (await fetch(build_health_app(Echoes(Clock()), lambda: False), "/readyz"))[0] == 503
+
+
+async def test_metrics_show_the_age_of_the_oldest_awaited_write() -> None:
+    clock = Clock()
+    echoes = Echoes(clock)
+    echoes.expect(KEY, 1)
+    clock.now = 12.0
+    _, text = await fetch(build_health_app(echoes, lambda: True), "/metrics")
+    assert "kappa_operator_watch_echo_age_seconds 12.0" in text

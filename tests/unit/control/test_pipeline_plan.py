@@ -1,0 +1,310 @@
+"""What the operator decides about a pipeline, one situation a test."""
+
+from datetime import timedelta
+from typing import Any
+
+from kappa_crds.conditions import find_condition
+from kappa_crds.pipeline import PipelineStatus
+from kappa_crds.progress import DriverExit, DriverState
+from kappa_crds.reasons import Reason
+from kappa_operator.actions import (
+    Action,
+    AddFinalizer,
+    CreateObject,
+    DeleteObject,
+    RecordStatus,
+    RemoveFinalizer,
+    StopDriver,
+)
+from kappa_operator.errors import DriverUnreachable, Refused
+from kappa_operator.plan.model import Failure, Plan, Verdict
+from kappa_operator.plan.pipeline import PipelineObserved, decide_pipeline
+from unit.control.pipelines import NOW, failed, observed, pipeline, pod, running, started
+
+
+def decide(situation: PipelineObserved) -> Plan:
+    return decide_pipeline(situation, NOW)
+
+
+def status_of(plan: Plan) -> PipelineStatus:
+    recorded = [action.status for action in plan.actions if isinstance(action, RecordStatus)]
+    status = plan.status or recorded[-1]
+    assert isinstance(status, PipelineStatus)
+    return status
+
+
+def reason_of(plan: Plan) -> str:
+    ready = find_condition(status_of(plan).conditions, "Ready")
+    assert ready is not None
+    return ready.reason
+
+
+def is_stalled(plan: Plan) -> bool:
+    stalled = find_condition(status_of(plan).conditions, "Stalled")
+    return stalled is not None and stalled.status == "True"
+
+
+def kinds(plan: Plan) -> list[str]:
+    return [describe(action) for action in plan.actions]
+
+
+def describe(action: Action) -> str:
+    if isinstance(action, CreateObject):
+        return f"create {action.manifest['kind']}"
+    return type(action).__name__
+
+
+def test_a_new_pipeline_first_gets_its_finalizer() -> None:
+    resource = pipeline()
+    bare = resource.replace(metadata=resource.metadata.replace(finalizers=()))
+    plan = decide(observed(bare))
+    assert [type(action) for action in plan.actions] == [AddFinalizer]
+    assert plan.look_again
+
+
+def test_a_start_records_the_generation_before_it_makes_the_driver() -> None:
+    plan = decide(observed(pipeline()))
+    assert isinstance(plan.actions[0], RecordStatus)
+    assert kinds(plan)[-2:] == ["create ConfigMap", "create Pod"]
+    assert status_of(plan).generation == 1
+    assert status_of(plan).driver == "delays-driver-1"
+
+
+def test_the_driver_pod_carries_its_generation_and_no_secret() -> None:
+    plan = decide(observed(pipeline(generation=4)))
+    made = plan.actions[-1]
+    assert isinstance(made, CreateObject)
+    assert made.manifest["metadata"]["name"] == "delays-driver-5"
+    assert made.manifest["metadata"]["annotations"]["kappa-platform.io/generation"] == "5"
+    assert "secretKeyRef" not in str(made.manifest)
+
+
+def test_a_driver_that_was_recorded_but_never_made_is_made_with_the_same_generation() -> None:
+    plan = decide(observed(started(driverUid=None)))
+    assert "RecordStatus" not in kinds(plan)
+    made = plan.actions[-1]
+    assert isinstance(made, CreateObject)
+    assert made.manifest["metadata"]["name"] == "delays-driver-1"
+
+
+def test_a_driver_that_was_recorded_for_another_revision_is_not_made() -> None:
+    plan = decide(
+        observed(
+            started({"deadLetter": "in2"}, driverUid=None, revision="delays-older"),
+            dependencies=observed(pipeline()).dependencies,
+        )
+    )
+    assert status_of(plan).generation == 2
+
+
+def test_what_is_missing_keeps_a_pipeline_pending() -> None:
+    missing = Verdict("Pending", Reason.TOPIC_NOT_FOUND, "topic in is missing; create a Topic")
+    plan = decide(observed(pipeline(), dependencies=missing))
+    assert plan.actions == ()
+    assert reason_of(plan) == Reason.TOPIC_NOT_FOUND
+    assert plan.requeue_after is not None
+
+
+def test_a_running_driver_goes_on_while_its_cluster_is_away() -> None:
+    missing = Verdict("Pending", Reason.CLUSTER_NOT_READY, "KafkaCluster main is not ready")
+    plan = decide(observed(started(), pod(), dependencies=missing, progress=running()))
+    assert plan.actions == ()
+    assert reason_of(plan) == Reason.RUNNING
+    assert "KafkaCluster main is not ready" in find_message(plan)
+
+
+def find_message(plan: Plan) -> str:
+    ready = find_condition(status_of(plan).conditions, "Ready")
+    assert ready is not None
+    return ready.message
+
+
+def test_a_first_look_at_the_driver_pod_notes_its_uid() -> None:
+    plan = decide(observed(started(driverUid=None), pod()))
+    assert status_of(plan).driver_uid == "pod-1"
+
+
+def test_a_running_driver_makes_the_pipeline_ready_and_shows_its_progress() -> None:
+    plan = decide(observed(started(), pod(), progress=running()))
+    status = status_of(plan)
+    assert (status.state, status.batch, status.lag_records, status.rate) == ("Running", 42, 10, "1.2k/s")
+    assert [condition.status for condition in status.conditions] == ["True", "False", "False"]
+
+
+def test_progress_of_another_generation_is_not_believed() -> None:
+    plan = decide(observed(started(), pod(), progress=running(generation=9)))
+    assert status_of(plan).state == "Starting"
+
+
+def test_a_driver_that_waits_for_executors_says_so() -> None:
+    plan = decide(observed(started(), pod(), progress=running(state=DriverState.WAITING_FOR_EXECUTORS)))
+    assert reason_of(plan) == Reason.WAITING_FOR_EXECUTORS
+
+
+def test_a_ready_driver_that_does_not_answer_is_unknown_not_failed() -> None:
+    plan = decide(observed(started(), pod(ready=True)))
+    ready = find_condition(status_of(plan).conditions, "Ready")
+    assert ready is not None
+    assert (ready.status, ready.reason) == ("Unknown", Reason.DRIVER_UNRESPONSIVE)
+
+
+def test_an_unschedulable_driver_says_why_and_is_left_to_the_scheduler() -> None:
+    waiting = (Reason.DRIVER_UNSCHEDULABLE, "no node takes the driver: insufficient memory")
+    plan = decide(observed(started(), pod(phase="Pending", started=False, waiting=waiting)))
+    assert plan.actions == ()
+    assert reason_of(plan) == Reason.DRIVER_UNSCHEDULABLE
+
+
+def test_a_changed_spec_first_records_that_the_driver_is_asked_to_stop() -> None:
+    plan = decide(observed(started({"trigger": {"maxRecords": 10}}), pod(revision="delays-old")))
+    assert kinds(plan) == ["RecordStatus"]
+    assert status_of(plan).stopping_since == NOW
+
+
+def test_then_it_asks_the_driver_to_stop_at_the_end_of_its_batch() -> None:
+    resource = started({"trigger": {"maxRecords": 10}}, stoppingSince=NOW.isoformat())
+    plan = decide(observed(resource, pod(revision="delays-old")))
+    assert [type(action) for action in plan.actions] == [StopDriver]
+
+
+def test_a_driver_that_does_not_stop_in_time_is_deleted() -> None:
+    since = NOW - timedelta(minutes=10)
+    resource = started({"trigger": {"maxRecords": 10}}, stoppingSince=since.isoformat())
+    plan = decide(observed(resource, pod(revision="delays-old")))
+    assert [type(action) for action in plan.actions] == [DeleteObject]
+
+
+def test_a_driver_that_cannot_be_asked_is_deleted_gracefully() -> None:
+    resource = started({"trigger": {"maxRecords": 10}}, stoppingSince=NOW.isoformat())
+    situation = observed(resource, pod(revision="delays-old"))
+    ask = decide(situation).actions[0]
+    plan = decide(
+        observed(
+            resource, pod(revision="delays-old"), failures=(Failure(ask, DriverUnreachable("no answer")),)
+        )
+    )
+    assert [type(action) for action in plan.actions] == [DeleteObject]
+
+
+def test_a_graceful_stop_counts_no_failure_and_the_next_driver_starts_at_once() -> None:
+    end = DriverExit(reason=Reason.DRIVER_STOPPED, message="stopped after batch 7", graceful=True)
+    resource = started(stoppingSince=NOW.isoformat())
+    plan = decide(observed(resource, pod(phase="Succeeded", exit=end)))
+    status = status_of(plan)
+    assert (status.restarts.total, status.driver, status.stopping_since) == (0, None, None)
+    assert plan.look_again
+
+
+def test_the_pod_of_a_driver_that_has_ended_is_removed_before_the_next_start() -> None:
+    resource = started(driver=None, driverUid=None)
+    plan = decide(observed(resource, failed()))
+    assert [type(action) for action in plan.actions] == [DeleteObject]
+
+
+def test_a_crash_is_counted_once_and_delays_the_next_start() -> None:
+    plan = decide(observed(started(), failed()))
+    restarts = status_of(plan).restarts
+    assert (restarts.crashes, restarts.total, restarts.next_start) == (1, 1, NOW + timedelta(seconds=5))
+    again = decide(observed(started(driver=None, driverUid=None, restarts=restarts.to_manifest()), failed()))
+    assert again.actions == ()
+    assert reason_of(again) == Reason.DRIVER_CRASHED
+    assert again.requeue_after == 5.0
+
+
+def test_back_off_doubles_up_to_its_limit() -> None:
+    delays = []
+    for crashes in (1, 2, 20):
+        restarts = {"crashes": crashes, "total": crashes}
+        counted = status_of(decide(observed(started(restarts=restarts), failed()))).restarts
+        assert counted.next_start is not None
+        delays.append((counted.next_start - NOW).total_seconds())
+    assert delays == [10.0, 20.0, 300.0]
+
+
+def test_a_quiet_time_forgives_earlier_crashes() -> None:
+    restarts = {"crashes": 4, "scheduling": 1, "total": 5}
+    plan = decide(observed(started(restarts=restarts), pod(), progress=running(since=timedelta(hours=1))))
+    counted = status_of(plan).restarts
+    assert (counted.crashes, counted.scheduling, counted.total) == (0, 0, 5)
+
+
+def test_an_error_that_would_repeat_stalls_the_pipeline_until_its_spec_changes() -> None:
+    plan = decide(observed(started(), failed(reason=Reason.INVALID_SQL, retryable=False)))
+    restarts = status_of(plan).restarts
+    assert is_stalled(plan)
+    held: dict[str, Any] = {"driver": None, "driverUid": None, "restarts": restarts.to_manifest()}
+    waits = decide(observed(started(**held), failed(reason=Reason.INVALID_SQL, retryable=False)))
+    assert (waits.actions, reason_of(waits), is_stalled(waits)) == ((), Reason.INVALID_SQL, True)
+    cured = decide(observed(started({"trigger": {"maxRecords": 10}}, **{**held, "revision": "delays-old"})))
+    assert kinds(cured)[-1] == "create Pod"
+
+
+def test_a_lost_driver_counts_as_a_crash() -> None:
+    plan = decide(observed(started()))
+    assert status_of(plan).restarts.crashes == 1
+    assert reason_of(plan) == Reason.DRIVER_LOST
+
+
+def test_a_driver_that_the_api_server_refuses_counts_as_a_failure_to_schedule() -> None:
+    situation = observed(pipeline())
+    create = decide(situation).actions[-1]
+    refused = Failure(create, Refused("pods is forbidden: exceeded quota"))
+    plan = decide(observed(started(driverUid=None), failures=(refused,)))
+    assert status_of(plan).restarts.scheduling == 1
+    assert "exceeded quota" in find_message(plan)
+    waits = decide(observed(started(driverUid=None, restarts=status_of(plan).restarts.to_manifest())))
+    assert waits.actions == ()
+
+
+def test_pods_of_other_generations_are_deleted_and_nothing_starts_before_they_are_gone() -> None:
+    plan = decide(observed(started(generation=3), pod(3), pod(2)))
+    assert kinds(plan) == ["DeleteObject"]
+    leaving = decide(observed(started(generation=3, driver=None, driverUid=None), pod(2, deleting=True)))
+    assert leaving.actions == ()
+    assert reason_of(leaving) == Reason.STOPPING_PREVIOUS
+
+
+def test_a_generation_ahead_of_the_status_is_taken_over_before_anything_else() -> None:
+    plan = decide(observed(pipeline(generation=1), pod(6)))
+    assert kinds(plan) == ["RecordStatus"]
+    assert status_of(plan).generation == 6
+
+
+def test_suspending_stops_the_driver_and_rests() -> None:
+    asked = decide(observed(started({"suspend": True}), pod()))
+    assert kinds(asked) == ["RecordStatus"]
+    rests = decide(observed(started({"suspend": True}, driver=None, driverUid=None)))
+    assert (rests.actions, status_of(rests).state, reason_of(rests)) == ((), "Suspended", Reason.SUSPENDED)
+    assert [condition.status for condition in status_of(rests).conditions] == ["False", "False", "False"]
+
+
+def test_a_suspended_pipeline_does_not_need_what_it_refers_to() -> None:
+    missing = Verdict("Pending", Reason.CLUSTER_NOT_FOUND, "no cluster")
+    plan = decide(observed(pipeline({"suspend": True}), dependencies=missing))
+    assert status_of(plan).state == "Suspended"
+
+
+def test_deleting_a_pipeline_stops_its_driver_first_and_says_what_it_waits_for() -> None:
+    resource = started(stoppingSince=NOW.isoformat())
+    leaving = resource.replace(metadata=resource.metadata.replace(deletion_timestamp=NOW))
+    plan = decide(observed(leaving, pod()))
+    assert [type(action) for action in plan.actions] == [StopDriver]
+    assert reason_of(plan) == Reason.DELETION_BLOCKED
+    assert "delays-driver-1" in find_message(plan)
+
+
+def test_deleting_a_pipeline_without_a_driver_lets_go_at_once() -> None:
+    resource = started()
+    leaving = resource.replace(metadata=resource.metadata.replace(deletion_timestamp=NOW))
+    plan = decide(observed(leaving))
+    assert [type(action) for action in plan.actions] == [RemoveFinalizer]
+
+
+def test_changing_what_only_the_operator_looks_at_restarts_nothing() -> None:
+    changed = started({"restart": {"initialDelay": "30s"}})
+    assert decide(observed(changed, pod(), progress=running())).actions == ()
+
+
+def test_deciding_twice_on_the_same_observation_gives_the_same_plan() -> None:
+    situation = observed(pipeline())
+    assert decide(situation) == decide(situation)

@@ -1,0 +1,104 @@
+"""What a revision is made of: when it changes, and when it must not."""
+
+from typing import Any
+
+import pytest
+
+from kappa_crds.kafkacluster import KafkaClusterSpec
+from kappa_crds.revision import Revision
+from kappa_operator.resources.pipeline import build_config, build_driver, build_support
+from kappa_operator.resources.revision import Dependencies, build_mounts, build_revision
+from kappa_operator.resources.tuning import explain_tuning
+from unit.control.pipelines import DEPENDENCIES, IMAGES, pipeline
+
+SECURED = Dependencies(
+    KafkaClusterSpec.model_validate(
+        {
+            "bootstrapServers": ["kafka:9093"],
+            "tls": {"caSecretRef": {"name": "kafka-ca"}},
+            "sasl": {"mechanism": "PLAIN", "credentialsSecretRef": {"name": "kafka-user"}},
+        }
+    ),
+    "state",
+    {"in": "in", "out": "out"},
+)
+
+
+def revise(spec: dict[str, Any] | None = None, dependencies: Dependencies = DEPENDENCIES) -> Revision:
+    return build_revision(pipeline(spec), dependencies, IMAGES)
+
+
+def test_the_same_spec_gives_the_same_revision() -> None:
+    assert revise().name == revise().name
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"deadLetter": "dead"},
+        {"trigger": {"interval": "5s"}},
+        {"resources": {"executors": {"count": 2}}},
+        {"sparkConf": {"spark.sql.ansi.enabled": "false"}},
+        {"image": "kappa/pipelines:2"},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_what_a_driver_sees_changes_the_revision(change: dict[str, Any]) -> None:
+    assert revise(change).name != revise().name
+
+
+@pytest.mark.parametrize(
+    "change", [{"suspend": True}, {"restart": {"maxDelay": "1m"}}], ids=lambda c: next(iter(c))
+)
+def test_what_only_the_operator_sees_does_not(change: dict[str, Any]) -> None:
+    assert revise(change).name == revise().name
+
+
+def test_secrets_are_mounted_as_files_in_driver_and_executors_and_stand_nowhere_else() -> None:
+    resource, revision = pipeline(), revise(dependencies=SECURED)
+    mounts = build_mounts(SECURED)
+    driver = build_driver(resource, revision, mounts, 1, "IfNotPresent")
+    config = build_config(resource, revision, mounts)
+    paths = {mount["mountPath"] for mount in driver["spec"]["containers"][0]["volumeMounts"]}
+    assert {"/etc/kappa/kafka/ca", "/etc/kappa/kafka/sasl", "/etc/kappa/control"} <= paths
+    assert "/etc/kappa/kafka/sasl" in config["data"]["executor-pod.yaml"]
+    assert revision.kafka.security_protocol == "SASL_SSL"
+    assert revision.kafka.credentials_dir == "/etc/kappa/kafka/sasl"
+
+
+def test_every_pod_is_fit_for_the_restricted_standard() -> None:
+    driver = build_driver(pipeline(), revise(), build_mounts(DEPENDENCIES), 1, "IfNotPresent")
+    container = driver["spec"]["containers"][0]["securityContext"]
+    assert driver["spec"]["securityContext"]["runAsNonRoot"] is True
+    assert container == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+
+
+def test_drivers_get_rights_on_pods_and_nothing_else() -> None:
+    role = next(manifest for manifest in build_support(pipeline()) if manifest["kind"] == "Role")
+    assert [rule["resources"] for rule in role["rules"]] == [["pods"]]
+
+
+def test_heap_and_overhead_fill_the_pods_limit() -> None:
+    conf = revise({"resources": {"executors": {"count": 1, "memory": "2Gi"}}}).spark_conf
+    assert (conf["spark.executor.memory"], conf["spark.executor.memoryOverhead"]) == ("1228m", "820m")
+
+
+def test_without_executors_the_driver_runs_the_tasks() -> None:
+    conf = revise({"resources": {"driver": {"cpu": "1500m"}, "executors": {"count": 0}}}).spark_conf
+    assert conf["spark.master"] == "local[2]"
+    assert not any(key.startswith("spark.kubernetes") for key in conf)
+
+
+def test_state_partitions_stay_as_they_were_born() -> None:
+    grown = pipeline({"resources": {"executors": {"count": 4}}}, shufflePartitions=1)
+    tuning = build_revision(grown, DEPENDENCIES, IMAGES).tuning
+    assert tuning.shuffle_partitions == 1
+    assert "fixed when the checkpoint was born" in explain_tuning(tuning, grown.spec)[0]
+
+
+def test_the_checkpoint_belongs_to_this_pipeline_alone() -> None:
+    assert revise().checkpoint == "file:///var/lib/kappa/state/flights/delays/u1"
