@@ -9,6 +9,7 @@ import io
 import json
 import os
 import shutil
+import sys
 import tarfile
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,6 +20,7 @@ from lab import buildah, containerd, kafka_jars
 from lab.errors import LabError
 from lab.paths import CACHE, REPOSITORY
 from lab.progress import report, step
+from lab.shell import run
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,13 @@ class Image:
     inputs: Sequence[str]
     # Folder in the build context → where it comes from, for what is not in the repository.
     fetched: Mapping[str, Callable[[], Path]] = field(default_factory=dict)
+
+
+def _fetch_spark_jars() -> Path:
+    """The connector jars that the pipelines' own module fetches and checks; it prints where they are."""
+    fetch = [sys.executable, "-m", "kappa_pipelines.jars"]
+    folder = run(fetch, env={"PYTHONPATH": str(REPOSITORY / "pipelines" / "src"), "KAPPA_CACHE": str(CACHE)})
+    return Path(folder.strip())
 
 
 _WORKSPACE = ("pyproject.toml", "uv.lock", "crds")
@@ -46,6 +55,7 @@ IMAGES = (
         "kappa/pipelines:dev",
         "pipelines/Dockerfile",
         (*_WORKSPACE, "pipelines", "operator/pyproject.toml"),
+        {"build/jars": _fetch_spark_jars},
     ),
     Image(
         "kafka",

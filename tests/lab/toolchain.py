@@ -39,6 +39,7 @@ _LINKER = " ".join(
         f"-X k8s.io/component-base/version.gitVersion={KUBERNETES_VERSION}",
         "-X k8s.io/component-base/version.gitMajor=1",
         "-X k8s.io/component-base/version.gitMinor=34",
+        "-X helm.sh/helm/v3/internal/version.version=v3.20.0",
     ]
 )
 

@@ -40,6 +40,8 @@ def build_revision(
     return Revision(**{**values, **changes})
 
 
-def source(name: str = "flights", schema: str = "k BIGINT, v DOUBLE, ts TIMESTAMP", **fields: Any) -> dict[str, Any]:
+def source(
+    name: str = "flights", schema: str = "k BIGINT, v DOUBLE, ts TIMESTAMP", **fields: Any
+) -> dict[str, Any]:
     """A source of the topic of the same name with JSON values."""
     return {"name": name, "topic": name, "format": {"json": {"schema": schema}}, **fields}

@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from kappa_crds.model import Duration, Model, Rule
+from kappa_crds.model import Model, PositiveDuration, Rule
 from kappa_crds.resource import (
     AGE,
     MESSAGE,
@@ -22,7 +22,11 @@ from kappa_crds.resource import (
 BootstrapServer = Annotated[
     str,
     Field(min_length=3, max_length=261),
-    Rule("self.matches('^[^:/ ]+:[0-9]{1,5}$')", "must be host:port, such as kafka.kafka.svc:9092"),
+    Rule("self.matches('^[^:/ ,]+:[0-9]{1,5}$')", "must be host:port, such as kafka.kafka.svc:9092"),
+    Rule(
+        "!self.matches(':[0-9]{1,5}$') || self.matches(':0*([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])$')",
+        "must have a port from 1 to 65535, such as kafka.kafka.svc:9092",
+    ),
 ]
 
 
@@ -86,7 +90,7 @@ class KafkaClusterSpec(Model):
     ]
     tls: Annotated[Tls | None, Field(description="TLS; leave it out for plain text.")] = None
     sasl: Annotated[Sasl | None, Field(description="SASL log-in; leave it out for none.")] = None
-    check_every: Annotated[Duration, Field(description="How often the connection is checked.")] = "1m"
+    check_every: Annotated[PositiveDuration, Field(description="How often the connection is checked.")] = "1m"
 
 
 class KafkaClusterStatus(ResourceStatus):

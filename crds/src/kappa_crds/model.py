@@ -24,18 +24,24 @@ from kappa_crds.quantities import (
 )
 
 VALIDATIONS = "x-kubernetes-validations"
+LIST_TYPE = "x-kubernetes-list-type"
 
 
 @dataclass(frozen=True)
 class Rule:
-    """One CEL rule. As field metadata it sees the field as `self`; in `Model.rules` it sees the whole object."""
+    """One CEL rule. As field metadata it sees the field as `self`; in `Model.rules` it sees the whole object.
+
+    `said` is a CEL expression for a message that names what is wrong; `message` is what documentation shows.
+    """
 
     cel: str
     message: str
+    said: str = ""
 
     def as_schema(self) -> dict[str, str]:
         """Return the rule as the API server reads it."""
-        return {"rule": self.cel, "message": self.message}
+        schema = {"rule": self.cel, "message": self.message}
+        return schema | ({"messageExpression": self.said} if self.said else {})
 
     def __get_pydantic_json_schema__(
         self, core: CoreSchema, handler: GetJsonSchemaHandler
@@ -99,11 +105,26 @@ Duration = Annotated[
     _checked(parse_duration),
     Rule(f"self.matches('{DURATION_PATTERN}')", "must be a duration such as 30s, 10m, 12h or 7d"),
 ]
+PositiveDuration = Annotated[
+    Duration,
+    Rule("self.matches('[1-9]')", "must be longer than nothing, such as 30s or 10m"),
+]
 Size = Annotated[
     str,
     Field(max_length=32),
     _checked(parse_size),
     Rule(f"self.matches('{SIZE_PATTERN}')".replace("\\", "\\\\"), "must be a size such as 512Mi, 10Gi or 1G"),
+]
+PositiveSize = Annotated[
+    Size,
+    Rule("self.matches('[1-9]')", "must be more than nothing, such as 512Mi or 10Gi"),
+]
+Memory = Annotated[
+    Size,
+    Rule(
+        "!isQuantity(self) || quantity(self).compareTo(quantity('768Mi')) >= 0",
+        "must be at least 768Mi, or Spark does not start; a number without a unit counts bytes, so write 2Gi, not 2",
+    ),
 ]
 Cpu = Annotated[
     str,
@@ -113,6 +134,7 @@ Cpu = Annotated[
         f"self.matches('{CPU_PATTERN}')".replace("\\", "\\\\"),
         "must be a number of cores such as 500m, 1 or 1.5",
     ),
+    Rule("self.matches('[1-9]')", "must be more than nothing, such as 500m or 1"),
 ]
 ResourceName = Annotated[
     str,

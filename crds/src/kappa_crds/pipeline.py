@@ -7,13 +7,15 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from kappa_crds.model import (
+    LIST_TYPE,
     ColumnName,
     Cpu,
     Duration,
+    Memory,
     Model,
+    PositiveDuration,
     ResourceName,
     Rule,
-    Size,
     SqlName,
     Status,
     TopicName,
@@ -62,6 +64,14 @@ class EventTime(Model):
 class RecordColumns(Model):
     """Columns that a record has besides its value; each is added under the name given here."""
 
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "[self.?key, self.?timestamp, self.?headers, self.?topic, self.?partition, self.?offset]"
+            ".filter(c, c.hasValue()).map(c, c.value()).all(c, [self.?key, self.?timestamp, self.?headers,"
+            " self.?topic, self.?partition, self.?offset].exists_one(other, other.orValue('') == c))",
+            "two of recordColumns have the same name; give each column its own",
+        ),
+    )
     key: Annotated[ColumnName | None, Field(description="Column for the record's key, as STRING.")] = None
     timestamp: Annotated[
         ColumnName | None, Field(description="Column for Kafka's timestamp of the record.")
@@ -141,6 +151,7 @@ class Sink(Model):
             min_length=1,
             max_length=16,
             description="Columns of the record's key: one column as text, several as a JSON object.",
+            json_schema_extra={LIST_TYPE: "set"},
         ),
     ] = None
     value: Annotated[
@@ -149,6 +160,7 @@ class Sink(Model):
             min_length=1,
             max_length=256,
             description="Columns of the value, a JSON object; all where left out.",
+            json_schema_extra={LIST_TYPE: "set"},
         ),
     ] = None
     mode: Annotated[OutputMode, Field(description="append: final rows only; update: each changed row.")] = (
@@ -171,7 +183,7 @@ class DriverResources(Model):
     """The driver pod's size."""
 
     cpu: Annotated[Cpu, Field(description="Cores requested.")] = "500m"
-    memory: Annotated[Size, Field(description="Memory limit of the pod.")] = "1536Mi"
+    memory: Annotated[Memory, Field(description="Memory limit of the pod.")] = "1536Mi"
 
 
 class ExecutorResources(Model):
@@ -184,7 +196,7 @@ class ExecutorResources(Model):
         ),
     ] = 1
     cpu: Annotated[Cpu, Field(description="Cores of each.")] = "1"
-    memory: Annotated[Size, Field(description="Memory limit of each pod.")] = "2Gi"
+    memory: Annotated[Memory, Field(description="Memory limit of each pod.")] = "2Gi"
 
 
 class Resources(Model):
@@ -198,18 +210,41 @@ class Restart(Model):
     """How a driver that failed is started again."""
 
     initial_delay: Annotated[
-        Duration, Field(description="Wait before the first restart; doubles each time.")
+        PositiveDuration, Field(description="Wait before the first restart; doubles each time.")
     ] = "5s"
-    max_delay: Annotated[Duration, Field(description="Longest wait between restarts.")] = "5m"
+    max_delay: Annotated[PositiveDuration, Field(description="Longest wait between restarts.")] = "5m"
     reset_after: Annotated[
         Duration, Field(description="A driver that ran this long without failure starts counting anew.")
     ] = "10m"
 
 
-_PINNED = (
-    "spark.sql.streaming.stateStore., spark.sql.streaming.checkpointLocation, spark.kubernetes., spark.master,"
-    " spark.driver. and spark.executor.instances"
+_SIZES = [
+    "spark.executor.instances",
+    "spark.executor.cores",
+    "spark.executor.memory",
+    "spark.executor.memoryOverhead",
+]
+_PINNED = [
+    "spark.app.name", "spark.master", "spark.submit.deployMode", "spark.blockManager.port",
+    "spark.sql.session.timeZone", "spark.sql.shuffle.partitions", "spark.sql.streaming.checkpointLocation",
+    "spark.sql.streaming.minBatchesToRetain", "spark.sql.streaming.offsetLog.formatVersion",
+    "spark.sql.streaming.checkpoint.fileChecksum.enabled",
+    "spark.sql.streaming.queryEvolution.enableSourceEvolution",
+]  # fmt: skip
+_IS_PINNED = (
+    f"(key in {_PINNED} || key.startsWith('spark.kubernetes.') || key.startsWith('spark.sql.streaming.stateStore.')"
+    " || (key.startsWith('spark.driver.') && key != 'spark.driver.memory'))"
 )
+_IS_SIZE = f"(key in {[*_SIZES, 'spark.driver.memory']})"
+
+
+def _refuse_settings(refused: str, message: str) -> Rule:
+    """Build the rule that no key of sparkConf is refused; what the API server says names the first that is."""
+    return Rule(
+        f"!has(self.sparkConf) || self.sparkConf.all(key, !{refused})",
+        f"spec.sparkConf sets {message}",
+        f"'spec.sparkConf sets ' + self.sparkConf.filter(key, {refused})[0] + '; that is {message}'",
+    )
 
 
 class PipelineSpec(Model):
@@ -219,27 +254,39 @@ class PipelineSpec(Model):
         Rule(
             "self.sources.all(s, self.sources.exists_one(other, other.name == s.name))",
             "two of spec.sources have the same name; give each its own",
+            "'two of spec.sources have the name ' + self.sources.map(s,"
+            " !self.sources.exists_one(other, other.name == s.name), s.name)[0] + '; give each its own'",
         ),
         Rule(
             "self.views.all(v, self.views.exists_one(other, other.name == v.name)"
             " && !self.sources.exists(s, s.name == v.name))",
             "a name in spec.views is taken by another view or source; give each its own",
+            "'spec.views has the name ' + self.views.map(v, !self.views.exists_one(other, other.name == v.name)"
+            " || self.sources.exists(s, s.name == v.name), v.name)[0]"
+            " + ', which is taken by another view or source; give each its own'",
         ),
         Rule(
             "self.sinks.all(k, self.sinks.exists_one(other, other.name == k.name))",
             "two of spec.sinks have the same name; give each its own",
+            "'two of spec.sinks have the name ' + self.sinks.map(k,"
+            " !self.sinks.exists_one(other, other.name == k.name), k.name)[0] + '; give each its own'",
         ),
         Rule(
             "self.sinks.all(k, self.views.exists(v, v.name == k.from) || self.sources.exists(s, s.name == k.from))",
             "a sink's from names neither a view nor a source; use a name from spec.views or spec.sources",
+            "'from of one of spec.sinks names ' + self.sinks.map(k, !self.views.exists(v, v.name == k.from)"
+            " && !self.sources.exists(s, s.name == k.from), k.from)[0]"
+            " + ', which is neither a view nor a source; use a name from spec.views or spec.sources'",
         ),
         Rule(
             "self.sinks.all(k, !self.sources.exists(s, s.topic == k.topic))",
-            "a sink writes to a topic that is a source of the same pipeline; that would never end",
+            "a sink writes to a topic that is a source of the same pipeline; that would never end; write to another topic",
+            "'one of spec.sinks writes to topic ' + self.sinks.map(k, self.sources.exists(s, s.topic == k.topic), k.topic)[0]"
+            " + ', a source of the same pipeline; that would never end; write to another topic'",
         ),
         Rule(
             "!has(self.deadLetter) || !self.sources.exists(s, s.topic == self.deadLetter)",
-            "spec.deadLetter is a source of the same pipeline; that would never end",
+            "spec.deadLetter is a source of the same pipeline; that would never end; use another topic",
         ),
         Rule(
             "!has(oldSelf.stateStoreRef) || (has(self.stateStoreRef) && self.stateStoreRef == oldSelf.stateStoreRef)",
@@ -252,13 +299,11 @@ class PipelineSpec(Model):
         Rule(
             "!has(self.sparkConf) || self.sparkConf.all(key, key.startsWith('spark.'))",
             "spec.sparkConf takes Spark's settings only; each key starts with spark.",
+            "'spec.sparkConf has the key ' + self.sparkConf.filter(key, !key.startsWith('spark.'))[0]"
+            " + '; it takes settings of Spark only, and each of them starts with spark.'",
         ),
-        Rule(
-            "!has(self.sparkConf) || self.sparkConf.all(key, !key.startsWith('spark.sql.streaming.stateStore.')"
-            " && !key.startsWith('spark.kubernetes.') && !key.startsWith('spark.driver.')"
-            " && !(key in ['spark.master', 'spark.sql.streaming.checkpointLocation', 'spark.executor.instances']))",
-            f"spec.sparkConf sets what the platform decides ({_PINNED}); remove it",
-        ),
+        _refuse_settings(_IS_SIZE, "what spec.resources decides; set it there"),
+        _refuse_settings(_IS_PINNED, "what the platform decides; remove it"),
     )
     cluster_ref: Annotated[
         ResourceName | None,
@@ -285,7 +330,9 @@ class PipelineSpec(Model):
     ] = "2m"
     suspend: Annotated[bool, Field(description="Stop at the end of a batch, and stay stopped.")] = False
     image: Annotated[
-        str | None, Field(min_length=1, max_length=512, description="Image of driver and executors.")
+        str | None,
+        Field(min_length=1, max_length=512, description="Image of driver and executors."),
+        Rule("!self.matches('[^!-~]')", "must be the name of an image, without spaces"),
     ] = None
     spark_conf: Annotated[
         dict[str, Annotated[str, Field(max_length=2048)]],
@@ -392,6 +439,13 @@ PIPELINE = Kind(
         AGE,
     ),
     name_limit=40,
+    name_rules=(
+        Rule(
+            "self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",
+            "metadata.name of a Pipeline must start with a letter and hold only lower-case letters, digits and '-',"
+            " because a Service is named after it",
+        ),
+    ),
     scale={
         "specReplicasPath": ".spec.resources.executors.count",
         "statusReplicasPath": ".status.executors",

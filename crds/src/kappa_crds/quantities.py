@@ -28,7 +28,7 @@ _BYTES = {
 
 def parse_duration(text: str) -> float:
     """Return the seconds in a duration such as `1h30m`; raise ValueError for anything else."""
-    if not re.match(DURATION_PATTERN, text):
+    if not re.fullmatch(DURATION_PATTERN, text):
         raise ValueError(
             f"{text!r} is not a duration; write whole numbers with units, such as 90s, 1h30m or 7d"
         )
@@ -38,7 +38,7 @@ def parse_duration(text: str) -> float:
 
 def parse_size(text: str) -> int:
     """Return the bytes in a size such as `10Gi`; raise ValueError for anything else."""
-    match = re.match(r"^([0-9]+(?:\.[0-9]+)?)(k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?$", text)
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)(k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?", text)
     if not match:
         raise ValueError(f"{text!r} is not a size; write a number with a unit, such as 512Mi or 10Gi")
     return int(Decimal(match[1]) * _BYTES[match[2] or ""])
@@ -46,7 +46,7 @@ def parse_size(text: str) -> int:
 
 def parse_cpu(text: str) -> float:
     """Return the cores in a CPU quantity such as `500m` or `2`; raise ValueError for anything else."""
-    if not re.match(CPU_PATTERN, text):
+    if not re.fullmatch(CPU_PATTERN, text):
         raise ValueError(f"{text!r} is not a number of cores; write 500m, 1 or 1.5")
     return int(text[:-1]) / 1000 if text.endswith("m") else float(text)
 

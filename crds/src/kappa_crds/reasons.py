@@ -1,98 +1,118 @@
 """Every reason that a condition or an Event of the platform can carry, in one enum.
 
-A reason is part of the interface: scripts and alerts compare it. It is added here, never spelled elsewhere, and
-`docs/reference/reasons.md` is generated from the descriptions.
+A reason is part of the interface: scripts and alerts compare it. It is added here, with what it means and what to do,
+and never spelled elsewhere. `docs/reference/reasons.md` is generated from this list.
 """
 
 from enum import StrEnum
 
+ANY = "Every kind"
+REFERENCE = "What a resource refers to"
+CLUSTER = "KafkaCluster"
+TOPIC = "Topic"
+STORE = "StateStore"
+WAITS = "Pipeline: what it waits for"
+DOES = "Pipeline: what it does"
+FAILED = "Pipeline: why a driver failed"
+
 
 class Reason(StrEnum):
-    """Why a condition is as it is. The docstring of each member group says which kind uses it."""
+    """Why a condition is as it is: the word for programs, the group it belongs to, and what it means for people."""
 
-    # every kind
-    RECONCILED = "Reconciled"
-    RECONCILING = "Reconciling"
-    INVALID_SPEC = "InvalidSpec"
-    INTERNAL_ERROR = "InternalError"
-    DELETION_BLOCKED = "DeletionBlocked"
-    PAUSED = "Paused"
+    group: str
+    description: str
 
-    # what a resource refers to
-    CLUSTER_NOT_FOUND = "ClusterNotFound"
-    CLUSTER_AMBIGUOUS = "ClusterAmbiguous"
-    CLUSTER_NOT_READY = "ClusterNotReady"
-    SECRET_NOT_FOUND = "SecretNotFound"  # noqa: S105 - a reason, not a secret
-    SECRET_INCOMPLETE = "SecretIncomplete"  # noqa: S105 - a reason, not a secret
+    def __new__(cls, word: str, group: str, description: str) -> "Reason":
+        """Make the member equal to its word; group and description are only beside it."""
+        member = str.__new__(cls, word)
+        member._value_ = word
+        member.group = group
+        member.description = description
+        return member
 
-    # KafkaCluster
-    CONNECTED = "Connected"
-    BROKER_UNREACHABLE = "BrokerUnreachable"
-    AUTHENTICATION_FAILED = "AuthenticationFailed"
-    AUTHORIZATION_FAILED = "AuthorizationFailed"
-    TLS_FAILED = "TlsFailed"
-    KAFKA_ERROR = "KafkaError"
+    @classmethod
+    def parse(cls, word: str) -> "Reason":
+        """Return the reason that is spelled so; raise KeyError for a word that is none."""
+        return {reason.value: reason for reason in cls}[word]
 
-    # Topic
-    SYNCED = "Synced"
-    CREATED = "Created"
-    ADOPTED = "Adopted"
-    ALTERED = "Altered"
-    DRIFT_REPAIRED = "DriftRepaired"
-    TOPIC_CONFLICT = "TopicConflict"
-    PARTITIONS_CANNOT_SHRINK = "PartitionsCannotShrink"
-    REPLICATION_CANNOT_CHANGE = "ReplicationCannotChange"
-    CLEANUP_CHANGE_UNSAFE = "CleanupChangeUnsafe"
-    CONFIG_REFUSED = "ConfigRefused"
-    TOPIC_RECREATED = "TopicRecreated"
-    RETAINED = "Retained"
-    DELETED = "Deleted"
+    # One reason a line, so that the list can be read and searched.
+    # fmt: off
+    RECONCILED = "Reconciled", ANY, "Everything is as the spec says; there is nothing to do."
+    RECONCILING = "Reconciling", ANY, "The operator is at work on it; wait, the message says what for."
+    INVALID_SPEC = "InvalidSpec", ANY, "The spec cannot be carried out as it is; change the field that the message names."
+    INTERNAL_ERROR = "InternalError", ANY, "The platform failed where it should not; it tries again, so report it with the operator's or driver's log if it stays."
+    DELETION_BLOCKED = "DeletionBlocked", ANY, "The resource was deleted, but something has to end first or cannot be cleaned up; do what the message says."
+    RETAINED = "Retained", ANY, "The resource was deleted and the data stays, as `spec.deletionPolicy` says; remove the data yourself if it is not wanted."
+    DELETED = "Deleted", ANY, "The data was deleted with the resource, as `spec.deletionPolicy` says; there is nothing to do."
+    PAUSED = "Paused", ANY, "`spec.pause` is set and nothing is changed outside; set it to false to go on."
 
-    # StateStore
-    STORE_VERIFIED = "StoreVerified"
-    STORE_PROVISIONING = "StoreProvisioning"
-    STORE_CHECK_FAILED = "StoreCheckFailed"
-    STORE_FULL = "StoreFull"
-    STORE_SIZE_REFUSED = "StoreSizeRefused"
-    CLAIM_NOT_FOUND = "ClaimNotFound"
-    BUCKET_NOT_FOUND = "BucketNotFound"
-    IN_USE = "InUse"
+    CLUSTER_NOT_FOUND = "ClusterNotFound", REFERENCE, "There is no such KafkaCluster in the namespace; create it or correct `spec.clusterRef`."
+    CLUSTER_AMBIGUOUS = "ClusterAmbiguous", REFERENCE, "The namespace has several KafkaClusters; say which one in `spec.clusterRef`."
+    CLUSTER_NOT_READY = "ClusterNotReady", REFERENCE, "The KafkaCluster is not connected; look at its conditions. This goes on by itself once it is."
+    SECRET_NOT_FOUND = "SecretNotFound", REFERENCE, "The Secret that the message names is not in the namespace; create it or correct the reference."
+    SECRET_INCOMPLETE = "SecretIncomplete", REFERENCE, "The Secret lacks a key, or its value cannot be used; the message names the key to add."
 
-    # Pipeline: what it waits for
-    STATE_STORE_NOT_FOUND = "StateStoreNotFound"
-    STATE_STORE_AMBIGUOUS = "StateStoreAmbiguous"
-    STATE_STORE_NOT_READY = "StateStoreNotReady"
-    TOPIC_NOT_FOUND = "TopicNotFound"
-    TOPIC_NOT_READY = "TopicNotReady"
-    STOPPING_PREVIOUS = "StoppingPrevious"
-    DRIVER_SCHEDULING = "DriverScheduling"
-    DRIVER_UNSCHEDULABLE = "DriverUnschedulable"
-    IMAGE_UNAVAILABLE = "ImageUnavailable"
-    DRIVER_STARTING = "DriverStarting"
-    WAITING_FOR_EXECUTORS = "WaitingForExecutors"
-    BACKING_OFF = "BackingOff"
+    CONNECTED = "Connected", CLUSTER, "The cluster answers; there is nothing to do."
+    BROKER_UNREACHABLE = "BrokerUnreachable", CLUSTER, "No broker answers; check `spec.bootstrapServers`, the brokers, their advertised listeners and network policies."
+    AUTHENTICATION_FAILED = "AuthenticationFailed", CLUSTER, "Kafka refuses the log-in; check `spec.sasl` and the user name and password in its Secret."
+    AUTHORIZATION_FAILED = "AuthorizationFailed", CLUSTER, "Kafka knows the user but does not let it do this; grant what the message names."
+    TLS_FAILED = "TlsFailed", CLUSTER, "No secure connection could be made; check `spec.tls`, the authorities in its Secret and the names in the brokers' certificates."
+    KAFKA_ERROR = "KafkaError", CLUSTER, "Kafka answered with an error; the message quotes it, and the brokers' logs say more."
 
-    # Pipeline: what it does
-    RUNNING = "Running"
-    SUSPENDED = "Suspended"
-    REVISION_CREATED = "RevisionCreated"
-    DRIVER_STARTED = "DriverStarted"
-    DRIVER_STOPPED = "DriverStopped"
+    SYNCED = "Synced", TOPIC, "The topic in Kafka is as the spec says; there is nothing to do."
+    CREATED = "Created", TOPIC, "The topic was made in Kafka; there is nothing to do."
+    ADOPTED = "Adopted", TOPIC, "The topic was in Kafka already and is managed from now on; check that the spec is what you want for it."
+    ALTERED = "Altered", TOPIC, "The topic in Kafka was changed to what the spec says; there is nothing to do."
+    DRIFT_REPAIRED = "DriftRepaired", TOPIC, "Somebody changed the topic past its manifest and the change was undone; make changes in the spec."
+    TOPIC_CONFLICT = "TopicConflict", TOPIC, "Two Topic resources stand for one topic in Kafka; delete one of them (with deletionPolicy Retain, the data stays)."
+    PARTITIONS_CANNOT_SHRINK = "PartitionsCannotShrink", TOPIC, "Kafka cannot remove partitions; raise `spec.partitions` to what the topic has, or make a new topic."
+    REPLICATION_CANNOT_CHANGE = "ReplicationCannotChange", TOPIC, "The operator does not move replicas; leave `spec.replication` out, or reassign the partitions with Kafka's own tools."
+    CLEANUP_CHANGE_UNSAFE = "CleanupChangeUnsafe", TOPIC, "The new `spec.cleanup` would drop records kept so far; undo it, or allow it with `spec.allowCleanupChange`."
+    CONFIG_REFUSED = "ConfigRefused", TOPIC, "Kafka refuses a value in `spec.config`; correct the key that the message names."
+    TOPIC_RECREATED = "TopicRecreated", TOPIC, "The topic was deleted from outside and exists anew, without its records; reprocess what was derived from it."
 
-    # Pipeline: why a driver failed
-    DRIVER_CRASHED = "DriverCrashed"
-    DRIVER_OUT_OF_MEMORY = "DriverOutOfMemory"
-    DRIVER_LOST = "DriverLost"
-    DRIVER_UNRESPONSIVE = "DriverUnresponsive"
-    GENERATION_FENCED = "GenerationFenced"
-    INVALID_SCHEMA = "InvalidSchema"
-    INVALID_SQL = "InvalidSql"
-    UNKNOWN_COLUMN = "UnknownColumn"
-    UNKNOWN_VIEW = "UnknownView"
-    UNSUPPORTED_QUERY = "UnsupportedQuery"
-    STATE_INCOMPATIBLE = "StateIncompatible"
-    OFFSETS_LOST = "OffsetsLost"
-    SOURCE_TOPIC_DELETED = "SourceTopicDeleted"
-    CHECKPOINT_UNAVAILABLE = "CheckpointUnavailable"
-    KAFKA_UNAVAILABLE = "KafkaUnavailable"
-    QUERY_FAILED = "QueryFailed"
+    STORE_VERIFIED = "StoreVerified", STORE, "Data was written and read back; there is nothing to do."
+    STORE_PROVISIONING = "StoreProvisioning", STORE, "The claim is being made or the first check runs; if it lasts, look at the claim's events and its storage class."
+    STORE_CHECK_FAILED = "StoreCheckFailed", STORE, "Writing or reading back failed; the message says how. Pipelines that use the store are at risk until it works."
+    STORE_FULL = "StoreFull", STORE, "There is no space left; raise `spec.pvc.size`, or free space."
+    STORE_SIZE_REFUSED = "StoreSizeRefused", STORE, "The claim cannot take the size in `spec.pvc.size`; a claim only grows, and only where its storage class allows it."
+    CLAIM_NOT_FOUND = "ClaimNotFound", STORE, "The PersistentVolumeClaim is not there; create it, correct `spec.pvc.claimName`, or set `spec.pvc.size` to have one made."
+    BUCKET_NOT_FOUND = "BucketNotFound", STORE, "There is no such bucket, or these credentials do not see it; create it or correct `spec.s3`."
+    IN_USE = "InUse", STORE, "Pipelines still use the store, so its data is not deleted; delete them first, or set `spec.deletionPolicy` to Retain."
+
+    STATE_STORE_NOT_FOUND = "StateStoreNotFound", WAITS, "There is no such StateStore in the namespace; create it or correct `spec.stateStoreRef`."
+    STATE_STORE_AMBIGUOUS = "StateStoreAmbiguous", WAITS, "The namespace has several StateStores; say which one in `spec.stateStoreRef`."
+    STATE_STORE_NOT_READY = "StateStoreNotReady", WAITS, "The StateStore was not verified, or cannot hold this pipeline's state; look at its conditions."
+    TOPIC_NOT_FOUND = "TopicNotFound", WAITS, "The topic is neither a Topic resource in the namespace nor a topic in Kafka; create a Topic or correct its name."
+    TOPIC_NOT_READY = "TopicNotReady", WAITS, "The Topic is not synced; look at its conditions. This goes on by itself once it is."
+    STOPPING_PREVIOUS = "StoppingPrevious", WAITS, "A driver from before has to be gone first, so that two never write; wait, or if its node is lost, delete the pod with --force."
+    DRIVER_SCHEDULING = "DriverScheduling", WAITS, "The driver pod has no node or container yet; if it lasts, look at the pod's events."
+    DRIVER_UNSCHEDULABLE = "DriverUnschedulable", WAITS, "No node takes the driver, or the API server refuses it; lower `spec.resources.driver`, add nodes, or raise the quota that the message names."
+    IMAGE_UNAVAILABLE = "ImageUnavailable", WAITS, "The image cannot be pulled; correct `spec.image`, or give the nodes access to its registry."
+    DRIVER_STARTING = "DriverStarting", WAITS, "The driver loads the pipeline; wait."
+    WAITING_FOR_EXECUTORS = "WaitingForExecutors", WAITS, "Executors are missing; if it lasts, look at their pods' events, or lower `spec.resources.executors`."
+    BACKING_OFF = "BackingOff", WAITS, "The driver failed and is started again after a pause; the message says why it failed, and `spec.restart` how long the pause is."
+
+    RUNNING = "Running", DOES, "The pipeline processes records; there is nothing to do."
+    SUSPENDED = "Suspended", DOES, "`spec.suspend` is set and the driver has stopped at a committed batch; set it to false to go on from there."
+    REVISION_CREATED = "RevisionCreated", DOES, "The spec, or something it refers to, changed; a driver with the new revision follows."
+    DRIVER_STARTED = "DriverStarted", DOES, "A driver was started; there is nothing to do."
+    DRIVER_STOPPED = "DriverStopped", DOES, "The driver ended because it was asked to; there is nothing to do."
+
+    DRIVER_CRASHED = "DriverCrashed", FAILED, "The driver ended without saying why; it is started again, and the log of the pod says more."
+    DRIVER_OUT_OF_MEMORY = "DriverOutOfMemory", FAILED, "The driver used more memory than its limit; raise `spec.resources.driver.memory`."
+    DRIVER_LOST = "DriverLost", FAILED, "The driver pod was deleted, evicted, or lost with its node; it is started again by itself."
+    DRIVER_UNRESPONSIVE = "DriverUnresponsive", FAILED, "The driver runs but does not answer on its control port; look at its log, at its memory, and at network policies."
+    GENERATION_FENCED = "GenerationFenced", FAILED, "A newer driver has taken over the checkpoint and this one stopped itself; nothing was lost, and there is nothing to do."
+    INVALID_SCHEMA = "InvalidSchema", FAILED, "A source's schema or event time cannot be used; correct what the message names in `spec.sources`."
+    INVALID_SQL = "InvalidSql", FAILED, "A view's SQL cannot be read; correct it at the place that the message names."
+    UNKNOWN_COLUMN = "UnknownColumn", FAILED, "A view, a key or an event time names a column that is not there; the message names those that are."
+    UNKNOWN_VIEW = "UnknownView", FAILED, "A view reads from a name that is neither a source nor an earlier view; correct the name or the order of `spec.views`."
+    UNSUPPORTED_QUERY = "UnsupportedQuery", FAILED, "The query cannot run as a stream, or not in its sink's mode; change the view or the mode as the message says."
+    STATE_INCOMPATIBLE = "StateIncompatible", FAILED, "The state of the checkpoint does not fit the changed views; go back to the old views, or process the topics again into a new pipeline."
+    OFFSETS_LOST = "OffsetsLost", FAILED, "Records that the checkpoint still needs are gone from the topic; give it longer retention, and process what is left into a new pipeline."
+    SOURCE_TOPIC_DELETED = "SourceTopicDeleted", FAILED, "A topic does not exist any more; create it, or take it out of the spec."
+    CHECKPOINT_UNAVAILABLE = "CheckpointUnavailable", FAILED, "The checkpoint cannot be read or written; look at the StateStore. The driver is started again by itself."
+    KAFKA_UNAVAILABLE = "KafkaUnavailable", FAILED, "Kafka does not answer the driver; look at the KafkaCluster and the brokers. The driver is started again by itself."
+    QUERY_FAILED = "QueryFailed", FAILED, "The query failed while it ran; the message quotes the error, and the driver's log says more."
+    # fmt: on

@@ -8,7 +8,7 @@ from pydantic import ConfigDict, Field
 
 from kappa_crds import API_VERSION
 from kappa_crds.conditions import Condition
-from kappa_crds.model import Model, ResourceName, Status
+from kappa_crds.model import Model, ResourceName, Rule, Status
 
 Spec = TypeVar("Spec", bound=Model)
 StatusT = TypeVar("StatusT", bound="ResourceStatus")
@@ -100,6 +100,7 @@ class Kind:
     status: type[ResourceStatus]
     columns: tuple[PrinterColumn, ...]
     name_limit: int = 63
+    name_rules: tuple[Rule, ...] = ()
     scale: dict[str, str] | None = None
 
     @property

@@ -6,7 +6,7 @@ its content hash, so the same revision always has the same name and two revision
 """
 
 import hashlib
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -57,7 +57,7 @@ class Revision(Model):
 
     `topics` maps each name used in the spec (sources, sinks, dead letter) to the topic's name in Kafka.
     `checkpoint` is the URI under which each sink's query has a folder of its own. `spark_conf` is complete: the
-    driver adds nothing that depends on the cluster.
+    driver adds nothing that depends on the cluster. `executor_pod` is the pod template that Spark completes.
     """
 
     namespace: str
@@ -70,6 +70,7 @@ class Revision(Model):
     tuning: Tuning
     spark_conf: dict[str, str]
     image: str
+    executor_pod: dict[str, Any] = Field(default_factory=dict)
 
     def to_json(self) -> str:
         """Return canonical JSON: the same revision gives the same bytes."""

@@ -16,14 +16,14 @@ import yaml
 
 from kappa_crds import CATEGORY, GROUP, VERSION
 from kappa_crds.kinds import KINDS
-from kappa_crds.model import VALIDATIONS, Model
+from kappa_crds.model import LIST_TYPE, VALIDATIONS, Model
 from kappa_crds.resource import Kind
 
 JsonSchema = dict[str, Any]
 
 _KEPT = (
     "type", "description", "format", "pattern", "enum", "default", "minimum", "maximum", "minLength", "maxLength",
-    "minItems", "maxItems", "minProperties", "maxProperties", "required", VALIDATIONS,
+    "minItems", "maxItems", "minProperties", "maxProperties", "required", LIST_TYPE, VALIDATIONS,
 )  # fmt: skip
 
 
@@ -122,7 +122,8 @@ def _build_root(kind: Kind) -> JsonSchema:
             {
                 "rule": f"self.metadata.name.size() <= {kind.name_limit}",
                 "message": f"metadata.name of a {kind.name} must be at most {kind.name_limit} characters",
-            }
+            },
+            *(rule.as_schema() for rule in kind.name_rules),
         ],
     }
 

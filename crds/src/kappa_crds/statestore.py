@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from kappa_crds.model import Duration, Model, ResourceName, Rule, Size
+from kappa_crds.model import Model, PositiveDuration, PositiveSize, ResourceName, Rule
 from kappa_crds.resource import (
     AGE,
     MESSAGE,
@@ -36,11 +36,19 @@ class PersistentVolume(Model):
             "!(has(self.claimName) && has(self.storageClassName))",
             "pvc.storageClassName goes with pvc.size; an existing claim has its class already",
         ),
+        Rule(
+            "!has(self.size) || !has(oldSelf.size) || (self.accessMode == oldSelf.accessMode"
+            " && has(self.storageClassName) == has(oldSelf.storageClassName)"
+            " && (!has(self.storageClassName) || self.storageClassName == oldSelf.storageClassName))",
+            "pvc.storageClassName and pvc.accessMode of a claim cannot change once it is made; create a new StateStore",
+        ),
     )
     claim_name: Annotated[
         ResourceName | None, Field(description="An existing claim in the same namespace.")
     ] = None
-    size: Annotated[Size | None, Field(description="Size of the claim to be made; can only grow.")] = None
+    size: Annotated[
+        PositiveSize | None, Field(description="Size of the claim to be made; can only grow.")
+    ] = None
     storage_class_name: Annotated[
         ResourceName | None,
         Field(description="Storage class of the claim to be made; the cluster's default else."),
@@ -118,7 +126,7 @@ class StateStoreSpec(Model):
     )
     s3: Annotated[S3 | None, Field(description="Keep state in a bucket of an S3-compatible store.")] = None
     check_every: Annotated[
-        Duration, Field(description="How often the store is checked by writing and reading.")
+        PositiveDuration, Field(description="How often the store is checked by writing and reading.")
     ] = "5m"
     deletion_policy: Annotated[
         DeletionPolicy,

@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from kappa_crds.model import Duration, Model, ResourceName, Rule, Size, TopicName
+from kappa_crds.model import Model, PositiveDuration, PositiveSize, ResourceName, Rule, TopicName
 from kappa_crds.resource import AGE, MESSAGE, READY, REASON, STATE, Kind, PrinterColumn, ResourceStatus
 
 TOPIC_FINALIZER = "kappa-platform.io/topic"
@@ -35,8 +35,10 @@ class Retention(Model):
             "set retention.time, retention.size, or both; or leave retention out",
         ),
     )
-    time: Annotated[Duration | None, Field(description="Kafka's retention.ms, such as 7d.")] = None
-    size: Annotated[Size | None, Field(description="Kafka's retention.bytes, for each partition.")] = None
+    time: Annotated[PositiveDuration | None, Field(description="Kafka's retention.ms, such as 7d.")] = None
+    size: Annotated[
+        PositiveSize | None, Field(description="Kafka's retention.bytes, for each partition.")
+    ] = None
 
 
 ConfigValue = Annotated[str, Field(max_length=1024)]
@@ -73,6 +75,8 @@ class TopicSpec(Model):
         Rule(
             "!has(self.config) || self.config.all(key, key.matches('^[a-z][a-z0-9.]*[a-z0-9]$'))",
             "spec.config has a key that is no topic config; write names as Kafka does, such as min.insync.replicas",
+            "'spec.config has the key ' + self.config.filter(key, !key.matches('^[a-z][a-z0-9.]*[a-z0-9]$'))[0]"
+            " + ', which is no topic config; write names as Kafka does, such as min.insync.replicas'",
         ),
     )
     cluster_ref: Annotated[

@@ -1,7 +1,7 @@
 """The operator's process: `python -m kappa_operator`.
 
-Start-up order matters: the mirror is filled from complete lists before anything is decided, so that no decision is
-made on half a picture; then the watches start, the election runs, and only the elected replica works the queue.
+Watches and the election run from the start. The elected replica first fills the mirror from complete lists, so that no
+decision is made on half a picture, and only then works the queue.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ from kappa_operator.errors import NotFound
 from kappa_operator.handlers import build_kopf_settings, build_registry
 from kappa_operator.health import Echoes, build_health_app
 from kappa_operator.kafka import AdminClients
-from kappa_operator.keys import Key, ObjectRef
+from kappa_operator.keys import ObjectRef
 from kappa_operator.leadership import Elector
 from kappa_operator.logic import LOGICS
 from kappa_operator.logs import configure_logs
@@ -41,17 +41,19 @@ log = structlog.get_logger(__name__)
 
 
 async def fill_mirror(cluster: ApiCluster, mirror: Mirror, namespaces: tuple[str, ...]) -> None:
-    """Read all custom resources; raise NotFound with the remedy where the CRDs are missing."""
+    """Read all custom resources anew; raise NotFound with the remedy where the CRDs are missing."""
+    gone = set(mirror.find_all())
     for kind in KINDS:
         for namespace in namespaces or (None,):
             try:
                 async for page in cluster.list_pages(API_VERSION, kind.name, namespace):
-                    for body in page:
-                        mirror.put(body)
+                    gone -= {mirror.put(body) for body in page}
             except NotFound as error:
                 raise NotFound(
                     f"the CRD of {kind.name} is not installed; install the chart first ({error.message})"
                 ) from error
+    for key in gone:
+        mirror.forget(key)
 
 
 async def serve_health(app: web.Application, port: int) -> web.AppRunner:
@@ -62,10 +64,14 @@ async def serve_health(app: web.Application, port: int) -> web.AppRunner:
     return runner
 
 
-async def act_while_leading(elector: Elector, controller: Controller) -> None:
-    """Work the queue once elected."""
+async def act_while_leading(
+    elector: Elector, cluster: ApiCluster, world: World, controller: Controller
+) -> None:
+    """Once elected read everything anew, whatever the watches showed so far, and work the queue."""
     await elector.acquired.wait()
+    await fill_mirror(cluster, world.mirror, world.settings.watch_namespaces)
     metrics.LEADING.set(1)
+    log.info("acting", resources=len(world.mirror))
     controller.enqueue_all()
     await asyncio.gather(controller.run(), controller.resync())
 
@@ -75,6 +81,9 @@ async def watch(registry: kopf.OperatorRegistry, settings: Settings, synced: asy
     scope: dict[str, Any] = (
         {"namespaces": settings.watch_namespaces} if settings.watch_namespaces else {"clusterwide": True}
     )
+    scope["identity"] = (
+        settings.identity
+    )  # kopf would look up the user's name, which a container need not have
     await kopf.operator(
         registry=registry, settings=build_kopf_settings(), standalone=True, ready_flag=synced, **scope
     )
@@ -84,12 +93,16 @@ async def run(settings: Settings) -> None:
     """Run the operator until it is told to stop, or loses the lease."""
     synced = asyncio.Event()
     echoes = Echoes(time.monotonic)
-    async with await ApiCluster.connect() as cluster, aiohttp.ClientSession() as session:
+    # The lease has connections of its own: behind hundreds of other requests its renewal would come too late.
+    async with (
+        await ApiCluster.connect() as cluster,
+        await ApiCluster.connect() as lease_cluster,
+        aiohttp.ClientSession() as session,
+    ):
         lease = ObjectRef("coordination.k8s.io/v1", "Lease", settings.namespace, settings.lease_name)
         elector = Elector(
-            cluster, lease, settings.identity, time.monotonic, duration=settings.lease_duration,
-            on_write=lambda version: echoes.expect(Key(lease.kind, lease.namespace, lease.name), version),
-        )  # fmt: skip
+            lease_cluster, lease, settings.identity, time.monotonic, duration=settings.lease_duration
+        )
         kafka = AdminClients()
         world = World(
             cluster=cluster, mirror=Mirror(), kafka=kafka, drivers=HttpDrivers(session), buckets=S3Buckets(),
@@ -99,13 +112,11 @@ async def run(settings: Settings) -> None:
         controller = Controller(world, queue, LOGICS, find_dependents)
         runner = await serve_health(build_health_app(echoes, synced.is_set), settings.health_port)
         try:
-            await fill_mirror(cluster, world.mirror, settings.watch_namespaces)
-            log.info("synced", resources=len(world.mirror))
-            registry = build_registry(world.mirror, queue, controller, echoes, settings)
+            registry = build_registry(world.mirror, queue, controller, echoes)
             await run_until_first_ends(
                 watch(registry, settings, synced),
                 elector.run(),
-                act_while_leading(elector, controller),
+                act_while_leading(elector, cluster, world, controller),
                 wait_for_signal(),
             )
         finally:

@@ -52,7 +52,7 @@ class S3Buckets:
 
 
 def _build_store(s3: S3, credentials: Mapping[str, str]) -> S3Store:
-    config: "S3Config" = {"region": s3.region, "virtual_hosted_style_request": not s3.path_style}
+    config: S3Config = {"region": s3.region, "virtual_hosted_style_request": not s3.path_style}
     if s3.endpoint:
         config["endpoint"] = s3.endpoint
     if credentials:

@@ -18,18 +18,17 @@ from kappa_operator.keys import Key
 from kappa_operator.mirror import Mirror
 from kappa_operator.queue import WorkQueue
 from kappa_operator.resources.pipeline import PIPELINE_LABEL, ROLE_LABEL
-from kappa_operator.settings import Settings
 
 Event = dict[str, Any]
 STATE_STORE_LABEL = "kappa-platform.io/state-store"
-_LEASE_KIND = "Lease"
 
 
 def build_registry(
-    mirror: Mirror, queue: WorkQueue, controller: Controller, echoes: Echoes, settings: Settings
+    mirror: Mirror, queue: WorkQueue, controller: Controller, echoes: Echoes
 ) -> kopf.OperatorRegistry:
     """Return kopf's registry with one handler for each watched kind."""
     registry = kopf.OperatorRegistry()
+    kopf.on.login(registry=registry)(log_in)
 
     def note_resource(event: kopf.RawEvent, **_: Any) -> None:
         body: Event = dict(event["object"])
@@ -56,20 +55,12 @@ def build_registry(
     kopf.on.event("", "v1", "pods", labels={STATE_STORE_LABEL: kopf.PRESENT}, registry=registry)(
         _build_owner_handler(queue, STATE_STORE_LABEL, "StateStore")
     )
-    _watch_lease(registry, echoes, settings)
     return registry
 
 
-def _watch_lease(registry: kopf.OperatorRegistry, echoes: Echoes, settings: Settings) -> None:
-    def is_ours(namespace: str | None, name: str | None, **_: Any) -> bool:
-        return namespace == settings.namespace and name == settings.lease_name
-
-    def note_lease(event: kopf.RawEvent, **_: Any) -> None:
-        metadata: Event = dict(event["object"]["metadata"])
-        key = Key(_LEASE_KIND, metadata["namespace"], metadata["name"])
-        echoes.seen(key, int(metadata["resourceVersion"]))
-
-    kopf.on.event("coordination.k8s.io", "v1", "leases", when=is_ours, registry=registry)(note_lease)
+def log_in(**kwargs: Any) -> kopf.ConnectionInfo | None:
+    """Return kopf's credentials: the pod's service account, or else the kubeconfig."""
+    return kopf.login_with_service_account(**kwargs) or kopf.login_with_kubeconfig(**kwargs)
 
 
 def _build_owner_handler(queue: WorkQueue, label: str, kind: str) -> Callable[..., None]:

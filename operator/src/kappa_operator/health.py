@@ -1,8 +1,9 @@
 """Liveness by what the watches show, not by whether the process runs.
 
 A watch can end quietly and leave an operator that looks alive and sees nothing. So every own write is expected back
-as a watch event: if one does not come back in time, `/healthz` fails and the kubelet restarts the pod. The leader
-renews its lease every few seconds and the lease is watched too, so there always is a write to expect.
+as a watch event: if one does not come back in time, `/healthz` fails and the kubelet restarts the pod. Each
+`KafkaCluster` has its status written at every check, so a leader with anything to do always has a write to expect; a
+replica that does not lead reads everything anew when it is elected.
 """
 
 from collections.abc import Callable

@@ -49,14 +49,12 @@ class Elector:
         clock: Callable[[], float],
         *,
         duration: float = 10.0,
-        on_write: Callable[[int], None] = lambda _version: None,
     ) -> None:
         self._cluster = cluster
         self._ref = ref
         self._identity = identity
         self._clock = clock
         self._duration = duration
-        self._on_write = on_write
         self._seen: LeaseView | None = None
         self._renewed_at = float("-inf")
         self.acquired = asyncio.Event()
@@ -92,7 +90,6 @@ class Elector:
         except (AlreadyExists, Conflict):
             return
         self._look(written)
-        self._on_write(int(written["metadata"]["resourceVersion"]))
         self._renewed_at = asked_at
 
     async def release(self) -> None:

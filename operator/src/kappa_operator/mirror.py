@@ -49,15 +49,21 @@ class Mirror:
         return key
 
     def drop(self, body: Body) -> Key:
-        """Forget the object."""
+        """Forget the object that a watch showed as deleted."""
         metadata = body["metadata"]
         key = Key(body["kind"], metadata["namespace"], metadata["name"])
-        self._bodies.pop(key, None)
-        self._versions.pop(key, None)
+        self.forget(key)
+        return key
+
+    def forget(self, key: Key) -> None:
+        """Forget a resource that is gone."""
+        body = self.get_body(key)
+        if body is None:
+            return
+        del self._bodies[key], self._versions[key]
         self._names[key.kind, key.namespace].discard(key)
         if key.kind == "Topic":
             self._topics[get_topic_name(body)].discard(key)
-        return key
 
     def get_body(self, key: Key) -> Body | None:
         """Return the object as JSON, or None."""

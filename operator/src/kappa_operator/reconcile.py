@@ -8,11 +8,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
+from pydantic import ValidationError
+
 from kappa_crds.conditions import ConditionType, find_condition
 from kappa_crds.resource import Resource, ResourceStatus
 from kappa_operator.actions import EmitEvent
 from kappa_operator.apply import apply_actions, apply_status, emit_event
 from kappa_operator.keys import Key
+from kappa_operator.plan.invalid import decide_invalid
 from kappa_operator.plan.model import Failure, Plan
 from kappa_operator.world import World
 
@@ -47,7 +50,16 @@ class Outcome(NamedTuple):
 
 async def reconcile(world: World, logics: Mapping[str, Logic[Any]], key: Key) -> Outcome:
     """Bring the resource one step further; raise KappaError where that failed and should be tried again."""
-    logic = logics[key.kind]
+    try:
+        return await _reconcile(world, logics[key.kind], key)
+    except ValidationError:
+        plan = decide_invalid(key, world.mirror.get_body(key) or {}, world.now())
+        if plan is None:
+            raise
+        return Outcome(changed=await report(world, plan.resource, Plan(status=plan.status)))
+
+
+async def _reconcile(world: World, logic: Logic[Any], key: Key) -> Outcome:
     failures: tuple[Failure, ...] = ()
     for _ in range(ROUNDS):
         observed = await logic.observe(world, key, failures)
@@ -79,6 +91,8 @@ async def announce(world: World, resource: Resource[Any, Any], status: ResourceS
     after = find_condition(status.conditions, ConditionType.READY)
     if after is None or (before is not None and before.reason == after.reason):
         return
+    if before is None and after.status == "True":
+        return  # well at the first look is no news, and ten thousand such Events would be spam
     stalled = find_condition(status.conditions, ConditionType.STALLED)
     warning = stalled is not None and stalled.status == "True"
     await emit_event(world, resource, EmitEvent(after.reason, after.message, warning))

@@ -117,6 +117,13 @@ RULES: tuple[Rule, ...] = (
     Rule(
         SpecError,
         Reason.UNSUPPORTED_QUERY,
+        "mode append writes final rows only, and without a watermark no group is ever final: give the source an"
+        " eventTime and group by a window of it, or use mode update with a key",
+        pattern=r"aggregations? without watermark|streaming aggregations on streaming DataFrames",
+    ),
+    Rule(
+        SpecError,
+        Reason.UNSUPPORTED_QUERY,
         "Spark cannot run this as a stream",
         conditions=("STREAMING_OUTPUT_MODE", "UNSUPPORTED_STREAMING", "STREAMING_", "UNSUPPORTED_FEATURE"),
         pattern=r"AnalysisException: .*streaming DataFrames",
@@ -150,10 +157,7 @@ def classify(failure: Failure, where: str) -> DriverError:
 
 def _quote(cause: Cause) -> str:
     text = first_lines(cause.message) or cause.kind
-    hint = " (a sum or count in mode append needs eventTime with a watermark on its source, and a window or"
-    hint += " that column in GROUP BY; or use mode update with a key)"
-    needs_watermark = "watermark" in text and "Append" in text + cause.message
-    return f". {cause.kind.rsplit('.', 1)[-1]}: {text}{hint if needs_watermark else ''}"
+    return f". {cause.kind.rsplit('.', 1)[-1]}: {text}"
 
 
 def first_lines(message: str) -> str:

@@ -57,6 +57,7 @@ class Running:
     compiled: Compiled
     kafka: KafkaProgress
     letters: DeadLetters | None
+    listener: ProgressListener
     queries: dict[str, StreamingQuery] = field(default_factory=dict)
 
 
@@ -93,7 +94,7 @@ class Driver:
     def run(self) -> DriverExit:
         """Run until a stop is asked for or something fails; DriverError says why."""
         check_kafka(self._revision)
-        spark = create_session(self._revision)
+        spark = create_session(self._revision, self._environment.pod_name)
         try:
             running = self._running = self._prepare(spark)
             self._start(running)
@@ -121,7 +122,8 @@ class Driver:
         topics = tuple({source.topic: None for source in compiled.sources.values()})
         kafka = KafkaProgress(self._revision, topics, self.record.positions)
         letters = self._build_letters(spark, files, fence, compiled, kafka)
-        return Running(spark, files, fence, compiled, kafka, letters)
+        listener = ProgressListener(self.record, self._on_batch)
+        return Running(spark, files, fence, compiled, kafka, letters, listener)
 
     def _await_executors(self, spark: SparkSession) -> None:
         if wanted_executors(self._revision) == 0:
@@ -159,7 +161,7 @@ class Driver:
             self.record.set_committed(sink, offsets)
         if running.letters is not None:
             running.letters.start(self._owned_offsets(running, committed))
-        running.spark.streams.addListener(ProgressListener(self.record, self._on_batch))
+        running.spark.streams.addListener(running.listener)
         running.kafka.start()
         for compiled in running.compiled.sinks:
             if self._stopping.is_set():
@@ -253,6 +255,7 @@ class Driver:
             done = running.letters.finish(self._owned_offsets(running, committed), timeout)
             self.record.set_counts(dead_lettered=running.letters.totals.written)
         running.kafka.close()
+        running.spark.streams.removeListener(running.listener)
         return done
 
     def _stop_rest(self) -> None:

@@ -18,6 +18,7 @@ from kappa_pipelines.errors import SpecError
 
 CONTROL_PORT_VARIABLE = "KAPPA_CONTROL_PORT"
 CONTROL_TOKEN_VARIABLE = "KAPPA_CONTROL_TOKEN_FILE"  # noqa: S105 - the name of a variable
+POD_NAME_VARIABLE = "KAPPA_POD_NAME"
 TERMINATION_VARIABLE = "KAPPA_TERMINATION_FILE"
 
 
@@ -30,6 +31,7 @@ class Environment:
     control_port: int = CONTROL_PORT
     control_token_file: Path = Path(CONTROL_TOKEN_FILE)
     termination_file: Path = Path(TERMINATION_FILE)
+    pod_name: str | None = None
 
 
 def read_environment(arguments: list[str], variables: Mapping[str, str] = os.environ) -> Environment:
@@ -47,6 +49,7 @@ def read_environment(arguments: list[str], variables: Mapping[str, str] = os.env
         control_port=int(variables.get(CONTROL_PORT_VARIABLE, default.control_port)),
         control_token_file=Path(variables.get(CONTROL_TOKEN_VARIABLE, default.control_token_file)),
         termination_file=termination_file(variables),
+        pod_name=variables.get(POD_NAME_VARIABLE),
     )
 
 

@@ -64,7 +64,10 @@ def default_folder() -> Path:
 
 
 def fetch_jars(folder: Path | None = None) -> tuple[Path, ...]:
-    """Return the paths of all jars in a folder, fetching what is missing or wrong; JarError if that fails."""
+    """Return the paths of all jars in a folder, fetching what is missing or wrong; JarError if that fails.
+
+    Other versions of the same artifacts are removed from the folder.
+    """
     target = folder or default_folder()
     jars = locked_jars()
     missing = tuple(jar for jar in jars if not _is_right(target / jar.file, jar))
@@ -74,7 +77,15 @@ def fetch_jars(folder: Path | None = None) -> tuple[Path, ...]:
             _run_maven(Path(part), missing)
             for jar in missing:
                 _move(Path(part) / jar.file, target / jar.file, jar)
+    _remove_old_versions(target, jars)
     return tuple(target / jar.file for jar in jars)
+
+
+def _remove_old_versions(folder: Path, jars: tuple[Jar, ...]) -> None:
+    for jar in jars:
+        for other in folder.glob(f"{jar.artifact}-[0-9]*.jar"):
+            if other.name != jar.file:
+                other.unlink()
 
 
 def _is_right(path: Path, jar: Jar) -> bool:

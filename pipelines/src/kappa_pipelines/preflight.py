@@ -17,19 +17,27 @@ from kappa_pipelines.errors import UnavailableError
 from kappa_pipelines.kafka_options import build_librdkafka_config
 
 TIMEOUT_SECONDS = 30.0
+_NEW_TOPIC_SECONDS = 2.0  # a topic that was just made is not known to every broker at once
 
 
-def check_kafka(revision: Revision, timeout: float = TIMEOUT_SECONDS) -> None:
+def check_kafka(revision: Revision, timeout: float | None = None) -> None:
     """Raise UnavailableError unless Kafka answers and has every topic of the revision."""
-    topics = fetch_topics(revision, timeout)
-    for role, name in _wanted(revision):
-        topic = revision.topics.get(name, name)
-        if topic not in topics:
+    limit = TIMEOUT_SECONDS if timeout is None else timeout
+    seen_until = time.monotonic() + _NEW_TOPIC_SECONDS
+    while missing := _missing(revision, fetch_topics(revision, limit)):
+        if time.monotonic() > seen_until:
+            role, topic = missing[0]
             raise UnavailableError(
                 Reason.TOPIC_NOT_FOUND,
                 f"{role}: there is no topic {topic!r} in Kafka (or this user may not see it);"
                 " create it, for example with a Topic resource",
             )
+        time.sleep(0.2)
+
+
+def _missing(revision: Revision, topics: dict[str, int]) -> list[tuple[str, str]]:
+    named = [(role, revision.topics.get(name, name)) for role, name in _wanted(revision)]
+    return [(role, topic) for role, topic in named if topic not in topics]
 
 
 def _wanted(revision: Revision) -> list[tuple[str, str]]:

@@ -13,9 +13,14 @@ _POLL_SECONDS = 0.5
 _JAVA_OPTIONS = ("spark.driver.defaultJavaOptions", "spark.executor.defaultJavaOptions")
 
 
-def create_session(revision: Revision) -> SparkSession:
-    """Start the JVM and return the session; it logs warnings and worse."""
+def create_session(revision: Revision, pod_name: str | None = None) -> SparkSession:
+    """Start the JVM and return the session; it logs warnings and worse.
+
+    With the driver's own pod named, executors are owned by it and go when it goes.
+    """
     settings = build_spark_settings(revision)
+    if pod_name is not None and wanted_executors(revision) > 0:
+        settings["spark.kubernetes.driver.pod.name"] = pod_name
     with as_file(files("kappa_pipelines") / "log4j2.properties") as logging:
         settings[_JAVA_OPTIONS[0]] += f" -Dlog4j2.configurationFile=file:{logging}"
         builder = SparkSession.Builder()

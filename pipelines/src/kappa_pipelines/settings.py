@@ -24,6 +24,9 @@ CHECKPOINT_SETTINGS: dict[str, str] = {
     f"{_STREAMING}.offsetLog.formatVersion": "2",
     f"{_STREAMING}.checkpoint.fileChecksum.enabled": "true",
     f"{_STREAMING}.minBatchesToRetain": "100",
+    # In Spark 4.2 this check fails on offset log 2 with `None.get` wherever the last batch was not committed: after
+    # every crash. It looks for an unfinished repartitioning of the state, which this runtime does not do.
+    f"{_STREAMING}.checkUnfinishedRepartitionOnRestart": "false",
 }
 
 # The session's time zone decides what a timestamp without zone means; it must not depend on the machine.

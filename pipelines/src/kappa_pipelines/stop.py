@@ -1,56 +1,75 @@
 """Stops a streaming query at the end of a committed batch.
 
 `StreamingQuery.stop()` interrupts the batch in flight: it can leave `offsets/N` without `commits/N`, and that batch
-runs again, its output written twice. Here the query's state is set to TERMINATED instead, which its own trigger loop
-reads between batches: the batch in flight commits, no new one starts, and the loop ends by itself. Only a thread
-that is seen waiting for the next trigger is woken with `stop()`; then there is no batch to interrupt. See ADR 0002.
+runs again, its output written twice. Setting the query's state to TERMINATED alone does the same: since Spark 4.2 a
+batch that has written its offsets looks at the state and interrupts itself.
+
+But Spark writes both `offsets/N` and `commits/N` under one lock of the query, `awaitProgressLock`. So whoever holds
+it, and sees as many commits as offsets, knows that no batch is in flight and that none can begin. Then the state is
+set and the thread interrupted: it can only be waiting for the lock, for the next trigger or for Kafka's offsets, and
+ends without a trace. After each commit Spark signals the lock's condition, so the wait costs nothing. See ADR 0002.
 """
 
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from pyspark.sql.streaming.query import StreamingQuery
 
+_WAIT_MILLISECONDS = 100
 _POLL_SECONDS = 0.02
 _RUNTIME = "org.apache.spark.sql.execution.streaming.runtime"
-_WAITING = "waitTillTime"
-
-
-def request_stop(query: StreamingQuery) -> None:
-    """Let the query end after the batch in flight; returns at once. Harmless if it has ended already."""
-    execution = _execution(query)
-    loader = execution.getClass().getClassLoader()
-    terminated = loader.loadClass(f"{_RUNTIME}.TERMINATED$").getField("MODULE$").get(None)
-    execution.state().set(terminated)
 
 
 def stop_gracefully(
-    queries: Sequence[StreamingQuery],
-    timeout: float,
-    clock: Callable[[], float] = time.monotonic,
-    pause: Callable[[float], None] = time.sleep,
+    queries: Sequence[StreamingQuery], timeout: float, clock: Callable[[], float] = time.monotonic
 ) -> bool:
-    """Stop the queries at a committed batch; after `timeout` seconds interrupt them. True if none was interrupted."""
-    for query in queries:
-        request_stop(query)
-    deadline = clock() + timeout
-    running = list(queries)
-    while running and clock() < deadline:
-        running = [query for query in running if not _ended(query)]
-        if running:
-            pause(_POLL_SECONDS)
-    for query in queries:
-        query.stop()
-    return not running
+    """Stop the queries at a committed batch, side by side; after `timeout` seconds interrupt those that are left.
 
-
-def _ended(query: StreamingQuery) -> bool:
-    """Return whether the query has ended, or waits for its next trigger and so can be stopped without harm."""
-    thread = _execution(query).queryExecutionThread()
-    if not thread.isAlive():
+    Returns whether every query's checkpoint ends at a committed batch.
+    """
+    if not queries:
         return True
-    return any(frame.getMethodName() == _WAITING for frame in thread.getStackTrace())
+    deadline = clock() + timeout
+    with ThreadPoolExecutor(len(queries), "stop") as threads:
+        list(threads.map(lambda query: _end_between_batches(query, deadline, clock), queries))
+        list(threads.map(lambda query: query.stop(), queries))
+    return all(is_between_batches(query) for query in queries)
+
+
+def _end_between_batches(query: StreamingQuery, deadline: float, clock: Callable[[], float]) -> None:
+    """Wait until no batch is in flight and end the query's thread there; give up at the deadline."""
+    execution = _execution(query)
+    thread, lock = execution.queryExecutionThread(), execution.awaitProgressLock()
+    milliseconds = execution.getClass().getClassLoader().loadClass("java.util.concurrent.TimeUnit")
+    milliseconds = milliseconds.getField("MILLISECONDS").get(None)
+    if not lock.tryLock(int(max(0.0, deadline - clock()) * 1000), milliseconds):
+        return
+    try:
+        while thread.isAlive() and not is_between_batches(query):
+            if clock() > deadline:
+                return
+            # The name of the method is a keyword of Python.
+            getattr(execution.awaitProgressLockCondition(), "await")(_WAIT_MILLISECONDS, milliseconds)
+        execution.state().set(_terminated(execution))
+        thread.interrupt()
+    finally:
+        lock.unlock()
+    while thread.isAlive() and clock() < deadline:
+        time.sleep(_POLL_SECONDS)
+
+
+def is_between_batches(query: StreamingQuery) -> bool:
+    """Return whether every batch that the query's checkpoint has begun is committed."""
+    execution = _execution(query)
+    begun, committed = execution.offsetLog().getLatestBatchId(), execution.commitLog().getLatestBatchId()
+    return bool(begun.equals(committed))
+
+
+def _terminated(execution: Any) -> Any:
+    state = execution.getClass().getClassLoader().loadClass(f"{_RUNTIME}.TERMINATED$")
+    return state.getField("MODULE$").get(None)
 
 
 def _execution(query: StreamingQuery) -> Any:

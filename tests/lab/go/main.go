@@ -30,22 +30,22 @@ import (
 	kubelet "k8s.io/kubernetes/cmd/kubelet/app"
 )
 
-func run(command *cobra.Command) func() {
-	return func() { os.Exit(cli.Run(command)) }
+func run(command *cobra.Command) {
+	os.Exit(cli.Run(command))
 }
 
 // The commands are built only when chosen: building one registers flags and metrics of the whole process.
 func components() map[string]func() {
 	return map[string]func(){
 		"etcd":                    func() { etcdmain.Main(os.Args) },
-		"coredns":                 func() { runCoreDNS() },
-		"kappa-storage":           func() { runStorage() },
-		"kube-apiserver":          func() { run(apiserver.NewAPIServerCommand())() },
-		"kube-controller-manager": func() { run(controllermanager.NewControllerManagerCommand())() },
-		"kube-scheduler":          func() { run(scheduler.NewSchedulerCommand())() },
-		"kube-proxy":              func() { run(proxy.NewProxyCommand())() },
-		"kubelet":                 func() { run(kubelet.NewKubeletCommand(context.Background()))() },
-		"kubectl":                 func() { run(kubectl.NewDefaultKubectlCommand())() },
+		"coredns":                 runCoreDNS,
+		"kappa-storage":           runStorage,
+		"kube-apiserver":          func() { run(apiserver.NewAPIServerCommand()) },
+		"kube-controller-manager": func() { run(controllermanager.NewControllerManagerCommand()) },
+		"kube-scheduler":          func() { run(scheduler.NewSchedulerCommand()) },
+		"kube-proxy":              func() { run(proxy.NewProxyCommand()) },
+		"kubelet":                 func() { run(kubelet.NewKubeletCommand(context.Background())) },
+		"kubectl":                 func() { run(kubectl.NewDefaultKubectlCommand()) },
 	}
 }
 

@@ -58,7 +58,7 @@ def test_secrets_are_mounted_as_files_in_driver_and_executors_and_stand_nowhere_
     resource, revision = pipeline(), revise(dependencies=SECURED)
     mounts = build_mounts(SECURED)
     driver = build_driver(resource, revision, mounts, 1, "IfNotPresent")
-    config = build_config(resource, revision, mounts)
+    config = build_config(resource, revision)
     paths = {mount["mountPath"] for mount in driver["spec"]["containers"][0]["volumeMounts"]}
     assert {"/etc/kappa/kafka/ca", "/etc/kappa/kafka/sasl", "/etc/kappa/control"} <= paths
     assert "/etc/kappa/kafka/sasl" in config["data"]["executor-pod.yaml"]

@@ -14,6 +14,7 @@ from kappa_operator.observe.references import find_store_users, read_secret
 from kappa_operator.plan.model import Failure
 from kappa_operator.plan.statestore_claim import PATIENCE
 from kappa_operator.plan.store_model import Claim, Probe, ProbeResult, StateStoreObserved, get_wait
+from kappa_operator.probe import FULL
 from kappa_operator.resources.statestore import (
     StateStoreResource,
     build_claim_ref,
@@ -21,6 +22,8 @@ from kappa_operator.resources.statestore import (
     name_claim,
 )
 from kappa_operator.world import World
+
+_REASONS: dict[str, Reason] = {FULL: Reason.STORE_FULL}
 
 
 async def observe_statestore(
@@ -116,7 +119,8 @@ def parse_result(pod: Body) -> ProbeResult | None:
         said: dict[str, Any] = json.loads(ended.get("message", ""))
         if said["ok"]:
             return ProbeResult(ok=True, free_bytes=said.get("freeBytes"))
-        return ProbeResult(ok=False, reason=Reason(said["reason"]), message=said["message"])
+        reason = _REASONS.get(said["reason"], Reason.STORE_CHECK_FAILED)
+        return ProbeResult(ok=False, reason=reason, message=said["message"])
     except (ValueError, KeyError, TypeError):
         why = status.get("message") or status.get("reason") or ended.get("message") or ended.get("reason")
         code = ended.get("exitCode", "unknown")

@@ -200,11 +200,14 @@ def _rest_or_start(observed: PipelineObserved, revision: Revision | None, now: d
     if revision is None:
         raise AssertionError("dependencies are there, so the revision is")
     if restarts.hopeless_revision == revision.name:
-        reason, message = Reason(restarts.last_reason or Reason.QUERY_FAILED), restarts.last_failure or ""
+        reason, message = (
+            Reason.parse(restarts.last_reason or Reason.QUERY_FAILED),
+            restarts.last_failure or "",
+        )
         return Plan((), _say(observed, stalled(PipelineState.FAILED, reason, message), now))
     wait = _wait_before_start(observed, revision, now)
     if wait > 0:
-        reason = Reason(restarts.last_reason or Reason.BACKING_OFF)
+        reason = Reason.parse(restarts.last_reason or Reason.BACKING_OFF)
         message = f"{restarts.last_failure}; failure {restarts.crashes + restarts.scheduling} in a row, next start after back-off"
         return Plan((), _say(observed, working(PipelineState.FAILED, reason, message), now), wait)
     if observed.pods:
@@ -254,7 +257,7 @@ def _start(observed: PipelineObserved, revision: Revision, now: datetime) -> Pla
         *(() if resumed else (RecordStatus(intent),)),
         *(ApplyObject(manifest) for manifest in build_support(resource)),
         CreateToken(build_token(resource)),
-        CreateObject(build_config(resource, revision, mounts)),
+        CreateObject(build_config(resource, revision)),
         CreateObject(build_driver(resource, revision, mounts, generation, observed.images.pull_policy)),
     )
     return Plan(actions, None, SOON)

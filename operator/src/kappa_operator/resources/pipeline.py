@@ -157,20 +157,22 @@ def build_token(resource: PipelineResource) -> Manifest:
     }
 
 
-def build_config(resource: PipelineResource, revision: Revision, mounts: Mounts) -> Manifest:
+def build_config(resource: PipelineResource, revision: Revision) -> Manifest:
     """Return the immutable ConfigMap of a revision."""
-    template = build_executor_template(resource.metadata.name, mounts)
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": _build_metadata(resource, revision.name, labels={REVISION_LABEL: revision.name}),
         "immutable": True,
-        "data": {REVISION_KEY: revision.to_json(), EXECUTOR_TEMPLATE_KEY: json.dumps(template, indent=1)},
+        "data": {
+            REVISION_KEY: revision.to_json(),
+            EXECUTOR_TEMPLATE_KEY: json.dumps(revision.executor_pod, indent=1),
+        },
     }
 
 
 def build_executor_template(pipeline: str, mounts: Mounts) -> Manifest:
-    """Return the pod template that Spark completes for each executor."""
+    """Return the pod template that Spark completes for each executor; scratch space at /tmp is Spark's to add."""
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -183,10 +185,10 @@ def build_executor_template(pipeline: str, mounts: Mounts) -> Manifest:
                 {
                     "name": "executor",
                     "securityContext": _CONTAINER_SECURITY,
-                    "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}, *mounts.volume_mounts],  # noqa: S108
+                    "volumeMounts": list(mounts.volume_mounts),
                 }
             ],
-            "volumes": [{"name": "tmp", "emptyDir": {}}, *mounts.volumes],
+            "volumes": list(mounts.volumes),
         },
     }
 

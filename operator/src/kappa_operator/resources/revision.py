@@ -17,7 +17,12 @@ from kappa_crds.revision import (
     REVISION_DIR,
     Revision,
 )
-from kappa_operator.resources.pipeline import PipelineResource, name_account
+from kappa_operator.actions import Manifest
+from kappa_operator.resources.pipeline import (
+    PipelineResource,
+    build_executor_template,
+    name_account,
+)
 from kappa_operator.resources.storage import (
     Mounts,
     build_claim_mount,
@@ -67,7 +72,14 @@ def build_revision(resource: PipelineResource, dependencies: Dependencies, image
         tuning=build_tuning(spec, resource.status.shuffle_partitions),
         spark_conf=build_spark_conf(resource, image, images.pull_policy),
         image=image,
+        executor_pod=_build_executor_pod(resource, dependencies),
     )
+
+
+def _build_executor_pod(resource: PipelineResource, dependencies: Dependencies) -> Manifest:
+    if resource.spec.resources.executors.count == 0:
+        return {}
+    return build_executor_template(resource.metadata.name, build_mounts(dependencies))
 
 
 def _strip_operational(spec: PipelineSpec) -> PipelineSpec:

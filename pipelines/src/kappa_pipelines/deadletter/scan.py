@@ -8,7 +8,8 @@ are the original ones, then `kappa.error`, `kappa.pipeline`, `kappa.source`, `ka
 
 import json
 
-from pyspark.sql import Column, DataFrame, Observation, SparkSession
+from pyspark import StorageLevel
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from kappa_crds.revision import Revision
@@ -32,17 +33,23 @@ class DeadLetterScan:
         self._sources = sources
 
     def __call__(self, source: str, span: Span) -> int:
-        """Write the malformed records of a span to the dead-letter topic and return how many there were."""
+        """Write the malformed records of a span to the dead-letter topic and return how many there were.
+
+        They are kept while they are counted and written: Spark's Kafka writer reports no count of its own.
+        """
         if self._revision.spec.dead_letter is None:
             return 0
         name = self._revision.spec.dead_letter
         topic = self._revision.topics.get(name, name)
-        letters = self.build(self._sources[source], span)
-        observation = Observation()
         self._spark.sparkContext.setJobDescription(f"dead letters of {source}")
-        counted = letters.observe(observation, f.count(f.lit(1)).alias("count"))
-        counted.write.format("kafka").options(**build_write_options(self._revision, topic)).save()
-        return int(observation.get["count"])
+        letters = self.build(self._sources[source], span).persist(StorageLevel.MEMORY_AND_DISK)
+        try:
+            count = letters.count()
+            if count > 0:
+                letters.write.format("kafka").options(**build_write_options(self._revision, topic)).save()
+        finally:
+            letters.unpersist()
+        return count
 
     def build(self, source: KafkaSource, span: Span) -> DataFrame:
         """Return the dead letters of a span as records to be written."""

@@ -1,0 +1,52 @@
+"""One example of each kind, as documentation shows it; the tests give each to a real API server."""
+
+KAFKA_CLUSTER = """\
+apiVersion: kappa-platform.io/v1alpha1
+kind: KafkaCluster
+metadata: {name: main}
+spec:
+  bootstrapServers: [kafka.kafka.svc:9093]
+  tls: {caSecretRef: {name: kafka-ca}}
+  sasl: {mechanism: SCRAM-SHA-512, credentialsSecretRef: {name: kafka-user}}
+"""
+
+TOPIC = """\
+apiVersion: kappa-platform.io/v1alpha1
+kind: Topic
+metadata: {name: flights}
+spec:
+  partitions: 4
+  retention: {time: 30d}
+  config: {min.insync.replicas: "2"}
+"""
+
+STATE_STORE = """\
+apiVersion: kappa-platform.io/v1alpha1
+kind: StateStore
+metadata: {name: default}
+spec:
+  pvc: {size: 20Gi, accessMode: ReadWriteMany}
+"""
+
+PIPELINE = """\
+apiVersion: kappa-platform.io/v1alpha1
+kind: Pipeline
+metadata: {name: delays}
+spec:
+  sources:
+    - name: flights
+      topic: flights
+      format: {json: {schema: "carrier STRING, origin STRING, dep_delay DOUBLE, scheduled TIMESTAMP"}}
+      eventTime: {column: scheduled, watermark: 10m}
+  views:
+    - name: hourly
+      sql: |
+        SELECT window(scheduled, '1 hour') AS hour, origin, count(*) AS departures, avg(dep_delay) AS mean_delay
+        FROM flights GROUP BY 1, 2
+  sinks:
+    - {name: log, from: hourly, topic: delays-hourly, key: [hour, origin]}
+  deadLetter: delays-dead
+  resources: {executors: {count: 2, cpu: "1", memory: 2Gi}}
+"""
+
+EXAMPLES = {"KafkaCluster": KAFKA_CLUSTER, "Topic": TOPIC, "StateStore": STATE_STORE, "Pipeline": PIPELINE}

@@ -1,0 +1,32 @@
+#!/bin/bash
+# What a container of the pipelines image runs: `driver [REVISION_FILE]`, or `executor` as Spark starts it.
+#
+# pyspark has Spark's jars but no entrypoint for executors. Spark describes an executor in its environment: the JVM's
+# options as SPARK_JAVA_OPT_0, _1, … in order, the rest by name.
+set -euo pipefail
+
+case "${1:-driver}" in
+driver)
+    shift || true
+    exec python3 -m kappa_pipelines "$@"
+    ;;
+executor)
+    mapfile -t options < <(env | grep '^SPARK_JAVA_OPT_' | sort -t_ -k4 -n | sed 's/^[^=]*=//')
+    exec java "${options[@]}" \
+        "-Xms${SPARK_EXECUTOR_MEMORY}" "-Xmx${SPARK_EXECUTOR_MEMORY}" \
+        -Dlog4j2.configurationFile=file:/opt/log4j2.properties \
+        -cp "${SPARK_CLASSPATH:+${SPARK_CLASSPATH}:}${SPARK_HOME}/jars/*" \
+        org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend \
+        --driver-url "${SPARK_DRIVER_URL}" \
+        --executor-id "${SPARK_EXECUTOR_ID}" \
+        --cores "${SPARK_EXECUTOR_CORES}" \
+        --app-id "${SPARK_APPLICATION_ID}" \
+        --hostname "${SPARK_EXECUTOR_POD_IP}" \
+        --resourceProfileId "${SPARK_RESOURCE_PROFILE_ID}" \
+        --podName "${SPARK_EXECUTOR_POD_NAME}"
+    ;;
+*)
+    echo "unknown argument '$1': use driver or executor" >&2
+    exit 2
+    ;;
+esac

@@ -1,0 +1,157 @@
+"""What the demo asks of the cluster: the lab, the chart, the example's resources, and what they say of themselves."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from demo.errors import DemoError
+from demo.manifests import PIPELINE, SURROUNDINGS, Document, Example
+from kappa_crds.kinds import find_kind
+from kappa_crds.pipeline import PIPELINE as PIPELINE_KIND
+from kappa_crds.pipeline import PipelineStatus
+from lab import cluster, containerd, kind
+from lab.errors import LabError
+from lab.kube import kubectl
+from lab.paths import BIN, KUBECONFIG, REPOSITORY
+from lab.shell import run
+
+CHART = REPOSITORY / "charts" / "kappa"
+RELEASE = "kappa"
+OPERATOR_NAMESPACE = "kappa-system"
+_OPERATOR_IMAGE = "docker.io/kappa/operator:dev"
+_INSTALL_SECONDS = 180
+_READY_SECONDS = 90
+_GONE_SECONDS = 120
+
+
+def start_lab() -> None:
+    """Make cluster, Kafka and images as they should be."""
+    if cluster.is_docker_there():
+        kind.up(brokers=1)
+        return
+    with cluster.lock():
+        cluster.up(brokers=1)
+
+
+def install_chart() -> None:
+    """Install or upgrade the chart, and make the operator run the image that is there now."""
+    run(
+        [
+            *(BIN / "helm", f"--kubeconfig={KUBECONFIG}", "upgrade", "--install", RELEASE, CHART),
+            *("--namespace", OPERATOR_NAMESPACE, "--create-namespace", "--take-ownership"),
+            *("--wait", f"--timeout={_INSTALL_SECONDS}s"),
+        ],
+        timeout=_INSTALL_SECONDS + 30,
+    )
+    _run_current_image()
+
+
+def _run_current_image() -> None:
+    """The image's tag stays the same when it is built anew, so the pods must be told."""
+    deployment = ("deployment/kappa-operator", "-n", OPERATOR_NAMESPACE)
+    if cluster.is_docker_there():
+        kubectl("rollout", "restart", *deployment)
+    else:
+        digest = containerd.image_digests().get(_OPERATOR_IMAGE, "")
+        note = {"metadata": {"annotations": {"kappa-demo/image": digest}}}
+        kubectl("patch", *deployment, "--patch", json.dumps({"spec": {"template": note}}))
+    kubectl("rollout", "status", *deployment, f"--timeout={_INSTALL_SECONDS}s", timeout=_INSTALL_SECONDS + 10)
+
+
+def apply(example: Example, names: tuple[str, ...]) -> None:
+    """Apply some of the example's files to its namespace."""
+    _apply(example.namespace, example.documents(names))
+
+
+def _apply(namespace: str, documents: Sequence[Document]) -> None:
+    items = {"apiVersion": "v1", "kind": "List", "items": list(documents)}
+    kubectl("apply", "-n", namespace, "-f", "-", stdin=json.dumps(items))
+
+
+def create_namespace(name: str) -> None:
+    """Make the namespace if it isn't there; its pods must meet the restricted Pod Security Standard."""
+    labels = {"pod-security.kubernetes.io/enforce": "restricted"}
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
+    kubectl("apply", "-f", "-", stdin=json.dumps(namespace))
+
+
+def wait_ready(example: Example, names: tuple[str, ...] = SURROUNDINGS) -> None:
+    """Wait until every resource of some files is Ready; LabError with kubectl's words if it takes too long."""
+    resources = [name_resource(document) for document in example.documents(names)]
+    kubectl(
+        *(
+            "wait",
+            "--for=condition=Ready",
+            "-n",
+            example.namespace,
+            f"--timeout={_READY_SECONDS}s",
+            *resources,
+        ),
+        timeout=_READY_SECONDS + 10,
+    )
+
+
+def name_resource(document: Document) -> str:
+    """Return a resource as kubectl names it, unmistakable by its group."""
+    found = find_kind(document["kind"])
+    return f"{found.plural}.{document['apiVersion'].split('/')[0]}/{document['metadata']['name']}"
+
+
+def remove_example(example: Example) -> None:
+    """Delete the example's resources, in the order in which they need each other, and then its namespace."""
+    if not kubectl("get", "namespace", example.namespace, "--ignore-not-found", "-o", "name").strip():
+        return
+    for names in (PIPELINE, ("topics.yaml", "statestore.yaml"), ("kafka.yaml",)):
+        resources = [name_resource(document) for document in example.documents(names)]
+        _delete("-n", example.namespace, *resources)
+    _delete("namespace", example.namespace)
+
+
+def _delete(*what: str) -> None:
+    kubectl(
+        *("delete", "--ignore-not-found", "--wait", f"--timeout={_GONE_SECONDS}s", *what),
+        timeout=_GONE_SECONDS + 10,
+    )
+
+
+def read_status(example: Example) -> PipelineStatus:
+    """Return the pipeline's status."""
+    body: dict[str, Any] = json.loads(
+        kubectl("get", "pipelines.kappa-platform.io", example.pipeline, "-n", example.namespace, "-o", "json")
+    )
+    status = PIPELINE_KIND.parse(body).status
+    if not isinstance(status, PipelineStatus):
+        raise DemoError(f"the status of pipeline {example.pipeline} has an unknown form")
+    return status
+
+
+def get_kappa(example: Example) -> str:
+    """Return what a user sees with `kubectl get kappa`."""
+    return kubectl("get", "kappa", "-n", example.namespace)
+
+
+def describe_failure(example: Example) -> dict[str, str]:
+    """Return conditions, Events and the driver's last log lines; a part that cannot be had says why."""
+    namespace = ("-n", example.namespace)
+    conditions = (
+        r"jsonpath={range .items[*]}{.kind}/{.metadata.name}{range .status.conditions[*]}"
+        r"{'\n  '}{.type}={.status} {.reason}: {.message}{end}{'\n'}{end}"
+    )
+    return {
+        "kubectl get kappa": _try("get", "kappa,pods", *namespace),
+        "conditions": _try("get", "pipelines.kappa-platform.io", *namespace, "-o", conditions),
+        "Events": _try(
+            *("get", "events", *namespace, "--sort-by=.lastTimestamp", "--no-headers"),
+            *("-o", "custom-columns=:.lastTimestamp,:.involvedObject.name,:.reason,:.message"),
+        ),
+        "driver": _try(
+            *("logs", *namespace, "--selector=kappa-platform.io/role=driver", "--tail=14", "--prefix=false")
+        ),
+    }
+
+
+def _try(*arguments: str) -> str:
+    try:
+        return kubectl(*arguments, timeout=20)
+    except LabError as error:
+        return str(error)

@@ -1,0 +1,1 @@
+"""In-memory twins of what the operator talks to, and a fuse that ends it at any write."""

@@ -1,0 +1,256 @@
+"""A Kubernetes API server in a dict.
+
+What it does as the real one: uids, resource versions that grow, the generation, the status subresource, conflicts on
+a stale resource version or another uid, finalizers and deletion timestamps, owners whose objects go with them, one
+`create` of a name, server-side apply by one field manager.
+
+What it does not do: schemas, defaults and CEL; field managers (apply merges maps and replaces lists, and a field left
+out of a later apply stays, but for the status, which is replaced as a whole, and our own finalizers); watches (see
+`subscribe`); admission (see `refusals`); anything that controllers do, such as running pods or binding claims.
+"""
+
+import copy
+import itertools
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from fakes.fuse import Fuse
+from kappa_operator.errors import AlreadyExists, Conflict, NotFound, Refused
+from kappa_operator.keys import ObjectRef
+
+Body = dict[str, Any]
+Subscriber = Callable[[str, Body], None]
+Refusal = Callable[[Body | None, Body], str | None]
+
+_OURS = "kappa-platform.io/"
+
+
+class FakeCluster:
+    """The twin of `cluster.ApiCluster`.
+
+    `refusals` are asked before each write with the object before and after; a text refuses it. The methods without
+    `async` are for tests: they are what users and controllers do, and never burn the fuse.
+    """
+
+    def __init__(
+        self, fuse: Fuse | None = None, now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    ) -> None:
+        self.fuse = fuse or Fuse()
+        self.now = now
+        self.refusals: list[Refusal] = []
+        self._objects: dict[ObjectRef, Body] = {}
+        self._versions = itertools.count(1)
+        self._uids = itertools.count(1)
+        self._subscribers: list[Subscriber] = []
+
+    # what the operator calls
+
+    async def get(self, ref: ObjectRef) -> Body | None:
+        """Return a copy of the object."""
+        return self.read(ref)
+
+    async def list_objects(
+        self,
+        api_version: str,
+        kind: str,
+        namespace: str | None = None,
+        labels: Mapping[str, str] | None = None,
+    ) -> list[Body]:
+        """Return copies of the objects that match."""
+        return self.find(api_version, kind, namespace, labels)
+
+    async def create(self, manifest: Body) -> Body:
+        """Create the object."""
+        if ObjectRef.of(manifest) in self._objects:
+            raise AlreadyExists(f"{ObjectRef.of(manifest)} already exists")
+        return self._finish(self._insert(manifest))
+
+    async def replace(self, manifest: Body) -> Body:
+        """Replace the object, status aside."""
+        before = self._require(ObjectRef.of(manifest), manifest["metadata"])
+        after = {**copy.deepcopy(manifest), "metadata": {**before["metadata"], **manifest["metadata"]}}
+        if "status" in before:
+            after["status"] = before["status"]
+        return self._finish(self._store(before, after))
+
+    async def apply(self, manifest: Body) -> Body:
+        """Merge the manifest into the object, or create it."""
+        return self._finish(self._apply(manifest))
+
+    async def apply_status(self, manifest: Body) -> Body:
+        """Replace the status."""
+        before = self._require(ObjectRef.of(manifest), manifest["metadata"])
+        after = {**copy.deepcopy(before), "status": copy.deepcopy(manifest["status"])}
+        return self._finish(self._store(before, after, is_status=True))
+
+    async def delete(self, ref: ObjectRef, uid: str | None = None) -> None:
+        """Delete the object, if it is the one with that uid."""
+        body = self._objects.get(ref)
+        if body is None or uid not in (None, body["metadata"]["uid"]):
+            return
+        self.remove(ref)
+        self.fuse.wrote()
+
+    def _finish(self, body: Body) -> Body:
+        self.fuse.wrote()
+        return copy.deepcopy(body)
+
+    # what tests call
+
+    def subscribe(self, subscriber: Subscriber) -> None:
+        """Have `subscriber(type, object)` called for each change, as a watch would."""
+        self._subscribers.append(subscriber)
+
+    def unsubscribe_all(self) -> None:
+        """Forget all subscribers: their process died."""
+        self._subscribers.clear()
+
+    def read(self, ref: ObjectRef) -> Body | None:
+        """Return a copy of the object, or None."""
+        return copy.deepcopy(self._objects.get(ref))
+
+    def find(
+        self,
+        api_version: str,
+        kind: str,
+        namespace: str | None = None,
+        labels: Mapping[str, str] | None = None,
+    ) -> list[Body]:
+        """Return copies of the objects that match, by name."""
+        return [
+            copy.deepcopy(body)
+            for ref, body in sorted(self._objects.items())
+            if (ref.api_version, ref.kind) == (api_version, kind)
+            and namespace in (None, ref.namespace)
+            and (labels or {}).items() <= body["metadata"].get("labels", {}).items()
+        ]
+
+    def put(self, manifest: Body) -> Body:
+        """Create the object or replace its spec, as a user's `kubectl apply` does."""
+        before = self._objects.get(ObjectRef.of(manifest))
+        if before is None:
+            return copy.deepcopy(self._insert(manifest))
+        after = {
+            **copy.deepcopy(before),
+            **copy.deepcopy({k: v for k, v in manifest.items() if k != "metadata"}),
+        }
+        return copy.deepcopy(self._store(before, after))
+
+    def patch(self, ref: ObjectRef, **parts: Any) -> Body:
+        """Merge `spec=…`, `status=…` or `metadata=…` into an object, as a controller does."""
+        before = self._objects[ref]
+        return copy.deepcopy(self._store(before, _merge(before, parts), is_status="spec" not in parts))
+
+    def remove(self, ref: ObjectRef) -> None:
+        """Delete the object, as a user does: finalizers hold it, owned objects follow it."""
+        body = self._objects.get(ref)
+        if body is None:
+            return
+        if body["metadata"].get("finalizers"):
+            after = copy.deepcopy(body)
+            after["metadata"].setdefault("deletionTimestamp", _stamp(self.now()))
+            self._store(body, after, is_status=True)
+        else:
+            self._drop(ref)
+
+    # the rules
+
+    def _insert(self, manifest: Body) -> Body:
+        self._check(None, manifest)
+        body = copy.deepcopy(manifest)
+        body.pop("status", None)
+        metadata = body["metadata"]
+        metadata.pop("resourceVersion", None)
+        metadata["uid"] = f"uid-{next(self._uids)}"
+        metadata["creationTimestamp"] = metadata.get("creationTimestamp") or _stamp(self.now())
+        metadata["generation"] = 1
+        return self._write(body, "ADDED")
+
+    def _apply(self, manifest: Body) -> Body:
+        ref, metadata = ObjectRef.of(manifest), manifest["metadata"]
+        if ref not in self._objects:
+            if "uid" in metadata:
+                raise Conflict(f"{ref} with uid {metadata['uid']} is gone")
+            return self._insert(manifest)
+        before = self._require(ref, metadata)
+        after = _merge(before, {key: value for key, value in manifest.items() if key != "status"})
+        if "finalizers" in metadata:
+            foreign = [
+                name for name in before["metadata"].get("finalizers", []) if not name.startswith(_OURS)
+            ]
+            after["metadata"]["finalizers"] = foreign + metadata["finalizers"]
+        return self._store(before, after)
+
+    def _store(self, before: Body, after: Body, *, is_status: bool = False) -> Body:
+        metadata = after["metadata"]
+        metadata["resourceVersion"] = before["metadata"]["resourceVersion"]
+        if after == before:
+            return before
+        if not is_status:
+            self._check(before, after)
+            if _get_content(before) != _get_content(after):
+                metadata["generation"] = before["metadata"]["generation"] + 1
+        if "deletionTimestamp" in metadata and not metadata.get("finalizers"):
+            self._drop(ObjectRef.of(after))
+            return after
+        return self._write(after, "MODIFIED")
+
+    def _write(self, body: Body, event: str) -> Body:
+        body["metadata"]["resourceVersion"] = str(next(self._versions))
+        self._objects[ObjectRef.of(body)] = body
+        self._tell(event, body)
+        return body
+
+    def _drop(self, ref: ObjectRef) -> None:
+        body = self._objects.pop(ref)
+        self._tell("DELETED", body)
+        for owned, other in list(self._objects.items()):
+            owners = other["metadata"].get("ownerReferences", [])
+            if any(owner["uid"] == body["metadata"]["uid"] for owner in owners):
+                self.remove(owned)
+
+    def _require(self, ref: ObjectRef, metadata: Mapping[str, Any]) -> Body:
+        body = self._objects.get(ref)
+        if body is None:
+            raise NotFound(f"{ref} not found")
+        for field in ("uid", "resourceVersion"):
+            if field in metadata and metadata[field] != body["metadata"][field]:
+                raise Conflict(f"{ref}: {field} is {body['metadata'][field]}, not {metadata[field]}")
+        return body
+
+    def _check(self, before: Body | None, after: Body) -> None:
+        for refuse in self.refusals:
+            text = refuse(before, after)
+            if text is not None:
+                raise Refused(text)
+
+    def _tell(self, event: str, body: Body) -> None:
+        for subscriber in self._subscribers:
+            subscriber(event, copy.deepcopy(body))
+
+
+def refuse_shrinking_claims(before: Body | None, after: Body) -> str | None:
+    """Refuse what the real API server refuses of a claim; for `FakeCluster.refusals`."""
+    if before is None or after["kind"] != "PersistentVolumeClaim":
+        return None
+    old, new = (int(body["spec"]["resources"]["requests"]["storage"][:-2]) for body in (before, after))
+    return (
+        "spec.resources.requests.storage: Forbidden: field can not be less than previous value"
+        if new < old
+        else None
+    )
+
+
+def _merge(base: Any, patch: Any) -> Any:
+    if not (isinstance(base, dict) and isinstance(patch, dict)):
+        return copy.deepcopy(patch)
+    return {**copy.deepcopy(base), **{key: _merge(base.get(key), value) for key, value in patch.items()}}
+
+
+def _get_content(body: Body) -> Body:
+    return {key: value for key, value in body.items() if key not in ("metadata", "status")}
+
+
+def _stamp(now: datetime) -> str:
+    return now.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,192 @@
+"""Kafka clusters in dicts.
+
+`FakeBroker` is a cluster, reached by its bootstrap servers; `FakeKafka` is a process's clients and dies with it. As
+the real one: topic ids, partitions that only grow, configs with defaults, values in Kafka's own spelling, refusals in
+its words, a log-in. What it does not do: records, replicas, the delay until brokers know of a change.
+"""
+
+import itertools
+from dataclasses import dataclass, field
+
+from fakes.fuse import Fuse
+from kappa_crds.reasons import Reason
+from kappa_operator.actions import AlterConfigs, CreateTopic, DeleteTopic, GrowPartitions, KafkaAction
+from kappa_operator.errors import AuthenticationFailed, BrokerUnreachable, KafkaFailure, KafkaRefused
+from kappa_operator.kafka import Resolve
+from kappa_operator.kafka_model import ClusterView, KafkaAccess, TopicView
+from kappa_operator.keys import Key
+
+DEFAULTS = {
+    "cleanup.policy": "delete",
+    "compression.type": "producer",
+    "max.message.bytes": "1048588",
+    "min.cleanable.dirty.ratio": "0.5",
+    "min.insync.replicas": "1",
+    "preallocate": "false",
+    "retention.bytes": "-1",
+    "retention.ms": "604800000",
+    "segment.bytes": "1073741824",
+}
+_WORDS = ("cleanup.policy", "compression.type")
+
+
+@dataclass
+class FakeTopic:
+    """A topic as the broker keeps it."""
+
+    topic_id: str
+    partitions: int
+    replication: int
+    configs: dict[str, str] = field(default_factory=dict)
+
+
+class FakeBroker:
+    """A Kafka cluster. `trouble` is raised by every call; `passwords` asks for a log-in."""
+
+    def __init__(self, cluster_id: str = "kafka-1", passwords: dict[str, str] | None = None) -> None:
+        self.cluster_id = cluster_id
+        self.passwords = passwords
+        self.topics: dict[str, FakeTopic] = {}
+        self.trouble: KafkaFailure | None = None
+        self._ids = itertools.count(1)
+
+    def add(
+        self, name: str, partitions: int = 1, replication: int = 1, configs: dict[str, str] | None = None
+    ) -> FakeTopic:
+        """Make a topic; raise KafkaRefused for a config that Kafka would refuse."""
+        stored = {key: normalise(key, value) for key, value in (configs or {}).items()}
+        self.topics[name] = FakeTopic(
+            f"{self.cluster_id}-topic-{next(self._ids)}", partitions, replication, stored
+        )
+        return self.topics[name]
+
+    def show(self, name: str) -> TopicView | None:
+        """Return the topic as a client sees it."""
+        topic = self.topics.get(name)
+        if topic is None:
+            return None
+        return TopicView(
+            name,
+            topic.topic_id,
+            topic.partitions,
+            topic.replication,
+            {**DEFAULTS, **topic.configs},
+            frozenset(topic.configs),
+        )
+
+    def apply(self, action: KafkaAction) -> None:
+        """Execute the action."""
+        match action:
+            case CreateTopic(_, topic, partitions, replication, configs):
+                if topic not in self.topics:
+                    self.add(topic, partitions, replication or 1, configs)
+            case GrowPartitions(_, topic, _, partitions):
+                if partitions <= self.topics[topic].partitions:
+                    raise KafkaRefused("Kafka refused: topic would not grow", code="INVALID_PARTITIONS")
+                self.topics[topic].partitions = partitions
+            case AlterConfigs(_, topic, configs):
+                self._alter(self.topics[topic], configs)
+            case DeleteTopic(_, topic):
+                self.topics.pop(topic, None)
+
+    def _alter(self, topic: FakeTopic, configs: dict[str, str | None]) -> None:
+        refused: list[str] = []
+        for key, value in configs.items():
+            try:
+                if value is None:
+                    topic.configs.pop(key, None)
+                else:
+                    topic.configs[key] = normalise(key, value)
+            except KafkaRefused as error:
+                refused.append(error.message)
+        if refused:
+            raise KafkaRefused("; ".join(refused), code="INVALID_CONFIG", reason=Reason.CONFIG_REFUSED)
+
+
+def normalise(key: str, value: str) -> str:
+    """Return the value in Kafka's spelling; raise KafkaRefused in its words."""
+    if key not in DEFAULTS:
+        message = f"Kafka refused: Unknown topic config name: {key}"
+        raise KafkaRefused(message, code="INVALID_CONFIG", reason=Reason.CONFIG_REFUSED)
+    text = value.strip()
+    if key in _WORDS:
+        return ",".join(part.strip() for part in text.split(","))
+    if text.lower() in ("true", "false"):
+        return text.lower()
+    try:
+        return str(int(text)) if DEFAULTS[key].lstrip("-").isdigit() else str(float(text))
+    except ValueError:
+        message = f"Kafka refused: Invalid value {value} for configuration {key}: Not a number"
+        raise KafkaRefused(message, code="INVALID_CONFIG", reason=Reason.CONFIG_REFUSED) from None
+
+
+class FakeKafka:
+    """The twin of `kafka.AdminClients`: a process's clients for the clusters in `brokers`, by bootstrap servers."""
+
+    def __init__(self, brokers: dict[str, FakeBroker], fuse: Fuse | None = None) -> None:
+        self.brokers = brokers
+        self.fuse = fuse or Fuse()
+        self.actions: list[KafkaAction] = []
+        self.looks = 0
+        self._accesses: dict[Key, KafkaAccess] = {}
+        self._created: set[tuple[Key, str]] = set()
+
+    def connect(self, cluster: Key, access: KafkaAccess) -> None:
+        """Remember the access."""
+        self._accesses[cluster] = access
+
+    async def ensure(self, cluster: Key, resolve: Resolve) -> None:
+        """Remember the access, if there is none yet."""
+        if cluster not in self._accesses:
+            self.connect(cluster, await resolve())
+
+    def has(self, cluster: Key) -> bool:
+        """Return whether there is an access."""
+        return cluster in self._accesses
+
+    def release(self, cluster: Key) -> None:
+        """Forget the access."""
+        self._accesses.pop(cluster, None)
+
+    async def describe_cluster(self, cluster: Key) -> ClusterView:
+        """Return the cluster."""
+        broker = self._reach(cluster)
+        return ClusterView(broker.cluster_id, 1, 1, len(broker.topics))
+
+    async def describe_topic(self, cluster: Key, topic: str) -> TopicView | None:
+        """Return the topic, or None."""
+        self.looks += 1
+        view = self._reach(cluster).show(topic)
+        if view is None or (cluster, topic) not in self._created:
+            return view
+        self._created.discard((cluster, topic))
+        return TopicView(
+            view.name, view.topic_id, view.partitions, view.replication, view.configs, view.explicit, True
+        )
+
+    async def apply(self, action: KafkaAction) -> None:
+        """Execute the action, and burn the fuse."""
+        self._reach(action.cluster).apply(action)
+        self.actions.append(action)
+        if isinstance(action, CreateTopic):
+            self._created.add((action.cluster, action.topic))
+        self.fuse.wrote()
+
+    def _reach(self, cluster: Key) -> FakeBroker:
+        access = self._accesses.get(cluster)
+        if access is None:
+            raise KafkaFailure(f"there is no connection to {cluster} yet")
+        broker = self.brokers.get(access.settings["bootstrap.servers"])
+        if broker is None:
+            raise BrokerUnreachable(f"{access.settings['bootstrap.servers']}: Connection refused")
+        if broker.trouble is not None:
+            raise broker.trouble
+        self._log_in(broker, access)
+        return broker
+
+    def _log_in(self, broker: FakeBroker, access: KafkaAccess) -> None:
+        if broker.passwords is None:
+            return
+        user, password = (access.settings.get(f"sasl.{what}", "") for what in ("username", "password"))
+        if broker.passwords.get(user) != password:
+            raise AuthenticationFailed("Authentication failed: Invalid username or password")

@@ -1,0 +1,180 @@
+"""An operator in memory: a cluster, Kafka, buckets and drivers, and a clock that tests turn.
+
+`Process` is one life of the operator. When it is killed, `restart` gives the next one: the cluster and Kafka stay,
+everything that the process remembered is gone.
+"""
+
+import base64
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from fakes.cluster import Body, FakeCluster
+from fakes.fuse import Fuse, Killed
+from fakes.kafka import FakeBroker, FakeKafka
+from kappa_crds import API_VERSION
+from kappa_crds.kinds import KINDS
+from kappa_crds.progress import Progress
+from kappa_crds.resource import Resource
+from kappa_operator.errors import Conflict, DriverUnreachable, NotFound, StoreFailure
+from kappa_operator.keys import Key, ObjectRef
+from kappa_operator.mirror import Mirror
+from kappa_operator.reconcile import Logic, Outcome, reconcile
+from kappa_operator.settings import Settings
+from kappa_operator.world import World
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+ATTEMPTS = 20
+
+
+class Clock:
+    """A clock that stands still until it is told to go on."""
+
+    def __init__(self, now: datetime = START) -> None:
+        self.time = now
+
+    def __call__(self) -> datetime:
+        return self.time
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass."""
+        self.time += timedelta(seconds=seconds)
+
+
+@dataclass
+class FakeBuckets:
+    """Buckets that answer with `failure`, if there is one; `checks` holds the credentials of each check."""
+
+    failure: StoreFailure | None = None
+    checks: list[dict[str, str]] = field(default_factory=list)
+
+    async def check(self, store: Resource[Any, Any], credentials: dict[str, str]) -> None:
+        """Record the check; raise the failure."""
+        self.checks.append(credentials)
+        if self.failure is not None:
+            raise self.failure
+
+
+@dataclass
+class FakeDrivers:
+    """Drivers by address: their progress, and who was asked to stop."""
+
+    progress: dict[str, Progress] = field(default_factory=dict)
+    stopped: list[str] = field(default_factory=list)
+
+    async def fetch_progress(self, address: str, token: str) -> Progress:
+        """Return the progress; raise DriverUnreachable where there is none."""
+        if address not in self.progress:
+            raise DriverUnreachable(f"{address} does not answer")
+        return self.progress[address]
+
+    async def stop(self, address: str, token: str, within: float) -> None:
+        """Note who was asked."""
+        self.stopped.append(address)
+
+
+class Operator:
+    """One life of the operator on fakes. `logics` are the kinds that it reconciles."""
+
+    def __init__(
+        self,
+        logics: Mapping[str, Logic[Any]],
+        *,
+        cluster: FakeCluster | None = None,
+        brokers: dict[str, FakeBroker] | None = None,
+        buckets: FakeBuckets | None = None,
+        drivers: FakeDrivers | None = None,
+        clock: Clock | None = None,
+        settings: Settings | None = None,
+    ) -> None:
+        self.logics = logics
+        self.clock = clock or Clock()
+        self.cluster = cluster or FakeCluster(Fuse(), self.clock)
+        self.brokers = {"kafka:9092": FakeBroker()} if brokers is None else brokers
+        self.kafka = FakeKafka(self.brokers, self.cluster.fuse)
+        self.buckets = buckets or FakeBuckets()
+        self.drivers = drivers or FakeDrivers()
+        self.mirror = Mirror()
+        self.world = World(
+            cluster=self.cluster, mirror=self.mirror, kafka=self.kafka, drivers=self.drivers,
+            buckets=self.buckets, settings=settings or Settings(), now=self.clock,
+        )  # fmt: skip
+        for kind in KINDS:
+            for body in self.cluster.find(API_VERSION, kind.name):
+                self.mirror.put(body)
+        self.cluster.subscribe(self._watch)
+
+    def _watch(self, event: str, body: Body) -> None:
+        if body["apiVersion"] == API_VERSION:
+            (self.mirror.drop if event == "DELETED" else self.mirror.put)(body)
+
+    def restart(self) -> "Operator":
+        """Return the next life: what is outside stays, what was remembered is gone."""
+        self.cluster.unsubscribe_all()
+        self.cluster.fuse.die_after(None)
+        return Operator(
+            self.logics, cluster=self.cluster, brokers=self.brokers, buckets=self.buckets,
+            drivers=self.drivers, clock=self.clock, settings=self.world.settings,
+        )  # fmt: skip
+
+    async def reconcile(self, key: Key) -> Outcome:
+        """Reconcile once, as the controller does: what moved on meanwhile is looked at again."""
+        for _ in range(ATTEMPTS):
+            try:
+                return await reconcile(self.world, self.logics, key)
+            except (Conflict, NotFound):
+                continue
+        raise AssertionError(f"{key} does not come to rest")
+
+    async def settle(self, *keys: Key) -> "Operator":
+        """Reconcile each resource until nothing is written any more, starting anew whenever the operator is killed."""
+        operator = self
+        for _ in range(ATTEMPTS):
+            before = operator.cluster.fuse.writes
+            try:
+                for key in keys:
+                    await operator.reconcile(key)
+            except Killed:
+                operator = operator.restart()
+                continue
+            if operator.cluster.fuse.writes == before:
+                return operator
+        raise AssertionError(f"{', '.join(map(str, keys))} do not come to rest")
+
+    def get(self, key: Key) -> Body | None:
+        """Return the resource as the API server has it."""
+        return self.cluster.read(ObjectRef(API_VERSION, key.kind, key.namespace, key.name))
+
+    def get_condition(self, key: Key, kind: str = "Ready") -> tuple[str, str, str]:
+        """Return status, reason and message of a condition."""
+        body = self.get(key) or {}
+        for condition in body.get("status", {}).get("conditions", []):
+            if condition["type"] == kind:
+                return condition["status"], condition["reason"], condition.get("message", "")
+        return "", "", ""
+
+    def list_events(self, reason: str | None = None) -> list[str]:
+        """Return what Events said, oldest first."""
+        events = self.cluster.find("events.k8s.io/v1", "Event")
+        events.sort(key=lambda event: int(event["metadata"]["resourceVersion"]))
+        return [event["note"] for event in events if reason in (None, event["reason"])]
+
+
+def build_resource(kind: str, name: str, namespace: str = "shop", **spec: Any) -> Body:
+    """Return a manifest of one of the platform's kinds."""
+    metadata = {"name": name, "namespace": namespace}
+    return {"apiVersion": API_VERSION, "kind": kind, "metadata": metadata, "spec": spec}
+
+
+def build_secret(name: str, namespace: str = "shop", **data: str) -> Body:
+    """Return a Secret; underscores in the keys become dots."""
+    encoded = {
+        key.replace("_", "."): base64.b64encode(value.encode()).decode() for key, value in data.items()
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": name, "namespace": namespace},
+        "data": encoded,
+    }

@@ -1,0 +1,195 @@
+"""Real Spark and real Kafka: one session and one broker for a test process, topics and checkpoints for each test."""
+
+import json
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+from confluent_kafka import Consumer, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+from kappa_crds.progress import DriverExit, DriverState, Progress
+from kappa_crds.revision import Revision
+from kappa_pipelines.driver import Driver
+from kappa_pipelines.environment import Environment
+from kappa_pipelines.errors import DriverError
+from lab.broker import Broker
+from pyspark.sql import SparkSession
+
+from spark.revisions import spark_conf
+
+DEADLINE = 90.0
+T = TypeVar("T")
+
+
+def wait_for(what: str, condition: Callable[[], T | None], seconds: float = DEADLINE) -> T:
+    """Poll until the condition gives something true, and return it."""
+    deadline = time.monotonic() + seconds
+    while True:
+        found = condition()
+        if found:
+            return found
+        assert time.monotonic() < deadline, f"not in {seconds} s: {what}"
+        time.sleep(0.05)
+
+
+@dataclass
+class Topics:
+    """Makes topics, and writes and reads records."""
+
+    bootstrap: str
+
+    def __post_init__(self) -> None:
+        self.admin = AdminClient({"bootstrap.servers": self.bootstrap})
+
+    def make(self, name: str, partitions: int = 2) -> str:
+        unique = f"{name}-{uuid.uuid4().hex[:8]}"
+        self.admin.create_topics([NewTopic(unique, partitions, 1)])[unique].result(30)
+        return unique
+
+    def write(self, topic: str, values: Sequence[bytes | str | None], **fields: Any) -> None:
+        producer = Producer({"bootstrap.servers": self.bootstrap, "linger.ms": 5})
+        for number, value in enumerate(values):
+            while True:
+                try:
+                    producer.produce(topic, value=value, key=fields.get("key", str(number)), **_rest(fields))
+                    break
+                except BufferError:
+                    producer.poll(0.1)
+        assert producer.flush(30) == 0
+
+    def ends(self, topic: str) -> dict[int, int]:
+        consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "ends"})
+        parts = consumer.list_topics(topic, timeout=10).topics[topic].partitions
+        found = {p: consumer.get_watermark_offsets(TopicPartition(topic, p), timeout=10)[1] for p in parts}
+        consumer.close()
+        return found
+
+    def read(self, topic: str) -> list[Message]:
+        """All records up to the present end."""
+        ends = self.ends(topic)
+        consumer = Consumer(
+            {"bootstrap.servers": self.bootstrap, "group.id": "read", "enable.auto.commit": False}
+        )
+        consumer.assign([TopicPartition(topic, p, 0) for p in ends])
+        wanted, found = sum(ends.values()), []
+        deadline = time.monotonic() + 30
+        while len(found) < wanted and time.monotonic() < deadline:
+            found += [m for m in consumer.consume(5000, timeout=1.0) if m.error() is None]
+        consumer.close()
+        return found
+
+    def values(self, topic: str) -> list[Any]:
+        return [json.loads(message.value()) for message in self.read(topic)]
+
+    def committed(self, group: str, topic: str) -> dict[int, int]:
+        consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": group})
+        parts = [TopicPartition(topic, p) for p in self.ends(topic)]
+        found = {p.partition: p.offset for p in consumer.committed(parts, timeout=10)}
+        consumer.close()
+        return found
+
+
+def _rest(fields: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if name != "key"}
+
+
+class DriverThread:
+    """A driver that runs in this process, on the shared session."""
+
+    def __init__(self, revision: Revision, generation: int) -> None:
+        self.driver = Driver(revision, Environment(generation=generation))
+        self.ended: DriverExit | DriverError | BaseException | None = None
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            self.ended = self.driver.run()
+        except BaseException as error:
+            self.ended = error
+
+    @property
+    def progress(self) -> Progress:
+        return self.driver.record.snapshot(self.driver.ends())
+
+    def wait_for(
+        self, what: str, condition: Callable[[Progress], Any], seconds: float = DEADLINE
+    ) -> Progress:
+        def holds() -> Progress | None:
+            assert self.ended is None, f"the driver ended while waiting for {what}: {self.ended}"
+            progress = self.progress
+            return progress if condition(progress) else None
+
+        return wait_for(what, holds, seconds)
+
+    def wait_for_records(self, count: int) -> Progress:
+        return self.wait_for(
+            f"{count} records",
+            lambda p: p.queries and all(q.total_input_rows >= count for q in p.queries),
+        )
+
+    def wait_until_running(self) -> Progress:
+        return self.wait_for("running", lambda p: p.state is DriverState.RUNNING)
+
+    def stop(self) -> DriverExit:
+        self.driver.request_stop()
+        self._thread.join(DEADLINE)
+        assert isinstance(self.ended, DriverExit), self.ended
+        return self.ended
+
+    def failure(self) -> DriverError:
+        self._thread.join(DEADLINE)
+        assert isinstance(self.ended, DriverError), self.ended
+        return self.ended
+
+
+@pytest.fixture(scope="session")
+def broker() -> Iterator[Broker]:
+    with Broker() as started:
+        yield started
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    builder = SparkSession.Builder()
+    for key, value in {
+        **spark_conf(),
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+    }.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("OFF")
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def topics(broker: Broker) -> Topics:
+    return Topics(broker.bootstrap)
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> Path:
+    return tmp_path / "checkpoint"
+
+
+@pytest.fixture
+def run(spark: SparkSession) -> Iterator[Callable[..., DriverThread]]:
+    """Starts drivers in this process and ends those that a test left running."""
+    started: list[DriverThread] = []
+
+    def start(revision: Revision, generation: int = 1) -> DriverThread:
+        started.append(DriverThread(revision, generation))
+        return started[-1]
+
+    yield start
+    for driver in started:
+        driver.driver.request_stop()
+    for query in spark.streams.active:
+        query.stop()

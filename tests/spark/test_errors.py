@@ -1,0 +1,224 @@
+"""What is wrong with a revision, its Kafka or its checkpoint is said with a reason, a place and a remedy."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kappa_crds.reasons import Reason
+from kappa_crds.revision import KafkaConnection
+
+from spark.revisions import build_revision, source
+
+GOOD_VIEW = {"name": "agg", "sql": "SELECT k, v FROM flights"}
+GROUPED = "SELECT k, count(*) AS n FROM flights GROUP BY k"
+
+# What is changed in a good spec, the reason, and words that the message must have.
+WRONG: dict[str, tuple[dict[str, Any], Reason, tuple[str, ...]]] = {
+    "a schema that is no DDL": (
+        {"sources": [source(schema="k BIGINTT")]},
+        Reason.INVALID_SCHEMA,
+        ("'flights'", "BIGINTT"),
+    ),
+    "a schema with a column twice": (
+        {"sources": [source(schema="k BIGINT, K STRING")]},
+        Reason.INVALID_SCHEMA,
+        ("only in case",),
+    ),
+    "SQL with a typing error": (
+        {"views": [{"name": "agg", "sql": "SELECT k,\n  v FRM flights"}]},
+        Reason.INVALID_SQL,
+        ("view 'agg'", "line 2, column 9", "'flights'"),
+    ),
+    "a command instead of a query": (
+        {"views": [{"name": "agg", "sql": "DROP VIEW flights"}]},
+        Reason.INVALID_SQL,
+        ("view 'agg'", "DROP"),
+    ),
+    "an unknown column": (
+        {"views": [{"name": "agg", "sql": "SELECT k,\n vv FROM flights"}]},
+        Reason.UNKNOWN_COLUMN,
+        ("view 'agg', line 2, column 2", "'vv'", "did you mean", "v"),
+    ),
+    "an unknown view": (
+        {"views": [{"name": "agg", "sql": "SELECT * FROM flihgts"}]},
+        Reason.UNKNOWN_VIEW,
+        ("'flihgts'", "did you mean 'flights'"),
+    ),
+    "a view used before it is defined": (
+        {
+            "views": [
+                {"name": "agg", "sql": "SELECT * FROM later"},
+                {"name": "later", "sql": "SELECT * FROM flights"},
+            ]
+        },
+        Reason.UNKNOWN_VIEW,
+        ("defined after 'agg'",),
+    ),
+    "an event time that is not in the schema": (
+        {"sources": [source(eventTime={"column": "when", "watermark": "1m"})]},
+        Reason.UNKNOWN_COLUMN,
+        ("'when'", "k, v, ts"),
+    ),
+    "an event time that is not a timestamp": (
+        {"sources": [source(eventTime={"column": "v", "watermark": "1m"})]},
+        Reason.INVALID_SCHEMA,
+        ("'v' is DOUBLE", "TIMESTAMP"),
+    ),
+    "an aggregate in append mode without watermark": (
+        {"views": [{"name": "agg", "sql": GROUPED}]},
+        Reason.UNSUPPORTED_QUERY,
+        ("sink 'out'", "watermark", "mode update"),
+    ),
+    "a sink's key that its view does not have": (
+        {"sinks": [{"name": "out", "from": "agg", "topic": "out", "key": ["kk"]}]},
+        Reason.UNKNOWN_COLUMN,
+        ("sink 'out'", "key names column 'kk'", "did you mean k?"),
+    ),
+}
+
+
+def _spec(**changes: Any) -> dict[str, Any]:
+    sinks = [{"name": "out", "from": "agg", "topic": "out"}]
+    return {"sources": [source()], "views": [GOOD_VIEW], "sinks": sinks, **changes}
+
+
+@pytest.fixture
+def names(topics: Any) -> dict[str, str]:
+    return {"flights": topics.make("flights"), "out": topics.make("out")}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_a_wrong_spec_is_explained(case: str, run: Any, broker: Any, names: Any, checkpoint: Path) -> None:
+    changes, reason, words = WRONG[case]
+    revision = build_revision(_spec(**changes), checkpoint, broker.bootstrap, topics=names)
+    error = run(revision).failure()
+    assert (error.reason, error.retryable) == (reason, False), error.message
+    for word in words:
+        assert word in error.message, error.message
+    assert len(error.message) < 1000
+    assert "JVM stacktrace" not in error.message
+
+
+def test_a_missing_topic_is_named(run: Any, broker: Any, topics: Any, checkpoint: Path) -> None:
+    names = {"flights": topics.make("flights"), "out": "there-is-none"}
+    error = run(build_revision(_spec(), checkpoint, broker.bootstrap, topics=names)).failure()
+    assert (error.reason, error.retryable) == (Reason.TOPIC_NOT_FOUND, True)
+    assert "sink 'out'" in error.message and "'there-is-none'" in error.message
+
+
+def test_a_broker_that_does_not_answer_is_given_up(
+    run: Any, checkpoint: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kappa_pipelines.preflight.TIMEOUT_SECONDS", 3.0)
+    error = run(build_revision(_spec(), checkpoint, "127.0.0.1:1")).failure()
+    assert (error.reason, error.retryable) == (Reason.KAFKA_UNAVAILABLE, True)
+    assert "127.0.0.1:1" in error.message
+
+
+def test_a_checkpoint_that_cannot_be_written_is_said_so(
+    run: Any, broker: Any, names: Any, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("in the way")
+    error = run(build_revision(_spec(), tmp_path / "file" / "ck", broker.bootstrap, topics=names)).failure()
+    assert (error.reason, error.retryable) == (Reason.CHECKPOINT_UNAVAILABLE, True)
+    assert "file/ck" in error.message
+
+
+def test_an_older_generation_is_refused(run: Any, broker: Any, names: Any, checkpoint: Path) -> None:
+    revision = build_revision(_spec(), checkpoint, broker.bootstrap, topics=names)
+    newer = run(revision, generation=3)
+    newer.wait_until_running()
+    error = run(revision, generation=2).failure()
+    assert (error.reason, error.retryable) == (Reason.GENERATION_FENCED, False)
+    assert newer.stop().graceful
+
+
+def test_a_running_driver_stops_at_once_when_a_newer_generation_starts(
+    run: Any, broker: Any, names: Any, checkpoint: Path
+) -> None:
+    driver = run(build_revision(_spec(), checkpoint, broker.bootstrap, topics=names), generation=1)
+    driver.wait_until_running()
+    (checkpoint / "_kappa" / ".generation.crc").unlink(missing_ok=True)
+    (checkpoint / "_kappa" / "generation").write_text("2\n")
+    error = driver.failure()
+    assert (error.reason, error.retryable) == (Reason.GENERATION_FENCED, False)
+
+
+def test_a_topic_deleted_while_running_is_named(
+    run: Any, broker: Any, topics: Any, names: Any, checkpoint: Path
+) -> None:
+    topics.write(names["flights"], ['{"k":1}'] * 10)
+    driver = run(build_revision(_spec(), checkpoint, broker.bootstrap, topics=names))
+    driver.wait_for_records(10)
+    topics.admin.delete_topics([names["flights"]])[names["flights"]].result(30)
+    error = driver.failure()
+    assert error.reason is Reason.SOURCE_TOPIC_DELETED, error.message
+    assert names["flights"] in error.message
+
+
+def test_records_that_retention_removed_before_they_were_read_are_reported(
+    run: Any, broker: Any, topics: Any, names: Any, checkpoint: Path
+) -> None:
+    revision = build_revision(_spec(), checkpoint, broker.bootstrap, topics=names)
+    topics.write(names["flights"], ['{"k":1}'] * 10)
+    first = run(revision)
+    first.wait_for_records(10)
+    assert first.stop().graceful
+    topics.write(names["flights"], ['{"k":2}'] * 50)
+    ends = topics.ends(names["flights"])
+    _delete_records(topics, names["flights"], ends)
+    error = run(revision).failure()
+    assert (error.reason, error.retryable) == (Reason.OFFSETS_LOST, False), error.message
+
+
+def _delete_records(topics: Any, topic: str, ends: dict[int, int]) -> None:
+    from confluent_kafka import TopicPartition
+
+    for future in topics.admin.delete_records(
+        [TopicPartition(topic, p, o) for p, o in ends.items()]
+    ).values():
+        future.result(30)
+
+
+def test_state_of_another_shape_is_refused(
+    run: Any, broker: Any, topics: Any, names: Any, checkpoint: Path
+) -> None:
+    def revision(columns: str) -> Any:
+        view = {"name": "agg", "sql": f"SELECT k, {columns} FROM flights GROUP BY k"}
+        sinks = [{"name": "out", "from": "agg", "topic": "out", "mode": "update", "key": ["k"]}]
+        return build_revision(_spec(views=[view], sinks=sinks), checkpoint, broker.bootstrap, topics=names)
+
+    topics.write(names["flights"], ['{"k":1,"v":2.0}'] * 10)
+    first = run(revision("count(*) AS n"))
+    first.wait_for_records(10)
+    assert first.stop().graceful
+    topics.write(names["flights"], ['{"k":1,"v":2.0}'] * 10)
+    error = run(revision("count(*) AS n, max(v) AS top")).failure()
+    assert (error.reason, error.retryable) == (Reason.STATE_INCOMPATIBLE, False), error.message
+    assert "sink 'out'" in error.message
+
+
+def test_an_expression_that_fails_on_the_data_is_not_tried_again(
+    run: Any, broker: Any, topics: Any, names: Any, checkpoint: Path
+) -> None:
+    view = {"name": "agg", "sql": "SELECT k, 1 / k AS x FROM flights"}
+    topics.write(names["flights"], ['{"k":0}'])
+    error = run(build_revision(_spec(views=[view]), checkpoint, broker.bootstrap, topics=names)).failure()
+    assert (error.reason, error.retryable) == (Reason.QUERY_FAILED, False), error.message
+    assert "try_divide" in error.message
+
+
+def test_credentials_with_a_quote_are_refused_before_they_confuse_the_login(
+    run: Any, broker: Any, names: Any, checkpoint: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "username").write_text("reader")
+    (tmp_path / "password").write_text('se"cret')
+    kafka = KafkaConnection(
+        bootstrap_servers=(broker.bootstrap,),
+        security_protocol="SASL_PLAINTEXT",
+        sasl_mechanism="SCRAM-SHA-512",
+        credentials_dir=str(tmp_path),
+    )
+    error = run(build_revision(_spec(), checkpoint, kafka, topics=names)).failure()
+    assert error.reason is Reason.SECRET_INCOMPLETE
+    assert "se" + '"' not in error.message
