@@ -139,7 +139,7 @@ def describe_failure(example: Example) -> dict[str, str]:
     )
     return {
         "kubectl get kappa": _try("get", "kappa,pods", *namespace),
-        "conditions": _try("get", "pipelines.kappa-platform.io", *namespace, "-o", conditions),
+        "conditions": _try("get", "kappa", *namespace, "-o", conditions),
         "Events": _try(
             *("get", "events", *namespace, "--sort-by=.lastTimestamp", "--no-headers"),
             *("-o", "custom-columns=:.lastTimestamp,:.involvedObject.name,:.reason,:.message"),

@@ -49,7 +49,7 @@ def _build_totals(
     rows = {
         "keys (airport, hour)": (len(expected), len(result.rows)),
         "departures": (_departures(expected), _departures(result.rows)),
-        "cancelled hours (no delay)": (_empty(expected), _empty(result.rows)),
+        "hours with cancelled flights only": (_empty(expected), _empty(result.rows)),
         "malformed records, dead letters": (log.malformed, len(letters)),
     }
     for name, (one, other) in rows.items():

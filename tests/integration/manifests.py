@@ -14,6 +14,7 @@ from typing import Any
 import yaml
 
 from kappa_crds import API_VERSION
+from kappa_crds.examples import EXAMPLES as REFERENCE
 
 Manifest = dict[str, Any]
 
@@ -74,13 +75,14 @@ def read_documents(path: Path) -> list[Manifest]:
 
 
 def read_good() -> dict[str, Manifest]:
-    """Return every manifest that must be accepted, ours and the examples, by file and name."""
+    """Return every manifest that must be accepted: ours, the examples' and the reference's."""
     paths = sorted(GOOD.glob("*.yaml")) + sorted(EXAMPLES.rglob("*.yaml"))
-    return {
+    files = {
         f"{path.relative_to(REPOSITORY)} {document['kind']} {document['metadata']['name']}": document
         for path in paths
         for document in read_documents(path)
     }
+    return files | {f"the reference's {kind}": yaml.safe_load(text) for kind, text in REFERENCE.items()}
 
 
 def read_bad() -> list[Case]:

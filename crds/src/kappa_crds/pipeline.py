@@ -78,7 +78,7 @@ class RecordColumns(Model):
     ] = None
     headers: Annotated[
         ColumnName | None,
-        Field(description="Column for the headers, as ARRAY<STRUCT<key STRING, value BINARY>>."),
+        Field(description="Column for the headers, as `ARRAY<STRUCT<key STRING, value BINARY>>`."),
     ] = None
     topic: Annotated[ColumnName | None, Field(description="Column for the topic's name.")] = None
     partition: Annotated[ColumnName | None, Field(description="Column for the partition, as INT.")] = None

@@ -53,11 +53,11 @@ def parse_cpu(text: str) -> float:
 
 def format_duration(seconds: float) -> str:
     """Say a duration shortly, for people: `850ms`, `12.3s`, `4m10s`, `3h05m`, `2d4h`."""
-    if seconds < 1:
+    if round(seconds * 1000) < 1000:
         return f"{seconds * 1000:.0f}ms"
-    if seconds < 60:
+    if round(seconds, 1) < 60:
         return f"{seconds:.1f}s".replace(".0s", "s")
-    whole = int(seconds)
+    whole = round(seconds)
     if whole < 3600:
         return f"{whole // 60}m{whole % 60:02d}s".replace("m00s", "m")
     if whole < 86_400:
@@ -67,7 +67,10 @@ def format_duration(seconds: float) -> str:
 
 def format_count(count: float) -> str:
     """Say a count shortly, for people: `950`, `84.2k`, `1.3M`."""
-    for limit, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if count >= limit:
-            return f"{count / limit:.1f}{unit}".replace(".0", "")
-    return f"{count:.0f}"
+    if round(count) < 1000:
+        return f"{count:.0f}"
+    for unit in ("k", "M"):
+        count /= 1000
+        if round(count, 1) < 1000:
+            return f"{count:.1f}{unit}".replace(".0", "")
+    return f"{count / 1000:.1f}G".replace(".0", "")

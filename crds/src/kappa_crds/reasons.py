@@ -22,8 +22,8 @@ class Reason(StrEnum):
     group: str
     description: str
 
-    def __new__(cls, word: str, group: str, description: str) -> "Reason":
-        """Make the member equal to its word; group and description are only beside it."""
+    def __new__(cls, word: str, group: str = "", description: str = "") -> "Reason":
+        """Make the member equal to its word; group and description are only beside it, so `Reason(word)` finds it."""
         member = str.__new__(cls, word)
         member._value_ = word
         member.group = group

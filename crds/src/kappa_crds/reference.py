@@ -27,13 +27,14 @@ GENERATED = "<!-- Generated from kappa_crds by `make generate`; do not edit. -->
 _LIMITS = {
     "minimum": "at least {}",
     "maximum": "at most {}",
-    "minLength": "{} characters or more",
+    "minLength": "at least {} characters",
     "maxLength": "at most {} characters",
-    "minItems": "{} items or more",
+    "minItems": "at least {} items",
     "maxItems": "at most {} items",
-    "minProperties": "{} entries or more",
+    "minProperties": "at least {} entries",
     "maxProperties": "at most {} entries",
 }
+_NOT_EMPTY = ("minLength", "minItems", "minProperties")
 
 
 @dataclass(frozen=True)
@@ -91,12 +92,16 @@ def say_default(schema: JsonSchema) -> str:
 def list_rules(schema: JsonSchema) -> Iterator[str]:
     """Yield what a value must be: the rules with a message, then limits, then those of list items."""
     yield from (rule["message"] for rule in schema.get(VALIDATIONS, []))
-    yield from (text.format(schema[key]) for key, text in _LIMITS.items() if key in schema)
+    yield from (_say_limit(key, schema[key]) for key in _LIMITS if key in schema)
     if schema.get(LIST_TYPE) == "set":
         yield "each one once"
-    items = schema.get("items", schema.get("additionalProperties"))
-    if items and "properties" not in items:
-        yield from (f"each: {rule}" for rule in list_rules(items))
+    inner = schema.get("items", schema.get("additionalProperties"))
+    if inner:
+        yield from (f"each: {rule}" for rule in list_rules(inner))
+
+
+def _say_limit(key: str, limit: int) -> str:
+    return "not empty" if key in _NOT_EMPTY and limit == 1 else _LIMITS[key].format(limit)
 
 
 def build_table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
@@ -136,7 +141,14 @@ def build_kind(kind: Kind) -> str:
         f"```yaml\n{EXAMPLES[kind.name]}```",
         "### Spec",
         build_fields(spec, "spec"),
-        *(["Rules that span fields:", "\n".join(f"- {rule}" for rule in rules)] if rules else []),
+        *(
+            [
+                "What the API server says where fields do not go together:",
+                "\n".join(f"- {rule}" for rule in rules),
+            ]
+            if rules
+            else []
+        ),
         "### Status",
         build_fields(status, "status"),
         "### Columns",

@@ -6,6 +6,7 @@ its content hash, so the same revision always has the same name and two revision
 """
 
 import hashlib
+import json
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -73,8 +74,8 @@ class Revision(Model):
     executor_pod: dict[str, Any] = Field(default_factory=dict)
 
     def to_json(self) -> str:
-        """Return canonical JSON: the same revision gives the same bytes."""
-        return self.model_dump_json(by_alias=True, exclude_none=True, indent=1)
+        """Return canonical JSON: the same revision gives the same bytes, in whatever order its maps were made."""
+        return json.dumps(self.to_manifest(), sort_keys=True, ensure_ascii=False, indent=1)
 
     @property
     def content_hash(self) -> str:

@@ -36,10 +36,10 @@ def build_structural_schema(model: type[Model]) -> JsonSchema:
 def _flatten(node: JsonSchema, definitions: dict[str, JsonSchema]) -> JsonSchema:
     node = _resolve(node, definitions)
     flat = {key: node[key] for key in _KEPT if key in node}
-    if "default" in flat:
-        flat |= {"default": _drop_nulls(flat.pop("default"))}
     if flat.get("default", ...) is None:
         del flat["default"]
+    if "default" in flat:
+        flat["default"] = _drop_nulls(flat["default"])
     if "properties" in node:
         flat["properties"] = {
             name: _flatten(child, definitions) for name, child in node["properties"].items()

@@ -13,6 +13,7 @@ from typing import Any, assert_never
 import structlog
 
 from kappa_crds import API_VERSION
+from kappa_crds.conditions import ConditionType, find_condition
 from kappa_crds.resource import Resource, ResourceStatus
 from kappa_operator.actions import (
     Action,
@@ -62,17 +63,35 @@ async def apply_actions(world: World, resource: AnyResource, actions: Sequence[A
 
 
 async def apply_status(world: World, resource: AnyResource, status: ResourceStatus) -> bool:
-    """Write the status if it differs from what the resource says already; return whether it was written."""
+    """Write the status, with an Event if it says something new; return whether there was anything to write.
+
+    The write carries the resource version that the decision was made on: one made on stale data raises Conflict, and
+    so a replica that lost the lease without knowing cannot undo what its successor recorded.
+    """
     if status == resource.status:
         return False
-    world.note(await world.cluster.apply_status(_build_status(resource, status, versioned=False)))
+    world.note(await world.cluster.apply_status(_build_status(resource, status)))
+    await _announce(world, resource, status)
     return True
+
+
+async def _announce(world: World, resource: AnyResource, status: ResourceStatus) -> None:
+    """Emit an Event when the reason of Ready changes: one Event for each thing that happened, none for each look."""
+    before = find_condition(resource.status.conditions, ConditionType.READY)
+    after = find_condition(status.conditions, ConditionType.READY)
+    if after is None or (before is not None and before.reason == after.reason):
+        return
+    if before is None and after.status == "True":
+        return  # well at the first look is no news, and ten thousand such Events would be spam
+    stalled = find_condition(status.conditions, ConditionType.STALLED)
+    warning = stalled is not None and stalled.status == "True"
+    await emit_event(world, resource, EmitEvent(after.reason, after.message, warning))
 
 
 async def _apply(world: World, resource: AnyResource, action: Action) -> None:
     match action:
         case RecordStatus(status):
-            world.note(await world.cluster.apply_status(_build_status(resource, status, versioned=True)))
+            await apply_status(world, resource, status)
         case AddFinalizer(finalizer):
             wanted = (*resource.metadata.finalizers, finalizer)
             world.note(await world.cluster.apply(_build_finalizers(resource, wanted)))
@@ -125,18 +144,16 @@ async def read_secret_key(world: World, ref: ObjectRef, key: str) -> str:
     return base64.b64decode(value).decode()
 
 
-def _build_status(resource: AnyResource, status: ResourceStatus, *, versioned: bool) -> Manifest:
-    metadata = {
-        "name": resource.metadata.name,
-        "namespace": resource.metadata.namespace,
-        "uid": resource.metadata.uid,
-    }
-    if versioned:
-        metadata["resourceVersion"] = resource.metadata.resource_version
+def _build_status(resource: AnyResource, status: ResourceStatus) -> Manifest:
     return {
         "apiVersion": API_VERSION,
         "kind": resource.kind,
-        "metadata": metadata,
+        "metadata": {
+            "name": resource.metadata.name,
+            "namespace": resource.metadata.namespace,
+            "uid": resource.metadata.uid,
+            "resourceVersion": resource.metadata.resource_version,
+        },
         "status": status.to_manifest(),
     }
 

@@ -10,10 +10,8 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from pydantic import ValidationError
 
-from kappa_crds.conditions import ConditionType, find_condition
-from kappa_crds.resource import Resource, ResourceStatus
-from kappa_operator.actions import EmitEvent
-from kappa_operator.apply import apply_actions, apply_status, emit_event
+from kappa_crds.resource import Resource
+from kappa_operator.apply import apply_actions, apply_status
 from kappa_operator.keys import Key
 from kappa_operator.plan.invalid import decide_invalid
 from kappa_operator.plan.model import Failure, Plan
@@ -78,21 +76,5 @@ async def _reconcile(world: World, logic: Logic[Any], key: Key) -> Outcome:
 
 
 async def report(world: World, resource: Resource[Any, Any], plan: Plan) -> bool:
-    """Write the plan's status, with an Event if it says something new; return whether it was written."""
-    if plan.status is None:
-        return False
-    await announce(world, resource, plan.status)
-    return await apply_status(world, resource, plan.status)
-
-
-async def announce(world: World, resource: Resource[Any, Any], status: ResourceStatus) -> None:
-    """Emit an Event when the reason of Ready changes: one Event for each thing that happened, none for each look."""
-    before = find_condition(resource.status.conditions, ConditionType.READY)
-    after = find_condition(status.conditions, ConditionType.READY)
-    if after is None or (before is not None and before.reason == after.reason):
-        return
-    if before is None and after.status == "True":
-        return  # well at the first look is no news, and ten thousand such Events would be spam
-    stalled = find_condition(status.conditions, ConditionType.STALLED)
-    warning = stalled is not None and stalled.status == "True"
-    await emit_event(world, resource, EmitEvent(after.reason, after.message, warning))
+    """Write the plan's status; return whether there was anything to write."""
+    return plan.status is not None and await apply_status(world, resource, plan.status)

@@ -1,0 +1,104 @@
+"""What a node does with driver pods: runs them, lets them answer, ends them when they are asked or deleted.
+
+A pod that is deleted stays, marked, until the next `step`: as on a real node, it is gone only when its node says so.
+`count_alive` is what the platform promises about: how many drivers could be writing at this moment.
+"""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from fakes.cluster import Body, FakeCluster
+from fakes.world import FakeDrivers
+from kappa_crds.progress import DriverExit, DriverState, Progress
+from kappa_crds.reasons import Reason
+from kappa_crds.revision import GENERATION_ANNOTATION
+from kappa_operator.keys import ObjectRef
+from kappa_operator.resources.pipeline import DRIVER_ROLE
+
+HELD = "test/node"
+SINCE = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class FakeKubelet:
+    """One node. `crash` makes the drivers that run now end with that exit at the next step."""
+
+    def __init__(self, cluster: FakeCluster, drivers: FakeDrivers) -> None:
+        self._cluster = cluster
+        self._drivers = drivers
+        self.crash: DriverExit | None = None
+        self.most_alive = 0
+        self.made: list[str] = []
+
+    def watch(self) -> None:
+        """Hold each new driver pod until the node has ended it, and count those that are alive."""
+        self._cluster.subscribe(self._note)
+
+    def _note(self, event: str, body: Body) -> None:
+        if not is_driver(body) or event != "ADDED":
+            return
+        self.made.append(body["metadata"]["name"])
+        self._cluster.patch(ObjectRef.of(body), metadata={"finalizers": [HELD]})
+        self.most_alive = max(self.most_alive, self.count_alive())
+
+    def count_alive(self) -> int:
+        """Return the driver pods that have not ended."""
+        return sum(1 for pod in self.find_pods() if not has_ended(pod))
+
+    def find_pods(self) -> list[Body]:
+        """Return all driver pods."""
+        return self._cluster.find("v1", "Pod", labels=DRIVER_ROLE)
+
+    def step(self) -> bool:
+        """Bring every pod one step further; return whether anything changed."""
+        changed = [self._advance(pod) for pod in self.find_pods()]
+        self.crash = None
+        return any(changed)
+
+    def _advance(self, pod: Body) -> bool:
+        ref, metadata = ObjectRef.of(pod), pod["metadata"]
+        address = f"10.0.0.{metadata['uid'].removeprefix('uid-')}"
+        if "deletionTimestamp" in metadata:
+            self._drivers.progress.pop(address, None)
+            self._cluster.patch(ref, metadata={"finalizers": []})
+            return True
+        if has_ended(pod):
+            return False
+        if "status" not in pod:
+            self._start(ref, metadata, address)
+            return True
+        if address in self._drivers.stopped:
+            stopped = DriverExit(reason=Reason.DRIVER_STOPPED, message="stopped after batch 7", graceful=True)
+            return self._end(ref, address, stopped)
+        if self.crash is not None:
+            return self._end(ref, address, self.crash)
+        return False
+
+    def _start(self, ref: ObjectRef, metadata: dict[str, Any], address: str) -> None:
+        running = [{"name": "driver", "ready": True, "state": {"running": {}}}]
+        self._cluster.patch(ref, status={"phase": "Running", "podIP": address, "containerStatuses": running})
+        self._drivers.progress[address] = Progress(
+            namespace=ref.namespace, pipeline=metadata["labels"]["kappa-platform.io/pipeline"], revision="",
+            generation=int(metadata["annotations"][GENERATION_ANNOTATION]), state=DriverState.RUNNING,
+            started_at=SINCE, running_since=SINCE,
+        )  # fmt: skip
+
+    def _end(self, ref: ObjectRef, address: str, exit: DriverExit) -> bool:
+        self._drivers.progress.pop(address, None)
+        state = {"terminated": {"exitCode": 0 if exit.graceful else 1, "message": exit.model_dump_json()}}
+        status = {
+            "phase": "Succeeded" if exit.graceful else "Failed",
+            "containerStatuses": [{"name": "driver", "ready": False, "state": state}],
+        }
+        self._cluster.patch(ref, status=status)
+        return True
+
+
+def is_driver(body: Body) -> bool:
+    """Return whether the object is a driver pod."""
+    labels = body["metadata"].get("labels", {})
+    return body["kind"] == "Pod" and DRIVER_ROLE.items() <= labels.items()
+
+
+def has_ended(pod: Body) -> bool:
+    """Return whether the pod will never run again."""
+    return pod.get("status", {}).get("phase") in ("Succeeded", "Failed")

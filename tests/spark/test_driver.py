@@ -1,0 +1,231 @@
+"""The driver as a process of its own, as a pod runs it: controlled over HTTP, killed, stopped by a signal."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError, URLError
+
+import pytest
+from kappa_crds.progress import DriverExit, DriverState, Progress
+from kappa_crds.reasons import Reason
+from kappa_crds.revision import KafkaConnection, Revision
+from lab.broker import Broker, free_ports
+
+from spark.revisions import build_revision, source
+
+TOKEN = "let-me-in"
+
+
+class DriverProcess:
+    """`python -m kappa_pipelines` with its files in a folder."""
+
+    def __init__(self, folder: Path, revision: Revision, generation: int) -> None:
+        self.folder = folder
+        self.port = free_ports(1)[0]
+        (folder / "revision.json").write_text(revision.to_json())
+        (folder / "token").write_text(TOKEN + "\n")
+        self.exit_file = folder / f"exit-{generation}"
+        self.log = folder / f"log-{generation}"
+        environment = {
+            **os.environ,
+            "KAPPA_GENERATION": str(generation),
+            "KAPPA_CONTROL_PORT": str(self.port),
+            "KAPPA_CONTROL_TOKEN_FILE": str(folder / "token"),
+            "KAPPA_TERMINATION_FILE": str(self.exit_file),
+        }
+        command = [sys.executable, "-m", "kappa_pipelines", str(folder / "revision.json")]
+        self.process = subprocess.Popen(command, env=environment, stderr=self.log.open("wb"))
+
+    def get(self, path: str, *, token: str | None = None, method: str = "GET") -> tuple[int, str]:
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{self.port}{path}", headers=headers, method=method
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=10) as answer:
+                return answer.status, answer.read().decode()
+        except HTTPError as error:
+            return error.code, error.read().decode()
+        except (URLError, OSError):
+            return 0, ""
+
+    @property
+    def progress(self) -> Progress | None:
+        status, text = self.get("/progress", token=TOKEN)
+        return Progress.model_validate_json(text) if status == 200 else None
+
+    def wait_for(self, what: str, condition: Callable[[Progress], Any], seconds: float = 120) -> Progress:
+        deadline = time.monotonic() + seconds
+        while True:
+            progress = self.progress
+            if progress is not None and condition(progress):
+                return progress
+            assert self.process.poll() is None, f"{what}: ended\n{self.log.read_text()[-3000:]}"
+            assert time.monotonic() < deadline, f"{what}: not in {seconds} s\n{self.log.read_text()[-3000:]}"
+            time.sleep(0.1)
+
+    def wait(self) -> DriverExit:
+        self.process.wait(120)
+        return DriverExit.model_validate_json(self.exit_file.read_text())
+
+    def kill(self) -> None:
+        """End it as a lost node would, with its JVM, in the middle of whatever it does."""
+        children = subprocess.run(
+            ["pgrep", "-P", str(self.process.pid)], capture_output=True, text=True, check=False
+        )
+        for pid in (self.process.pid, *map(int, children.stdout.split())):
+            os.kill(pid, signal.SIGKILL)
+        self.process.wait()
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Callable[[Revision, int], DriverProcess]]:
+    started: list[DriverProcess] = []
+
+    def start_driver(revision: Revision, generation: int) -> DriverProcess:
+        started.append(DriverProcess(tmp_path, revision, generation))
+        return started[-1]
+
+    yield start_driver
+    for driver in started:
+        if driver.process.poll() is None:
+            driver.kill()
+
+
+def test_no_dead_letter_is_lost_when_drivers_are_killed_and_the_last_one_stops_in_order(
+    start: Any, broker: Broker, topics: Any, checkpoint: Path
+) -> None:
+    names = {name: topics.make(name) for name in ("flights", "out", "dead")}
+    values = [json.dumps({"k": n}) if n % 7 else f'{{"k": "bad {n}"}}' for n in range(30_000)]
+    topics.write(names["flights"], values)
+    spec = {
+        "sources": [source()],
+        "sinks": [{"name": "out", "from": "flights", "topic": "out", "key": ["k"]}],
+        "deadLetter": "dead",
+        "trigger": {"maxRecords": 1000},
+    }
+    revision = build_revision(spec, checkpoint, broker.bootstrap, topics=names)
+    killed = [start(revision, 1)]
+    killed[0].wait_for("malformed records", lambda p: p.queries and p.queries[0].total_malformed_rows > 0)
+    killed[0].kill()  # dead letters of committed batches are still to be written
+    killed.append(start(revision, 2))
+    killed[1].wait_for("dead letters", lambda p: p.dead_lettered > 0)
+    killed[1].kill()
+    driver = start(revision, 3)
+    _check_the_doors(driver)
+    driver.wait_for(
+        "no lag", lambda p: p.state is DriverState.RUNNING and p.lag == 0 and p.queries[0].batch_id >= 0
+    )
+    assert driver.get("/readyz")[0] == 200
+    assert _metric(driver, "lag_records") == 0
+    assert driver.get("/stop", token=TOKEN, method="POST")[0] == 202
+    ended = driver.wait()
+    assert (driver.process.returncode, ended.graceful, ended.reason) == (0, True, Reason.DRIVER_STOPPED)
+    letters = {m.key(): m.value().decode() for m in topics.read(names["dead"])}
+    assert sorted(letters.values()) == sorted(value for value in values if "bad" in value)
+    out = {json.loads(m.value())["k"] for m in topics.read(names["out"])}
+    assert out == {n for n in range(30_000) if n % 7}
+    assert topics.committed("kappa.test.delays", names["flights"]) == topics.ends(names["flights"])
+
+
+def _check_the_doors(driver: DriverProcess) -> None:
+    driver.wait_for("the control server", lambda p: True)
+    assert driver.get("/healthz")[0] == 200
+    assert driver.get("/metrics")[0] == 200
+    assert driver.get("/progress")[0] == 401
+    assert driver.get("/stop", method="POST", token="guess")[0] == 401
+
+
+def _metric(driver: DriverProcess, name: str) -> float:
+    found = re.search(rf"^kappa_pipeline_{name}{{[^}}]*}} (\S+)$", driver.get("/metrics")[1], re.MULTILINE)
+    assert found is not None, name
+    return float(found[1])
+
+
+def test_a_driver_with_credentials_runs_over_tls_shows_none_and_stops_at_sigterm(
+    start: Any, checkpoint: Path, tmp_path: Path
+) -> None:
+    from spark.conftest import Topics
+
+    secret = tmp_path / "secret"
+    secret.mkdir()
+    (secret / "username").write_text("reader")
+    (secret / "password").write_text("s3cr3t-pass")
+    with Broker(users={"reader": "s3cr3t-pass"}, tls=True) as secured:
+        topics = Topics(secured.bootstrap)
+        names = {name: topics.make(name) for name in ("flights", "out", "dead")}
+        topics.write(names["flights"], ['{"k": 1}', "{"])
+        kafka = KafkaConnection(
+            bootstrap_servers=(secured.sasl_bootstrap,),
+            security_protocol="SASL_SSL",
+            sasl_mechanism="SCRAM-SHA-512",
+            ca_file=str(secured.authority),
+            credentials_dir=str(secret),
+        )
+        spec = {
+            "sources": [source()],
+            "sinks": [{"name": "out", "from": "flights", "topic": "out"}],
+            "deadLetter": "dead",
+        }
+        revision = build_revision(spec, checkpoint, kafka, topics=names)
+        driver = start(revision, 1)
+        driver.wait_for("a dead letter", lambda p: p.dead_lettered == 1)
+        assert "s3cr3t" not in _command_lines(driver.process.pid)
+        driver.process.send_signal(signal.SIGTERM)
+        assert driver.wait().graceful
+        assert "s3cr3t" not in driver.log.read_text()
+        assert topics.values(names["out"]) == [{"k": 1, "v": None, "ts": None}]
+        assert topics.committed("kappa.test.delays", names["flights"]) == topics.ends(names["flights"])
+
+        (secret / "password").write_text("wrong")
+        ended = start(revision, 2).wait()
+        assert (ended.reason, ended.retryable) == (Reason.AUTHENTICATION_FAILED, True)
+        (secret / "password").write_text("s3cr3t-pass")
+        (tmp_path / "other.crt").write_text(_other_authority(tmp_path))
+        stranger = kafka.model_copy(update={"ca_file": str(tmp_path / "other.crt")})
+        ended = start(revision.model_copy(update={"kafka": stranger}), 3).wait()
+        assert ended.reason is Reason.TLS_FAILED, ended.message
+
+
+def _command_lines(pid: int) -> str:
+    children = subprocess.run(
+        ["pgrep", "-P", str(pid)], capture_output=True, text=True, check=False
+    ).stdout.split()
+    return " ".join(Path(f"/proc/{p}/cmdline").read_bytes().decode() for p in (str(pid), *children))
+
+
+def _other_authority(folder: Path) -> str:
+    command = [
+        "openssl",
+        "req",
+        "-x509",
+        "-newkey",
+        "rsa:2048",
+        "-nodes",
+        "-subj",
+        "/CN=stranger",
+        "-days",
+        "2",
+    ]
+    subprocess.run(
+        [*command, "-keyout", "/dev/null", "-out", folder / "stranger.crt"], check=True, capture_output=True
+    )
+    return (folder / "stranger.crt").read_text()
+
+
+def test_a_driver_without_a_generation_says_so_and_ends(tmp_path: Path) -> None:
+    environment = {**os.environ, "KAPPA_TERMINATION_FILE": str(tmp_path / "exit")}
+    environment.pop("KAPPA_GENERATION", None)
+    done = subprocess.run(
+        [sys.executable, "-m", "kappa_pipelines"], env=environment, capture_output=True, check=False
+    )
+    ended = DriverExit.model_validate_json((tmp_path / "exit").read_text())
+    assert (done.returncode, ended.reason, ended.retryable) == (1, Reason.INVALID_SPEC, False)

@@ -1,0 +1,206 @@
+"""The operator dies after every single write of a pipeline's life: the end is the same, and never are two drivers alive."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from fakes.cluster import Body
+from fakes.fuse import Killed
+from fakes.kubelet import FakeKubelet
+from fakes.world import Operator, build_resource
+from kappa_crds import API_VERSION
+from kappa_crds.progress import DriverExit
+from kappa_crds.reasons import Reason
+from kappa_operator.keys import Key, ObjectRef
+from kappa_operator.logic import LOGICS
+
+CLUSTER = Key("KafkaCluster", "shop", "main")
+TOPICS = (Key("Topic", "shop", "in"), Key("Topic", "shop", "out"))
+STORE = ObjectRef(API_VERSION, "StateStore", "shop", "default")
+PIPELINE = Key("Pipeline", "shop", "delays")
+REF = ObjectRef(API_VERSION, "Pipeline", "shop", "delays")
+ROUNDS = 300
+
+SPEC: dict[str, Any] = {
+    "sources": [{"name": "events", "topic": "in", "format": {"json": {"schema": "k STRING"}}}],
+    "sinks": [{"name": "log", "from": "events", "topic": "out"}],
+}
+CHANGED = {**SPEC, "trigger": {"maxRecords": 10}}
+CRASH = DriverExit(reason=Reason.DRIVER_CRASHED, message="out of luck")
+HOPELESS = DriverExit(reason=Reason.INVALID_SQL, message="no such column", retryable=False)
+
+
+class Life:
+    """The operator's lives and the node, over one cluster."""
+
+    def __init__(self) -> None:
+        self.operator = Operator(LOGICS)
+        self.node = FakeKubelet(self.operator.cluster, self.operator.drivers)
+        self.node.watch()
+
+    async def prepare(self) -> None:
+        cluster = self.operator.cluster
+        cluster.put(build_resource("KafkaCluster", "main", bootstrapServers=["kafka:9092"]))
+        for topic in TOPICS:
+            cluster.put(build_resource("Topic", topic.name))
+        cluster.put(build_resource("StateStore", "default", pvc={"claimName": "state"}))
+        ready = {
+            "type": "Ready",
+            "status": "True",
+            "reason": "StoreVerified",
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        }
+        cluster.patch(STORE, status={"claimName": "state", "conditions": [ready]})
+        await self.operator.settle(CLUSTER, *TOPICS)
+
+    async def settle(self) -> None:
+        """Let operator and node take turns until neither changes anything for two rounds, living on after each death."""
+        quiet = 0
+        for _ in range(ROUNDS):
+            before = self.operator.cluster.fuse.writes
+            try:
+                outcome = await self.operator.reconcile(PIPELINE)
+            except Killed:
+                self.operator = self.operator.restart()
+                self.node.watch()
+                quiet = 0
+                continue
+            moved = self.node.step() or self.operator.cluster.fuse.writes != before
+            quiet = 0 if moved else quiet + 1
+            if quiet == 2:
+                return
+            self.operator.clock.advance(outcome.requeue_after or 1.0)
+        raise AssertionError(f"the pipeline does not come to rest: {self.operator.get(PIPELINE)}")
+
+
+Step = Callable[[Life], None]
+
+
+def write(spec: dict[str, Any]) -> Step:
+    def step(life: Life) -> None:
+        life.operator.cluster.put(build_resource("Pipeline", "delays", **spec))
+
+    return step
+
+
+def delete(life: Life) -> None:
+    life.operator.cluster.remove(REF)
+
+
+def crash(end: DriverExit) -> Step:
+    def step(life: Life) -> None:
+        life.node.crash = end
+        life.node.step()
+
+    return step
+
+
+def lose_driver(life: Life) -> None:
+    for pod in life.node.find_pods():
+        life.operator.cluster.remove(ObjectRef.of(pod))
+    life.node.step()
+
+
+STEPS: dict[str, tuple[Step, ...]] = {
+    "creating": (write(SPEC),),
+    "changing": (write(SPEC), write(CHANGED)),
+    "suspending": (write(SPEC), write({**SPEC, "suspend": True})),
+    "resuming": (write(SPEC), write({**SPEC, "suspend": True}), write(SPEC)),
+    "restarting after a crash": (write(SPEC), crash(CRASH)),
+    "giving up": (write(SPEC), crash(HOPELESS)),
+    "curing": (write(SPEC), crash(HOPELESS), write(CHANGED)),
+    "losing the driver": (write(SPEC), lose_driver),
+    "deleting": (write(SPEC), delete),
+}
+
+
+async def live(steps: tuple[Step, ...], die_after: int | None) -> tuple[dict[str, Any], int]:
+    """Go through the steps, dying once after so many writes of the last one; return the end and its writes."""
+    life = Life()
+    await life.prepare()
+    for step in steps[:-1]:
+        step(life)
+        await life.settle()
+    before = life.operator.cluster.fuse.writes
+    life.operator.cluster.fuse.die_after(die_after)
+    steps[-1](life)
+    await life.settle()
+    assert life.node.most_alive == 1
+    assert len(set(life.node.made)) == len(life.node.made)
+    return describe_end(life), life.operator.cluster.fuse.writes - before
+
+
+def describe_end(life: Life) -> dict[str, Any]:
+    """Return what there is in the end, without times."""
+    cluster = life.operator.cluster
+    owned = ("Pod", "ConfigMap", "Secret", "Service", "ServiceAccount")
+    return {
+        "objects": sorted(body["metadata"]["name"] for kind in owned for body in cluster.find("v1", kind)),
+        "alive": life.node.count_alive(),
+        "status": strip_times(life.operator.get(PIPELINE)),
+    }
+
+
+def strip_times(body: Body | None) -> Any:
+    if body is None:
+        return None
+    status = body["status"]
+    kept = {key: value for key, value in status.items() if not key.endswith("Since") and key != "driverUid"}
+    kept["conditions"] = [(c["type"], c["status"], c["reason"]) for c in status["conditions"]]
+    kept["restarts"] = {key: value for key, value in status["restarts"].items() if key != "nextStart"}
+    return kept
+
+
+@pytest.mark.parametrize("name", STEPS)
+async def test_dying_after_any_write_changes_nothing_about_the_end(name: str) -> None:
+    wanted, writes = await live(STEPS[name], None)
+    assert writes >= 1
+    for number in range(1, writes + 1):
+        end, _ = await live(STEPS[name], number)
+        assert end == wanted, f"died after write {number} of {writes}"
+
+
+async def test_the_ends_are_what_was_asked_for() -> None:
+    ends = {name: (await live(steps, None))[0] for name, steps in STEPS.items()}
+    states = {name: end["status"] and end["status"]["state"] for name, end in ends.items()}
+    assert states == {
+        "creating": "Running", "changing": "Running", "suspending": "Suspended", "resuming": "Running",
+        "restarting after a crash": "Running", "giving up": "Failed", "curing": "Running",
+        "losing the driver": "Running", "deleting": None,
+    }  # fmt: skip
+    assert [ends[name]["alive"] for name in ("creating", "suspending", "giving up", "deleting")] == [
+        1,
+        0,
+        0,
+        0,
+    ]
+
+
+steps = st.lists(
+    st.sampled_from(
+        [write(SPEC), write(CHANGED), write({**SPEC, "suspend": True}), crash(CRASH), lose_driver]
+    ),
+    min_size=1,
+    max_size=5,
+)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(steps=steps, deaths=st.lists(st.integers(1, 25), max_size=4))
+async def test_whatever_happens_in_whatever_order_there_never_are_two_drivers(
+    steps: list[Step], deaths: list[int]
+) -> None:
+    life = Life()
+    await life.prepare()
+    write(SPEC)(life)
+    remaining = list(deaths)
+    for step in steps:
+        if remaining:
+            life.operator.cluster.fuse.die_after(remaining.pop())
+        step(life)
+        await life.settle()
+    assert life.node.most_alive <= 1
+    assert len(set(life.node.made)) == len(life.node.made)

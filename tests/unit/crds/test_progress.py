@@ -1,0 +1,82 @@
+"""Lag: what is in the topics and not processed yet."""
+
+from datetime import UTC, datetime
+
+import pytest
+from pydantic import ValidationError
+
+from kappa_crds.progress import DriverExit, DriverState, Progress, QueryProgress, SourceProgress
+from kappa_crds.reasons import Reason
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def source(name: str, end: dict[int, int], latest: dict[int, int]) -> SourceProgress:
+    return SourceProgress(name=name, topic=name, end_offsets=end, latest_offsets=latest)
+
+
+def query(*sources: SourceProgress, sink: str = "out") -> QueryProgress:
+    return QueryProgress(sink=sink, query_id="q", run_id="r", batch_id=1, timestamp=NOW, sources=sources)
+
+
+def progress(*queries: QueryProgress) -> Progress:
+    return Progress(
+        namespace="default",
+        pipeline="delays",
+        revision="delays-1",
+        generation=1,
+        state=DriverState.RUNNING,
+        started_at=NOW,
+        queries=queries,
+    )
+
+
+@pytest.mark.parametrize(
+    ("says", "end", "latest", "lag"),
+    [
+        ("nothing was read and nothing is there", {}, {}, 0),
+        ("all is read", {0: 5, 1: 7}, {0: 5, 1: 7}, 0),
+        ("each partition counts", {0: 5, 1: 7}, {0: 6, 1: 10}, 4),
+        ("a partition ahead of what was seen does not make up for another", {0: 9, 1: 0}, {0: 5, 1: 3}, 3),
+        ("a partition that no batch has read yet does not count", {0: 5}, {0: 5, 1: 100}, 0),
+        ("a partition that is gone does not count", {0: 5, 1: 7}, {0: 6}, 1),
+    ],
+)
+def test_the_lag_of_a_source(says: str, end: dict[int, int], latest: dict[int, int], lag: int) -> None:
+    assert source("flights", end, latest).lag == lag, says
+
+
+def test_a_pipeline_that_has_no_batch_yet_has_no_lag() -> None:
+    assert progress().lag == 0
+
+
+def test_the_lags_of_different_sources_add_up() -> None:
+    behind = query(source("flights", {0: 0}, {0: 3}), source("weather", {0: 0}, {0: 4}))
+    assert progress(behind).lag == 7
+
+
+def test_a_source_that_two_sinks_read_counts_once_by_the_one_further_behind() -> None:
+    fast = query(source("flights", {0: 9}, {0: 10}), sink="fast")
+    slow = query(source("flights", {0: 2}, {0: 10}), sink="slow")
+    assert progress(fast, slow).lag == 8
+
+
+def test_progress_reads_back_as_it_was_sent() -> None:
+    sent = progress(query(source("flights", {0: 1}, {0: 2})))
+    assert Progress.model_validate_json(sent.model_dump_json(by_alias=True)) == sent
+
+
+def test_offsets_are_numbers_by_partition_even_after_json() -> None:
+    sent = source("flights", {10: 1}, {10: 2})
+    assert SourceProgress.model_validate_json(sent.model_dump_json(by_alias=True)).end_offsets == {10: 1}
+
+
+def test_a_failure_travels_with_the_progress() -> None:
+    end = DriverExit(reason=Reason.INVALID_SQL, message="view hourly", retryable=False)
+    sent = progress().replace(state=DriverState.FAILED, error=end)
+    assert Progress.model_validate_json(sent.model_dump_json(by_alias=True)).error == end
+
+
+def test_a_reason_that_there_is_not_is_refused() -> None:
+    with pytest.raises(ValidationError, match="reason"):
+        DriverExit.model_validate({"reason": "Invented", "message": ""})

@@ -1,0 +1,112 @@
+"""The same revision has the same name; another one has another."""
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from kappa_crds.pipeline import PipelineSpec
+from kappa_crds.revision import KafkaConnection, Revision, Tuning
+
+SPEC: dict[str, Any] = {
+    "sources": [{"name": "flights", "topic": "flights", "format": {"json": {"schema": "carrier STRING"}}}],
+    "views": [{"name": "late", "sql": "SELECT * FROM flights"}],
+    "sinks": [{"name": "out", "from": "late", "topic": "out"}],
+}
+
+
+def build(**changes: Any) -> Revision:
+    values: dict[str, Any] = {
+        "namespace": "flights",
+        "pipeline": "delays",
+        "uid": "1234",
+        "spec": PipelineSpec.model_validate(SPEC),
+        "kafka": KafkaConnection(bootstrap_servers=("kafka:9092",)),
+        "topics": {"flights": "flights", "out": "out"},
+        "checkpoint": "file:///var/lib/kappa/state/flights/delays/1234",
+        "tuning": Tuning(shuffle_partitions=2),
+        "spark_conf": {"spark.master": "local[2]"},
+        "image": "kappa/pipelines:1",
+    }
+    return Revision(**{**values, **changes})
+
+
+def test_the_same_content_has_the_same_hash() -> None:
+    assert build().content_hash == build().content_hash
+
+
+CHANGES: dict[str, Any] = {
+    "namespace": "other",
+    "pipeline": "other",
+    "uid": "5678",
+    "spec": PipelineSpec.model_validate({**SPEC, "stopTimeout": "1m"}),
+    "kafka": KafkaConnection(bootstrap_servers=("kafka:9093",)),
+    "topics": {"flights": "flights-v2", "out": "out"},
+    "checkpoint": "file:///elsewhere",
+    "tuning": Tuning(shuffle_partitions=4),
+    "spark_conf": {"spark.master": "local[1]"},
+    "image": "kappa/pipelines:2",
+    "executor_pod": {"spec": {"nodeName": "other"}},
+}
+
+
+@pytest.mark.parametrize("field", Revision.model_fields)
+def test_a_change_of_any_field_gives_another_hash(field: str) -> None:
+    assert field in CHANGES, "a new field needs a line in CHANGES"
+    assert build(**{field: CHANGES[field]}).content_hash != build().content_hash
+
+
+def test_a_change_deep_in_the_spec_gives_another_hash() -> None:
+    views = [{"name": "late", "sql": "SELECT * FROM flights WHERE true"}]
+    changed = build(spec=PipelineSpec.model_validate({**SPEC, "views": views}))
+    assert changed.content_hash != build().content_hash
+
+
+def test_the_order_of_views_counts() -> None:
+    two = [{"name": "a", "sql": "SELECT 1"}, {"name": "b", "sql": "SELECT 2"}]
+    first, second = (PipelineSpec.model_validate({**SPEC, "views": views}) for views in (two, two[::-1]))
+    assert build(spec=first).content_hash != build(spec=second).content_hash
+
+
+def test_the_order_of_keys_in_a_map_does_not_count() -> None:
+    one = {"spark.a": "1", "spark.b": "2"}
+    two = {"spark.b": "2", "spark.a": "1"}
+    assert build(spark_conf=one).content_hash == build(spark_conf=two).content_hash
+    assert build(topics=one).to_json() == build(topics=two).to_json()
+
+
+def test_a_default_that_is_written_out_gives_the_same_hash() -> None:
+    written = PipelineSpec.model_validate({**SPEC, "stopTimeout": "2m", "suspend": False, "sparkConf": {}})
+    assert build(spec=written).content_hash == build().content_hash
+
+
+def test_canonical_json_reads_back_as_the_same_revision() -> None:
+    revision = build()
+    again = Revision.model_validate_json(revision.to_json())
+    assert again == revision
+    assert again.to_json() == revision.to_json()
+
+
+def test_canonical_json_does_not_depend_on_the_process() -> None:
+    program = (
+        "import sys; from kappa_crds.revision import Revision;"
+        " sys.stdout.write(Revision.model_validate_json(sys.stdin.read()).to_json())"
+    )
+    text = build().to_json()
+    command = [sys.executable, "-c", program]
+    assert subprocess.run(command, input=text, capture_output=True, text=True, check=True).stdout == text
+
+
+def test_canonical_json_spells_fields_as_manifests_do_and_leaves_out_what_is_absent() -> None:
+    content = json.loads(build().to_json())
+    assert "sparkConf" in content
+    assert "from" in content["spec"]["sinks"][0]
+    assert "null" not in build().to_json()
+
+
+def test_a_revision_names_its_config_map_and_its_consumer_group() -> None:
+    assert build().name == f"delays-{build().content_hash}"
+    assert build().consumer_group == "kappa.flights.delays"
+    assert len(build(pipeline="p" * 40).name) <= 63

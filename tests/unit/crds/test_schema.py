@@ -1,0 +1,163 @@
+"""The CRDs: structural, described, and the same as the models."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from integration.manifests import REPOSITORY, list_fields, read_good
+from kappa_crds import reference, schema
+from kappa_crds.kinds import KINDS, find_kind
+from kappa_crds.model import Model
+from kappa_crds.resource import Kind
+
+SPECS_AND_STATUSES = [
+    pytest.param(schema.build_structural_schema(model), id=f"{kind.name} {part}")
+    for kind in KINDS
+    for part, model in (("spec", kind.spec), ("status", kind.status))
+]
+every_schema = pytest.mark.parametrize("root", SPECS_AND_STATUSES)
+every_kind = pytest.mark.parametrize("kind", KINDS, ids=[kind.name for kind in KINDS])
+generated_folders = pytest.mark.parametrize("folder", ["crds/generated", "charts/kappa/files/crds"])
+
+
+def list_nodes(node: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield each schema with its path, parents before children."""
+    yield path, node
+    for name, child in node.get("properties", {}).items():
+        yield from list_nodes(child, f"{path}.{name}".lstrip("."))
+    for key in ("items", "additionalProperties"):
+        if key in node:
+            yield from list_nodes(node[key], f"{path}[]")
+
+
+@every_schema
+def test_every_field_has_a_description_that_is_a_sentence(root: dict[str, Any]) -> None:
+    named = [(path, node) for path, node in list_nodes(root) if path and not path.endswith("[]")]
+    bad = [path for path, node in named if not str(node.get("description", "")).endswith((".", "`."))]
+    assert bad == []
+
+
+@every_schema
+def test_a_schema_is_structural(root: dict[str, Any]) -> None:
+    forbidden = {"$ref", "anyOf", "oneOf", "allOf", "$defs", "title", "const", "nullable"}
+    assert [path for path, node in list_nodes(root) if forbidden & set(node)] == []
+    assert [path for path, node in list_nodes(root) if node.get("type") in (None, "null")] == []
+
+
+@every_schema
+def test_no_default_holds_null_because_the_api_server_refuses_such_a_crd(root: dict[str, Any]) -> None:
+    def holds_null(value: Any) -> bool:
+        return value is None or (isinstance(value, dict) and any(map(holds_null, value.values())))
+
+    bad = [path for path, node in list_nodes(root) if "default" in node and holds_null(node["default"])]
+    assert bad == []
+
+
+@every_schema
+def test_every_field_of_a_spec_is_bounded_so_that_rules_can_be_costed(root: dict[str, Any]) -> None:
+    limits = {"array": "maxItems", "string": "maxLength"}
+    if "conditions" in root["properties"]:
+        return  # a status is written by the operator alone
+    unbounded = [
+        path
+        for path, node in list_nodes(root)
+        if node["type"] in limits and limits[node["type"]] not in node and "enum" not in node
+    ]
+    assert unbounded == []
+
+
+@every_schema
+def test_every_rule_has_a_message(root: dict[str, Any]) -> None:
+    rules = [rule for _, node in list_nodes(root) for rule in node.get("x-kubernetes-validations", [])]
+    assert all(rule["message"] and rule["rule"] for rule in rules)
+
+
+@generated_folders
+def test_the_committed_crds_are_the_models(folder: str) -> None:
+    assert schema.find_drift(REPOSITORY / folder) == []
+
+
+def test_drift_is_named_file_by_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert schema.main(["write", str(tmp_path)]) == 0
+    assert schema.main(["check", str(tmp_path)]) == 0
+    (tmp_path / "topics.yaml").write_text("changed")
+    (tmp_path / "pipelines.yaml").unlink()
+    (tmp_path / "others.yaml").write_text("")
+    assert schema.main(["check", str(tmp_path)]) == 1
+    said = capsys.readouterr().out
+    assert "others.yaml: not generated from any kind; delete it" in said
+    assert "topics.yaml: differs" in said
+    assert "pipelines.yaml: differs" in said
+
+
+def test_the_committed_reference_is_the_models() -> None:
+    assert reference.find_drift(REPOSITORY / "docs" / "reference") == []
+
+
+def test_drift_of_the_reference_is_named_page_by_page(tmp_path: Path) -> None:
+    assert reference.main(["check", str(tmp_path)]) == 1
+    assert reference.main(["write", str(tmp_path)]) == 0
+    assert reference.main(["check", str(tmp_path)]) == 0
+    (tmp_path / "crds.md").write_text("changed")
+    assert [line.split(":")[0] for line in reference.find_drift(tmp_path)] == [str(tmp_path / "crds.md")]
+
+
+@every_kind
+def test_the_reference_has_every_field_and_rule_of_a_kind(kind: Kind) -> None:
+    page = reference.build_kind(kind)
+    for part, model in (("spec", kind.spec), ("status", kind.status)):
+        for path, node in list_nodes(schema.build_structural_schema(model)):
+            assert f"`{part}.{path.removesuffix('[]')}`" in page or not path
+            for rule in node.get("x-kubernetes-validations", []):
+                assert rule["message"].replace("|", "\\|") in page
+
+
+@every_kind
+def test_every_column_and_scale_path_leads_to_a_field(kind: Kind) -> None:
+    fields = {
+        f".{part}.{path}"
+        for part, model in (("spec", kind.spec), ("status", kind.status))
+        for path, _ in list_nodes(schema.build_structural_schema(model))
+    }
+    paths = [column.path for column in kind.columns] + list((kind.scale or {}).values())
+    plain = [path.replace('[?(@.type=="Ready")]', "[]") for path in paths]
+    assert [path for path in plain if path not in fields and not path.startswith(".metadata.")] == []
+
+
+@every_kind
+def test_the_good_manifests_use_every_field_of_a_spec(kind: Kind) -> None:
+    used = {
+        path.removeprefix("spec.")
+        for manifest in read_good().values()
+        if manifest["kind"] == kind.name
+        for path in list_fields(manifest)
+    }
+    fields = {path for path, _ in list_nodes(schema.build_structural_schema(kind.spec)) if path}
+    assert {path for path in fields if not path.endswith("[]")} - used == set()
+
+
+def test_names_for_kubectl_are_unique_over_all_kinds() -> None:
+    names = [name for kind in KINDS for name in (kind.plural, kind.singular, *kind.short_names)]
+    assert len(names) == len(set(names))
+
+
+def test_a_crd_is_yaml_that_reads_back_as_it_was_built() -> None:
+    for kind in KINDS:
+        assert yaml.safe_load(schema.render_crd(kind)) == schema.build_crd(kind)
+
+
+def test_a_union_of_types_is_refused_because_no_structural_schema_can_say_it() -> None:
+    class Union(Model):
+        value: int | str
+
+    with pytest.raises(ValueError, match="a union of 2 types has no structural schema"):
+        schema.build_structural_schema(Union)
+
+
+def test_a_kind_is_found_by_its_name() -> None:
+    assert find_kind("Topic").plural == "topics"
+    with pytest.raises(KeyError, match="the kinds are KafkaCluster, Topic, StateStore, Pipeline"):
+        find_kind("Topics")
