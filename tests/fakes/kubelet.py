@@ -95,10 +95,11 @@ class FakeKubelet:
 
 def is_driver(body: Body) -> bool:
     """Return whether the object is a driver pod."""
-    labels = body["metadata"].get("labels", {})
+    labels: dict[str, str] = body["metadata"].get("labels", {})
     return body["kind"] == "Pod" and DRIVER_ROLE.items() <= labels.items()
 
 
 def has_ended(pod: Body) -> bool:
     """Return whether the pod will never run again."""
-    return pod.get("status", {}).get("phase") in ("Succeeded", "Failed")
+    phase: str | None = pod.get("status", {}).get("phase")
+    return phase in ("Succeeded", "Failed")

@@ -104,13 +104,13 @@ def test_no_dead_letter_is_lost_when_drivers_are_killed_and_the_last_one_stops_i
     start: Any, broker: Broker, topics: Any, checkpoint: Path
 ) -> None:
     names = {name: topics.make(name) for name in ("flights", "out", "dead")}
-    values = [json.dumps({"k": n}) if n % 7 else f'{{"k": "bad {n}"}}' for n in range(30_000)]
+    values = [json.dumps({"k": n}) if n % 7 else f'{{"k": "bad {n}"}}' for n in range(12_000)]
     topics.write(names["flights"], values)
     spec = {
         "sources": [source()],
         "sinks": [{"name": "out", "from": "flights", "topic": "out", "key": ["k"]}],
         "deadLetter": "dead",
-        "trigger": {"maxRecords": 1000},
+        "trigger": {"maxRecords": 1500},
     }
     revision = build_revision(spec, checkpoint, broker.bootstrap, topics=names)
     killed = [start(revision, 1)]
@@ -132,7 +132,7 @@ def test_no_dead_letter_is_lost_when_drivers_are_killed_and_the_last_one_stops_i
     letters = {m.key(): m.value().decode() for m in topics.read(names["dead"])}
     assert sorted(letters.values()) == sorted(value for value in values if "bad" in value)
     out = {json.loads(m.value())["k"] for m in topics.read(names["out"])}
-    assert out == {n for n in range(30_000) if n % 7}
+    assert out == {n for n in range(12_000) if n % 7}
     assert topics.committed("kappa.test.delays", names["flights"]) == topics.ends(names["flights"])
 
 

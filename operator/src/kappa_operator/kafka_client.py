@@ -23,7 +23,7 @@ from kappa_operator.kafka_model import ClusterView, KafkaAccess, TopicView
 from kappa_operator.topic_configs import is_same_value
 
 _THREADS = 4
-_FIRST_LOOK = 0.01
+_FIRST_LOOK = 0.05
 _LONGEST_PAUSE = 0.5
 _VISIBLE_WITHIN = 30.0
 

@@ -19,6 +19,8 @@ _METADATA = (
     "name", "namespace", "uid", "generation", "resourceVersion", "creationTimestamp", "deletionTimestamp",
     "finalizers", "labels", "annotations",
 )  # fmt: skip
+_KEPT_PARSED = ("KafkaCluster", "StateStore")
+"""Kinds that are few, and that each of many others refers to."""
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
@@ -28,6 +30,7 @@ class Mirror:
     def __init__(self) -> None:
         self._bodies: dict[Key, bytes] = {}
         self._versions: dict[Key, int] = {}
+        self._parsed: dict[Key, Resource[Any, Any]] = {}
         self._topics: defaultdict[str, set[Key]] = defaultdict(set)
         self._names: defaultdict[tuple[str, str], set[Key]] = defaultdict(set)
 
@@ -42,6 +45,7 @@ class Mirror:
         if version < self._versions.get(key, -1):
             return key
         self._bodies[key] = _compact(body)
+        self._parsed.pop(key, None)
         self._versions[key] = version
         self._names[key.kind, key.namespace].add(key)
         if key.kind == "Topic":
@@ -75,8 +79,15 @@ class Mirror:
 
     def get(self, key: Key) -> Resource[Any, Any] | None:
         """Return the typed resource, or None; raise pydantic.ValidationError for one that an older CRD let in."""
+        if key in self._parsed:
+            return self._parsed[key]
         body = self.get_body(key)
-        return None if body is None else find_kind(key.kind).parse(body)
+        if body is None:
+            return None
+        resource = find_kind(key.kind).parse(body)
+        if key.kind in _KEPT_PARSED:
+            self._parsed[key] = resource
+        return resource
 
     def get_version(self, key: Key) -> int:
         """Return the resource version last seen, or -1."""

@@ -34,6 +34,11 @@ class WorkQueue:
         """Return how many keys are being worked on."""
         return len(self._working)
 
+    def due_within(self, seconds: float) -> int:
+        """Return how many keys want a look within so many seconds; 0 gives the backlog."""
+        limit = self._clock() + seconds
+        return sum(1 for due in self._due.values() if due <= limit)
+
     def add(self, key: Key, delay: float = 0.0) -> None:
         """Have the key looked at after `delay` seconds, or sooner if it was asked for sooner."""
         due = self._clock() + delay

@@ -1,0 +1,135 @@
+"""A namespace, and what a user does in it with kubectl. Every wait has an end, and says what it saw instead."""
+
+import json
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from string import Template
+from typing import Any, NoReturn
+
+from e2e.screen import build_screen
+from kappa_crds.conditions import Condition, find_condition
+from kappa_crds.kinds import find_kind
+from kappa_crds.pipeline import PipelineStatus
+from kappa_crds.reasons import Reason
+from kappa_crds.resource import Resource
+from lab import kube
+from lab.errors import LabError
+
+MANIFESTS = Path(__file__).with_name("manifests")
+_EVERY = 0.5
+_GONE_SECONDS = 120
+
+AnyResource = Resource[Any, Any]
+_NONE_YET = Condition(
+    type="Ready",
+    status="Unknown",
+    reason=Reason.RECONCILING,
+    message="",
+    last_transition_time=datetime.now(UTC),
+)
+
+
+class NotReachedError(AssertionError):
+    """The cluster did not come to the state that was waited for."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A namespace of a test, with the restricted Pod Security Standard enforced."""
+
+    name: str
+
+    @classmethod
+    def create(cls, purpose: str) -> "Place":
+        """Make a namespace with a name of its own."""
+        place = cls(f"e2e-{purpose}-{uuid.uuid4().hex[:6]}")
+        kube.apply([kube.namespace(place.name, "restricted")])
+        return place
+
+    def kubectl(self, *arguments: str, stdin: str | None = None, timeout: float = 120) -> str:
+        """Run kubectl in the namespace; LabError with its words where it fails."""
+        return kube.kubectl("-n", self.name, *arguments, stdin=stdin, timeout=timeout)
+
+    def apply(self, text: str) -> str:
+        """Apply manifests as a user does."""
+        return self.kubectl("apply", "-f", "-", stdin=text)
+
+    def render(self, file: str, **values: str) -> str:
+        """Return a file of manifests with its placeholders filled in."""
+        return Template((MANIFESTS / file).read_text()).substitute(namespace=self.name, **values)
+
+    def patch(self, resource: str, spec: Mapping[str, Any]) -> None:
+        """Change the spec of a resource."""
+        self.kubectl("patch", resource, "--type=merge", "-p", json.dumps({"spec": spec}))
+
+    def find(self, kind: str, *arguments: str) -> list[dict[str, Any]]:
+        """Return the objects of a kind as JSON."""
+        items: list[dict[str, Any]] = json.loads(self.kubectl("get", kind, "-o", "json", *arguments))["items"]
+        return items
+
+    def get(self, kind: str, name: str) -> AnyResource:
+        """Return one of the platform's resources."""
+        found = find_kind(kind)
+        return found.parse(json.loads(self.kubectl("get", found.plural, name, "-o", "json")))
+
+    def pipeline(self, name: str = "counts") -> PipelineStatus:
+        """Return the status of a pipeline."""
+        status = self.get("Pipeline", name).status
+        assert isinstance(status, PipelineStatus)
+        return status
+
+    def ready(self, kind: str, name: str) -> Condition:
+        """Return the condition Ready of a resource; one with status Unknown where there is none yet."""
+        found = find_condition(self.get(kind, name).status.conditions, "Ready")
+        return found or _NONE_YET
+
+    def drivers(self) -> list[str]:
+        """Return the names of the driver pods."""
+        return [pod["metadata"]["name"] for pod in self.find("pods", "-l", "kappa-platform.io/role=driver")]
+
+    def await_ready(self, resource: str, seconds: int = 150) -> None:
+        """Wait as a user does: `kubectl wait --for=condition=Ready`."""
+        try:
+            self.kubectl(
+                *("wait", "--for=condition=Ready", resource, f"--timeout={seconds}s"), timeout=seconds + 10
+            )
+        except LabError as error:
+            self.fail(str(error))
+
+    def await_reason(self, kind: str, name: str, reason: str, seconds: float = 60) -> Condition:
+        """Wait until the condition Ready of a resource has the reason, and return it."""
+        self.wait(lambda: self.ready(kind, name).reason == reason, f"{kind} {name} is {reason}", seconds)
+        return self.ready(kind, name)
+
+    def await_pipeline(
+        self, check: Callable[[PipelineStatus], bool], what: str, seconds: float = 120, name: str = "counts"
+    ) -> PipelineStatus:
+        """Wait until the status of a pipeline is as it should be, and return it."""
+        self.wait(lambda: check(self.pipeline(name)), f"pipeline {name} {what}", seconds)
+        return self.pipeline(name)
+
+    def wait(self, check: Callable[[], bool], what: str, seconds: float) -> None:
+        """Poll until it is so; NotReachedError with the whole screen if it takes too long."""
+        deadline = time.monotonic() + seconds
+        while not check():
+            if time.monotonic() > deadline:
+                self.fail(f"{what}: not so after {seconds:.0f} s")
+            time.sleep(_EVERY)
+
+    def fail(self, said: str) -> NoReturn:
+        """Raise NotReachedError with what the namespace looks like."""
+        raise NotReachedError(f"{said}\n{build_screen(self.name)}")
+
+    def remove(self) -> None:
+        """Delete what is in the namespace in the order in which it is needed, and then the namespace."""
+        if not kube.kubectl("get", "namespace", self.name, "--ignore-not-found", "-o", "name").strip():
+            return
+        for kind in ("pipelines", "topics.kappa-platform.io"):
+            self.kubectl("delete", kind, "--all", f"--timeout={_GONE_SECONDS}s", timeout=_GONE_SECONDS + 10)
+        kube.kubectl(
+            "delete", "namespace", self.name, f"--timeout={_GONE_SECONDS}s", timeout=_GONE_SECONDS + 10
+        )

@@ -1,0 +1,170 @@
+"""A pipeline's life on the whole cluster: start, scale, change, suspend, failures. Records come in all the time.
+
+After each step every result is exact: see `e2e.ledger`. And a watch has seen each driver pod from its making to its end.
+"""
+
+import json
+
+import pytest
+from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from e2e.conftest import Counting
+from kappa_crds.pipeline import PipelineState, PipelineStatus
+from lab import kafka
+
+pytestmark = pytest.mark.timeout(400)
+
+_KILL_JVM = """
+import os, pathlib, signal
+for entry in pathlib.Path("/proc").glob("[0-9]*"):
+    if (entry / "comm").read_text().strip() == "java":
+        os.kill(int(entry.name), signal.SIGKILL)
+"""
+
+
+def is_running(status: PipelineStatus, generation: int) -> bool:
+    return (status.state, status.generation) == (PipelineState.RUNNING, generation)
+
+
+def await_generation(counting: Counting, generation: int) -> PipelineStatus:
+    return counting.place.await_pipeline(
+        lambda status: is_running(status, generation), f"runs as generation {generation}"
+    )
+
+
+def read_revision(counting: Counting) -> dict[str, str]:
+    name = counting.place.pipeline().revision
+    data = json.loads(counting.place.kubectl("get", "configmap", name or "", "-o", "json"))["data"]
+    found: dict[str, str] = json.loads(data["revision.json"])
+    return found
+
+
+def test_a_pipeline_from_manifests_is_ready_and_its_results_are_right(counting: Counting) -> None:
+    counting.check()
+    assert counting.ledger.results > 0
+    assert set(counting.ledger.counted) == set(counting.ledger.written)
+
+
+def test_its_consumer_group_shows_how_far_it_is(counting: Counting) -> None:
+    counting.check()
+    group, topic = f"kappa.{counting.place.name}.counts", counting.ledger.source
+    admin = AdminClient({"bootstrap.servers": kafka.host_bootstrap()})
+    partitions = [TopicPartition(topic, number) for number in range(4)]
+    wanted = counting.ledger.total
+
+    def committed() -> int:
+        request = ConsumerGroupTopicPartitions(group, partitions)
+        found = admin.list_consumer_group_offsets([request])[group].result(20).topic_partitions or []
+        return sum(max(0, at.offset) for at in found)
+
+    counting.place.wait(lambda: committed() >= wanted, f"group {group} is at {wanted} records", 30)
+
+
+def test_kubectl_get_fills_every_column(counting: Counting) -> None:
+    status = counting.place.await_pipeline(
+        lambda status: status.batch is not None and status.rate is not None, "reports a batch", 30
+    )
+    header, line = counting.place.kubectl("get", "kp", "counts", "-o", "wide").splitlines()
+    assert header.split() == [
+        *("NAME", "READY", "STATE", "LAG", "RATE", "GUARANTEE", "EXECUTORS", "REVISION", "RESTARTS"),
+        *("REASON", "MESSAGE", "AGE"),
+    ]
+    for shown in ("True", "Running", "records", "/s", "atLeastOnce", "Running", "batch", status.revision):
+        assert f"{shown}" in line
+    assert "<none>" not in line
+
+
+def test_kubectl_scale_starts_a_new_revision_with_that_many_executors(counting: Counting) -> None:
+    before = counting.place.pipeline()
+    counting.place.kubectl("scale", "kp", "counts", "--replicas=1")
+    after = await_generation(counting, before.generation + 1)
+    counting.check()
+    assert after.revision != before.revision
+    scale = json.loads(
+        counting.place.kubectl(
+            "get",
+            "--raw",
+            f"/apis/kappa-platform.io/v1alpha1/namespaces/{counting.place.name}/pipelines/counts/scale",
+        )
+    )
+    assert (scale["spec"]["replicas"], scale["status"]["replicas"]) == (1, 1)
+    executors = counting.place.find("pods", "-l", scale["status"]["selector"])
+    assert [pod["status"]["phase"] for pod in executors] == ["Running"]
+
+
+def test_a_change_of_spec_goes_on_from_the_same_checkpoint(counting: Counting) -> None:
+    before, checkpoint = counting.place.pipeline(), read_revision(counting)["checkpoint"]
+    counting.place.patch(
+        "kp/counts", {"trigger": {"maxRecords": 50_000}, "resources": {"executors": {"count": 0}}}
+    )
+    after = await_generation(counting, before.generation + 1)
+    counting.check()
+    assert read_revision(counting)["checkpoint"] == checkpoint
+    assert after.restarts.total == before.restarts.total, "a stop that was asked for is no failure"
+    assert (after.batch or 0) > (before.batch or 0), "batches are numbered on"
+    assert counting.place.pipeline().generation == before.generation + 1
+
+
+def test_a_suspended_pipeline_stays_stopped_and_goes_on_where_it_was(counting: Counting) -> None:
+    before = counting.place.pipeline()
+    counting.place.patch("kp/counts", {"suspend": True})
+    counting.place.await_reason("Pipeline", "counts", "Suspended")
+    counting.place.wait(lambda: counting.place.drivers() == [], "no driver pod is left", 30)
+    written = counting.ledger.total
+    counting.ledger.read()
+    counted = dict(counting.ledger.counted)
+    counting.place.wait(lambda: counting.ledger.total > written + 1000, "records come in", 30)
+    counting.ledger.read()
+    assert counting.ledger.counted == counted, "a suspended pipeline counts nothing"
+    counting.place.patch("kp/counts", {"suspend": False})
+    after = await_generation(counting, before.generation + 1)
+    counting.check()
+    assert after.restarts.total == before.restarts.total
+
+
+def test_a_driver_whose_jvm_is_killed_is_started_again(counting: Counting) -> None:
+    before = counting.place.pipeline()
+    counting.place.kubectl("exec", before.driver or "", "--", "python3", "-c", _KILL_JVM)
+    after = await_generation(counting, before.generation + 1)
+    counting.check()
+    assert after.restarts.total == before.restarts.total + 1
+    assert (after.restarts.crashes, after.restarts.last_reason) == (1, "DriverCrashed")
+
+
+def test_a_driver_pod_deleted_by_force_is_started_again_after_a_pause(counting: Counting) -> None:
+    before = counting.place.pipeline()
+    counting.place.kubectl("delete", "pod", before.driver or "", "--force", "--grace-period=0")
+    lost = counting.place.await_reason("Pipeline", "counts", "DriverLost")
+    assert "next start after back-off" in lost.message
+    after = await_generation(counting, before.generation + 1)
+    counting.check()
+    assert after.restarts.total == before.restarts.total + 1
+    assert after.restarts.last_reason == "DriverLost"
+
+
+def test_bad_sql_is_refused_with_its_place_and_nothing_is_lost_until_it_is_repaired(
+    counting: Counting,
+) -> None:
+    """First a syntax error, then a column that is not there, then the query as it was."""
+    before = counting.place.pipeline()
+    good = counting.place.get("Pipeline", "counts").spec.views[0].sql
+
+    def change(sql: str) -> None:
+        counting.place.patch("kp/counts", {"views": [{"name": "counted", "sql": sql}]})
+
+    change("SELECT k, count(*) AS n,\n  max(seq) AS FROM events GROUP BY k")
+    said = counting.place.await_reason("Pipeline", "counts", "InvalidSql", 90).message
+    assert "'counted'" in said
+    assert "line 2, column" in said
+
+    change(good.replace("max(seq)", "max(sequ)"))
+    said = counting.place.await_reason("Pipeline", "counts", "UnknownColumn", 90).message
+    assert "'counted', line 1, column" in said
+    assert "no column 'sequ'" in said
+    assert "seq" in said.split("did you mean")[1]
+    assert counting.place.pipeline().state == PipelineState.FAILED
+
+    change(good)
+    await_generation(counting, before.generation + 3)
+    counting.check()

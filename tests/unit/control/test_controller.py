@@ -1,0 +1,106 @@
+"""The controller works every key, wakes those that wait, and outlives failures and bugs."""
+
+import asyncio
+import contextlib
+import time
+from datetime import datetime
+
+from fakes.world import Operator, build_resource
+from kappa_operator.checks.topic import TopicObserved
+from kappa_operator.controller import Controller
+from kappa_operator.keys import Key
+from kappa_operator.logic import LOGICS
+from kappa_operator.mirror import Mirror
+from kappa_operator.observe.references import find_dependents
+from kappa_operator.plan.model import Failure, Plan
+from kappa_operator.queue import WorkQueue
+from kappa_operator.reconcile import Logic
+from kappa_operator.world import World
+
+CLUSTER = Key("KafkaCluster", "shop", "main")
+ORDERS = Key("Topic", "shop", "orders")
+
+
+async def run_until_idle(controller: Controller, queue: WorkQueue) -> None:
+    """Run the controller until nothing is under way and nothing is due within a second."""
+    task = asyncio.create_task(controller.run())
+    for _ in range(500):
+        await asyncio.sleep(0.01)
+        if queue.working == 0 and queue.due_within(0.5) == 0:
+            break
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
+
+
+async def test_a_topic_that_waits_for_its_cluster_is_woken_when_the_cluster_is_there() -> None:
+    operator = Operator(LOGICS)
+    queue = WorkQueue(time.monotonic)
+    controller = Controller(operator.world, queue, LOGICS, find_dependents)
+    operator.cluster.put(build_resource("Topic", "orders"))
+    queue.add(ORDERS)
+    await run_until_idle(controller, queue)
+    assert operator.get_condition(ORDERS)[1] == "ClusterNotFound"
+    operator.cluster.put(build_resource("KafkaCluster", "main", bootstrapServers=["kafka:9092"]))
+    queue.add(CLUSTER)
+    await run_until_idle(controller, queue)
+    assert operator.get_condition(ORDERS)[0] == "True"
+
+
+async def test_a_bug_delays_only_the_resource_that_shows_it() -> None:
+    async def observe(world: World, key: Key, failures: tuple[Failure, ...]) -> TopicObserved | None:
+        if key.name == "bad":
+            raise RuntimeError("a bug")
+        return await LOGICS["Topic"].observe(world, key, failures)
+
+    def decide(observed: TopicObserved, now: datetime) -> Plan:
+        return LOGICS["Topic"].decide(observed, now)
+
+    logics = {**LOGICS, "Topic": Logic(observe, decide)}
+    operator = Operator(logics)
+    queue = WorkQueue(time.monotonic, first_delay=60.0)
+    controller = Controller(operator.world, queue, logics, lambda _mirror, _key: [])
+    operator.cluster.put(build_resource("KafkaCluster", "main", bootstrapServers=["kafka:9092"]))
+    for name in ("bad", "orders"):
+        operator.cluster.put(build_resource("Topic", name))
+    await operator.settle(CLUSTER)
+    queue.add(Key("Topic", "shop", "bad"))
+    queue.add(ORDERS)
+    await run_until_idle(controller, queue)
+    assert operator.get_condition(ORDERS)[0] == "True"
+    assert queue.due_within(30.0) == 0
+    assert queue.due_within(70.0) == 1
+
+
+async def test_a_replica_that_does_not_lead_writes_nothing() -> None:
+    operator = Operator(LOGICS)
+    operator.cluster.put(build_resource("KafkaCluster", "main", bootstrapServers=["kafka:9092"]))
+    await operator.settle(CLUSTER)
+    operator.cluster.put(build_resource("Topic", "orders"))
+    world = World(
+        cluster=operator.cluster, mirror=operator.mirror, kafka=operator.kafka, drivers=operator.drivers,
+        buckets=operator.buckets, settings=operator.world.settings, now=operator.clock, is_leading=lambda: False,
+    )  # fmt: skip
+    before = operator.cluster.fuse.writes
+    queue = WorkQueue(time.monotonic)
+    queue.add(ORDERS)
+    task = asyncio.create_task(Controller(world, queue, LOGICS, find_dependents).run())
+    await asyncio.sleep(0.3)
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
+    assert operator.cluster.fuse.writes == before
+    assert "orders" not in operator.brokers["kafka:9092"].topics
+
+
+async def test_resync_looks_at_everything() -> None:
+    operator = Operator(LOGICS)
+    for name in ("a", "b", "c"):
+        operator.cluster.put(build_resource("Topic", name))
+    queue = WorkQueue(time.monotonic)
+    Controller(operator.world, queue, LOGICS, find_dependents).enqueue_all()
+    assert len(queue) == 3
+
+
+def test_an_unknown_resource_wakes_nobody() -> None:
+    assert find_dependents(Mirror(), ORDERS) == []

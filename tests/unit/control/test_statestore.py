@@ -1,0 +1,303 @@
+"""StateStores: the claim is made, checked by a pod, grown and never lost; a bucket is checked by the operator."""
+
+import json
+from typing import Any
+
+import pytest
+
+from fakes.cluster import refuse_shrinking_claims
+from fakes.fuse import Killed
+from fakes.world import Operator, build_resource, build_secret
+from kappa_crds.reasons import Reason
+from kappa_crds.statestore import S3
+from kappa_operator.buckets import build_failure
+from kappa_operator.errors import StoreFailure
+from kappa_operator.keys import Key, ObjectRef
+from kappa_operator.logic import LOGICS
+from kappa_operator.observe.statestore import explain_waiting, parse_result
+
+STORE = Key("StateStore", "shop", "main")
+REF = ObjectRef("kappa-platform.io/v1alpha1", *STORE)
+CLAIM = ObjectRef("v1", "PersistentVolumeClaim", "shop", "main-state")
+GOOD = {"ok": True, "freeBytes": 2**30}
+
+
+def start(**spec: Any) -> Operator:
+    operator = Operator(LOGICS)
+    operator.cluster.put(build_resource("StateStore", "main", **(spec or {"pvc": {"size": "1Gi"}})))
+    return operator
+
+
+def find_probe(operator: Operator) -> ObjectRef:
+    (pod,) = operator.cluster.find("v1", "Pod", "shop")
+    return ObjectRef.of(pod)
+
+
+def finish_probe(operator: Operator, result: dict[str, Any] | str, phase: str = "Succeeded") -> None:
+    """Do what the kubelet does when the probe ends."""
+    text = result if isinstance(result, str) else json.dumps(result)
+    ended = {"exitCode": 0 if phase == "Succeeded" else 1, "message": text}
+    status = {"phase": phase, "containerStatuses": [{"state": {"terminated": ended}}]}
+    operator.cluster.patch(find_probe(operator), status=status)
+
+
+async def make_ready(operator: Operator) -> Operator:
+    operator = await operator.settle(STORE)
+    finish_probe(operator, GOOD)
+    return await operator.settle(STORE)
+
+
+async def test_the_claim_is_made_and_checked_and_the_pod_goes() -> None:
+    operator = await start().settle(STORE)
+    claim = operator.cluster.read(CLAIM) or {}
+    assert claim["spec"]["resources"]["requests"]["storage"] == "1Gi"
+    assert operator.get_condition(STORE)[:2] == ("False", "StoreProvisioning")
+    finish_probe(operator, GOOD)
+    await operator.settle(STORE)
+    status = (operator.get(STORE) or {})["status"]
+    assert operator.get_condition(STORE)[:2] == ("True", "StoreVerified")
+    assert (status["claimName"], status["freeBytes"], status["check"]) == ("main-state", 2**30, 1)
+    assert operator.cluster.find("v1", "Pod") == []
+
+
+async def test_a_retained_claim_has_no_owner_and_survives_its_store() -> None:
+    operator = await make_ready(start())
+    assert "ownerReferences" not in (operator.cluster.read(CLAIM) or {})["metadata"]
+    operator.cluster.remove(REF)
+    await operator.settle(STORE)
+    assert operator.get(STORE) is None
+    assert operator.cluster.read(CLAIM) is not None
+
+
+async def test_the_probe_runs_as_the_restricted_standard_asks() -> None:
+    operator = await start().settle(STORE)
+    pod = operator.cluster.read(find_probe(operator)) or {}
+    security, container = pod["spec"]["securityContext"], pod["spec"]["containers"][0]
+    assert (security["runAsNonRoot"], security["runAsUser"], security["fsGroup"]) == (True, 1000, 1000)
+    assert container["securityContext"]["readOnlyRootFilesystem"]
+    assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+    assert pod["metadata"]["ownerReferences"][0]["uid"] == (operator.get(STORE) or {})["metadata"]["uid"]
+
+
+async def test_a_store_stays_ready_while_it_is_checked_again() -> None:
+    operator = await make_ready(start())
+    operator.clock.advance(301)
+    await operator.settle(STORE)
+    assert find_probe(operator).name == "main-check-2"
+    assert operator.get_condition(STORE)[0] == "True"
+    finish_probe(operator, {"ok": False, "reason": "StoreFull", "message": "no room"}, "Failed")
+    await operator.settle(STORE)
+    assert operator.get_condition(STORE) == ("False", "StoreFull", "no room")
+
+
+async def test_no_check_is_made_before_it_is_due() -> None:
+    operator = await make_ready(start())
+    operator.clock.advance(200)
+    outcome = await operator.reconcile(STORE)
+    assert operator.cluster.find("v1", "Pod") == []
+    assert outcome.requeue_after == 100
+
+
+async def test_a_store_that_failed_is_checked_again_soon() -> None:
+    operator = await start().settle(STORE)
+    finish_probe(operator, {"ok": False, "reason": "StoreCheckFailed", "message": "EACCES"}, "Failed")
+    await operator.settle(STORE)
+    operator.clock.advance(31)
+    await operator.settle(STORE)
+    finish_probe(operator, GOOD)
+    await operator.settle(STORE)
+    assert operator.get_condition(STORE)[0] == "True"
+
+
+async def test_a_claim_that_stays_pending_says_why_in_the_provisioners_words() -> None:
+    operator = await start().settle(STORE)
+    operator.cluster.patch(CLAIM, status={"phase": "Pending"})
+    event = {
+        "apiVersion": "events.k8s.io/v1",
+        "kind": "Event",
+        "metadata": {"name": "e", "namespace": "shop"},
+        "regarding": {"kind": "PersistentVolumeClaim", "name": "main-state"},
+        "reason": "ProvisioningFailed",
+        "note": 'storageclass "fast" not found',
+    }
+    operator.cluster.put(event)
+    operator.clock.advance(30)
+    await operator.settle(STORE)
+    assert operator.get_condition(STORE)[1] == "StoreProvisioning"
+    assert 'ProvisioningFailed: storageclass "fast" not found' in operator.get_condition(STORE)[2]
+
+
+async def test_a_check_that_never_ends_is_given_up() -> None:
+    operator = await start().settle(STORE)
+    operator.clock.advance(400)
+    await operator.settle(STORE)
+    assert operator.get_condition(STORE)[1] == "StoreCheckFailed"
+    assert operator.cluster.find("v1", "Pod") == []
+
+
+async def test_a_probe_goes_where_the_volume_is_mounted_already() -> None:
+    operator = start()
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "driver", "namespace": "shop"},
+        "spec": {
+            "nodeName": "node-7",
+            "volumes": [{"name": "s", "persistentVolumeClaim": {"claimName": "main-state"}}],
+        },
+    }
+    operator.cluster.put(pod)
+    await operator.settle(STORE)
+    probe = operator.cluster.read(ObjectRef("v1", "Pod", "shop", "main-check-1")) or {}
+    assert "node-7" in json.dumps(probe["spec"]["affinity"])
+
+
+async def test_growing_applies_and_shrinking_is_refused_in_the_api_servers_words() -> None:
+    operator = await make_ready(start())
+    operator.cluster.refusals.append(refuse_shrinking_claims)
+    operator.cluster.put(build_resource("StateStore", "main", pvc={"size": "2Gi"}))
+    await operator.settle(STORE)
+    claim = operator.cluster.read(CLAIM) or {}
+    assert claim["spec"]["resources"]["requests"]["storage"] == "2Gi"
+    operator.cluster.put(build_resource("StateStore", "main", pvc={"size": "1Gi"}))
+    await operator.settle(STORE)
+    assert operator.get_condition(STORE)[:2] == ("False", "StoreSizeRefused")
+    assert "field can not be less than previous value" in operator.get_condition(STORE)[2]
+    operator.cluster.put(build_resource("StateStore", "main", pvc={"size": "2Gi"}))
+    operator.clock.advance(31)
+    await make_ready(operator)
+    assert operator.get_condition(STORE)[0] == "True"
+
+
+async def test_a_claim_that_should_exist_and_does_not_is_named() -> None:
+    operator = await start(pvc={"claimName": "theirs"}).settle(STORE)
+    assert operator.get_condition(STORE)[:2] == ("False", "ClaimNotFound")
+    assert "there is no PersistentVolumeClaim theirs" in operator.get_condition(STORE)[2]
+
+
+async def test_a_claim_deleted_from_outside_is_made_anew_and_the_loss_is_told() -> None:
+    operator = await make_ready(start())
+    operator.cluster.remove(CLAIM)
+    await operator.settle(STORE)
+    assert operator.cluster.read(CLAIM) is not None
+    assert any("with all state" in said for said in operator.list_events("ClaimNotFound"))
+
+
+async def test_delete_takes_the_claim_along_but_never_while_a_pipeline_uses_it() -> None:
+    operator = await make_ready(start(pvc={"size": "1Gi"}, deletionPolicy="Delete"))
+    pipeline = build_resource("Pipeline", "delays", stateStoreRef="main")
+    operator.cluster.put(pipeline)
+    operator.cluster.remove(REF)
+    await operator.settle(STORE)
+    assert operator.get_condition(STORE)[1] == "InUse"
+    assert "Pipeline delays" in operator.get_condition(STORE)[2]
+    assert operator.cluster.read(CLAIM) is not None
+    operator.cluster.remove(ObjectRef.of(pipeline))
+    await operator.settle(STORE)
+    assert operator.get(STORE) is None
+    assert operator.cluster.read(CLAIM) is None
+
+
+@pytest.mark.parametrize("pvc", [{"size": "1Gi"}, {"claimName": "theirs"}])
+async def test_only_a_claim_that_the_operator_made_holds_the_deletion(pvc: dict[str, str]) -> None:
+    operator = await start(pvc=pvc, deletionPolicy="Delete").settle(STORE)
+    held = bool((operator.get(STORE) or {})["metadata"].get("finalizers"))
+    assert held == ("size" in pvc)
+
+
+async def test_dying_at_any_write_of_a_check_leaves_one_claim_and_no_second_pod() -> None:
+    for number in range(1, 6):
+        operator = start()
+        operator.cluster.fuse.die_after(number)
+        try:
+            await operator.reconcile(STORE)
+        except Killed:
+            operator = operator.restart()
+        operator = await operator.settle(STORE)
+        assert len(operator.cluster.find("v1", "PersistentVolumeClaim")) == 1
+        operator = await make_ready(operator)
+        assert operator.get_condition(STORE)[0] == "True"
+        assert operator.cluster.find("v1", "Pod") == []
+
+
+BUCKET = {"s3": {"bucket": "state", "credentialsSecretRef": {"name": "keys"}, "endpoint": "http://s3:7070"}}
+
+
+async def test_a_bucket_is_checked_with_the_secrets_keys_when_it_is_due() -> None:
+    operator = start(**BUCKET)
+    operator.cluster.put(build_secret("keys", accessKeyId="id", secretAccessKey="word"))
+    outcome = await operator.reconcile(STORE)
+    assert operator.buckets.checks == [{"accessKeyId": "id", "secretAccessKey": "word"}]
+    assert operator.get_condition(STORE)[:2] == ("True", "StoreVerified")
+    assert outcome.requeue_after == 300
+    await operator.reconcile(STORE)
+    assert len(operator.buckets.checks) == 1
+    operator.clock.advance(300)
+    await operator.reconcile(STORE)
+    assert len(operator.buckets.checks) == 2
+
+
+async def test_a_bucket_that_fails_says_so_and_recovers() -> None:
+    operator = start(**BUCKET)
+    operator.cluster.put(build_secret("keys", accessKeyId="id", secretAccessKey="word"))
+    operator.buckets.failure = StoreFailure("there is no bucket state", reason=Reason.BUCKET_NOT_FOUND)
+    await operator.reconcile(STORE)
+    assert operator.get_condition(STORE)[:2] == ("False", "BucketNotFound")
+    operator.buckets.failure = None
+    operator.clock.advance(31)
+    await operator.reconcile(STORE)
+    assert operator.get_condition(STORE)[0] == "True"
+
+
+async def test_a_buckets_secret_that_is_missing_is_named() -> None:
+    operator = start(**BUCKET)
+    await operator.reconcile(STORE)
+    assert operator.get_condition(STORE)[:2] == ("False", "SecretNotFound")
+
+
+def test_a_stores_answer_is_quoted_without_secrets() -> None:
+    s3 = S3(bucket="state")
+    text = "<Error><Code>SignatureDoesNotMatch</Code><Message>for word-1 it does not match</Message></Error>"
+    failure = build_failure(s3, "written", text, {"secretAccessKey": "word-1"})
+    assert "SignatureDoesNotMatch: for (hidden) it does not match" in failure.message
+    missing = build_failure(s3, "written", "<Code>NoSuchBucket</Code><Message>no</Message>", {})
+    assert missing.reason == Reason.BUCKET_NOT_FOUND
+
+
+@pytest.mark.parametrize(
+    ("status", "message"),
+    [
+        (
+            {"phase": "Failed", "reason": "Evicted", "message": "node was low on memory"},
+            "node was low on memory",
+        ),
+        ({"phase": "Failed", "reason": "DeadlineExceeded"}, "DeadlineExceeded"),
+        (
+            {
+                "phase": "Failed",
+                "containerStatuses": [{"state": {"terminated": {"exitCode": 1, "message": "?"}}}],
+            },
+            "exit code 1: ?",
+        ),
+    ],
+)
+def test_a_probe_that_left_no_result_is_explained_by_what_is_known(status: Any, message: str) -> None:
+    result = parse_result({"status": status})
+    assert result is not None
+    assert not result.ok
+    assert message in result.message
+
+
+def test_a_pod_that_waits_is_explained_in_the_kubelets_or_schedulers_words() -> None:
+    waiting = {"waiting": {"reason": "ErrImagePull", "message": "not found"}}
+    assert (
+        explain_waiting({"status": {"containerStatuses": [{"state": waiting}]}}) == "ErrImagePull: not found"
+    )
+    unscheduled = {
+        "type": "PodScheduled",
+        "status": "False",
+        "reason": "Unschedulable",
+        "message": "0/1 nodes",
+    }
+    assert explain_waiting({"status": {"conditions": [unscheduled]}}) == "Unschedulable: 0/1 nodes"
+    assert explain_waiting({"status": {}}) is None
