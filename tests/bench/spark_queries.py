@@ -4,14 +4,15 @@ import tempfile
 import time
 from dataclasses import dataclass
 
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
 from kappa_crds.pipeline import PipelineSpec
 from kappa_crds.revision import KafkaConnection, Revision, Tuning
 from kappa_pipelines.compile import compile_revision
 from kappa_pipelines.jars import fetch_jars
 from kappa_pipelines.settings import build_spark_settings
-from pyspark.sql import SparkSession
-from pyspark.sql import functions as f
-from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 SCHEMA = "k BIGINT, v DOUBLE, ts TIMESTAMP, note STRING"
 CORES = 2

@@ -20,9 +20,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from bench.spark_queries import SPECS, Run, create_session
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
+
+from bench.spark_queries import SPECS, Run, create_session
 from lab import kafka_jars
 from lab.broker import Broker
 
@@ -80,7 +81,7 @@ def digest(bootstrap: str, topic: str, name: str) -> tuple[int, str]:
     while left > 0:
         for message in consumer.consume(min(left, 10_000), timeout=10.0):
             left -= 1
-            row = json.loads(message.value())
+            row = json.loads(message.value() or b"")
             text = json.dumps(_normal(row), sort_keys=True)
             number = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest())
             if name == "window":

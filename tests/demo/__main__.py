@@ -5,10 +5,11 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from rich.console import Console
 
+import platform_switch
 from demo import platform, run
 from demo.errors import DemoError
 from demo.manifests import Example
@@ -16,7 +17,8 @@ from demo.show import show_failure
 from lab import kafka
 from lab.errors import LabError
 
-_console = Console(highlight=False, soft_wrap=False)
+# A file has no width; a terminal keeps its own.
+_console = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
 _began = time.monotonic()
 
 
@@ -129,9 +131,13 @@ def main() -> int:
     """Run the demo: 0 if pipeline and DuckDB agree in everything, 1 on any difference, 2 if it did not get that far."""
     arguments = _parser().parse_args()
     example, bootstrap = Example(), kafka.host_bootstrap()
+    turn: AbstractContextManager[None] = (
+        nullcontext() if arguments.no_install else platform_switch.with_operator()
+    )
     try:
-        differences = _run(arguments, example, bootstrap)
-        _finish(arguments, example, bootstrap)
+        with turn:
+            differences = _run(arguments, example, bootstrap)
+            _finish(arguments, example, bootstrap)
     except (DemoError, LabError) as error:
         sys.stdout.write("\n")
         parts = platform.describe_failure(example)

@@ -58,6 +58,7 @@ def read_topic(topic: str, bootstrap: str) -> Iterator[Message]:
             "enable.auto.commit": False,
             "isolation.level": "read_committed",
             "enable.partition.eof": True,
+            "log_level": 3,  # errors only
         }
     )
     try:

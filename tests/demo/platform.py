@@ -34,11 +34,12 @@ def start_lab() -> None:
 
 
 def install_chart() -> None:
-    """Install or upgrade the chart, and make the operator run the image that is there now."""
+    """Install or upgrade the chart with its own values, and make the operator run the image that is there now."""
+    create_namespace(OPERATOR_NAMESPACE)
     run(
         [
             *(BIN / "helm", f"--kubeconfig={KUBECONFIG}", "upgrade", "--install", RELEASE, CHART),
-            *("--namespace", OPERATOR_NAMESPACE, "--create-namespace", "--take-ownership"),
+            *("--namespace", OPERATOR_NAMESPACE, "--reset-values", "--take-ownership"),
             *("--wait", f"--timeout={_INSTALL_SECONDS}s"),
         ],
         timeout=_INSTALL_SECONDS + 30,

@@ -113,7 +113,7 @@ class Log:
 
 def build_log(frame: Frame, partitions: int = 4) -> Log:
     """Return the log of some flights. The same flights give the same bytes in the same order."""
-    rng = random.Random(SEED)  # noqa: S311 - a fixed seed is wanted
+    rng = random.Random(SEED)
     good = build_good(frame)
     arrivals, late = delay_some(good, rng)
     return Log(tuple(mix_in_malformed(arrivals, rng)), partitions, late)

@@ -13,7 +13,7 @@ _TIMEOUT = 20.0
 
 def remove_topics(names: Sequence[str], bootstrap: str) -> list[str]:
     """Delete those of the topics that are still there, wait until they are gone, and return their names."""
-    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 3})
     left = _find(admin, names)
     if not left:
         return []
@@ -34,7 +34,7 @@ def _find(admin: AdminClient, names: Sequence[str]) -> list[str]:
 
 def is_group_at(group: str, topic: str, ends: Mapping[int, int], bootstrap: str) -> bool:
     """Whether a consumer group's offsets have reached the given ends of a topic's partitions."""
-    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 3})
     wanted = [TopicPartition(topic, partition) for partition in ends]
     future = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group, wanted)])[group]
     try:

@@ -1,26 +1,22 @@
 """Real Spark and real Kafka: one session and one broker for a test process, topics and checkpoints for each test."""
 
-import json
 import threading
 import time
-import uuid
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
-from confluent_kafka import Consumer, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from pyspark.sql import SparkSession
+
 from kappa_crds.progress import DriverExit, DriverState, Progress
 from kappa_crds.revision import Revision
 from kappa_pipelines.driver import Driver
 from kappa_pipelines.environment import Environment
 from kappa_pipelines.errors import DriverError
 from lab.broker import Broker
-from pyspark.sql import SparkSession
-
 from spark.revisions import spark_conf
+from spark.topics import Topics
 
 DEADLINE = 90.0
 T = TypeVar("T")
@@ -35,67 +31,6 @@ def wait_for(what: str, condition: Callable[[], T | None], seconds: float = DEAD
             return found
         assert time.monotonic() < deadline, f"not in {seconds} s: {what}"
         time.sleep(0.05)
-
-
-@dataclass
-class Topics:
-    """Makes topics, and writes and reads records."""
-
-    bootstrap: str
-
-    def __post_init__(self) -> None:
-        self.admin = AdminClient({"bootstrap.servers": self.bootstrap})
-
-    def make(self, name: str, partitions: int = 2) -> str:
-        unique = f"{name}-{uuid.uuid4().hex[:8]}"
-        self.admin.create_topics([NewTopic(unique, partitions, 1)])[unique].result(30)
-        return unique
-
-    def write(self, topic: str, values: Sequence[bytes | str | None], **fields: Any) -> None:
-        producer = Producer({"bootstrap.servers": self.bootstrap, "linger.ms": 5})
-        for number, value in enumerate(values):
-            while True:
-                try:
-                    producer.produce(topic, value=value, key=fields.get("key", str(number)), **_rest(fields))
-                    break
-                except BufferError:
-                    producer.poll(0.1)
-        assert producer.flush(30) == 0
-
-    def ends(self, topic: str) -> dict[int, int]:
-        consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "ends"})
-        parts = consumer.list_topics(topic, timeout=10).topics[topic].partitions
-        found = {p: consumer.get_watermark_offsets(TopicPartition(topic, p), timeout=10)[1] for p in parts}
-        consumer.close()
-        return found
-
-    def read(self, topic: str) -> list[Message]:
-        """All records up to the present end."""
-        ends = self.ends(topic)
-        consumer = Consumer(
-            {"bootstrap.servers": self.bootstrap, "group.id": "read", "enable.auto.commit": False}
-        )
-        consumer.assign([TopicPartition(topic, p, 0) for p in ends])
-        wanted, found = sum(ends.values()), []
-        deadline = time.monotonic() + 30
-        while len(found) < wanted and time.monotonic() < deadline:
-            found += [m for m in consumer.consume(5000, timeout=1.0) if m.error() is None]
-        consumer.close()
-        return found
-
-    def values(self, topic: str) -> list[Any]:
-        return [json.loads(message.value()) for message in self.read(topic)]
-
-    def committed(self, group: str, topic: str) -> dict[int, int]:
-        consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": group})
-        parts = [TopicPartition(topic, p) for p in self.ends(topic)]
-        found = {p.partition: p.offset for p in consumer.committed(parts, timeout=10)}
-        consumer.close()
-        return found
-
-
-def _rest(fields: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in fields.items() if name != "key"}
 
 
 class DriverThread:

@@ -14,12 +14,13 @@ from typing import Any
 from urllib.error import HTTPError, URLError
 
 import pytest
+
 from kappa_crds.progress import DriverExit, DriverState, Progress
 from kappa_crds.reasons import Reason
 from kappa_crds.revision import KafkaConnection, Revision
 from lab.broker import Broker, free_ports
-
 from spark.revisions import build_revision, source
+from spark.topics import Topics
 
 TOKEN = "let-me-in"
 
@@ -50,7 +51,7 @@ class DriverProcess:
             f"http://127.0.0.1:{self.port}{path}", headers=headers, method=method
         )
         try:
-            with urllib.request.urlopen(request, timeout=10) as answer:
+            with urllib.request.urlopen(request, timeout=10) as answer:  # noqa: S310 - the loopback
                 return answer.status, answer.read().decode()
         except HTTPError as error:
             return error.code, error.read().decode()
@@ -153,8 +154,6 @@ def _metric(driver: DriverProcess, name: str) -> float:
 def test_a_driver_with_credentials_runs_over_tls_shows_none_and_stops_at_sigterm(
     start: Any, checkpoint: Path, tmp_path: Path
 ) -> None:
-    from spark.conftest import Topics
-
     secret = tmp_path / "secret"
     secret.mkdir()
     (secret / "username").write_text("reader")

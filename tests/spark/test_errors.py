@@ -4,9 +4,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import TopicPartition
+
 from kappa_crds.reasons import Reason
 from kappa_crds.revision import KafkaConnection
-
 from spark.revisions import build_revision, source
 
 GOOD_VIEW = {"name": "agg", "sql": "SELECT k, v FROM flights"}
@@ -172,8 +173,6 @@ def test_records_that_retention_removed_before_they_were_read_are_reported(
 
 
 def _delete_records(topics: Any, topic: str, ends: dict[int, int]) -> None:
-    from confluent_kafka import TopicPartition
-
     for future in topics.admin.delete_records(
         [TopicPartition(topic, p, o) for p, o in ends.items()]
     ).values():
@@ -184,7 +183,7 @@ def test_state_of_another_shape_is_refused(
     run: Any, broker: Any, topics: Any, names: Any, checkpoint: Path
 ) -> None:
     def revision(columns: str) -> Any:
-        view = {"name": "agg", "sql": f"SELECT k, {columns} FROM flights GROUP BY k"}
+        view = {"name": "agg", "sql": f"SELECT k, {columns} FROM flights GROUP BY k"}  # noqa: S608
         sinks = [{"name": "out", "from": "agg", "topic": "out", "mode": "update", "key": ["k"]}]
         return build_revision(_spec(views=[view], sinks=sinks), checkpoint, broker.bootstrap, topics=names)
 

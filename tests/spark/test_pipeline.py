@@ -17,7 +17,7 @@ WINDOWED = (
     "SELECT window(ts, '1 minute') AS w, k, count(*) AS n, sum(v) AS total, max(v) AS top"
     " FROM flights GROUP BY 1, 2"
 )
-TIMED = {"eventTime": {"column": "ts", "watermark": "30s"}}
+TIMED: dict[str, Any] = {"eventTime": {"column": "ts", "watermark": "30s"}}
 
 
 def _records(count: int, seed: int = 7) -> list[dict[str, Any]]:
@@ -49,7 +49,7 @@ def _windows_by_duckdb(records: list[dict[str, Any]]) -> dict[tuple[str, int], t
 
 def _last_windows(messages: list[Message]) -> dict[tuple[str, int], tuple[int, float, float]]:
     """The last record of each key, as a reader of a compacted topic sees it."""
-    latest = {m.key(): json.loads(m.value()) for m in sorted(messages, key=lambda m: m.offset())}
+    latest = {m.key(): json.loads(m.value() or b"") for m in sorted(messages, key=lambda m: m.offset() or 0)}
     return {(r["w"]["start"], r["k"]): (r["n"], r["total"], r["top"]) for r in latest.values()}
 
 
@@ -225,7 +225,7 @@ def test_a_new_pipeline_starts_at_a_time(run: Any, broker: Any, topics: Any, che
             names["flights"], [json.dumps({"k": hour})] * 5, timestamp=int(moment.timestamp() * 1000)
         )
     begin = (START + timedelta(hours=2)).isoformat()
-    columns = {"key": "id", "timestamp": "at", "partition": "part", "offset": "pos"}
+    columns: dict[str, Any] = {"key": "id", "timestamp": "at", "partition": "part", "offset": "pos"}
     started = source(startingOffsets=begin, recordColumns=columns)
     driver = run(_passing(names, checkpoint, broker.bootstrap, sources=[started]))
     driver.wait_for_records(10)

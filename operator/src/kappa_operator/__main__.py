@@ -23,7 +23,7 @@ from kappa_operator.buckets import S3Buckets
 from kappa_operator.cluster import ApiCluster
 from kappa_operator.controller import Controller
 from kappa_operator.drivers import HttpDrivers
-from kappa_operator.errors import NotFound
+from kappa_operator.errors import NotFound, Refused
 from kappa_operator.handlers import build_kopf_settings, build_registry
 from kappa_operator.health import Echoes, build_health_app
 from kappa_operator.kafka import AdminClients
@@ -41,7 +41,10 @@ log = structlog.get_logger(__name__)
 
 
 async def fill_mirror(cluster: ApiCluster, mirror: Mirror, namespaces: tuple[str, ...]) -> None:
-    """Read all custom resources anew; raise NotFound with the remedy where the CRDs are missing."""
+    """Read all custom resources anew; raise NotFound with the remedy where the CRDs are missing.
+
+    A watched namespace that is not there, or whose rights are missing, is left out: the others need their operator.
+    """
     gone = set(mirror.find_all())
     for kind in KINDS:
         for namespace in namespaces or (None,):
@@ -52,6 +55,10 @@ async def fill_mirror(cluster: ApiCluster, mirror: Mirror, namespaces: tuple[str
                 raise NotFound(
                     f"the CRD of {kind.name} is not installed; install the chart first ({error.message})"
                 ) from error
+            except Refused as error:
+                if namespace is None:
+                    raise
+                log.error("namespace cannot be read", namespace=namespace, kind=kind.name, why=error.message)
     for key in gone:
         mirror.forget(key)
 

@@ -7,6 +7,7 @@ as users know them.
 """
 
 import json
+import os
 import ssl
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
@@ -208,7 +209,10 @@ def load_configuration(context: str | None = None) -> tuple[Configuration, Path 
         load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
         return configuration, _TOKEN_FILE
     try:
-        load_kube_config(context=context, client_configuration=configuration)  # type: ignore[no-untyped-call]
+        # Named here because the library reads the variable only once, when it is imported.
+        load_kube_config(  # type: ignore[no-untyped-call]
+            config_file=os.environ.get("KUBECONFIG"), context=context, client_configuration=configuration
+        )
     except ConfigException as error:
         raise ApiUnavailable(f"no Kubernetes cluster is configured: {error}; set KUBECONFIG") from error
     return configuration, None

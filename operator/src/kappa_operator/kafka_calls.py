@@ -3,12 +3,13 @@
 These block and run in threads. An error that concerns the whole call is raised.
 """
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
-from confluent_kafka.admin import (  # type: ignore[attr-defined]  # the stubs name them without exporting
+from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
     ConfigEntry,
@@ -24,7 +25,7 @@ from kappa_operator.kafka_errors import Words
 from kappa_operator.kafka_model import ClusterView, TopicView
 
 TIMEOUT = 20.0
-CHECK_TIMEOUT = 10.0
+CHECK_TIMEOUT, CHECK_SLICE = 10.0, 2.0
 _TOPIC_CONFIG = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
 _OWN_PREFIX = "__"
 
@@ -33,20 +34,30 @@ Gone = KafkaError.UNKNOWN_TOPIC_OR_PART
 
 
 def describe_cluster(admin: AdminClient, words: Words) -> ClusterView:
-    """Return the cluster as it answers now."""
-    try:
-        answer = admin.list_topics(timeout=CHECK_TIMEOUT)
-    except KafkaException as error:
-        admin.poll(0)
-        raise words.explain(error.args[0]) from None
-    admin.poll(0)
-    words.forget()
+    """Return the cluster as it answers now; a refused log-in or certificate ends the wait early."""
+    answer = _ask_for_metadata(admin, words)
     return ClusterView(
         cluster_id=answer.cluster_id or "",
         brokers=len(answer.brokers),
         controller=answer.controller_id if answer.controller_id >= 0 else None,
         topics=sum(not name.startswith(_OWN_PREFIX) for name in answer.topics),
     )
+
+
+def _ask_for_metadata(admin: AdminClient, words: Words) -> Any:
+    """Ask again and again for a while: the library itself waits out the whole time, whatever it has heard."""
+    deadline = time.monotonic() + CHECK_TIMEOUT
+    while True:
+        try:
+            answer = admin.list_topics(timeout=CHECK_SLICE)
+        except KafkaException as error:
+            admin.poll(0)
+            if words.is_telling or time.monotonic() > deadline:
+                raise words.explain(error.args[0]) from None
+        else:
+            admin.poll(0)
+            words.forget()
+            return answer
 
 
 def look_at_topics(

@@ -77,6 +77,11 @@ class Words:
         """Forget everything: a call worked."""
         self._heard.clear()
 
+    @property
+    def is_telling(self) -> bool:
+        """Return whether something was heard that waiting does not mend."""
+        return any(heard.code() not in _UNREACHABLE for heard in self._heard)
+
     def explain(self, error: KafkaError) -> KafkaFailure:
         """Return the failure for an error of a call."""
         if error.code() not in _UNREACHABLE:

@@ -65,6 +65,7 @@ class Mirror:
         if body is None:
             return
         del self._bodies[key], self._versions[key]
+        self._parsed.pop(key, None)
         self._names[key.kind, key.namespace].discard(key)
         if key.kind == "Topic":
             self._topics[get_topic_name(body)].discard(key)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 
 import structlog
 from confluent_kafka import Consumer, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
+from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from kappa_crds.revision import Revision
 from kappa_pipelines.checkpoint.offsets import Offsets

@@ -47,10 +47,10 @@ DEFAULTS: dict[str, str] = {
 def build_spark_settings(revision: Revision) -> dict[str, str]:
     """Return every setting of the session: defaults, then the revision's, then what is not negotiable."""
     return {
+        "spark.app.name": f"{revision.namespace}.{revision.pipeline}",
         **DEFAULTS,
         **revision.spark_conf,
         **SESSION_SETTINGS,
         **CHECKPOINT_SETTINGS,
         "spark.sql.shuffle.partitions": str(revision.tuning.shuffle_partitions),
-        "spark.app.name": f"{revision.namespace}/{revision.pipeline}",
     }

@@ -105,6 +105,13 @@ def test_what_is_missing_keeps_a_pipeline_pending() -> None:
     assert plan.requeue_after is not None
 
 
+def test_a_topic_that_a_driver_saw_vanish_is_not_just_missing() -> None:
+    restarts = {"crashes": 1, "total": 1, "lastReason": "SourceTopicDeleted", "lastFailure": "in was deleted"}
+    missing = Verdict("Pending", Reason.TOPIC_NOT_FOUND, "topic in is missing; create a Topic")
+    plan = decide(observed(pipeline(restarts=restarts), dependencies=missing))
+    assert (reason_of(plan), find_message(plan)) == (Reason.SOURCE_TOPIC_DELETED, "in was deleted")
+
+
 def test_a_running_driver_goes_on_while_its_cluster_is_away() -> None:
     missing = Verdict("Pending", Reason.CLUSTER_NOT_READY, "KafkaCluster main is not ready")
     plan = decide(observed(started(), pod(), dependencies=missing, progress=running()))
@@ -141,6 +148,12 @@ def test_a_driver_that_waits_for_executors_says_so() -> None:
     assert reason_of(plan) == Reason.WAITING_FOR_EXECUTORS
 
 
+def test_what_keeps_executors_from_starting_is_in_the_message() -> None:
+    waits = running(state=DriverState.WAITING_FOR_EXECUTORS)
+    plan = decide(observed(started(), pod(), progress=waits, shortage="exec-1: no node takes the executor"))
+    assert find_message(plan).endswith("first executor; exec-1: no node takes the executor")
+
+
 def test_a_ready_driver_that_does_not_answer_is_unknown_not_failed() -> None:
     plan = decide(observed(started(), pod(ready=True)))
     ready = find_condition(status_of(plan).conditions, "Ready")
@@ -174,15 +187,30 @@ def test_a_driver_that_does_not_stop_in_time_is_deleted() -> None:
     assert [type(action) for action in plan.actions] == [DeleteObject]
 
 
-def test_a_driver_that_cannot_be_asked_is_deleted_gracefully() -> None:
+def test_a_driver_that_is_stopping_is_not_asked_again() -> None:
     resource = started({"trigger": {"maxRecords": 10}}, stoppingSince=NOW.isoformat())
-    situation = observed(resource, pod(revision="delays-old"))
-    ask = decide(situation).actions[0]
     plan = decide(
-        observed(
-            resource, pod(revision="delays-old"), failures=(Failure(ask, DriverUnreachable("no answer")),)
-        )
+        observed(resource, pod(revision="delays-old"), progress=running(state=DriverState.STOPPING))
     )
+    assert plan.actions == ()
+    assert plan.requeue_after is not None
+
+
+def decide_unheard(since: timedelta) -> Plan:
+    resource = started({"trigger": {"maxRecords": 10}}, stoppingSince=(NOW - since).isoformat())
+    ask = decide(observed(resource, pod(revision="delays-old"))).actions[0]
+    failure = Failure(ask, DriverUnreachable("no answer"))
+    return decide(observed(resource, pod(revision="delays-old"), failures=(failure,)))
+
+
+def test_a_driver_that_does_not_hear_it_may_be_ending_already() -> None:
+    plan = decide_unheard(timedelta(seconds=3))
+    assert plan.actions == ()
+    assert reason_of(plan) == Reason.STOPPING_PREVIOUS
+
+
+def test_a_driver_that_cannot_be_asked_is_deleted_gracefully() -> None:
+    plan = decide_unheard(timedelta(seconds=20))
     assert [type(action) for action in plan.actions] == [DeleteObject]
 
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from kappa_crds.reasons import Reason
-from kappa_operator.observe.pods import parse_driver
+from kappa_operator.observe.pods import explain_executor, parse_driver
 
 
 def body(phase: str = "Running", state: dict[str, Any] | None = None, **status: Any) -> dict[str, Any]:
@@ -81,3 +81,15 @@ def test_an_unschedulable_pod_carries_the_schedulers_words() -> None:
 def test_a_container_that_is_being_created_is_no_trouble() -> None:
     pod = parse_driver(body("Pending", {"waiting": {"reason": "ContainerCreating"}}))
     assert (pod.waiting, pod.unstarted) == (None, True)
+
+
+def test_an_executor_that_no_node_takes_is_explained_and_one_that_runs_is_not() -> None:
+    full = {
+        "type": "PodScheduled",
+        "status": "False",
+        "reason": "Unschedulable",
+        "message": "Insufficient cpu",
+    }
+    said = explain_executor(body("Pending", conditions=[full]))
+    assert said == "delays-driver-4: no node takes the executor: Insufficient cpu"
+    assert explain_executor(body(state={"running": {}})) is None

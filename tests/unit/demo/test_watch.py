@@ -8,7 +8,7 @@ import pytest
 
 from demo.watch import DEADLINE_SECONDS, PATIENCE_SECONDS, NotProcessedError, Target, say_status, watch
 from kappa_crds.conditions import Condition
-from kappa_crds.pipeline import PipelineStatus, Restarts
+from kappa_crds.pipeline import PipelineStatus
 
 TARGET = Target(total=100, malformed=3)
 
@@ -50,10 +50,10 @@ def test_all_records_read_with_lag_left_is_not_the_end() -> None:
     assert follow(iter([status(records=100, lag_records=1), done])) == done
 
 
-def test_after_a_restart_the_consumer_group_decides() -> None:
-    restarted = status(records=10, lag_records=0, restarts=Restarts(total=1))
+def test_after_a_change_of_drivers_the_consumer_group_decides() -> None:
+    second = status(records=10, lag_records=0, generation=2)
     answers = iter([False, True])
-    assert follow(iter([restarted, restarted]), group=lambda: next(answers)) == restarted
+    assert follow(iter([second, second]), group=lambda: next(answers)) == second
 
 
 def stalled() -> PipelineStatus:

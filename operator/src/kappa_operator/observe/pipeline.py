@@ -4,16 +4,22 @@ Driver pods are read from the API server at each look, not from a watch: whether
 how fast events arrive. The driver's own progress is asked for when its pod has an address.
 """
 
-from kappa_crds.progress import Progress
+from kappa_crds.progress import DriverState, Progress
 from kappa_operator.apply import read_secret_key
 from kappa_operator.errors import KappaError
 from kappa_operator.keys import Key
 from kappa_operator.observe.dependencies import observe_dependencies
-from kappa_operator.observe.pods import parse_driver
+from kappa_operator.observe.pods import explain_executor, parse_driver
 from kappa_operator.plan.driver import DriverPod
 from kappa_operator.plan.model import Failure
 from kappa_operator.plan.pipeline import PipelineObserved
-from kappa_operator.resources.pipeline import DRIVER_ROLE, PIPELINE_LABEL, PipelineResource, build_token_ref
+from kappa_operator.resources.pipeline import (
+    DRIVER_ROLE,
+    EXECUTOR_ROLE,
+    PIPELINE_LABEL,
+    PipelineResource,
+    build_token_ref,
+)
 from kappa_operator.resources.revision import Images
 from kappa_operator.world import World
 
@@ -24,13 +30,15 @@ async def observe_pipeline(world: World, key: Key, failures: tuple[Failure, ...]
     if resource is None:
         return None
     pods = await observe_drivers(world, resource)
+    progress = await observe_progress(world, resource, pods)
     settings = world.settings
     return PipelineObserved(
         resource=resource,
         dependencies=await observe_dependencies(world, resource),
         pods=pods,
         images=Images(settings.runtime_image, settings.image_pull_policy),
-        progress=await observe_progress(world, resource, pods),
+        progress=progress,
+        shortage=await observe_shortage(world, resource, progress),
         failures=failures,
     )
 
@@ -54,3 +62,12 @@ async def observe_progress(
         return await world.drivers.fetch_progress(current.address, token)
     except KappaError:
         return None
+
+
+async def observe_shortage(world: World, resource: PipelineResource, progress: Progress | None) -> str | None:
+    """Return what keeps executors from starting, as far as the scheduler or the kubelet says, while the driver waits."""
+    if progress is None or progress.state is not DriverState.WAITING_FOR_EXECUTORS:
+        return None
+    labels = {PIPELINE_LABEL: resource.metadata.name, **EXECUTOR_ROLE}
+    bodies = await world.cluster.list_objects("v1", "Pod", resource.metadata.namespace, labels)
+    return next(filter(None, map(explain_executor, bodies)), None)

@@ -38,7 +38,15 @@ def parse_driver(body: Body) -> DriverPod:
     )
 
 
-def _explain_waiting(status: Body, state: Body) -> tuple[Reason, str] | None:
+def explain_executor(body: Body) -> str | None:
+    """Return why an executor pod does not start, or None where nothing keeps it."""
+    status = body.get("status", {})
+    container: Body = next(iter(status.get("containerStatuses", [])), {})
+    waiting = _explain_waiting(status, container.get("state", {}), "executor")
+    return None if waiting is None else f"{body['metadata']['name']}: {waiting[1]}"
+
+
+def _explain_waiting(status: Body, state: Body, what: str = "driver") -> tuple[Reason, str] | None:
     waiting = state.get("waiting")
     if waiting and waiting.get("reason") in _IMAGE_TROUBLE:
         return Reason.IMAGE_UNAVAILABLE, f"{waiting['reason']}: {waiting.get('message', '')}"
@@ -46,7 +54,7 @@ def _explain_waiting(status: Body, state: Body) -> tuple[Reason, str] | None:
         return Reason.DRIVER_SCHEDULING, f"{waiting['reason']}: {waiting.get('message', '')}"
     for condition in status.get("conditions", []):
         if condition["type"] == "PodScheduled" and condition.get("reason") == "Unschedulable":
-            return Reason.DRIVER_UNSCHEDULABLE, f"no node takes the driver: {condition.get('message', '')}"
+            return Reason.DRIVER_UNSCHEDULABLE, f"no node takes the {what}: {condition.get('message', '')}"
     return None
 
 

@@ -47,6 +47,7 @@ STARTING_POLL = 2.0
 RUNNING_POLL = 10.0
 BLOCKED_POLL = 15.0
 STOP_MARGIN = 30.0
+ASK_PATIENCE = 15.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,8 @@ class PipelineObserved:
     """All that a decision about a pipeline needs.
 
     `dependencies` are what the spec refers to, or the verdict on what is missing. `pods` are all driver pods of the
-    pipeline, read from the API server and not from a cache. `progress` is the current driver's own report.
+    pipeline, read from the API server and not from a cache. `progress` is the current driver's own report, `shortage`
+    what keeps the executors that it waits for from starting.
     """
 
     resource: PipelineResource
@@ -62,6 +64,7 @@ class PipelineObserved:
     pods: tuple[DriverPod, ...]
     images: Images
     progress: Progress | None = None
+    shortage: str | None = None
     failures: tuple[Failure, ...] = ()
 
     @property
@@ -196,7 +199,8 @@ def _rest_or_start(observed: PipelineObserved, revision: Revision | None, now: d
         )
         return Plan(_sweep(observed), _say(observed, verdict, now, restarts=Restarts(total=restarts.total)))
     if isinstance(observed.dependencies, Verdict):
-        return Plan((), _say(observed, observed.dependencies, now), BLOCKED_POLL)
+        verdict = _explain_missing(observed.dependencies, restarts)
+        return Plan((), _say(observed, verdict, now), BLOCKED_POLL)
     if revision is None:
         raise AssertionError("dependencies are there, so the revision is")
     if restarts.hopeless_revision == revision.name:
@@ -216,6 +220,14 @@ def _rest_or_start(observed: PipelineObserved, revision: Revision | None, now: d
         )
         return Plan(_sweep(observed), _say(observed, verdict, now), SOON)
     return _start(observed, revision, now)
+
+
+def _explain_missing(missing: Verdict, restarts: Restarts) -> Verdict:
+    """A topic that a driver had read before it was gone is not just missing: say what the driver said."""
+    if missing.reason is not Reason.TOPIC_NOT_FOUND or restarts.last_reason != Reason.SOURCE_TOPIC_DELETED:
+        return missing
+    message = restarts.last_failure or missing.message
+    return replace(missing, reason=Reason.SOURCE_TOPIC_DELETED, message=message)
 
 
 def _wait_before_start(observed: PipelineObserved, revision: Revision, now: datetime) -> float:
@@ -281,6 +293,11 @@ def _stop(observed: PipelineObserved, current: DriverPod, now: datetime) -> Plan
     if overdue or current.unstarted or current.address is None:
         reason = "it did not stop in time" if overdue else "it never ran"
         return Plan((DeleteObject(current.ref, current.uid, reason),), said, SOON)
+    if observed.progress is not None and observed.progress.state in (
+        DriverState.STOPPING,
+        DriverState.STOPPED,
+    ):
+        return Plan((), said, SOON)
     timeout = parse_duration(spec.stop_timeout)
     ask = StopDriver(current.ref, current.address, build_token_ref(observed.resource), timeout)
     return Plan((ask,), said, SOON)
@@ -292,7 +309,7 @@ def _follow(observed: PipelineObserved, current: DriverPod, now: datetime) -> Pl
     if progress is None or progress.generation != current.generation:
         return Plan((), _say(observed, _judge_start(current), now), STARTING_POLL)
     if progress.state is not DriverState.RUNNING:
-        return Plan((), _say(observed, _judge_progress(progress), now), STARTING_POLL)
+        return Plan((), _say(observed, _judge_progress(progress, observed.shortage), now), STARTING_POLL)
     restarts = forgive(observed.status.restarts, progress.running_since, spec.restart, now)
     verdict = ready(PipelineState.RUNNING, Reason.RUNNING, say_progress(progress))
     if isinstance(observed.dependencies, Verdict):
@@ -320,11 +337,10 @@ def _judge_start(current: DriverPod) -> Verdict:
     )
 
 
-def _judge_progress(progress: Progress) -> Verdict:
+def _judge_progress(progress: Progress, shortage: str | None) -> Verdict:
     if progress.state is DriverState.WAITING_FOR_EXECUTORS:
-        return working(
-            PipelineState.STARTING, Reason.WAITING_FOR_EXECUTORS, "the driver waits for its first executor"
-        )
+        message = "the driver waits for its first executor" + (f"; {shortage}" if shortage else "")
+        return working(PipelineState.STARTING, Reason.WAITING_FOR_EXECUTORS, message)
     if progress.state in (DriverState.STOPPING, DriverState.STOPPED):
         return working(PipelineState.PENDING, Reason.DRIVER_STOPPED, "the driver is stopping")
     message = progress.error.message if progress.error else "the driver loads the pipeline"
@@ -343,14 +359,22 @@ def _report_failure(observed: PipelineObserved, now: datetime) -> Plan:
         verdict = working(PipelineState.FAILED, end.reason, message)
         return Plan((), _say(observed, verdict, now, restarts=restarts), SOON)
     if isinstance(failure.action, StopDriver) and observed.current is not None:
-        delete = DeleteObject(
-            observed.current.ref, observed.current.uid, f"it cannot be asked to stop: {message}"
-        )
-        verdict = working(PipelineState.PENDING, Reason.STOPPING_PREVIOUS, message)
-        return Plan((delete,), _say(observed, verdict, now), SOON)
+        return _report_deaf(observed, observed.current, message, now)
     judge = working if failure.error.retryable else stalled
     return Plan(
         (), _say(observed, judge(PipelineState.PENDING, failure.error.reason, message), now), BLOCKED_POLL
+    )
+
+
+def _report_deaf(observed: PipelineObserved, current: DriverPod, message: str, now: datetime) -> Plan:
+    """A driver did not hear that it shall stop. One that is just ending does not either, so wait a little first."""
+    verdict = working(PipelineState.PENDING, Reason.STOPPING_PREVIOUS, message)
+    said = _say(observed, verdict, now)
+    since = observed.status.stopping_since or now
+    if (now - since).total_seconds() < ASK_PATIENCE:
+        return Plan((), said, SOON)
+    return Plan(
+        (DeleteObject(current.ref, current.uid, f"it cannot be asked to stop: {message}"),), said, SOON
     )
 
 

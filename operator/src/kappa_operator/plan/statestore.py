@@ -2,13 +2,14 @@
 
 from datetime import datetime
 
+from kappa_crds.quantities import parse_duration
 from kappa_crds.reasons import Reason
 from kappa_crds.statestore import STATE_STORE_FINALIZER
 from kappa_crds.topic import DeletionPolicy
 from kappa_operator.actions import AddFinalizer, DeleteObject, EmitEvent, RemoveFinalizer
 from kappa_operator.plan.model import Plan, Verdict, build_conditions, ready, stalled, working
 from kappa_operator.plan.statestore_claim import decide_claim
-from kappa_operator.plan.store_model import FAILED_POLL, StateStoreObserved, choose_interval, get_wait, report
+from kappa_operator.plan.store_model import FAILED_POLL, StateStoreObserved, get_wait, report
 from kappa_operator.resources.statestore import StateStoreResource, build_claim_ref
 
 BLOCKED_POLL = 15.0
@@ -39,7 +40,8 @@ def _decide_bucket(observed: StateStoreObserved, now: datetime) -> Plan:
     if not observed.checked:
         return Plan(requeue_after=get_wait(observed.resource, now))
     at = now.replace(microsecond=0)
-    requeue = FAILED_POLL if observed.problem else choose_interval(observed.resource)
+    every = parse_duration(observed.resource.spec.check_every)
+    requeue = min(every, FAILED_POLL) if observed.problem else every
     return report(observed, _judge_bucket(observed), now, requeue, last_check=at)
 
 

@@ -6,7 +6,7 @@ name holds it, so that making it twice makes one. A store that was ready stays s
 
 from datetime import datetime
 
-from kappa_crds.quantities import format_duration, parse_size
+from kappa_crds.quantities import format_duration, parse_duration, parse_size
 from kappa_crds.reasons import Reason
 from kappa_crds.statestore import PersistentVolume
 from kappa_operator.actions import (
@@ -24,7 +24,6 @@ from kappa_operator.plan.store_model import (
     Probe,
     ProbeResult,
     StateStoreObserved,
-    choose_interval,
     get_ready,
     get_wait,
     report,
@@ -99,7 +98,8 @@ def _decide_running_check(observed: StateStoreObserved, probe: Probe, now: datet
 
 def _finish_check(observed: StateStoreObserved, probe: Probe, result: ProbeResult, now: datetime) -> Plan:
     verdict = _judge(observed, result)
-    requeue = choose_interval(observed.resource) if result.ok else FAILED_POLL
+    every = parse_duration(observed.resource.spec.check_every)
+    requeue = every if verdict.ready == "True" else min(every, FAILED_POLL)
     at = now.replace(microsecond=0)
     said = report(observed, verdict, now, requeue, last_check=at, free_bytes=result.free_bytes)
     delete = DeleteObject(probe.ref, probe.uid, "the check has ended")

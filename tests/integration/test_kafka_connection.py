@@ -1,0 +1,104 @@
+"""Connections to a real broker: TLS, SASL, wrong credentials, and a broker that goes and comes back."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from fakes.world import build_secret
+from integration.brokers import CLUSTER, RealKafkaOperator
+from lab.broker import Broker, free_ports
+
+PASSWORD = "s3cret-of-ann"
+
+
+@pytest.fixture(scope="module")
+def secured() -> Iterator[Broker]:
+    with Broker(users={"ann": PASSWORD}, tls=True) as broker:
+        yield broker
+
+
+def connect(bootstrap: str, broker: Broker, password: str = PASSWORD, **spec: Any) -> RealKafkaOperator:
+    operator = RealKafkaOperator(bootstrap, **spec)
+    operator.cluster.put(build_secret("ca", ca_crt=broker.authority.read_text()))
+    operator.cluster.put(build_secret("login", username="ann", password=password))
+    return operator
+
+
+TLS = {"caSecretRef": {"name": "ca"}}
+
+
+def sasl(mechanism: str) -> dict[str, Any]:
+    return {"mechanism": mechanism, "credentialsSecretRef": {"name": "login"}}
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
+async def test_sasl_over_tls_connects(secured: Broker, mechanism: str) -> None:
+    async with connect(secured.sasl_bootstrap, secured, tls=TLS, sasl=sasl(mechanism)) as operator:
+        await operator.reconcile(CLUSTER)
+        assert operator.get_condition(CLUSTER)[:2] == ("True", "Connected")
+
+
+async def test_tls_alone_connects(secured: Broker) -> None:
+    async with connect(secured.tls_bootstrap, secured, tls=TLS) as operator:
+        await operator.reconcile(CLUSTER)
+        assert operator.get_condition(CLUSTER)[:2] == ("True", "Connected")
+        assert (operator.get(CLUSTER) or {})["status"]["brokers"] == 1
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
+async def test_a_wrong_password_is_told_in_the_brokers_words_and_not_repeated(
+    secured: Broker, mechanism: str
+) -> None:
+    spec = {"tls": TLS, "sasl": sasl(mechanism)}
+    async with connect(secured.sasl_bootstrap, secured, "wrong-word", **spec) as operator:
+        await operator.reconcile(CLUSTER)
+        status, reason, message = operator.get_condition(CLUSTER)
+        assert (status, reason) == ("False", "AuthenticationFailed"), message
+        assert "Authentication failed" in message
+        assert "wrong-word" not in str(operator.get(CLUSTER))
+
+
+async def test_a_corrected_secret_is_used_at_the_next_check(secured: Broker) -> None:
+    async with connect(secured.sasl_bootstrap, secured, "wrong", tls=TLS, sasl=sasl("PLAIN")) as operator:
+        await operator.reconcile(CLUSTER)
+        operator.cluster.put(build_secret("login", username="ann", password=PASSWORD))
+        await operator.reconcile(CLUSTER)
+        assert operator.get_condition(CLUSTER)[:2] == ("True", "Connected")
+
+
+async def test_an_unknown_authority_is_told(secured: Broker) -> None:
+    async with connect(secured.tls_bootstrap, secured, tls={}) as operator:
+        await operator.reconcile(CLUSTER)
+        status, reason, message = operator.get_condition(CLUSTER)
+        assert (status, reason) == ("False", "TlsFailed"), message
+        assert "certificate verify failed" in message
+
+
+async def test_a_broker_that_nobody_runs_is_unreachable() -> None:
+    port = free_ports(1)[0]
+    async with RealKafkaOperator(f"127.0.0.1:{port}") as operator:
+        await operator.reconcile(CLUSTER)
+        status, reason, message = operator.get_condition(CLUSTER)
+        assert (status, reason) == ("False", "BrokerUnreachable")
+        assert "Connection refused" in message
+
+
+async def test_a_host_that_does_not_exist_is_named() -> None:
+    async with RealKafkaOperator("no-such-host.invalid:9092") as operator:
+        await operator.reconcile(CLUSTER)
+        assert operator.get_condition(CLUSTER)[1] == "BrokerUnreachable"
+        assert "no-such-host.invalid:9092" in operator.get_condition(CLUSTER)[2]
+
+
+async def test_a_broker_that_dies_and_comes_back_is_noticed_both_times() -> None:
+    with Broker() as broker:
+        async with RealKafkaOperator(broker.bootstrap) as operator:
+            await operator.reconcile(CLUSTER)
+            assert operator.get_condition(CLUSTER)[1] == "Connected"
+            broker.kill()
+            await operator.reconcile(CLUSTER)
+            assert operator.get_condition(CLUSTER)[1] == "BrokerUnreachable"
+            broker.start()
+            await operator.reconcile(CLUSTER)
+            assert operator.get_condition(CLUSTER)[1] == "Connected"

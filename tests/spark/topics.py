@@ -1,0 +1,73 @@
+"""Topics of a test: made under names of their own, written and read whole."""
+
+import json
+import time
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import Consumer, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+
+@dataclass
+class Topics:
+    """Makes topics, and writes and reads records."""
+
+    bootstrap: str
+
+    def __post_init__(self) -> None:
+        self.admin = AdminClient({"bootstrap.servers": self.bootstrap})
+
+    def make(self, name: str, partitions: int = 2) -> str:
+        unique = f"{name}-{uuid.uuid4().hex[:8]}"
+        self.admin.create_topics([NewTopic(unique, partitions, 1)])[unique].result(30)
+        return unique
+
+    def write(self, topic: str, values: Sequence[bytes | str | None], **fields: Any) -> None:
+        producer = Producer({"bootstrap.servers": self.bootstrap, "linger.ms": 5})
+        for number, value in enumerate(values):
+            while True:
+                try:
+                    producer.produce(topic, value=value, key=fields.get("key", str(number)), **_rest(fields))
+                    break
+                except BufferError:
+                    producer.poll(0.1)
+        assert producer.flush(30) == 0
+
+    def ends(self, topic: str) -> dict[int, int]:
+        consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "ends"})
+        parts = consumer.list_topics(topic, timeout=10).topics[topic].partitions
+        found = {p: consumer.get_watermark_offsets(TopicPartition(topic, p), timeout=10)[1] for p in parts}
+        consumer.close()
+        return found
+
+    def read(self, topic: str) -> list[Message]:
+        """All records up to the present end."""
+        ends = self.ends(topic)
+        consumer = Consumer(
+            {"bootstrap.servers": self.bootstrap, "group.id": "read", "enable.auto.commit": False}
+        )
+        consumer.assign([TopicPartition(topic, p, 0) for p in ends])
+        wanted = sum(ends.values())
+        found: list[Message] = []
+        deadline = time.monotonic() + 30
+        while len(found) < wanted and time.monotonic() < deadline:
+            found += [m for m in consumer.consume(5000, timeout=1.0) if m.error() is None]
+        consumer.close()
+        return found
+
+    def values(self, topic: str) -> list[Any]:
+        return [json.loads(message.value() or b"") for message in self.read(topic)]
+
+    def committed(self, group: str, topic: str) -> dict[int, int]:
+        consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": group})
+        parts = [TopicPartition(topic, p) for p in self.ends(topic)]
+        found = {p.partition: p.offset for p in consumer.committed(parts, timeout=10)}
+        consumer.close()
+        return found
+
+
+def _rest(fields: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if name != "key"}

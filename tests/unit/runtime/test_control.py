@@ -1,0 +1,124 @@
+"""Who may ask a driver what."""
+
+import asyncio
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from prometheus_client import CollectorRegistry
+from starlette.types import Message
+
+from kappa_crds.progress import DriverState, Progress
+from kappa_pipelines.control import Control
+
+
+@dataclass(frozen=True)
+class Answer:
+    """An HTTP answer."""
+
+    status: int
+    text: str
+
+
+class Doors:
+    """A control server without a driver."""
+
+    def __init__(
+        self, token_file: Path, state: DriverState = DriverState.RUNNING, host: str = "10.0.0.9"
+    ) -> None:
+        self.stops = 0
+        progress = Progress(
+            namespace="n",
+            pipeline="p",
+            revision="r",
+            generation=1,
+            state=state,
+            started_at=datetime(2013, 1, 1, tzinfo=UTC),
+        )
+        control = Control(
+            snapshot=lambda: progress,
+            is_alive=lambda: state is not DriverState.FAILED,
+            stop=self._stop,
+            registry=CollectorRegistry(),
+            token_file=token_file,
+        )
+        self._app = control.app()
+        self._host = host
+
+    def ask(self, path: str, authorization: str | None = None, method: str = "GET") -> Answer:
+        headers = [(b"authorization", authorization.encode())] if authorization is not None else []
+        scope = {
+            "type": "http",
+            "method": method,
+            "path": path,
+            "query_string": b"",
+            "headers": headers,
+            "client": (self._host, 1),
+        }
+        sent: list[Message] = []
+
+        async def receive() -> Message:
+            return {"type": "http.request", "body": b""}
+
+        async def send(message: Message) -> None:
+            sent.append(message)
+
+        asyncio.run(self._app(scope, receive, send))
+        return Answer(sent[0]["status"], b"".join(m.get("body", b"") for m in sent[1:]).decode())
+
+    def _stop(self) -> None:
+        self.stops += 1
+
+
+@pytest.fixture
+def token(tmp_path: Path) -> Path:
+    (tmp_path / "token").write_text("right\n")
+    return tmp_path / "token"
+
+
+def test_probes_and_metrics_are_open(token: Path) -> None:
+    doors = Doors(token)
+    assert [doors.ask(path).status for path in ("/healthz", "/readyz", "/metrics")] == [200, 200, 200]
+
+
+@pytest.mark.parametrize("header", [None, "Bearer wrong", "Bearer ", "right"])
+def test_progress_and_stop_need_the_token(token: Path, header: str | None) -> None:
+    doors = Doors(token)
+    assert doors.ask("/progress", header).status == 401
+    assert doors.ask("/stop", header, method="POST").status == 401
+    assert doors.stops == 0
+
+
+def test_with_the_token_progress_is_read_and_a_stop_is_taken(token: Path) -> None:
+    doors = Doors(token)
+    assert Progress.model_validate_json(doors.ask("/progress", "Bearer right").text).pipeline == "p"
+    assert doors.ask("/stop", "Bearer right", method="POST").status == 202
+    assert doors.stops == 1
+
+
+def test_a_stop_is_not_taken_from_a_get(token: Path) -> None:
+    doors = Doors(token)
+    assert doors.ask("/stop", "Bearer right").status == 405
+    assert doors.stops == 0
+
+
+def test_an_empty_token_file_opens_nothing(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("\n")
+    assert Doors(tmp_path / "token").ask("/progress", "Bearer ").status == 401
+
+
+@pytest.mark.parametrize(("host", "status"), [("127.0.0.1", 200), ("::1", 200), ("10.0.0.9", 403)])
+def test_without_a_token_file_only_the_loopback_may_ask(tmp_path: Path, host: str, status: int) -> None:
+    assert Doors(tmp_path / "none", host=host).ask("/progress").status == status
+
+
+@pytest.mark.parametrize(
+    ("state", "health", "ready"),
+    [(DriverState.STARTING, 200, 503), (DriverState.RUNNING, 200, 200), (DriverState.FAILED, 503, 503)],
+)
+def test_health_and_readiness_follow_the_state(
+    token: Path, state: DriverState, health: int, ready: int
+) -> None:
+    doors = Doors(token, state)
+    assert (doors.ask("/healthz").status, doors.ask("/readyz").status) == (health, ready)

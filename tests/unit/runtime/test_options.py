@@ -1,0 +1,144 @@
+"""Connections and settings as Spark and librdkafka take them; no secret among Spark's."""
+
+from pathlib import Path
+
+import pytest
+
+from kappa_crds.pipeline import PipelineSpec
+from kappa_crds.reasons import Reason
+from kappa_crds.revision import KafkaConnection, Revision, Tuning
+from kappa_pipelines.errors import DriverError, SpecError
+from kappa_pipelines.graph import assign_owners, check_names, explain_unknown_name
+from kappa_pipelines.jars import locked_jars, read_lock
+from kappa_pipelines.kafka_options import build_librdkafka_config, build_spark_connection
+from kappa_pipelines.load import load_revision
+from kappa_pipelines.settings import CHECKPOINT_SETTINGS, build_spark_settings
+
+SOURCE = {"name": "flights", "topic": "flights", "format": {"json": {"schema": "k BIGINT"}}}
+
+
+def _revision(**spark_conf: str) -> Revision:
+    return Revision(
+        namespace="prod",
+        pipeline="delays",
+        uid="1",
+        spec=PipelineSpec.model_validate(
+            {"sources": [SOURCE], "sinks": [{"name": "out", "from": "flights", "topic": "out"}]}
+        ),
+        kafka=KafkaConnection(bootstrap_servers=("kafka:9092",)),
+        topics={},
+        checkpoint="/ck",
+        tuning=Tuning(shuffle_partitions=8),
+        spark_conf=spark_conf,
+        image="i",
+    )
+
+
+def _secured(folder: Path) -> KafkaConnection:
+    return KafkaConnection(
+        bootstrap_servers=("a:9092", "b:9092"),
+        security_protocol="SASL_SSL",
+        sasl_mechanism="SCRAM-SHA-512",
+        ca_file="/etc/kappa/kafka/ca.crt",
+        credentials_dir=str(folder),
+        client_certificate_dir="/etc/kappa/client",
+    )
+
+
+def test_spark_gets_references_to_secrets_and_never_secrets(tmp_path: Path) -> None:
+    (tmp_path / "username").write_text("reader")
+    (tmp_path / "password").write_text("s3cr3t")
+    options = build_spark_connection(_secured(tmp_path))
+    assert "s3cr3t" not in str(options) and "reader" not in str(options)
+    assert f'password="${{dir:{tmp_path}:password}}"' in options["kafka.sasl.jaas.config"]
+    assert options["kafka.config.providers.dir.param.allowed.paths"] == f"{tmp_path},/etc/kappa/client"
+    assert options["kafka.ssl.truststore.location"] == "/etc/kappa/kafka/ca.crt"
+    assert options["kafka.ssl.keystore.key"] == "${dir:/etc/kappa/client:tls.key}"
+    assert all(key.startswith("kafka.") for key in options)
+
+
+def test_librdkafka_gets_the_credentials_themselves(tmp_path: Path) -> None:
+    (tmp_path / "username").write_text("reader")
+    (tmp_path / "password").write_text("s3cr3t")
+    config = build_librdkafka_config(_secured(tmp_path))
+    assert (config["sasl.username"], config["sasl.password"]) == ("reader", "s3cr3t")
+    assert config["ssl.key.location"] == "/etc/kappa/client/tls.key"
+
+
+def test_a_plain_connection_needs_no_providers() -> None:
+    options = build_spark_connection(KafkaConnection(bootstrap_servers=("a:9092",)))
+    assert options == {"kafka.bootstrap.servers": "a:9092", "kafka.security.protocol": "PLAINTEXT"}
+
+
+@pytest.mark.parametrize("password", ['a"b', "a\\b", "ab\n"])
+def test_a_password_that_the_login_would_misread_is_refused(tmp_path: Path, password: str) -> None:
+    (tmp_path / "username").write_text("reader")
+    (tmp_path / "password").write_text(password)
+    with pytest.raises(DriverError) as caught:
+        build_librdkafka_config(_secured(tmp_path))
+    assert caught.value.reason is Reason.SECRET_INCOMPLETE
+    assert password not in caught.value.message
+
+
+def test_safe_checkpoint_settings_cannot_be_overridden() -> None:
+    settings = build_spark_settings(_revision(**dict.fromkeys(CHECKPOINT_SETTINGS, "unsafe")))
+    assert {key: settings[key] for key in CHECKPOINT_SETTINGS} == CHECKPOINT_SETTINGS
+    assert settings["spark.sql.shuffle.partitions"] == "8"
+    assert settings["spark.sql.session.timeZone"] == "UTC"
+
+
+def test_defaults_give_way_to_the_revision() -> None:
+    assert build_spark_settings(_revision(**{"spark.ui.enabled": "true"}))["spark.ui.enabled"] == "true"
+    assert build_spark_settings(_revision())["spark.ui.enabled"] == "false"
+
+
+def test_a_revision_survives_the_way_through_its_file(tmp_path: Path) -> None:
+    (tmp_path / "revision.json").write_text(_revision().to_json())
+    assert load_revision(tmp_path / "revision.json") == _revision()
+
+
+@pytest.mark.parametrize("text", [None, "{", '{"namespace": "x"}'])
+def test_a_file_that_is_no_revision_is_refused(tmp_path: Path, text: str | None) -> None:
+    if text is not None:
+        (tmp_path / "revision.json").write_text(text)
+    with pytest.raises(SpecError) as caught:
+        load_revision(tmp_path / "revision.json")
+    assert caught.value.reason is Reason.INVALID_SPEC
+
+
+def _views(*names: str) -> PipelineSpec:
+    views = [{"name": name, "sql": "SELECT 1"} for name in names]
+    sinks = [{"name": "out", "from": "flights", "topic": "out"}]
+    return PipelineSpec.model_validate({"sources": [SOURCE], "views": views, "sinks": sinks})
+
+
+@pytest.mark.parametrize(
+    ("unknown", "hint"),
+    [
+        ("flihgts", "did you mean 'flights'"),
+        ("b", "defined after 'a'"),
+        ("a", "cannot refer to itself"),
+        ("zzz", "known are"),
+    ],
+)
+def test_an_unknown_name_comes_with_what_may_have_been_meant(unknown: str, hint: str) -> None:
+    error = explain_unknown_name(_views("a", "b"), "a", unknown)
+    assert (error.reason, hint in error.message) == (Reason.UNKNOWN_VIEW, True), error.message
+
+
+def test_a_name_used_twice_is_refused() -> None:
+    with pytest.raises(SpecError, match="used twice: flights"):
+        check_names(_views("flights"))
+
+
+def test_the_first_sink_that_reads_a_source_owns_its_dead_letters() -> None:
+    reads = {"one": ("a",), "two": ("a", "b"), "three": ("b",)}
+    assert assign_owners(["one", "two", "three"], reads) == {"a": "one", "b": "two"}
+
+
+def test_the_lock_names_every_jar_once_with_its_checksum() -> None:
+    jars = locked_jars()
+    assert {jar.artifact for jar in jars} >= {"spark-sql-kafka-0-10_2.13", "kafka-clients"}
+    assert all(len(jar.sha256) == 64 for jar in jars)
+    assert len({jar.artifact for jar in jars}) == len(jars)
+    assert read_lock("# a comment\n\na.b:c:1 ff\n")[0].file == "c-1.jar"

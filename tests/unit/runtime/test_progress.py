@@ -1,0 +1,113 @@
+"""Spark's events folded into the record, and the metrics computed from it."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from prometheus_client import generate_latest
+
+from kappa_crds.progress import DriverState, Progress, QueryProgress
+from kappa_pipelines.checkpoint.generation import parse_generation
+from kappa_pipelines.checkpoint.offsets import parse_offset_log
+from kappa_pipelines.group import lowest_offsets
+from kappa_pipelines.metrics import METRICS, PREFIX, Counts, DriverCollector, build_registry
+from kappa_pipelines.progress import fold_event, with_latest
+
+READS = (("flights", "in"), ("again", "in"), ("airports", "places"))
+
+
+def _source(topic: str, end: int, rows: int = 10) -> dict[str, Any]:
+    return {
+        "description": f"KafkaV2[Subscribe[{topic}]]",
+        "startOffset": {topic: {"0": 0}},
+        "endOffset": {topic: {"0": end}},
+        "latestOffset": {topic: {"0": 100}},
+        "numInputRows": rows,
+    }
+
+
+def _event(**changes: Any) -> dict[str, Any]:
+    return {
+        "id": "q",
+        "runId": "r",
+        "name": "out",
+        "timestamp": "2013-01-01T00:00:00.500Z",
+        "batchId": 4,
+        "numInputRows": 10,
+        "inputRowsPerSecond": float("nan"),
+        "processedRowsPerSecond": 12.5,
+        "durationMs": {"addBatch": 7},
+        "eventTime": {"watermark": "1970-01-01T00:00:00.000Z"},
+        "stateOperators": [
+            {"numRowsTotal": 3, "memoryUsedBytes": 100, "numRowsDroppedByWatermark": 1},
+            {"numRowsTotal": 4, "memoryUsedBytes": 50, "numRowsDroppedByWatermark": 0},
+        ],
+        "sources": [_source("in", 10), _source("places", 20), _source("in", 30)],
+        "observedMetrics": {"flights": {"malformed": 2}, "airports": {"malformed": 1}},
+        **changes,
+    }
+
+
+def test_an_event_becomes_a_typed_record() -> None:
+    folded = fold_event(None, _event(), READS)
+    assert (folded.sink, folded.batch_id, folded.input_rows) == ("out", 4, 10)
+    assert (folded.state_rows, folded.state_bytes, folded.late_rows, folded.malformed_rows) == (7, 150, 1, 3)
+    assert folded.input_rows_per_second == 0.0
+    assert folded.watermark is None
+
+
+def test_two_sources_of_one_topic_are_told_apart_by_the_plans_order() -> None:
+    folded = fold_event(None, _event(), READS)
+    assert {source.name: source.end_offsets[0] for source in folded.sources} == {
+        "flights": 10,
+        "airports": 20,
+        "again": 30,
+    }
+
+
+def test_totals_grow_from_event_to_event() -> None:
+    folded = fold_event(fold_event(None, _event(), READS), _event(batchId=5), READS)
+    assert (folded.total_input_rows, folded.total_late_rows, folded.total_malformed_rows) == (20, 2, 6)
+
+
+def test_lag_is_measured_against_the_newest_known_end() -> None:
+    folded = fold_event(None, _event(sources=[_source("in", 40)]), READS[:1])
+    assert folded.sources[0].lag == 60
+    assert with_latest(folded, {"in": {0: 500, 1: 7}}).sources[0].lag == 460
+    assert with_latest(folded, {"in": {0: 30}}).sources[0].lag == 60
+
+
+def test_the_group_gets_the_lowest_offsets_over_all_queries() -> None:
+    positions = [("in", {0: 5, 1: 9}), ("in", {0: 7, 1: 2}), ("places", {0: 1})]
+    assert lowest_offsets(positions) == {("in", 0): 5, ("in", 1): 2, ("places", 0): 1}
+
+
+def test_an_offset_log_of_version_2_names_its_sources() -> None:
+    text = 'v2\n{"batchWatermarkMs":0,"conf":{}}\nflights:{"in":{"0":12,"1":3}}\nairports:{"places":{"0":1}}'
+    assert parse_offset_log(text) == {"flights": {0: 12, 1: 3}, "airports": {0: 1}}
+
+
+def test_a_checkpoint_without_a_generation_counts_as_generation_0() -> None:
+    assert (parse_generation(None), parse_generation("12\n")) == (0, 12)
+
+
+def _progress(*queries: QueryProgress) -> Progress:
+    return Progress(
+        namespace="prod",
+        pipeline="delays",
+        revision="r",
+        generation=3,
+        state=DriverState.RUNNING,
+        started_at=datetime(2013, 1, 1, tzinfo=UTC),
+        queries=queries,
+    )
+
+
+def test_every_declared_metric_is_exposed_and_no_other() -> None:
+    progress = _progress(fold_event(None, _event(eventTime={"watermark": "2013-01-01T00:00:00.000Z"}), READS))
+    registry = build_registry(DriverCollector(lambda: progress, Counts, lambda: 1_357_000_000.0))
+    lines = generate_latest(registry).decode().splitlines()
+    with_samples = {
+        line.partition("{")[0].removesuffix("_total") for line in lines if not line.startswith("#")
+    }
+    assert with_samples == {PREFIX + declared.name for declared in METRICS}
+    assert f'{PREFIX}generation{{namespace="prod",pipeline="delays"}} 3.0' in lines
