@@ -33,7 +33,7 @@ from lab.paths import KUBECONFIG  # isort: skip
 os.environ["KUBECONFIG"] = str(KUBECONFIG)  # the Kubernetes client reads it when it is imported
 
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from kappa_crds import API_VERSION
 from kappa_operator.cluster import ApiCluster
@@ -104,7 +104,6 @@ class Operator:
         assert self.process is not None
         text = Path(f"/proc/{self.process.pid}/status").read_text()
         return int(re.findall(r"VmHWM:\s+(\d+) kB", text)[0]) * 1024 / 1e6
-
 
     def measure_cpu(self) -> float:
         """Return the seconds of processor time that it has used."""

@@ -23,9 +23,9 @@ from kappa_operator.kafka_model import ClusterView, KafkaAccess, TopicView
 from kappa_operator.topic_configs import is_same_value
 
 _THREADS = 4
-_FIRST_LOOK = 0.05
-_LONGEST_PAUSE = 0.5
-_VISIBLE_WITHIN = 30.0
+_FIRST_LOOK, _SLOWER = 0.05, 1.3
+"""Seconds until the first look, and the factor from pause to pause: a busy broker must not be kept busy by looks."""
+_VISIBLE_WITHIN = 60.0
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -122,7 +122,7 @@ class KafkaClient:
                     " do not show it"
                 )
             await asyncio.sleep(pause)
-            pause = min(_LONGEST_PAUSE, pause * 2)
+            pause *= _SLOWER
 
     def close(self) -> None:
         """Let the client go once the calls under way have ended."""

@@ -104,6 +104,9 @@ async def test_a_store_that_failed_is_checked_again_soon() -> None:
     await operator.settle(STORE)
     operator.clock.advance(31)
     await operator.settle(STORE)
+    assert operator.get_condition(STORE)[1] == "StoreCheckFailed", (
+        "it stands while the next check is under way"
+    )
     finish_probe(operator, GOOD)
     await operator.settle(STORE)
     assert operator.get_condition(STORE)[0] == "True"

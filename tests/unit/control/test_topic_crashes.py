@@ -131,7 +131,7 @@ async def test_a_topic_converges_from_anywhere(
         broker.add("orders", before[0], 1, {"cleanup.policy": before[1], **before[2]})
     operator.cluster.put(build_resource("KafkaCluster", "main", bootstrapServers=["kafka:9092"]))
     await operator.settle(CLUSTER)
-    spec = {"partitions": partitions, "cleanup": cleanup, "config": config}
+    spec: dict[str, Any] = {"partitions": partitions, "cleanup": cleanup, "config": config}
     operator.cluster.put(
         build_resource("Topic", "orders", **spec, allowCleanupChange=allow, deletionPolicy=policy)
     )

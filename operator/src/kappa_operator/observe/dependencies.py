@@ -65,10 +65,13 @@ async def resolve_topics(
 
 
 def _resolve_declared(world: World, key: Key) -> str:
+    """Return the topic's name in Kafka. A topic that is there will do, even if a change of it was refused."""
     topic = world.mirror.get(key)
     condition = find_condition(topic.status.conditions, ConditionType.READY) if topic else None
-    if topic is not None and condition is not None and condition.status == "True":
-        return topic.status.topic_name or topic.spec.topic_name or key.name
+    if topic is not None and condition is not None:
+        usable = condition.status == "True" or topic.status.topic_id is not None
+        if usable and condition.reason != Reason.TOPIC_CONFLICT:
+            return topic.status.topic_name or topic.spec.topic_name or key.name
     said = f"{condition.reason}: {condition.message}" if condition else "it was not looked at yet"
     raise ReferenceProblem(
         f"Topic {key.name} is not ready: {said}", reason=Reason.TOPIC_NOT_READY, retryable=True

@@ -1,11 +1,12 @@
 """What to do about a state store on a PersistentVolumeClaim.
 
 The claim is checked by a short-lived pod. The number of a check is recorded before its pod is made, and the pod's
-name holds it, so that making it twice makes one. A store that was ready stays so while it is checked again.
+name holds it, so that making it twice makes one. What one check found stands while the next one is under way.
 """
 
 from datetime import datetime
 
+from kappa_crds.conditions import Condition
 from kappa_crds.quantities import format_duration, parse_duration, parse_size
 from kappa_crds.reasons import Reason
 from kappa_crds.statestore import PersistentVolume
@@ -90,10 +91,16 @@ def _decide_running_check(observed: StateStoreObserved, probe: Probe, now: datet
         late = f"the check did not end within {format_duration(LONGEST_CHECK)}: {probe.waits or 'no reason given'}"
         return _finish_check(observed, probe, ProbeResult(ok=False, message=late), now)
     condition = get_ready(observed.resource)
-    if condition is not None and condition.status == "True":
+    if condition is not None and _stands(condition, age):
         return Plan(requeue_after=PROBE_POLL)
     said = f"the check waits: {probe.waits}" if probe.waits and age > PATIENCE else "the check is under way"
     return report(observed, working("Provisioning", Reason.STORE_PROVISIONING, said), now, PROBE_POLL)
+
+
+def _stands(condition: Condition, age: float) -> bool:
+    """What the check before found stands: that the store works, or for a while that it does not."""
+    failed = condition.reason in (Reason.STORE_FULL, Reason.STORE_CHECK_FAILED)
+    return condition.status == "True" or (failed and age <= PATIENCE)
 
 
 def _finish_check(observed: StateStoreObserved, probe: Probe, result: ProbeResult, now: datetime) -> Plan:

@@ -120,6 +120,9 @@ def build_spark_conf(resource: PipelineResource, image: str, pull_policy: str) -
         "spark.kubernetes.executor.podTemplateFile": f"{REVISION_DIR}/{EXECUTOR_TEMPLATE_KEY}",
         "spark.kubernetes.executor.podTemplateContainerName": "executor",
         "spark.kubernetes.executor.disableConfigMap": "true",
+        # Spark would clean up Services and claims that it never made, and a driver has no right to.
+        "spark.kubernetes.driver.service.deleteOnTermination": "false",
+        "spark.kubernetes.driver.ownPersistentVolumeClaim": "false",
     }
 
 
