@@ -1,11 +1,12 @@
 """What the demo asks of the cluster: the lab, the chart, the example's resources, and what they say of themselves."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from demo.errors import DemoError
 from demo.manifests import PIPELINE, SURROUNDINGS, Document, Example
+from kappa_crds.conditions import ConditionType
 from kappa_crds.kinds import find_kind
 from kappa_crds.pipeline import PIPELINE as PIPELINE_KIND
 from kappa_crds.pipeline import PipelineStatus
@@ -134,21 +135,47 @@ def get_kappa(example: Example) -> str:
 def describe_failure(example: Example) -> dict[str, str]:
     """Return conditions, Events and the driver's last log lines; a part that cannot be had says why."""
     namespace = ("-n", example.namespace)
-    conditions = (
-        r"jsonpath={range .items[*]}{.kind}/{.metadata.name}{range .status.conditions[*]}"
-        r"{'\n  '}{.type}={.status} {.reason}: {.message}{end}{'\n'}{end}"
-    )
+    pipeline = f"Pipeline/{example.pipeline}"
     return {
-        "kubectl get kappa": _try("get", "kappa,pods", *namespace),
-        "conditions": _try("get", "kappa", *namespace, "-o", conditions),
-        "Events": _try(
-            *("get", "events", *namespace, "--sort-by=.lastTimestamp", "--no-headers"),
-            *("-o", "custom-columns=:.lastTimestamp,:.involvedObject.name,:.reason,:.message"),
-        ),
-        "driver": _try(
-            *("logs", *namespace, "--selector=kappa-platform.io/role=driver", "--tail=14", "--prefix=false")
-        ),
+        "pods": _try("get", "pods", *namespace, "--no-headers"),
+        "conditions": _read(lambda items: list_conditions(items, pipeline), "get", "kappa", *namespace),
+        "Events": _read(lambda items: list_events(items, pipeline), "get", "events", *namespace),
+        "driver": _try("logs", *namespace, "--selector=kappa-platform.io/role=driver", "--tail=14"),
     }
+
+
+def list_conditions(items: Sequence[Document], always: str) -> list[str]:
+    """Return the conditions of the resources that are not Ready, and those of one resource in any case, as lines."""
+    lines = []
+    for item in items:
+        name = f"{item['kind']}/{item['metadata']['name']}"
+        conditions = item.get("status", {}).get("conditions", [])
+        ready = any(c["type"] == ConditionType.READY and c["status"] == "True" for c in conditions)
+        if not conditions:
+            lines.append(f"{name} has none: the operator has not seen it")
+        elif name == always or not ready:
+            lines += [f"{name} {c['type']}={c['status']} {c['reason']}: {c['message']}" for c in conditions]
+    return lines
+
+
+def list_events(items: Sequence[Document], always: str) -> list[str]:
+    """Return the warnings, and all Events about one resource, oldest first, as lines."""
+    lines = []
+    for item in items:
+        about = f"{item['involvedObject'].get('kind')}/{item['involvedObject'].get('name')}"
+        # Kubernetes' own schedulers write events in the newer form, which has no lastTimestamp.
+        at = item.get("lastTimestamp") or item.get("eventTime") or item["metadata"]["creationTimestamp"]
+        if item.get("type") == "Warning" or about == always:
+            lines.append(f"{at[:19]}Z {about} {item.get('reason')}: {item.get('message', '').strip()}")
+    return sorted(lines)
+
+
+def _read(say: Callable[[Sequence[Document]], list[str]], *arguments: str) -> str:
+    text = _try(*arguments, "-o", "json")
+    try:
+        return "\n".join(say(json.loads(text)["items"]))
+    except (ValueError, KeyError):
+        return text
 
 
 def _try(*arguments: str) -> str:

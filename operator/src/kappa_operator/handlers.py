@@ -15,7 +15,7 @@ from kappa_operator import metrics
 from kappa_operator.controller import Controller
 from kappa_operator.health import Echoes
 from kappa_operator.keys import Key
-from kappa_operator.mirror import Mirror
+from kappa_operator.mirror import Mirror, get_key, get_version
 from kappa_operator.queue import WorkQueue
 from kappa_operator.resources.pipeline import PIPELINE_LABEL, ROLE_LABEL
 
@@ -39,10 +39,9 @@ def build_registry(
             queue.add(key)
             controller.wake(key)
             return
-        version = int(body["metadata"]["resourceVersion"])
-        key = _get_key(body)
-        echoes.seen(key, version)
-        if version > mirror.get_version(key):
+        key = get_key(body)
+        echoes.seen(key, get_version(body))
+        if mirror.is_news(body):
             mirror.put(body)
             queue.add(key)
             controller.wake(key)
@@ -69,11 +68,6 @@ def _build_owner_handler(queue: WorkQueue, label: str, kind: str) -> Callable[..
         queue.add(Key(kind, metadata["namespace"], metadata["labels"][label]))
 
     return note_owned
-
-
-def _get_key(body: Event) -> Key:
-    metadata = body["metadata"]
-    return Key(body["kind"], metadata["namespace"], metadata["name"])
 
 
 def build_kopf_settings() -> kopf.OperatorSettings:

@@ -21,6 +21,7 @@ _METADATA = (
 )  # fmt: skip
 _KEPT_PARSED = ("KafkaCluster", "StateStore")
 """Kinds that are few, and that each of many others refers to."""
+_REMEMBERED_DELETIONS = 1000
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
@@ -32,31 +33,37 @@ class Mirror:
         self._versions: dict[Key, int] = {}
         self._parsed: dict[Key, Resource[Any, Any]] = {}
         self._topics: defaultdict[str, set[Key]] = defaultdict(set)
+        self._deleted: dict[Key, int] = {}
         self._names: defaultdict[tuple[str, str], set[Key]] = defaultdict(set)
 
     def __len__(self) -> int:
         return len(self._bodies)
 
     def put(self, body: Body) -> Key:
-        """Remember the object, unless a newer version of it is known already."""
-        metadata = body["metadata"]
-        key = Key(body["kind"], metadata["namespace"], metadata["name"])
-        version = int(metadata["resourceVersion"])
-        if version < self._versions.get(key, -1):
+        """Remember the object, unless the same or a newer version of it is known already."""
+        key = get_key(body)
+        if not self.is_news(body):
             return key
         self._bodies[key] = _compact(body)
         self._parsed.pop(key, None)
-        self._versions[key] = version
+        self._versions[key] = get_version(body)
         self._names[key.kind, key.namespace].add(key)
         if key.kind == "Topic":
             self._topics[get_topic_name(body)].add(key)
         return key
 
+    def is_news(self, body: Body) -> bool:
+        """Return whether this version of the object was not known yet, and is not from before its deletion."""
+        key = get_key(body)
+        return get_version(body) > max(self._versions.get(key, -1), self._deleted.get(key, -1))
+
     def drop(self, body: Body) -> Key:
-        """Forget the object that a watch showed as deleted."""
-        metadata = body["metadata"]
-        key = Key(body["kind"], metadata["namespace"], metadata["name"])
+        """Forget the object that a watch showed as deleted; an answer from before that comes too late."""
+        key = get_key(body)
         self.forget(key)
+        self._deleted[key] = get_version(body)
+        if len(self._deleted) > _REMEMBERED_DELETIONS:
+            del self._deleted[next(iter(self._deleted))]
         return key
 
     def forget(self, key: Key) -> None:
@@ -105,6 +112,16 @@ class Mirror:
     def find_all(self, kind: str | None = None) -> Iterator[Key]:
         """Yield all keys, or those of a kind."""
         return (key for key in list(self._bodies) if kind is None or key.kind == kind)
+
+
+def get_key(body: Body) -> Key:
+    """Return the key of a custom resource's JSON."""
+    return Key(body["kind"], body["metadata"]["namespace"], body["metadata"]["name"])
+
+
+def get_version(body: Body) -> int:
+    """Return the resource version, a number that grows with every write."""
+    return int(body["metadata"]["resourceVersion"])
 
 
 def get_topic_name(body: Body) -> str:

@@ -15,7 +15,7 @@ from kappa_operator.cluster import Body, Cluster
 from kappa_operator.errors import NotLeading
 from kappa_operator.kafka import KafkaClients
 from kappa_operator.keys import Key
-from kappa_operator.mirror import Mirror
+from kappa_operator.mirror import Mirror, get_version
 from kappa_operator.settings import Settings
 
 
@@ -53,9 +53,12 @@ class World:
     expect_echo: Callable[[Key, int], None] = lambda _key, _version: None
 
     def note(self, written: Body) -> None:
-        """Remember an object as the API server returned it from a write, ahead of the watch."""
-        key = self.mirror.put(written)
-        self.expect_echo(key, int(written["metadata"]["resourceVersion"]))
+        """Remember an object as the API server returned it from a write, ahead of the watch.
+
+        A write that changed nothing, or whose event was quicker than its response, has no event still to come.
+        """
+        if self.mirror.is_news(written):
+            self.expect_echo(self.mirror.put(written), get_version(written))
 
     def check_leading(self) -> None:
         """Raise NotLeading where this replica may not act any more."""

@@ -19,7 +19,7 @@ from kappa_crds.pipeline import PipelineSpec, Sink, View
 from kappa_crds.revision import Revision
 from kappa_pipelines.classify import explain_sql_error
 from kappa_pipelines.failures import read_sql_failure
-from kappa_pipelines.graph import check_names, names_before
+from kappa_pipelines.graph import assign_owners, check_names, names_before
 from kappa_pipelines.sinks.kafka import build_records, build_writer
 from kappa_pipelines.sources.kafka import KafkaSource, build_source, read_stream
 
@@ -47,6 +47,11 @@ class Compiled:
     def reads(self) -> dict[str, tuple[str, ...]]:
         """Return the sources that each sink's query reads."""
         return {compiled.sink.name: compiled.sources for compiled in self.sinks}
+
+    @property
+    def owners(self) -> dict[str, str]:
+        """Return, for each source that is read, the sink whose query takes its dead letters."""
+        return assign_owners([compiled.sink.name for compiled in self.sinks], self.reads)
 
 
 def compile_revision(spark: SparkSession, revision: Revision) -> Compiled:

@@ -10,7 +10,6 @@ import time
 from dataclasses import dataclass, field
 
 import structlog
-from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -26,11 +25,10 @@ from kappa_pipelines.classify import classify
 from kappa_pipelines.compile import Compiled, compile_revision
 from kappa_pipelines.deadletter.scan import DeadLetterScan
 from kappa_pipelines.deadletter.worker import DeadLetters, Owned, forget_dead_letters
-from kappa_pipelines.diagnose import diagnose
+from kappa_pipelines.diagnose import explain, explain_query
 from kappa_pipelines.environment import Environment
-from kappa_pipelines.errors import DriverError, FencedError, UnavailableError
-from kappa_pipelines.failures import read_failure, read_query_failure
-from kappa_pipelines.graph import assign_owners
+from kappa_pipelines.errors import FencedError, UnavailableError
+from kappa_pipelines.failures import read_failure
 from kappa_pipelines.group import KafkaProgress
 from kappa_pipelines.listener import ProgressListener
 from kappa_pipelines.metrics import Counts
@@ -105,7 +103,7 @@ class Driver:
             raise
         except Exception as error:
             self._stop_rest()
-            raise self._explain(error) from error
+            raise explain(error) from error
 
     def _prepare(self, spark: SparkSession) -> Running:
         files = CheckpointFiles(spark, self._revision.checkpoint)
@@ -140,11 +138,12 @@ class Driver:
         compiled: Compiled,
         kafka: KafkaProgress,
     ) -> DeadLetters | None:
-        owners = assign_owners([s.name for s in self._revision.spec.sinks], compiled.reads)
         if self._revision.spec.dead_letter is None:
-            forget_dead_letters(files, tuple(owners))
+            forget_dead_letters(files, tuple(compiled.owners))
             return None
-        owned = tuple(Owned(name, compiled.sources[name].topic, sink) for name, sink in owners.items())
+        owned = tuple(
+            Owned(name, compiled.sources[name].topic, sink) for name, sink in compiled.owners.items()
+        )
         return DeadLetters(
             files,
             owned,
@@ -186,8 +185,7 @@ class Driver:
         return running.kafka.first_offsets(found.topic) if found.spec.starting_offsets == "earliest" else {}
 
     def _owned_offsets(self, running: Running, by_sink: dict[str, dict[str, Offsets]]) -> dict[str, Offsets]:
-        owners = assign_owners([s.name for s in self._revision.spec.sinks], running.compiled.reads)
-        return {source: by_sink[sink].get(source, {}) for source, sink in owners.items()}
+        return {source: by_sink[sink].get(source, {}) for source, sink in running.compiled.owners.items()}
 
     def _on_batch(self, folded: QueryProgress, malformed: dict[str, int]) -> None:
         running = self._running
@@ -209,17 +207,10 @@ class Driver:
         while not self._stopping.wait(_TICK_SECONDS):
             for sink, query in running.queries.items():
                 if not query.isActive:
-                    raise self._ended(sink, query)
+                    raise explain_query(sink, query, self._revision)
             if time.monotonic() >= next_check:
                 next_check = time.monotonic() + _CHECK_SECONDS
                 self._check(running)
-
-    def _ended(self, sink: str, query: StreamingQuery) -> DriverError:
-        failure = read_query_failure(query)
-        if failure is None:
-            return UnavailableError(Reason.QUERY_FAILED, f"sink {sink!r}: its query ended without an error")
-        log.error("query failed", sink=sink, causes=[str(cause)[:2000] for cause in failure.causes])
-        return diagnose(classify(failure, f"sink {sink!r}"), self._revision)
 
     def _check(self, running: Running) -> None:
         """Look at the fence and the counters; called once a second."""
@@ -269,27 +260,3 @@ class Driver:
     def _interrupt(self) -> None:
         for query in self._running.queries.values() if self._running else ():
             query.stop()
-
-    def _explain(self, error: Exception) -> DriverError:
-        if isinstance(error, DriverError):
-            return error
-        if isinstance(error, PySparkException):
-            return classify(read_failure(error), "the driver")
-        if isinstance(error, Py4JError | ConnectionError):
-            return self._explain_jvm(error)
-        log.exception("unexpected", exc_info=error)
-        return UnavailableError(Reason.DRIVER_CRASHED, f"{type(error).__name__}: {error}")
-
-    def _explain_jvm(self, error: Exception) -> DriverError:
-        """Return why the JVM does not answer; it exits with 3 when memory runs out."""
-        gateway = SparkSession._instantiatedSession
-        process = getattr(gateway.sparkContext._gateway, "proc", None) if gateway else None
-        code = process.poll() if process is not None else None
-        if code is None:
-            return classify(read_failure(error), "the driver")
-        if code == 3:
-            return UnavailableError(
-                Reason.DRIVER_OUT_OF_MEMORY,
-                "the driver's JVM ran out of memory; raise resources.driver.memory",
-            )
-        return UnavailableError(Reason.DRIVER_CRASHED, f"the driver's JVM ended with code {code}")

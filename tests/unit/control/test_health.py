@@ -1,8 +1,11 @@
 """Liveness goes by what the watches show."""
 
+from dataclasses import replace
+
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
+from fakes.world import Operator, build_resource
 from kappa_operator.health import Echoes, build_health_app
 from kappa_operator.keys import Key
 
@@ -79,3 +82,14 @@ async def test_metrics_show_the_age_of_the_oldest_awaited_write() -> None:
     clock.now = 12.0
     _, text = await fetch(build_health_app(echoes, lambda: True), "/metrics")
     assert "kappa_operator_watch_echo_age_seconds 12.0" in text
+
+
+def test_a_write_that_changed_nothing_or_was_shown_already_is_not_waited_for() -> None:
+    operator, awaited = Operator({}), []
+    world = replace(operator.world, expect_echo=lambda key, version: awaited.append((key.name, version)))
+    written = operator.cluster.put(build_resource("Topic", "orders"))
+    world.note(written)
+    assert awaited == []
+    later = {**written, "metadata": {**written["metadata"], "resourceVersion": "99"}}
+    world.note(later)
+    assert awaited == [("orders", 99)]

@@ -58,3 +58,13 @@ def test_a_new_version_is_parsed_anew() -> None:
     resource = mirror.get(key)
     assert resource is not None
     assert resource.spec.bootstrap_servers == ("b:2",)
+
+
+def test_an_answer_from_before_a_deletion_does_not_bring_the_object_back() -> None:
+    mirror = Mirror()
+    mirror.put(body(version=3))
+    key = mirror.drop(body(version=5))
+    mirror.put(body(version=4))
+    assert mirror.get(key) is None
+    mirror.put(body(version=6))
+    assert mirror.get(key) is not None

@@ -154,6 +154,13 @@ def test_what_keeps_executors_from_starting_is_in_the_message() -> None:
     assert find_message(plan).endswith("first executor; exec-1: no node takes the executor")
 
 
+def test_a_driver_without_a_batch_claims_none() -> None:
+    progress = running()
+    fresh = progress.replace(queries=tuple(query.replace(batch_id=-1) for query in progress.queries))
+    plan = decide(observed(started(), pod(), progress=fresh))
+    assert (status_of(plan).batch, find_message(plan)) == (None, "running; no batch yet")
+
+
 def test_a_ready_driver_that_does_not_answer_is_unknown_not_failed() -> None:
     plan = decide(observed(started(), pod(ready=True)))
     ready = find_condition(status_of(plan).conditions, "Ready")
@@ -162,7 +169,7 @@ def test_a_ready_driver_that_does_not_answer_is_unknown_not_failed() -> None:
 
 
 def test_an_unschedulable_driver_says_why_and_is_left_to_the_scheduler() -> None:
-    waiting = (Reason.DRIVER_UNSCHEDULABLE, "no node takes the driver: insufficient memory")
+    waiting = (Reason.DRIVER_UNSCHEDULABLE, "no node takes the pod: insufficient memory")
     plan = decide(observed(started(), pod(phase="Pending", started=False, waiting=waiting)))
     assert plan.actions == ()
     assert reason_of(plan) == Reason.DRIVER_UNSCHEDULABLE

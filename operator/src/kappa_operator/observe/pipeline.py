@@ -66,7 +66,7 @@ async def observe_progress(
 
 async def observe_shortage(world: World, resource: PipelineResource, progress: Progress | None) -> str | None:
     """Return what keeps executors from starting, as far as the scheduler or the kubelet says, while the driver waits."""
-    if progress is None or progress.state is not DriverState.WAITING_FOR_EXECUTORS:
+    if progress is None or progress.state not in (DriverState.STARTING, DriverState.WAITING_FOR_EXECUTORS):
         return None
     labels = {PIPELINE_LABEL: resource.metadata.name, **EXECUTOR_ROLE}
     bodies = await world.cluster.list_objects("v1", "Pod", resource.metadata.namespace, labels)

@@ -44,6 +44,7 @@ from kappa_operator.resources.tuning import build_tuning, explain_tuning
 
 SOON = 1.0
 STARTING_POLL = 2.0
+CATCHING_UP_POLL = 3.0
 RUNNING_POLL = 10.0
 BLOCKED_POLL = 15.0
 STOP_MARGIN = 30.0
@@ -315,7 +316,8 @@ def _follow(observed: PipelineObserved, current: DriverPod, now: datetime) -> Pl
     if isinstance(observed.dependencies, Verdict):
         verdict = replace(verdict, message=f"{verdict.message}; but {observed.dependencies.message}")
     fields = build_progress_fields(progress)
-    return Plan((), _say(observed, verdict, now, restarts=restarts, **fields), RUNNING_POLL)
+    poll = CATCHING_UP_POLL if progress.lag else RUNNING_POLL
+    return Plan((), _say(observed, verdict, now, restarts=restarts, **fields), poll)
 
 
 def _judge_start(current: DriverPod) -> Verdict:

@@ -13,7 +13,7 @@ def build_progress_fields(progress: Progress) -> dict[str, Any]:
     watermarks = [query.watermark for query in queries if query.watermark is not None]
     return {
         "running_since": progress.running_since,
-        "batch": max((query.batch_id for query in queries), default=None),
+        "batch": find_last_batch(progress),
         "records": sum(query.total_input_rows for query in queries),
         "late": sum(query.total_late_rows for query in queries),
         "dead_lettered": progress.dead_lettered,
@@ -23,6 +23,11 @@ def build_progress_fields(progress: Progress) -> dict[str, Any]:
         "watermark": min(watermarks, default=None),
         "sources": build_source_status(progress),
     }
+
+
+def find_last_batch(progress: Progress) -> int | None:
+    """Return the number of the last committed batch over all queries, or None before the first."""
+    return max((query.batch_id for query in progress.queries if query.batch_id >= 0), default=None)
 
 
 def measure_rate(progress: Progress) -> float:
@@ -43,7 +48,7 @@ def build_source_status(progress: Progress) -> tuple[SourceStatus, ...]:
 
 def say_progress(progress: Progress) -> str:
     """Say how the driver gets on, in one line."""
-    batch = max((query.batch_id for query in progress.queries), default=None)
+    batch = find_last_batch(progress)
     if batch is None:
         return "running; no batch yet"
     malformed = sum(query.total_malformed_rows for query in progress.queries)
