@@ -3,18 +3,23 @@
 A driver takes its time to start, so tests share pipelines. Each test leaves the pipeline running and can be run alone.
 """
 
+import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
 
 import platform_switch
-from demo import platform as installation
 from e2e.driver_watch import DriverWatch
+from e2e.installation import PURPOSES, install, name_place
 from e2e.ledger import Ledger
 from e2e.place import Place
-from lab import kafka, kube
+from e2e.volume import SmallVolume
+from lab import kafka, kube, network
+from lab.broker import Broker
 
+USER, PASSWORD = "alice", f"correct-horse-{uuid.uuid4().hex}"
 _FIRST = ("test_lab", "test_flights")
 
 
@@ -27,12 +32,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def platform() -> Iterator[None]:
-    """The cluster with the chart installed, for all namespaces, in a namespace with restricted pod security."""
+    """The cluster with the chart installed."""
     with platform_switch.with_operator():
-        installation.start_lab()
-        kube.apply([kube.namespace(platform_switch.NAMESPACE, "restricted")])
-        installation.install_chart()
+        install()
         yield
+        names = [name_place(purpose) for purpose in PURPOSES]
+        kube.kubectl("delete", "namespace", *names, "--ignore-not-found", "--wait=false")
 
 
 @dataclass(frozen=True)
@@ -65,7 +70,7 @@ def running_count(platform: None) -> Iterator[Counting]:
             place.await_ready("pipeline/counts")
             ledger.pause()
             yield Counting(place, ledger, drivers)
-    place.remove()
+    place.empty()
 
 
 @pytest.fixture
@@ -74,3 +79,43 @@ def counting(running_count: Counting) -> Iterator[Counting]:
     running_count.ledger.resume()
     yield running_count
     running_count.ledger.pause()
+
+
+@dataclass(frozen=True)
+class Guarded(Counting):
+    """The same count behind a log-in, on a volume that can be filled."""
+
+    broker: Broker
+    volume: SmallVolume
+
+
+@pytest.fixture(scope="session")
+def sasl_broker() -> Iterator[Broker]:
+    """A Kafka of the tests' own that wants a password, where pods reach it."""
+    with Broker(users={USER: PASSWORD}, address=network.NODE_IP) as broker:
+        yield broker
+
+
+@pytest.fixture(scope="session")
+def running_guarded(platform: None, sasl_broker: Broker) -> Iterator[Guarded]:
+    """The counting pipeline behind a log-in, Ready, with one executor."""
+    place = Place.create("guarded")
+    admin = AdminClient({"bootstrap.servers": sasl_broker.bootstrap})
+    for future in admin.create_topics([NewTopic("events", 4, 1), NewTopic("counted", 2, 1)]).values():
+        future.result()
+    with SmallVolume(place.name, "small") as volume, DriverWatch(place.name) as drivers:
+        values = {"password": PASSWORD, "bootstrap": sasl_broker.sasl_bootstrap, "volume": volume.name}
+        place.apply(place.render("guarded.yaml", **values))
+        with Ledger(sasl_broker.bootstrap, "events", "counted") as ledger:
+            place.await_ready("pipeline/counts")
+            ledger.pause()
+            yield Guarded(place, ledger, drivers, sasl_broker, volume)
+        place.empty()
+
+
+@pytest.fixture
+def guarded(running_guarded: Guarded) -> Iterator[Guarded]:
+    """The pipeline behind a log-in, with records coming in while the test runs."""
+    running_guarded.ledger.resume()
+    yield running_guarded
+    running_guarded.ledger.pause()

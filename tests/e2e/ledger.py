@@ -77,7 +77,7 @@ class Ledger:
         """Return how many records Kafka has confirmed."""
         return sum(self.written.values())
 
-    def catch_up(self, seconds: float = 90) -> None:
+    def catch_up(self, seconds: float = 240) -> None:
         """Read results until all that is written now is in them; NotExactError if one is wrong or they do not come."""
         wanted = dict(self.written)
         deadline = time.monotonic() + seconds

@@ -2,7 +2,6 @@
 
 import json
 import time
-import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -10,6 +9,7 @@ from pathlib import Path
 from string import Template
 from typing import Any, NoReturn
 
+from e2e.installation import name_place
 from e2e.screen import build_screen
 from kappa_crds.conditions import Condition, find_condition
 from kappa_crds.kinds import find_kind
@@ -20,6 +20,8 @@ from lab import kube
 from lab.errors import LabError
 
 MANIFESTS = Path(__file__).with_name("manifests")
+START_SECONDS = 240
+"""A driver starts within 30 s where nothing else wants the processors; this is for machines where much does."""
 _EVERY = 0.5
 _GONE_SECONDS = 120
 
@@ -45,8 +47,8 @@ class Place:
 
     @classmethod
     def create(cls, purpose: str) -> "Place":
-        """Make a namespace with a name of its own."""
-        place = cls(f"e2e-{purpose}-{uuid.uuid4().hex[:6]}")
+        """Make this session's namespace for one of `installation.PURPOSES`."""
+        place = cls(name_place(purpose))
         kube.apply([kube.namespace(place.name, "restricted")])
         return place
 
@@ -91,7 +93,7 @@ class Place:
         """Return the names of the driver pods."""
         return [pod["metadata"]["name"] for pod in self.find("pods", "-l", "kappa-platform.io/role=driver")]
 
-    def await_ready(self, resource: str, seconds: int = 150) -> None:
+    def await_ready(self, resource: str, seconds: int = START_SECONDS) -> None:
         """Wait as a user does: `kubectl wait --for=condition=Ready`."""
         try:
             self.kubectl(
@@ -106,7 +108,11 @@ class Place:
         return self.ready(kind, name)
 
     def await_pipeline(
-        self, check: Callable[[PipelineStatus], bool], what: str, seconds: float = 120, name: str = "counts"
+        self,
+        check: Callable[[PipelineStatus], bool],
+        what: str,
+        seconds: float = START_SECONDS,
+        name: str = "counts",
     ) -> PipelineStatus:
         """Wait until the status of a pipeline is as it should be, and return it."""
         self.wait(lambda: check(self.pipeline(name)), f"pipeline {name} {what}", seconds)
@@ -124,12 +130,7 @@ class Place:
         """Raise NotReachedError with what the namespace looks like."""
         raise NotReachedError(f"{said}\n{build_screen(self.name)}")
 
-    def remove(self) -> None:
-        """Delete what is in the namespace in the order in which it is needed, and then the namespace."""
-        if not kube.kubectl("get", "namespace", self.name, "--ignore-not-found", "-o", "name").strip():
-            return
+    def empty(self) -> None:
+        """Delete pipelines and topics in the order in which they need each other; the namespace goes with the session."""
         for kind in ("pipelines", "topics.kappa-platform.io"):
             self.kubectl("delete", kind, "--all", f"--timeout={_GONE_SECONDS}s", timeout=_GONE_SECONDS + 10)
-        kube.kubectl(
-            "delete", "namespace", self.name, f"--timeout={_GONE_SECONDS}s", timeout=_GONE_SECONDS + 10
-        )

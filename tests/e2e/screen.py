@@ -17,10 +17,7 @@ def build_screen(namespace: str) -> str:
         "resources": _try("get", "kappa,pods", "-n", namespace),
         "conditions": _list_conditions(namespace),
         "Events": _list_events(namespace),
-        "drivers": _try(
-            *("logs", "-n", namespace, "--selector=kappa-platform.io/role=driver"),
-            *("--prefix", f"--tail={_LOG_LINES}"),
-        ),
+        "drivers": _list_log(namespace),
     }
     return "\n".join(f"── {title}\n{_cut(text)}" for title, text in parts.items())
 
@@ -52,6 +49,12 @@ def _list_events(namespace: str) -> str:
         columns,
     )
     return "\n".join(" ".join(line.split()) for line in listed.splitlines()[-_EVENTS:])
+
+
+def _list_log(namespace: str) -> str:
+    """Return the end of the drivers' logs without the lines of stack traces."""
+    text = _try("logs", "-n", namespace, "--selector=kappa-platform.io/role=driver", "--tail=100")
+    return "\n".join([line for line in text.splitlines() if not line.startswith("\tat ")][-_LOG_LINES:])
 
 
 def _try(*arguments: str) -> str:

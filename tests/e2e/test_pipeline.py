@@ -10,10 +10,11 @@ from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from e2e.conftest import Counting
+from e2e.place import START_SECONDS
 from kappa_crds.pipeline import PipelineState, PipelineStatus
 from lab import kafka
 
-pytestmark = pytest.mark.timeout(400)
+pytestmark = pytest.mark.timeout(900)
 
 _KILL_JVM = """
 import os, pathlib, signal
@@ -153,13 +154,13 @@ def test_bad_sql_is_refused_with_its_place_and_nothing_is_lost_until_it_is_repai
     def change(sql: str) -> None:
         counting.place.patch("kp/counts", {"views": [{"name": "counted", "sql": sql}]})
 
-    change("SELECT k, count(*) AS n,\n  max(seq) AS FROM events GROUP BY k")
-    said = counting.place.await_reason("Pipeline", "counts", "InvalidSql", 90).message
+    change("SELECT k, count(*) AS n,\n  max(seq AS last FROM events GROUP BY k")
+    said = counting.place.await_reason("Pipeline", "counts", "InvalidSql", START_SECONDS).message
     assert "'counted'" in said
     assert "line 2, column" in said
 
     change(good.replace("max(seq)", "max(sequ)"))
-    said = counting.place.await_reason("Pipeline", "counts", "UnknownColumn", 90).message
+    said = counting.place.await_reason("Pipeline", "counts", "UnknownColumn", START_SECONDS).message
     assert "'counted', line 1, column" in said
     assert "no column 'sequ'" in said
     assert "seq" in said.split("did you mean")[1]

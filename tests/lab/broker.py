@@ -1,4 +1,4 @@
-"""One Kafka broker on the loopback for a test: real, up in about three seconds, gone at the end.
+"""One Kafka broker for a test, on the loopback or where pods reach it: real, up in about three seconds, gone at the end.
 
 It needs the jars from the cache but no cluster. `kill()` and `start()` again on the same data and ports is how
 tests make it fail. With `users` there is a listener with SASL, with `tls` it is encrypted, and a test can see
@@ -39,7 +39,8 @@ class Broker:
 
     `bootstrap` is plain text. `sasl_bootstrap` (with users) takes PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512 for
     the same users, over TLS if `tls`. `tls_bootstrap` (with tls) is TLS alone. `authority` is the file of the
-    certificate authority that signed the broker's certificate.
+    certificate authority that signed the broker's certificate. `address` is where it listens: the loopback, or
+    `network.NODE_IP`, which pods and the host reach while the cluster is up.
     """
 
     def __init__(
@@ -49,19 +50,21 @@ class Broker:
         users: Mapping[str, str] | None = None,
         tls: bool = False,
         heap_mib: int = 256,
+        address: str = "127.0.0.1",
     ) -> None:
         self._extra = dict(properties or {})
         self._users = dict(users or {})
         self._tls = tls
         self._heap_mib = heap_mib
+        self._address = address
         self._ports = dict(zip(("PLAINTEXT", "CONTROLLER", "SASL", "TLS"), free_ports(4), strict=True))
         self._process: subprocess.Popen[bytes] | None = None
         self.folder = Path(tempfile.mkdtemp(prefix="kappa-broker-"))
         self.authority = self.folder / "pki" / "ca.crt"
         self.log = self.folder / "broker.log"
-        self.bootstrap = f"127.0.0.1:{self._ports['PLAINTEXT']}"
-        self.sasl_bootstrap = f"127.0.0.1:{self._ports['SASL']}"
-        self.tls_bootstrap = f"127.0.0.1:{self._ports['TLS']}"
+        self.bootstrap = f"{address}:{self._ports['PLAINTEXT']}"
+        self.sasl_bootstrap = f"{address}:{self._ports['SASL']}"
+        self.tls_bootstrap = f"{address}:{self._ports['TLS']}"
 
     def __enter__(self) -> Self:
         try:
@@ -155,7 +158,7 @@ class Broker:
         folder = self.authority.parent
         folder.mkdir()
         pki.make_authority(folder, "kappa-broker")
-        pki.make_certificate(folder, "broker", "/CN=localhost", "DNS:localhost,IP:127.0.0.1")
+        pki.make_certificate(folder, "broker", "/CN=localhost", f"DNS:localhost,IP:{self._address}")
         texts = [(folder / name).read_text() for name in ("broker.key", "broker.crt")]
         (folder / "broker.pem").write_text("".join(texts))
 
@@ -169,12 +172,12 @@ class Broker:
 
     def _settings(self) -> dict[str, str]:
         protocols = self._protocols()
-        listeners = {name: f"{name}://127.0.0.1:{self._ports[name]}" for name in protocols}
+        listeners = {name: f"{name}://{self._address}:{self._ports[name]}" for name in protocols}
         advertised = [listener for name, listener in listeners.items() if name != "CONTROLLER"]
         return {
             "process.roles": "broker,controller",
             "node.id": "1",
-            "controller.quorum.voters": f"1@127.0.0.1:{self._ports['CONTROLLER']}",
+            "controller.quorum.voters": f"1@{self._address}:{self._ports['CONTROLLER']}",
             "controller.listener.names": "CONTROLLER",
             "inter.broker.listener.name": "PLAINTEXT",
             "listeners": ",".join(listeners.values()),

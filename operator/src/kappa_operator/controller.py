@@ -11,9 +11,10 @@ from typing import Any
 
 import structlog
 
+from kappa_crds import API_VERSION
 from kappa_operator import metrics
 from kappa_operator.errors import Conflict, KappaError, NotFound, NotLeading
-from kappa_operator.keys import Key
+from kappa_operator.keys import Key, ObjectRef
 from kappa_operator.mirror import Mirror
 from kappa_operator.queue import WorkQueue
 from kappa_operator.reconcile import Logic, Outcome, reconcile
@@ -91,6 +92,8 @@ class Controller:
             result = await reconcile(self._world, self._logics, key)
         except (Conflict, NotFound, NotLeading) as error:
             log.info("moved on", resource=str(key), why=error.message)
+            if not isinstance(error, NotLeading):
+                await self._read_anew(key)
             self._queue.done(key)
             self._queue.add(key, AGAIN)
             return "moved-on"
@@ -104,6 +107,19 @@ class Controller:
             return "bug"
         self._finish(key, result)
         return "ok"
+
+    async def _read_anew(self, key: Key) -> None:
+        """Take over what the API server has of the resource: the watch that should have told may be late, or dead."""
+        mirror = self._world.mirror
+        try:
+            body = await self._world.cluster.get(ObjectRef(API_VERSION, *key))
+        except KappaError as error:
+            log.warning("not read anew", resource=str(key), why=error.message)
+            return
+        if body is None:
+            mirror.forget(key)
+        else:
+            mirror.put(body)
 
     def _finish(self, key: Key, result: Outcome) -> None:
         self._queue.done(key)

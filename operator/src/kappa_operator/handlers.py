@@ -4,7 +4,8 @@ Only `on.event` is used: no annotations, no finalizers and no per-object daemons
 resources cost ten thousand small entries in the mirror and nothing else.
 """
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import kopf
@@ -70,10 +71,21 @@ def _build_owner_handler(queue: WorkQueue, label: str, kind: str) -> Callable[..
     return note_owned
 
 
+class Backoffs:
+    """Seconds from attempt to attempt of a watch, without end.
+
+    With an end, one namespace that is gone or forbidden would end the whole operator, for all others too.
+    """
+
+    def __iter__(self) -> Iterator[float]:
+        return itertools.chain((0.5, 1.0, 2.0, 5.0, 10.0), itertools.repeat(30.0))
+
+
 def build_kopf_settings() -> kopf.OperatorSettings:
     """Return kopf's settings: no Events of its own, small pages, workers that end soon."""
     settings = kopf.OperatorSettings()
     settings.posting.enabled = False
+    settings.networking.error_backoffs = Backoffs()
     settings.watching.chunk_size = 500
     settings.watching.server_timeout = 300
     settings.queueing.idle_timeout = 0.2

@@ -2,12 +2,15 @@
 
 import asyncio
 import contextlib
+import itertools
 import time
+from collections.abc import Sized
 from datetime import datetime
 
 from fakes.world import Operator, build_resource
 from kappa_operator.checks.topic import TopicObserved
 from kappa_operator.controller import Controller
+from kappa_operator.handlers import build_kopf_settings
 from kappa_operator.keys import Key
 from kappa_operator.logic import LOGICS
 from kappa_operator.mirror import Mirror
@@ -70,6 +73,27 @@ async def test_a_bug_delays_only_the_resource_that_shows_it() -> None:
     assert operator.get_condition(ORDERS)[0] == "True"
     assert queue.due_within(30.0) == 0
     assert queue.due_within(70.0) == 1
+
+
+async def test_a_resource_that_changed_behind_a_dead_watch_is_read_anew() -> None:
+    operator = Operator(LOGICS)
+    queue = WorkQueue(time.monotonic)
+    controller = Controller(operator.world, queue, LOGICS, find_dependents)
+    store = Key("StateStore", "shop", "main")
+    operator.cluster.put(build_resource("StateStore", "main", pvc={"size": "1Gi"}))
+    operator.cluster.unsubscribe_all()
+    operator.cluster.put(build_resource("StateStore", "main", pvc={"size": "2Gi"}))
+    queue.add(store)
+    await run_until_idle(controller, queue)
+    assert operator.get_condition(store)[1] == "StoreProvisioning"
+    (claim,) = operator.cluster.find("v1", "PersistentVolumeClaim", "shop")
+    assert claim["spec"]["resources"]["requests"]["storage"] == "2Gi"
+
+
+def test_a_namespace_that_is_gone_does_not_end_the_watches_of_the_others() -> None:
+    backoffs = build_kopf_settings().networking.error_backoffs
+    assert not isinstance(backoffs, Sized | float)
+    assert list(itertools.islice(backoffs, 1000))[-1] == 30.0
 
 
 async def test_a_replica_that_does_not_lead_writes_nothing() -> None:

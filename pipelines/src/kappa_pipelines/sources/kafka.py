@@ -22,6 +22,7 @@ from kappa_pipelines.sources.json import build_parsed, is_malformed, parse_schem
 MALFORMED = "malformed"
 DEFAULT_MAX_RECORDS = 4_000_000
 _PARSED = "__kappa_parsed"
+_FLAG = "__kappa_malformed"
 _RECORD_COLUMNS = {
     "key": "CAST(key AS STRING)",
     "timestamp": "timestamp",
@@ -67,10 +68,12 @@ def read_stream(spark: SparkSession, revision: Revision, source: KafkaSource) ->
     """Return the stream of a source's good records, with its watermark."""
     reader = spark.readStream.format("kafka").name(source.name)
     raw = reader.options(**build_read_options(revision, source)).load()
-    malformed = f.count_if(is_malformed(f.col(_PARSED))).alias(MALFORMED)
     passed = [f.col(name) for name in _raw_columns(source)]
-    parsed = raw.select(*passed, source.parsed().alias(_PARSED)).observe(source.name, malformed)
-    rows = parsed.where(~is_malformed(f.col(_PARSED))).select(*_columns(source))
+    parsed = raw.select(*passed, source.parsed().alias(_PARSED))
+    # Flat columns and a flag pass the count faster than the struct would.
+    flat = parsed.select(*_columns(source), is_malformed(f.col(_PARSED)).alias(_FLAG))
+    counted = flat.observe(source.name, f.count_if(f.col(_FLAG)).alias(MALFORMED))
+    rows = counted.where(~f.col(_FLAG)).drop(_FLAG)
     event_time = source.spec.event_time
     if event_time is None:
         return rows

@@ -1,0 +1,55 @@
+"""What happens to a running pipeline when what it stands on gives way: it says so, and loses nothing."""
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from e2e.conftest import Guarded
+from kappa_crds.pipeline import PipelineState
+
+pytestmark = pytest.mark.timeout(900)
+
+
+def test_a_full_state_store_stops_the_pipeline_until_there_is_space_and_nothing_is_lost(
+    guarded: Guarded,
+) -> None:
+    place, before = guarded.place, guarded.place.pipeline()
+    guarded.volume.fill()
+    try:
+        full = place.await_reason("StateStore", "small", "StoreFull")
+        assert "free space" in full.message
+        place.wait(lambda: place.ready("Pipeline", "counts").status != "True", "the pipeline fails", 60)
+        said = place.ready("Pipeline", "counts")
+        assert said.reason in ("CheckpointUnavailable", "StateStoreNotReady")
+        assert "space" in said.message
+    finally:
+        guarded.volume.free()
+    place.await_pipeline(lambda status: status.state == PipelineState.RUNNING, "runs again")
+    after = place.pipeline()
+    assert after.restarts.last_reason == "CheckpointUnavailable"
+    assert after.generation > before.generation
+    guarded.check()
+
+
+@pytest.mark.chaos
+def test_a_broker_that_dies_and_comes_back_costs_time_and_no_record(guarded: Guarded) -> None:
+    guarded.check()
+    guarded.broker.kill()
+    try:
+        gone = guarded.place.await_reason("KafkaCluster", "guarded", "BrokerUnreachable", 90)
+        assert guarded.broker.sasl_bootstrap in gone.message
+    finally:
+        guarded.broker.start()
+    guarded.place.await_reason("KafkaCluster", "guarded", "Connected", 90)
+    guarded.place.await_pipeline(lambda status: status.state == PipelineState.RUNNING, "runs again")
+    guarded.check()
+
+
+def test_a_topic_that_is_deleted_under_a_pipeline_is_named(running_guarded: Guarded) -> None:
+    """The last in this file: what the pipeline has counted means nothing for a new topic of that name."""
+    place = running_guarded.place
+    running_guarded.check()
+    AdminClient({"bootstrap.servers": running_guarded.broker.bootstrap}).delete_topics(["events"])[
+        "events"
+    ].result()
+    said = place.await_reason("Pipeline", "counts", "SourceTopicDeleted", 120)
+    assert "the topic 'events' was deleted" in said.message

@@ -1,0 +1,86 @@
+"""`kappa plan` says what the operator would do, and does nothing."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from e2e.conftest import Counting
+from e2e.place import Place
+from lab.paths import KUBECONFIG
+from platform_switch import stopped_operator
+
+pytestmark = pytest.mark.timeout(900)
+
+_KINDS = (
+    "kappa,pods,configmaps,services,serviceaccounts,roles,rolebindings,secrets,persistentvolumeclaims,events"
+)
+
+
+@pytest.fixture(scope="module")
+def frozen(running_count: Counting) -> Iterator[Place]:
+    """The counting pipeline with no operator around, so that whatever changes was changed by the plan."""
+    with stopped_operator():
+        yield running_count.place
+
+
+def read_versions(place: Place) -> dict[str, str]:
+    return {
+        f"{item['kind']}/{item['metadata']['name']}": item["metadata"]["resourceVersion"]
+        for item in place.find(_KINDS)
+    }
+
+
+def plan(place: Place, folder: Path, manifest: str) -> str:
+    """Run the command on a file as a user does; nothing in the namespace may be another than before."""
+    file = folder / "pipeline.yaml"
+    file.write_text(manifest)
+    before = read_versions(place)
+    command = [str(Path(sys.executable).with_name("kappa")), "plan", "-f", str(file), "-n", place.name]
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, env={"KUBECONFIG": str(KUBECONFIG)}
+    )
+    assert done.returncode == 0, done.stderr
+    assert read_versions(place) == before
+    return done.stdout
+
+
+def build_pipeline(place: Place, name: str, **spec: object) -> str:
+    """Return the counting pipeline under a name, with parts of its spec exchanged."""
+    found = json.loads(place.kubectl("get", "pipeline", "counts", "-o", "json"))
+    return json.dumps(
+        {
+            "apiVersion": found["apiVersion"],
+            "kind": "Pipeline",
+            "metadata": {"name": name},
+            "spec": {**found["spec"], **spec},
+        }
+    )
+
+
+def test_a_new_pipeline_would_be_made_with_all_that_belongs_to_it(frozen: Place, tmp_path: Path) -> None:
+    said = plan(frozen, tmp_path, build_pipeline(frozen, "fresh"))
+    assert f"Pipeline {frozen.name}/fresh" in said
+    for kind in ("ServiceAccount", "Role", "RoleBinding", "Service", "Secret", "ConfigMap"):
+        assert f"{kind} {frozen.name}/fresh-" in said
+    assert f"create Pod {frozen.name}/fresh-driver-1" in said
+    assert "state partitions: 1" in said
+
+
+def test_a_changed_pipeline_would_stop_its_driver_first(frozen: Place, tmp_path: Path) -> None:
+    said = plan(frozen, tmp_path, build_pipeline(frozen, "counts", trigger={"maxRecords": 77}))
+    assert "StoppingPrevious" in said
+    assert "a new revision waits" in said
+
+
+def test_an_unchanged_pipeline_has_nothing_to_do(frozen: Place, tmp_path: Path) -> None:
+    said = plan(frozen, tmp_path, build_pipeline(frozen, "counts"))
+    assert "(nothing to do)" in said
+
+
+def test_what_the_api_server_would_refuse_is_refused(frozen: Place, tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match="sinks"):
+        plan(frozen, tmp_path, build_pipeline(frozen, "fresh", sinks=[]))
