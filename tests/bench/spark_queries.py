@@ -9,7 +9,8 @@ from pyspark.sql import functions as f
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from kappa_crds.pipeline import PipelineSpec
-from kappa_crds.revision import KafkaConnection, Revision, Tuning
+from kappa_crds.revision import KafkaConnection, Revision
+from kappa_operator.resources.tuning import build_tuning
 from kappa_pipelines.compile import compile_revision
 from kappa_pipelines.jars import fetch_jars
 from kappa_pipelines.settings import build_spark_settings
@@ -23,12 +24,7 @@ BASE = {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
 }
-TUNING = Tuning(
-    shuffle_partitions=CORES,
-    min_partitions=2 * 2 * CORES,
-    consumer={"max.poll.records": "10000"},
-    producer={"linger.ms": "20", "batch.size": "131072"},
-)
+_RESOURCES = {"driver": {"cpu": str(CORES)}, "executors": {"count": 0}}
 _SOURCE = {
     "name": "records",
     "topic": "records",
@@ -38,10 +34,12 @@ _SOURCE = {
 _MEAN = "SELECT window(ts, '1 minute') AS w, k, avg(v) AS mean FROM records GROUP BY 1, 2"
 SPECS = {
     "passthrough": {
+        "resources": _RESOURCES,
         "sources": [_SOURCE],
         "sinks": [{"name": "out", "from": "records", "topic": "out", "key": ["k"]}],
     },
     "window": {
+        "resources": _RESOURCES,
         "sources": [_SOURCE],
         "views": [{"name": "means", "sql": _MEAN}],
         "sinks": [{"name": "out", "from": "means", "topic": "out", "key": ["k"], "mode": "update"}],
@@ -84,15 +82,16 @@ def create_session() -> SparkSession:
 
 
 def _kappa(session: SparkSession, run: Run, checkpoint: str) -> DataStreamWriter:
+    spec = PipelineSpec.model_validate(SPECS[run.name])
     revision = Revision(
         namespace="bench",
         pipeline="bench",
         uid="0",
-        spec=PipelineSpec.model_validate(SPECS[run.name]),
+        spec=spec,
         kafka=KafkaConnection(bootstrap_servers=(run.bootstrap,)),
         topics={"records": run.source, "out": run.out},
         checkpoint=checkpoint,
-        tuning=TUNING,
+        tuning=build_tuning(spec, pinned_partitions=None),
         spark_conf={},
         image="none",
     )
