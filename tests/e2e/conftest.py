@@ -3,23 +3,21 @@
 A driver takes its time to start, so tests share pipelines. Each test leaves the pipeline running and can be run alone.
 """
 
-import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 import platform_switch
+from e2e.counting import PASSWORD, USER, Counting, Guarded
 from e2e.driver_watch import DriverWatch
-from e2e.installation import PURPOSES, install, name_place
+from e2e.installation import install, remove_places
 from e2e.ledger import Ledger
 from e2e.place import Place
 from e2e.volume import SmallVolume
-from lab import kafka, kube, network
+from lab import kafka, network
 from lab.broker import Broker
 
-USER, PASSWORD = "alice", f"correct-horse-{uuid.uuid4().hex}"
 _FIRST = ("test_lab", "test_flights")
 
 
@@ -36,25 +34,7 @@ def platform() -> Iterator[None]:
     with platform_switch.with_operator():
         install()
         yield
-        names = [name_place(purpose) for purpose in PURPOSES]
-        kube.kubectl("delete", "namespace", *names, "--ignore-not-found", "--wait=false")
-
-
-@dataclass(frozen=True)
-class Counting:
-    """A pipeline that counts while records are written all the time, and what watches over it."""
-
-    place: Place
-    ledger: Ledger
-    drivers: DriverWatch
-
-    def check(self) -> None:
-        """Whatever happened: all that was written before is counted once, and no two drivers were alive."""
-        try:
-            self.ledger.catch_up()
-        except AssertionError as error:
-            self.place.fail(str(error))
-        self.drivers.check()
+        remove_places(of_this_session=True)
 
 
 @pytest.fixture(scope="session")
@@ -79,14 +59,6 @@ def counting(running_count: Counting) -> Iterator[Counting]:
     running_count.ledger.resume()
     yield running_count
     running_count.ledger.pause()
-
-
-@dataclass(frozen=True)
-class Guarded(Counting):
-    """The same count behind a log-in, on a volume that can be filled."""
-
-    broker: Broker
-    volume: SmallVolume
 
 
 @pytest.fixture(scope="session")

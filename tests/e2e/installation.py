@@ -15,11 +15,21 @@ _SECONDS = 180
 _OPERATOR_IMAGE = "docker.io/kappa/operator:dev"
 _SESSION = uuid.uuid4().hex[:6]
 PURPOSES = ("count", "guarded", "refused", "served")
+_PREFIXES = tuple(f"e2e-{purpose}-" for purpose in PURPOSES)
 
 
 def name_place(purpose: str) -> str:
     """Return the name of this session's namespace for a purpose."""
     return f"e2e-{purpose}-{_SESSION}"
+
+
+def remove_places(*, of_this_session: bool) -> None:
+    """Have the namespaces deleted that this session made, or those that a session left which was killed."""
+    there = kubectl("get", "namespaces", "-o", "name").split()
+    ours = [name for name in there if name.removeprefix("namespace/").startswith(_PREFIXES)]
+    names = [name for name in ours if name.endswith(_SESSION) == of_this_session]
+    if names:
+        kubectl("delete", *names, "--ignore-not-found", "--wait=false")
 
 
 def install() -> None:
@@ -29,6 +39,7 @@ def install() -> None:
     have operators of their own.
     """
     start_lab()
+    remove_places(of_this_session=False)
     alone = bool(os.environ.get("KAPPA_E2E_ALONE"))
     watched = [name_place(purpose) for purpose in PURPOSES] if alone else []
     kube.apply([kube.namespace(name, "restricted") for name in (NAMESPACE, *watched)])

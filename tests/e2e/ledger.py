@@ -105,8 +105,7 @@ class Ledger:
         self.counted[row["k"]] = max(last, self.counted.get(row["k"], 0))
 
     def _run(self) -> None:
-        while not self._ending.is_set():
-            self._running.wait()
+        while self._running.wait() and not self._ending.is_set():
             for key in _KEYS:
                 self._send(key)
             self._producer.poll(0)

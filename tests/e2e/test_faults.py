@@ -3,7 +3,7 @@
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from e2e.conftest import Guarded
+from e2e.counting import Guarded
 from kappa_crds.pipeline import PipelineState
 
 pytestmark = pytest.mark.timeout(900)
@@ -48,8 +48,7 @@ def test_a_topic_that_is_deleted_under_a_pipeline_is_named(running_guarded: Guar
     """The last in this file: what the pipeline has counted means nothing for a new topic of that name."""
     place = running_guarded.place
     running_guarded.check()
-    AdminClient({"bootstrap.servers": running_guarded.broker.bootstrap}).delete_topics(["events"])[
-        "events"
-    ].result()
+    admin = AdminClient({"bootstrap.servers": running_guarded.broker.bootstrap})
+    admin.delete_topics(["events"])["events"].result()
     said = place.await_reason("Pipeline", "counts", "SourceTopicDeleted", 120)
     assert "the topic 'events' was deleted" in said.message

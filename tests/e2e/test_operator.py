@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from e2e.conftest import Counting
+from e2e.counting import Counting
 from e2e.place import Place
 from kappa_crds.pipeline import PipelineState
 from lab.kube import kubectl

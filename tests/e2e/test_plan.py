@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from e2e.conftest import Counting
+from e2e.counting import Counting
 from e2e.place import Place
 from lab.paths import KUBECONFIG
 from platform_switch import stopped_operator

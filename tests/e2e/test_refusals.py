@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from e2e.conftest import PASSWORD, USER
+from e2e.counting import PASSWORD, USER
 from e2e.place import Place
 from lab.broker import Broker, free_ports
 from lab.errors import LabError

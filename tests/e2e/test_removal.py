@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from e2e.conftest import Counting
+from e2e.counting import Counting
 from lab.kube import kubectl
 
 pytestmark = pytest.mark.timeout(900)

@@ -15,9 +15,9 @@ from kappa_crds import API_VERSION
 from kappa_crds.conditions import ConditionType, find_condition
 from kappa_crds.kinds import KINDS
 from kappa_crds.pipeline import PIPELINE_FINALIZER
-from kappa_crds.resource import Resource
+from kappa_crds.resource import Resource, ResourceStatus
 from kappa_crds.statestore import StateStoreSpec, StateStoreStatus
-from kappa_operator.actions import describe_action
+from kappa_operator.actions import RecordStatus, describe_action
 from kappa_operator.cluster import ApiCluster
 from kappa_operator.drivers import HttpDrivers
 from kappa_operator.errors import KappaError
@@ -130,9 +130,18 @@ def render_plan(key: Key, plan: Plan) -> Iterator[str]:
         yield f"  + {describe_action(action)}"
     if not plan.actions:
         yield "  (nothing to do)"
-    ready = find_condition(plan.status.conditions, ConditionType.READY) if plan.status else None
-    if ready is not None and plan.status is not None:
-        yield f"  = {plan.status.state} · {ready.reason} · {ready.message}"
-    tuning: tuple[str, ...] = getattr(plan.status, "tuning", ())
+    status = find_status(plan)
+    if status is None:
+        return
+    ready = find_condition(status.conditions, ConditionType.READY)
+    if ready is not None:
+        yield f"  = {status.state} · {ready.reason} · {ready.message}"
+    tuning: tuple[str, ...] = getattr(status, "tuning", ())
     for line in tuning:
         yield f"  · {line}"
+
+
+def find_status(plan: Plan) -> ResourceStatus | None:
+    """Return where the plan leads: its status, or else what it records before it acts."""
+    recorded = (action.status for action in reversed(plan.actions) if isinstance(action, RecordStatus))
+    return plan.status or next(recorded, None)
