@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator
 
-import platform_switch
 import pytest
+
+import platform_switch
 
 
 @pytest.fixture(scope="session", autouse=True)
