@@ -76,7 +76,7 @@ class Elector:
             if was_leading and not self.leading:
                 log.error("lease lost", identity=self._identity)
                 return
-            await asyncio.sleep(self._duration / 5)
+            await asyncio.sleep(self._duration / 10)
 
     async def attempt(self) -> None:
         """Take or renew the lease where that is allowed."""
