@@ -9,6 +9,7 @@ from kappa_crds.pipeline import PipelineState
 pytestmark = pytest.mark.timeout(900)
 
 
+@pytest.mark.chaos  # passed in one run of two; see docs/status.md
 def test_a_full_state_store_stops_the_pipeline_until_there_is_space_and_nothing_is_lost(
     guarded: Guarded,
 ) -> None:
