@@ -187,7 +187,7 @@ class Driver:
     def _owned_offsets(self, running: Running, by_sink: dict[str, dict[str, Offsets]]) -> dict[str, Offsets]:
         return {source: by_sink[sink].get(source, {}) for source, sink in running.compiled.owners.items()}
 
-    def _on_batch(self, folded: QueryProgress, malformed: dict[str, int]) -> None:
+    def _on_batch(self, folded: QueryProgress, malformed: dict[str, int | None]) -> None:
         running = self._running
         if running is None:
             return
@@ -199,7 +199,7 @@ class Driver:
                     source.name,
                     source.start_offsets,
                     source.end_offsets,
-                    malformed.get(source.name, 0),
+                    malformed.get(source.name),
                 )
 
     def _supervise(self, running: Running) -> None:

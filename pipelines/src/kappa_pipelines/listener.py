@@ -13,17 +13,20 @@ from pyspark.sql.streaming.listener import (
 )
 
 from kappa_crds.progress import QueryProgress
-from kappa_pipelines.progress import malformed_by_source
+from kappa_pipelines.progress import count_malformed
 from kappa_pipelines.record import DriverRecord
 
 log = structlog.get_logger()
 
 
 class ProgressListener(StreamingQueryListener):
-    """Folds events into the record and tells `on_batch` of every committed batch, with the malformed records by source."""
+    """Folds events into the record and tells `on_batch` of every committed batch.
+
+    With it go the malformed records by source, as `count_malformed` returns them.
+    """
 
     def __init__(
-        self, record: DriverRecord, on_batch: Callable[[QueryProgress, dict[str, int]], None]
+        self, record: DriverRecord, on_batch: Callable[[QueryProgress, dict[str, int | None]], None]
     ) -> None:
         self._record = record
         self._on_batch = on_batch
@@ -39,7 +42,7 @@ class ProgressListener(StreamingQueryListener):
         try:
             progress = json.loads(event.progress.json)
             folded = self._record.add_event(progress, event.progress.name or "")
-            self._on_batch(folded, malformed_by_source(progress))
+            self._on_batch(folded, count_malformed(progress, folded.sources))
         except Exception:
             self.errors += 1
             log.exception("a progress event could not be read")

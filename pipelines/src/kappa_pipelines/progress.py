@@ -10,7 +10,7 @@ from typing import Any
 
 from kappa_crds.progress import QueryProgress, SourceProgress
 from kappa_pipelines.checkpoint.offsets import Offsets, parse_kafka_offsets
-from kappa_pipelines.sources.kafka import MALFORMED
+from kappa_pipelines.sources.kafka import MALFORMED, ROWS
 
 
 def fold_event(
@@ -21,8 +21,7 @@ def fold_event(
     `event` is the JSON of Spark's event, `sources` are the (name, topic) pairs that the query reads in its plan's order.
     """
     late = sum(int(op.get("numRowsDroppedByWatermark", 0)) for op in event.get("stateOperators", []))
-    malformed = malformed_by_source(event)
-    rows, bad = int(event.get("numInputRows", 0)), sum(malformed.values())
+    rows, bad = int(event.get("numInputRows", 0)), sum(bad for _, bad in _observed(event).values())
     operators = event.get("stateOperators", [])
     return QueryProgress(
         sink=event["name"],
@@ -46,10 +45,24 @@ def fold_event(
     )
 
 
-def malformed_by_source(event: dict[str, Any]) -> dict[str, int]:
-    """Return the malformed records that the batch counted, by source."""
-    observed = event.get("observedMetrics", {})
-    return {name: int(row.get(MALFORMED) or 0) for name, row in observed.items() if MALFORMED in row}
+def count_malformed(event: dict[str, Any], sources: tuple[SourceProgress, ...]) -> dict[str, int | None]:
+    """Return the malformed records of a batch by source; None where the count is not to be believed.
+
+    It is believed where it was made over at least as many rows as the source has read. Whoever gets None has to look
+    for himself.
+    """
+    observed = _observed(event)
+    counts: dict[str, int | None] = {}
+    for source in sources:
+        rows, malformed = observed.get(source.name, (0, 0))
+        counts[source.name] = malformed if rows >= max(1, source.input_rows) else None
+    return counts
+
+
+def _observed(event: dict[str, Any]) -> dict[str, tuple[int, int]]:
+    """Return the rows and, among them, the malformed records that the plan counted, by source."""
+    found = event.get("observedMetrics", {})
+    return {name: (int(row.get(ROWS) or 0), int(row.get(MALFORMED) or 0)) for name, row in found.items()}
 
 
 def _fold_sources(event: dict[str, Any], sources: tuple[tuple[str, str], ...]) -> tuple[SourceProgress, ...]:

@@ -10,7 +10,7 @@ from kappa_pipelines.checkpoint.generation import parse_generation
 from kappa_pipelines.checkpoint.offsets import parse_offset_log
 from kappa_pipelines.group import lowest_offsets
 from kappa_pipelines.metrics import METRICS, PREFIX, Counts, DriverCollector, build_registry
-from kappa_pipelines.progress import fold_event, with_latest
+from kappa_pipelines.progress import count_malformed, fold_event, with_latest
 
 READS = (("flights", "in"), ("again", "in"), ("airports", "places"))
 
@@ -42,7 +42,10 @@ def _event(**changes: Any) -> dict[str, Any]:
             {"numRowsTotal": 4, "memoryUsedBytes": 50, "numRowsDroppedByWatermark": 0},
         ],
         "sources": [_source("in", 10), _source("places", 20), _source("in", 30)],
-        "observedMetrics": {"flights": {"malformed": 2}, "airports": {"malformed": 1}},
+        "observedMetrics": {
+            "flights": {"malformed": 2, "rows": 10},
+            "airports": {"malformed": 1, "rows": 10},
+        },
         **changes,
     }
 
@@ -53,6 +56,18 @@ def test_an_event_becomes_a_typed_record() -> None:
     assert (folded.state_rows, folded.state_bytes, folded.late_rows, folded.malformed_rows) == (7, 150, 1, 3)
     assert folded.input_rows_per_second == 0.0
     assert folded.watermark is None
+
+
+def test_malformed_records_are_counted_by_source_where_every_row_was_seen() -> None:
+    event = _event(sources=[_source("in", 10), _source("places", 20, rows=11), _source("in", 30)])
+    folded = fold_event(None, event, READS)
+    assert count_malformed(event, folded.sources) == {"flights": 2, "airports": None, "again": None}
+
+
+def test_a_batch_that_moved_on_without_rows_is_not_believed_to_be_clean() -> None:
+    event = _event(sources=[_source("in", 10, rows=0)], observedMetrics={"flights": {}})
+    folded = fold_event(None, event, READS[:1])
+    assert count_malformed(event, folded.sources) == {"flights": None}
 
 
 def test_two_sources_of_one_topic_are_told_apart_by_the_plans_order() -> None:

@@ -30,6 +30,11 @@ def test_batches_that_come_while_one_waits_are_merged_into_one_range() -> None:
     assert ledger.pending() == Span({0: 0}, {0: 100})
 
 
+def test_a_batch_that_nobody_has_counted_is_pending() -> None:
+    assert Ledger.at({0: 5}).with_batch({0: 5}, {0: 10}, malformed=None).pending() == Span({0: 5}, {0: 10})
+    assert Ledger.at({0: 5}).with_batch({0: 5}, {0: 5}, malformed=None).pending() is None
+
+
 def test_clean_batches_after_a_malformed_one_are_done_with_its_scan() -> None:
     ledger = (
         Ledger.at({0: 0}).with_batch({0: 0}, {0: 10}, malformed=1).with_batch({0: 10}, {0: 50}, malformed=0)

@@ -44,13 +44,13 @@ class Ledger:
         """Return a ledger with everything before `position` done."""
         return cls(position, position, {})
 
-    def with_batch(self, start: Offsets, end: Offsets, malformed: int) -> "Ledger":
-        """Take note of a committed batch; a gap before it counts as if it had malformed records."""
+    def with_batch(self, start: Offsets, end: Offsets, malformed: int | None) -> "Ledger":
+        """Take note of a committed batch. One that nobody has counted, or a gap before it, is to be scanned."""
         gap = any(offset > self.seen.get(part, offset) for part, offset in start.items())
         new = any(offset > self.seen.get(part, -1) for part, offset in end.items())
         position = {**{p: start.get(p, 0) for p in end if p not in self.position}, **self.position}
         noted = replace(self, position=position, seen=_latest(self.seen, end))
-        if new and (malformed > 0 or gap):
+        if new and (malformed != 0 or gap):
             return replace(noted, dirty=_latest(self.dirty, end))
         return noted if noted.dirty else replace(noted, position=_latest(position, end))
 

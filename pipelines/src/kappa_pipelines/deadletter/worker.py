@@ -80,10 +80,10 @@ class DeadLetters:
         position = stored.offsets
         if stored.birth:
             position = read_initial_offsets(self._files, source.owner, source.name) or {}
-        return Ledger.at(position).with_batch(position, committed, malformed=1 if committed else 0)
+        return Ledger.at(position).with_batch(position, committed, malformed=None if committed else 0)
 
-    def note(self, sink: str, source: str, start: Offsets, end: Offsets, malformed: int) -> None:
-        """Take note of a committed batch of a sink's query."""
+    def note(self, sink: str, source: str, start: Offsets, end: Offsets, malformed: int | None) -> None:
+        """Take note of a committed batch of a sink's query; `malformed` is None where nobody has counted."""
         if source not in self._ledgers or self._sources[source].owner != sink or not end:
             return
         if not start:
@@ -108,7 +108,7 @@ class DeadLetters:
         """Take note of committed batches whose progress never came."""
         seen = self._ledgers[source].seen
         if any(offset > seen.get(part, -1) for part, offset in end.items()):
-            self.note(self._sources[source].owner, source, dict(seen), end, malformed=1)
+            self.note(self._sources[source].owner, source, dict(seen), end, malformed=None)
 
     def _run(self) -> None:
         while True:
@@ -139,7 +139,14 @@ class DeadLetters:
         if whole.size > 0:
             written = self._scan(source, whole)
             self.totals.written += written
-            log.info("dead letters written", source=source, written=written, scanned=whole.size)
+            log.info(
+                "dead letters written",
+                source=source,
+                written=written,
+                scanned=whole.size,
+                start=whole.start,
+                end=whole.end,
+            )
         with self._changed:
             self._ledgers[source] = self._ledgers[source].after_scan(part)
         self._write_position(source)

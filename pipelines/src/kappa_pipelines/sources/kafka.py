@@ -1,7 +1,8 @@
 """A topic as a stream of the declared columns.
 
 The plan of a source is: Kafka → one `from_json` → count of malformed records → only the good ones → columns. The
-count is an observed metric named like the source; it travels with the batch's progress and costs no second scan.
+counts of all and of malformed records are observed metrics named like the source; they travel with the batch's
+progress and cost no second scan.
 """
 
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from kappa_pipelines.kafka_options import build_spark_connection, prefix_options
 from kappa_pipelines.sources.json import build_parsed, is_malformed, parse_schema
 
 MALFORMED = "malformed"
+ROWS = "rows"
 DEFAULT_MAX_RECORDS = 4_000_000
 _PARSED = "__kappa_parsed"
 _FLAG = "__kappa_malformed"
@@ -72,7 +74,9 @@ def read_stream(spark: SparkSession, revision: Revision, source: KafkaSource) ->
     parsed = raw.select(*passed, source.parsed().alias(_PARSED))
     # Flat columns and a flag pass the count faster than the struct would.
     flat = parsed.select(*_columns(source), is_malformed(f.col(_PARSED)).alias(_FLAG))
-    counted = flat.observe(source.name, f.count_if(f.col(_FLAG)).alias(MALFORMED))
+    counted = flat.observe(
+        source.name, f.count_if(f.col(_FLAG)).alias(MALFORMED), f.count(f.lit(1)).alias(ROWS)
+    )
     rows = counted.where(~f.col(_FLAG)).drop(_FLAG)
     event_time = source.spec.event_time
     if event_time is None:
