@@ -40,6 +40,8 @@ from kappa_operator.cluster import ApiCluster
 from kappa_operator.errors import AlreadyExists, KubernetesError
 from kappa_operator.keys import ObjectRef
 from lab.broker import Broker, free_ports
+from lab.kube import kubectl
+from lab.paths import REPOSITORY
 
 PARTITIONS = 1
 BATCH = 500
@@ -301,6 +303,7 @@ async def main() -> None:
     counts = options.topics or ([1000] if options.quick else [1000, 10_000])
     if not KUBECONFIG.exists():
         raise SystemExit(f"{KUBECONFIG} is missing: bring the local cluster up first")
+    kubectl("apply", "--server-side", "--force-conflicts", f"--filename={REPOSITORY / 'crds' / 'generated'}")
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     figures: list[dict[str, float]] = []

@@ -72,6 +72,7 @@ def api_server() -> Server:
         ],
         lambda: answers(f"https://127.0.0.1:{API_PORT}/readyz", "admin"),
         ready_seconds=120,
+        env={"GOGC": "400"},  # memory is there, processors are not: a quarter of the collections
     )
 
 

@@ -9,10 +9,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, GetJsonSchemaHandler
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+)
 from pydantic.alias_generators import to_camel
 from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema
+from pydantic_core import CoreSchema, core_schema
 
 from kappa_crds.quantities import (
     CPU_PATTERN,
@@ -25,6 +32,7 @@ from kappa_crds.quantities import (
 
 VALIDATIONS = "x-kubernetes-validations"
 LIST_TYPE = "x-kubernetes-list-type"
+INT_OR_STRING = "x-kubernetes-int-or-string"
 
 
 @dataclass(frozen=True)
@@ -50,6 +58,26 @@ class Rule:
         schema = handler(core)
         schema[VALIDATIONS] = [*schema.get(VALIDATIONS, []), self.as_schema()]
         return schema
+
+
+@dataclass(frozen=True)
+class IntOrText:
+    """A text that a manifest may also give as a whole number, as in `cpu: 1`. Python sees text only."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Turn whole numbers into text before they are checked."""
+        return core_schema.no_info_before_validator_function(_write_number, handler(source))
+
+    def __get_pydantic_json_schema__(
+        self, core: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        """Say so in the API server's way, which names no type."""
+        schema = {key: value for key, value in handler(core).items() if key != "type"}
+        return {**schema, INT_OR_STRING: True}
+
+
+def _write_number(value: object) -> object:
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
 class Model(BaseModel):
@@ -130,11 +158,15 @@ Cpu = Annotated[
     str,
     Field(max_length=16),
     _checked(parse_cpu),
+    IntOrText(),
     Rule(
-        f"self.matches('{CPU_PATTERN}')".replace("\\", "\\\\"),
+        f"type(self) == int || self.matches('{CPU_PATTERN}')".replace("\\", "\\\\"),
         "must be a number of cores such as 500m, 1 or 1.5",
     ),
-    Rule("self.matches('[1-9]')", "must be more than nothing, such as 500m or 1"),
+    Rule(
+        "type(self) == int ? self > 0 : self.matches('[1-9]')",
+        "must be more than nothing, such as 500m or 1",
+    ),
 ]
 ResourceName = Annotated[
     str,

@@ -16,7 +16,7 @@ from typing import Any
 from kappa_crds import API_VERSION, CATEGORY
 from kappa_crds.examples import EXAMPLES
 from kappa_crds.kinds import KINDS
-from kappa_crds.model import LIST_TYPE, VALIDATIONS
+from kappa_crds.model import INT_OR_STRING, LIST_TYPE, VALIDATIONS
 from kappa_crds.reasons import Reason
 from kappa_crds.resource import Kind, PrinterColumn
 from kappa_crds.schema import JsonSchema, build_structural_schema
@@ -78,6 +78,8 @@ def say_type(schema: JsonSchema) -> str:
         return f"map to {say_type(schema['additionalProperties'])}"
     if "enum" in schema:
         return " or ".join(f"`{value}`" for value in schema["enum"])
+    if schema.get(INT_OR_STRING):
+        return "integer or string"
     return "time" if schema.get("format") == "date-time" else str(schema["type"])
 
 

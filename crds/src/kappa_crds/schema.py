@@ -16,14 +16,14 @@ import yaml
 
 from kappa_crds import CATEGORY, GROUP, VERSION
 from kappa_crds.kinds import KINDS
-from kappa_crds.model import LIST_TYPE, VALIDATIONS, Model
+from kappa_crds.model import INT_OR_STRING, LIST_TYPE, VALIDATIONS, Model
 from kappa_crds.resource import Kind
 
 JsonSchema = dict[str, Any]
 
 _KEPT = (
     "type", "description", "format", "pattern", "enum", "default", "minimum", "maximum", "minLength", "maxLength",
-    "minItems", "maxItems", "minProperties", "maxProperties", "required", LIST_TYPE, VALIDATIONS,
+    "minItems", "maxItems", "minProperties", "maxProperties", "required", INT_OR_STRING, LIST_TYPE, VALIDATIONS,
 )  # fmt: skip
 
 

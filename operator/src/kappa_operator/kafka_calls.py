@@ -29,7 +29,8 @@ CHECK_TIMEOUT, CHECK_SLICE = 10.0, 2.0
 _TOPIC_CONFIG = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
 _OWN_PREFIX = "__"
 
-Outcome = KafkaFailure | None
+Outcome = KafkaFailure | bool
+"""Whether the call did it (False: there was nothing to do), or why it could not."""
 Gone = KafkaError.UNKNOWN_TOPIC_OR_PART
 
 
@@ -126,7 +127,7 @@ def _parse_configs(
 
 
 def create_topics(admin: AdminClient, words: Words, actions: Sequence[CreateTopic]) -> list[Outcome]:
-    """Create the topics; one that is there already is fine."""
+    """Create the topics; False for one that is there already."""
     topics = {
         action.topic: NewTopic(
             action.topic,
@@ -179,7 +180,7 @@ def _build_alteration(topic: str, configs: Mapping[str, str | None]) -> ConfigRe
 
 
 def delete_topics(admin: AdminClient, words: Words, actions: Sequence[DeleteTopic]) -> list[Outcome]:
-    """Delete the topics; one that is gone already is fine."""
+    """Delete the topics; False for one that is gone already."""
     names = list(dict.fromkeys(action.topic for action in actions))
     futures = _call(
         words, lambda: admin.delete_topics(names, request_timeout=TIMEOUT, operation_timeout=TIMEOUT)
@@ -205,9 +206,9 @@ def _settle(
     for name, future in futures.items():
         try:
             future.result(timeout=TIMEOUT + 5)
-            outcomes[name] = None
+            outcomes[name] = True
         except KafkaException as error:
-            outcomes[name] = _explain(admin, words, error, benign)
+            outcomes[name] = _explain(admin, words, error, benign) or False
     return [outcomes[action.topic] for action in actions]
 
 

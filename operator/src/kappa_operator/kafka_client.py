@@ -8,6 +8,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar, assert_never
 
@@ -26,11 +27,21 @@ _THREADS = 4
 _FIRST_LOOK, _SLOWER = 0.05, 1.3
 """Seconds until the first look, and the factor from pause to pause: a busy broker must not be kept busy by looks."""
 _VISIBLE_WITHIN = 60.0
+_FRESH = 10.0
+"""Seconds for which a topic is known as this client made it."""
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 Call = Callable[[AdminClient, Words, Sequence[Item]], list[Any]]
 View = TopicView | None
+
+
+@dataclass(frozen=True, slots=True)
+class Created:
+    """A topic as this client made it, and when (monotonic seconds)."""
+
+    view: TopicView
+    at: float
 
 
 class KafkaClient:
@@ -41,13 +52,13 @@ class KafkaClient:
         self._words = Words(access.secrets)
         self._admin = _build_admin(access, self._words)
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="kafka")
-        self._created: set[str] = set()
+        self._created: dict[str, Created] = {}
         self._describe: Batcher[str, View] = self._batch(kafka_calls.describe_topics)
         self._look: Batcher[str, View] = self._batch(kafka_calls.look_at_topics)
-        self._create: Batcher[CreateTopic, None] = self._batch(kafka_calls.create_topics)
-        self._grow: Batcher[GrowPartitions, None] = self._batch(kafka_calls.grow_partitions)
-        self._alter: Batcher[AlterConfigs, None] = self._batch(kafka_calls.alter_configs)
-        self._delete: Batcher[DeleteTopic, None] = self._batch(kafka_calls.delete_topics)
+        self._create: Batcher[CreateTopic, bool] = self._batch(kafka_calls.create_topics)
+        self._grow: Batcher[GrowPartitions, bool] = self._batch(kafka_calls.grow_partitions)
+        self._alter: Batcher[AlterConfigs, bool] = self._batch(kafka_calls.alter_configs)
+        self._delete: Batcher[DeleteTopic, bool] = self._batch(kafka_calls.delete_topics)
 
     def _batch(self, call: Call[Item]) -> Batcher[Item, Any]:
         async def run(items: Sequence[Item]) -> list[Any]:
@@ -64,21 +75,16 @@ class KafkaClient:
 
     async def describe_topic(self, topic: str) -> TopicView | None:
         """Return the topic with its configs, or None; raise KafkaFailure."""
-        view = await self._describe.submit(topic)
-        if view is None or topic not in self._created:
-            return view
-        self._created.discard(topic)
-        return TopicView(
-            view.name, view.topic_id, view.partitions, view.replication, view.configs, view.explicit, True
-        )
+        created = self._created.pop(topic, None)
+        if created is not None and time.monotonic() < created.at + _FRESH:
+            return created.view
+        return await self._describe.submit(topic)
 
     async def apply(self, action: KafkaAction) -> None:
         """Make the change and wait until it shows; raise KafkaFailure."""
         match action:
             case CreateTopic():
-                await self._create.submit(action)
-                await self._await_topic(action.topic, self._look.submit, lambda view: view is not None)
-                self._created.add(action.topic)
+                await self._create_topic(action)
             case GrowPartitions():
                 await self._grow.submit(action)
                 await self._await_topic(action.topic, self._look.submit, partial(_has_grown, action))
@@ -89,6 +95,16 @@ class KafkaClient:
                 await self._await_topic(action.topic, self._look.submit, lambda view: view is None)
             case _:
                 assert_never(action)
+
+    async def _create_topic(self, action: CreateTopic) -> None:
+        """Create the topic and remember it as it was made: to ask for its configs would cost more than to make it."""
+        is_ours = await self._create.submit(action)
+        view = await self._await_topic(action.topic, self._look.submit, lambda view: view is not None)
+        if is_ours and view is not None:
+            made = replace(
+                view, configs=action.configs, explicit=frozenset(action.configs), created_here=True
+            )
+            self._created[action.topic] = Created(made, time.monotonic())
 
     async def _alter_configs(self, action: AlterConfigs) -> None:
         """Alter what can be altered: Kafka refuses all configs of a call for the sake of one."""
@@ -113,9 +129,9 @@ class KafkaClient:
 
     async def _await_topic(
         self, topic: str, look: Callable[[str], Awaitable[View]], is_done: Callable[[View], bool]
-    ) -> None:
+    ) -> View:
         deadline, pause = time.monotonic() + _VISIBLE_WITHIN, _FIRST_LOOK
-        while not is_done(await look(topic)):
+        while not is_done(view := await look(topic)):
             if time.monotonic() > deadline:
                 raise KafkaFailure(
                     f"Kafka accepted the change of topic {topic}, but {_VISIBLE_WITHIN:.0f} s later its brokers"
@@ -123,6 +139,7 @@ class KafkaClient:
                 )
             await asyncio.sleep(pause)
             pause *= _SLOWER
+        return view
 
     def close(self) -> None:
         """Let the client go once the calls under way have ended."""

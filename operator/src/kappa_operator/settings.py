@@ -17,7 +17,7 @@ class Settings:
     operator_image: str = "kappa/operator:dev"
     image_pull_policy: str = "IfNotPresent"
     resync: float = 600.0
-    concurrency: int = 500
+    concurrency: int = 1000
     health_port: int = 8080
     lease_name: str = "kappa-operator"
     lease_duration: float = 10.0

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from integration.manifests import read_good
 from kappa_crds.kafkacluster import KafkaClusterSpec
 from kappa_crds.kinds import KINDS, find_kind
-from kappa_crds.pipeline import PipelineSpec, PipelineStatus
+from kappa_crds.pipeline import ExecutorResources, PipelineSpec, PipelineStatus
 from kappa_crds.reasons import Reason
 from kappa_crds.resource import Kind
 from kappa_crds.schema import build_structural_schema
@@ -62,6 +62,8 @@ def values(schema: dict[str, Any]) -> st.SearchStrategy[Any]:
     """Values that a structural schema and its rules on single fields allow."""
     if "enum" in schema:
         return st.sampled_from(schema["enum"])
+    if schema.get("x-kubernetes-int-or-string"):
+        return strings(schema) | st.integers(min_value=1, max_value=64)
     if schema["type"] == "array":
         least = schema.get("minItems", 0)
         return st.lists(values(schema["items"]), min_size=least, max_size=least + 2)
@@ -122,6 +124,17 @@ def test_a_model_and_the_schema_have_the_same_defaults(kind: Kind) -> None:
         by_model = kind.spec.model_validate(manifest["spec"]).to_manifest()
         by_model = {name: value for name, value in by_model.items() if value != {} or name in by_server}
         assert by_model == by_server
+
+
+@pytest.mark.parametrize(("written", "read"), [(2, "2"), ("1500m", "1500m")])
+def test_cores_may_be_given_as_a_whole_number(written: object, read: str) -> None:
+    assert ExecutorResources.model_validate({"cpu": written}).cpu == read
+
+
+@pytest.mark.parametrize("wrong", [True, 1.5, -1, "two"])
+def test_cores_are_nothing_else(wrong: object) -> None:
+    with pytest.raises(ValidationError):
+        ExecutorResources.model_validate({"cpu": wrong})
 
 
 def test_replace_changes_a_field_and_leaves_the_original_alone() -> None:
