@@ -12,10 +12,14 @@ driver)
     ;;
 executor)
     mapfile -t options < <(env | grep '^SPARK_JAVA_OPT_' | sort -t_ -k4 -n | sed 's/^[^=]*=//')
+    if [ -f "${KAPPA_CLASS_ARCHIVE:-}" ]; then
+        options+=("-XX:SharedArchiveFile=${KAPPA_CLASS_ARCHIVE}" -Xlog:cds=off -Xlog:cds+dynamic=off)
+    fi
+    # The same class path as the driver's, which Spark's scripts make: the archive wants it so.
     exec java "${options[@]}" \
         "-Xms${SPARK_EXECUTOR_MEMORY}" "-Xmx${SPARK_EXECUTOR_MEMORY}" \
         -Dlog4j2.configurationFile=file:/opt/log4j2.properties \
-        -cp "${SPARK_CLASSPATH:+${SPARK_CLASSPATH}:}${SPARK_HOME}/jars/*" \
+        -cp "${SPARK_CLASSPATH:+${SPARK_CLASSPATH}:}${SPARK_HOME}/conf/:${SPARK_HOME}/jars/*" \
         org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend \
         --driver-url "${SPARK_DRIVER_URL}" \
         --executor-id "${SPARK_EXECUTOR_ID}" \

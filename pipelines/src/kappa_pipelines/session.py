@@ -1,8 +1,10 @@
 """The Spark session of a driver, and the wait for its executors."""
 
+import os
 import time
 from collections.abc import Callable
 from importlib.resources import as_file, files
+from pathlib import Path
 
 from pyspark.sql import SparkSession
 
@@ -22,11 +24,22 @@ def create_session(revision: Revision, pod_name: str | None = None) -> SparkSess
     if pod_name is not None and wanted_executors(revision) > 0:
         settings["spark.kubernetes.driver.pod.name"] = pod_name
     with as_file(files("kappa_pipelines") / "log4j2.properties") as logging:
-        settings[_JAVA_OPTIONS[0]] += f" -Dlog4j2.configurationFile=file:{logging}"
+        settings[_JAVA_OPTIONS[0]] += f" -Dlog4j2.configurationFile=file:{logging}{_archive_options()}"
         builder = SparkSession.Builder()
         for key, value in settings.items():
             builder = builder.config(key, value)
         return builder.getOrCreate()
+
+
+def _archive_options() -> str:
+    """Return the options that start the JVM from the image's archive of classes, if there is one.
+
+    A JVM that cannot use it, because its class path or its heap differ, starts without it and says nothing.
+    """
+    archive = os.environ.get("KAPPA_CLASS_ARCHIVE")
+    if archive is None or not Path(archive).exists():
+        return ""
+    return f" -XX:SharedArchiveFile={archive} -Xlog:cds=off -Xlog:cds+dynamic=off"
 
 
 def wanted_executors(revision: Revision) -> int:
