@@ -2,6 +2,7 @@
 
     python archive_classes.py order SPARK_HOME     gives the jars one order
     python archive_classes.py record SPARK_HOME    makes SPARK_HOME/classes.jsa
+    python archive_classes.py check SPARK_HOME     fails if it cannot be used
 
 The JVM takes an archive only where its class path is the one that the archive was made with. Spark's is `jars/*`, in
 whatever order the file system lists; so the jars move to `lib`, and `jars` keeps a single one, whose manifest lists
@@ -9,6 +10,7 @@ them in order.
 """
 
 import os
+import subprocess
 import sys
 import tempfile
 import zipfile
@@ -67,5 +69,11 @@ def record_classes(home: Path) -> None:
     process.wait(300)
 
 
+def check_archive(home: Path) -> None:
+    """Fail the build if a JVM with a driver's class path cannot use the archive: later it would do without, in silence."""
+    options = ["-Xshare:on", f"-XX:SharedArchiveFile={home}/classes.jsa"]
+    subprocess.run(["java", *options, "-cp", f"{home}/conf/:{home}/jars/*", "-version"], check=True)
+
+
 if __name__ == "__main__":
-    {"order": order_jars, "record": record_classes}[sys.argv[1]](Path(sys.argv[2]))
+    {"order": order_jars, "record": record_classes, "check": check_archive}[sys.argv[1]](Path(sys.argv[2]))
