@@ -26,6 +26,7 @@ $(KAPPA_CACHE)/uv/bin/uv:
 setup: $(if $(wildcard $(UV)),,$(KAPPA_CACHE)/uv/bin/uv) ## Install Python dependencies from the lock into .venv
 	@command -v java >/dev/null || { echo "Java 17 is missing: apt-get install openjdk-17-jdk-headless"; exit 1; }
 	@$(UV) sync --frozen --quiet
+	@command -v mvn >/dev/null || $(LAB) packages maven
 
 up: setup ## Start the local cluster with Kafka (BROKERS=3 for three brokers)
 	@$(LAB) up --brokers $(BROKERS)
@@ -76,7 +77,7 @@ verify: setup ## Fail where generated files differ from their sources
 lint: setup ## Check style, types and module boundaries
 	@$(RUN) ruff check
 	@$(RUN) ruff format --check
-	@$(RUN) mypy crds/src operator/src pipelines/src tests
+	@$(RUN) mypy crds/src operator/src pipelines/src pipelines/archive_classes.py tests
 	@$(RUN) lint-imports
 
 fmt: setup ## Format the code

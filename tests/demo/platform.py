@@ -34,13 +34,17 @@ def start_lab() -> None:
         cluster.up(brokers=1)
 
 
-def install_chart() -> None:
-    """Install or upgrade the chart with its own values, and make the operator run the image that is there now."""
+def install_chart(watched: Sequence[str] = ()) -> None:
+    """Install or upgrade the chart with its own values, and make the operator run the image that is there now.
+
+    It watches the namespaces that are named, else all.
+    """
     create_namespace(OPERATOR_NAMESPACE)
     run(
         [
             *(BIN / "helm", f"--kubeconfig={KUBECONFIG}", "upgrade", "--install", RELEASE, CHART),
             *("--namespace", OPERATOR_NAMESPACE, "--reset-values", "--take-ownership"),
+            *("--set-json", f"watchNamespaces={json.dumps(list(watched))}"),
             *("--wait", f"--timeout={_INSTALL_SECONDS}s"),
         ],
         timeout=_INSTALL_SECONDS + 30,

@@ -56,9 +56,8 @@ def running_count(platform: None) -> Iterator[Counting]:
 @pytest.fixture
 def counting(running_count: Counting) -> Iterator[Counting]:
     """The counting pipeline, with records coming in while the test runs."""
-    running_count.ledger.resume()
-    yield running_count
-    running_count.ledger.pause()
+    with running_count.ledger.writing():
+        yield running_count
 
 
 @pytest.fixture(scope="session")
@@ -88,6 +87,5 @@ def running_guarded(platform: None, sasl_broker: Broker) -> Iterator[Guarded]:
 @pytest.fixture
 def guarded(running_guarded: Guarded) -> Iterator[Guarded]:
     """The pipeline behind a log-in, with records coming in while the test runs."""
-    running_guarded.ledger.resume()
-    yield running_guarded
-    running_guarded.ledger.pause()
+    with running_guarded.ledger.writing():
+        yield running_guarded

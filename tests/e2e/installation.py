@@ -1,18 +1,11 @@
 """The chart as the tests install it: as a user does, and with the images that are in the cluster now."""
 
-import json
 import os
 import uuid
 
-from demo.platform import CHART, RELEASE, start_lab
-from lab import cluster, containerd, kube
+from demo.platform import create_namespace, install_chart, start_lab
 from lab.kube import kubectl
-from lab.paths import BIN, KUBECONFIG
-from lab.shell import run
-from platform_switch import DEPLOYMENT, NAMESPACE
 
-_SECONDS = 180
-_OPERATOR_IMAGE = "docker.io/kappa/operator:dev"
 _SESSION = uuid.uuid4().hex[:6]
 PURPOSES = ("count", "guarded", "refused", "served")
 _PREFIXES = tuple(f"e2e-{purpose}-" for purpose in PURPOSES)
@@ -42,23 +35,6 @@ def install() -> None:
     remove_places(of_this_session=False)
     alone = bool(os.environ.get("KAPPA_E2E_ALONE"))
     watched = [name_place(purpose) for purpose in PURPOSES] if alone else []
-    kube.apply([kube.namespace(name, "restricted") for name in (NAMESPACE, *watched)])
-    run(
-        [
-            *(BIN / "helm", f"--kubeconfig={KUBECONFIG}", "upgrade", "--install", RELEASE, CHART),
-            *("--namespace", NAMESPACE, "--take-ownership", "--reset-values", "--wait"),
-            *(f"--timeout={_SECONDS}s", "--set-json", f"watchNamespaces={json.dumps(watched)}"),
-        ],
-        timeout=_SECONDS + 30,
-    )
-    _run_current_image()
-
-
-def _run_current_image() -> None:
-    """The image's tag stays the same when it is built anew, so the pods must be told."""
-    digest = _SESSION if cluster.is_docker_there() else containerd.image_digests().get(_OPERATOR_IMAGE, "")
-    note = {"spec": {"template": {"metadata": {"annotations": {"kappa-demo/image": digest}}}}}
-    kubectl("patch", DEPLOYMENT, "-n", NAMESPACE, "--patch", json.dumps(note))
-    kubectl(
-        *("rollout", "status", DEPLOYMENT, "-n", NAMESPACE, f"--timeout={_SECONDS}s"), timeout=_SECONDS + 10
-    )
+    for name in watched:
+        create_namespace(name)
+    install_chart(watched)

@@ -9,6 +9,8 @@ record of the result topic is checked, not only the last.
 import json
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self
 
@@ -68,9 +70,14 @@ class Ledger:
         """Write nothing for now."""
         self._running.clear()
 
-    def resume(self) -> None:
-        """Write on."""
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Write on until the context ends."""
         self._running.set()
+        try:
+            yield
+        finally:
+            self.pause()
 
     @property
     def total(self) -> int:

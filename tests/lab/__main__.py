@@ -4,7 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from lab import cluster, containerd, images, kind
+from lab import cluster, containerd, debian, images, kind
 from lab.errors import LabError
 from lab.paths import BIN, KUBECONFIG
 from lab.progress import report
@@ -24,6 +24,8 @@ def _parser() -> argparse.ArgumentParser:
     load = commands.add_parser("load", help="import an image archive")
     load.add_argument("archive", type=Path)
     commands.add_parser("tools", help="only get the programs")
+    packages = commands.add_parser("packages", help="install packages of the distribution that are missing")
+    packages.add_argument("names", nargs="+", metavar="NAME", choices=sorted(debian.PACKAGES))
     return parser
 
 
@@ -70,6 +72,10 @@ def main() -> int:
         print(KUBECONFIG)
         return 0
     try:
+        if arguments.command == "packages":
+            for name in debian.install_missing(arguments.names):
+                report(f"installed {name}")
+            return 0
         run = _run_kind if cluster.is_docker_there() else _run_bare
         return run(arguments)
     except LabError as error:

@@ -5,6 +5,7 @@ a second time, after a crash of a server, or after it was itself killed half-way
 """
 
 import fcntl
+import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -60,6 +61,8 @@ def lock() -> Iterator[None]:
 
 def prepare() -> None:
     """Get every program, from whichever registry it comes."""
+    if os.geteuid() != 0:
+        raise LabError("without a Docker engine the lab makes network interfaces and mounts: run it as root")
     installed = debian.install_missing()
     if installed:
         report(f"packages: installed {', '.join(installed)}")

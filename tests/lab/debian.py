@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 from lab.errors import LabError
@@ -31,15 +32,17 @@ def _is_present(program: str) -> bool:
     return Path(program).exists() if program.startswith("/") else shutil.which(program) is not None
 
 
-def install_missing() -> list[str]:
+def install_missing(packages: Sequence[str] = tuple(PACKAGES)) -> list[str]:
     """Install what is missing and return the names; needs root and Debian's package tool."""
-    if os.geteuid() != 0:
-        raise LabError("without a Docker engine the lab makes network interfaces and mounts: run it as root")
-    missing = [package for package, program in PACKAGES.items() if not _is_present(program)]
+    missing = [package for package in packages if not _is_present(PACKAGES[package])]
     if not missing:
         return []
     if shutil.which("apt-get") is None:
         raise LabError(f"install the equivalents of these Debian packages first: {', '.join(missing)}")
+    if os.geteuid() != 0:
+        raise LabError(
+            f"these Debian packages are missing, and only root may install them: {', '.join(missing)}"
+        )
     quiet = {"DEBIAN_FRONTEND": "noninteractive"}
     install = ["apt-get", "install", "-y", "--no-install-recommends", *missing]
     if not succeeds(["apt-cache", "show", *missing]):
