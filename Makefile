@@ -43,7 +43,10 @@ images: up ## Build the images and load them into the cluster
 demo: setup ## Run the flights pipeline on real data and compare it with DuckDB
 	@PYTHONPATH=tests $(RUN) python -m demo
 
-test: test-unit test-spark test-integration test-e2e ## Run all tests but the long ones
+# The integration tests mostly wait (for brokers that are away, for time-outs), so they run beside those on Spark.
+test: test-unit up ## Run all tests but the long ones
+	@$(MAKE) -j2 test-spark test-integration
+	@$(MAKE) test-e2e
 
 test-unit: setup ## Run the tests that need nothing but Python
 	@$(RUN) pytest tests/unit

@@ -5,7 +5,6 @@ decision is made on half a picture, and only then works the queue.
 """
 
 import asyncio
-import contextlib
 import os
 import signal
 import time
@@ -124,7 +123,7 @@ async def run(settings: Settings) -> None:
                 watch(registry, settings, synced),
                 elector.run(),
                 act_while_leading(elector, cluster, world, controller),
-                wait_for_signal(),
+                wait_for_signal(synced),
             )
         finally:
             await controller.drain()
@@ -133,23 +132,35 @@ async def run(settings: Settings) -> None:
             await runner.cleanup()
 
 
-async def wait_for_signal() -> None:
-    """Return when the process is asked to end."""
+async def wait_for_signal(watching: asyncio.Event) -> None:
+    """Return when the process is asked to end.
+
+    kopf takes the signals for itself while it starts, and would end its watches first and with them, unasked, every
+    reconcile under way. So they are taken back as soon as it watches.
+    """
     asked = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, asked.set)
-    await asked.wait()
+
+    def take_signals() -> None:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, asked.set)
+
+    take_signals()
+    watches = asyncio.ensure_future(watching.wait())
+    end = asyncio.ensure_future(asked.wait())
+    await asyncio.wait([watches, end], return_when=asyncio.FIRST_COMPLETED)
+    take_signals()
+    await end
+    watches.cancel()
     log.info("stopping")
 
 
 async def run_until_first_ends(*coroutines: Any) -> None:
-    """Run all; when one ends or fails, cancel the others and raise its error."""
+    """Run all; when one ends or fails, end the others, the last one first, and raise its error."""
     tasks = [asyncio.ensure_future(coroutine) for coroutine in coroutines]
-    done, pending = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    for task in pending:
+    done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    for task in reversed(tasks):
         task.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
-        await asyncio.gather(*pending, return_exceptions=True)
+        await asyncio.wait([task])
     for task in done:
         task.result()
 

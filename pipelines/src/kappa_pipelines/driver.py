@@ -92,9 +92,12 @@ class Driver:
     def run(self) -> DriverExit:
         """Run until a stop is asked for or something fails; DriverError says why."""
         check_kafka(self._revision)
+        log.info("kafka answers")
         spark = create_session(self._revision, self._environment.pod_name)
+        log.info("session started")
         try:
             running = self._running = self._prepare(spark)
+            log.info("plan compiled")
             self._start(running)
             self._supervise(running)
             return self._stop(running)

@@ -1,5 +1,6 @@
 """What the operator decides about a pipeline, one situation a test."""
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -230,10 +231,19 @@ def test_a_graceful_stop_counts_no_failure_and_the_next_driver_starts_at_once() 
     assert plan.look_again
 
 
-def test_the_pod_of_a_driver_that_has_ended_is_removed_before_the_next_start() -> None:
+def test_the_pod_of_a_driver_that_has_ended_is_removed_when_the_next_is_made() -> None:
     resource = started(driver=None, driverUid=None)
     plan = decide(observed(resource, failed()))
-    assert [type(action) for action in plan.actions] == [DeleteObject]
+    assert kinds(plan)[:2] == ["RecordStatus", "DeleteObject"]
+    assert kinds(plan)[-1] == "create Pod"
+
+
+def test_a_driver_that_has_ended_and_whose_pod_lingers_holds_nothing_up() -> None:
+    resource = started(generation=2, driver="delays-driver-2", driverUid="pod-2")
+    alone = decide(observed(resource, pod(2), progress=running(2)))
+    beside = decide(observed(resource, replace(failed(1), deleting=True), pod(2), progress=running(2)))
+    assert status_of(alone) == status_of(beside)
+    assert beside.actions == alone.actions == ()
 
 
 def test_a_crash_is_counted_once_and_delays_the_next_start() -> None:

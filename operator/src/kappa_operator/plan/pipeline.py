@@ -2,7 +2,8 @@
 
 The status is the write-ahead log: a generation is recorded before its driver is made, and a failure is counted before
 the next start. `status.driver` names the driver whose end has not been dealt with yet. A driver is made only when no
-other driver pod is there, and its name holds its generation, so that making it twice makes one.
+other driver is alive, and its name holds its generation, so that making it twice makes one. The pod of a driver that
+has ended stays to be looked at until the next one is made.
 """
 
 from dataclasses import dataclass, replace
@@ -115,8 +116,13 @@ def _is_wanted(observed: PipelineObserved, revision: Revision | None) -> bool:
 
 
 def _remove_strays(observed: PipelineObserved, now: datetime) -> Plan | None:
-    """Delete driver pods of other generations; nothing else happens until they are gone."""
-    strays = [pod for pod in observed.pods if pod.generation != observed.status.generation]
+    """Delete driver pods of other generations; nothing else happens until they are gone, or have at least ended."""
+    known = observed.status.generation
+    strays = [
+        pod
+        for pod in observed.pods
+        if pod.generation > known or (pod.generation < known and not pod.finished)
+    ]
     if not strays:
         return None
     actions = tuple(
@@ -130,9 +136,9 @@ def _remove_strays(observed: PipelineObserved, now: datetime) -> Plan | None:
         Reason.STOPPING_PREVIOUS,
         f"waiting for driver {names} to be gone; its node must confirm",
     )
-    generation = max([observed.status.generation, *(pod.generation for pod in strays)])
-    status = _say(observed, verdict, now, generation=max(generation, observed.status.generation))
-    if generation > observed.status.generation:
+    generation = max(known, *(pod.generation for pod in strays))
+    status = _say(observed, verdict, now, generation=generation)
+    if generation > known:
         return Plan((RecordStatus(status.replace(driver=None, driver_uid=None)),), requeue_after=SOON)
     return Plan(actions, status, SOON)
 
@@ -215,11 +221,6 @@ def _rest_or_start(observed: PipelineObserved, revision: Revision | None, now: d
         reason = Reason.parse(restarts.last_reason or Reason.BACKING_OFF)
         message = f"{restarts.last_failure}; failure {restarts.crashes + restarts.scheduling} in a row, next start after back-off"
         return Plan((), _say(observed, working(PipelineState.FAILED, reason, message), now), wait)
-    if observed.pods:
-        verdict = working(
-            PipelineState.PENDING, Reason.STOPPING_PREVIOUS, "removing the previous driver's pod"
-        )
-        return Plan(_sweep(observed), _say(observed, verdict, now), SOON)
     return _start(observed, revision, now)
 
 
@@ -249,7 +250,7 @@ def _sweep(observed: PipelineObserved) -> tuple[Action, ...]:
 
 
 def _start(observed: PipelineObserved, revision: Revision, now: datetime) -> Plan:
-    """Record the generation, then make what its driver needs, then the driver."""
+    """Record the generation, sweep, make what its driver needs, then the driver."""
     resource, status = observed.resource, observed.status
     if isinstance(observed.dependencies, Verdict):
         raise AssertionError("a revision was built, so the dependencies are there")
@@ -268,6 +269,7 @@ def _start(observed: PipelineObserved, revision: Revision, now: datetime) -> Pla
     )  # fmt: skip
     actions: tuple[Action, ...] = (
         *(() if resumed else (RecordStatus(intent),)),
+        *_sweep(observed),
         *(ApplyObject(manifest) for manifest in build_support(resource)),
         CreateToken(build_token(resource)),
         CreateObject(build_config(resource, revision)),
