@@ -60,18 +60,20 @@ class FakeBroker:
         )
         return self.topics[name]
 
-    def show(self, name: str) -> TopicView | None:
-        """Return the topic as a client sees it."""
+    def show(self, name: str, configs: frozenset[str] | None = None) -> TopicView | None:
+        """Return the topic as a client sees it, with the configs that it asks for (None: all)."""
         topic = self.topics.get(name)
         if topic is None:
             return None
+        values = {**DEFAULTS, **topic.configs}
+        seen = values.keys() if configs is None else configs
         return TopicView(
             name,
             topic.topic_id,
             topic.partitions,
             topic.replication,
-            {**DEFAULTS, **topic.configs},
-            frozenset(topic.configs),
+            {config: value for config, value in values.items() if config in seen},
+            frozenset(config for config in topic.configs if config in seen),
         )
 
     def apply(self, action: KafkaAction) -> None:
@@ -153,10 +155,12 @@ class FakeKafka:
         broker = self._reach(cluster)
         return ClusterView(broker.cluster_id, 1, 1, len(broker.topics))
 
-    async def describe_topic(self, cluster: Key, topic: str) -> TopicView | None:
-        """Return the topic, or None."""
+    async def describe_topic(
+        self, cluster: Key, topic: str, configs: frozenset[str] = frozenset()
+    ) -> TopicView | None:
+        """Return the topic with the configs that are asked for, or None."""
         self.looks += 1
-        view = self._reach(cluster).show(topic)
+        view = self._reach(cluster).show(topic, configs)
         if view is None or (cluster, topic) not in self._created:
             return view
         self._created.discard((cluster, topic))

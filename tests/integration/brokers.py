@@ -13,6 +13,7 @@ from kappa_operator.logic import LOGICS
 from kappa_operator.settings import Settings
 from kappa_operator.world import World
 
+_CONFIGS = frozenset({"retention.ms", "segment.bytes", "max.message.bytes"})
 CLUSTER = Key("KafkaCluster", "shop", "main")
 
 
@@ -29,8 +30,8 @@ class RealKafkaOperator(Operator):
         self.cluster.put(build_resource("KafkaCluster", "main", bootstrapServers=[bootstrap], **spec))
 
     async def look(self, key: Key) -> TopicView | None:
-        """Return the topic of that Topic resource as Kafka shows it."""
-        return await self.clients.describe_topic(CLUSTER, key.name)
+        """Return the topic of that Topic resource as Kafka shows it, with every config that these tests ask about."""
+        return await self.clients.describe_topic(CLUSTER, key.name, _CONFIGS)
 
     async def __aenter__(self) -> "RealKafkaOperator":
         return self

@@ -31,9 +31,9 @@ class Batcher(Generic[Item, Result]):
         self._run = run
         self._size = size
         self._linger = linger
-        self._slots = asyncio.Semaphore(parallel)
+        self._free = parallel
         self._waiting: list[tuple[Item, asyncio.Future[Result]]] = []
-        self._flushes: set[asyncio.Task[None]] = set()
+        self._calls: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
 
     async def submit(self, item: Item) -> Result:
@@ -48,21 +48,24 @@ class Batcher(Generic[Item, Result]):
         return await future
 
     def _flush(self) -> None:
+        """Start calls for what waits; what comes while all calls are under way goes into the next one together."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        batch, self._waiting = self._waiting, []
-        if batch:
+        while self._waiting and self._free:
+            batch, self._waiting = self._waiting[: self._size], self._waiting[self._size :]
+            self._free -= 1
             task = asyncio.get_running_loop().create_task(self._call(batch))
-            self._flushes.add(task)
-            task.add_done_callback(self._flushes.discard)
+            self._calls.add(task)
+            task.add_done_callback(self._calls.discard)
 
     async def _call(self, batch: list[tuple[Item, asyncio.Future[Result]]]) -> None:
-        async with self._slots:
-            try:
-                results = await self._run([item for item, _ in batch])
-            except Exception as error:
-                results = [error] * len(batch)
+        try:
+            results = await self._run([item for item, _ in batch])
+        except Exception as error:
+            results = [error] * len(batch)
+        finally:
+            self._free += 1
         for (_, future), result in zip(batch, results, strict=True):
             if future.done():
                 continue
@@ -70,3 +73,4 @@ class Batcher(Generic[Item, Result]):
                 future.set_exception(result)
             else:
                 future.set_result(result)
+        self._flush()

@@ -36,8 +36,10 @@ class KafkaClients(Protocol):
     async def describe_cluster(self, cluster: Key) -> ClusterView:
         """Return the cluster as it answers now."""
 
-    async def describe_topic(self, cluster: Key, topic: str) -> TopicView | None:
-        """Return the topic, or None where there is none."""
+    async def describe_topic(
+        self, cluster: Key, topic: str, configs: frozenset[str] = frozenset()
+    ) -> TopicView | None:
+        """Return the topic with these of its configs, or None where there is none."""
 
     async def apply(self, action: KafkaAction) -> None:
         """Execute the action and return when its effect can be seen."""
@@ -49,6 +51,7 @@ class AdminClients:
     def __init__(self) -> None:
         self._clients: dict[Key, KafkaClient] = {}
         self._connecting: defaultdict[Key, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._closing: set[asyncio.Task[None]] = set()
 
     def connect(self, cluster: Key, access: KafkaAccess) -> None:  # noqa: D102 - see KafkaClients
         known = self._clients.get(cluster)
@@ -71,13 +74,17 @@ class AdminClients:
     def release(self, cluster: Key) -> None:  # noqa: D102 - see KafkaClients
         client = self._clients.pop(cluster, None)
         if client is not None:
-            client.close()
+            task = asyncio.get_running_loop().create_task(client.close())
+            self._closing.add(task)
+            task.add_done_callback(self._closing.discard)
 
     async def describe_cluster(self, cluster: Key) -> ClusterView:  # noqa: D102 - see KafkaClients
         return await self._get(cluster).describe_cluster()
 
-    async def describe_topic(self, cluster: Key, topic: str) -> TopicView | None:  # noqa: D102 - see KafkaClients
-        return await self._get(cluster).describe_topic(topic)
+    async def describe_topic(  # noqa: D102 - see KafkaClients
+        self, cluster: Key, topic: str, configs: frozenset[str] = frozenset()
+    ) -> TopicView | None:
+        return await self._get(cluster).describe_topic(topic, configs)
 
     async def apply(self, action: KafkaAction) -> None:  # noqa: D102 - see KafkaClients
         await self._get(action.cluster).apply(action)
@@ -86,6 +93,7 @@ class AdminClients:
         """Close all clients."""
         for cluster in list(self._clients):
             self.release(cluster)
+        await asyncio.gather(*self._closing)
 
     def _get(self, cluster: Key) -> KafkaClient:
         client = self._clients.get(cluster)

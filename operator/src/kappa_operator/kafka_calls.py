@@ -14,7 +14,6 @@ from confluent_kafka.admin import (
     AlterConfigOpType,
     ConfigEntry,
     ConfigResource,
-    ConfigSource,
     NewPartitions,
     NewTopic,
 )
@@ -26,7 +25,6 @@ from kappa_operator.kafka_model import ClusterView, TopicView
 
 TIMEOUT = 20.0
 CHECK_TIMEOUT, CHECK_SLICE = 10.0, 2.0
-_TOPIC_CONFIG = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
 _OWN_PREFIX = "__"
 
 Outcome = KafkaFailure | bool
@@ -71,33 +69,6 @@ def look_at_topics(
     return [views[name] for name in names]
 
 
-def describe_topics(
-    admin: AdminClient, words: Words, names: Sequence[str]
-) -> list[TopicView | KafkaFailure | None]:
-    """Return each topic with its configs, None for one that is not there."""
-    views = dict(zip(names, look_at_topics(admin, words, names), strict=True))
-    present = [name for name, view in views.items() if isinstance(view, TopicView)]
-    if present:
-        views |= _describe_configs(admin, words, [views[name] for name in present])  # type: ignore[misc]
-    return [views[name] for name in names]
-
-
-def _describe_configs(
-    admin: AdminClient, words: Words, topics: Sequence[TopicView]
-) -> dict[str, TopicView | KafkaFailure | None]:
-    resources = {view.name: (ConfigResource(ConfigResource.Type.TOPIC, view.name), view) for view in topics}
-    futures = _call(
-        words,
-        lambda: admin.describe_configs(
-            [resource for resource, _ in resources.values()], request_timeout=TIMEOUT
-        ),
-    )
-    return {
-        name: _parse_configs(admin, words, view, futures[resource])
-        for name, (resource, view) in resources.items()
-    }
-
-
 def _parse_topic(
     admin: AdminClient, words: Words, name: str, future: "Future[Any]"
 ) -> TopicView | KafkaFailure | None:
@@ -112,18 +83,6 @@ def _parse_topic(
         partitions=len(partitions),
         replication=min((len(partition.replicas) for partition in partitions), default=0),
     )
-
-
-def _parse_configs(
-    admin: AdminClient, words: Words, view: TopicView, future: "Future[Any]"
-) -> TopicView | KafkaFailure | None:
-    try:
-        entries = future.result(timeout=TIMEOUT + 5)
-    except KafkaException as error:
-        return _explain(admin, words, error, benign=Gone)
-    configs = {name: entry.value for name, entry in entries.items() if entry.value is not None}
-    explicit = frozenset(name for name, entry in entries.items() if entry.source == _TOPIC_CONFIG)
-    return TopicView(view.name, view.topic_id, view.partitions, view.replication, configs, explicit)
 
 
 def create_topics(admin: AdminClient, words: Words, actions: Sequence[CreateTopic]) -> list[Outcome]:

@@ -6,11 +6,11 @@ made it, and a status must say what was seen. So every change is followed by loo
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, TypeVar, assert_never
+from typing import Any, NamedTuple, TypeVar, assert_never
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
@@ -21,6 +21,7 @@ from kappa_operator.batcher import Batcher
 from kappa_operator.errors import KafkaFailure, KafkaRefused, TlsFailed
 from kappa_operator.kafka_errors import Words
 from kappa_operator.kafka_model import ClusterView, KafkaAccess, TopicView
+from kappa_operator.kafka_topic_configs import ConfigReader, TopicConfigs
 from kappa_operator.topic_configs import is_same_value
 
 _THREADS = 4
@@ -44,6 +45,13 @@ class Created:
     at: float
 
 
+class Question(NamedTuple):
+    """A topic, and the configs of it that are wanted."""
+
+    topic: str
+    configs: frozenset[str]
+
+
 class KafkaClient:
     """The client of one cluster. Raises KafkaFailure where the settings make no client."""
 
@@ -53,7 +61,8 @@ class KafkaClient:
         self._admin = _build_admin(access, self._words)
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="kafka")
         self._created: dict[str, Created] = {}
-        self._describe: Batcher[str, View] = self._batch(kafka_calls.describe_topics)
+        self._configs = ConfigReader(access)
+        self._describe: Batcher[Question, View] = Batcher(self._describe_topics)
         self._look: Batcher[str, View] = self._batch(kafka_calls.look_at_topics)
         self._create: Batcher[CreateTopic, bool] = self._batch(kafka_calls.create_topics)
         self._grow: Batcher[GrowPartitions, bool] = self._batch(kafka_calls.grow_partitions)
@@ -73,12 +82,24 @@ class KafkaClient:
         """Return the cluster as it answers now; raise KafkaFailure."""
         return await self._in_thread(partial(kafka_calls.describe_cluster, self._admin, self._words))
 
-    async def describe_topic(self, topic: str) -> TopicView | None:
-        """Return the topic with its configs, or None; raise KafkaFailure."""
+    async def describe_topic(self, topic: str, configs: frozenset[str]) -> TopicView | None:
+        """Return the topic with these configs, or None; raise KafkaFailure."""
         created = self._created.pop(topic, None)
         if created is not None and time.monotonic() < created.at + _FRESH:
             return created.view
-        return await self._describe.submit(topic)
+        return await self._describe.submit(Question(topic, configs))
+
+    async def _describe_topics(self, questions: Sequence[Question]) -> list[View | KafkaFailure]:
+        names = [question.topic for question in questions]
+        views: list[View | KafkaFailure] = await self._in_thread(
+            partial(kafka_calls.look_at_topics, self._admin, self._words, names)
+        )
+        wanted: dict[str, frozenset[str]] = {}
+        for question, view in zip(questions, views, strict=True):
+            if isinstance(view, TopicView) and question.configs:
+                wanted[view.name] = wanted.get(view.name, frozenset()) | question.configs
+        found = await self._configs.read(wanted) if wanted else {}
+        return [_add_configs(view, found) for view in views]
 
     async def apply(self, action: KafkaAction) -> None:
         """Make the change and wait until it shows; raise KafkaFailure."""
@@ -114,7 +135,12 @@ class KafkaClient:
             if len(action.configs) == 1:
                 raise
             await self._alter_one_by_one(action, refusal)
-        await self._await_topic(action.topic, self._describe.submit, partial(_is_altered, action))
+        names = frozenset(action.configs)
+        await self._await_topic(
+            action.topic,
+            lambda topic: self._describe.submit(Question(topic, names)),
+            partial(_is_altered, action),
+        )
 
     async def _alter_one_by_one(self, action: AlterConfigs, refusal: KafkaRefused) -> None:
         refused: list[KafkaRefused] = []
@@ -141,9 +167,10 @@ class KafkaClient:
             pause *= _SLOWER
         return view
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Let the client go once the calls under way have ended."""
         self._threads.shutdown(wait=False)
+        await self._configs.close()
 
 
 def _build_admin(access: KafkaAccess, words: Words) -> AdminClient:
@@ -154,6 +181,17 @@ def _build_admin(access: KafkaAccess, words: Words) -> AdminClient:
         failure = words.explain(error.args[0])
         is_tls = "ssl" in failure.message
         raise (TlsFailed if is_tls else KafkaFailure)(failure.message, retryable=False) from None
+
+
+def _add_configs(
+    view: View | KafkaFailure, found: Mapping[str, TopicConfigs | KafkaFailure | None]
+) -> View | KafkaFailure:
+    if not isinstance(view, TopicView) or view.name not in found:
+        return view
+    configs = found[view.name]
+    if isinstance(configs, TopicConfigs):
+        return replace(view, configs=configs.values, explicit=configs.explicit)
+    return configs
 
 
 def _has_grown(action: GrowPartitions, view: View) -> bool:

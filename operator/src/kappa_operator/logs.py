@@ -28,6 +28,7 @@ def configure_logs(level: str) -> None:
     root.handlers[:] = [handler]
     root.setLevel(level)
     logging.getLogger("kopf").setLevel("WARNING")
+    logging.getLogger("aiokafka").setLevel("CRITICAL")  # it logs what it raises, too
     structlog.configure(
         processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
         logger_factory=structlog.stdlib.LoggerFactory(),

@@ -19,3 +19,6 @@ EVENT_AGE = Gauge(
 )
 LEADING = Gauge("kappa_operator_leading", "1 while this replica is the one that acts.")
 RESOURCES = Gauge("kappa_operator_resources", "Resources known by kind and state.", ["kind", "state"])
+LAST_RESYNC = Gauge(
+    "kappa_operator_last_resync_timestamp_seconds", "When all resources were last queued for another look"
+)

@@ -4,6 +4,7 @@ Kafka parses a value by its type and shows it in its own spelling: `0.50` become
 `compact, delete` becomes `compact,delete`. Values are compared by what they mean.
 """
 
+from collections.abc import Iterable
 from decimal import Decimal, InvalidOperation
 
 from kappa_crds.quantities import format_duration, parse_duration, parse_size
@@ -13,6 +14,8 @@ from kappa_operator.kafka_model import TopicView
 CLEANUP = "cleanup.policy"
 RETENTION_TIME = "retention.ms"
 RETENTION_SIZE = "retention.bytes"
+_SAID = frozenset({CLEANUP, RETENTION_TIME, RETENTION_SIZE})
+"""What a topic is described by, whoever set it."""
 
 
 def build_configs(spec: TopicSpec) -> dict[str, str]:
@@ -23,6 +26,11 @@ def build_configs(spec: TopicSpec) -> dict[str, str]:
     if spec.retention and spec.retention.size:
         configs[RETENTION_SIZE] = str(parse_size(spec.retention.size))
     return dict(sorted(configs.items()))
+
+
+def name_configs(spec: TopicSpec, managed: Iterable[str]) -> frozenset[str]:
+    """Return the configs that a decision about a topic needs to see: declared ones, once declared ones, described ones."""
+    return _SAID.union(build_configs(spec), managed)
 
 
 def is_same_value(shown: str | None, wanted: str) -> bool:

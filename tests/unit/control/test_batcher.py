@@ -63,6 +63,19 @@ async def test_no_more_calls_than_allowed_are_under_way_and_nothing_is_lost() ->
     assert calls.most_under_way == 2
 
 
+async def test_what_comes_while_all_calls_are_under_way_shares_the_next_one() -> None:
+    calls = Calls(seconds=0.02)
+    batcher: Batcher[int, int] = Batcher(calls, linger=0, parallel=1)
+    first = asyncio.create_task(batcher.submit(0))
+    await asyncio.sleep(0.005)
+    rest = []
+    for number in range(1, 6):
+        rest.append(asyncio.create_task(batcher.submit(number)))
+        await asyncio.sleep(0.001)
+    assert await asyncio.gather(first, *rest) == [0, 2, 4, 6, 8, 10]
+    assert calls.batches == [[0], [1, 2, 3, 4, 5]]
+
+
 async def test_an_asker_that_gave_up_harms_nobody_else() -> None:
     batcher: Batcher[int, int] = Batcher(Calls(), linger=0.02)
     impatient = asyncio.create_task(batcher.submit(1))

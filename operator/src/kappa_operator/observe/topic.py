@@ -9,6 +9,7 @@ from kappa_operator.keys import Key
 from kappa_operator.mirror import Mirror
 from kappa_operator.observe.references import connect, find_referred, resolve_cluster
 from kappa_operator.plan.model import Failure
+from kappa_operator.topic_configs import name_configs
 from kappa_operator.world import World
 
 
@@ -30,7 +31,8 @@ async def observe_topic(world: World, key: Key, failures: tuple[Failure, ...]) -
         cluster = await _find_cluster(world, resource)
         claims = find_claims(world.mirror, key, topic, cluster)
         winner = find_winner(world.mirror, key, claims)
-        view = None if winner else await world.kafka.describe_topic(cluster, topic)
+        configs = name_configs(resource.spec, resource.status.managed_configs)
+        view = None if winner else await world.kafka.describe_topic(cluster, topic, configs)
     except (ReferenceProblem, SecretProblem, KafkaFailure) as problem:
         return TopicObserved(
             resource, topic, cluster, problem=problem, rivals=claims.possible, failures=failures
