@@ -44,8 +44,8 @@ demo: setup ## Run the flights pipeline on real data and compare it with DuckDB
 	@PYTHONPATH=tests $(RUN) python -m demo
 
 # The integration tests mostly wait (for brokers that are away, for time-outs), so they run beside those on Spark.
-test: test-unit up ## Run all tests but the long ones
-	@$(MAKE) -j2 test-spark test-integration
+test: up ## Run all tests but the long ones
+	@$(MAKE) -j2 test-spark test-integration test-unit
 	@$(MAKE) test-e2e
 
 test-unit: setup ## Run the tests that need nothing but Python

@@ -45,15 +45,21 @@ WRONG: dict[str, tuple[dict[str, Any], Reason, tuple[str, ...]]] = {
         Reason.UNKNOWN_VIEW,
         ("'flihgts'", "did you mean 'flights'"),
     ),
-    "a view used before it is defined": (
+    "views that read each other": (
         {
             "views": [
                 {"name": "agg", "sql": "SELECT * FROM later"},
-                {"name": "later", "sql": "SELECT * FROM flights"},
+                {"name": "later", "sql": "SELECT a.* FROM agg a JOIN flights f ON a.k = f.k"},
+                {"name": "aside", "sql": "SELECT * FROM flights"},
             ]
         },
-        Reason.UNKNOWN_VIEW,
-        ("defined after 'agg'",),
+        Reason.VIEW_CYCLE,
+        ("'agg' reads 'later', 'later' reads 'agg'",),
+    ),
+    "a view that reads itself": (
+        {"views": [{"name": "agg", "sql": "SELECT * FROM flights UNION ALL SELECT * FROM agg"}]},
+        Reason.VIEW_CYCLE,
+        ("'agg' reads itself",),
     ),
     "an event time that is not in the schema": (
         {"sources": [source(eventTime={"column": "when", "watermark": "1m"})]},
@@ -65,10 +71,40 @@ WRONG: dict[str, tuple[dict[str, Any], Reason, tuple[str, ...]]] = {
         Reason.INVALID_SCHEMA,
         ("'v' is DOUBLE", "TIMESTAMP"),
     ),
+    "a corrected clock without the time of sending": (
+        {
+            "sources": [
+                source(
+                    eventTime={
+                        "column": "happened",
+                        "watermark": "1m",
+                        "clockCorrection": {"occurred": "ts", "sent": "left", "received": "ts"},
+                    }
+                )
+            ]
+        },
+        Reason.UNKNOWN_COLUMN,
+        ("eventTime.clockCorrection.sent 'left'", "k, v, ts"),
+    ),
+    "a corrected event time in a column that is there already": (
+        {
+            "sources": [
+                source(
+                    eventTime={
+                        "column": "TS",
+                        "watermark": "1m",
+                        "clockCorrection": {"occurred": "ts", "sent": "ts", "received": "ts"},
+                    }
+                )
+            ]
+        },
+        Reason.INVALID_SCHEMA,
+        ("'TS'", "a name of its own"),
+    ),
     "an aggregate in append mode without watermark": (
         {"views": [{"name": "agg", "sql": GROUPED}]},
         Reason.UNSUPPORTED_QUERY,
-        ("sink 'out'", "watermark", "mode update"),
+        ("view 'agg' for sink 'out'", "watermark", "mode update"),
     ),
     "a sink's key that its view does not have": (
         {"sinks": [{"name": "out", "from": "agg", "topic": "out", "key": ["kk"]}]},

@@ -43,22 +43,95 @@ class JsonFormat(Model):
     ] = None
 
 
+class CsvFormat(Model):
+    """Values are lines of CSV without header; columns by position."""
+
+    schema_: Annotated[
+        str,
+        Field(
+            alias="schema",
+            min_length=3,
+            max_length=65_536,
+            description="Columns in the order of the fields, as Spark DDL: `faa STRING, lat DOUBLE`.",
+        ),
+    ]
+    separator: Annotated[str, Field(min_length=1, max_length=4, description="What separates fields.")] = ","
+    null_value: Annotated[str, Field(max_length=32, description="Text of a field that is NULL.")] = ""
+    timestamp_format: Annotated[
+        str | None,
+        Field(max_length=128, description="Pattern of timestamps, where they are not ISO 8601."),
+    ] = None
+
+
+class RawType(StrEnum):
+    """Types of a column with the value as it is."""
+
+    BINARY = "BINARY"
+    STRING = "STRING"
+
+
+class RawFormat(Model):
+    """Values are not parsed."""
+
+    column: Annotated[ColumnName, Field(description="Column for the value.")] = "value"
+    type: Annotated[RawType, Field(description="Bytes as they are, or text in UTF-8.")] = RawType.BINARY
+
+
 class Format(Model):
     """How the bytes of a record's value become columns."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
-        Rule("has(self.json)", "set exactly one format; the formats are: json"),
+        Rule(
+            "[has(self.json), has(self.csv), has(self.raw)].exists_one(is, is)",
+            "set exactly one format; the formats are: json, csv, raw",
+        ),
     )
     json_: Annotated[JsonFormat | None, Field(alias="json", description="JSON objects.")] = None
+    csv: Annotated[CsvFormat | None, Field(description="Lines of CSV.")] = None
+    raw: Annotated[RawFormat | None, Field(description="Bytes or text as they are, in one column.")] = None
+
+
+class ClockCorrection(Model):
+    """Event time by the clock of whoever received a record, where the clocks of its senders may be wrong.
+
+    Event time = occurred + (received - sent): what a sender's clock is off by is in both of its own times and falls
+    out; what is left is the time on the way, which counts as part of the correction. Source: M. Kleppmann, Designing
+    Data-Intensive Applications, chapter 11, on assigning timestamps with unreliable device clocks.
+    """
+
+    occurred: Annotated[
+        ColumnName, Field(description="TIMESTAMP column: when it happened, by the sender's clock.")
+    ]
+    sent: Annotated[ColumnName, Field(description="TIMESTAMP column: when it was sent, by the same clock.")]
+    received: Annotated[
+        ColumnName,
+        Field(
+            description="TIMESTAMP column: when it was received, by a clock that is right; Kafka's own where it"
+            " names recordColumns.timestamp."
+        ),
+    ]
+    max: Annotated[
+        PositiveDuration,
+        Field(description="Largest correction in either direction; a larger one is cut to it."),
+    ] = "1d"
 
 
 class EventTime(Model):
     """When things happened, and how late they may arrive."""
 
-    column: Annotated[ColumnName, Field(description="The TIMESTAMP column that says when it happened.")]
+    column: Annotated[
+        ColumnName,
+        Field(
+            description="The TIMESTAMP column that says when it happened; with clockCorrection a new column of that name."
+        ),
+    ]
     watermark: Annotated[
         Duration, Field(description="How far out of order records may be; later ones count as late.")
     ]
+    clock_correction: Annotated[
+        ClockCorrection | None,
+        Field(description="Computes the event time from three times, for senders whose clocks may be wrong."),
+    ] = None
 
 
 class RecordColumns(Model):
@@ -114,9 +187,9 @@ class Source(Model):
 
 
 class View(Model):
-    """A named SQL query over sources and earlier views."""
+    """A named SQL query over sources and other views."""
 
-    name: Annotated[SqlName, Field(description="Name by which later views and sinks refer to it.")]
+    name: Annotated[SqlName, Field(description="Name by which other views and sinks refer to it.")]
     sql: Annotated[str, Field(min_length=1, max_length=65_536, description="A SELECT in Spark SQL.")]
 
 
@@ -315,7 +388,7 @@ class PipelineSpec(Model):
     ] = None
     sources: Annotated[tuple[Source, ...], Field(min_length=1, max_length=16, description="The topics read.")]
     views: Annotated[
-        tuple[View, ...], Field(max_length=64, description="SQL over sources and earlier views, in order.")
+        tuple[View, ...], Field(max_length=64, description="SQL over sources and other views, in any order.")
     ] = ()
     sinks: Annotated[tuple[Sink, ...], Field(min_length=1, max_length=16, description="The topics written.")]
     dead_letter: Annotated[

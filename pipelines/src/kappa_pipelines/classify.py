@@ -173,11 +173,19 @@ def first_lines(message: str) -> str:
     return text if len(text) <= 600 else f"{text[:600]} …"
 
 
+def find_unknown_name(failure: SqlFailure) -> str | None:
+    """Return the table or view that a statement names and that is not there, or None for another failure."""
+    if not failure.condition.startswith("TABLE_OR_VIEW_NOT_FOUND"):
+        return None
+    return failure.parameters.get("relationName", "").replace("`", "")
+
+
 def explain_sql_error(spec: PipelineSpec, view: View, failure: SqlFailure) -> SpecError:
     """Return the error for a view's SQL that Spark refused."""
     condition, parameters = failure.condition, failure.parameters
-    if condition.startswith("TABLE_OR_VIEW_NOT_FOUND"):
-        return explain_unknown_name(spec, view.name, parameters.get("relationName", "").replace("`", ""))
+    unknown = find_unknown_name(failure)
+    if unknown is not None:
+        return explain_unknown_name(spec, view.name, unknown)
     where = f"view {view.name!r}{_position(view, failure)}"
     if condition.startswith(("UNRESOLVED_COLUMN", "FIELD_NOT_FOUND", "UNRESOLVED_FIELD")):
         return SpecError(Reason.UNKNOWN_COLUMN, f"{where}: {_unknown_column(parameters)}")

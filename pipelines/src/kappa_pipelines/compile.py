@@ -4,22 +4,23 @@ Spark analyses every view by itself, so an error names the view it is in. A sour
 once (a self-join, a union of two parts) would appear twice in its plan under one name, which named sources do not
 allow; such a query is built again as one statement with the views as common table expressions, where Spark sees a
 single source.
+
+Views may stand in any order: one that names a view which is not defined yet waits for it. What Spark can tell of a
+stream before it starts (modes, watermarks) is asked here, not when the query starts.
 """
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from kappa_crds.pipeline import PipelineSpec, Sink, View
+from kappa_crds.pipeline import OutputMode, PipelineSpec, Sink, View
 from kappa_crds.revision import Revision
-from kappa_pipelines.classify import explain_sql_error
-from kappa_pipelines.failures import read_sql_failure
-from kappa_pipelines.graph import assign_owners, check_names, names_before
+from kappa_pipelines.classify import classify, explain_sql_error, find_unknown_name
+from kappa_pipelines.failures import read_failure, read_sql_failure
+from kappa_pipelines.graph import assign_owners, check_names, explain_cycle
 from kappa_pipelines.sinks.kafka import build_records, build_writer
 from kappa_pipelines.sources.kafka import KafkaSource, build_source, read_stream
 
@@ -56,17 +57,48 @@ class Compiled:
 
 def compile_revision(spark: SparkSession, revision: Revision) -> Compiled:
     """Compile a revision; SpecError says what is wrong and where. Starts nothing."""
-    check_names(revision.spec)
-    sources = {s.name: build_source(revision, s) for s in revision.spec.sources}
+    spec = revision.spec
+    check_names(spec)
+    sources = {s.name: build_source(revision, s) for s in spec.sources}
     for source in sources.values():
         stream = read_stream(spark, revision, source)
         stream.createOrReplaceTempView(source.name)
         stream.createOrReplaceTempView(_SOURCE_PREFIX + source.name)
-    for view in revision.spec.views:
-        with explained(revision.spec, view):
-            _check_is_query(spark, view)
-            spark.sql(_statement(view)).createOrReplaceTempView(view.name)
-    return Compiled(sources, tuple(_compile_sink(spark, revision, sink) for sink in revision.spec.sinks))
+    views = _define_views(spark, spec)
+    return Compiled(sources, tuple(_compile_sink(spark, revision, views, sink) for sink in spec.sinks))
+
+
+def _define_views(spark: SparkSession, spec: PipelineSpec) -> tuple[View, ...]:
+    """Define every view after those that it reads, and return them in that order."""
+    for view in spec.views:
+        spark.catalog.dropTempView(view.name)
+    ordered: list[View] = []
+    pending = {view.name: view for view in spec.views}
+    while pending:
+        before, waits = len(pending), {}
+        for view in tuple(pending.values()):
+            missing = _define_view(spark, spec, view)
+            if missing is None:
+                ordered.append(pending.pop(view.name))
+            else:
+                waits[view.name] = missing
+        if len(pending) == before:
+            raise explain_cycle(waits)
+    return tuple(ordered)
+
+
+def _define_view(spark: SparkSession, spec: PipelineSpec, view: View) -> str | None:
+    """Define the view, or return the view that it names and that is not defined yet."""
+    try:
+        _check_is_query(spark, view)
+        spark.sql(_statement(view)).createOrReplaceTempView(view.name)
+    except (AnalysisException, ParseException) as error:
+        failure = read_sql_failure(error)
+        missing = find_unknown_name(failure)
+        if missing in {each.name for each in spec.views}:
+            return missing
+        raise explain_sql_error(spec, view, failure) from error
+    return None
 
 
 def _check_is_query(spark: SparkSession, view: View) -> None:
@@ -74,22 +106,41 @@ def _check_is_query(spark: SparkSession, view: View) -> None:
     spark._jsparkSession.sessionState().sqlParser().parseQuery(_statement(view))
 
 
-@contextmanager
-def explained(spec: PipelineSpec, view: View) -> Iterator[None]:
-    """Turn Spark's complaint about a view's SQL into an error that says where and what to do."""
-    try:
-        yield
-    except (AnalysisException, ParseException) as error:
-        raise explain_sql_error(spec, view, read_sql_failure(error)) from error
-
-
-def _compile_sink(spark: SparkSession, revision: Revision, sink: Sink) -> CompiledSink:
+def _compile_sink(
+    spark: SparkSession, revision: Revision, views: tuple[View, ...], sink: Sink
+) -> CompiledSink:
     rows = spark.table(sink.from_)
     found = sources_in_plan(rows)
     if len(found) > len(set(found)):
-        rows = spark.sql(_single_statement(revision.spec, sink))
+        rows = spark.sql(_single_statement(revision.spec, views, sink))
+    _check_stream(spark, views, sink, rows)
     records = build_records(sink, rows)
     return CompiledSink(sink, build_writer(revision, sink, records), tuple(dict.fromkeys(found)))
+
+
+def _check_stream(spark: SparkSession, views: tuple[View, ...], sink: Sink, rows: DataFrame) -> None:
+    """Raise SpecError where the rows cannot be computed as a stream in the sink's mode; it names the view."""
+    error = _refuse_stream(spark, sink.mode, rows)
+    if error is None:
+        return
+    for view in views:
+        cause = _refuse_stream(spark, sink.mode, spark.table(view.name))
+        if cause is not None:
+            raise classify(read_failure(cause), f"view {view.name!r} for sink {sink.name!r}") from cause
+    raise classify(read_failure(error), f"sink {sink.name!r}") from error
+
+
+def _refuse_stream(spark: SparkSession, mode: OutputMode, rows: DataFrame) -> AnalysisException | None:
+    """Return why Spark would not start a query of these rows in this mode, or None."""
+    jvm = spark._jvm
+    assert jvm is not None  # noqa: S101 - a session that is used has one
+    wanted = getattr(jvm.org.apache.spark.sql.streaming.OutputMode, mode.value.capitalize())()
+    plan = rows._jdf.queryExecution().analyzed()
+    try:
+        jvm.org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker.checkForStreaming(plan, wanted)
+    except AnalysisException as error:
+        return error
+    return None
 
 
 def sources_in_plan(rows: DataFrame) -> list[str]:
@@ -101,16 +152,14 @@ def _statement(view: View) -> str:
     return view.sql.strip().rstrip(";")
 
 
-def _single_statement(spec: PipelineSpec, sink: Sink) -> str:
+def _single_statement(spec: PipelineSpec, views: tuple[View, ...], sink: Sink) -> str:
     """Return one SELECT with every source and the views up to the sink's as common table expressions."""
     parts = [
         f"{s.name} AS (SELECT * FROM {_SOURCE_PREFIX}{s.name})"  # noqa: S608 - checked names
         for s in spec.sources
     ]
-    wanted = (*names_before(spec, sink.from_), sink.from_) if _is_view(spec, sink.from_) else ()
-    parts += [f"{v.name} AS (\n{_statement(v)}\n)" for v in spec.views if v.name in wanted]
+    for view in views:
+        parts.append(f"{view.name} AS (\n{_statement(view)}\n)")
+        if view.name == sink.from_:
+            break
     return f"WITH {', '.join(parts)}\nSELECT * FROM {sink.from_}"
-
-
-def _is_view(spec: PipelineSpec, name: str) -> bool:
-    return any(view.name == name for view in spec.views)

@@ -1,33 +1,35 @@
 """Which names a pipeline knows, and what an unknown one may have meant. Pure."""
 
 import difflib
-from collections.abc import Sequence
+import itertools
+from collections.abc import Mapping, Sequence
 
 from kappa_crds.pipeline import PipelineSpec
 from kappa_crds.reasons import Reason
 from kappa_pipelines.errors import SpecError
 
 
-def names_before(spec: PipelineSpec, view: str) -> tuple[str, ...]:
-    """Return the names that a view may use: all sources, then the views before it, in order."""
-    views = [v.name for v in spec.views]
-    return (*(s.name for s in spec.sources), *views[: views.index(view)])
-
-
 def explain_unknown_name(spec: PipelineSpec, view: str, unknown: str) -> SpecError:
-    """Return the error for a view whose SQL names something that is neither a source nor an earlier view."""
-    known = names_before(spec, view)
-    later = [v.name for v in spec.views if v.name not in known]
-    if unknown == view:
-        hint = "a view cannot refer to itself"
-    elif unknown in later:
-        hint = f"it is defined after {view!r}; move it before"
-    else:
-        hint = _suggest(unknown, known)
+    """Return the error for a view whose SQL names something that is neither a source nor a view."""
+    known = [*(s.name for s in spec.sources), *(v.name for v in spec.views if v.name != view)]
     return SpecError(
         Reason.UNKNOWN_VIEW,
-        f"view {view!r}: there is no source or earlier view {unknown!r}; {hint}",
+        f"view {view!r}: there is no source or view {unknown!r}; {_suggest(unknown, known)}",
     )
+
+
+def explain_cycle(waits: Mapping[str, str]) -> SpecError:
+    """Return the error for views that can never be defined: `waits` names, for each, one that it waits for."""
+    path = [next(iter(waits))]
+    while path[-1] not in path[:-1]:
+        path.append(waits[path[-1]])
+    circle = path[path.index(path[-1]) :]
+    if len(circle) == 2:
+        text = f"view {circle[0]!r} reads itself; a view cannot read what it makes"
+    else:
+        chain = ", ".join(f"{one!r} reads {other!r}" for one, other in itertools.pairwise(circle))
+        text = f"views read each other in a circle: {chain}; take one of these references out"
+    return SpecError(Reason.VIEW_CYCLE, text)
 
 
 def check_names(spec: PipelineSpec) -> None:

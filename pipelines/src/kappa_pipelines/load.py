@@ -18,9 +18,10 @@ def load_revision(path: Path) -> Revision:
             Reason.INVALID_SPEC, f"the revision file {path} cannot be read: {error.strerror}"
         ) from error
     except ValidationError as error:
-        raise SpecError(Reason.INVALID_SPEC, f"{path} is not a revision: {_problems(error)}") from error
+        raise SpecError(Reason.INVALID_SPEC, f"{path} is not a revision: {list_problems(error)}") from error
 
 
-def _problems(error: ValidationError) -> str:
+def list_problems(error: ValidationError) -> str:
+    """Return what is wrong with a document, the field first, five problems at most."""
     found = [f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors(include_input=False)]
     return "; ".join(found[:5]) + (f"; and {len(found) - 5} more" if len(found) > 5 else "")

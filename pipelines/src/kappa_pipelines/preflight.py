@@ -17,6 +17,7 @@ from kappa_pipelines.errors import UnavailableError
 from kappa_pipelines.kafka_options import build_librdkafka_config
 
 TIMEOUT_SECONDS = 30.0
+_FIRST_PATIENCE = 1.0
 _NEW_TOPIC_SECONDS = 2.0  # a topic that was just made is not known to every broker at once
 
 
@@ -56,12 +57,13 @@ def fetch_topics(revision: Revision, timeout: float) -> dict[str, int]:
         "log_level": 0,
     }
     admin = AdminClient(config)
-    deadline = time.monotonic() + timeout
+    deadline, patience = time.monotonic() + timeout, _FIRST_PATIENCE
     while True:
         try:
-            found = admin.list_topics(timeout=min(5.0, max(0.1, deadline - time.monotonic())))
+            found = admin.list_topics(timeout=min(patience, max(0.1, deadline - time.monotonic())))
             return {name: len(topic.partitions) for name, topic in found.topics.items()}
         except KafkaException as error:
+            patience *= 2  # what was told is heard soon, and a broker that is slow still gets its time
             admin.poll(0)
             errors.append(error.args[0])
             _raise_if_decided(errors, revision, time.monotonic() > deadline)

@@ -1,5 +1,6 @@
 """The Spark session of a driver, and the wait for its executors."""
 
+import logging
 import os
 import time
 from collections.abc import Callable
@@ -12,6 +13,8 @@ from kappa_crds.revision import Revision
 from kappa_pipelines.settings import build_spark_settings
 
 _POLL_SECONDS = 0.5
+# pyspark logs every refusal of a statement beside raising it; ours are explained, and some are only "not yet".
+_REFUSALS = "SQLQueryContextLogger"
 _JAVA_OPTIONS = ("spark.driver.defaultJavaOptions", "spark.executor.defaultJavaOptions")
 
 
@@ -20,11 +23,12 @@ def create_session(revision: Revision, pod_name: str | None = None) -> SparkSess
 
     With the driver's own pod named, executors are owned by it and go when it goes.
     """
+    logging.getLogger(_REFUSALS).disabled = True
     settings = build_spark_settings(revision)
     if pod_name is not None and wanted_executors(revision) > 0:
         settings["spark.kubernetes.driver.pod.name"] = pod_name
-    with as_file(files("kappa_pipelines") / "log4j2.properties") as logging:
-        settings[_JAVA_OPTIONS[0]] += f" -Dlog4j2.configurationFile=file:{logging}{_archive_options()}"
+    with as_file(files("kappa_pipelines") / "log4j2.properties") as properties:
+        settings[_JAVA_OPTIONS[0]] += f" -Dlog4j2.configurationFile=file:{properties}{_archive_options()}"
         builder = SparkSession.Builder()
         for key, value in settings.items():
             builder = builder.config(key, value)

@@ -8,7 +8,7 @@ from kappa_crds.pipeline import PipelineSpec
 from kappa_crds.reasons import Reason
 from kappa_crds.revision import KafkaConnection, Revision, Tuning
 from kappa_pipelines.errors import DriverError, SpecError
-from kappa_pipelines.graph import assign_owners, check_names, explain_unknown_name
+from kappa_pipelines.graph import assign_owners, check_names, explain_cycle, explain_unknown_name
 from kappa_pipelines.jars import locked_jars, read_lock
 from kappa_pipelines.kafka_options import build_librdkafka_config, build_spark_connection
 from kappa_pipelines.load import load_revision
@@ -116,14 +116,29 @@ def _views(*names: str) -> PipelineSpec:
     ("unknown", "hint"),
     [
         ("flihgts", "did you mean 'flights'"),
-        ("b", "defined after 'a'"),
-        ("a", "cannot refer to itself"),
-        ("zzz", "known are"),
+        ("bb", "did you mean 'b'"),
+        ("zzz", "known are flights, b"),
     ],
 )
 def test_an_unknown_name_comes_with_what_may_have_been_meant(unknown: str, hint: str) -> None:
     error = explain_unknown_name(_views("a", "b"), "a", unknown)
     assert (error.reason, hint in error.message) == (Reason.UNKNOWN_VIEW, True), error.message
+
+
+@pytest.mark.parametrize(
+    ("waits", "said"),
+    [
+        ({"a": "a"}, "view 'a' reads itself"),
+        ({"a": "b", "b": "a"}, "circle: 'a' reads 'b', 'b' reads 'a';"),
+        (
+            {"outside": "a", "a": "b", "b": "c", "c": "a"},
+            "circle: 'a' reads 'b', 'b' reads 'c', 'c' reads 'a';",
+        ),
+    ],
+)
+def test_views_that_read_each_other_are_named_in_order(waits: dict[str, str], said: str) -> None:
+    error = explain_cycle(waits)
+    assert (error.reason, said in error.message) == (Reason.VIEW_CYCLE, True), error.message
 
 
 def test_a_name_used_twice_is_refused() -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Annotated
 
@@ -35,6 +36,24 @@ def plan(
     except PlanProblem as problem:
         typer.echo(f"error: {problem}", err=True)
         raise typer.Exit(1) from None
+
+
+@app.command(
+    add_help_option=False, context_settings={"allow_extra_args": True, "ignore_unknown_options": True}
+)
+def validate(context: typer.Context) -> None:
+    """Check pipelines as a driver would, without a cluster; needs the runtime on this machine."""
+    raise typer.Exit(run_local("validate", context.args))
+
+
+def run_local(command: str, arguments: list[str]) -> int:
+    """Run a command of the runtime, which is a package of its own, and return its exit code."""
+    found = list(entry_points(group="kappa.commands", name=command))
+    if not found:
+        typer.echo(f"error: kappa {command} needs the runtime; install the package kappa-pipelines", err=True)
+        return 2
+    code: int = found[0].load()(arguments)
+    return code
 
 
 def main() -> None:

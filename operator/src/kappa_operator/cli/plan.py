@@ -9,11 +9,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 import aiohttp
-import yaml
 
 from kappa_crds import API_VERSION
 from kappa_crds.conditions import ConditionType, find_condition
 from kappa_crds.kinds import KINDS
+from kappa_crds.manifests import ManifestError, read_manifests
 from kappa_crds.pipeline import PIPELINE_FINALIZER
 from kappa_crds.resource import Resource, ResourceStatus
 from kappa_crds.statestore import StateStoreSpec, StateStoreStatus
@@ -47,7 +47,10 @@ class UntouchedBuckets:
 
 async def plan_manifests(texts: Iterable[str], namespace: str, context: str | None) -> list[str]:
     """Return the lines of the plan; raise PlanProblem where a manifest is not acceptable."""
-    manifests = list(read_manifests(texts, namespace))
+    try:
+        manifests = [manifest for text in texts for manifest in read_manifests(text, namespace)]
+    except ManifestError as error:
+        raise PlanProblem(str(error)) from error
     try:
         async with await ApiCluster.connect(context) as cluster, aiohttp.ClientSession() as session:
             kafka = AdminClients()
@@ -68,26 +71,6 @@ async def plan_manifests(texts: Iterable[str], namespace: str, context: str | No
                 await kafka.close()
     except KappaError as error:
         raise PlanProblem(error.message) from error
-
-
-def read_manifests(texts: Iterable[str], namespace: str) -> Iterator[Body]:
-    """Yield the manifests of our kinds, each with a namespace; raise PlanProblem for text that is none."""
-    known = {kind.name for kind in KINDS}
-    for text in texts:
-        try:
-            documents = list(yaml.safe_load_all(text))
-        except yaml.YAMLError as error:
-            raise PlanProblem(f"not YAML: {error}") from error
-        for document in filter(None, documents):
-            if (
-                not isinstance(document, dict)
-                or "kind" not in document
-                or "name" not in document.get("metadata", {})
-            ):
-                raise PlanProblem("a document has no kind or no metadata.name")
-            if document["kind"] in known and document.get("apiVersion") == API_VERSION:
-                document["metadata"].setdefault("namespace", namespace)
-                yield document
 
 
 async def fill_mirror(cluster: ApiCluster, mirror: Mirror, namespace: str) -> None:

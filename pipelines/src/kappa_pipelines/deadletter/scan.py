@@ -16,8 +16,8 @@ from kappa_crds.revision import Revision
 from kappa_pipelines.deadletter.ranges import Span
 from kappa_pipelines.kafka_options import build_spark_connection, prefix_options
 from kappa_pipelines.sinks.kafka import build_write_options
-from kappa_pipelines.sources.json import build_error_text, is_malformed
 from kappa_pipelines.sources.kafka import KafkaSource
+from kappa_pipelines.sources.values import is_malformed
 
 HEADER_PREFIX = "kappa."
 _PARSED = "__kappa_parsed"
@@ -54,7 +54,7 @@ class DeadLetterScan:
     def build(self, source: KafkaSource, span: Span) -> DataFrame:
         """Return the dead letters of a span as records to be written."""
         raw = self._spark.read.format("kafka").options(**self._read_options(source, span)).load()
-        malformed = raw.withColumn(_PARSED, source.parsed()).where(is_malformed(f.col(_PARSED)))
+        malformed = raw.withColumn(_PARSED, source.values.parse()).where(is_malformed(f.col(_PARSED)))
         key = f.concat_ws("/", "topic", f.col("partition").cast("string"), f.col("offset").cast("string"))
         return malformed.select(
             key.alias("key"),
@@ -77,7 +77,7 @@ class DeadLetterScan:
 
     def _headers(self, source: KafkaSource) -> Column:
         own = {
-            "error": build_error_text(source.schema, source.json, f.col(_PARSED)),
+            "error": source.values.explain(f.col(_PARSED)),
             "pipeline": f.lit(f"{self._revision.namespace}/{self._revision.pipeline}"),
             "source": f.lit(source.name),
             "topic": f.col("topic"),

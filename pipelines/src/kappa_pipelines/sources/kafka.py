@@ -1,6 +1,6 @@
 """A topic as a stream of the declared columns.
 
-The plan of a source is: Kafka → one `from_json` → count of malformed records → only the good ones → columns. The
+The plan of a source is: Kafka → one parse → count of malformed records → only the good ones → columns. The
 counts of all and of malformed records are observed metrics named like the source; they travel with the batch's
 progress and cost no second scan.
 """
@@ -10,15 +10,16 @@ from datetime import datetime
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
-from pyspark.sql.types import StructType, TimestampType
+from pyspark.sql.types import DataType, StructType, TimestampType
 
-from kappa_crds.pipeline import JsonFormat, RecordColumns, Source
-from kappa_crds.quantities import parse_duration
+from kappa_crds.pipeline import RecordColumns, Source
 from kappa_crds.reasons import Reason
 from kappa_crds.revision import Revision
 from kappa_pipelines.errors import SpecError
 from kappa_pipelines.kafka_options import build_spark_connection, prefix_options
-from kappa_pipelines.sources.json import build_parsed, is_malformed, parse_schema
+from kappa_pipelines.sources.event_time import add_event_time, check_event_time
+from kappa_pipelines.sources.formats import build_values
+from kappa_pipelines.sources.values import Values, is_malformed
 
 MALFORMED = "malformed"
 ROWS = "rows"
@@ -37,32 +38,28 @@ _RECORD_COLUMNS = {
 
 @dataclass(frozen=True)
 class KafkaSource:
-    """A source with its schema checked and its topic resolved."""
+    """A source with its format checked and its topic resolved."""
 
     spec: Source
     topic: str
-    json: JsonFormat
-    schema: StructType
+    values: Values
 
     @property
     def name(self) -> str:
         """Return the name by which views refer to it."""
         return self.spec.name
 
-    def parsed(self) -> Column:
-        """Return the expression that parses the column `value`."""
-        return build_parsed(self.schema, self.json)
+    @property
+    def schema(self) -> StructType:
+        """Return the declared columns."""
+        return self.values.schema
 
 
 def build_source(revision: Revision, source: Source) -> KafkaSource:
     """Return the source, checked; SpecError names what is wrong. Needs an active Spark session."""
-    json = source.format.json_
-    if json is None:
-        raise SpecError(Reason.INVALID_SPEC, f"source {source.name!r}: set format.json")
-    schema = parse_schema(source.name, json)
-    checked = KafkaSource(source, revision.topics.get(source.topic, source.topic), json, schema)
+    checked = KafkaSource(source, revision.topics.get(source.topic, source.topic), build_values(source))
     _check_record_columns(checked)
-    _check_event_time(checked)
+    check_event_time(source, _types(checked))
     return checked
 
 
@@ -71,17 +68,14 @@ def read_stream(spark: SparkSession, revision: Revision, source: KafkaSource) ->
     reader = spark.readStream.format("kafka").name(source.name)
     raw = reader.options(**build_read_options(revision, source)).load()
     passed = [f.col(name) for name in _raw_columns(source)]
-    parsed = raw.select(*passed, source.parsed().alias(_PARSED))
+    parsed = raw.select(*passed, source.values.parse().alias(_PARSED))
     # Flat columns and a flag pass the count faster than the struct would.
     flat = parsed.select(*_columns(source), is_malformed(f.col(_PARSED)).alias(_FLAG))
     counted = flat.observe(
         source.name, f.count_if(f.col(_FLAG)).alias(MALFORMED), f.count(f.lit(1)).alias(ROWS)
     )
     rows = counted.where(~f.col(_FLAG)).drop(_FLAG)
-    event_time = source.spec.event_time
-    if event_time is None:
-        return rows
-    return rows.withWatermark(event_time.column, _milliseconds(event_time.watermark))
+    return add_event_time(rows, source.spec.event_time)
 
 
 def build_read_options(revision: Revision, source: KafkaSource) -> dict[str, str]:
@@ -118,10 +112,6 @@ def _starting_options(starting: str) -> dict[str, str]:
     }
 
 
-def _milliseconds(duration: str) -> str:
-    return f"{int(parse_duration(duration) * 1000)} milliseconds"
-
-
 def _wanted_record_columns(source: KafkaSource) -> dict[str, str]:
     columns = source.spec.record_columns or RecordColumns()
     wanted = {field: getattr(columns, field) for field in _RECORD_COLUMNS}
@@ -140,6 +130,14 @@ def _columns(source: KafkaSource) -> list[Column]:
     return declared + record
 
 
+def _types(source: KafkaSource) -> dict[str, DataType]:
+    types = {field.name: field.dataType for field in source.schema.fields}
+    record = source.spec.record_columns
+    if record is not None and record.timestamp is not None:
+        types[record.timestamp] = TimestampType()
+    return types
+
+
 def _check_record_columns(source: KafkaSource) -> None:
     names = [*source.schema.names, *_wanted_record_columns(source).values()]
     lowered = [name.lower() for name in names]
@@ -148,27 +146,4 @@ def _check_record_columns(source: KafkaSource) -> None:
         raise SpecError(
             Reason.INVALID_SCHEMA,
             f"source {source.name!r}: recordColumns and schema both have {', '.join(twice)}; rename one of them",
-        )
-
-
-def _check_event_time(source: KafkaSource) -> None:
-    event_time = source.spec.event_time
-    if event_time is None:
-        return
-    types = {field.name.lower(): field.dataType for field in source.schema.fields}
-    record = source.spec.record_columns
-    if record is not None and record.timestamp is not None:
-        types[record.timestamp.lower()] = TimestampType()
-    found = types.get(event_time.column.lower())
-    if found is None:
-        raise SpecError(
-            Reason.UNKNOWN_COLUMN,
-            f"source {source.name!r}: eventTime.column {event_time.column!r} is not in the schema;"
-            f" its columns are {', '.join(types)}",
-        )
-    if not isinstance(found, TimestampType):
-        raise SpecError(
-            Reason.INVALID_SCHEMA,
-            f"source {source.name!r}: eventTime.column {event_time.column!r} is {found.simpleString().upper()};"
-            " declare it as TIMESTAMP in the schema",
         )

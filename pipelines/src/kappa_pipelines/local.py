@@ -1,0 +1,39 @@
+"""A pipeline on this machine: its manifest alone, with Spark in this process and nothing else around it."""
+
+from typing import Any
+
+from pydantic import ValidationError
+
+from kappa_crds.pipeline import PIPELINE, PipelineSpec
+from kappa_crds.reasons import Reason
+from kappa_crds.revision import KafkaConnection, Revision, Tuning
+from kappa_pipelines.errors import SpecError
+from kappa_pipelines.jars import fetch_jars
+from kappa_pipelines.load import list_problems
+
+_TUNING = Tuning(shuffle_partitions=2)
+
+
+def build_local_revision(manifest: dict[str, Any]) -> Revision:
+    """Return the revision of a manifest where nothing that it refers to is looked up; SpecError if it is no pipeline."""
+    try:
+        resource = PIPELINE.parse(manifest)
+    except ValidationError as error:
+        raise SpecError(Reason.INVALID_SPEC, list_problems(error)) from error
+    spec: PipelineSpec = resource.spec
+    return Revision(
+        namespace=resource.metadata.namespace,
+        pipeline=resource.metadata.name,
+        uid="",
+        spec=spec,
+        kafka=KafkaConnection(bootstrap_servers=("localhost:9092",)),
+        topics={},
+        checkpoint="",
+        tuning=_TUNING,
+        spark_conf={
+            **spec.spark_conf,
+            "spark.master": "local[1]",
+            "spark.jars": ",".join(map(str, fetch_jars())),
+        },
+        image="",
+    )

@@ -1,0 +1,47 @@
+"""One line of CSV as columns, by position.
+
+A record with more or fewer fields than declared is malformed, as is a field that does not fit its type. An empty
+field that is not quoted is NULL.
+"""
+
+from dataclasses import dataclass
+
+from pyspark.sql import Column
+from pyspark.sql import functions as f
+from pyspark.sql.types import StructType
+
+from kappa_crds.pipeline import CsvFormat
+from kappa_pipelines.sources.values import PERMISSIVE, explain_text, parse_schema, read_text, with_corrupt
+
+
+@dataclass(frozen=True)
+class CsvValues:
+    """Values that are lines of CSV."""
+
+    schema: StructType
+    options: dict[str, str]
+
+    def parse(self) -> Column:  # noqa: D102 - see Values
+        return self._parse_as(self.schema)
+
+    def explain(self, parsed: Column) -> Column:  # noqa: D102 - see Values
+        return explain_text(
+            self.schema,
+            parsed,
+            self._parse_as,
+            f"value does not have the {len(self.schema.fields)} fields that the schema declares",
+            "value is not valid CSV for the declared schema",
+        )
+
+    def _parse_as(self, schema: StructType) -> Column:
+        # A NULL value would otherwise be a row of NULLs, as if it had been read.
+        parsed = f.from_csv(read_text(), with_corrupt(schema).toDDL(), self.options)
+        return f.when(f.length(f.trim(read_text())) > 0, parsed)
+
+
+def build_csv(source: str, csv: CsvFormat) -> CsvValues:
+    """Return the format; SpecError where its schema is wrong. Needs an active Spark session."""
+    options = {**PERMISSIVE, "sep": csv.separator, "nullValue": csv.null_value, "enforceSchema": "true"}
+    if csv.timestamp_format is not None:
+        options["timestampFormat"] = csv.timestamp_format
+    return CsvValues(parse_schema(source, csv.schema_), options)

@@ -1,0 +1,79 @@
+"""Event time of a source: the column as declared, or corrected for clocks that are wrong, and the watermark on it."""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as f
+from pyspark.sql.types import DataType, TimestampType
+
+from kappa_crds.pipeline import ClockCorrection, EventTime, Source
+from kappa_crds.quantities import parse_duration
+from kappa_crds.reasons import Reason
+from kappa_pipelines.errors import SpecError
+
+
+def add_event_time(rows: DataFrame, event_time: EventTime | None) -> DataFrame:
+    """Return the rows with the event-time column and its watermark."""
+    if event_time is None:
+        return rows
+    if event_time.clock_correction is not None:
+        rows = rows.withColumn(event_time.column, _correct(event_time.clock_correction))
+    return rows.withWatermark(event_time.column, f"{_milliseconds(event_time.watermark)} milliseconds")
+
+
+def correct_clock(
+    occurred: datetime, sent: datetime | None, received: datetime | None, longest: timedelta
+) -> datetime:
+    """Return the event time of one record: what the plan computes, said in Python. Without two times nothing is corrected."""
+    if sent is None or received is None:
+        return occurred
+    return occurred + max(-longest, min(longest, received - sent))
+
+
+def _correct(correction: ClockCorrection) -> Column:
+    occurred, sent, received = (
+        f.unix_micros(f.col(f"`{name}`"))
+        for name in (correction.occurred, correction.sent, correction.received)
+    )
+    longest = f.lit(_milliseconds(correction.max) * 1000)
+    difference = f.least(longest, f.greatest(-longest, received - sent))
+    return f.timestamp_micros(occurred + f.when(sent.isNull() | received.isNull(), 0).otherwise(difference))
+
+
+def _milliseconds(duration: str) -> int:
+    return int(parse_duration(duration) * 1000)
+
+
+def check_event_time(source: Source, types: Mapping[str, DataType]) -> None:
+    """Raise SpecError unless the source has the columns that its event time is made of, as timestamps."""
+    event_time = source.event_time
+    if event_time is None:
+        return
+    correction = event_time.clock_correction
+    if correction is None:
+        _check_timestamp(source.name, "eventTime.column", event_time.column, types)
+        return
+    for field in ("occurred", "sent", "received"):
+        _check_timestamp(source.name, f"eventTime.clockCorrection.{field}", getattr(correction, field), types)
+    if event_time.column.lower() in map(str.lower, types):
+        raise SpecError(
+            Reason.INVALID_SCHEMA,
+            f"source {source.name!r}: eventTime.column {event_time.column!r} is a column of the record already; with"
+            " clockCorrection it is a new column, so give it a name of its own",
+        )
+
+
+def _check_timestamp(source: str, field: str, column: str, types: Mapping[str, DataType]) -> None:
+    found = {name.lower(): kind for name, kind in types.items()}.get(column.lower())
+    if found is None:
+        raise SpecError(
+            Reason.UNKNOWN_COLUMN,
+            f"source {source!r}: {field} {column!r} is not in the schema; its columns are {', '.join(types)}",
+        )
+    if not isinstance(found, TimestampType):
+        raise SpecError(
+            Reason.INVALID_SCHEMA,
+            f"source {source!r}: {field} {column!r} is {found.simpleString().upper()};"
+            " declare it as TIMESTAMP in the schema",
+        )

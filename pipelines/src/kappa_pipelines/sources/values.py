@@ -1,0 +1,118 @@
+"""What the formats of values share: declared columns, and how a record that does not parse is found and explained.
+
+One parse in Spark's PERMISSIVE mode does both: it fills the columns and, where the text or a field does not fit,
+a corrupt-record column. So good and bad are told apart in the same scan.
+"""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from pyspark.errors import ParseException
+from pyspark.sql import Column
+from pyspark.sql import functions as f
+from pyspark.sql.types import StringType, StructField, StructType
+
+from kappa_crds.reasons import Reason
+from kappa_pipelines.errors import SpecError
+
+CORRUPT = "__kappa_corrupt"
+_SNIPPET = 64  # characters of a field's text shown in an error
+
+PERMISSIVE = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
+"""Options of every parser."""
+
+
+class Values(Protocol):
+    """A format with its options: how the column `value` becomes columns."""
+
+    @property
+    def schema(self) -> StructType:
+        """Return the declared columns."""
+
+    def parse(self) -> Column:
+        """Return the struct of the declared columns and the corrupt-record column."""
+
+    def explain(self, parsed: Column) -> Column:
+        """Return what is wrong with a malformed record, for people. Used on malformed records only."""
+
+
+def parse_schema(source: str, ddl: str) -> StructType:
+    """Return the declared columns; SpecError says where the DDL is wrong. Needs an active Spark session."""
+    try:
+        schema = StructType.fromDDL(ddl)
+    except ParseException as error:
+        raise SpecError(
+            Reason.INVALID_SCHEMA, f"source {source!r}: the schema is not valid DDL: {_first_lines(error)}"
+        ) from error
+    if not isinstance(schema, StructType):
+        raise SpecError(
+            Reason.INVALID_SCHEMA,
+            f"source {source!r}: the schema must name columns: `carrier STRING, dep_delay DOUBLE`",
+        )
+    _check_names(source, schema.names)
+    return schema
+
+
+def _check_names(source: str, names: list[str]) -> None:
+    lowered = [name.lower() for name in names]
+    twice = sorted({name for name in names if lowered.count(name.lower()) > 1})
+    if twice:
+        raise SpecError(
+            Reason.INVALID_SCHEMA,
+            f"source {source!r}: the schema has columns that differ in nothing or only in case: {', '.join(twice)}",
+        )
+
+
+def _first_lines(error: ParseException) -> str:
+    return " ".join(str(error).strip().split("\n\nJVM stacktrace")[0].split())
+
+
+def is_malformed(parsed: Column) -> Column:
+    """Return whether a record could not be read; a NULL or empty value gives a NULL struct."""
+    return parsed.isNull() | parsed[CORRUPT].isNotNull()
+
+
+def read_text() -> Column:
+    """Return the value as text."""
+    return f.col("value").cast("string")
+
+
+def with_corrupt(schema: StructType) -> StructType:
+    """Return the schema that a parser is given."""
+    return StructType([*schema.fields, StructField(CORRUPT, StringType())])
+
+
+def explain_text(
+    schema: StructType, parsed: Column, parse: Callable[[StructType], Column], otherwise: str, never: str
+) -> Column:
+    """Return what is wrong with a malformed text.
+
+    It is parsed again with every column as text: a column with text that the typed parse left NULL is one that does
+    not fit. `otherwise` is said where even that fails, `never` where no column can be blamed.
+    """
+    texts = StructType([StructField(field.name, StringType()) for field in schema.fields])
+    as_text = parse(texts)
+    misfits = f.filter(
+        f.array(*[_misfit(field, parsed, as_text) for field in schema.fields]), lambda text: text.isNotNull()
+    )
+    return (
+        f.when(f.col("value").isNull(), f.lit("value is null"))
+        .when(f.length(f.trim(read_text())) == 0, f.lit("value is empty"))
+        .when(is_malformed(as_text), f.lit(otherwise))
+        .when(f.size(misfits) > 0, f.array_join(misfits, "; "))
+        .otherwise(f.lit(never))
+    )
+
+
+def _misfit(field: StructField, parsed: Column, as_text: Column) -> Column:
+    text, name = as_text[field.name], field.name
+    message = f.concat(
+        f.lit(f"column {name}: "),
+        f.substring(text, 1, _SNIPPET),
+        f.lit(f" is not {_article(field.dataType.simpleString().upper())}"),
+    )
+    return f.when(text.isNotNull() & parsed[name].isNull(), message)
+
+
+def _article(kind: str) -> str:
+    return f"{'an' if kind[0] in 'AEIOU' else 'a'} {kind}"

@@ -1,0 +1,84 @@
+"""`kappa validate` as a user runs it: a process of its own, without a cluster and without Kafka."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kappa_pipelines.validate import FAILED, UNUSABLE, main
+from lab.paths import REPOSITORY
+
+EXAMPLES = sorted(
+    file
+    for file in (REPOSITORY / "pipelines" / "examples").rglob("*.yaml")
+    if "kind: Pipeline" in file.read_text()
+)
+_WRONG = """
+apiVersion: kappa-platform.io/v1alpha1
+kind: Pipeline
+metadata: {name: wrong}
+spec:
+  sources: [{name: flights, topic: flights, format: {json: {schema: "k STRING, v DOUBLE"}}}]
+  views:
+    - name: top
+      sql: |
+        SELECT k,
+               max(w) AS best
+        FROM other GROUP BY k
+    - {name: other, sql: SELECT * FROM flights}
+  sinks: [{name: log, from: top, topic: best, mode: update, key: [k]}]
+---
+apiVersion: kappa-platform.io/v1alpha1
+kind: Pipeline
+metadata: {name: typo}
+spec: {sources: [], sinks: []}
+---
+apiVersion: kappa-platform.io/v1alpha1
+kind: Pipeline
+metadata: {name: right}
+spec:
+  sources: [{name: flights, topic: flights, format: {json: {schema: "k STRING, v DOUBLE"}}}]
+  views:
+    - {name: second, sql: "SELECT k, 2 * v AS w FROM first"}
+    - {name: first, sql: SELECT * FROM flights}
+  sinks: [{name: log, from: second, topic: doubled}]
+"""
+
+
+def validate(*arguments: str) -> "subprocess.CompletedProcess[str]":
+    command = [str(Path(sys.executable).with_name("kappa")), "validate", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=180)
+
+
+def test_each_pipeline_is_judged_by_itself_with_place_and_remedy(tmp_path: Path) -> None:
+    (tmp_path / "some.yaml").write_text(_WRONG)
+    done = validate("-f", str(tmp_path / "some.yaml"), *(f"-f{file}" for file in EXAMPLES))
+    assert done.returncode == FAILED, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith("pipeline/wrong: UnknownColumn: view 'top', line 2, column 12:"), lines
+    assert "'w'" in lines[0]
+    assert lines[1].startswith("pipeline/typo: InvalidSpec: spec.sources"), lines
+    assert lines[2:4] == ["pipeline/right: valid", "  flights → second → topic doubled (append)"]
+    assert len(EXAMPLES) > 0
+    assert sum(line.endswith(": valid") for line in lines) == 1 + len(EXAMPLES)
+    assert "Exception" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("kind: [", "not YAML"),
+        ("just words", "no kind"),
+        ("{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}", "there is no Pipeline"),
+    ],
+)
+def test_a_file_without_pipelines_is_said_so_before_spark_starts(
+    tmp_path: Path, text: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file.yaml").write_text(text)
+    assert main(["-f", str(tmp_path / "file.yaml")]) == UNUSABLE
+    output = capsys.readouterr()
+    assert said in output.err
+    assert str(tmp_path / "file.yaml") in output.err
+    assert output.out == ""
