@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from lab import cluster, kafka, kube, network, processes, storage
+from lab import buildah, cluster, kafka, kube, network, processes, storage
 from lab.paths import REPOSITORY
 from lab.records import read_one, send_one
 from lab.s3 import FOR_PODS, ObjectStore
@@ -220,6 +220,7 @@ def test_down_leaves_the_machine_as_it_was_even_after_an_interrupted_up() -> Non
         interrupted.wait()
     lab_done("up")
     assert kube.kubectl("get", "nodes", "-o", "name").strip() == f"node/{network.NODE}"
+    assert buildah.has_image(buildah.BASE)  # which leaves a mount behind, as every command of buildah
     for name in ("containerd", "kubelet"):
         pid = processes.running_pid(name)
         assert pid is not None

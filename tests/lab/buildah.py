@@ -21,7 +21,7 @@ Blob = dict[str, Any]  # an OCI descriptor: media type, digest, size
 
 LAYOUT = CACHE / "oci"
 _NAME = "org.opencontainers.image.ref.name"
-_STORE = CACHE / "buildah"
+STORE = CACHE / "buildah"
 _SUITE = "bookworm"
 _PACKAGES = (
     "ca-certificates",
@@ -43,9 +43,9 @@ def _buildah(*arguments: str | Path) -> list[str | Path]:
     return [
         "buildah",
         "--root",
-        _STORE / "root",
+        STORE / "root",
         "--runroot",
-        _STORE / "run",
+        STORE / "run",
         "--storage-driver",
         "overlay",
         *arguments,
@@ -140,7 +140,7 @@ def remove_others(image: str) -> None:
 
 def export(image: str, name: str) -> list[Blob]:
     """Put an image into the OCI layout under a name; layers that are there already are not read again."""
-    store = f"[overlay@{_STORE}/root+{_STORE}/run]"
+    store = f"[overlay@{STORE}/root+{STORE}/run]"
     LAYOUT.parent.mkdir(parents=True, exist_ok=True)
     copy = ["skopeo", "--insecure-policy", "copy", "--quiet", "--dest-oci-accept-uncompressed-layers"]
     run([*copy, f"containers-storage:{store}{image}", f"oci:{LAYOUT}:{name}"])

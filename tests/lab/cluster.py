@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from lab import (
+    buildah,
     cgroups,
     containerd,
     controlplane,
@@ -119,6 +120,7 @@ def down(*, with_images: bool = False) -> None:
         processes.stop(name)
     cgroups.end_all()
     with step("host", done="restored"):
+        host.unmount_under(buildah.STORE)  # buildah leaves its store mounted after each command
         host.restore()
     _remove_state(with_images=with_images)
     report("down")
