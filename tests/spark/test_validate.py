@@ -46,13 +46,38 @@ spec:
 """
 
 
+_MORE = """
+---
+apiVersion: kappa-platform.io/v1alpha1
+kind: Pipeline
+metadata: {name: stranger}
+spec:
+  sources: [{name: flights, topic: flights, format: {json: {schema: "k STRING, v DOUBLE"}}}]
+  views: [{name: mine, sql: SELECT * FROM first}]
+  sinks: [{name: log, from: mine, topic: copied}]
+---
+apiVersion: kappa-platform.io/v1alpha1
+kind: Pipeline
+metadata: {name: blamed}
+spec:
+  sources: [{name: flights, topic: flights, format: {json: {schema: "k STRING, v DOUBLE"}}}]
+  views:
+    - {name: innocent, sql: "SELECT k, count(*) AS n FROM flights GROUP BY k"}
+    - {name: guilty, sql: "SELECT k, max(v) AS top FROM flights GROUP BY k"}
+    - {name: outer, sql: SELECT * FROM guilty}
+  sinks:
+    - {name: counts, from: innocent, topic: counts, mode: update, key: [k]}
+    - {name: tops, from: outer, topic: tops}
+"""
+
+
 def validate(*arguments: str) -> "subprocess.CompletedProcess[str]":
     command = [str(Path(sys.executable).with_name("kappa")), "validate", *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=180)
 
 
 def test_each_pipeline_is_judged_by_itself_with_place_and_remedy(tmp_path: Path) -> None:
-    (tmp_path / "some.yaml").write_text(_WRONG)
+    (tmp_path / "some.yaml").write_text(_WRONG + _MORE)
     done = validate("-f", str(tmp_path / "some.yaml"), *(f"-f{file}" for file in EXAMPLES))
     assert done.returncode == FAILED, done.stderr
     lines = done.stdout.splitlines()
@@ -60,6 +85,10 @@ def test_each_pipeline_is_judged_by_itself_with_place_and_remedy(tmp_path: Path)
     assert "'w'" in lines[0]
     assert lines[1].startswith("pipeline/typo: InvalidSpec: spec.sources"), lines
     assert lines[2:4] == ["pipeline/right: valid", "  flights → second → topic doubled (append)"]
+    assert lines[4].startswith(
+        "pipeline/stranger: UnknownView: view 'mine': there is no source or view 'first'"
+    )
+    assert lines[5].startswith("pipeline/blamed: UnsupportedQuery: view 'guilty' for sink 'tops'"), lines[5]
     assert len(EXAMPLES) > 0
     assert sum(line.endswith(": valid") for line in lines) == 1 + len(EXAMPLES)
     assert "Exception" not in done.stderr

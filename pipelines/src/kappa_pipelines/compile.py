@@ -26,6 +26,7 @@ from kappa_pipelines.sources.kafka import KafkaSource, build_source, read_stream
 
 _SOURCE_PREFIX = "__kappa_source_"
 _SOURCE_IN_PLAN = re.compile(r'StreamingRelationV2 .* name="([a-z][a-z0-9_]*)"$', re.MULTILINE)
+_VIEW_IN_PLAN = re.compile(r"SubqueryAlias ([a-z][a-z0-9_]*)$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -123,7 +124,8 @@ def _check_stream(spark: SparkSession, views: tuple[View, ...], sink: Sink, rows
     error = _refuse_stream(spark, sink.mode, rows)
     if error is None:
         return
-    for view in views:
+    read = set(_VIEW_IN_PLAN.findall(_analyzed(rows)))
+    for view in (view for view in views if view.name in read):
         cause = _refuse_stream(spark, sink.mode, spark.table(view.name))
         if cause is not None:
             raise classify(read_failure(cause), f"view {view.name!r} for sink {sink.name!r}") from cause
@@ -145,7 +147,12 @@ def _refuse_stream(spark: SparkSession, mode: OutputMode, rows: DataFrame) -> An
 
 def sources_in_plan(rows: DataFrame) -> list[str]:
     """Return the names of the sources that a plan reads, in its order, one for each occurrence."""
-    return _SOURCE_IN_PLAN.findall(rows._jdf.queryExecution().analyzed().toString())
+    return _SOURCE_IN_PLAN.findall(_analyzed(rows))
+
+
+def _analyzed(rows: DataFrame) -> str:
+    plan: str = rows._jdf.queryExecution().analyzed().toString()
+    return plan
 
 
 def _statement(view: View) -> str:

@@ -59,6 +59,8 @@ def _report(manifest: dict[str, Any]) -> int:
         revision = build_local_revision(manifest)
         spark = create_session(revision)
         spark.sparkContext.setLogLevel("ERROR")
+        for left in spark.catalog.listTables():  # by the pipeline before
+            spark.catalog.dropTempView(left.name)
         compiled = compile_revision(spark, revision)
     except DriverError as error:
         print(f"{name}: {error.reason}: {error.message}", flush=True)
