@@ -52,7 +52,7 @@ test-unit: setup ## Run the tests that need nothing but Python
 	@$(RUN) pytest tests/unit
 
 test-spark: setup ## Run the tests on real Spark and Kafka
-	@$(RUN) pytest tests/spark
+	@$(RUN) pytest tests/spark -m "not chaos"
 
 test-integration: up ## Run the tests on a real API server, Kafka and S3
 	@$(RUN) pytest tests/integration
@@ -61,7 +61,7 @@ test-e2e: images ## Run the tests on the whole cluster
 	@$(RUN) pytest tests/e2e -m "not chaos"
 
 chaos: images ## Run the long fault-injection tests
-	@$(RUN) pytest tests/e2e tests/chaos -m chaos
+	@$(RUN) pytest tests/spark tests/e2e -m chaos
 
 bench: images ## Measure; each bench prints one JSON object as its last line (QUICK=--quick for a short one)
 	@for bench in tests/bench/*.py; do echo "== $$bench"; PYTHONPATH=tests $(RUN) python $$bench $(QUICK); done

@@ -157,7 +157,9 @@ def test_bad_sql_is_refused_with_its_place_and_nothing_is_lost_until_it_is_repai
     good = counting.place.get("Pipeline", "counts").spec.views[0].sql
 
     def change(sql: str) -> None:
-        counting.place.patch("kp/counts", {"views": [{"name": "counted", "sql": sql}]})
+        counting.place.patch(
+            "kp/counts", {"views": [{"name": "counted", "sql": sql, "allowUnboundedState": True}]}
+        )
 
     change("SELECT k, count(*) AS n,\n  max(seq AS last FROM events GROUP BY k")
     said = counting.place.await_reason("Pipeline", "counts", "InvalidSql", START_SECONDS).message

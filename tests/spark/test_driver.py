@@ -101,8 +101,23 @@ def start(tmp_path: Path) -> Iterator[Callable[[Revision, int], DriverProcess]]:
             driver.kill()
 
 
+def _has_malformed(progress: Progress) -> bool:
+    return bool(progress.queries) and (progress.queries[0].total_malformed_rows or 0) > 0
+
+
+def _has_letters(progress: Progress) -> bool:
+    return progress.dead_lettered > 0
+
+
+@pytest.mark.parametrize(
+    "moments",
+    [
+        pytest.param([_has_malformed], id="once"),
+        pytest.param([_has_malformed, _has_letters], id="twice", marks=pytest.mark.chaos),
+    ],
+)
 def test_no_dead_letter_is_lost_when_drivers_are_killed_and_the_last_one_stops_in_order(
-    start: Any, broker: Broker, topics: Any, checkpoint: Path
+    start: Any, broker: Broker, topics: Any, checkpoint: Path, moments: list[Callable[[Progress], bool]]
 ) -> None:
     names = {name: topics.make(name) for name in ("flights", "out", "dead")}
     values = [json.dumps({"k": n}) if n % 7 else f'{{"k": "bad {n}"}}' for n in range(12_000)]
@@ -114,13 +129,14 @@ def test_no_dead_letter_is_lost_when_drivers_are_killed_and_the_last_one_stops_i
         "trigger": {"maxRecords": 1500},
     }
     revision = build_revision(spec, checkpoint, broker.bootstrap, topics=names)
-    drivers = [start(revision, 1)]
-    drivers[0].wait_for("malformed records", lambda p: p.queries and p.queries[0].total_malformed_rows > 0)
-    drivers[0].kill()  # dead letters of committed batches are still to be written
-    drivers.append(start(revision, 2))
-    drivers[1].wait_for("dead letters", lambda p: p.dead_lettered > 0)
-    drivers[1].kill()
-    drivers.append(driver := start(revision, 3))
+    drivers = []
+    for generation, moment in enumerate(
+        moments, start=1
+    ):  # letters of committed batches are still to be written
+        drivers.append(driver := start(revision, generation))
+        driver.wait_for(moment.__name__, moment)
+        driver.kill()
+    drivers.append(driver := start(revision, len(moments) + 1))
     _check_the_doors(driver)
     driver.wait_for(
         "no lag", lambda p: p.state is DriverState.RUNNING and p.lag == 0 and p.queries[0].batch_id >= 0

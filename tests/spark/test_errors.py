@@ -106,6 +106,33 @@ WRONG: dict[str, tuple[dict[str, Any], Reason, tuple[str, ...]]] = {
         Reason.UNSUPPORTED_QUERY,
         ("view 'agg' for sink 'out'", "watermark", "mode update"),
     ),
+    "an aggregate that nothing ever ends": (
+        {
+            "views": [{"name": "agg", "sql": GROUPED}],
+            "sinks": [{"name": "out", "from": "agg", "topic": "out", "mode": "update", "key": ["k"]}],
+        },
+        Reason.UNBOUNDED_STATE,
+        ("view 'agg'", "aggregation by k", "window(time", "allowUnboundedState"),
+    ),
+    "a join that nothing ever ends": (
+        {
+            "sources": [source(eventTime={"column": "ts", "watermark": "1m"})],
+            "views": [
+                {"name": "other", "sql": "SELECT k, ts AS seen FROM flights"},
+                {"name": "agg", "sql": "SELECT f.k FROM flights f JOIN other o ON f.k = o.k AND seen > ts"},
+            ],
+        },
+        Reason.UNBOUNDED_STATE,
+        ("view 'agg'", "left side of a join by k", "BETWEEN", "allowUnboundedState"),
+    ),
+    "distinct rows without event time": (
+        {
+            "views": [{"name": "agg", "sql": "SELECT DISTINCT k FROM flights"}],
+            "sinks": [{"name": "out", "from": "agg", "topic": "out", "mode": "update", "key": ["k"]}],
+        },
+        Reason.UNBOUNDED_STATE,
+        ("view 'agg'", "distinct rows by k"),
+    ),
     "a sink's key that its view does not have": (
         {"sinks": [{"name": "out", "from": "agg", "topic": "out", "key": ["kk"]}]},
         Reason.UNKNOWN_COLUMN,
@@ -219,7 +246,8 @@ def test_state_of_another_shape_is_refused(
     run: Any, broker: Any, topics: Any, names: Any, checkpoint: Path
 ) -> None:
     def revision(columns: str) -> Any:
-        view = {"name": "agg", "sql": f"SELECT k, {columns} FROM flights GROUP BY k"}  # noqa: S608
+        sql = f"SELECT k, {columns} FROM flights GROUP BY k"  # noqa: S608
+        view = {"name": "agg", "sql": sql, "allowUnboundedState": True}
         sinks = [{"name": "out", "from": "agg", "topic": "out", "mode": "update", "key": ["k"]}]
         return build_revision(_spec(views=[view], sinks=sinks), checkpoint, broker.bootstrap, topics=names)
 

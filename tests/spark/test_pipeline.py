@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import pytest
 from confluent_kafka import Message
 
 from spark.revisions import build_revision, source
@@ -87,14 +88,15 @@ def _batches(checkpoint: Path, log: str, sink: str = "out") -> set[int]:
     return {int(path.name) for path in (checkpoint / sink / log).iterdir() if path.name.isdigit()}
 
 
-def test_twenty_stops_under_load_all_end_at_a_committed_batch(
-    run: Any, broker: Any, topics: Any, checkpoint: Path
+@pytest.mark.parametrize("stops", [5, pytest.param(20, marks=pytest.mark.chaos)])
+def test_stops_under_load_all_end_at_a_committed_batch(
+    run: Any, broker: Any, topics: Any, checkpoint: Path, stops: int
 ) -> None:
     names = {"flights": topics.make("flights"), "out": topics.make("out")}
-    topics.write(names["flights"], [json.dumps(r) for r in _records(60_000)])
+    topics.write(names["flights"], [json.dumps(r) for r in _records(3_000 * stops)])
     revision = _windowed(names, checkpoint, broker.bootstrap, trigger={"maxRecords": 300})
     rng = random.Random(11)
-    for generation in range(1, 21):
+    for generation in range(1, stops + 1):
         driver = run(revision, generation)
         driver.wait_for("a query", lambda p: p.queries)
         time.sleep(rng.random() * 1.2)  # a random moment of a batch
@@ -205,6 +207,7 @@ def test_a_source_may_be_read_twice_by_one_query(
         {
             "name": "both",
             "sql": "SELECT low.k AS k, low.v + high.v AS v FROM low JOIN high ON low.k = high.k",
+            "allowUnboundedState": True,
         },
     ]
     sinks = [{"name": "out", "from": "both", "topic": "out", "key": ["k"]}]

@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from kappa_pipelines.validate import FAILED, UNUSABLE, main
+from kappa_pipelines.laptop.console import FAILED, UNUSABLE
+from kappa_pipelines.laptop.validate import main
 from lab.paths import REPOSITORY
 
 EXAMPLES = sorted(
     file
     for file in (REPOSITORY / "pipelines" / "examples").rglob("*.yaml")
-    if "kind: Pipeline" in file.read_text()
+    if "kind: Pipeline\n" in file.read_text()
 )
 _WRONG = """
 apiVersion: kappa-platform.io/v1alpha1
@@ -62,8 +63,8 @@ metadata: {name: blamed}
 spec:
   sources: [{name: flights, topic: flights, format: {json: {schema: "k STRING, v DOUBLE"}}}]
   views:
-    - {name: innocent, sql: "SELECT k, count(*) AS n FROM flights GROUP BY k"}
-    - {name: guilty, sql: "SELECT k, max(v) AS top FROM flights GROUP BY k"}
+    - {name: innocent, sql: "SELECT k, count(*) AS n FROM flights GROUP BY k", allowUnboundedState: true}
+    - {name: guilty, sql: "SELECT k, max(v) AS top FROM flights GROUP BY k", allowUnboundedState: true}
     - {name: outer, sql: SELECT * FROM guilty}
   sinks:
     - {name: counts, from: innocent, topic: counts, mode: update, key: [k]}

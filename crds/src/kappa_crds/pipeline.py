@@ -191,6 +191,12 @@ class View(Model):
 
     name: Annotated[SqlName, Field(description="Name by which other views and sinks refer to it.")]
     sql: Annotated[str, Field(min_length=1, max_length=65_536, description="A SELECT in Spark SQL.")]
+    allow_unbounded_state: Annotated[
+        bool,
+        Field(
+            description="Accept state that no watermark ends and that grows with the number of keys, where those are few."
+        ),
+    ] = False
 
 
 class OutputMode(StrEnum):

@@ -9,7 +9,6 @@ Views may stand in any order: one that names a view which is not defined yet wai
 stream before it starts (modes, watermarks) is asked here, not when the query starts.
 """
 
-import re
 from dataclasses import dataclass
 
 from pyspark.errors import AnalysisException, ParseException
@@ -18,24 +17,26 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from kappa_crds.pipeline import OutputMode, PipelineSpec, Sink, View
 from kappa_crds.revision import Revision
+from kappa_pipelines.catalyst import find_views, get_plan
 from kappa_pipelines.classify import classify, explain_sql_error, find_unknown_name
+from kappa_pipelines.endpoints import Endpoints, KafkaEndpoints
 from kappa_pipelines.failures import read_failure, read_sql_failure
 from kappa_pipelines.graph import assign_owners, check_names, explain_cycle
-from kappa_pipelines.sinks.kafka import build_records, build_writer
+from kappa_pipelines.sinks.kafka import build_records
 from kappa_pipelines.sources.kafka import KafkaSource, build_source, read_stream
+from kappa_pipelines.state import State, check_bounds, find_states
 
 _SOURCE_PREFIX = "__kappa_source_"
-_SOURCE_IN_PLAN = re.compile(r'StreamingRelationV2 .* name="([a-z][a-z0-9_]*)"$', re.MULTILINE)
-_VIEW_IN_PLAN = re.compile(r"SubqueryAlias ([a-z][a-z0-9_]*)$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class CompiledSink:
-    """A sink's query, not started yet, and the sources it reads, in the order of its plan."""
+    """A sink's query, not started yet, the sources it reads, in the order of its plan, and the state it keeps."""
 
     sink: Sink
     writer: DataStreamWriter
     sources: tuple[str, ...]
+    states: tuple[State, ...]
 
 
 @dataclass(frozen=True)
@@ -56,23 +57,29 @@ class Compiled:
         return assign_owners([compiled.sink.name for compiled in self.sinks], self.reads)
 
 
-def compile_revision(spark: SparkSession, revision: Revision) -> Compiled:
-    """Compile a revision; SpecError says what is wrong and where. Starts nothing."""
+def compile_revision(spark: SparkSession, revision: Revision, endpoints: Endpoints | None = None) -> Compiled:
+    """Compile a revision, for Kafka unless told otherwise; SpecError says what is wrong and where. Starts nothing."""
     spec = revision.spec
+    ends: Endpoints = endpoints or KafkaEndpoints(spark, revision)
     check_names(spec)
+    _forget_views(spark)
     sources = {s.name: build_source(revision, s) for s in spec.sources}
     for source in sources.values():
-        stream = read_stream(spark, revision, source)
+        stream = read_stream(ends.read(source), source, ends.end_of_input)
         stream.createOrReplaceTempView(source.name)
         stream.createOrReplaceTempView(_SOURCE_PREFIX + source.name)
     views = _define_views(spark, spec)
-    return Compiled(sources, tuple(_compile_sink(spark, revision, views, sink) for sink in spec.sinks))
+    return Compiled(sources, tuple(_compile_sink(spark, spec, views, sink, ends) for sink in spec.sinks))
+
+
+def _forget_views(spark: SparkSession) -> None:
+    """Drop what the session's last pipeline defined: names of another pipeline must not be found."""
+    for left in spark.catalog.listTables():
+        spark.catalog.dropTempView(left.name)
 
 
 def _define_views(spark: SparkSession, spec: PipelineSpec) -> tuple[View, ...]:
     """Define every view after those that it reads, and return them in that order."""
-    for view in spec.views:
-        spark.catalog.dropTempView(view.name)
     ordered: list[View] = []
     pending = {view.name: view for view in spec.views}
     while pending:
@@ -108,15 +115,18 @@ def _check_is_query(spark: SparkSession, view: View) -> None:
 
 
 def _compile_sink(
-    spark: SparkSession, revision: Revision, views: tuple[View, ...], sink: Sink
+    spark: SparkSession, spec: PipelineSpec, views: tuple[View, ...], sink: Sink, ends: Endpoints
 ) -> CompiledSink:
     rows = spark.table(sink.from_)
-    found = sources_in_plan(rows)
+    states = find_states(spark, rows, [view.name for view in views], sink.mode)
+    read = tuple(find_views(get_plan(rows)))
+    found = [source.name for source in spec.sources for name in read if name == source.name]
     if len(found) > len(set(found)):
-        rows = spark.sql(_single_statement(revision.spec, views, sink))
+        rows = spark.sql(_single_statement(spec, views, sink, frozenset(read)))
     _check_stream(spark, views, sink, rows)
+    check_bounds(views, states)
     records = build_records(sink, rows)
-    return CompiledSink(sink, build_writer(revision, sink, records), tuple(dict.fromkeys(found)))
+    return CompiledSink(sink, ends.write(sink, records), tuple(dict.fromkeys(found)), states)
 
 
 def _check_stream(spark: SparkSession, views: tuple[View, ...], sink: Sink, rows: DataFrame) -> None:
@@ -124,7 +134,7 @@ def _check_stream(spark: SparkSession, views: tuple[View, ...], sink: Sink, rows
     error = _refuse_stream(spark, sink.mode, rows)
     if error is None:
         return
-    read = set(_VIEW_IN_PLAN.findall(_analyzed(rows)))
+    read = set(find_views(get_plan(spark.table(sink.from_))))
     for view in (view for view in views if view.name in read):
         cause = _refuse_stream(spark, sink.mode, spark.table(view.name))
         if cause is not None:
@@ -137,7 +147,7 @@ def _refuse_stream(spark: SparkSession, mode: OutputMode, rows: DataFrame) -> An
     jvm = spark._jvm
     assert jvm is not None  # noqa: S101 - a session that is used has one
     wanted = getattr(jvm.org.apache.spark.sql.streaming.OutputMode, mode.value.capitalize())()
-    plan = rows._jdf.queryExecution().analyzed()
+    plan = get_plan(rows)
     try:
         jvm.org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker.checkForStreaming(plan, wanted)
     except AnalysisException as error:
@@ -145,28 +155,19 @@ def _refuse_stream(spark: SparkSession, mode: OutputMode, rows: DataFrame) -> An
     return None
 
 
-def sources_in_plan(rows: DataFrame) -> list[str]:
-    """Return the names of the sources that a plan reads, in its order, one for each occurrence."""
-    return _SOURCE_IN_PLAN.findall(_analyzed(rows))
-
-
-def _analyzed(rows: DataFrame) -> str:
-    plan: str = rows._jdf.queryExecution().analyzed().toString()
-    return plan
-
-
 def _statement(view: View) -> str:
     return view.sql.strip().rstrip(";")
 
 
-def _single_statement(spec: PipelineSpec, views: tuple[View, ...], sink: Sink) -> str:
-    """Return one SELECT with every source and the views up to the sink's as common table expressions."""
+def _single_statement(spec: PipelineSpec, views: tuple[View, ...], sink: Sink, read: frozenset[str]) -> str:
+    """Return one SELECT with the sources and views that the sink reads as common table expressions.
+
+    No others: a watermark of a source that is defined and not read would never move, and hold all.
+    """
     parts = [
         f"{s.name} AS (SELECT * FROM {_SOURCE_PREFIX}{s.name})"  # noqa: S608 - checked names
         for s in spec.sources
+        if s.name in read
     ]
-    for view in views:
-        parts.append(f"{view.name} AS (\n{_statement(view)}\n)")
-        if view.name == sink.from_:
-            break
+    parts += [f"{view.name} AS (\n{_statement(view)}\n)" for view in views if view.name in read]
     return f"WITH {', '.join(parts)}\nSELECT * FROM {sink.from_}"

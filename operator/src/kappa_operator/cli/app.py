@@ -38,12 +38,28 @@ def plan(
         raise typer.Exit(1) from None
 
 
-@app.command(
-    add_help_option=False, context_settings={"allow_extra_args": True, "ignore_unknown_options": True}
-)
-def validate(context: typer.Context) -> None:
-    """Check pipelines as a driver would, without a cluster; needs the runtime on this machine."""
-    raise typer.Exit(run_local("validate", context.args))
+_LOCAL_COMMANDS = {
+    "validate": "Check pipelines as a driver would, without a cluster.",
+    "run": "Run a pipeline on this machine, over files or topics, and print its rows.",
+    "explain": "Show a pipeline's graph, the state it keeps and until when, and its guarantees.",
+    "test": "Run the test cases of pipelines on this machine.",
+}
+
+
+def _add_local_command(name: str, help_text: str) -> None:
+    def command(context: typer.Context) -> None:
+        raise typer.Exit(run_local(name, context.args))
+
+    app.command(
+        name,
+        help=f"{help_text} Needs the runtime on this machine.",
+        add_help_option=False,
+        context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+    )(command)
+
+
+for _name, _help in _LOCAL_COMMANDS.items():
+    _add_local_command(_name, _help)
 
 
 def run_local(command: str, arguments: list[str]) -> int:

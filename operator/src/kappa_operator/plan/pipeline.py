@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
+from kappa_crds.guarantee import AT_LEAST_ONCE
 from kappa_crds.pipeline import PIPELINE_FINALIZER, PipelineState, PipelineStatus, Restarts
 from kappa_crds.progress import DriverExit, DriverState, Progress
 from kappa_crds.quantities import parse_duration
@@ -418,7 +419,7 @@ def _say(observed: PipelineObserved, verdict: Verdict, now: datetime, **fields: 
         observed_generation=generation,
         state=verdict.state,
         conditions=build_conditions(verdict, resource.status.conditions, generation, now),
-        guarantee="atLeastOnce",
+        guarantee=AT_LEAST_ONCE,
         selector=",".join(f"{key}={value}" for key, value in labels.items()),
         **fields,
     )

@@ -1,7 +1,7 @@
 """Event time of a source: the column as declared, or corrected for clocks that are wrong, and the watermark on it."""
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
@@ -12,14 +12,29 @@ from kappa_crds.quantities import parse_duration
 from kappa_crds.reasons import Reason
 from kappa_pipelines.errors import SpecError
 
+END = "__kappa_end"
+"""Flag of the record that ends a bounded input; see `add_event_time`."""
+_END_OF_TIME = datetime(9999, 1, 1, tzinfo=UTC)
 
-def add_event_time(rows: DataFrame, event_time: EventTime | None) -> DataFrame:
-    """Return the rows with the event-time column and its watermark."""
+
+def add_event_time(rows: DataFrame, event_time: EventTime | None, end: str | None = None) -> DataFrame:
+    """Return the rows with the event-time column and its watermark.
+
+    `end` names a flag: a row that has it moves the watermark to the end of time, as everything that can come has
+    come then, and is no row of the result.
+    """
     if event_time is None:
-        return rows
+        return rows if end is None else rows.where(~f.col(end)).drop(end)
+    column = event_time.column
     if event_time.clock_correction is not None:
-        rows = rows.withColumn(event_time.column, _correct(event_time.clock_correction))
-    return rows.withWatermark(event_time.column, f"{_milliseconds(event_time.watermark)} milliseconds")
+        rows = rows.withColumn(column, _correct(event_time.clock_correction))
+    delay = f"{_milliseconds(event_time.watermark)} milliseconds"
+    if end is None:
+        return rows.withWatermark(column, delay)
+    time = f.col(f"`{column}`")
+    marked = rows.withColumn(column, f.when(f.col(end), f.lit(_END_OF_TIME)).otherwise(time))
+    # A filter that reads the column stays above the watermark, so the flagged row is seen by it.
+    return marked.withWatermark(column, delay).where(time.isNull() | (time < f.lit(_END_OF_TIME))).drop(end)
 
 
 def correct_clock(

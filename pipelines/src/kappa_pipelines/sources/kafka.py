@@ -17,7 +17,7 @@ from kappa_crds.reasons import Reason
 from kappa_crds.revision import Revision
 from kappa_pipelines.errors import SpecError
 from kappa_pipelines.kafka_options import build_spark_connection, prefix_options
-from kappa_pipelines.sources.event_time import add_event_time, check_event_time
+from kappa_pipelines.sources.event_time import END, add_event_time, check_event_time
 from kappa_pipelines.sources.formats import build_values
 from kappa_pipelines.sources.values import Values, is_malformed
 
@@ -63,19 +63,31 @@ def build_source(revision: Revision, source: Source) -> KafkaSource:
     return checked
 
 
-def read_stream(spark: SparkSession, revision: Revision, source: KafkaSource) -> DataFrame:
-    """Return the stream of a source's good records, with its watermark."""
+def read_records(spark: SparkSession, revision: Revision, source: KafkaSource) -> DataFrame:
+    """Return the stream of a source's records as they are in Kafka."""
     reader = spark.readStream.format("kafka").name(source.name)
-    raw = reader.options(**build_read_options(revision, source)).load()
+    return reader.options(**build_read_options(revision, source)).load()
+
+
+def read_stream(records: DataFrame, source: KafkaSource, end_of_input: Column | None = None) -> DataFrame:
+    """Return the stream of a source's good records, with its watermark.
+
+    A record for which `end_of_input` holds is no row; it moves the watermark to the end of time.
+    """
+    ends = [] if end_of_input is None else [END]
     passed = [f.col(name) for name in _raw_columns(source)]
-    parsed = raw.select(*passed, source.values.parse().alias(_PARSED))
+    marks = [] if end_of_input is None else [end_of_input.alias(END)]
+    parsed = records.select(*passed, *marks, source.values.parse().alias(_PARSED))
+    malformed = is_malformed(f.col(_PARSED))
+    if ends:
+        malformed = malformed & ~f.col(END)
     # Flat columns and a flag pass the count faster than the struct would.
-    flat = parsed.select(*_columns(source), is_malformed(f.col(_PARSED)).alias(_FLAG))
+    flat = parsed.select(*_columns(source), *ends, malformed.alias(_FLAG))
     counted = flat.observe(
         source.name, f.count_if(f.col(_FLAG)).alias(MALFORMED), f.count(f.lit(1)).alias(ROWS)
     )
     rows = counted.where(~f.col(_FLAG)).drop(_FLAG)
-    return add_event_time(rows, source.spec.event_time)
+    return add_event_time(rows, source.spec.event_time, END if ends else None)
 
 
 def build_read_options(revision: Revision, source: KafkaSource) -> dict[str, str]:

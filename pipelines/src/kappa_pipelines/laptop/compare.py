@@ -1,0 +1,73 @@
+"""Whether the rows of a sink are the expected ones. Pure."""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from datetime import UTC, date, datetime
+from typing import Any
+
+from kappa_crds.pipeline import OutputMode
+from kappa_pipelines.laptop.endpoints import Output
+
+_TIME = re.compile(r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:?\d{2})?")
+
+
+def read_rows(outputs: Iterable[Output], mode: OutputMode) -> list[dict[str, Any]]:
+    """Return a sink's rows: all that it wrote in mode append, the last of each key otherwise."""
+    if mode is OutputMode.APPEND:
+        return [json.loads(output.value) for output in outputs]
+    return [json.loads(value) for value in {output.key: output.value for output in outputs}.values()]
+
+
+def compare_rows(expected: Sequence[Mapping[str, Any]], found: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return a line for each row that is missing (`-`) or should not be there (`+`).
+
+    Order does not count, times compare as moments, and numbers to twelve digits. Columns that no expected row names are left out.
+    """
+    columns = list(dict.fromkeys(name for row in expected for name in row))
+    if not columns and found:
+        return [f"+ {json.dumps(row, ensure_ascii=False)}" for row in found]
+    wanted = [{name: row.get(name) for name in columns} for row in expected]
+    there = [{name: row.get(name) for name in columns} for row in found]
+    missing = _subtract(wanted, there)
+    excess = _subtract(there, wanted)
+    return [f"- {_show(row)}" for row in missing] + [f"+ {_show(row)}" for row in excess]
+
+
+def _subtract(
+    rows: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, Any]]
+) -> list[Mapping[str, Any]]:
+    left = Counter(_canonical(row) for row in others)
+    found = []
+    for row in rows:
+        key = _canonical(row)
+        if left[key] > 0:
+            left[key] -= 1
+        else:
+            found.append(row)
+    return found
+
+
+def _canonical(value: Any) -> Hashable:
+    match value:
+        case bool():
+            return ("bool", value)  # True is no 1
+        case datetime():
+            return (value if value.tzinfo else value.replace(tzinfo=UTC)).astimezone(UTC)
+        case date():
+            return value.isoformat()
+        case float():
+            return float(f"{value:.12g}")
+        case str() if _TIME.fullmatch(value):
+            return _canonical(datetime.fromisoformat(value))
+        case Mapping():
+            return frozenset((name, _canonical(each)) for name, each in value.items())
+        case list() | tuple():
+            return tuple(_canonical(each) for each in value)
+        case _:
+            return value  # type: ignore[no-any-return]
+
+
+def _show(row: Mapping[str, Any]) -> str:
+    return json.dumps(row, ensure_ascii=False, default=str)

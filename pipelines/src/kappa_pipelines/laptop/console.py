@@ -1,0 +1,56 @@
+"""What the commands of the laptop share: their files, their Spark, their words on a screen."""
+
+import argparse
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from kappa_crds.manifests import ManifestError
+from kappa_crds.revision import Revision
+from kappa_pipelines.jars import JarError
+from kappa_pipelines.session import create_session
+
+FAILED, UNUSABLE = 1, 2
+"""Exit codes: something is wrong with a pipeline; the command itself could not be carried out."""
+
+
+def build_parser(command: str, description: str) -> argparse.ArgumentParser:
+    """Return the parser of a command that reads manifests."""
+    parser = argparse.ArgumentParser(prog=f"kappa {command}", description=description)
+    parser.add_argument("-f", "--filename", action="append", required=True, help="manifest file, or -")
+    return parser
+
+
+def start_spark(revision: Revision) -> SparkSession:
+    """Return the session, quiet: what fails is told by the command."""
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    spark = create_session(revision)
+    spark.sparkContext.setLogLevel("OFF")
+    return spark
+
+
+def guard(work: Callable[[], int]) -> int:
+    """Return the exit code of the work; what makes it impossible is one line on stderr."""
+    try:
+        return work()
+    except (ManifestError, JarError, OSError) as error:
+        return complain(str(error))
+
+
+def complain(message: str) -> int:
+    """Say what is wrong with what was asked for, and return the exit code for that."""
+    print(f"error: {message}", file=sys.stderr)
+    return UNUSABLE
+
+
+def name_pipeline(manifest: dict[str, Any]) -> str:
+    """Return how a pipeline is called on the screen."""
+    return f"pipeline/{manifest['metadata']['name']}"
+
+
+def say(text: str) -> None:
+    """Show progress."""
+    print(text, file=sys.stderr, flush=True)

@@ -1,0 +1,70 @@
+"""Records of a folder: for each topic a file that is named after it.
+
+`TOPIC.jsonl`, `.json`, `.csv` and `.txt` hold the value of one record on each line. `TOPIC.records.jsonl` holds whole
+records, each an object with `value` (text as it is; an object as JSON), and if wanted `key`, `timestamp` (RFC 3339)
+and `headers`.
+"""
+
+import itertools
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from kappa_crds.manifests import ManifestError
+from kappa_crds.pipeline import PipelineSpec
+from kappa_pipelines.laptop.records import Record
+
+_RECORDS = ".records.jsonl"
+_VALUES = (".jsonl", ".json", ".csv", ".txt")
+
+
+def read_batches(folder: Path, spec: PipelineSpec, size: int) -> Iterator[dict[str, list[Record]]]:
+    """Yield batches of up to `size` records of each source; ManifestError where a topic has no file."""
+    streams = {source.name: read_topic(find_file(folder, source.topic)) for source in spec.sources}
+    while True:
+        batch = {name: list(itertools.islice(records, size)) for name, records in streams.items()}
+        if not any(batch.values()):
+            return
+        yield batch
+
+
+def find_file(folder: Path, topic: str) -> Path:
+    """Return the file with a topic's records."""
+    names = [topic + ending for ending in (_RECORDS, *_VALUES)]
+    for name in names:
+        if (folder / name).is_file():
+            return folder / name
+    raise ManifestError(f"{folder} has no records of topic {topic}; it may be one of {', '.join(names)}")
+
+
+def read_topic(file: Path) -> Iterator[Record]:
+    """Yield the records of a file; ManifestError names the line that is none."""
+    now = datetime.now(UTC)
+    with file.open("rb") as lines:
+        for number, line in enumerate(lines, start=1):
+            text = line.rstrip(b"\r\n")
+            if file.name.endswith(_RECORDS):
+                yield _parse_record(f"{file}, line {number}", text, now)
+            else:
+                yield Record(text, timestamp=now)
+
+
+def _parse_record(place: str, text: bytes, now: datetime) -> Record:
+    try:
+        fields: dict[str, Any] = json.loads(text)
+        value, key = fields["value"], fields.get("key")
+        moment = fields.get("timestamp")
+        return Record(
+            value=None
+            if value is None
+            else (value if isinstance(value, str) else json.dumps(value)).encode(),
+            key=None if key is None else str(key).encode(),
+            timestamp=now if moment is None else datetime.fromisoformat(moment),
+            headers=tuple((name, str(each).encode()) for name, each in fields.get("headers", {}).items()),
+        )
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ManifestError(
+            f'{place}: not a record such as {{"value": {{"a": 1}}, "key": "k", "timestamp": "2026-01-01T00:00:00Z"}}'
+        ) from error

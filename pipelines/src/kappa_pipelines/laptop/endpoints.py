@@ -1,0 +1,81 @@
+"""The ends of a pipeline on a laptop: files or topics in, rows in this process out."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from kappa_crds.pipeline import Sink
+from kappa_crds.revision import Revision
+from kappa_pipelines.endpoints import KafkaEndpoints
+from kappa_pipelines.laptop.records import END_OFFSET, RECORD_SCHEMA
+from kappa_pipelines.sources.kafka import KafkaSource
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A record that a sink wrote, and the batch that it came from."""
+
+    batch: int
+    key: str | None
+    value: str
+
+
+Take = Callable[[str, int, list[Output]], None]
+"""Takes what a batch wrote: the sink, the batch, its records. An error fails the batch before it is committed."""
+
+
+class FileEndpoints:
+    """Each source reads a folder of its own, one file a batch; what sinks write is handed over."""
+
+    def __init__(self, spark: SparkSession, folder: Path, take: Take) -> None:
+        self._spark = spark
+        self._folder = folder
+        self._take = take
+        self.end_of_input: Column | None = f.col("offset") == END_OFFSET
+
+    def read(self, source: KafkaSource) -> DataFrame:  # noqa: D102 - see Endpoints
+        reader = self._spark.readStream.schema(RECORD_SCHEMA).format("json").name(source.name)
+        return reader.option("maxFilesPerTrigger", 1).load(str(input_folder(self._folder, source.name)))
+
+    def read_all(self, source: KafkaSource) -> DataFrame:
+        """Return a source's records as a table."""
+        records = self._spark.read.schema(RECORD_SCHEMA).json(str(input_folder(self._folder, source.name)))
+        return records.where(f.col("offset") != END_OFFSET)
+
+    def write(self, sink: Sink, records: DataFrame) -> DataStreamWriter:  # noqa: D102 - see Endpoints
+        return _hand_over(self._folder, sink, records, self._take)
+
+
+class TopicEndpoints(KafkaEndpoints):
+    """Sources read their topics; what sinks write is handed over, and no topic is written."""
+
+    def __init__(self, spark: SparkSession, revision: Revision, folder: Path, take: Take) -> None:
+        super().__init__(spark, revision)
+        self._folder = folder
+        self._take = take
+
+    def write(self, sink: Sink, records: DataFrame) -> DataStreamWriter:  # noqa: D102 - see Endpoints
+        return _hand_over(self._folder, sink, records, self._take)
+
+
+def _hand_over(folder: Path, sink: Sink, records: DataFrame, take: Take) -> DataStreamWriter:
+    def take_batch(frame: DataFrame, batch: int) -> None:
+        key = f.col("key") if "key" in frame.columns else f.lit(None)
+        rows = frame.select(key.cast("string").alias("key"), f.col("value").cast("string")).collect()
+        take(sink.name, batch, [Output(batch, row.key, row.value) for row in rows])
+
+    return (
+        records.writeStream.queryName(sink.name)
+        .outputMode(sink.mode.value)
+        .foreachBatch(take_batch)
+        .option("checkpointLocation", str(folder / "checkpoint" / sink.name))
+    )
+
+
+def input_folder(folder: Path, source: str) -> Path:
+    """Return the folder of a source's records."""
+    return folder / "input" / source

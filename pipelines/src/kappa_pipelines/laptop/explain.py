@@ -1,0 +1,90 @@
+"""`kappa explain`: what a pipeline is made of, what state it keeps and until when, and what its sinks guarantee."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from kappa_crds.guarantee import explain_guarantee
+from kappa_crds.pipeline import Sink, Source
+from kappa_crds.revision import Revision
+from kappa_pipelines.catalyst import find_reads, get_plan
+from kappa_pipelines.compile import Compiled, compile_revision
+from kappa_pipelines.errors import DriverError
+from kappa_pipelines.laptop.console import (
+    FAILED,
+    build_parser,
+    complain,
+    guard,
+    name_pipeline,
+    say,
+    start_spark,
+)
+from kappa_pipelines.laptop.manifests import read_pipelines
+from kappa_pipelines.laptop.revision import build_local_revision
+from kappa_pipelines.state import State
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Explain the pipelines in the given files; return 0, or 1 where one is wrong, or 2."""
+    parser = build_parser(
+        "explain", "Show a pipeline's graph, its state with its bounds, and its guarantees."
+    )
+    return guard(lambda: _explain(parser.parse_args(arguments).filename))
+
+
+def _explain(files: list[str]) -> int:
+    pipelines = list(read_pipelines(files))
+    if not pipelines:
+        return complain(f"there is no Pipeline in {', '.join(files)}")
+    say("starting Spark …")
+    return max([_print(manifest) for manifest in pipelines])
+
+
+def _print(manifest: dict[str, Any]) -> int:
+    name = name_pipeline(manifest)
+    try:
+        revision = build_local_revision(manifest)
+        spark = start_spark(revision)
+        compiled = compile_revision(spark, revision)
+    except DriverError as error:
+        print(f"{name}: {error.reason}: {error.message}", flush=True)
+        return FAILED
+    print(name, *explain(spark, revision, compiled), sep="\n", flush=True)
+    return 0
+
+
+def explain(spark: SparkSession, revision: Revision, compiled: Compiled) -> Iterator[str]:
+    """Yield the lines that explain a compiled pipeline."""
+    spec = revision.spec
+    for source in spec.sources:
+        yield from _explain_source(source, is_read=any(source.name in s.sources for s in compiled.sinks))
+    for view in spec.views:
+        reads = dict.fromkeys(find_reads(get_plan(spark.table(view.name)).child()))
+        yield f"view {view.name} ← {', '.join(reads) or 'nothing'}"
+        states = dict.fromkeys(s for sink in compiled.sinks for s in sink.states if s.view == view.name)
+        yield from (f"    {_explain_state(state)}" for state in states)
+    for each in compiled.sinks:
+        yield from _explain_sink(each.sink)
+        yield from (f"    {_explain_state(state)}" for state in each.states if state.view is None)
+
+
+def _explain_source(source: Source, *, is_read: bool) -> Iterator[str]:
+    yield f"source {source.name} ← topic {source.topic}" + ("" if is_read else " (no sink reads it)")
+    time = source.event_time
+    if time is None:
+        yield "    no event time: nothing that it feeds can be final"
+    else:
+        yield f"    event time {time.column}; a record may be {time.watermark} out of order, later ones are dropped"
+
+
+def _explain_state(state: State) -> str:
+    by = f" by {', '.join(state.by)}" if state.by else ""
+    until = f"until {state.until}" if state.until else "for ever: it grows with the number of keys"
+    return f"keeps the {state.operator}{by} {until}"
+
+
+def _explain_sink(sink: Sink) -> Iterator[str]:
+    key = f", key {', '.join(sink.key)}" if sink.key else ""
+    yield f"sink {sink.name} ← {sink.from_} → topic {sink.topic} (mode {sink.mode}{key})"
+    yield f"    {explain_guarantee(sink)}"

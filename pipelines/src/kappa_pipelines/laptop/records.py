@@ -1,0 +1,80 @@
+"""Records in files, as a stream that looks like Kafka's.
+
+A folder holds one file for each batch, in JSON lines; bytes are base64, as Spark's JSON reader wants them. Spark takes
+files in the order of their times of change, so each gets a time of its own.
+"""
+
+import base64
+import json
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+RECORD_SCHEMA = (
+    "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP,"
+    " timestampType INT, headers ARRAY<STRUCT<key STRING, value BINARY>>"
+)
+END_OFFSET = -1
+"""Offset of the record that ends the input of a source."""
+_BORN = 1_000_000_000  # seconds since the epoch: the time of change of the first file
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One record of a topic, as it would be in Kafka."""
+
+    value: bytes | None
+    key: bytes | None = None
+    timestamp: datetime = datetime(1970, 1, 1, tzinfo=UTC)
+    headers: tuple[tuple[str, bytes | None], ...] = field(default=())
+
+
+class RecordFolder:
+    """The records of one source, appended batch by batch; offsets count from 0 in partition 0."""
+
+    def __init__(self, path: Path, topic: str) -> None:
+        self.path = path
+        self._topic = topic
+        self._batches = 0
+        self._offset = 0
+        path.mkdir(parents=True, exist_ok=True)
+
+    def append(self, records: Iterable[Record]) -> None:
+        """Add a batch; one without records is a batch too, so that sources keep in step."""
+        lines = []
+        for record in records:
+            lines.append(self._encode(record, self._offset))
+            self._offset += 1
+        self._write(lines)
+
+    def end(self) -> None:
+        """Add the mark that nothing more comes."""
+        self._write([self._encode(Record(None), END_OFFSET)])
+
+    def _write(self, lines: list[str]) -> None:
+        name = f"{self._batches:08d}.json"
+        draft = self.path / f".{name}"
+        draft.write_text("".join(f"{line}\n" for line in lines))
+        os.utime(draft, (_BORN + self._batches,) * 2)
+        draft.rename(self.path / name)
+        self._batches += 1
+
+    def _encode(self, record: Record, offset: int) -> str:
+        fields: dict[str, Any] = {
+            "key": _to_base64(record.key),
+            "value": _to_base64(record.value),
+            "topic": self._topic,
+            "partition": 0,
+            "offset": offset,
+            "timestamp": record.timestamp.isoformat(timespec="milliseconds"),
+            "timestampType": 0,
+            "headers": [{"key": name, "value": _to_base64(value)} for name, value in record.headers] or None,
+        }
+        return json.dumps({name: value for name, value in fields.items() if value is not None})
+
+
+def _to_base64(data: bytes | None) -> str | None:
+    return None if data is None else base64.b64encode(data).decode()

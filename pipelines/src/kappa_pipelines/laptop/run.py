@@ -1,0 +1,166 @@
+"""`kappa run --local`: runs a pipeline on this machine and prints what its sinks would write.
+
+Over a folder of files the input ends, and so every window closes. Over the topics of a Kafka (`--data
+kafka://HOST:PORT`) it reads what is there, or goes on with `--follow`. Topics are never written.
+"""
+
+import argparse
+import json
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from pyspark.sql.streaming.query import StreamingQuery
+
+from kappa_crds.manifests import ManifestError
+from kappa_crds.revision import KafkaConnection, Revision
+from kappa_pipelines.compile import compile_revision
+from kappa_pipelines.errors import DriverError
+from kappa_pipelines.laptop.console import (
+    FAILED,
+    build_parser,
+    complain,
+    guard,
+    name_pipeline,
+    say,
+    start_spark,
+)
+from kappa_pipelines.laptop.data import read_batches
+from kappa_pipelines.laptop.endpoints import Output, TopicEndpoints
+from kappa_pipelines.laptop.manifests import read_pipelines
+from kappa_pipelines.laptop.revision import build_local_revision
+from kappa_pipelines.laptop.runs import LocalRun, run_query
+from kappa_pipelines.preflight import check_kafka
+
+_KAFKA = "kafka://"
+
+
+class Screen:
+    """Prints rows on stdout and progress on stderr."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._counts: dict[str, int] = {}
+        self._started = time.monotonic()
+        self._batch: tuple[str, int] | None = None
+
+    def show_rows(self, sink: str, outputs: list[Output]) -> None:
+        """Print a batch's records of a sink as JSON, until the limit."""
+        for output in outputs:
+            count = self._counts[sink] = self._counts.get(sink, 0) + 1
+            if count <= self._limit:
+                print(json.dumps({"sink": sink, "key": output.key, "value": json.loads(output.value)}))
+            elif count == self._limit + 1:
+                say(f"… {self._limit} rows of sink {sink} shown; --rows shows more")
+        sys.stdout.flush()
+
+    def show_progress(self, query: StreamingQuery) -> None:
+        """Print a line for a batch that has not been told yet."""
+        progress = query.lastProgress
+        if progress is None or (query.name, progress.batchId) == self._batch:
+            return
+        self._batch = (query.name, progress.batchId)
+        watermark = progress.eventTime.get("watermark", "none") if progress.eventTime else "none"
+        say(
+            f"[{time.monotonic() - self._started:6.1f} s] sink {query.name}: batch {progress.batchId},"
+            f" {progress.numInputRows} records, {progress.processedRowsPerSecond:.0f} a second, watermark {watermark}"
+        )
+
+    def summarize(self, run: LocalRun | None) -> None:
+        """Print what came of it all."""
+        for sink, count in self._counts.items():
+            say(f"sink {sink}: {count} rows")
+        if run is not None:
+            letters = run.letters()
+            say(f"{run.late} rows were late, {len(letters)} records could not be read")
+            for letter in letters[:10]:
+                say(f"  {letter.source}, offset {letter.offset}: {letter.error}")
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run one pipeline; return 0 if it ended well, 1 if it failed, 2 where it cannot be run."""
+    parser = build_parser("run", "Run a pipeline on this machine and print the rows of its sinks.")
+    parser.add_argument(
+        "--local", action="store_true", required=True, help="run here; on a cluster, apply the manifest"
+    )
+    parser.add_argument(
+        "--data", required=True, help="folder with a file for each topic, or kafka://HOST:PORT"
+    )
+    parser.add_argument(
+        "--batch-size", type=_positive, default=10_000, help="records of each source in a batch"
+    )
+    parser.add_argument("--rows", type=int, default=20, help="most rows of each sink to print (default 20)")
+    parser.add_argument(
+        "--follow", action="store_true", help="with Kafka: go on with what comes, until Ctrl-C"
+    )
+    given = parser.parse_args(arguments)
+    return guard(lambda: _run(given))
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError("must be at least 1")
+    return number
+
+
+def _run(given: argparse.Namespace) -> int:
+    pipelines = list(read_pipelines(given.filename))
+    if len(pipelines) != 1:
+        return complain(f"there are {len(pipelines)} Pipelines in {', '.join(given.filename)}; give one")
+    folder = Path(tempfile.mkdtemp(prefix="kappa-run-"))
+    try:
+        revision = build_local_revision(pipelines[0])
+        if given.data.startswith(_KAFKA):
+            _run_over_topics(revision, given, folder)
+        else:
+            _run_over_files(revision, given, folder)
+    except DriverError as error:
+        print(f"{name_pipeline(pipelines[0])}: {error.reason}: {error.message}", flush=True)
+        return FAILED
+    except KeyboardInterrupt:
+        say("stopped")
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    return 0
+
+
+def _run_over_files(revision: Revision, given: argparse.Namespace, folder: Path) -> None:
+    data = Path(given.data)
+    if not data.is_dir():
+        raise ManifestError(f"{data} is no folder")
+    screen = Screen(given.rows)
+    batches = read_batches(data, revision.spec, given.batch_size)
+    first = next(batches, {})  # a file that is missing is told before Spark starts
+    say("starting Spark …")
+    run = LocalRun(start_spark(revision), revision, folder, screen.show_rows, screen.show_progress)
+    run.feed(first)
+    for batch in batches:
+        run.feed(batch)
+    run.end()
+    run.process()
+    screen.summarize(run)
+
+
+def _run_over_topics(revision: Revision, given: argparse.Namespace, folder: Path) -> None:
+    servers = tuple(given.data.removeprefix(_KAFKA).rstrip("/").split(","))
+    revision = revision.replace(kafka=KafkaConnection(bootstrap_servers=servers))
+    check_kafka(revision)
+    screen = Screen(given.rows)
+    say("starting Spark …")
+    spark = start_spark(revision)
+    ends = TopicEndpoints(spark, revision, folder, lambda sink, _, outputs: screen.show_rows(sink, outputs))
+    sinks = compile_revision(spark, revision, ends).sinks
+    if given.follow:
+        queries = [sink.writer.start() for sink in sinks]
+        while all(query.isActive for query in queries):
+            for query in queries:
+                query.awaitTermination(1)
+                screen.show_progress(query)
+    else:
+        for sink in sinks:
+            run_query(sink, screen.show_progress)
+    screen.summarize(None)

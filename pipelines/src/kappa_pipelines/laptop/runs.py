@@ -1,0 +1,157 @@
+"""One pipeline over records on this machine, batch by batch."""
+
+import contextlib
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql.streaming.query import StreamingQuery
+
+from kappa_crds.pipeline import PipelineSpec
+from kappa_crds.revision import Revision
+from kappa_pipelines.classify import classify
+from kappa_pipelines.compile import Compiled, CompiledSink, compile_revision
+from kappa_pipelines.deadletter.letters import HEADER_PREFIX, build_letters
+from kappa_pipelines.errors import DriverError
+from kappa_pipelines.failures import read_failure
+from kappa_pipelines.laptop.endpoints import FileEndpoints, Output, input_folder
+from kappa_pipelines.laptop.records import Record, RecordFolder
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """A record that could not be read, and why."""
+
+    source: str
+    offset: int
+    error: str
+
+
+class LocalRun:
+    """Feeds records, runs the pipeline over them, and keeps what its sinks write.
+
+    `feed` adds a batch, `process` runs all that is not processed yet. What a batch wrote replaces what the same batch
+    wrote before, so `outputs` holds each row once even after a crash; a topic may have it twice.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        revision: Revision,
+        folder: Path,
+        show_rows: Callable[[str, list[Output]], None] = lambda sink, outputs: None,
+        show_progress: Callable[[StreamingQuery], None] = lambda query: None,
+    ) -> None:
+        self._spark = spark
+        self._show_rows = show_rows
+        self._show_progress = show_progress
+        self._revision = revision
+        self._ends = FileEndpoints(spark, folder, self._take)
+        self._inputs = {
+            source.name: RecordFolder(input_folder(folder, source.name), source.topic)
+            for source in revision.spec.sources
+        }
+        self._outputs: dict[str, dict[int, list[Output]]] = {sink.name: {} for sink in revision.spec.sinks}
+        self._crash = self._crashed = False
+        self.late = 0
+        """Rows that were dropped as late, over all sinks."""
+        self.compiled: Compiled = self._compile()
+
+    @property
+    def spec(self) -> PipelineSpec:
+        """Return the pipeline's spec."""
+        return self._revision.spec
+
+    def feed(self, records: Mapping[str, Iterable[Record]]) -> None:
+        """Add a batch: records by the name of their source."""
+        for name, folder in self._inputs.items():
+            folder.append(records.get(name, ()))
+
+    def end(self) -> None:
+        """Say that nothing more comes, so that every window closes."""
+        for folder in self._inputs.values():
+            folder.end()
+
+    def process(self) -> None:
+        """Run until all that was fed is processed; DriverError says what went wrong."""
+        self.compiled = self._compile()
+        for sink in self.compiled.sinks:
+            self.late += count_late(run_query(sink, self._show_progress))
+
+    def crash(self) -> None:
+        """Begin to process, and die before the first batch is committed, as a driver may at any time."""
+        self.compiled = self._compile()
+        for sink in self.compiled.sinks:
+            self._crash, self._crashed = True, False
+            try:
+                with _silence():
+                    run_query(sink, self._show_progress)
+            except DriverError:
+                if not self._crashed:
+                    raise
+            finally:
+                self._crash = False
+
+    def outputs(self, sink: str) -> list[Output]:
+        """Return what the sink wrote, in the order of its batches."""
+        found = self._outputs[sink]
+        return [output for batch in sorted(found) for output in found[batch]]
+
+    def letters(self) -> list[Letter]:
+        """Return what could not be read so far, by source and offset."""
+        found: list[Letter] = []
+        for name, source in self.compiled.sources.items():
+            letters = build_letters(self._ends.read_all(source), source, self._revision.pipeline)
+            headers = f.map_from_entries("headers")
+            texts = letters.select(
+                *[
+                    headers[HEADER_PREFIX + header].cast("string").alias(header)
+                    for header in ("offset", "error")
+                ]
+            )
+            found += [Letter(name, int(row.offset), row.error) for row in texts.collect()]
+        return sorted(found, key=lambda letter: (letter.source, letter.offset))
+
+    def _compile(self) -> Compiled:
+        return compile_revision(self._spark, self._revision, self._ends)
+
+    def _take(self, sink: str, batch: int, outputs: list[Output]) -> None:
+        if self._crash:
+            self._crashed = True
+            raise RuntimeError("a crash was asked for")
+        self._outputs[sink][batch] = outputs
+        self._show_rows(sink, outputs)
+
+
+def run_query(sink: CompiledSink, show: Callable[[StreamingQuery], None]) -> StreamingQuery:
+    """Run a sink's query over what is there; DriverError says why it failed. Shows progress each second."""
+    query = sink.writer.trigger(availableNow=True).start()
+    try:
+        while not query.awaitTermination(1):
+            show(query)
+        show(query)
+    except StreamingQueryException as error:
+        raise classify(read_failure(error), f"sink {sink.sink.name!r}") from error
+    return query
+
+
+@contextlib.contextmanager
+def _silence() -> Iterator[None]:
+    """Keep py4j from logging an error that is wanted."""
+    logger = logging.getLogger("py4j.clientserver")
+    before, logger.disabled = logger.disabled, True
+    try:
+        yield
+    finally:
+        logger.disabled = before
+
+
+def count_late(query: StreamingQuery) -> int:
+    """Return the rows that a query dropped as late in its last hundred batches."""
+    operators: list[Any] = [state for progress in query.recentProgress for state in progress.stateOperators]
+    return sum(state.numRowsDroppedByWatermark for state in operators)

@@ -1,0 +1,135 @@
+"""`kappa test`: runs the test cases of pipelines on this machine, in Spark, batch by batch."""
+
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from kappa_crds.manifests import ManifestError
+from kappa_crds.pipeline import OutputMode
+from kappa_crds.revision import Revision
+from kappa_pipelines.errors import DriverError
+from kappa_pipelines.laptop.cases import Case, Expectation, ExpectedLetter, Mark, check_case, split_input
+from kappa_pipelines.laptop.compare import compare_rows, read_rows
+from kappa_pipelines.laptop.console import FAILED, build_parser, complain, guard, say, start_spark
+from kappa_pipelines.laptop.manifests import read_documents
+from kappa_pipelines.laptop.revision import build_local_revision
+from kappa_pipelines.laptop.runs import Letter, LocalRun
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the test cases in the given files; return 0 if all pass, 1 if not, 2 where nothing can be run."""
+    parser = build_parser("test", "Run the test cases of pipelines on this machine.")
+    parser.add_argument("-k", metavar="WORDS", default="", help="only cases with these words in their names")
+    given = parser.parse_args(arguments)
+    return guard(lambda: _run_cases(given.filename, given.k))
+
+
+def _run_cases(files: list[str], words: str) -> int:
+    pipelines, cases = read_documents(files)
+    cases = [case for case in cases if words in case.name]
+    if not cases:
+        return complain(
+            f"there is no PipelineTest in {', '.join(files)}" + (f" with {words!r}" if words else "")
+        )
+    revisions = _find_revisions(pipelines, cases)
+    say("starting Spark …")
+    failed = 0
+    for case in cases:
+        revision = revisions[case.spec.pipeline]
+        started = time.monotonic()
+        problems = run_case(start_spark(revision), revision, case)
+        failed += bool(problems)
+        print(
+            f"{'✗' if problems else '✓'} {case.spec.pipeline}: {case.name} ({time.monotonic() - started:.1f} s)"
+        )
+        for problem in problems:
+            print(f"    {problem}", flush=True)
+    print(f"{len(cases) - failed} passed" + (f", {failed} failed" if failed else ""), flush=True)
+    return FAILED if failed else 0
+
+
+def _find_revisions(manifests: list[dict[str, Any]], cases: list[Case]) -> dict[str, Revision]:
+    by_name = {manifest["metadata"]["name"]: manifest for manifest in manifests}
+    revisions: dict[str, Revision] = {}
+    for case in cases:
+        name = case.spec.pipeline
+        if name not in by_name:
+            there = ", ".join(by_name) or "none"
+            raise ManifestError(
+                f"test {case.name!r}: there is no Pipeline {name!r} in the files; there are: {there}"
+            )
+        if name not in revisions:
+            try:
+                revisions[name] = build_local_revision(by_name[name])
+            except DriverError as error:
+                raise ManifestError(f"pipeline/{name}: {error.message}") from error
+        check_case(case, revisions[name].spec)
+    return revisions
+
+
+def run_case(spark: SparkSession, revision: Revision, case: Case) -> list[str]:
+    """Run a case in a folder of its own; return what is not as expected, a line each."""
+    folder = Path(tempfile.mkdtemp(prefix="kappa-test-"))
+    try:
+        run = LocalRun(spark, revision, folder)
+        play(run, case)
+        return list(_find_problems(run, revision, case.spec.expect))
+    except DriverError as error:
+        return [f"{error.reason}: {error.message}"]
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def play(run: LocalRun, case: Case) -> None:
+    """Feed a case's records and do what its marks say. Batches between two of them are run at once."""
+    for records, mark in split_input(case.spec.input, run.spec):
+        if mark is Mark.ABORT:
+            run.process()
+        if records:
+            run.feed(records)
+        _ACTS[mark](run)
+    run.process()
+
+
+_ACTS: dict[Mark, Callable[[LocalRun], None]] = {
+    Mark.BATCH: lambda run: None,
+    Mark.STOP: LocalRun.process,
+    Mark.ABORT: LocalRun.crash,
+    Mark.END: LocalRun.end,
+}
+
+
+def _find_problems(run: LocalRun, revision: Revision, expect: Expectation) -> list[str]:
+    problems: list[str] = []
+    modes = {sink.name: sink.mode for sink in revision.spec.sinks}
+    for sink in expect.sinks:
+        rows = read_rows(run.outputs(sink.name), modes[sink.name])
+        lines = compare_rows(sink.rows, rows)
+        if lines:
+            kind = "rows" if modes[sink.name] is OutputMode.APPEND else "last rows of each key"
+            problems += [f"sink {sink.name}, {kind}: `-` is missing, `+` was not expected", *lines]
+    if expect.dead_letters is not None:
+        problems += compare_letters(expect.dead_letters, run.letters())
+    if expect.late is not None and run.late != expect.late:
+        problems.append(f"{run.late} rows were dropped as late, {expect.late} expected")
+    return problems
+
+
+def compare_letters(expected: Sequence[ExpectedLetter], found: Sequence[Letter]) -> list[str]:
+    """Return a line for each dead letter that is missing (`-`) or was not expected (`+`)."""
+    left = list(found)
+    lines = []
+    for want in expected:
+        match = next((x for x in left if want.source in (None, x.source) and want.error in x.error), None)
+        if match is None:
+            lines.append(f"- dead letter of {want.source or 'any source'}: {want.error}")
+        else:
+            left.remove(match)
+    return lines + [
+        f"+ dead letter of {letter.source} at offset {letter.offset}: {letter.error}" for letter in left
+    ]

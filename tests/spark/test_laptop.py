@@ -1,0 +1,167 @@
+"""A pipeline on a laptop: its test cases, a run over files, and what `explain` says of it."""
+
+import json
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from kappa_pipelines.laptop import explain, run, test
+from lab.paths import REPOSITORY
+
+FLIGHTS = REPOSITORY / "pipelines" / "examples" / "flights"
+PIPELINE = str(FLIGHTS / "pipeline.yaml")
+
+
+def test_the_cases_of_the_flights_pass(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+    assert test.main(["-f", PIPELINE, "-f", str(FLIGHTS / "tests" / "delays.yaml")]) == 0, capsys.readouterr().out
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 5
+    assert all(line.startswith("✓ delays: ") for line in lines[:4])
+    assert lines[4] == "4 passed"
+
+
+WRONG = """
+apiVersion: kappa-platform.io/v1alpha1
+kind: PipelineTest
+metadata: {name: all wrong}
+spec:
+  pipeline: delays
+  input:
+    - value: {origin: JFK, scheduled: 2013-01-01T05:15:00Z, dep_delay: 2}
+    - value: "?"
+    - mark: end
+  expect:
+    sinks: [{name: hourly, rows: [{origin: JFK, departures: 2}]}]
+    deadLetters: [{error: value is null}]
+    late: 3
+"""
+
+
+def test_what_is_not_as_expected_is_shown_line_by_line(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "wrong.yaml").write_text(WRONG)
+    assert test.main(["-f", PIPELINE, "-f", str(tmp_path / "wrong.yaml")]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("✗ delays: all wrong")
+    assert [line.strip() for line in lines[1:]] == [
+        "sink hourly, last rows of each key: `-` is missing, `+` was not expected",
+        '- {"origin": "JFK", "departures": 2}',
+        '+ {"origin": "JFK", "departures": 1}',
+        "- dead letter of any source: value is null",
+        "+ dead letter of flights at offset 1: value is not a JSON object",
+        "0 rows were dropped as late, 3 expected",
+        "0 passed, 1 failed",
+    ]
+
+
+CLOSED = """
+apiVersion: kappa-platform.io/v1alpha1
+kind: Pipeline
+metadata: {name: closed}
+spec:
+  sources:
+    - {name: a, topic: first, format: {json: {schema: "k STRING, at TIMESTAMP"}}, eventTime: {column: at, watermark: 1h}}
+    - {name: b, topic: second, format: {csv: {schema: "k STRING, at TIMESTAMP"}}, eventTime: {column: at, watermark: 1h}}
+  views:
+    - {name: both, sql: "SELECT k, at FROM a UNION ALL SELECT k, at FROM b"}
+    - {name: daily, sql: "SELECT k, window.start AS day, count(*) AS n FROM both GROUP BY k, window(at, '1 day')"}
+    - name: pairs
+      sql: SELECT a.k, a.at, b.at AS later FROM a JOIN b ON a.k = b.k AND b.at BETWEEN a.at AND a.at + INTERVAL 1 HOUR
+  sinks:
+    - {name: out, from: daily, topic: daily, key: [k]}
+    - {name: pairs, from: pairs, topic: pairs}
+"""
+
+
+def test_over_files_every_window_closes_at_the_end(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "closed.yaml").write_text(CLOSED)
+    first = [{"k": "x", "at": f"2026-01-0{day}T08:00:00Z"} for day in (1, 2, 2)]
+    (tmp_path / "first.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in first))
+    second = {"value": "x,2026-01-01T08:30:00Z", "key": "x", "timestamp": "2026-01-01T09:00:00Z"}
+    (tmp_path / "second.records.jsonl").write_text(json.dumps(second) + "\n" + json.dumps({"value": "x"}))
+    arguments = ["-f", str(tmp_path / "closed.yaml"), "--local", "--data", str(tmp_path), "--batch-size", "2"]
+    assert run.main(arguments) == 0
+    output = capsys.readouterr()
+    rows = [json.loads(line) for line in output.out.splitlines()]
+    assert sorted((row["sink"], row["key"], row["value"].get("n")) for row in rows) == [
+        ("out", "x", 2),
+        ("out", "x", 2),
+        ("pairs", None, None),
+    ]
+    assert "sink out: batch" in output.err
+    assert "1 records could not be read" in output.err
+
+
+SELF_JOIN = """
+apiVersion: kappa-platform.io/v1alpha1
+kind: Pipeline
+metadata: {name: pairs}
+spec:
+  sources:
+    - {name: a, topic: first, format: {json: {schema: "k STRING, at TIMESTAMP"}}, eventTime: {column: at, watermark: 1m}}
+    - {name: b, topic: second, format: {json: {schema: "k STRING, at TIMESTAMP"}}, eventTime: {column: at, watermark: 1m}}
+  views:
+    - name: alone
+      sql: |
+        SELECT e.k, e.at, later.at AS next FROM a AS e LEFT JOIN a AS later
+        ON e.k = later.k AND later.at > e.at AND later.at <= e.at + INTERVAL 1 HOUR
+    - {name: unread, sql: SELECT * FROM b}
+  sinks:
+    - {name: pairs, from: alone, topic: pairs}
+---
+apiVersion: kappa-platform.io/v1alpha1
+kind: PipelineTest
+metadata: {name: a self-join goes on while a source that it does not read is silent}
+spec:
+  pipeline: pairs
+  input:
+    - {source: a, value: {k: x, at: 2026-01-01T08:00:00Z}}
+    - {source: a, value: {k: x, at: 2026-01-01T08:30:00Z}}
+    - {mark: batch}
+    - {source: a, value: {k: y, at: 2026-01-01T12:00:00Z}}
+    - {mark: stop}
+    - {source: a, value: {k: y, at: 2026-01-01T16:00:00Z}}
+  expect:
+    sinks:
+      - name: pairs
+        rows:
+          - {k: x, at: 2026-01-01T08:00:00Z, next: 2026-01-01T08:30:00Z}
+          - {k: x, at: 2026-01-01T08:30:00Z, next: null}
+          - {k: y, at: 2026-01-01T12:00:00Z, next: null}
+"""
+
+
+def test_a_source_that_is_not_read_does_not_hold_the_watermark_of_a_self_join(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "pairs.yaml").write_text(SELF_JOIN)
+    assert test.main(["-f", str(tmp_path / "pairs.yaml")]) == 0, capsys.readouterr().out
+
+
+def test_a_topic_without_a_file_is_named_before_spark_starts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run.main(["-f", PIPELINE, "--local", "--data", str(tmp_path)]) == 2
+    assert f"{tmp_path} has no records of topic flights" in capsys.readouterr().err
+
+
+def test_explain_shows_the_graph_the_state_with_its_bounds_and_the_guarantee(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "closed.yaml").write_text(CLOSED)
+    assert explain.main(["-f", str(tmp_path / "closed.yaml"), "-f", PIPELINE]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "view both ← a, b" in lines
+    assert "view daily ← both" in lines
+    assert "    keeps the aggregation by k, window until the watermark passes window" in lines
+    assert "view pairs ← a, b" in lines
+    for side in ("left", "right"):
+        assert (
+            f"    keeps the {side} side of a join by k until the watermark says that no row can match any more"
+            in lines
+        )
+    assert "sink hourly ← hourly → topic delays-hourly (mode update, key origin, hour)" in lines
