@@ -13,6 +13,15 @@ from spark.revisions import build_revision, source
 GOOD_VIEW = {"name": "agg", "sql": "SELECT k, v FROM flights"}
 GROUPED = "SELECT k, count(*) AS n FROM flights GROUP BY k"
 
+
+def _sliding(**fields: Any) -> dict[str, Any]:
+    window = {"from": "flights", "key": ["k"], "length": "5m", "aggregates": {"n": "count(*)"}, **fields}
+    return {
+        "sources": [source(eventTime={"column": "ts", "watermark": "1m"})],
+        "views": [{"name": "agg", "sliding": window}],
+    }
+
+
 # What is changed in a good spec, the reason, and words that the message must have.
 WRONG: dict[str, tuple[dict[str, Any], Reason, tuple[str, ...]]] = {
     "a schema that is no DDL": (
@@ -132,6 +141,45 @@ WRONG: dict[str, tuple[dict[str, Any], Reason, tuple[str, ...]]] = {
         },
         Reason.UNBOUNDED_STATE,
         ("view 'agg'", "distinct rows by k"),
+    ),
+    "a sliding window with an aggregate that is no SQL": (
+        _sliding(aggregates={"n": "count(*"}),
+        Reason.INVALID_SQL,
+        ("view 'agg', sliding.aggregates.n",),
+    ),
+    "a sliding window over an unknown column": (
+        _sliding(aggregates={"n": "avg(w)"}),
+        Reason.UNKNOWN_COLUMN,
+        ("view 'agg'", "no column 'w'"),
+    ),
+    "a sliding window with a key that is not there": (
+        _sliding(key=["kk"]),
+        Reason.UNKNOWN_COLUMN,
+        ("view 'agg'", "sliding.key names column 'kk'", "k, v, ts"),
+    ),
+    "a sliding window whose result has the name of a column": (
+        _sliding(aggregates={"V": "count(*)"}),
+        Reason.INVALID_SPEC,
+        ("view 'agg'", "sliding.aggregates has 'V'", "another name"),
+    ),
+    "a sliding window without event time": (
+        {**_sliding(), "sources": [source()]},
+        Reason.UNSUPPORTED_QUERY,
+        ("view 'agg'", "'flights' must have one column with a watermark", "eventTime"),
+    ),
+    "an as-of join that keeps all versions for ever": (
+        {
+            "sources": [source(eventTime={"column": "ts", "watermark": "1m"})],
+            "views": [
+                {
+                    "name": "agg",
+                    "asOf": {"from": "flights", "table": "old", "key": {"k": "k"}, "columns": {"w": "v"}},
+                },
+                {"name": "old", "sql": "SELECT * FROM flights WHERE v > 5"},
+            ],
+        },
+        Reason.UNBOUNDED_STATE,
+        ("view 'agg'", "right side of a join", "maxAge"),
     ),
     "a sink's key that its view does not have": (
         {"sinks": [{"name": "out", "from": "agg", "topic": "out", "key": ["kk"]}]},

@@ -7,7 +7,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from kappa_crds.pipeline import EventTime
+from kappa_crds.source import EventTime
 from kappa_pipelines.sources.event_time import add_event_time, correct_clock
 from spark.revisions import build_revision, source
 

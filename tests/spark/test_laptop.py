@@ -14,7 +14,9 @@ PIPELINE = str(FLIGHTS / "pipeline.yaml")
 
 
 def test_the_cases_of_the_flights_pass(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
-    assert test.main(["-f", PIPELINE, "-f", str(FLIGHTS / "tests" / "delays.yaml")]) == 0, capsys.readouterr().out
+    assert test.main(["-f", PIPELINE, "-f", str(FLIGHTS / "tests" / "delays.yaml")]) == 0, (
+        capsys.readouterr().out
+    )
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 5
     assert all(line.startswith("✓ delays: ") for line in lines[:4])
@@ -140,6 +142,40 @@ def test_a_source_that_is_not_read_does_not_hold_the_watermark_of_a_self_join(
 ) -> None:
     (tmp_path / "pairs.yaml").write_text(SELF_JOIN)
     assert test.main(["-f", str(tmp_path / "pairs.yaml")]) == 0, capsys.readouterr().out
+
+
+FILTERED = """
+apiVersion: kappa-platform.io/v1alpha1
+kind: Pipeline
+metadata: {name: filtered}
+spec:
+  sources:
+    - {name: a, topic: first, format: {json: {schema: "v INT, at TIMESTAMP"}}, eventTime: {column: at, watermark: 1m}}
+  views:
+    - {name: large, sql: "SELECT window.start AS hour, count(*) AS n FROM a WHERE v > 5 GROUP BY window(at, '1 hour')"}
+  sinks:
+    - {name: out, from: large, topic: out}
+---
+apiVersion: kappa-platform.io/v1alpha1
+kind: PipelineTest
+metadata: {name: rows that a view leaves out move the watermark too}
+spec:
+  pipeline: filtered
+  input:
+    - {value: {v: 9, at: 2026-01-01T08:00:00Z}}
+    - {value: {v: 1, at: 2026-01-01T12:00:00Z}}
+    - {mark: stop}
+    - {value: {v: 2, at: 2026-01-01T12:00:00Z}}
+  expect:
+    sinks: [{name: out, rows: [{hour: 2026-01-01T08:00:00Z, n: 1}]}]
+"""
+
+
+def test_the_watermark_follows_all_rows_of_a_source_whatever_a_view_leaves_out(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "filtered.yaml").write_text(FILTERED)
+    assert test.main(["-f", str(tmp_path / "filtered.yaml")]) == 0, capsys.readouterr().out
 
 
 def test_a_topic_without_a_file_is_named_before_spark_starts(

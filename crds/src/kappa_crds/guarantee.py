@@ -1,6 +1,6 @@
 """The delivery guarantee of a sink, computed from what it is. Pure."""
 
-from kappa_crds.pipeline import OutputMode, Sink
+from kappa_crds.sink import OutputMode, Sink
 
 AT_LEAST_ONCE = "atLeastOnce"
 

@@ -7,8 +7,6 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from kappa_crds.model import (
-    LIST_TYPE,
-    ColumnName,
     Cpu,
     Duration,
     Memory,
@@ -16,235 +14,15 @@ from kappa_crds.model import (
     PositiveDuration,
     ResourceName,
     Rule,
-    SqlName,
     Status,
     TopicName,
 )
 from kappa_crds.resource import AGE, MESSAGE, READY, REASON, STATE, Kind, PrinterColumn, ResourceStatus
+from kappa_crds.sink import Sink
+from kappa_crds.source import Source
+from kappa_crds.view import View
 
 PIPELINE_FINALIZER = "kappa-platform.io/pipeline"
-
-
-class JsonFormat(Model):
-    """Values are JSON objects."""
-
-    schema_: Annotated[
-        str,
-        Field(
-            alias="schema",
-            min_length=3,
-            max_length=65_536,
-            description="Columns and their types as Spark DDL: `carrier STRING, dep_delay DOUBLE, scheduled TIMESTAMP`.",
-        ),
-    ]
-    timestamp_format: Annotated[
-        str | None,
-        Field(max_length=128, description="Pattern of timestamps, where they are not ISO 8601."),
-    ] = None
-
-
-class CsvFormat(Model):
-    """Values are lines of CSV without header; columns by position."""
-
-    schema_: Annotated[
-        str,
-        Field(
-            alias="schema",
-            min_length=3,
-            max_length=65_536,
-            description="Columns in the order of the fields, as Spark DDL: `faa STRING, lat DOUBLE`.",
-        ),
-    ]
-    separator: Annotated[str, Field(min_length=1, max_length=4, description="What separates fields.")] = ","
-    null_value: Annotated[str, Field(max_length=32, description="Text of a field that is NULL.")] = ""
-    timestamp_format: Annotated[
-        str | None,
-        Field(max_length=128, description="Pattern of timestamps, where they are not ISO 8601."),
-    ] = None
-
-
-class RawType(StrEnum):
-    """Types of a column with the value as it is."""
-
-    BINARY = "BINARY"
-    STRING = "STRING"
-
-
-class RawFormat(Model):
-    """Values are not parsed."""
-
-    column: Annotated[ColumnName, Field(description="Column for the value.")] = "value"
-    type: Annotated[RawType, Field(description="Bytes as they are, or text in UTF-8.")] = RawType.BINARY
-
-
-class Format(Model):
-    """How the bytes of a record's value become columns."""
-
-    rules: ClassVar[tuple[Rule, ...]] = (
-        Rule(
-            "[has(self.json), has(self.csv), has(self.raw)].exists_one(is, is)",
-            "set exactly one format; the formats are: json, csv, raw",
-        ),
-    )
-    json_: Annotated[JsonFormat | None, Field(alias="json", description="JSON objects.")] = None
-    csv: Annotated[CsvFormat | None, Field(description="Lines of CSV.")] = None
-    raw: Annotated[RawFormat | None, Field(description="Bytes or text as they are, in one column.")] = None
-
-
-class ClockCorrection(Model):
-    """Event time by the clock of whoever received a record, where the clocks of its senders may be wrong.
-
-    Event time = occurred + (received - sent): what a sender's clock is off by is in both of its own times and falls
-    out; what is left is the time on the way, which counts as part of the correction. Source: M. Kleppmann, Designing
-    Data-Intensive Applications, chapter 11, on assigning timestamps with unreliable device clocks.
-    """
-
-    occurred: Annotated[
-        ColumnName, Field(description="TIMESTAMP column: when it happened, by the sender's clock.")
-    ]
-    sent: Annotated[ColumnName, Field(description="TIMESTAMP column: when it was sent, by the same clock.")]
-    received: Annotated[
-        ColumnName,
-        Field(
-            description="TIMESTAMP column: when it was received, by a clock that is right; Kafka's own where it"
-            " names recordColumns.timestamp."
-        ),
-    ]
-    max: Annotated[
-        PositiveDuration,
-        Field(description="Largest correction in either direction; a larger one is cut to it."),
-    ] = "1d"
-
-
-class EventTime(Model):
-    """When things happened, and how late they may arrive."""
-
-    column: Annotated[
-        ColumnName,
-        Field(
-            description="The TIMESTAMP column that says when it happened; with clockCorrection a new column of that name."
-        ),
-    ]
-    watermark: Annotated[
-        Duration, Field(description="How far out of order records may be; later ones count as late.")
-    ]
-    clock_correction: Annotated[
-        ClockCorrection | None,
-        Field(description="Computes the event time from three times, for senders whose clocks may be wrong."),
-    ] = None
-
-
-class RecordColumns(Model):
-    """Columns that a record has besides its value; each is added under the name given here."""
-
-    rules: ClassVar[tuple[Rule, ...]] = (
-        Rule(
-            "[self.?key, self.?timestamp, self.?headers, self.?topic, self.?partition, self.?offset]"
-            ".filter(c, c.hasValue()).map(c, c.value()).all(c, [self.?key, self.?timestamp, self.?headers,"
-            " self.?topic, self.?partition, self.?offset].exists_one(other, other.orValue('') == c))",
-            "two of recordColumns have the same name; give each column its own",
-        ),
-    )
-    key: Annotated[ColumnName | None, Field(description="Column for the record's key, as STRING.")] = None
-    timestamp: Annotated[
-        ColumnName | None, Field(description="Column for Kafka's timestamp of the record.")
-    ] = None
-    headers: Annotated[
-        ColumnName | None,
-        Field(description="Column for the headers, as `ARRAY<STRUCT<key STRING, value BINARY>>`."),
-    ] = None
-    topic: Annotated[ColumnName | None, Field(description="Column for the topic's name.")] = None
-    partition: Annotated[ColumnName | None, Field(description="Column for the partition, as INT.")] = None
-    offset: Annotated[ColumnName | None, Field(description="Column for the offset, as BIGINT.")] = None
-
-
-class Source(Model):
-    """A topic read as a stream."""
-
-    name: Annotated[SqlName, Field(description="Name by which views refer to it.")]
-    topic: Annotated[
-        TopicName,
-        Field(
-            description="Name of a Topic resource in the namespace, or of a topic in Kafka where there is none."
-        ),
-    ]
-    format: Annotated[Format, Field(description="How the value is read.")]
-    event_time: Annotated[EventTime | None, Field(description="Event time and watermark.")] = None
-    record_columns: Annotated[
-        RecordColumns | None,
-        Field(description="Key, timestamp, headers and position of the record as columns."),
-    ] = None
-    starting_offsets: Annotated[
-        str,
-        Field(
-            max_length=64, description="Where a new pipeline starts: earliest, latest, or a time (RFC 3339)."
-        ),
-        Rule(
-            "self == 'earliest' || self == 'latest' || self.matches('^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]+)?(Z|[+-][0-9]{2}:[0-9]{2})$')",
-            "must be earliest, latest, or a time such as 2013-01-01T00:00:00Z",
-        ),
-    ] = "earliest"
-
-
-class View(Model):
-    """A named SQL query over sources and other views."""
-
-    name: Annotated[SqlName, Field(description="Name by which other views and sinks refer to it.")]
-    sql: Annotated[str, Field(min_length=1, max_length=65_536, description="A SELECT in Spark SQL.")]
-    allow_unbounded_state: Annotated[
-        bool,
-        Field(
-            description="Accept state that no watermark ends and that grows with the number of keys, where those are few."
-        ),
-    ] = False
-
-
-class OutputMode(StrEnum):
-    """Which rows of a result are written at each batch (Spark's output modes)."""
-
-    APPEND = "append"
-    UPDATE = "update"
-    COMPLETE = "complete"
-
-
-class Sink(Model):
-    """A topic that a source's or view's rows are written to."""
-
-    rules: ClassVar[tuple[Rule, ...]] = (
-        Rule(
-            "self.mode == 'append' || has(self.key)",
-            "a sink with mode update or complete needs a key, so that readers can tell which row is replaced",
-        ),
-    )
-    name: Annotated[SqlName, Field(description="Name of the sink; its progress is kept under this name.")]
-    from_: Annotated[SqlName, Field(alias="from", description="The view or source whose rows are written.")]
-    topic: Annotated[
-        TopicName,
-        Field(
-            description="Name of a Topic resource in the namespace, or of a topic in Kafka where there is none."
-        ),
-    ]
-    key: Annotated[
-        tuple[ColumnName, ...] | None,
-        Field(
-            min_length=1,
-            max_length=16,
-            description="Columns of the record's key: one column as text, several as a JSON object.",
-            json_schema_extra={LIST_TYPE: "set"},
-        ),
-    ] = None
-    value: Annotated[
-        tuple[ColumnName, ...] | None,
-        Field(
-            min_length=1,
-            max_length=256,
-            description="Columns of the value, a JSON object; all where left out.",
-            json_schema_extra={LIST_TYPE: "set"},
-        ),
-    ] = None
-    mode: Annotated[OutputMode, Field(description="append: final rows only; update: each changed row.")] = (
-        OutputMode.APPEND
-    )
 
 
 class Trigger(Model):
@@ -394,7 +172,8 @@ class PipelineSpec(Model):
     ] = None
     sources: Annotated[tuple[Source, ...], Field(min_length=1, max_length=16, description="The topics read.")]
     views: Annotated[
-        tuple[View, ...], Field(max_length=64, description="SQL over sources and other views, in any order.")
+        tuple[View, ...],
+        Field(max_length=64, description="Queries over sources and other views, in any order."),
     ] = ()
     sinks: Annotated[tuple[Sink, ...], Field(min_length=1, max_length=16, description="The topics written.")]
     dead_letter: Annotated[

@@ -7,8 +7,9 @@ causes is searched rule by rule, so that the more telling rule wins over the mor
 import re
 from dataclasses import dataclass
 
-from kappa_crds.pipeline import PipelineSpec, View
+from kappa_crds.pipeline import PipelineSpec
 from kappa_crds.reasons import Reason
+from kappa_crds.view import View
 from kappa_pipelines.errors import DriverError, LostDataError, SpecError, UnavailableError
 from kappa_pipelines.failures import Cause, Failure, SqlFailure
 from kappa_pipelines.graph import explain_unknown_name
@@ -202,6 +203,8 @@ def _unknown_column(parameters: dict[str, str]) -> str:
 
 def _position(view: View, failure: SqlFailure) -> str:
     line, column = failure.line, failure.column
+    if view.sql is None:  # the position would be one in a statement that nobody wrote
+        return ""
     if line is None and failure.start is not None:
         before = view.sql.strip()[: failure.start]
         line, column = before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1

@@ -5,26 +5,27 @@ once (a self-join, a union of two parts) would appear twice in its plan under on
 allow; such a query is built again as one statement with the views as common table expressions, where Spark sees a
 single source.
 
-Views may stand in any order: one that names a view which is not defined yet waits for it. What Spark can tell of a
-stream before it starts (modes, watermarks) is asked here, not when the query starts.
+What Spark can tell of a stream before it starts (modes, watermarks) is asked here, not when the query starts.
 """
 
 from dataclasses import dataclass
 
-from pyspark.errors import AnalysisException, ParseException
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from kappa_crds.pipeline import OutputMode, PipelineSpec, Sink, View
+from kappa_crds.pipeline import PipelineSpec
 from kappa_crds.revision import Revision
+from kappa_crds.sink import OutputMode, Sink
 from kappa_pipelines.catalyst import find_views, get_plan
-from kappa_pipelines.classify import classify, explain_sql_error, find_unknown_name
+from kappa_pipelines.classify import classify
 from kappa_pipelines.endpoints import Endpoints, KafkaEndpoints
-from kappa_pipelines.failures import read_failure, read_sql_failure
-from kappa_pipelines.graph import assign_owners, check_names, explain_cycle
+from kappa_pipelines.failures import read_failure
+from kappa_pipelines.graph import assign_owners, check_names
 from kappa_pipelines.sinks.kafka import build_records
 from kappa_pipelines.sources.kafka import KafkaSource, build_source, read_stream
 from kappa_pipelines.state import State, check_bounds, find_states
+from kappa_pipelines.views import DefinedView, define_views, forget_views
 
 _SOURCE_PREFIX = "__kappa_source_"
 
@@ -62,60 +63,18 @@ def compile_revision(spark: SparkSession, revision: Revision, endpoints: Endpoin
     spec = revision.spec
     ends: Endpoints = endpoints or KafkaEndpoints(spark, revision)
     check_names(spec)
-    _forget_views(spark)
+    forget_views(spark)
     sources = {s.name: build_source(revision, s) for s in spec.sources}
     for source in sources.values():
         stream = read_stream(ends.read(source), source, ends.end_of_input)
         stream.createOrReplaceTempView(source.name)
         stream.createOrReplaceTempView(_SOURCE_PREFIX + source.name)
-    views = _define_views(spark, spec)
+    views = define_views(spark, spec)
     return Compiled(sources, tuple(_compile_sink(spark, spec, views, sink, ends) for sink in spec.sinks))
 
 
-def _forget_views(spark: SparkSession) -> None:
-    """Drop what the session's last pipeline defined: names of another pipeline must not be found."""
-    for left in spark.catalog.listTables():
-        spark.catalog.dropTempView(left.name)
-
-
-def _define_views(spark: SparkSession, spec: PipelineSpec) -> tuple[View, ...]:
-    """Define every view after those that it reads, and return them in that order."""
-    ordered: list[View] = []
-    pending = {view.name: view for view in spec.views}
-    while pending:
-        before, waits = len(pending), {}
-        for view in tuple(pending.values()):
-            missing = _define_view(spark, spec, view)
-            if missing is None:
-                ordered.append(pending.pop(view.name))
-            else:
-                waits[view.name] = missing
-        if len(pending) == before:
-            raise explain_cycle(waits)
-    return tuple(ordered)
-
-
-def _define_view(spark: SparkSession, spec: PipelineSpec, view: View) -> str | None:
-    """Define the view, or return the view that it names and that is not defined yet."""
-    try:
-        _check_is_query(spark, view)
-        spark.sql(_statement(view)).createOrReplaceTempView(view.name)
-    except (AnalysisException, ParseException) as error:
-        failure = read_sql_failure(error)
-        missing = find_unknown_name(failure)
-        if missing in {each.name for each in spec.views}:
-            return missing
-        raise explain_sql_error(spec, view, failure) from error
-    return None
-
-
-def _check_is_query(spark: SparkSession, view: View) -> None:
-    """Parse as a query: `spark.sql` alone would run a command such as DROP at once."""
-    spark._jsparkSession.sessionState().sqlParser().parseQuery(_statement(view))
-
-
 def _compile_sink(
-    spark: SparkSession, spec: PipelineSpec, views: tuple[View, ...], sink: Sink, ends: Endpoints
+    spark: SparkSession, spec: PipelineSpec, views: tuple[DefinedView, ...], sink: Sink, ends: Endpoints
 ) -> CompiledSink:
     rows = spark.table(sink.from_)
     states = find_states(spark, rows, [view.name for view in views], sink.mode)
@@ -124,12 +83,12 @@ def _compile_sink(
     if len(found) > len(set(found)):
         rows = spark.sql(_single_statement(spec, views, sink, frozenset(read)))
     _check_stream(spark, views, sink, rows)
-    check_bounds(views, states)
+    check_bounds(spec.views, states)
     records = build_records(sink, rows)
     return CompiledSink(sink, ends.write(sink, records), tuple(dict.fromkeys(found)), states)
 
 
-def _check_stream(spark: SparkSession, views: tuple[View, ...], sink: Sink, rows: DataFrame) -> None:
+def _check_stream(spark: SparkSession, views: tuple[DefinedView, ...], sink: Sink, rows: DataFrame) -> None:
     """Raise SpecError where the rows cannot be computed as a stream in the sink's mode; it names the view."""
     error = _refuse_stream(spark, sink.mode, rows)
     if error is None:
@@ -155,11 +114,9 @@ def _refuse_stream(spark: SparkSession, mode: OutputMode, rows: DataFrame) -> An
     return None
 
 
-def _statement(view: View) -> str:
-    return view.sql.strip().rstrip(";")
-
-
-def _single_statement(spec: PipelineSpec, views: tuple[View, ...], sink: Sink, read: frozenset[str]) -> str:
+def _single_statement(
+    spec: PipelineSpec, views: tuple[DefinedView, ...], sink: Sink, read: frozenset[str]
+) -> str:
     """Return one SELECT with the sources and views that the sink reads as common table expressions.
 
     No others: a watermark of a source that is defined and not read would never move, and hold all.
@@ -169,5 +126,5 @@ def _single_statement(spec: PipelineSpec, views: tuple[View, ...], sink: Sink, r
         for s in spec.sources
         if s.name in read
     ]
-    parts += [f"{view.name} AS (\n{_statement(view)}\n)" for view in views if view.name in read]
+    parts += [f"{view.name} AS (\n{view.statement}\n)" for view in views if view.name in read]
     return f"WITH {', '.join(parts)}\nSELECT * FROM {sink.from_}"

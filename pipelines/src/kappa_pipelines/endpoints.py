@@ -9,8 +9,8 @@ from typing import Protocol
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from kappa_crds.pipeline import Sink
 from kappa_crds.revision import Revision
+from kappa_crds.sink import Sink
 from kappa_pipelines.sinks.kafka import build_writer
 from kappa_pipelines.sources.kafka import KafkaSource, read_records
 

@@ -33,11 +33,16 @@ def explain_cycle(waits: Mapping[str, str]) -> SpecError:
 
 
 def check_names(spec: PipelineSpec) -> None:
-    """Raise SpecError unless names are unique and every sink's `from` is known (as the API server demands too)."""
+    """Raise SpecError for what the API server refuses too: a name twice, a view that is not one thing, an unknown `from`."""
     names = [s.name for s in spec.sources] + [v.name for v in spec.views]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise SpecError(Reason.INVALID_SPEC, f"these names are used twice: {', '.join(twice)}")
+    for view in spec.views:
+        if sum(each is not None for each in (view.sql, view.sliding, view.as_of)) != 1:
+            raise SpecError(
+                Reason.INVALID_SPEC, f"view {view.name!r}: set exactly one of sql, sliding and asOf"
+            )
     for sink in spec.sinks:
         if sink.from_ not in names:
             raise SpecError(

@@ -11,8 +11,9 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from kappa_crds.pipeline import OutputMode, View
 from kappa_crds.reasons import Reason
+from kappa_crds.sink import OutputMode
+from kappa_crds.view import View
 from kappa_pipelines.catalyst import children_of, get_plan, has_watermark, items, kind_of, name_of, view_of
 from kappa_pipelines.errors import SpecError
 
@@ -60,7 +61,7 @@ def _remedy(state: State) -> str:
     if "join" in state.operator:
         return (
             "give both sources an eventTime and limit how far apart the two may be, as in"
-            " `b.time BETWEEN a.time AND a.time + INTERVAL 1 HOUR`"
+            " `b.time BETWEEN a.time AND a.time + INTERVAL 1 HOUR` or with maxAge"
         )
     return "give the source an eventTime and group by a window of it, as in `GROUP BY window(time, '1 hour')`"
 

@@ -37,7 +37,7 @@ _WORDS = {
 
 
 def strings(schema: dict[str, Any]) -> st.SearchStrategy[str]:
-    messages = [rule["message"] for rule in schema.get("x-kubernetes-validations", [])]
+    messages = _rules_of(schema)
     for start, words in _WORDS.items():
         if any(message.startswith(start) for message in messages):
             return words
@@ -47,9 +47,17 @@ def strings(schema: dict[str, Any]) -> st.SearchStrategy[str]:
     )
 
 
+def _rules_of(schema: dict[str, Any]) -> list[str]:
+    return [rule["message"] for rule in schema.get("x-kubernetes-validations", [])]
+
+
 def objects(schema: dict[str, Any]) -> st.SearchStrategy[dict[str, Any]]:
     if "additionalProperties" in schema:
-        return st.dictionaries(st.text(max_size=8), values(schema["additionalProperties"]), max_size=3)
+        least = schema.get("minProperties", 0)
+        names = st.text("abc", min_size=1) if _rules_of(schema) else st.text(max_size=8)
+        return st.dictionaries(
+            names, values(schema["additionalProperties"]), min_size=least, max_size=least + 2
+        )
     children = {name: values(child) for name, child in schema.get("properties", {}).items()}
     required = set(schema.get("required", []))
     return st.fixed_dictionaries(

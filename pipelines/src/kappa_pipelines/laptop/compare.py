@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime
 from typing import Any
 
-from kappa_crds.pipeline import OutputMode
+from kappa_crds.sink import OutputMode
 from kappa_pipelines.laptop.endpoints import Output
 
 _TIME = re.compile(r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:?\d{2})?")

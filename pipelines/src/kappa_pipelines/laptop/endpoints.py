@@ -8,8 +8,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from kappa_crds.pipeline import Sink
 from kappa_crds.revision import Revision
+from kappa_crds.sink import Sink
 from kappa_pipelines.endpoints import KafkaEndpoints
 from kappa_pipelines.laptop.records import END_OFFSET, RECORD_SCHEMA
 from kappa_pipelines.sources.kafka import KafkaSource

@@ -6,8 +6,9 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from kappa_crds.guarantee import explain_guarantee
-from kappa_crds.pipeline import Sink, Source
 from kappa_crds.revision import Revision
+from kappa_crds.sink import Sink
+from kappa_crds.source import Source
 from kappa_pipelines.catalyst import find_reads, get_plan
 from kappa_pipelines.compile import Compiled, compile_revision
 from kappa_pipelines.errors import DriverError

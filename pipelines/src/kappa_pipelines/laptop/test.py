@@ -10,8 +10,8 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from kappa_crds.manifests import ManifestError
-from kappa_crds.pipeline import OutputMode
 from kappa_crds.revision import Revision
+from kappa_crds.sink import OutputMode
 from kappa_pipelines.errors import DriverError
 from kappa_pipelines.laptop.cases import Case, Expectation, ExpectedLetter, Mark, check_case, split_input
 from kappa_pipelines.laptop.compare import compare_rows, read_rows

@@ -12,10 +12,10 @@ from pyspark.sql import functions as f
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 from pyspark.sql.types import ArrayType, BinaryType, DataType, MapType, StructType, VariantType
 
-from kappa_crds.pipeline import Sink
 from kappa_crds.quantities import parse_duration
 from kappa_crds.reasons import Reason
 from kappa_crds.revision import Revision
+from kappa_crds.sink import Sink
 from kappa_pipelines.errors import SpecError
 from kappa_pipelines.kafka_options import build_spark_connection, prefix_options
 

@@ -10,7 +10,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
-from kappa_crds.pipeline import CsvFormat
+from kappa_crds.source import CsvFormat
 from kappa_pipelines.sources.values import PERMISSIVE, explain_text, parse_schema, read_text, with_corrupt
 
 

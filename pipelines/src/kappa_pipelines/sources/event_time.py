@@ -7,9 +7,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 from pyspark.sql.types import DataType, TimestampType
 
-from kappa_crds.pipeline import ClockCorrection, EventTime, Source
 from kappa_crds.quantities import parse_duration
 from kappa_crds.reasons import Reason
+from kappa_crds.source import ClockCorrection, EventTime, Source
 from kappa_pipelines.errors import SpecError
 
 END = "__kappa_end"
@@ -30,11 +30,20 @@ def add_event_time(rows: DataFrame, event_time: EventTime | None, end: str | Non
         rows = rows.withColumn(column, _correct(event_time.clock_correction))
     delay = f"{_milliseconds(event_time.watermark)} milliseconds"
     if end is None:
-        return rows.withWatermark(column, delay)
+        return rows.withWatermark(column, delay).where(_any_row())
     time = f.col(f"`{column}`")
     marked = rows.withColumn(column, f.when(f.col(end), f.lit(_END_OF_TIME)).otherwise(time))
-    # A filter that reads the column stays above the watermark, so the flagged row is seen by it.
-    return marked.withWatermark(column, delay).where(time.isNull() | (time < f.lit(_END_OF_TIME))).drop(end)
+    is_row = time.isNull() | (time < f.lit(_END_OF_TIME))
+    return marked.withWatermark(column, delay).where(_any_row() & is_row).drop(end)
+
+
+def _any_row() -> Column:
+    """Return a condition that always holds, and that Spark moves no filter across, for it does not see that.
+
+    Without it a view's filter is evaluated before the watermark, which then follows the rows that this view keeps
+    and no longer those of the source.
+    """
+    return f.spark_partition_id() >= 0
 
 
 def correct_clock(

@@ -1,7 +1,7 @@
 """From the format that a source declares to the code that reads it."""
 
-from kappa_crds.pipeline import Source
 from kappa_crds.reasons import Reason
+from kappa_crds.source import Source
 from kappa_pipelines.errors import SpecError
 from kappa_pipelines.sources.csv import build_csv
 from kappa_pipelines.sources.json import build_json

@@ -12,9 +12,9 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import DataType, StructType, TimestampType
 
-from kappa_crds.pipeline import RecordColumns, Source
 from kappa_crds.reasons import Reason
 from kappa_crds.revision import Revision
+from kappa_crds.source import RecordColumns, Source
 from kappa_pipelines.errors import SpecError
 from kappa_pipelines.kafka_options import build_spark_connection, prefix_options
 from kappa_pipelines.sources.event_time import END, add_event_time, check_event_time

@@ -6,7 +6,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as f
 from pyspark.sql.types import BinaryType, DataType, StringType, StructField, StructType
 
-from kappa_crds.pipeline import RawFormat, RawType
+from kappa_crds.source import RawFormat, RawType
 from kappa_pipelines.sources.values import CORRUPT
 
 _TYPES: dict[RawType, DataType] = {RawType.BINARY: BinaryType(), RawType.STRING: StringType()}

@@ -1,0 +1,169 @@
+"""What a pipeline reads: a topic, how its values become columns, and when things happened."""
+
+from enum import StrEnum
+from typing import Annotated, ClassVar
+
+from pydantic import Field
+
+from kappa_crds.model import ColumnName, Duration, Model, PositiveDuration, Rule, SqlName, TopicName
+
+
+class JsonFormat(Model):
+    """Values are JSON objects."""
+
+    schema_: Annotated[
+        str,
+        Field(
+            alias="schema",
+            min_length=3,
+            max_length=65_536,
+            description="Columns and their types as Spark DDL: `carrier STRING, dep_delay DOUBLE, scheduled TIMESTAMP`.",
+        ),
+    ]
+    timestamp_format: Annotated[
+        str | None,
+        Field(max_length=128, description="Pattern of timestamps, where they are not ISO 8601."),
+    ] = None
+
+
+class CsvFormat(Model):
+    """Values are lines of CSV without header; columns by position."""
+
+    schema_: Annotated[
+        str,
+        Field(
+            alias="schema",
+            min_length=3,
+            max_length=65_536,
+            description="Columns in the order of the fields, as Spark DDL: `faa STRING, lat DOUBLE`.",
+        ),
+    ]
+    separator: Annotated[str, Field(min_length=1, max_length=4, description="What separates fields.")] = ","
+    null_value: Annotated[str, Field(max_length=32, description="Text of a field that is NULL.")] = ""
+    timestamp_format: Annotated[
+        str | None,
+        Field(max_length=128, description="Pattern of timestamps, where they are not ISO 8601."),
+    ] = None
+
+
+class RawType(StrEnum):
+    """Types of a column with the value as it is."""
+
+    BINARY = "BINARY"
+    STRING = "STRING"
+
+
+class RawFormat(Model):
+    """Values are not parsed."""
+
+    column: Annotated[ColumnName, Field(description="Column for the value.")] = "value"
+    type: Annotated[RawType, Field(description="Bytes as they are, or text in UTF-8.")] = RawType.BINARY
+
+
+class Format(Model):
+    """How the bytes of a record's value become columns."""
+
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "[has(self.json), has(self.csv), has(self.raw)].exists_one(is, is)",
+            "set exactly one format; the formats are: json, csv, raw",
+        ),
+    )
+    json_: Annotated[JsonFormat | None, Field(alias="json", description="JSON objects.")] = None
+    csv: Annotated[CsvFormat | None, Field(description="Lines of CSV.")] = None
+    raw: Annotated[RawFormat | None, Field(description="Bytes or text as they are, in one column.")] = None
+
+
+class ClockCorrection(Model):
+    """Event time by the clock of whoever received a record, where the clocks of its senders may be wrong.
+
+    Event time = occurred + (received - sent): what a sender's clock is off by is in both of its own times and falls
+    out; what is left is the time on the way, which counts as part of the correction. Source: M. Kleppmann, Designing
+    Data-Intensive Applications, chapter 11, on assigning timestamps with unreliable device clocks.
+    """
+
+    occurred: Annotated[
+        ColumnName, Field(description="TIMESTAMP column: when it happened, by the sender's clock.")
+    ]
+    sent: Annotated[ColumnName, Field(description="TIMESTAMP column: when it was sent, by the same clock.")]
+    received: Annotated[
+        ColumnName,
+        Field(
+            description="TIMESTAMP column: when it was received, by a clock that is right; Kafka's own where it"
+            " names recordColumns.timestamp."
+        ),
+    ]
+    max: Annotated[
+        PositiveDuration,
+        Field(description="Largest correction in either direction; a larger one is cut to it."),
+    ] = "1d"
+
+
+class EventTime(Model):
+    """When things happened, and how late they may arrive."""
+
+    column: Annotated[
+        ColumnName,
+        Field(
+            description="The TIMESTAMP column that says when it happened; with clockCorrection a new column of that name."
+        ),
+    ]
+    watermark: Annotated[
+        Duration, Field(description="How far out of order records may be; later ones count as late.")
+    ]
+    clock_correction: Annotated[
+        ClockCorrection | None,
+        Field(description="Computes the event time from three times, for senders whose clocks may be wrong."),
+    ] = None
+
+
+class RecordColumns(Model):
+    """Columns that a record has besides its value; each is added under the name given here."""
+
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "[self.?key, self.?timestamp, self.?headers, self.?topic, self.?partition, self.?offset]"
+            ".filter(c, c.hasValue()).map(c, c.value()).all(c, [self.?key, self.?timestamp, self.?headers,"
+            " self.?topic, self.?partition, self.?offset].exists_one(other, other.orValue('') == c))",
+            "two of recordColumns have the same name; give each column its own",
+        ),
+    )
+    key: Annotated[ColumnName | None, Field(description="Column for the record's key, as STRING.")] = None
+    timestamp: Annotated[
+        ColumnName | None, Field(description="Column for Kafka's timestamp of the record.")
+    ] = None
+    headers: Annotated[
+        ColumnName | None,
+        Field(description="Column for the headers, as `ARRAY<STRUCT<key STRING, value BINARY>>`."),
+    ] = None
+    topic: Annotated[ColumnName | None, Field(description="Column for the topic's name.")] = None
+    partition: Annotated[ColumnName | None, Field(description="Column for the partition, as INT.")] = None
+    offset: Annotated[ColumnName | None, Field(description="Column for the offset, as BIGINT.")] = None
+
+
+class Source(Model):
+    """A topic read as a stream."""
+
+    name: Annotated[SqlName, Field(description="Name by which views refer to it.")]
+    topic: Annotated[
+        TopicName,
+        Field(
+            description="Name of a Topic resource in the namespace, or of a topic in Kafka where there is none."
+        ),
+    ]
+    format: Annotated[Format, Field(description="How the value is read.")]
+    event_time: Annotated[EventTime | None, Field(description="Event time and watermark.")] = None
+    record_columns: Annotated[
+        RecordColumns | None,
+        Field(description="Key, timestamp, headers and position of the record as columns."),
+    ] = None
+    starting_offsets: Annotated[
+        str,
+        Field(
+            max_length=64, description="Where a new pipeline starts: earliest, latest, or a time (RFC 3339)."
+        ),
+        Rule(
+            "self == 'earliest' || self == 'latest' || self.matches('^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]+)?(Z|[+-][0-9]{2}:[0-9]{2})$')",
+            "must be earliest, latest, or a time such as 2013-01-01T00:00:00Z",
+        ),
+    ] = "earliest"

@@ -1,0 +1,72 @@
+"""As-of joins: each event with the version of a table's row that was valid at its event time.
+
+As a plan: a stream-stream join of events and versions that are not younger, and for each event the newest of them. The
+watermark is that of the slower side, so an event comes out when all versions that may concern it have. Of two
+versions of the same time the greater in its columns wins, whatever order they came in. A key that is NULL has no version.
+"""
+
+from collections.abc import Callable, Hashable, Sequence
+from datetime import datetime, timedelta
+from typing import Any, TypeVar
+
+from kappa_crds.view import AsOfJoin, Unmatched
+from kappa_pipelines.transforms.events import TIME, group_by_event, select_events, unpack_columns
+from kappa_pipelines.transforms.inputs import Input, check_new_columns, quote, quote_interval
+
+Event = TypeVar("Event")
+Version = TypeVar("Version")
+
+_SINCE = "__kappa_since"
+_VERSION = "__kappa_version"
+
+
+def build_as_of(view: str, join: AsOfJoin, events: Input, table: Input) -> str:
+    """Return the statement; SpecError where it names what is not there."""
+    time, since = events.find_time(view), table.find_time(view)
+    events.check_columns(view, "asOf.key", join.key)
+    table.check_columns(view, "asOf.key", join.key.values())
+    table.check_columns(view, "asOf.columns", join.columns.values())
+    check_new_columns(view, "asOf.columns", events, join.columns)
+    keys = {f"__kappa_key_{number}": column for number, column in enumerate(join.key)}
+    taken = ", ".join(f"{quote(column)} AS {quote(name)}" for name, column in join.columns.items())
+    own = "".join(
+        f", {quote(column)} AS __kappa_on_{number}" for number, column in enumerate(join.key.values())
+    )
+    versions = f"SELECT {quote(since)} AS {_SINCE}, struct({taken}) AS {_VERSION}{own} FROM {table.name}"  # noqa: S608
+    valid = [f"{name} = __kappa_on_{number}" for number, name in enumerate(keys)] + [f"{_SINCE} <= {TIME}"]
+    if join.max_age is not None:
+        valid.append(f"{_SINCE} >= {TIME} - {quote_interval(join.max_age)}")
+    newest = f"max_by({_VERSION}, struct({_SINCE}, {_VERSION}))"
+    columns = [f"{newest}.{quote(name)} AS {quote(name)}" for name in join.columns]
+    kind = "LEFT" if join.unmatched is Unmatched.KEEP else "INNER"
+    return (
+        f"SELECT {', '.join([*unpack_columns(events, time), *columns])}\n"
+        f"FROM ({select_events(events, time, keys)}) {kind} JOIN ({versions}) ON {' AND '.join(valid)}\n"
+        f"{group_by_event()}"
+    )
+
+
+def join_as_of(
+    events: Sequence[Event],
+    versions: Sequence[Version],
+    *,
+    key: Callable[[Event], Hashable],
+    time: Callable[[Event], datetime],
+    version_key: Callable[[Version], Hashable],
+    since: Callable[[Version], datetime],
+    columns: Callable[[Version], Any],
+    max_age: timedelta | None = None,
+) -> list[tuple[Event, Version | None]]:
+    """Return what the statement computes: each event with its version, None where there is none."""
+
+    def is_valid(event: Event, version: Version) -> bool:
+        age = time(event) - since(version)
+        same = key(event) is not None and key(event) == version_key(version)
+        return same and age >= timedelta(0) and (max_age is None or age <= max_age)
+
+    found = []
+    for event in events:
+        valid = [version for version in versions if is_valid(event, version)]
+        newest = max(valid, key=lambda version: (since(version), columns(version)), default=None)
+        found.append((event, newest))
+    return found

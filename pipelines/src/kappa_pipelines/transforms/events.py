@@ -1,0 +1,34 @@
+"""Events that keep their identity through a join and the aggregation after it.
+
+Equal events are different events, so each gets an identifier of its own; its columns travel as one struct beside the
+event time, which carries the watermark.
+"""
+
+from kappa_pipelines.transforms.inputs import Input, quote
+
+TIME = "__kappa_time"
+_ID = "__kappa_id"
+_EVENT = "__kappa_event"
+
+
+def select_events(events: Input, time: str, keys: dict[str, str]) -> str:
+    """Return the statement of the events; `keys` are further columns and the columns they are made of."""
+    struct = ", ".join(quote(name) for name in events.columns)
+    more = "".join(f", {quote(column)} AS {name}" for name, column in keys.items())
+    return (
+        f"SELECT {quote(time)} AS {TIME}, uuid() AS {_ID}, struct({struct}) AS {_EVENT}{more}"  # noqa: S608 - quoted
+        f" FROM {events.name}"
+    )
+
+
+def unpack_columns(events: Input, time: str) -> list[str]:
+    """Return the items of a SELECT, grouped by event, that give an event's columns in their order."""
+    return [
+        f"{TIME} AS {quote(name)}" if name == time else f"any_value({_EVENT}).{quote(name)} AS {quote(name)}"
+        for name in events.columns
+    ]
+
+
+def group_by_event() -> str:
+    """Return the GROUP BY that makes one group of each event."""
+    return f"GROUP BY {TIME}, {_ID}"

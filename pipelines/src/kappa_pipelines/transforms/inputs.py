@@ -1,0 +1,88 @@
+"""What an operator reads: a source or view with its columns, and the text that names them in SQL."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
+
+from kappa_crds.quantities import parse_duration
+from kappa_crds.reasons import Reason
+from kappa_pipelines.catalyst import DELAY
+from kappa_pipelines.errors import SpecError
+
+
+@dataclass(frozen=True)
+class Input:
+    """A defined source or view."""
+
+    name: str
+    schema: StructType
+
+    @property
+    def columns(self) -> list[str]:
+        """Return its columns, in order."""
+        return self.schema.names
+
+    def find_time(self, view: str, wanted: str | None = None) -> str:
+        """Return its event-time column; SpecError where there is none, or more than one and none is named."""
+        timed = [field.name for field in self.schema.fields if DELAY in (field.metadata or {})]
+        if wanted is not None and wanted.lower() not in map(str.lower, timed):
+            raise SpecError(
+                Reason.UNSUPPORTED_QUERY,
+                f"view {view!r}: {self.name!r} has no watermark on {wanted!r}; {_say_timed(timed)}",
+            )
+        if wanted is None and len(timed) != 1:
+            raise SpecError(
+                Reason.UNSUPPORTED_QUERY,
+                f"view {view!r}: {self.name!r} must have one column with a watermark; {_say_timed(timed)}",
+            )
+        return next(name for name in timed if wanted is None or name.lower() == wanted.lower())
+
+    def check_columns(self, view: str, field: str, names: Iterable[str]) -> None:
+        """Raise SpecError for a name that is none of its columns."""
+        known = {name.lower() for name in self.columns}
+        for name in names:
+            if name.lower() not in known:
+                raise SpecError(
+                    Reason.UNKNOWN_COLUMN,
+                    f"view {view!r}: {field} names column {name!r}, which {self.name!r} does not have;"
+                    f" it has {', '.join(self.columns)}",
+                )
+
+
+def _say_timed(timed: list[str]) -> str:
+    if not timed:
+        return (
+            "no column of it has one: give the source an eventTime, and keep that column in the views between"
+        )
+    return f"it has one on {', '.join(timed)}"
+
+
+def read_input(spark: SparkSession, name: str) -> Input:
+    """Return a source or view that is defined; Spark's AnalysisException where it is not."""
+    return Input(name, spark.table(name).schema)
+
+
+def quote(name: str) -> str:
+    """Return a column's name as SQL takes it whatever is in it."""
+    return f"`{name.replace('`', '``')}`"
+
+
+def quote_interval(duration: str) -> str:
+    """Return a duration as an interval in SQL, to the millisecond."""
+    days, seconds = divmod(parse_duration(duration), 86400)
+    hours, seconds = divmod(seconds, 3600)
+    minutes, seconds = divmod(seconds, 60)
+    return f"INTERVAL '{days:.0f} {hours:02.0f}:{minutes:02.0f}:{seconds:06.3f}' DAY TO SECOND"
+
+
+def check_new_columns(view: str, field: str, events: Input, names: Iterable[str]) -> None:
+    """Raise SpecError for a new column whose name an event has already."""
+    known = {name.lower() for name in events.columns}
+    for name in names:
+        if name.lower() in known:
+            raise SpecError(
+                Reason.INVALID_SPEC,
+                f"view {view!r}: {field} has {name!r}, a column that {events.name!r} has already; take another name",
+            )

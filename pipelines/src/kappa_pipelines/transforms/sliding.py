@@ -1,0 +1,56 @@
+"""Sliding windows: for each event, aggregates over its key's events within a length of time up to it.
+
+As a plan: a join of the events with themselves, bounded in time, and one group for each event. Both ends of the window
+count, and so do events at the same time, as in SQL's `RANGE BETWEEN INTERVAL … PRECEDING AND CURRENT ROW`. Events
+without event time have no row. Keys that are NULL are one key.
+"""
+
+from collections.abc import Callable, Hashable, Sequence
+from datetime import datetime, timedelta
+from typing import TypeVar
+
+from kappa_crds.view import SlidingWindow
+from kappa_pipelines.transforms.events import TIME, group_by_event, select_events, unpack_columns
+from kappa_pipelines.transforms.inputs import Input, check_new_columns, quote, quote_interval
+
+Event = TypeVar("Event")
+Value = TypeVar("Value")
+
+
+def build_sliding(view: str, window: SlidingWindow, events: Input) -> str:
+    """Return the statement; SpecError where it names what is not there."""
+    time = events.find_time(view, window.time)
+    events.check_columns(view, "sliding.key", window.key)
+    check_new_columns(view, "sliding.aggregates", events, window.aggregates)
+    keys = {f"__kappa_key_{number}": column for number, column in enumerate(window.key)}
+    same_key = [f"{name} <=> {events.name}.{quote(column)}" for name, column in keys.items()]
+    near = f"{events.name}.{quote(time)} BETWEEN {TIME} - {quote_interval(window.length)} AND {TIME}"
+    aggregates = [f"{sql} AS {quote(name)}" for name, sql in window.aggregates.items()]
+    return (
+        f"SELECT {', '.join([*unpack_columns(events, time), *aggregates])}\n"
+        f"FROM ({select_events(events, time, keys)}) JOIN {events.name} ON {' AND '.join([*same_key, near])}\n"
+        f"{group_by_event()}"
+    )
+
+
+def slide(
+    events: Sequence[Event],
+    key: Callable[[Event], Hashable],
+    time: Callable[[Event], datetime],
+    length: timedelta,
+    aggregate: Callable[[Sequence[Event]], Value],
+) -> list[tuple[Event, Value]]:
+    """Return what the statement computes: each event with the aggregate over its window."""
+    return [
+        (
+            event,
+            aggregate(
+                [
+                    other
+                    for other in events
+                    if key(other) == key(event) and time(event) - length <= time(other) <= time(event)
+                ]
+            ),
+        )
+        for event in events
+    ]

@@ -1,0 +1,22 @@
+"""Any view as one SELECT over what it reads."""
+
+from pyspark.sql import SparkSession
+
+from kappa_crds.view import View
+from kappa_pipelines.transforms.as_of import build_as_of
+from kappa_pipelines.transforms.inputs import read_input
+from kappa_pipelines.transforms.sliding import build_sliding
+
+
+def build_statement(spark: SparkSession, view: View) -> str:
+    """Return the view's statement.
+
+    What an operator reads must be defined: else Spark's AnalysisException. SpecError where it does not fit.
+    """
+    if view.sliding is not None:
+        return build_sliding(view.name, view.sliding, read_input(spark, view.sliding.from_))
+    if view.as_of is not None:
+        events, table = read_input(spark, view.as_of.from_), read_input(spark, view.as_of.table)
+        return build_as_of(view.name, view.as_of, events, table)
+    assert view.sql is not None  # noqa: S101 - the API server and the model take exactly one
+    return view.sql.strip().rstrip(";")
