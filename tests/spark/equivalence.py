@@ -1,21 +1,23 @@
 """The promise of Kappa: a stream over the whole log gives the rows that a batch computation over the same data gives.
 
-A story is a pipeline's views with the same question asked in DuckDB. The stream sees its records in another order,
+A story is a pipeline with one sink, and the same question asked in DuckDB. The stream sees its records in another order,
 shuffled as far as the watermark allows, cut into batches, and with a driver that dies in the midst of one of them.
 """
 
 import json
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import duckdb
+import pandas as pd
 
 from kappa_crds import API_VERSION
 from kappa_crds.quantities import parse_duration
+from kappa_crds.source import Source
 from kappa_pipelines.laptop.compare import compare_rows, read_rows
 from kappa_pipelines.laptop.console import start_spark
 from kappa_pipelines.laptop.records import Record
@@ -23,82 +25,79 @@ from kappa_pipelines.laptop.revision import build_local_revision
 from kappa_pipelines.laptop.runs import LocalRun
 
 Row = dict[str, Any]
-Tables = Mapping[str, Sequence[Row]]
+Rows = Mapping[str, Sequence[Row]]
+"""Rows by topic."""
 
-
-@dataclass(frozen=True)
-class Table:
-    """A source: its columns, its event time, and how far out of order it may come."""
-
-    schema: str
-    time: str = "ts"
-    watermark: str = "10m"
+_TYPES = {
+    "STRING": "VARCHAR",
+    "BIGINT": "BIGINT",
+    "INT": "INT",
+    "DOUBLE": "DOUBLE",
+    "TIMESTAMP": "TIMESTAMPTZ",
+}
 
 
 @dataclass(frozen=True)
 class Story:
-    """One sink's rows, said twice."""
+    """One sink's rows, said twice: a Pipeline, and a query over tables named like its topics."""
 
-    tables: Mapping[str, Table]
-    views: Sequence[Row]
+    manifest: Row
     batch: str
-    mode: str = "append"
-    key: Sequence[str] = ()
-    sink: str = field(default="answer")
-
-    def spec(self) -> Row:
-        """Return the pipeline; its last view is the answer."""
-        sink: Row = {"name": self.sink, "from": self.views[-1]["name"], "topic": "answer", "mode": self.mode}
-        return {
-            "sources": [self._source(name, table) for name, table in self.tables.items()],
-            "views": list(self.views),
-            "sinks": [sink | ({"key": list(self.key)} if self.key else {})],
-        }
-
-    def _source(self, name: str, table: Table) -> Row:
-        time = {"column": table.time, "watermark": table.watermark}
-        return {
-            "name": name,
-            "topic": name,
-            "format": {"json": {"schema": table.schema}},
-            "eventTime": time,
-        }
 
 
-def answer_by_stream(
-    story: Story,
-    rows: Tables,
-    folder: Path,
-    *,
-    batches: int,
-    seed: int,
-    crash: bool = True,
-) -> list[Row]:
-    """Return the rows of the sink after the whole input."""
-    manifest = {
-        "apiVersion": API_VERSION,
-        "kind": "Pipeline",
-        "metadata": {"name": "story", "namespace": "test"},
-        "spec": story.spec(),
+def build_story(sources: Sequence[Row], view: Row, batch: str, **sink: Any) -> Story:
+    """Return the story of one view over some sources."""
+    spec = {
+        "sources": list(sources),
+        "views": [{"name": "answer", **view}],
+        "sinks": [{"name": "answer", "from": "answer", "topic": "answer", **sink}],
     }
-    revision = build_local_revision(manifest)
+    return Story(
+        {"apiVersion": API_VERSION, "kind": "Pipeline", "metadata": {"name": "story"}, "spec": spec}, batch
+    )
+
+
+def build_table(name: str, schema: str, time: str, watermark: str) -> Row:
+    """Return a source of the topic of the same name."""
+    event_time = {"column": time, "watermark": watermark}
+    return {"name": name, "topic": name, "format": {"json": {"schema": schema}}, "eventTime": event_time}
+
+
+def check(story: Story, rows: Rows, folder: Path, *, batches: int, seed: int) -> None:
+    """Compare both, row by row."""
+    revision = build_local_revision(
+        {**story.manifest, "metadata": {"namespace": "test", **story.manifest["metadata"]}}
+    )
+    expected = answer_by_duckdb(revision.spec.sources, story.batch, rows)
+    assert expected, "the story has no rows, so nothing would be compared"
     run = LocalRun(start_spark(revision), revision, folder)
-    parts = {name: _cut(_shuffle(story.tables[name], rows[name], seed), batches) for name in story.tables}
+    _feed(run, rows, batches, seed)
+    assert run.late == 0, "the shuffle went beyond the watermark"
+    assert run.letters() == [], "a record could not be read"
+    sink = revision.spec.sinks[0]
+    differences = compare_rows(expected, read_rows(run.outputs(sink.name), sink.mode))
+    assert not differences, f"{len(differences)} differences\n" + "\n".join(differences[:12])
+
+
+def _feed(run: LocalRun, rows: Rows, batches: int, seed: int) -> None:
+    """Give it all in batches; the driver dies in the middle one."""
+    parts = {s.name: _cut(_shuffle(s, rows[s.topic], seed), batches) for s in run.spec.sources}
     for number in range(batches):
-        run.feed({name: [_record(row) for row in cut[number]] for name, cut in parts.items()})
-        if crash and number == batches // 2:
+        run.feed({s.name: [_encode(s, row) for row in parts[s.name][number]] for s in run.spec.sources})
+        if number == batches // 2:
             run.crash()
     run.end()
     run.process()
-    assert run.late == 0, "the shuffle went beyond the watermark"
-    return read_rows(run.outputs(story.sink), revision.spec.sinks[0].mode)
 
 
-def _shuffle(table: Table, rows: Sequence[Row], seed: int) -> list[Row]:
+def _shuffle(source: Source, rows: Sequence[Row], seed: int) -> list[Row]:
     """Return the rows in an order in which none is too late."""
     rng = random.Random(seed)
-    slack = 0.9 * parse_duration(table.watermark)
-    return sorted(rows, key=lambda row: row[table.time].timestamp() + slack * rng.random())
+    time = source.event_time
+    if time is None:
+        return rng.sample(list(rows), len(rows))
+    slack = 0.9 * parse_duration(time.watermark)
+    return sorted(rows, key=lambda row: row[time.column].timestamp() + slack * rng.random())
 
 
 def _cut(rows: Sequence[Row], parts: int) -> list[Sequence[Row]]:
@@ -106,47 +105,38 @@ def _cut(rows: Sequence[Row], parts: int) -> list[Sequence[Row]]:
     return [rows[at * size : (at + 1) * size] for at in range(parts)]
 
 
-def _record(row: Row) -> Record:
+def _encode(source: Source, row: Row) -> Record:
+    if source.format.csv is not None:
+        texts = [str(row[name]).replace('"', "") for name, _ in _columns(source)]
+        return Record(",".join(f'"{text}"' for text in texts).encode())
     return Record(json.dumps(row, default=lambda time: time.isoformat()).encode())
 
 
-def answer_by_duckdb(story: Story, rows: Tables) -> list[Row]:
+def _columns(source: Source) -> list[tuple[str, str]]:
+    values = source.format.json_ or source.format.csv
+    assert values is not None
+    pairs = [part.split() for part in values.schema_.split(",")]
+    return [(name, kind) for name, kind in pairs]
+
+
+def answer_by_duckdb(sources: Sequence[Source], batch: str, rows: Rows) -> list[Row]:
     """Return the rows of the batch computation."""
     connection = duckdb.connect()
     connection.execute("SET TimeZone = 'UTC'")
-    for name, table in story.tables.items():
-        columns = [part.strip().split() for part in table.schema.split(",")]
-        types = ", ".join(f"{column} {_TYPES[kind]}" for column, kind in columns)
-        connection.execute(f"CREATE TABLE {name} ({types})")
-        marks = ", ".join("?" for _ in columns)
-        connection.executemany(
-            f"INSERT INTO {name} VALUES ({marks})",  # noqa: S608 - names of our own
-            [[row.get(column) for column, _ in columns] for row in rows[name]],
+    for source in sources:
+        columns = _columns(source)
+        frame = pd.DataFrame(
+            [[row.get(name) for name, _ in columns] for row in rows[source.topic]],
+            columns=[name for name, _ in columns],
+            dtype=object,
         )
-    found = connection.execute(story.batch)
+        connection.register("given", frame)
+        typed = ", ".join(f"CAST({name} AS {_TYPES[kind]}) AS {name}" for name, kind in columns)
+        connection.execute(f"CREATE OR REPLACE TABLE {source.topic} AS SELECT {typed} FROM given")  # noqa: S608
+    found = connection.execute(batch)
     names = [column[0] for column in found.description or []]
     return [{name: _plain(value) for name, value in zip(names, row, strict=True)} for row in found.fetchall()]
 
 
-_TYPES = {"STRING": "VARCHAR", "BIGINT": "BIGINT", "DOUBLE": "DOUBLE", "TIMESTAMP": "TIMESTAMPTZ"}
-
-
 def _plain(value: Any) -> Any:
     return value.astimezone(UTC) if isinstance(value, datetime) else value
-
-
-def check(
-    story: Story,
-    rows: Tables,
-    folder: Path,
-    *,
-    batches: int,
-    seed: int,
-    crash: bool = True,
-) -> None:
-    """Compare both, row by row."""
-    expected = answer_by_duckdb(story, rows)
-    found = answer_by_stream(story, rows, folder, batches=batches, seed=seed, crash=crash)
-    assert expected, "the story has no rows, so nothing was compared"
-    differences = compare_rows(expected, found)
-    assert not differences, "\n".join(differences[:12])

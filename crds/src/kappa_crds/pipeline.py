@@ -83,7 +83,7 @@ _SIZES = [
 ]
 _PINNED = [
     "spark.app.name", "spark.master", "spark.submit.deployMode", "spark.blockManager.port",
-    "spark.sql.session.timeZone", "spark.sql.shuffle.partitions", "spark.sql.streaming.checkpointLocation",
+    "spark.sql.session.timeZone", "spark.sql.shuffle.partitions", "spark.sql.exchange.reuse", "spark.sql.streaming.checkpointLocation",
     "spark.sql.streaming.minBatchesToRetain", "spark.sql.streaming.offsetLog.formatVersion",
     "spark.sql.streaming.checkpoint.fileChecksum.enabled",
     "spark.sql.streaming.queryEvolution.enableSourceEvolution",

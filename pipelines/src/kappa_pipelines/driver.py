@@ -211,6 +211,9 @@ class Driver:
             for sink, query in running.queries.items():
                 if not query.isActive:
                     raise explain_query(sink, query, self._revision)
+            if self.record.state is DriverState.STARTING and self.record.is_ready():
+                self.record.set_state(DriverState.RUNNING)
+                log.info("running")
             if time.monotonic() >= next_check:
                 next_check = time.monotonic() + _CHECK_SECONDS
                 self._check(running)
@@ -225,9 +228,6 @@ class Driver:
             self.record.set_counts(executors=count_executors(running.spark))
         if running.letters is not None:
             self.record.set_counts(dead_lettered=running.letters.totals.written)
-        if self.record.state is DriverState.STARTING and self.record.is_ready():
-            self.record.set_state(DriverState.RUNNING)
-            log.info("running")
 
     def _stop(self, running: Running) -> DriverExit:
         self.record.set_state(DriverState.STOPPING)

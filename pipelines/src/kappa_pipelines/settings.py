@@ -32,6 +32,9 @@ CHECKPOINT_SETTINGS: dict[str, str] = {
 # The session's time zone decides what a timestamp without zone means; it must not depend on the machine.
 SESSION_SETTINGS: dict[str, str] = {
     "spark.sql.session.timeZone": "UTC",
+    # Where a query aggregates a stream twice in the same way, Spark would compute the one exchange and use it twice. The
+    # second aggregation then has no watermark below it in the plan: in Spark 4.2 it never closes a window, and says nothing.
+    "spark.sql.exchange.reuse": "false",
     "spark.ui.showConsoleProgress": "false",
 }
 

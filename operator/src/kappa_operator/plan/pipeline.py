@@ -45,7 +45,7 @@ from kappa_operator.resources.revision import Dependencies, Images, build_mounts
 from kappa_operator.resources.tuning import build_tuning, explain_tuning
 
 SOON = 1.0
-STARTING_POLL = 2.0
+STARTING_POLL = 1.0
 CATCHING_UP_POLL = 3.0
 RUNNING_POLL = 10.0
 BLOCKED_POLL = 15.0
