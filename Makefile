@@ -12,7 +12,7 @@ RUN := $(UV) run --frozen --no-sync
 LAB := PYTHONPATH=tests $(RUN) python -m lab
 BROKERS ?= 1
 
-.PHONY: help setup jars up down status demo test test-unit test-spark test-integration test-e2e chaos bench verify generate images lint fmt
+.PHONY: help setup jars up down status demo test test-unit test-spark test-laptop test-integration test-e2e chaos bench verify generate images lint fmt
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sort | awk -F':.*## ' '{printf "  \033[1m%-18s\033[0m %s\n", $$1, $$2}'
@@ -45,7 +45,7 @@ demo: setup ## Run the flights pipeline on real data and compare it with DuckDB
 
 # The integration tests mostly wait (for brokers that are away, for time-outs), so they run beside those on Spark.
 test: up ## Run all tests but the long ones
-	@$(MAKE) -j2 test-spark test-integration test-unit
+	@$(MAKE) -j3 test-spark test-laptop test-integration test-unit
 	@$(MAKE) test-e2e
 
 test-unit: setup ## Run the tests that need nothing but Python
@@ -54,6 +54,9 @@ test-unit: setup ## Run the tests that need nothing but Python
 test-spark: setup ## Run the tests on real Spark and Kafka
 	@$(RUN) pytest tests/spark -m "not chaos"
 
+test-laptop: setup ## Run the tests of the commands that need no cluster, and every example against its batch computation
+	@$(RUN) pytest tests/laptop -m "not chaos"
+
 test-integration: up ## Run the tests on a real API server, Kafka and S3
 	@$(RUN) pytest tests/integration
 
@@ -61,7 +64,7 @@ test-e2e: images ## Run the tests on the whole cluster
 	@$(RUN) pytest tests/e2e -m "not chaos"
 
 chaos: images ## Run the long fault-injection tests
-	@$(RUN) pytest tests/spark tests/e2e -m chaos
+	@$(RUN) pytest tests/spark tests/laptop tests/e2e -m chaos
 
 bench: images ## Measure; each bench prints one JSON object as its last line (QUICK=--quick for a short one)
 	@for bench in tests/bench/*.py; do echo "== $$bench"; PYTHONPATH=tests $(RUN) python $$bench $(QUICK); done

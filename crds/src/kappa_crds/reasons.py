@@ -110,6 +110,7 @@ class Reason(StrEnum):
     UNKNOWN_VIEW = "UnknownView", FAILED, "A view reads from a name that is neither a source nor a view; correct the name."
     VIEW_CYCLE = "ViewCycle", FAILED, "Views read each other in a circle, or one reads itself; take out one of the references that the message lists."
     UNSUPPORTED_QUERY = "UnsupportedQuery", FAILED, "The query cannot run as a stream, or not in its sink's mode; change the view or the mode as the message says."
+    PYTHON_VIEW_FAILED = "PythonViewFailed", FAILED, "The function of a Python view is not in the image, failed when it was called, or returned no DataFrame; correct it, or the image, as the message says."
     UNBOUNDED_STATE = "UnboundedState", FAILED, "A view keeps state that no watermark ever ends; bound it as the message says, or accept it with allowUnboundedState where the keys are few."
     STATE_INCOMPATIBLE = "StateIncompatible", FAILED, "The state of the checkpoint does not fit the changed views; go back to the old views, or process the topics again into a new pipeline."
     OFFSETS_LOST = "OffsetsLost", FAILED, "Records that the checkpoint still needs are gone from the topic; give it longer retention, and process what is left into a new pipeline."

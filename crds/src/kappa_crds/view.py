@@ -92,19 +92,48 @@ class AsOfJoin(Model):
     ] = Unmatched.KEEP
 
 
+class PythonView(Model):
+    """A function of the image that makes rows of rows: `def enrich(flights: DataFrame) -> DataFrame`.
+
+    It is called once, when the pipeline starts, and returns a plan; Python code runs for a record only where that plan
+    says so.
+    """
+
+    function: Annotated[
+        str,
+        Field(
+            max_length=253,
+            description="The function as `package.module:function`, on the image's Python path.",
+        ),
+        Rule(
+            "self.matches('^[A-Za-z_][A-Za-z0-9_]*([.][A-Za-z_][A-Za-z0-9_]*)*:[A-Za-z_][A-Za-z0-9_]*$')",
+            "must be a module and a function in it, such as delays.views:enrich",
+        ),
+    ]
+    reads: Annotated[
+        tuple[SqlName, ...],
+        Field(
+            min_length=1,
+            max_length=16,
+            description="Sources and views whose DataFrames the function is given, in its order.",
+        ),
+    ]
+
+
 class View(Model):
     """A named query over sources and other views."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
         Rule(
-            "[has(self.sql), has(self.sliding), has(self.asOf)].exists_one(is, is)",
-            "set exactly one of sql, sliding and asOf",
+            "[has(self.sql), has(self.python), has(self.sliding), has(self.asOf)].exists_one(is, is)",
+            "set exactly one of sql, python, sliding and asOf",
         ),
     )
     name: Annotated[SqlName, Field(description="Name by which other views and sinks refer to it.")]
     sql: Annotated[
         str | None, Field(min_length=1, max_length=65_536, description="A SELECT in Spark SQL.")
     ] = None
+    python: Annotated[PythonView | None, Field(description="A Python function that makes the rows.")] = None
     sliding: Annotated[
         SlidingWindow | None, Field(description="Aggregates over a window that slides from event to event.")
     ] = None

@@ -15,11 +15,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from kappa_crds.pipeline import PipelineSpec
+from kappa_crds.reasons import Reason
 from kappa_crds.revision import Revision
 from kappa_crds.sink import OutputMode, Sink
 from kappa_pipelines.catalyst import find_views, get_plan
 from kappa_pipelines.classify import classify
 from kappa_pipelines.endpoints import Endpoints, KafkaEndpoints
+from kappa_pipelines.errors import SpecError
 from kappa_pipelines.failures import read_failure
 from kappa_pipelines.graph import assign_owners, check_names
 from kappa_pipelines.sinks.kafka import build_records
@@ -81,11 +83,23 @@ def _compile_sink(
     read = tuple(find_views(get_plan(rows)))
     found = [source.name for source in spec.sources for name in read if name == source.name]
     if len(found) > len(set(found)):
+        _refuse_python(spec, read)
         rows = spark.sql(_single_statement(spec, views, sink, frozenset(read)))
     _check_stream(spark, views, sink, rows)
     check_bounds(spec.views, states)
     records = build_records(sink, rows)
     return CompiledSink(sink, ends.write(sink, records), tuple(dict.fromkeys(found)), states)
+
+
+def _refuse_python(spec: PipelineSpec, read: tuple[str, ...]) -> None:
+    """Raise SpecError where a query reads a source twice and has a part in Python: it is no single statement then."""
+    for view in spec.views:
+        if view.python is not None and view.name in read:
+            raise SpecError(
+                Reason.UNSUPPORTED_QUERY,
+                f"view {view.name!r}: a query with a Python view cannot read a source more than once; do it in SQL,"
+                " or write the rows of this view to a topic and read them from there",
+            )
 
 
 def _check_stream(spark: SparkSession, views: tuple[DefinedView, ...], sink: Sink, rows: DataFrame) -> None:

@@ -21,11 +21,11 @@ _FIRST_PATIENCE = 1.0
 _NEW_TOPIC_SECONDS = 2.0  # a topic that was just made is not known to every broker at once
 
 
-def check_kafka(revision: Revision, timeout: float | None = None) -> None:
-    """Raise UnavailableError unless Kafka answers and has every topic of the revision."""
+def check_kafka(revision: Revision, timeout: float | None = None, *, only_sources: bool = False) -> None:
+    """Raise UnavailableError unless Kafka answers and has every topic of the revision, or those that it reads."""
     limit = TIMEOUT_SECONDS if timeout is None else timeout
     seen_until = time.monotonic() + _NEW_TOPIC_SECONDS
-    while missing := _missing(revision, fetch_topics(revision, limit)):
+    while missing := _missing(_wanted(revision, only_sources), revision, fetch_topics(revision, limit)):
         if time.monotonic() > seen_until:
             role, topic = missing[0]
             raise UnavailableError(
@@ -36,14 +36,18 @@ def check_kafka(revision: Revision, timeout: float | None = None) -> None:
         time.sleep(0.2)
 
 
-def _missing(revision: Revision, topics: dict[str, int]) -> list[tuple[str, str]]:
-    named = [(role, revision.topics.get(name, name)) for role, name in _wanted(revision)]
+def _missing(
+    wanted: list[tuple[str, str]], revision: Revision, topics: dict[str, int]
+) -> list[tuple[str, str]]:
+    named = [(role, revision.topics.get(name, name)) for role, name in wanted]
     return [(role, topic) for role, topic in named if topic not in topics]
 
 
-def _wanted(revision: Revision) -> list[tuple[str, str]]:
+def _wanted(revision: Revision, only_sources: bool) -> list[tuple[str, str]]:
     spec = revision.spec
     wanted = [(f"source {s.name!r}", s.topic) for s in spec.sources]
+    if only_sources:
+        return wanted
     wanted += [(f"sink {s.name!r}", s.topic) for s in spec.sinks]
     return wanted + ([("deadLetter", spec.dead_letter)] if spec.dead_letter is not None else [])
 

@@ -13,8 +13,13 @@ from kappa_pipelines.laptop.cases import KIND, Case, parse_case
 
 
 def read_files(files: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Yield the name and the text of each file, `-` being the standard input."""
+    """Yield the name and the text of each file, `-` being the standard input.
+
+    Modules of Python views are looked for beside the files.
+    """
     for file in files:
+        if file != "-" and str(Path(file).resolve().parent) not in sys.path:
+            sys.path.insert(0, str(Path(file).resolve().parent))
         yield file, sys.stdin.read() if file == "-" else Path(file).read_text()
 
 

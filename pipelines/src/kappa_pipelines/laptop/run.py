@@ -36,6 +36,7 @@ from kappa_pipelines.laptop.runs import LocalRun, run_query
 from kappa_pipelines.preflight import check_kafka
 
 _KAFKA = "kafka://"
+_KAFKA_SECONDS = 10.0
 
 
 class Screen:
@@ -148,7 +149,7 @@ def _run_over_files(revision: Revision, given: argparse.Namespace, folder: Path)
 def _run_over_topics(revision: Revision, given: argparse.Namespace, folder: Path) -> None:
     servers = tuple(given.data.removeprefix(_KAFKA).rstrip("/").split(","))
     revision = revision.replace(kafka=KafkaConnection(bootstrap_servers=servers))
-    check_kafka(revision)
+    check_kafka(revision, _KAFKA_SECONDS, only_sources=True)
     screen = Screen(given.rows)
     say("starting Spark …")
     spark = start_spark(revision)

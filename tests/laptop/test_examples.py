@@ -7,8 +7,8 @@ import yaml
 from pyspark.sql import SparkSession
 
 from lab.paths import REPOSITORY
-from spark.equivalence import Story, check
-from spark.example_data import read_rows
+from laptop.equivalence import Story, check
+from laptop.example_data import read_rows
 
 EXAMPLES = sorted(path.parent for path in (REPOSITORY / "pipelines" / "examples").glob("*/batch.sql"))
 

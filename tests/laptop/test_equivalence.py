@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from spark.equivalence import build_story, build_table, check
+from laptop.equivalence import build_story, build_table, check
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 CLICKS = build_table("clicks", "k STRING, v BIGINT, ts TIMESTAMP", "ts", "10m")

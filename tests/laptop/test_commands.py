@@ -1,13 +1,17 @@
 """A pipeline on a laptop: its test cases, a run over files, and what `explain` says of it."""
 
+import importlib
 import json
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
-from kappa_pipelines.laptop import explain, run, test
+from kappa_pipelines.laptop import explain, run, test, validate
 from lab.paths import REPOSITORY
+from spark.topics import Topics
 
 FLIGHTS = REPOSITORY / "pipelines" / "examples" / "flights"
 PIPELINE = str(FLIGHTS / "pipeline.yaml")
@@ -98,6 +102,32 @@ def test_over_files_every_window_closes_at_the_end(
     assert "1 records could not be read" in output.err
 
 
+def test_over_topics_it_reads_what_is_there_and_writes_nothing(
+    spark: SparkSession, topics: Topics, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = {name: topics.make(name) for name in ("first", "second")}
+    text = CLOSED.replace("topic: first", f"topic: {names['first']}").replace(
+        "topic: second", f"topic: {names['second']}"
+    )
+    (tmp_path / "closed.yaml").write_text(text)
+    topics.write(names["first"], ['{"k": "x", "at": "2026-01-01T08:00:00Z"}'])
+    topics.write(names["second"], ["x,2026-01-01T08:30:00Z"])
+    before = set(topics.admin.list_topics(timeout=10).topics)
+    arguments = ["-f", str(tmp_path / "closed.yaml"), "--local", "--data", f"kafka://{topics.bootstrap}"]
+    assert run.main(arguments) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(row["sink"], row["value"]["k"]) for row in rows] == [("pairs", "x")], "no day has ended"
+    assert set(topics.admin.list_topics(timeout=10).topics) == before
+
+
+def test_a_kafka_that_is_not_there_is_said_so(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "closed.yaml").write_text(CLOSED)
+    assert run.main(["-f", str(tmp_path / "closed.yaml"), "--local", "--data", "kafka://127.0.0.1:1"]) == 1
+    assert "pipeline/closed: KafkaUnavailable: " in capsys.readouterr().out
+
+
 SELF_JOIN = """
 apiVersion: kappa-platform.io/v1alpha1
 kind: Pipeline
@@ -176,6 +206,72 @@ def test_the_watermark_follows_all_rows_of_a_source_whatever_a_view_leaves_out(
 ) -> None:
     (tmp_path / "filtered.yaml").write_text(FILTERED)
     assert test.main(["-f", str(tmp_path / "filtered.yaml")]) == 0, capsys.readouterr().out
+
+
+PYTHON = """
+apiVersion: kappa-platform.io/v1alpha1
+kind: Pipeline
+metadata: {name: scored}
+spec:
+  sources:
+    - {name: a, topic: first, format: {json: {schema: "k STRING, v INT"}}}
+  views:
+    - {name: answer, sql: "SELECT k, score FROM scored WHERE score > 1"}
+    - {name: scored, python: {function: "kappa_test_scores.views:score", reads: [a]}}
+  sinks:
+    - {name: out, from: answer, topic: out}
+---
+apiVersion: kappa-platform.io/v1alpha1
+kind: PipelineTest
+metadata: {name: a function beside the manifest makes the rows}
+spec:
+  pipeline: scored
+  input:
+    - {value: {k: x, v: 1}}
+    - {value: {k: y, v: 4}}
+  expect:
+    sinks: [{name: out, rows: [{k: y, score: 2}]}]
+"""
+MODULE = "def score(rows):\n    return rows.selectExpr('k', 'CAST(sqrt(v) AS INT) AS score')\n"
+WRONG_MODULES = {
+    "def rate(rows): ...": "kappa_test_scores.views has no function score; it has rate",
+    "import kappa_missing": "cannot be imported in views.py, line 1: ModuleNotFoundError",
+    "def score(rows):\n    return rows.groupBy('x').count()": "score failed in views.py, line 2",
+    "def score(rows):\n    return 1": "returned int, not a DataFrame",
+    "def score(rows):\n    return rows.sparkSession.range(3)": "not made of the streams that it was given",
+}
+
+
+@pytest.fixture
+def scores(tmp_path: Path) -> Iterator[Path]:
+    """A package beside a manifest, forgotten afterwards."""
+    (tmp_path / "kappa_test_scores").mkdir()
+    (tmp_path / "kappa_test_scores" / "__init__.py").touch()
+    (tmp_path / "scored.yaml").write_text(PYTHON)
+    path = list(sys.path)
+    yield tmp_path
+    sys.path[:] = path
+    importlib.invalidate_caches()
+    for name in [name for name in sys.modules if name.startswith("kappa_test_scores")]:
+        del sys.modules[name]
+
+
+def test_a_python_view_is_a_function_beside_the_manifest(
+    spark: SparkSession, scores: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (scores / "kappa_test_scores" / "views.py").write_text(MODULE)
+    assert test.main(["-f", str(scores / "scored.yaml")]) == 0, capsys.readouterr().out
+
+
+@pytest.mark.parametrize("module", WRONG_MODULES)
+def test_what_is_wrong_with_a_python_view_is_told_with_its_line(
+    module: str, spark: SparkSession, scores: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (scores / "kappa_test_scores" / "views.py").write_text(module)
+    assert validate.main(["-f", str(scores / "scored.yaml")]) == 1
+    said = capsys.readouterr().out
+    assert "PythonViewFailed: view 'scored': " in said
+    assert WRONG_MODULES[module] in said
 
 
 def test_a_topic_without_a_file_is_named_before_spark_starts(

@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from spark.equivalence import Row
+from laptop.equivalence import Row
 
 _HOURS = 1_600  # rows of the weather: 3 airports, about 22 days
 _OPENED = datetime(2026, 3, 1, 9, tzinfo=UTC)

@@ -33,7 +33,7 @@ spec:
 apiVersion: kappa-platform.io/v1alpha1
 kind: Pipeline
 metadata: {name: typo}
-spec: {sources: [], sinks: []}
+spec: {sources: [], sinks: [], views: [{name: v, sql: SELECT a, b FROM c}]}
 ---
 apiVersion: kappa-platform.io/v1alpha1
 kind: Pipeline
@@ -85,6 +85,8 @@ def test_each_pipeline_is_judged_by_itself_with_place_and_remedy(tmp_path: Path)
     assert lines[0].startswith("pipeline/wrong: UnknownColumn: view 'top', line 2, column 12:"), lines
     assert "'w'" in lines[0]
     assert lines[1].startswith("pipeline/typo: InvalidSpec: spec.sources"), lines
+    assert "spec.views.0.b FROM c: this is no field" in lines[1]
+    assert "in quotes" in lines[1]
     assert lines[2:4] == ["pipeline/right: valid", "  flights → second → topic doubled (append)"]
     assert lines[4].startswith(
         "pipeline/stranger: UnknownView: view 'mine': there is no source or view 'first'"

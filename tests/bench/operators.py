@@ -1,0 +1,228 @@
+"""How fast operators are: `python tests/bench/operators.py [--quick]`, on this machine alone; no cluster, no Kafka.
+
+Each batch has one row for each of 20,000 keys, a minute after the one before: the hardest case for state, for every row
+is another key. Records are read from files in Kafka's shape and rows go nowhere, so what is measured is parsing, the
+operator and its state. The pipeline (manifest → runtime) runs beside the same plan hand-written in PySpark with the
+same settings, in turns, in one JVM; rates are those of the batches after the first three, by Spark's own clock.
+
+The last line is one JSON object: `native_min_ratio` is the smallest ratio of the two, `stateful_min_rows_per_s` the
+smallest rate of a join or sliding window, `operators` has each.
+"""
+
+import argparse
+import json
+import shutil
+import statistics
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from kappa_crds import API_VERSION
+from kappa_crds.sink import Sink
+from kappa_pipelines.compile import compile_revision
+from kappa_pipelines.laptop.console import start_spark
+from kappa_pipelines.laptop.endpoints import FileEndpoints, input_folder
+from kappa_pipelines.laptop.records import RECORD_SCHEMA, Record, RecordFolder
+from kappa_pipelines.laptop.revision import build_local_revision
+from kappa_pipelines.sinks.kafka import JSON_OPTIONS
+
+SCHEMA = "k BIGINT, v DOUBLE, ts TIMESTAMP"
+START = datetime(2026, 1, 1, tzinfo=UTC)
+COLD = 3
+"""Batches that are not counted: classes load, code is compiled."""
+
+
+@dataclass(frozen=True)
+class Operator:
+    """A view, what it is as SQL where the view is no SQL, and how many rows of input a batch has for each key."""
+
+    view: dict[str, Any]
+    by_hand: str
+    sources: int = 1
+    stateful: bool = True
+
+
+def sql(text: str, **fields: Any) -> Operator:
+    """Return an operator that is SQL in both."""
+    return Operator({"sql": text}, text, **fields)
+
+
+OPERATORS = {
+    "filter": sql("SELECT k, v * 2 AS v, ts FROM a WHERE v >= 0", stateful=False),
+    "tumbling window": sql(
+        "SELECT k, window.start AS t, avg(v) AS mean FROM a GROUP BY k, window(ts, '5 minutes')",
+        stateful=False,
+    ),
+    "hopping window": sql(
+        "SELECT k, window.start AS t, avg(v) AS mean FROM a GROUP BY k, window(ts, '4 minutes', '2 minutes')",
+        stateful=False,
+    ),
+    "session window": sql(
+        "SELECT k, session_window.start AS t, count(*) AS n FROM a GROUP BY k, session_window(ts, '90 seconds')",
+        stateful=False,
+    ),
+    "join within a window": sql(
+        "SELECT a.k, a.v, b.v AS w, b.ts FROM a JOIN b ON a.k = b.k"
+        " AND b.ts >= a.ts - INTERVAL 1 MINUTE AND b.ts <= a.ts",
+        sources=2,
+    ),
+    "sliding window": Operator(
+        {
+            "sliding": {
+                "from": "a",
+                "key": ["k"],
+                "length": "3m",
+                "aggregates": {"n": "count(*)", "mean": "avg(v)"},
+            }
+        },
+        "WITH s AS (SELECT * FROM a)"
+        " SELECT e.k, e.v, t AS ts, n, mean FROM (SELECT t, any_value(e) AS e, count(*) AS n, avg(v) AS mean FROM"
+        " (SELECT ts AS t, uuid() AS id, struct(k, v) AS e, k AS key FROM s) JOIN s ON key <=> k"
+        " AND ts BETWEEN t - INTERVAL 3 MINUTES AND t GROUP BY t, id)",
+    ),
+    "as-of join": Operator(
+        {"asOf": {"from": "a", "table": "b", "key": {"k": "k"}, "columns": {"w": "v"}, "maxAge": "2m"}},
+        "SELECT e.k, e.v, t AS ts, w.v AS w FROM (SELECT t, any_value(e) AS e, max_by(w, struct(since, w)) AS w FROM"
+        " (SELECT ts AS t, uuid() AS id, struct(k, v) AS e, k AS key FROM a) LEFT JOIN"
+        " (SELECT ts AS since, struct(v) AS w, k AS other FROM b)"
+        " ON key = other AND since <= t AND since >= t - INTERVAL 2 MINUTES GROUP BY t, id)",
+        sources=2,
+    ),
+}
+
+
+class Nowhere(FileEndpoints):
+    """Files in, and rows that are computed and dropped."""
+
+    def __init__(self, spark: SparkSession, folder: Path) -> None:
+        super().__init__(spark, folder, lambda sink, batch, outputs: None)
+        self.end_of_input = None
+
+    def write(self, sink: Sink, records: DataFrame) -> DataStreamWriter:
+        """Return the query that computes the rows."""
+        return drop_rows(records)
+
+
+def drop_rows(records: DataFrame) -> DataStreamWriter:
+    """Return the query that computes rows and drops them."""
+    return records.writeStream.format("noop").outputMode("append")
+
+
+def write_input(folder: Path, keys: int, batches: int) -> None:
+    """Write the records of both sources."""
+    for source in ("a", "b"):
+        records = RecordFolder(input_folder(folder, source), source)
+        for batch in range(batches):
+            records.append(build_batch(keys, batch))
+
+
+def build_batch(keys: int, batch: int) -> Iterator[Record]:
+    """Yield a row for each key."""
+    for key in range(keys):
+        moment = START + timedelta(minutes=batch, seconds=key % 50)
+        yield Record(json.dumps({"k": key, "v": key / 4, "ts": moment.isoformat()}).encode())
+
+
+def build_pipeline(operator: Operator, folder: Path) -> tuple[SparkSession, DataStreamWriter]:
+    """Return the query of a pipeline with the operator."""
+    time = {"column": "ts", "watermark": "10s"}
+    sources = [
+        {"name": n, "topic": n, "format": {"json": {"schema": SCHEMA}}, "eventTime": time}
+        for n in ("a", "b")[: operator.sources]
+    ]
+    spec = {
+        "sources": sources,
+        "views": [{"name": "answer", **operator.view}],
+        "sinks": [{"name": "answer", "from": "answer", "topic": "answer"}],
+    }
+    metadata = {"name": "bench", "namespace": "bench"}
+    revision = build_local_revision(
+        {"apiVersion": API_VERSION, "kind": "Pipeline", "metadata": metadata, "spec": spec}
+    )
+    revision = revision.replace(
+        spark_conf={**revision.spark_conf, "spark.master": "local[2]", "spark.driver.memory": "2g"}
+    )
+    spark = start_spark(revision)
+    return spark, compile_revision(spark, revision, Nowhere(spark, folder)).sinks[0].writer
+
+
+def build_by_hand(spark: SparkSession, operator: Operator, folder: Path) -> DataStreamWriter:
+    """Return the same query as a good hand would write it."""
+    for name in ("a", "b")[: operator.sources]:
+        reader = (
+            spark.readStream.schema(RECORD_SCHEMA).format("json").name(name).option("maxFilesPerTrigger", 1)
+        )
+        parsed = f.from_json(f.col("value").cast("string"), SCHEMA).alias("row")
+        rows = reader.load(str(input_folder(folder, name))).select(parsed).select("row.*")
+        rows.withWatermark("ts", "10 seconds").createOrReplaceTempView(name)
+    rows = spark.sql(operator.by_hand)
+    return drop_rows(rows.select(f.to_json(f.struct("*"), JSON_OPTIONS).alias("value")))
+
+
+def measure(query: DataStreamWriter, folder: Path, rows: int) -> float:
+    """Run a query over the whole input; return its rate in rows a second."""
+    checkpoint = Path(tempfile.mkdtemp(dir=folder))
+    running: StreamingQuery = (
+        query.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start()
+    )
+    running.awaitTermination()
+    warm = [p for p in running.recentProgress if p.batchId >= COLD and p.numInputRows > 0]
+    shutil.rmtree(checkpoint)
+    return rows / (statistics.median(p.durationMs["triggerExecution"] for p in warm) / 1000)
+
+
+def compare(operator: Operator, folder: Path, keys: int, rounds: int) -> dict[str, float]:
+    """Return the rates of both and their ratio: medians of rounds that take turns."""
+    rows = keys * operator.sources
+    rates: dict[str, list[float]] = {"kappa": [], "by_hand": []}
+    for _ in range(rounds):
+        spark, query = build_pipeline(operator, folder)
+        rates["kappa"].append(measure(query, folder, rows))
+        rates["by_hand"].append(measure(build_by_hand(spark, operator, folder), folder, rows))
+    kappa, by_hand = (statistics.median(rates[side]) for side in ("kappa", "by_hand"))
+    return {
+        "rows_per_s": round(kappa),
+        "by_hand": round(by_hand),
+        "ratio": round(statistics.median(k / b for k, b in zip(*rates.values(), strict=True)), 2),
+    }
+
+
+def main() -> None:
+    """Measure each operator."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--only", default="")
+    given = parser.parse_args()
+    keys, batches, rounds = (5_000, 6, 1) if given.quick else (20_000, 9, 3)
+    folder = Path(tempfile.mkdtemp(prefix="kappa-operators-"))
+    results: dict[str, dict[str, float]] = {}
+    try:
+        write_input(folder, keys, batches)
+        for name, operator in OPERATORS.items():
+            if given.only in name:
+                results[name] = compare(operator, folder, keys, rounds)
+                print(f"{name}: {results[name]}", flush=True)
+    finally:
+        shutil.rmtree(folder)
+    stateful = [result["rows_per_s"] for name, result in results.items() if OPERATORS[name].stateful]
+    summary = {
+        "native_min_ratio": min((result["ratio"] for result in results.values()), default=None),
+        "stateful_min_rows_per_s": min(stateful, default=None),
+        "operators": results,
+    }
+    print(json.dumps(summary))
+
+
+if __name__ == "__main__":
+    main()
