@@ -204,7 +204,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--only", default="")
     given = parser.parse_args()
-    keys, batches, rounds = (5_000, 6, 1) if given.quick else (20_000, 9, 3)
+    keys, batches, rounds = (5_000, 6, 1) if given.quick else (20_000, 9, 2)
     folder = Path(tempfile.mkdtemp(prefix="kappa-operators-"))
     results: dict[str, dict[str, float]] = {}
     try:
