@@ -12,7 +12,6 @@ import pandas as pd
 
 from laptop.equivalence import Row
 
-_HOURS = 1_600  # rows of the weather: 3 airports, about 22 days
 _OPENED = datetime(2026, 3, 1, 9, tzinfo=UTC)
 
 

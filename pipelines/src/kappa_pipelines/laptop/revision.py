@@ -33,6 +33,8 @@ def build_local_revision(manifest: dict[str, Any]) -> Revision:
         spark_conf={
             **spec.spark_conf,
             "spark.master": "local[1]",
+            # What a batch dropped as late is read from its progress at the end; a hundred is what Spark keeps by itself.
+            "spark.sql.streaming.numRecentProgressUpdates": "100000",
             "spark.jars": ",".join(map(str, fetch_jars())),
         },
         image="",

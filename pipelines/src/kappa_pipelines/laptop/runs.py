@@ -152,6 +152,6 @@ def _silence() -> Iterator[None]:
 
 
 def count_late(query: StreamingQuery) -> int:
-    """Return the rows that a query dropped as late in its last hundred batches."""
+    """Return the rows that a query dropped as late."""
     operators: list[Any] = [state for progress in query.recentProgress for state in progress.stateOperators]
     return sum(state.numRowsDroppedByWatermark for state in operators)
