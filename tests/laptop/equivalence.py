@@ -85,7 +85,7 @@ def _feed(run: LocalRun, rows: Rows, batches: int, seed: int) -> None:
     for number in range(batches):
         run.feed({s.name: [_encode(s, row) for row in parts[s.name][number]] for s in run.spec.sources})
         if number == batches // 2:
-            run.crash()
+            assert run.crash(), "the driver was to die in the midst of a batch"
     run.end()
     run.process()
 

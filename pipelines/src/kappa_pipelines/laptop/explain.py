@@ -1,7 +1,6 @@
 """`kappa explain`: what a pipeline is made of, what state it keeps and until when, and what its sinks guarantee."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -10,53 +9,20 @@ from kappa_crds.revision import Revision
 from kappa_crds.sink import Sink
 from kappa_crds.source import Source
 from kappa_pipelines.catalyst import find_reads, get_plan
-from kappa_pipelines.compile import Compiled, compile_revision
-from kappa_pipelines.errors import DriverError
-from kappa_pipelines.laptop.console import (
-    FAILED,
-    build_parser,
-    complain,
-    guard,
-    name_pipeline,
-    say,
-    start_spark,
-)
-from kappa_pipelines.laptop.manifests import read_pipelines
-from kappa_pipelines.laptop.revision import build_local_revision
+from kappa_pipelines.compile import Compiled
+from kappa_pipelines.laptop.each import describe_each
 from kappa_pipelines.state import State
 
 
 def main(arguments: Sequence[str]) -> int:
     """Explain the pipelines in the given files; return 0, or 1 where one is wrong, or 2."""
-    parser = build_parser(
-        "explain", "Show a pipeline's graph, its state with its bounds, and its guarantees."
-    )
-    return guard(lambda: _explain(parser.parse_args(arguments).filename))
+    description = "Show a pipeline's graph, its state with its bounds, and its guarantees."
+    return describe_each("explain", description, arguments, explain)
 
 
-def _explain(files: list[str]) -> int:
-    pipelines = list(read_pipelines(files))
-    if not pipelines:
-        return complain(f"there is no Pipeline in {', '.join(files)}")
-    say("starting Spark …")
-    return max([_print(manifest) for manifest in pipelines])
-
-
-def _print(manifest: dict[str, Any]) -> int:
-    name = name_pipeline(manifest)
-    try:
-        revision = build_local_revision(manifest)
-        spark = start_spark(revision)
-        compiled = compile_revision(spark, revision)
-    except DriverError as error:
-        print(f"{name}: {error.reason}: {error.message}", flush=True)
-        return FAILED
-    print(name, *explain(spark, revision, compiled), sep="\n", flush=True)
-    return 0
-
-
-def explain(spark: SparkSession, revision: Revision, compiled: Compiled) -> Iterator[str]:
+def explain(name: str, spark: SparkSession, revision: Revision, compiled: Compiled) -> Iterator[str]:
     """Yield the lines that explain a compiled pipeline."""
+    yield name
     spec = revision.spec
     for source in spec.sources:
         yield from _explain_source(source, is_read=any(source.name in s.sources for s in compiled.sinks))

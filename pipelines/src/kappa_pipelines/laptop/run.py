@@ -32,7 +32,7 @@ from kappa_pipelines.laptop.data import read_batches
 from kappa_pipelines.laptop.endpoints import Output, TopicEndpoints
 from kappa_pipelines.laptop.manifests import read_pipelines
 from kappa_pipelines.laptop.revision import build_local_revision
-from kappa_pipelines.laptop.runs import LocalRun, run_query
+from kappa_pipelines.laptop.runs import LocalRun, await_query, run_query
 from kappa_pipelines.preflight import check_kafka
 
 _KAFKA = "kafka://"
@@ -159,7 +159,7 @@ def _run_over_topics(revision: Revision, given: argparse.Namespace, folder: Path
         queries = [sink.writer.start() for sink in sinks]
         while all(query.isActive for query in queries):
             for query in queries:
-                query.awaitTermination(1)
+                await_query(query)
                 screen.show_progress(query)
     else:
         for sink in sinks:

@@ -83,9 +83,13 @@ class LocalRun:
         for sink in self.compiled.sinks:
             self.late += count_late(run_query(sink, self._show_progress))
 
-    def crash(self) -> None:
-        """Begin to process, and die before the first batch is committed, as a driver may at any time."""
+    def crash(self) -> bool:
+        """Begin to process, and die before the first batch is committed, as a driver may at any time.
+
+        Return whether every sink's query died so; one that has nothing to process ends in order.
+        """
         self.compiled = self._compile()
+        died = []
         for sink in self.compiled.sinks:
             self._crash, self._crashed = True, False
             try:
@@ -96,6 +100,8 @@ class LocalRun:
                     raise
             finally:
                 self._crash = False
+            died.append(self._crashed)
+        return all(died)
 
     def outputs(self, sink: str) -> list[Output]:
         """Return what the sink wrote, in the order of its batches."""
@@ -131,13 +137,18 @@ class LocalRun:
 def run_query(sink: CompiledSink, show: Callable[[StreamingQuery], None]) -> StreamingQuery:
     """Run a sink's query over what is there; DriverError says why it failed. Shows progress each second."""
     query = sink.writer.trigger(availableNow=True).start()
-    try:
-        while not query.awaitTermination(1):
-            show(query)
+    while not await_query(query):
         show(query)
-    except StreamingQueryException as error:
-        raise classify(read_failure(error), f"sink {sink.sink.name!r}") from error
+    show(query)
     return query
+
+
+def await_query(query: StreamingQuery) -> bool:
+    """Wait a second; return whether the query has ended in order. DriverError says why it failed."""
+    try:
+        return bool(query.awaitTermination(1))
+    except StreamingQueryException as error:
+        raise classify(read_failure(error), f"sink {query.name!r}") from error
 
 
 @contextlib.contextmanager

@@ -96,7 +96,7 @@ def play(run: LocalRun, case: Case) -> None:
     run.process()
 
 
-_ACTS: dict[Mark, Callable[[LocalRun], None]] = {
+_ACTS: dict[Mark, Callable[[LocalRun], object]] = {
     Mark.BATCH: lambda run: None,
     Mark.STOP: LocalRun.process,
     Mark.ABORT: LocalRun.crash,

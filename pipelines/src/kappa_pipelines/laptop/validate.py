@@ -5,51 +5,23 @@ cluster knows (whether topics, secrets and stores are there) is for `kappa plan`
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
-from kappa_pipelines.compile import Compiled, compile_revision
-from kappa_pipelines.errors import DriverError
-from kappa_pipelines.laptop.console import (
-    FAILED,
-    build_parser,
-    complain,
-    guard,
-    name_pipeline,
-    say,
-    start_spark,
-)
-from kappa_pipelines.laptop.manifests import read_pipelines
-from kappa_pipelines.laptop.revision import build_local_revision
+from pyspark.sql import SparkSession
+
+from kappa_crds.revision import Revision
+from kappa_pipelines.compile import Compiled
+from kappa_pipelines.laptop.each import describe_each
 
 
 def main(arguments: Sequence[str]) -> int:
     """Check the pipelines in the given files; return 0 if all are right, 1 if not, 2 where nothing can be checked."""
-    parser = build_parser("validate", "Check pipelines as a driver would, without a cluster.")
-    return guard(lambda: _validate(parser.parse_args(arguments).filename))
+    description = "Check pipelines as a driver would, without a cluster."
+    return describe_each("validate", description, arguments, _describe)
 
 
-def _validate(files: list[str]) -> int:
-    pipelines = list(read_pipelines(files))
-    if not pipelines:
-        return complain(f"there is no Pipeline in {', '.join(files)}")
-    say("starting Spark …")
-    return max([_report(manifest) for manifest in pipelines])
-
-
-def _report(manifest: dict[str, Any]) -> int:
-    name = name_pipeline(manifest)
-    try:
-        revision = build_local_revision(manifest)
-        compiled = compile_revision(start_spark(revision), revision)
-    except DriverError as error:
-        print(f"{name}: {error.reason}: {error.message}", flush=True)
-        return FAILED
-    print(f"{name}: valid", *_describe(compiled), sep="\n  ", flush=True)
-    return 0
-
-
-def _describe(compiled: Compiled) -> Iterator[str]:
-    """Yield a line for each sink: what it reads and where it writes."""
+def _describe(name: str, spark: SparkSession, revision: Revision, compiled: Compiled) -> Iterator[str]:
+    """Yield a line for the pipeline and one for each sink: what it reads and where it writes."""
+    yield f"{name}: valid"
     for each in compiled.sinks:
         reads = ", ".join(each.sources)
-        yield f"{reads} → {each.sink.from_} → topic {each.sink.topic} ({each.sink.mode})"
+        yield f"  {reads} → {each.sink.from_} → topic {each.sink.topic} ({each.sink.mode})"
