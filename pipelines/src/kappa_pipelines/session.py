@@ -39,6 +39,11 @@ def create_session(revision: Revision, pod_name: str | None = None) -> SparkSess
         return builder.getOrCreate()
 
 
+def use_own_python() -> None:
+    """Let Python's workers be of the same installation as the driver; on executors that is the same image."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+
+
 def _archive_options() -> str:
     """Return the options that start the JVM from the image's archive of classes, if there is one.
 
