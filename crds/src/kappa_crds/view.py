@@ -7,6 +7,7 @@ from pydantic.alias_generators import to_snake
 
 from kappa_crds.joins import AsOfJoin, Lookup, TableJoin
 from kappa_crds.model import COLUMN_KEYS, LIST_TYPE, ColumnName, Model, PositiveDuration, Rule, SqlName
+from kappa_crds.window import Window
 
 
 class SlidingWindow(Model):
@@ -69,7 +70,7 @@ class PythonView(Model):
     ]
 
 
-_KINDS = ("sql", "python", "sliding", "asOf", "lookup", "tableJoin")
+_KINDS = ("sql", "python", "window", "sliding", "asOf", "lookup", "tableJoin")
 
 
 class View(Model):
@@ -86,6 +87,10 @@ class View(Model):
         str | None, Field(min_length=1, max_length=65_536, description="A SELECT in Spark SQL.")
     ] = None
     python: Annotated[PythonView | None, Field(description="A Python function that makes the rows.")] = None
+    window: Annotated[
+        Window | None,
+        Field(description="Aggregates over windows, with a choice of what becomes of stragglers."),
+    ] = None
     sliding: Annotated[
         SlidingWindow | None, Field(description="Aggregates over a window that slides from event to event.")
     ] = None

@@ -73,14 +73,14 @@ def _define_view(spark: SparkSession, spec: PipelineSpec, view: View) -> Defined
 
 def _check_expressions(spark: SparkSession, view: View) -> None:
     """Parse each expression of an operator by itself, so that an error names it."""
-    for name, sql in (view.sliding.aggregates if view.sliding else {}).items():
-        try:
-            spark._jsparkSession.sessionState().sqlParser().parseExpression(sql)
-        except ParseException as error:
-            said = first_lines(read_sql_failure(error).message)
-            raise SpecError(
-                Reason.INVALID_SQL, f"view {view.name!r}, sliding.aggregates.{name}: {said}"
-            ) from error
+    for kind, operator in (("sliding", view.sliding), ("window", view.window)):
+        for name, sql in (operator.aggregates if operator else {}).items():
+            try:
+                spark._jsparkSession.sessionState().sqlParser().parseExpression(sql)
+            except ParseException as error:
+                said = first_lines(read_sql_failure(error).message)
+                place = f"view {view.name!r}, {kind}.aggregates.{name}"
+                raise SpecError(Reason.INVALID_SQL, f"{place}: {said}") from error
 
 
 def _check_is_query(spark: SparkSession, statement: str) -> None:

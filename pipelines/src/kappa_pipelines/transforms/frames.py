@@ -7,6 +7,7 @@ from kappa_pipelines.state import State
 from kappa_pipelines.transforms.lookup import build_lookup, describe_lookup
 from kappa_pipelines.transforms.python import call_function
 from kappa_pipelines.transforms.table_join import build_table_join, describe_table_join
+from kappa_pipelines.transforms.window import build_corrected, is_corrected
 
 
 def build_frame(spark: SparkSession, view: View) -> DataFrame | None:
@@ -21,6 +22,8 @@ def build_frame(spark: SparkSession, view: View) -> DataFrame | None:
         return build_lookup(spark, view.name, view.lookup)
     if view.table_join is not None:
         return build_table_join(spark, view.name, view.table_join)
+    if view.window is not None and is_corrected(view.window):
+        return build_corrected(spark, view.name, view.window)
     return None
 
 

@@ -6,6 +6,7 @@ from kappa_crds.view import View
 from kappa_pipelines.transforms.as_of import build_as_of
 from kappa_pipelines.transforms.inputs import read_input
 from kappa_pipelines.transforms.sliding import build_sliding
+from kappa_pipelines.transforms.window import build_window
 
 
 def build_statement(spark: SparkSession, view: View) -> str:
@@ -18,5 +19,7 @@ def build_statement(spark: SparkSession, view: View) -> str:
     if view.as_of is not None:
         events, table = read_input(spark, view.as_of.from_), read_input(spark, view.as_of.table)
         return build_as_of(view.name, view.as_of, events, table)
+    if view.window is not None:
+        return build_window(spark, view.name, view.window)
     assert view.sql is not None  # noqa: S101 - the API server and the model take exactly one
     return view.sql.strip().rstrip(";")

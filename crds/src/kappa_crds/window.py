@@ -1,0 +1,94 @@
+"""Windows as an operator: what SQL says with `GROUP BY window(…)`, and what becomes of stragglers, for which it has no word."""
+
+from typing import Annotated, ClassVar
+
+from pydantic import Field
+
+from kappa_crds.model import COLUMN_KEYS, LIST_TYPE, ColumnName, Model, PositiveDuration, Rule, SqlName
+
+
+class Hopping(Model):
+    """Windows of one length that begin at regular times and overlap."""
+
+    length: Annotated[PositiveDuration, Field(description="From a window's start to its end.")]
+    every: Annotated[PositiveDuration, Field(description="From the start of a window to that of the next.")]
+
+
+class Corrections(Model):
+    """Rows that came too late for a window's result are counted in, and its result is written again where that changed it."""
+
+    after: Annotated[
+        tuple[PositiveDuration, ...],
+        Field(
+            min_length=1,
+            max_length=4,
+            description="When a window is looked at again, in event time after its first result, shortest first. What comes"
+            " after the last of them is dropped and counted.",
+        ),
+    ]
+
+
+class Stragglers(Model):
+    """What becomes of rows that come after the result of their window."""
+
+    correct: Annotated[
+        Corrections | None,
+        Field(
+            description="Write corrected results, each after a retraction of the result before; the columns `revision` and"
+            " `retraction` tell them apart."
+        ),
+    ] = None
+
+
+class Window(Model):
+    """Aggregates over windows of event time, for each key.
+
+    A row has the columns of the key, `window_start` (included), `window_end` (excluded) and the aggregates.
+    """
+
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "[has(self.tumbling), has(self.hopping), has(self.session)].exists_one(is, is)",
+            "set exactly one of tumbling, hopping and session",
+        ),
+        Rule(
+            "!has(self.session) || !has(self.stragglers) || !has(self.stragglers.correct)",
+            "a session cannot be corrected: a late row may make one session of two; use tumbling or hopping windows",
+        ),
+    )
+    from_: Annotated[SqlName, Field(alias="from", description="Source or view with the events.")]
+    key: Annotated[
+        tuple[ColumnName, ...],
+        Field(
+            max_length=16,
+            description="Columns that events have in common; all events are together where left out.",
+            json_schema_extra={LIST_TYPE: "set"},
+        ),
+    ] = ()
+    time: Annotated[
+        ColumnName | None,
+        Field(description="Event-time column; may be left out where just one column has a watermark."),
+    ] = None
+    tumbling: Annotated[
+        PositiveDuration | None, Field(description="Length of windows that follow each other.")
+    ] = None
+    hopping: Annotated[Hopping | None, Field(description="Windows that overlap.")] = None
+    session: Annotated[
+        PositiveDuration | None,
+        Field(
+            description="Longest time between two events of one session; it ends that long after its last event."
+        ),
+    ] = None
+    aggregates: Annotated[
+        dict[ColumnName, Annotated[str, Field(min_length=1, max_length=4096)]],
+        Field(
+            min_length=1,
+            max_length=64,
+            description="New columns and their aggregates over the window, in SQL: `{n: count(*), mean: avg(dep_delay)}`.",
+        ),
+        COLUMN_KEYS,
+    ]
+    stragglers: Annotated[
+        Stragglers | None,
+        Field(description="What becomes of rows that come too late; dropped and counted where left out."),
+    ] = None
