@@ -59,9 +59,11 @@ class QueryProgress(Status):
     state_bytes: int = 0
     late_rows: int = 0
     malformed_rows: int = 0
+    refused_rows: int = 0
     total_input_rows: int = 0
     total_late_rows: int = 0
     total_malformed_rows: int = 0
+    total_refused_rows: int = 0
     sources: tuple[SourceProgress, ...] = ()
 
 

@@ -26,10 +26,12 @@ from kappa_pipelines.compile import Compiled, compile_revision
 from kappa_pipelines.deadletter.scan import DeadLetterScan
 from kappa_pipelines.deadletter.worker import DeadLetters, Owned, forget_dead_letters
 from kappa_pipelines.diagnose import explain, explain_query
+from kappa_pipelines.endpoints import KafkaEndpoints
 from kappa_pipelines.environment import Environment
 from kappa_pipelines.errors import FencedError, UnavailableError
 from kappa_pipelines.failures import read_failure
 from kappa_pipelines.group import KafkaProgress
+from kappa_pipelines.limits import Target, fetch_targets
 from kappa_pipelines.listener import ProgressListener
 from kappa_pipelines.metrics import Counts
 from kappa_pipelines.preflight import check_kafka
@@ -113,7 +115,8 @@ class Driver:
         fence = GenerationFence(files, self._environment.generation)
         fence.take()
         self._await_executors(spark)
-        compiled = compile_revision(spark, self._revision)
+        targets = fetch_targets(self._revision)
+        compiled = compile_revision(spark, self._revision, KafkaEndpoints(spark, self._revision, targets))
         self.record.set_reads(
             {
                 sink: tuple((s, compiled.sources[s].topic) for s in reads)
@@ -122,7 +125,7 @@ class Driver:
         )
         topics = tuple({source.topic: None for source in compiled.sources.values()})
         kafka = KafkaProgress(self._revision, topics, self.record.positions)
-        letters = self._build_letters(spark, files, fence, compiled, kafka)
+        letters = self._build_letters(spark, files, fence, compiled, kafka, dead=targets.dead)
         listener = ProgressListener(self.record, self._on_batch)
         return Running(spark, files, fence, compiled, kafka, letters, listener)
 
@@ -140,8 +143,10 @@ class Driver:
         fence: GenerationFence,
         compiled: Compiled,
         kafka: KafkaProgress,
+        *,
+        dead: Target | None,
     ) -> DeadLetters | None:
-        if self._revision.spec.dead_letter is None:
+        if dead is None:
             forget_dead_letters(files, tuple(compiled.owners))
             return None
         owned = tuple(
@@ -150,7 +155,7 @@ class Driver:
         return DeadLetters(
             files,
             owned,
-            scan=DeadLetterScan(spark, self._revision, compiled.sources),
+            scan=DeadLetterScan(spark, self._revision, compiled.sources, dead),
             check_fence=fence.check,
             first_offsets=lambda source: kafka.first_offsets(compiled.sources[source].topic),
         )

@@ -10,6 +10,7 @@ from typing import Any
 
 from kappa_crds.progress import QueryProgress, SourceProgress
 from kappa_pipelines.checkpoint.offsets import Offsets, parse_kafka_offsets
+from kappa_pipelines.sinks.refusals import REFUSED, name_refusals
 from kappa_pipelines.sources.kafka import MALFORMED, ROWS
 
 
@@ -22,6 +23,7 @@ def fold_event(
     """
     late = sum(int(op.get("numRowsDroppedByWatermark", 0)) for op in event.get("stateOperators", []))
     rows, bad = int(event.get("numInputRows", 0)), sum(bad for _, bad in _observed(event).values())
+    refused = _refused(event)
     operators = event.get("stateOperators", [])
     return QueryProgress(
         sink=event["name"],
@@ -38,9 +40,11 @@ def fold_event(
         state_bytes=sum(int(op.get("memoryUsedBytes", 0)) for op in operators),
         late_rows=late,
         malformed_rows=bad,
+        refused_rows=refused,
         total_input_rows=(before.total_input_rows if before else 0) + rows,
         total_late_rows=(before.total_late_rows if before else 0) + late,
         total_malformed_rows=(before.total_malformed_rows if before else 0) + bad,
+        total_refused_rows=(before.total_refused_rows if before else 0) + refused,
         sources=_fold_sources(event, sources),
     )
 
@@ -63,6 +67,11 @@ def _observed(event: dict[str, Any]) -> dict[str, tuple[int, int]]:
     """Return the rows and, among them, the malformed records that the plan counted, by source."""
     found = event.get("observedMetrics", {})
     return {name: (int(row.get(ROWS) or 0), int(row.get(MALFORMED) or 0)) for name, row in found.items()}
+
+
+def _refused(event: dict[str, Any]) -> int:
+    """Return the rows that the sink's topic would not take."""
+    return int(event.get("observedMetrics", {}).get(name_refusals(event["name"]), {}).get(REFUSED) or 0)
 
 
 def _fold_sources(event: dict[str, Any], sources: tuple[tuple[str, str], ...]) -> tuple[SourceProgress, ...]:

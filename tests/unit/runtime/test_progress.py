@@ -3,12 +3,14 @@
 from datetime import UTC, datetime
 from typing import Any
 
+import pytest
 from prometheus_client import generate_latest
 
 from kappa_crds.progress import DriverState, Progress, QueryProgress
 from kappa_pipelines.checkpoint.generation import parse_generation
 from kappa_pipelines.checkpoint.offsets import parse_offset_log
 from kappa_pipelines.group import lowest_offsets
+from kappa_pipelines.limits import Limits, parse_limits
 from kappa_pipelines.metrics import METRICS, PREFIX, Counts, DriverCollector, build_registry
 from kappa_pipelines.progress import count_malformed, fold_event, with_latest
 
@@ -82,6 +84,26 @@ def test_two_sources_of_one_topic_are_told_apart_by_the_plans_order() -> None:
 def test_totals_grow_from_event_to_event() -> None:
     folded = fold_event(fold_event(None, _event(), READS), _event(batchId=5), READS)
     assert (folded.total_input_rows, folded.total_late_rows, folded.total_malformed_rows) == (20, 2, 6)
+
+
+def test_refused_rows_of_the_sink_are_no_malformed_records() -> None:
+    event = _event(observedMetrics={"flights": {"malformed": 2, "rows": 10}, "sink out": {"refused": 3}})
+    folded = fold_event(None, event, READS)
+    assert (folded.malformed_rows, folded.total_refused_rows) == (2, 3)
+
+
+@pytest.mark.parametrize(
+    ("config", "limits"),
+    [
+        ({}, Limits()),
+        ({"cleanup.policy": "compact,delete", "max.message.bytes": "2000000"}, Limits(True, 2_000_000)),
+        ({"cleanup.policy": "delete", "max.message.bytes": "100000000"}, Limits(False, 33_554_432)),
+    ],
+)
+def test_limits_are_those_of_the_topic_and_of_what_a_producer_holds(
+    config: dict[str, str], limits: Limits
+) -> None:
+    assert parse_limits(config) == limits
 
 
 def test_lag_is_measured_against_the_newest_known_end() -> None:
