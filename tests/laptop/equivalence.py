@@ -81,7 +81,7 @@ def check(story: Story, rows: Rows, folder: Path, *, batches: int, seed: int) ->
 
 def _feed(run: LocalRun, rows: Rows, batches: int, seed: int) -> None:
     """Give it all in batches; the driver dies in the middle one."""
-    parts = {s.name: _cut(_shuffle(s, rows[s.topic], seed), batches) for s in run.spec.sources}
+    parts = {s.name: _cut(_shuffle(s, rows[s.topic_names[0]], seed), batches) for s in run.spec.sources}
     for number in range(batches):
         run.feed({s.name: [_encode(s, row) for row in parts[s.name][number]] for s in run.spec.sources})
         if number == batches // 2:
@@ -126,7 +126,7 @@ def answer_by_duckdb(sources: Sequence[Source], batch: str, rows: Rows) -> list[
     for source in sources:
         columns = _columns(source)
         frame = pd.DataFrame(
-            [[row.get(name) for name, _ in columns] for row in rows[source.topic]],
+            [[row.get(name) for name, _ in columns] for row in rows[source.topic_names[0]]],
             columns=[name for name, _ in columns],
             dtype=object,
         )
