@@ -26,13 +26,14 @@ from kappa_pipelines.laptop.runs import LocalRun
 
 Row = dict[str, Any]
 Rows = Mapping[str, Sequence[Row]]
-"""Rows by topic."""
+"""Rows by topic, or by source."""
 
 _TYPES = {
     "STRING": "VARCHAR",
     "BIGINT": "BIGINT",
     "INT": "INT",
     "DOUBLE": "DOUBLE",
+    "BOOLEAN": "BOOLEAN",
     "TIMESTAMP": "TIMESTAMPTZ",
 }
 
@@ -43,24 +44,32 @@ class Story:
 
     manifest: Row
     batch: str
+    in_order: bool = False
+    """Whether a source without event time is a log whose order counts; else it is shuffled."""
 
 
-def build_story(sources: Sequence[Row], view: Row, batch: str, **sink: Any) -> Story:
+def build_story(
+    sources: Sequence[Row], view: Row, batch: str, *, in_order: bool = False, **sink: Any
+) -> Story:
     """Return the story of one view over some sources."""
     spec = {
         "sources": list(sources),
         "views": [{"name": "answer", **view}],
         "sinks": [{"name": "answer", "from": "answer", "topic": "answer", **sink}],
     }
-    return Story(
-        {"apiVersion": API_VERSION, "kind": "Pipeline", "metadata": {"name": "story"}, "spec": spec}, batch
-    )
+    manifest = {"apiVersion": API_VERSION, "kind": "Pipeline", "metadata": {"name": "story"}, "spec": spec}
+    return Story(manifest, batch, in_order=in_order)
 
 
 def build_table(name: str, schema: str, time: str, watermark: str) -> Row:
     """Return a source of the topic of the same name."""
     event_time = {"column": time, "watermark": watermark}
     return {"name": name, "topic": name, "format": {"json": {"schema": schema}}, "eventTime": event_time}
+
+
+def build_versions(name: str, schema: str) -> Row:
+    """Return a source of the topic of the same name, without event time."""
+    return {"name": name, "topic": name, "format": {"json": {"schema": schema}}}
 
 
 def check(story: Story, rows: Rows, folder: Path, *, batches: int, seed: int) -> None:
@@ -71,17 +80,27 @@ def check(story: Story, rows: Rows, folder: Path, *, batches: int, seed: int) ->
     expected = answer_by_duckdb(revision.spec.sources, story.batch, rows)
     assert expected, "the story has no rows, so nothing would be compared"
     run = LocalRun(start_spark(revision), revision, folder)
-    _feed(run, rows, batches, seed)
+    _feed(run, _arrange(story, revision.spec.sources, rows, seed), batches)
     assert run.late == 0, "the shuffle went beyond the watermark"
     assert run.letters() == [], "a record could not be read"
     sink = revision.spec.sinks[0]
-    differences = compare_rows(expected, read_rows(run.outputs(sink.name), sink.mode))
+    differences = compare_rows(expected, read_rows(run.outputs(sink.name), sink))
     assert not differences, f"{len(differences)} differences\n" + "\n".join(differences[:12])
 
 
-def _feed(run: LocalRun, rows: Rows, batches: int, seed: int) -> None:
+def _arrange(story: Story, sources: Sequence[Source], rows: Rows, seed: int) -> Rows:
+    """Return the rows of each source in the order in which they come."""
+    return {
+        s.name: rows[s.topic_names[0]]
+        if story.in_order and s.event_time is None
+        else _shuffle(s, rows[s.topic_names[0]], seed)
+        for s in sources
+    }
+
+
+def _feed(run: LocalRun, rows: Rows, batches: int) -> None:
     """Give it all in batches; the driver dies in the middle one."""
-    parts = {s.name: _cut(_shuffle(s, rows[s.topic_names[0]], seed), batches) for s in run.spec.sources}
+    parts = {name: _cut(each, batches) for name, each in rows.items()}
     for number in range(batches):
         run.feed({s.name: [_encode(s, row) for row in parts[s.name][number]] for s in run.spec.sources})
         if number == batches // 2:

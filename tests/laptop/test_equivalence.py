@@ -8,12 +8,15 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from laptop.equivalence import build_story, build_table, check
+from laptop.equivalence import build_story, build_table, build_versions, check
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 CLICKS = build_table("clicks", "k STRING, v BIGINT, ts TIMESTAMP", "ts", "10m")
 PRICES = build_table("prices", "item STRING, price BIGINT, since TIMESTAMP", "since", "20m")
+ITEMS = build_versions("items", "id STRING, name STRING, version BIGINT, gone BOOLEAN")
+ORDERS = build_versions("orders", "id BIGINT, item STRING, version BIGINT, gone BOOLEAN")
 VIEWS = build_table("views", "k STRING, page STRING, seen TIMESTAMP", "seen", "15m")
+LAST = "QUALIFY version = max(version) OVER (PARTITION BY id) AND NOT gone"
 
 
 STORIES = {
@@ -107,6 +110,23 @@ STORIES = {
         "SELECT k, v, ts, price AS cost FROM clicks ASOF JOIN prices ON k = item AND ts >= since"
         " WHERE ts - since <= INTERVAL '30 minutes'",
     ),
+    "two tables that change, joined by a foreign key": build_story(
+        [ORDERS, ITEMS],
+        {
+            "tableJoin": {
+                "left": {"from": "orders", "order": "version", "deleted": "gone"},
+                "key": ["id"],
+                "right": {"from": "items", "order": "version", "deleted": "gone"},
+                "on": {"item": "id"},
+                "columns": {"name": "name"},
+            },
+        },
+        f"WITH o AS (FROM orders {LAST}), i AS (FROM items {LAST})"  # noqa: S608
+        " SELECT o.id, item, o.version, i.name FROM o LEFT JOIN i ON item = i.id",
+        in_order=True,
+        key=("id",),
+        tombstones="deleted",
+    ),
 }
 
 
@@ -134,7 +154,15 @@ def build_rows(seed: int, count: int = 240) -> dict[str, list[dict[str, Any]]]:
         for t in times
     ]
     views = [{"k": key(), "page": rng.choice("xyz"), "seen": moment()} for _ in range(count // 2)]
-    return {"clicks": clicks, "prices": prices, "views": views}
+    orders = [
+        {"id": rng.randrange(20), "item": rng.choice("pqrs"), "version": version, "gone": rng.random() < 0.2}
+        for version in range(count)
+    ]
+    items = [
+        {"id": rng.choice("pqrs"), "name": rng.choice("xyz"), "version": version, "gone": rng.random() < 0.3}
+        for version in range(30)
+    ]
+    return {"clicks": clicks, "prices": prices, "views": views, "orders": orders, "items": items}
 
 
 SHORT = ("sliding windows", "the version that was valid, not older than half an hour, or nothing")

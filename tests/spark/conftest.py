@@ -14,6 +14,7 @@ from kappa_crds.revision import Revision
 from kappa_pipelines.driver import Driver
 from kappa_pipelines.environment import Environment
 from kappa_pipelines.errors import DriverError
+from kappa_pipelines.session import use_own_python
 from lab.broker import Broker
 from spark.revisions import spark_conf
 from spark.topics import Topics
@@ -91,6 +92,7 @@ def broker() -> Iterator[Broker]:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
+    use_own_python()
     builder = SparkSession.Builder()
     for key, value in {
         **spark_conf(),

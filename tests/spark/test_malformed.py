@@ -62,19 +62,27 @@ def test_rows_that_their_topic_would_refuse_become_dead_letters_and_the_query_go
         {"v": 2},
         {"k": 3, "v": 90_000},
         {"k": 4, "v": 2_000_000},
+        {"k": 5, "v": 5},
     ]
     topics.write(names["flights"], [json.dumps(value) for value in values])
     spec = {
         "sources": [source()],
-        "views": [{"name": "wide", "sql": "SELECT k, repeat('n', CAST(v AS INT)) AS note FROM flights"}],
-        "sinks": [{"name": "out", "from": "wide", "topic": "out", "key": ["k"]}],
+        "views": [
+            {
+                "name": "wide",
+                "sql": "SELECT k, repeat('n', CAST(v AS INT)) AS note, v = 5 AS gone FROM flights",
+            }
+        ],
+        "sinks": [{"name": "out", "from": "wide", "topic": "out", "key": ["k"], "tombstones": "gone"}],
         "deadLetter": "dead",
     }
     driver = run(build_revision(spec, checkpoint, broker.bootstrap, topics=names))
     progress = driver.wait_for_records(len(values))
     assert progress.queries[0].total_refused_rows == 2
     assert driver.stop().graceful
-    assert sorted((m.key() or b"").decode() for m in topics.read(names["out"])) == ["1", "3"]
+    written = {(m.key() or b"").decode(): m.value() for m in topics.read(names["out"])}
+    assert sorted(written) == ["1", "3", "5"]
+    assert [key for key, value in written.items() if value is None] == ["5"]
     letters = {_headers(m).get("kappa.key"): m for m in topics.read(names["dead"])}
     assert {key: _headers(letter)["kappa.error"] for key, letter in letters.items()} == {
         None: f"column k is NULL; topic {names['out']} is compacted and takes no record without key",

@@ -208,3 +208,8 @@ ColumnName = Annotated[
         "must be a column name: letters, digits and '_', no digit first",
     ),
 ]
+COLUMN_KEYS = Rule(
+    "self.all(name, name.matches('^[A-Za-z_][A-Za-z0-9_]*$'))",
+    "each name must be a column name: letters, digits and '_', no digit first",
+)
+"""For a map from new columns."""

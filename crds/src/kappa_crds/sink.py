@@ -24,6 +24,10 @@ class Sink(Model):
             "self.mode == 'append' || has(self.key)",
             "a sink with mode update or complete needs a key, so that readers can tell which row is replaced",
         ),
+        Rule(
+            "!has(self.tombstones) || has(self.key)",
+            "a sink with tombstones needs a key: a tombstone says which row is deleted by its key alone",
+        ),
     )
     name: Annotated[SqlName, Field(description="Name of the sink; its progress is kept under this name.")]
     from_: Annotated[SqlName, Field(alias="from", description="The view or source whose rows are written.")]
@@ -49,6 +53,13 @@ class Sink(Model):
             max_length=256,
             description="Columns of the value, a JSON object; all where left out.",
             json_schema_extra={LIST_TYPE: "set"},
+        ),
+    ] = None
+    tombstones: Annotated[
+        ColumnName | None,
+        Field(
+            description="BOOLEAN column that says which rows are written as tombstones: the key and no value. It is no"
+            " column of the value, unless `value` names it."
         ),
     ] = None
     mode: Annotated[OutputMode, Field(description="append: final rows only; update: each changed row.")] = (

@@ -189,6 +189,13 @@ class Source(Model):
         RecordColumns | None,
         Field(description="Key, timestamp, headers and position of the record as columns."),
     ] = None
+    tombstones: Annotated[
+        ColumnName | None,
+        Field(
+            description="New BOOLEAN column that is true for a tombstone, a record without value that deletes the row of its key"
+            " (see recordColumns.key); its other columns are NULL. Without this a record without value is a dead letter."
+        ),
+    ] = None
     starting_offsets: Annotated[
         str,
         Field(

@@ -1,16 +1,12 @@
 """Views: named queries over sources and other views, in SQL or as an operator that SQL has no word for."""
 
-from enum import StrEnum
 from typing import Annotated, ClassVar
 
 from pydantic import Field
+from pydantic.alias_generators import to_snake
 
-from kappa_crds.model import LIST_TYPE, ColumnName, Model, PositiveDuration, Rule, SqlName
-
-_COLUMN_KEYS = Rule(
-    "self.all(name, name.matches('^[A-Za-z_][A-Za-z0-9_]*$'))",
-    "each name must be a column name: letters, digits and '_', no digit first",
-)
+from kappa_crds.joins import AsOfJoin, Lookup, TableJoin
+from kappa_crds.model import COLUMN_KEYS, LIST_TYPE, ColumnName, Model, PositiveDuration, Rule, SqlName
 
 
 class SlidingWindow(Model):
@@ -41,55 +37,8 @@ class SlidingWindow(Model):
             max_length=64,
             description="New columns and their aggregates over the window, in SQL: `{n: count(*), mean: avg(dep_delay)}`.",
         ),
-        _COLUMN_KEYS,
+        COLUMN_KEYS,
     ]
-
-
-class Unmatched(StrEnum):
-    """What becomes of an event for which there is no version."""
-
-    KEEP = "keep"
-    DROP = "drop"
-
-
-class AsOfJoin(Model):
-    """Each event with the version of a table's row that was valid at its event time: the newest that is not younger.
-
-    A row comes out when the watermarks of both have passed the event, so a replay gives the same rows.
-    """
-
-    from_: Annotated[SqlName, Field(alias="from", description="Source or view with the events.")]
-    table: Annotated[
-        SqlName,
-        Field(description="Source or view with the versions: each row is valid from its event time on."),
-    ]
-    key: Annotated[
-        dict[ColumnName, ColumnName],
-        Field(
-            min_length=1,
-            max_length=16,
-            description="Columns of the event and the columns of the table that they must equal: `{dest: faa}`.",
-        ),
-        _COLUMN_KEYS,
-    ]
-    columns: Annotated[
-        dict[ColumnName, ColumnName],
-        Field(
-            min_length=1,
-            max_length=256,
-            description="New columns and the columns of the version that they are: `{wind: wind_speed}`.",
-        ),
-        _COLUMN_KEYS,
-    ]
-    max_age: Annotated[
-        PositiveDuration | None,
-        Field(
-            description="A version older than this at the time of the event counts as none; without it every version is kept for ever."
-        ),
-    ] = None
-    unmatched: Annotated[
-        Unmatched, Field(description="Keep events without a version, with NULLs, or drop them.")
-    ] = Unmatched.KEEP
 
 
 class PythonView(Model):
@@ -120,13 +69,16 @@ class PythonView(Model):
     ]
 
 
+_KINDS = ("sql", "python", "sliding", "asOf", "lookup", "tableJoin")
+
+
 class View(Model):
     """A named query over sources and other views."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
         Rule(
-            "[has(self.sql), has(self.python), has(self.sliding), has(self.asOf)].exists_one(is, is)",
-            "set exactly one of sql, python, sliding and asOf",
+            f"[{', '.join(f'has(self.{kind})' for kind in _KINDS)}].exists_one(is, is)",
+            f"set exactly one of {', '.join(_KINDS[:-1])} and {_KINDS[-1]}",
         ),
     )
     name: Annotated[SqlName, Field(description="Name by which other views and sinks refer to it.")]
@@ -140,9 +92,23 @@ class View(Model):
     as_of: Annotated[
         AsOfJoin | None, Field(description="Events with the version of a table that was valid at their time.")
     ] = None
+    lookup: Annotated[
+        Lookup | None, Field(description="Events with the present row of a table, as soon as they come.")
+    ] = None
+    table_join: Annotated[
+        TableJoin | None,
+        Field(
+            description="A table's rows with those of another that they refer to, kept current, with deletions."
+        ),
+    ] = None
     allow_unbounded_state: Annotated[
         bool,
         Field(
             description="Accept state that no watermark ends and that grows with the number of keys, where those are few."
         ),
     ] = False
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Return what of it is set, by the names of a manifest; one, in a view that the API server took."""
+        return tuple(kind for kind in _KINDS if getattr(self, to_snake(kind)) is not None)

@@ -27,6 +27,7 @@ from kappa_pipelines.graph import assign_owners, check_loops, check_names
 from kappa_pipelines.sinks.kafka import build_records
 from kappa_pipelines.sources.kafka import KafkaSource, build_source, read_stream
 from kappa_pipelines.state import State, check_bounds, find_states
+from kappa_pipelines.transforms.frames import describe_state
 from kappa_pipelines.views import DefinedView, define_views, forget_views
 
 _SOURCE_PREFIX = "__kappa_source_"
@@ -80,11 +81,11 @@ def _compile_sink(
     spark: SparkSession, spec: PipelineSpec, views: tuple[DefinedView, ...], sink: Sink, ends: Endpoints
 ) -> CompiledSink:
     rows = spark.table(sink.from_)
-    states = find_states(spark, rows, [view.name for view in views], sink.mode)
+    states = find_states(spark, rows, {view.name: describe_state(view) for view in spec.views}, sink.mode)
     read = tuple(find_views(get_plan(rows)))
     found = [source.name for source in spec.sources for name in read if name == source.name]
     if len(found) > len(set(found)):
-        _refuse_python(spec, read)
+        _refuse_frames(views, read)
         rows = spark.sql(_single_statement(spec, views, sink, frozenset(read)))
     _check_stream(spark, views, sink, rows)
     check_bounds(spec.views, states)
@@ -92,14 +93,14 @@ def _compile_sink(
     return CompiledSink(sink, ends.write(sink, records), tuple(dict.fromkeys(found)), states)
 
 
-def _refuse_python(spec: PipelineSpec, read: tuple[str, ...]) -> None:
-    """Raise SpecError where a query reads a source twice and has a part in Python: it is no single statement then."""
-    for view in spec.views:
-        if view.python is not None and view.name in read:
+def _refuse_frames(views: tuple[DefinedView, ...], read: tuple[str, ...]) -> None:
+    """Raise SpecError where a query reads a source twice and has a part that is no statement: then it cannot be one."""
+    for view in views:
+        if view.statement is None and view.name in read:
             raise SpecError(
                 Reason.UNSUPPORTED_QUERY,
-                f"view {view.name!r}: a query with a Python view cannot read a source more than once; do it in SQL,"
-                " or write the rows of this view to a topic and read them from there",
+                f"view {view.name!r}: a query with a view in Python, or one that keeps state in Python, cannot read a"
+                " source more than once; do it in SQL, or write the rows of this view to a topic and read them from there",
             )
 
 

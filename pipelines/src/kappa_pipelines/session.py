@@ -2,6 +2,7 @@
 
 import logging
 import os
+import sys
 import time
 from collections.abc import Callable
 from importlib.resources import as_file, files
@@ -24,6 +25,9 @@ def create_session(revision: Revision, pod_name: str | None = None) -> SparkSess
     With the driver's own pod named, executors are owned by it and go when it goes.
     """
     logging.getLogger(_REFUSALS).disabled = True
+    os.environ.setdefault(
+        "PYSPARK_PYTHON", sys.executable
+    )  # for Python's workers, on executors the same image
     settings = build_spark_settings(revision)
     if pod_name is not None and wanted_executors(revision) > 0:
         settings["spark.kubernetes.driver.pod.name"] = pod_name
@@ -33,6 +37,11 @@ def create_session(revision: Revision, pod_name: str | None = None) -> SparkSess
         for key, value in settings.items():
             builder = builder.config(key, value)
         return builder.getOrCreate()
+
+
+def use_own_python() -> None:
+    """Let Python's workers be of the same installation as the driver; on executors that is the same image."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
 
 def _archive_options() -> str:

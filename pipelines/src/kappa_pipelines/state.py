@@ -5,7 +5,7 @@ join whose condition limits how far apart the event times of both sides may be. 
 `StreamingJoinHelper` and `UnsupportedOperationChecker`. Everything else grows with the number of distinct keys.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,6 +17,7 @@ from kappa_crds.view import View
 from kappa_pipelines.catalyst import children_of, get_plan, has_watermark, items, kind_of, name_of, view_of
 from kappa_pipelines.errors import SpecError
 
+_IN_PYTHON = {"TransformWithStateInPySpark", "FlatMapGroupsInPandasWithState"}
 _ANY_WATERMARK = 1 << 40  # as wide as a Long in Java, so that it arrives as one
 
 
@@ -35,9 +36,12 @@ class State:
 
 
 def find_states(
-    spark: SparkSession, rows: DataFrame, views: Collection[str], mode: OutputMode
+    spark: SparkSession, rows: DataFrame, views: Mapping[str, State], mode: OutputMode
 ) -> tuple[State, ...]:
-    """Return the state that a streaming query of these rows keeps, from the sources on; `views` are known names."""
+    """Return the state that a streaming query of these rows keeps, from the sources on.
+
+    `views` are the known names, each with what it keeps where it keeps state in Python, of which a plan says nothing.
+    """
     found = _walk(spark._jvm, get_plan(rows), None, views)
     if mode is OutputMode.COMPLETE:  # writes all groups at each batch, so it keeps them
         found = (replace(state, until=None) for state in found)
@@ -66,13 +70,15 @@ def _remedy(state: State) -> str:
     return "give the source an eventTime and group by a window of it, as in `GROUP BY window(time, '1 hour')`"
 
 
-def _walk(jvm: Any, plan: Any, view: str | None, views: Collection[str]) -> Iterator[State]:
+def _walk(jvm: Any, plan: Any, view: str | None, views: Mapping[str, State]) -> Iterator[State]:
     name = view_of(plan)
     if name in views:
         view = name
     for child in children_of(plan):
         yield from _walk(jvm, child, view, views)
-    if plan.isStreaming():
+    if kind_of(plan) in _IN_PYTHON and view is not None:
+        yield views[view]
+    elif plan.isStreaming():
         yield from _read_operator(jvm, plan, view)
 
 

@@ -10,18 +10,18 @@ from pyspark.sql import SparkSession
 
 from kappa_crds.pipeline import PipelineSpec
 from kappa_crds.reasons import Reason
-from kappa_crds.view import PythonView, View
+from kappa_crds.view import View
 from kappa_pipelines.classify import explain_sql_error, find_unknown_name, first_lines
 from kappa_pipelines.errors import SpecError
 from kappa_pipelines.failures import read_sql_failure
 from kappa_pipelines.graph import explain_cycle
-from kappa_pipelines.transforms.python import call_function
+from kappa_pipelines.transforms.frames import build_frame
 from kappa_pipelines.transforms.statements import build_statement
 
 
 @dataclass(frozen=True)
 class DefinedView:
-    """A view, and the SELECT that it is, or None where it is made in Python."""
+    """A view, and the SELECT that it is, or None where it is no single statement: made in Python, or with state there."""
 
     name: str
     statement: str | None
@@ -55,8 +55,10 @@ def _define_view(spark: SparkSession, spec: PipelineSpec, view: View) -> Defined
     """Define the view, or return the name of the view that it reads and that is not defined yet."""
     _check_expressions(spark, view)
     try:
-        if view.python is not None:
-            return _define_python_view(spark, view.name, view.python)
+        frame = build_frame(spark, view)
+        if frame is not None:
+            frame.createOrReplaceTempView(view.name)
+            return DefinedView(view.name, None)
         statement = build_statement(spark, view)
         _check_is_query(spark, statement)
         spark.sql(statement).createOrReplaceTempView(view.name)
@@ -67,12 +69,6 @@ def _define_view(spark: SparkSession, spec: PipelineSpec, view: View) -> Defined
             return str(missing)
         raise explain_sql_error(spec, view, failure) from error
     return DefinedView(view.name, statement)
-
-
-def _define_python_view(spark: SparkSession, name: str, python: PythonView) -> DefinedView:
-    rows = call_function(name, python.function, [spark.table(read) for read in python.reads])
-    rows.createOrReplaceTempView(name)
-    return DefinedView(name, None)
 
 
 def _check_expressions(spark: SparkSession, view: View) -> None:

@@ -15,7 +15,6 @@ from pyspark.sql import functions as f
 
 from kappa_pipelines.limits import Limits
 from kappa_pipelines.sources.kafka import KafkaSource
-from kappa_pipelines.sources.values import is_malformed
 
 HEADER_PREFIX = "kappa."
 CUT_LETTER_BYTES = 8192
@@ -50,7 +49,8 @@ def _find_malformed(records: DataFrame, source: KafkaSource) -> DataFrame:
     the parse, and parses each record again for each use there.
     """
     parsed = records.select("*", source.values.parse().alias(_PARSED), f.spark_partition_id().alias(_PLACE))
-    return parsed.where(is_malformed(f.col(_PARSED)) & (f.col(_PLACE) >= 0))
+    is_malformed = source.find_malformed(f.col(_PARSED), f.col("value").isNull())
+    return parsed.where(is_malformed & (f.col(_PLACE) >= 0))
 
 
 def _headers(source: KafkaSource, pipeline: str) -> Column:

@@ -7,17 +7,22 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime
 from typing import Any
 
-from kappa_crds.sink import OutputMode
+from kappa_crds.sink import OutputMode, Sink
 from kappa_pipelines.laptop.endpoints import Output
 
 _TIME = re.compile(r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:?\d{2})?")
 
 
-def read_rows(outputs: Iterable[Output], mode: OutputMode) -> list[dict[str, Any]]:
-    """Return a sink's rows: all that it wrote in mode append, the last of each key otherwise."""
-    if mode is OutputMode.APPEND:
-        return [json.loads(output.value) for output in outputs]
-    return [json.loads(value) for value in {output.key: output.value for output in outputs}.values()]
+def is_table(sink: Sink) -> bool:
+    """Return whether a record replaces the one before it with the same key."""
+    return sink.mode is not OutputMode.APPEND or sink.tombstones is not None
+
+
+def read_rows(outputs: Iterable[Output], sink: Sink) -> list[dict[str, Any]]:
+    """Return a sink's rows: all that it wrote in mode append, else or with tombstones the last of each key."""
+    last = {output.key: output.value for output in outputs} if is_table(sink) else None
+    values = [output.value for output in outputs] if last is None else list(last.values())
+    return [json.loads(value) for value in values if value is not None]
 
 
 def compare_rows(expected: Sequence[Mapping[str, Any]], found: Sequence[Mapping[str, Any]]) -> list[str]:

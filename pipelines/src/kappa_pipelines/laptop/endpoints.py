@@ -17,11 +17,11 @@ from kappa_pipelines.sources.kafka import KafkaSource
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """A record that a sink wrote, and the batch that it came from."""
+    """A record that a sink wrote, and the batch that it came from; a tombstone has no value."""
 
     batch: int
     key: str | None
-    value: str
+    value: str | None
 
 
 Take = Callable[[str, int, list[Output]], None]

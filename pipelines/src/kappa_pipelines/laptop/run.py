@@ -53,7 +53,8 @@ class Screen:
         for output in outputs:
             count = self._counts[sink] = self._counts.get(sink, 0) + 1
             if count <= self._limit:
-                print(json.dumps({"sink": sink, "key": output.key, "value": json.loads(output.value)}))
+                value = None if output.value is None else json.loads(output.value)
+                print(json.dumps({"sink": sink, "key": output.key, "value": value}))
             elif count == self._limit + 1:
                 say(f"… {self._limit} rows of sink {sink} shown; --rows shows more")
         sys.stdout.flush()

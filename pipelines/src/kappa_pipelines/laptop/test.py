@@ -11,10 +11,9 @@ from pyspark.sql import SparkSession
 
 from kappa_crds.manifests import ManifestError
 from kappa_crds.revision import Revision
-from kappa_crds.sink import OutputMode
 from kappa_pipelines.errors import DriverError
 from kappa_pipelines.laptop.cases import Case, Expectation, ExpectedLetter, Mark, check_case, split_input
-from kappa_pipelines.laptop.compare import compare_rows, read_rows
+from kappa_pipelines.laptop.compare import compare_rows, is_table, read_rows
 from kappa_pipelines.laptop.console import FAILED, build_parser, complain, guard, say, start_spark
 from kappa_pipelines.laptop.manifests import read_documents
 from kappa_pipelines.laptop.revision import build_local_revision
@@ -106,12 +105,12 @@ _ACTS: dict[Mark, Callable[[LocalRun], object]] = {
 
 def _find_problems(run: LocalRun, revision: Revision, expect: Expectation) -> list[str]:
     problems: list[str] = []
-    modes = {sink.name: sink.mode for sink in revision.spec.sinks}
+    sinks = {sink.name: sink for sink in revision.spec.sinks}
     for sink in expect.sinks:
-        rows = read_rows(run.outputs(sink.name), modes[sink.name])
+        rows = read_rows(run.outputs(sink.name), sinks[sink.name])
         lines = compare_rows(sink.rows, rows)
         if lines:
-            kind = "rows" if modes[sink.name] is OutputMode.APPEND else "last rows of each key"
+            kind = "last rows of each key" if is_table(sinks[sink.name]) else "rows"
             problems += [f"sink {sink.name}, {kind}: `-` is missing, `+` was not expected", *lines]
     if expect.dead_letters is not None:
         problems += compare_letters(expect.dead_letters, run.letters())

@@ -10,7 +10,7 @@ import difflib
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 from pyspark.sql.streaming.readwriter import DataStreamWriter
-from pyspark.sql.types import ArrayType, BinaryType, DataType, MapType, StructType, VariantType
+from pyspark.sql.types import ArrayType, BinaryType, BooleanType, DataType, MapType, StructType, VariantType
 
 from kappa_crds.quantities import parse_duration
 from kappa_crds.reasons import Reason
@@ -29,13 +29,17 @@ JSON_OPTIONS = {
 
 def build_records(sink: Sink, rows: DataFrame) -> DataFrame:
     """Return the columns `key` and `value` of the sink's records; SpecError names a column that is not there."""
-    names = sink.value or tuple(rows.columns)
+    mark = sink.tombstones
+    names = sink.value or tuple(name for name in rows.columns if mark is None or name.lower() != mark.lower())
     _check_columns(sink, "value", names, rows)
     _check_columns(sink, "key", sink.key or (), rows)
-    value = f.to_json(f.struct(*[_quoted(name) for name in names]), JSON_OPTIONS).alias("value")
+    value = f.to_json(f.struct(*[_quoted(name) for name in names]), JSON_OPTIONS)
+    if mark is not None:
+        _check_columns(sink, "tombstones", (mark,), rows)
+        value = f.when(~f.coalesce(_quoted(mark), f.lit(False)), value)
     if sink.key is None:
-        return rows.select(value)
-    return rows.select(_key(sink.key, rows.schema).alias("key"), value)
+        return rows.select(value.alias("value"))
+    return rows.select(_key(sink.key, rows.schema).alias("key"), value.alias("value"))
 
 
 def _key(names: tuple[str, ...], schema: StructType) -> Column:
@@ -72,11 +76,16 @@ def _check_columns(sink: Sink, part: str, names: tuple[str, ...], rows: DataFram
                 Reason.INVALID_SQL,
                 f"sink {sink.name!r}: {sink.from_!r} has {found} columns {name!r}; give each its own name with AS",
             )
-        _check_key_type(sink, part, name, rows)
+        _check_type(sink, part, name, rows)
 
 
-def _check_key_type(sink: Sink, part: str, name: str, rows: DataFrame) -> None:
+def _check_type(sink: Sink, part: str, name: str, rows: DataFrame) -> None:
     kind = next(field.dataType for field in rows.schema.fields if field.name.lower() == name.lower())
+    if part == "tombstones" and not isinstance(kind, BooleanType):
+        raise SpecError(
+            Reason.INVALID_SQL,
+            f"sink {sink.name!r}: tombstones names column {name!r}, which is {kind.simpleString().upper()}; it must be BOOLEAN",
+        )
     if part == "key" and isinstance(kind, BinaryType):
         raise SpecError(
             Reason.UNSUPPORTED_QUERY,

@@ -25,7 +25,7 @@ def route_records(
 ) -> DataFrame:
     """Return the records with the `topic` that each goes to; `headers` say why where it is the dead-letter topic."""
     key = f.col("key") if sink.key is not None else f.lit(None).cast("string")
-    size = f.octet_length("value") + f.coalesce(f.octet_length(key), f.lit(0))
+    size = _measure(f.col("value")) + _measure(key)
     is_large = size > target.limits.record_bytes
     lacks_key = key.isNull() if target.limits.needs_key else f.lit(False)
     flagged = records.withColumn(_FLAG, is_large | lacks_key)
@@ -35,14 +35,21 @@ def route_records(
         return counted.where(~refused).drop(_FLAG).withColumn("topic", f.lit(target.topic))
     reason = f.when(is_large, _explain_size(target, size)).otherwise(f.lit(_explain_key(sink, target)))
     letter = {"error": reason, "pipeline": f.lit(pipeline), "sink": f.lit(sink.name), "key": key}
-    fits = f.octet_length("value") <= dead.limits.record_bytes - CUT_LETTER_BYTES
-    value = f.when(refused & ~fits, cut_value(f.col("value"), dead.limits.record_bytes))
+    fits = _measure(f.col("value")) <= dead.limits.record_bytes - CUT_LETTER_BYTES
+    # A tombstone's letter is empty: NULL would delete it from a topic of dead letters that is compacted.
+    letter_value = f.coalesce("value", f.lit(""))
+    cut = f.when(fits, letter_value).otherwise(cut_value(letter_value, dead.limits.record_bytes))
     return counted.select(
         f.when(refused, f.lit(dead.topic)).otherwise(f.lit(target.topic)).alias("topic"),
         f.when(refused, _letter_key(sink, pipeline, key)).otherwise(key).alias("key"),
-        value.otherwise(f.col("value")).alias("value"),
+        f.when(refused, cut).otherwise(f.col("value")).alias("value"),
         f.when(refused, _headers(letter)).alias("headers"),
     )
+
+
+def _measure(text: Column) -> Column:
+    """Return the bytes of a key or value; a NULL has none."""
+    return f.coalesce(f.octet_length(text), f.lit(0))
 
 
 def _explain_size(target: Target, size: Column) -> Column:

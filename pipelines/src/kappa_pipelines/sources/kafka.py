@@ -27,6 +27,7 @@ ROWS = "rows"
 DEFAULT_MAX_RECORDS = 4_000_000
 _PARSED = "__kappa_parsed"
 _FLAG = "__kappa_malformed"
+_IS_NULL = "__kappa_is_null"
 _RECORD_COLUMNS = {
     "key": "CAST(key AS STRING)",
     "timestamp": "timestamp",
@@ -55,6 +56,11 @@ class KafkaSource:
         """Return the declared columns."""
         return self.values.schema
 
+    def find_malformed(self, parsed: Column, is_null: Column) -> Column:
+        """Return whether a record could not be read; where tombstones are expected a NULL value is right."""
+        malformed = is_malformed(parsed)
+        return malformed if self.spec.tombstones is None else malformed & ~is_null
+
 
 def build_source(revision: Revision, source: Source) -> KafkaSource:
     """Return the source, checked; SpecError names what is wrong. Needs an active Spark session."""
@@ -78,8 +84,9 @@ def read_stream(records: DataFrame, source: KafkaSource, end_of_input: Column | 
     ends = [] if end_of_input is None else [END]
     passed = [f.col(name) for name in _raw_columns(source)]
     marks = [] if end_of_input is None else [end_of_input.alias(END)]
-    parsed = records.select(*passed, *marks, source.values.parse().alias(_PARSED))
-    malformed = is_malformed(f.col(_PARSED))
+    is_null = f.col("value").isNull().alias(_IS_NULL)
+    parsed = records.select(*passed, *marks, is_null, source.values.parse().alias(_PARSED))
+    malformed = source.find_malformed(f.col(_PARSED), f.col(_IS_NULL))
     if ends:
         malformed = malformed & ~f.col(END)
     # Flat columns and a flag pass the count faster than the struct would.
@@ -140,7 +147,12 @@ def _columns(source: KafkaSource) -> list[Column]:
     record = [
         f.expr(_RECORD_COLUMNS[field]).alias(name) for field, name in _wanted_record_columns(source).items()
     ]
-    return declared + record
+    flags = [f.col(_IS_NULL).alias(name) for name in _added_flags(source)]
+    return declared + record + flags
+
+
+def _added_flags(source: KafkaSource) -> list[str]:
+    return [] if source.spec.tombstones is None else [source.spec.tombstones]
 
 
 def _types(source: KafkaSource) -> dict[str, DataType]:
@@ -152,11 +164,11 @@ def _types(source: KafkaSource) -> dict[str, DataType]:
 
 
 def _check_record_columns(source: KafkaSource) -> None:
-    names = [*source.schema.names, *_wanted_record_columns(source).values()]
+    names = [*source.schema.names, *_wanted_record_columns(source).values(), *_added_flags(source)]
     lowered = [name.lower() for name in names]
     twice = sorted({name for name in names if lowered.count(name.lower()) > 1})
     if twice:
         raise SpecError(
             Reason.INVALID_SCHEMA,
-            f"source {source.name!r}: recordColumns and schema both have {', '.join(twice)}; rename one of them",
+            f"source {source.name!r}: recordColumns or tombstones and the schema both have {', '.join(twice)}; rename one of them",
         )

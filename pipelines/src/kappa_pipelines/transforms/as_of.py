@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
-from kappa_crds.view import AsOfJoin, Unmatched
+from kappa_crds.joins import AsOfJoin, Unmatched
 from kappa_pipelines.transforms.events import TIME, group_by_event, select_events, unpack_columns
 from kappa_pipelines.transforms.inputs import Input, check_new_columns, quote, quote_interval
 

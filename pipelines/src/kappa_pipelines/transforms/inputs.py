@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
-from pyspark.sql.types import StructType
+from pyspark.sql.types import DataType, StructType
 
 from kappa_crds.quantities import parse_duration
 from kappa_crds.reasons import Reason
@@ -23,6 +23,10 @@ class Input:
     def columns(self) -> list[str]:
         """Return its columns, in order."""
         return self.schema.names
+
+    def find_type(self, column: str) -> DataType:
+        """Return the type of a column that it has."""
+        return next(field.dataType for field in self.schema.fields if field.name.lower() == column.lower())
 
     def find_time(self, view: str, wanted: str | None = None) -> str:
         """Return its event-time column; SpecError where there is none, or more than one and none is named."""

@@ -1,0 +1,136 @@
+"""Joins that SQL has no word for: with the version of a row at an event's time, with its present one, and of two tables."""
+
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field
+
+from kappa_crds.model import COLUMN_KEYS, LIST_TYPE, ColumnName, Model, PositiveDuration, SqlName
+
+
+class Unmatched(StrEnum):
+    """What becomes of an event for which there is no version."""
+
+    KEEP = "keep"
+    DROP = "drop"
+
+
+class AsOfJoin(Model):
+    """Each event with the version of a table's row that was valid at its event time: the newest that is not younger.
+
+    A row comes out when the watermarks of both have passed the event, so a replay gives the same rows.
+    """
+
+    from_: Annotated[SqlName, Field(alias="from", description="Source or view with the events.")]
+    table: Annotated[
+        SqlName,
+        Field(description="Source or view with the versions: each row is valid from its event time on."),
+    ]
+    key: Annotated[
+        dict[ColumnName, ColumnName],
+        Field(
+            min_length=1,
+            max_length=16,
+            description="Columns of the event and the columns of the table that they must equal: `{dest: faa}`.",
+        ),
+        COLUMN_KEYS,
+    ]
+    columns: Annotated[
+        dict[ColumnName, ColumnName],
+        Field(
+            min_length=1,
+            max_length=256,
+            description="New columns and the columns of the version that they are: `{wind: wind_speed}`.",
+        ),
+        COLUMN_KEYS,
+    ]
+    max_age: Annotated[
+        PositiveDuration | None,
+        Field(
+            description="A version older than this at the time of the event counts as none; without it every version is kept for ever."
+        ),
+    ] = None
+    unmatched: Annotated[
+        Unmatched, Field(description="Keep events without a version, with NULLs, or drop them.")
+    ] = Unmatched.KEEP
+
+
+class Table(Model):
+    """A source or view whose rows are changes of a table: the last one of a key is its row."""
+
+    from_: Annotated[SqlName, Field(alias="from", description="Source or view with the changes.")]
+    order: Annotated[
+        ColumnName,
+        Field(
+            description="Column that grows with each change of a row: the source's recordColumns.offset, or a number of"
+            " its version. A change that is not greater than the one before it is ignored."
+        ),
+    ]
+    deleted: Annotated[
+        ColumnName | None,
+        Field(
+            description="BOOLEAN column that is true where the change deletes the row: the source's `tombstones`, or any other."
+        ),
+    ] = None
+
+
+_ON = Field(
+    min_length=1,
+    max_length=16,
+    description="Columns of the row and the columns of the table, its key, that they must equal: `{tailnum: tailnum}`."
+    " A key that is in tombstones too is recordColumns.key.",
+)
+_COLUMNS = Field(
+    min_length=1,
+    max_length=256,
+    description="New columns and the columns of the table that they are: `{seats: seats}`.",
+)
+
+
+class Lookup(Model):
+    """Each event with the present row of a table, as soon as it comes.
+
+    Present means: after all changes that came in the same batch or before. So a replay may give other rows, where
+    `asOf` gives the same; what this gives is speed and a table without event time.
+    """
+
+    from_: Annotated[SqlName, Field(alias="from", description="Source or view with the events.")]
+    table: Annotated[Table, Field(description="The table.")]
+    on: Annotated[dict[ColumnName, ColumnName], _ON, COLUMN_KEYS]
+    columns: Annotated[dict[ColumnName, ColumnName], _COLUMNS, COLUMN_KEYS]
+    unmatched: Annotated[
+        Unmatched, Field(description="Keep events for which the table has no row, with NULLs, or drop them.")
+    ] = Unmatched.KEEP
+
+
+class TableJoin(Model):
+    """The rows of one table with those of another that they refer to by a foreign key, kept current.
+
+    A row comes out whenever either changes: the joined row, or a deletion. The last one of a key is its row.
+    """
+
+    left: Annotated[Table, Field(description="The table whose rows refer to the other's.")]
+    key: Annotated[
+        tuple[ColumnName, ...],
+        Field(
+            min_length=1,
+            max_length=16,
+            description="Columns of the left table that are its key, in tombstones too.",
+            json_schema_extra={LIST_TYPE: "set"},
+        ),
+    ]
+    right: Annotated[Table, Field(description="The table that they refer to.")]
+    on: Annotated[dict[ColumnName, ColumnName], _ON, COLUMN_KEYS]
+    columns: Annotated[dict[ColumnName, ColumnName], _COLUMNS, COLUMN_KEYS]
+    unmatched: Annotated[
+        Unmatched,
+        Field(
+            description="Keep rows that refer to none, with NULLs, or leave them out, which deletes what was there."
+        ),
+    ] = Unmatched.KEEP
+    deleted: Annotated[
+        ColumnName,
+        Field(
+            description="New BOOLEAN column that is true where the joined row is deleted; for a sink's `tombstones`."
+        ),
+    ] = "deleted"

@@ -1,0 +1,164 @@
+"""State kept in Python, for operators that no plan of Spark's own can say: in few large groups of keys.
+
+A call of Python and a visit to the state store cost as much as hundreds of rows, so a key is no group of its own. Keys
+are hashed into buckets; what is kept of a bucket's keys is one value of state. A batch then costs one call for
+each bucket that has rows, reading and writing all that the bucket keeps: right for many rows a batch, and for keys that
+keep little. An operator does not see buckets: it is a `Step` from what is kept of keys and their rows to new rows.
+
+Between Spark and a step pass only text, whole numbers, booleans and bytes, for a table of pandas would make numbers with
+NULLs inexact. Times are microseconds since 1970 in UTC. Whatever an operator need not look into travels
+as JSON, packed and unpacked by Spark.
+"""
+
+import pickle
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import pandas as pd
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as f
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+from pyspark.sql.types import StructField, StructType
+
+BUCKETS = (12, 16, 5, 1, 37, 20, 2, 35, 13, 6, 49, 7, 25, 15, 4, 0)
+"""Names of the buckets. Spark's hash puts one of them into each of 16 partitions, so two in each of 8, four in each of 4.
+
+They are in checkpoints: with others, keys would not find what was kept of them."""
+
+_BUCKET = "__kappa_bucket"
+_JSON = {
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+    "ignoreNullFields": "false",
+}
+
+Row = tuple[Any, ...]
+Kept = dict[str, Any]
+"""What an operator keeps, by key; any values that can be pickled. A key without state is not in it."""
+
+
+class Step(Protocol):
+    """What an operator does. Pickled to the workers; it must depend on nothing but its arguments."""
+
+    def advance(self, kept: Kept, rows: Sequence[Row], watermark: int) -> Iterable[Row]:
+        """Change what is kept of keys by their rows, which come in any order, and return the rows that come out.
+
+        Called with no rows when the watermark has reached the time that `find_wake` gave.
+        """
+
+    def find_wake(self, kept: Kept) -> int | None:
+        """Return the time for which it waits: it is called again when the watermark has reached it. None for never."""
+
+
+@dataclass(frozen=True)
+class Output:
+    """The columns that come out of a step, in the order of its rows.
+
+    `time` names the one among them that is the event time, given as microseconds; it carries the watermark on.
+    """
+
+    columns: Mapping[str, str]
+    time: str | None = None
+
+    @property
+    def ddl(self) -> str:
+        """Return the columns as Spark takes them."""
+        return ", ".join(f"`{name}` {kind}" for name, kind in self.columns.items())
+
+
+class _Buckets(StatefulProcessor):
+    """Runs a step on buckets."""
+
+    def __init__(self, step: Step, columns: Sequence[str], output: Output) -> None:
+        self._step, self._columns, self._output = step, columns, output
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self._handle = handle
+        self._state = handle.getValueState("keys", "kept BINARY, wake BIGINT")
+
+    def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[Any]:
+        taken = [
+            row
+            for frame in rows
+            for row in zip(*(frame[name].tolist() for name in self._columns), strict=True)
+        ]
+        return self._advance(taken, timerValues)
+
+    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Any]:
+        return self._advance([], timerValues)
+
+    def close(self) -> None:
+        pass
+
+    def _advance(self, rows: Sequence[Row], timers: Any) -> Iterator[Any]:
+        stored = self._state.get() if self._state.exists() else None
+        kept: Kept = pickle.loads(stored[0]) if stored else {}  # noqa: S301 - our own checkpoint
+        waited_for = stored[1] if stored else None
+        watermark = 0 if self._output.time is None else timers.getCurrentWatermarkInMs() * 1000
+        made = list(self._step.advance(kept, rows, watermark))
+        wake = self._set_timer(waited_for, self._step.find_wake(kept))
+        self._state.update((pickle.dumps(kept, protocol=5), wake))
+        if made:
+            yield self._frame(made)
+
+    def _set_timer(self, waited_for: int | None, wake: int | None) -> int | None:
+        """Wait for `wake` instead of `waited_for`, which may have come; timers are in milliseconds."""
+        until = None if wake is None else -(-wake // 1000)
+        if until != waited_for:
+            if waited_for is not None:
+                self._handle.deleteTimer(waited_for)
+            if until is not None:
+                self._handle.registerTimer(until)
+        return until
+
+    def _frame(self, made: Sequence[Row]) -> Any:
+        frame = pd.DataFrame(made, columns=list(self._output.columns), dtype=object)
+        if self._output.time is not None:
+            frame[self._output.time] = pd.to_datetime(
+                frame[self._output.time].astype("int64"), unit="us", utc=True
+            )
+        return frame
+
+
+def run_step(
+    rows: DataFrame, key: str, columns: Mapping[str, Column], step: Step, output: Output
+) -> DataFrame:
+    """Return what a step makes of a stream.
+
+    `columns` are what it is given of each row, in their order; rows that are equal in the one named `key` meet the same
+    state. Where the output has an event time, rows below the stream's watermark are dropped, and the step can wait
+    for times.
+    """
+    mode = "EventTime" if output.time is not None else "None"
+    bucket = f.get(
+        f.array(*map(f.lit, BUCKETS)), f.pmod(f.xxhash64(columns[key]), f.lit(len(BUCKETS))).cast("int")
+    )
+    given = rows.select(bucket.alias(_BUCKET), *(column.alias(name) for name, column in columns.items()))
+    return given.groupBy(_BUCKET).transformWithStateInPandas(
+        _Buckets(step, tuple(columns), output),
+        output.ddl,
+        "append",
+        mode,
+        eventTimeColumnName=output.time or "",
+    )
+
+
+def pack(columns: Sequence[str]) -> Column:
+    """Return columns as one JSON text, from which `unpack` makes the same values."""
+    return f.to_json(f.struct(*(f.col(_quote(name)) for name in columns)), _JSON)
+
+
+def unpack(packed: Column, kind: StructType) -> Column:
+    """Return the struct of the columns that were packed; none of them has a watermark."""
+    plain = StructType([StructField(field.name, field.dataType) for field in kind.fields])
+    return f.from_json(packed, plain, _JSON)
+
+
+def micros(time: str) -> Column:
+    """Return a TIMESTAMP column as microseconds since 1970."""
+    return f.unix_micros(f.col(_quote(time)))
+
+
+def _quote(name: str) -> str:
+    return f"`{name.replace('`', '``')}`"

@@ -1,0 +1,106 @@
+"""Lookups: each event with the present row of a table, as soon as it comes.
+
+Present means after all changes that came in the same batch or before it. The table is kept in Python, spread over buckets by
+its key; events are not kept at all. A key that is NULL finds nothing.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql.types import StructField
+
+from kappa_crds.joins import Lookup, Unmatched
+from kappa_pipelines.catalyst import DELAY
+from kappa_pipelines.state import State
+from kappa_pipelines.transforms.buckets import Kept, Output, Row, Step, pack, run_step, unpack
+from kappa_pipelines.transforms.inputs import Input, check_new_columns, read_input
+from kappa_pipelines.transforms.tables import (
+    Change,
+    check_table,
+    find_last,
+    pack_key,
+    pick_types,
+    select_rows,
+)
+
+_OUTPUT = Output({"event": "STRING", "found": "STRING"})
+
+
+class LookupStep(Step):
+    """Keeps the rows of a table and finds them for events.
+
+    Given (key, event, order, body): a change of the table where `order` is not NULL, else an event.
+    """
+
+    def advance(self, kept: Kept, rows: Sequence[Row], watermark: int) -> Iterable[Row]:  # noqa: D102 - see Step
+        changes = [(key, Change(order, body)) for key, _, order, body in rows if order is not None]
+        for key, change in find_last(changes).items():
+            _apply(kept, key, change)
+        return [(event, _read(kept, key)) for key, event, order, _ in rows if order is None]
+
+    def find_wake(self, kept: Kept) -> int | None:  # noqa: D102 - see Step
+        return None
+
+
+def _apply(kept: Kept, key: str, change: Change) -> None:
+    if key in kept and kept[key][0] >= change.order:
+        return
+    if change.body is None:
+        kept.pop(key, None)
+    else:
+        kept[key] = tuple(change)
+
+
+def _read(kept: Kept, key: str) -> str | None:
+    found: tuple[int, str] | None = kept.get(key)
+    return None if found is None else found[1]
+
+
+def build_lookup(spark: SparkSession, view: str, lookup: Lookup) -> DataFrame:
+    """Return the events with what the table has for them; SpecError where the view names what is not there."""
+    events, table = read_input(spark, lookup.from_), read_input(spark, lookup.table.from_)
+    _check(view, lookup, events, table)
+    rows = _select_events(spark, lookup, events).unionByName(
+        select_rows(spark, lookup.table, lookup.on, lookup.columns), allowMissingColumns=True
+    )
+    given = {name: f.col(name) for name in ("key", "event", "order", "body")}
+    found = run_step(rows, "key", given, LookupStep(), _OUTPUT)
+    if lookup.unmatched is Unmatched.DROP:
+        found = found.where(f.col("found").isNotNull())
+    return _unpack(found, lookup, events, table)
+
+
+def describe_lookup(view: str, lookup: Lookup) -> State:
+    """Return what a lookup keeps."""
+    return State(view, f"rows of {lookup.table.from_}", tuple(lookup.on.values()), "a tombstone deletes them")
+
+
+def _check(view: str, lookup: Lookup, events: Input, table: Input) -> None:
+    events.check_columns(view, "lookup.on", lookup.on)
+    table.check_columns(view, "lookup.on", lookup.on.values())
+    table.check_columns(view, "lookup.columns", lookup.columns.values())
+    check_new_columns(view, "lookup.columns", events, lookup.columns)
+    check_table(view, "lookup.table", lookup.table, table)
+
+
+def _select_events(spark: SparkSession, lookup: Lookup, events: Input) -> DataFrame:
+    key = pack_key(list(lookup.on), tuple(lookup.on.values()))
+    return spark.table(lookup.from_).select(key.alias("key"), pack(events.columns).alias("event"))
+
+
+def _unpack(found: DataFrame, lookup: Lookup, events: Input, table: Input) -> DataFrame:
+    both = found.select(
+        unpack(f.col("event"), events.schema).alias("event"),
+        unpack(f.col("found"), pick_types(table, lookup.columns)).alias("found"),
+    )
+    own = [
+        f.col("event")[field.name].alias(field.name, metadata=_keep_delay(field))
+        for field in events.schema.fields
+    ]
+    return both.select(*own, *(f.col("found")[old].alias(new) for new, old in lookup.columns.items()))
+
+
+def _keep_delay(field: StructField) -> dict[str, int]:
+    """Return the metadata by which a column goes on having its watermark: the step lets every event through at once."""
+    return {DELAY: field.metadata[DELAY]} if DELAY in (field.metadata or {}) else {}

@@ -1,0 +1,170 @@
+"""Joins of two tables by a foreign key, kept current: changes and deletions of the joined row come out.
+
+Two steps, each with its state spread by the key that it is about:
+
+1. by the left table's key: to which row of the right table does a row refer? A change becomes one message to the
+   right row that it refers to now, and a word of leave to the one that it referred to before;
+2. by the right table's key: the right row and all left rows that refer to it. Leaves come first, so a batch says at
+   most one thing of a left row, and it is what its last change makes of it.
+
+What came in a batch counts as one: only the last change of a row in it is seen.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import reduce
+from operator import and_
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql.types import StructType
+
+from kappa_crds.joins import TableJoin, Unmatched
+from kappa_pipelines.state import State
+from kappa_pipelines.transforms.buckets import Kept, Output, Row, Step, run_step, unpack
+from kappa_pipelines.transforms.inputs import Input, check_new_columns, quote, read_input
+from kappa_pipelines.transforms.tables import (
+    Change,
+    check_table,
+    find_last,
+    pack_key,
+    pick_types,
+    select_changes,
+    select_rows,
+)
+
+PUT = "put"
+DROP = "drop"
+LEAVE = "leave"
+_MESSAGES = Output({"to": "STRING", "id": "STRING", "verb": "STRING", "known": "BOOLEAN", "body": "STRING"})
+_JOINED = Output({"body": "STRING", "found": "STRING", "deleted": "BOOLEAN"})
+_NULL_KEY = ""  # a row that refers to none; no key as JSON is empty
+
+
+class FollowStep(Step):
+    """Keeps, of each left row, what it refers to and its body, and tells the right rows.
+
+    Given (id, to, order, body); gives (to, id, verb, known, body), where `known` says that the row was there before.
+    """
+
+    def advance(self, kept: Kept, rows: Sequence[Row], watermark: int) -> Iterator[Row]:  # noqa: D102 - see Step
+        refers = {(key, order, body): to for key, to, order, body in rows}
+        for key, change in find_last((key, Change(order, body)) for key, _, order, body in rows).items():
+            old: tuple[int, str, str] | None = kept.get(key)
+            if old is not None and old[0] >= change.order:
+                continue
+            if change.body is None:
+                if old is not None:
+                    del kept[key]
+                    yield old[1], key, DROP, True, old[2]
+                continue
+            to = refers[(key, *change)] or _NULL_KEY
+            kept[key] = (change.order, to, change.body)
+            if old is not None and old[1] != to:
+                yield old[1], key, LEAVE, True, None
+            yield to, key, PUT, old is not None, change.body
+
+    def find_wake(self, kept: Kept) -> int | None:  # noqa: D102 - see Step
+        return None
+
+
+class MatchStep(Step):
+    """Keeps the right rows and the left rows that refer to them, and joins them.
+
+    Given (to, id, verb, known, body, order): a change of the right row where `verb` is NULL, else a message of the step
+    before. Gives (body, found, deleted). With `inner` a left row without a right one is deleted.
+    """
+
+    def __init__(self, *, inner: bool) -> None:
+        self._inner = inner
+
+    def advance(self, kept: Kept, rows: Sequence[Row], watermark: int) -> Iterator[Row]:  # noqa: D102 - see Step
+        changes = find_last((to, Change(order, body)) for to, _, verb, _, body, order in rows if verb is None)
+        messages: dict[str, list[Row]] = {}
+        for to, *message, _ in rows:
+            if message[1] is not None:
+                messages.setdefault(to, []).append(tuple(message))
+        for to in messages.keys() | changes.keys():
+            yield from self._join(kept, to, messages.get(to, []), changes.get(to))
+
+    def find_wake(self, kept: Kept) -> int | None:  # noqa: D102 - see Step
+        return None
+
+    def _join(self, kept: Kept, to: str, messages: Iterable[Row], change: Change | None) -> Iterator[Row]:
+        right, lefts = kept.pop(to, (None, {}))
+        touched: dict[str, bool] = {}
+        for key, verb, known, body in messages:
+            if verb == PUT:
+                lefts[key], touched[key] = body, known
+            else:
+                lefts.pop(key, None)
+                if verb == DROP:
+                    yield body, None, True
+        if change is not None and (right is None or right[0] < change.order):
+            touched |= dict.fromkeys(lefts.keys() - touched.keys(), right is not None)
+            right = None if change.body is None else tuple(change)
+        for key, known in touched.items():
+            found = None if right is None else right[1]
+            if found is not None or not self._inner:
+                yield lefts[key], found, False
+            elif known:
+                yield lefts[key], None, True
+        if right is not None or lefts:
+            kept[to] = (right, lefts)
+
+
+def build_table_join(spark: SparkSession, view: str, join: TableJoin) -> DataFrame:
+    """Return the changes of the joined table; SpecError where the view names what is not there."""
+    left, right = read_input(spark, join.left.from_), read_input(spark, join.right.from_)
+    _check(view, join, left, right)
+    columns = {name: f.col(name) for name in ("id", "to", "order", "body")}
+    messages = run_step(_select_left(spark, join, left), "id", columns, FollowStep(), _MESSAGES)
+    changes = select_rows(spark, join.right, join.on, join.columns).withColumnRenamed("key", "to")
+    given = {name: f.col(name) for name in ("to", "id", "verb", "known", "body", "order")}
+    both = messages.unionByName(changes, allowMissingColumns=True)
+    joined = run_step(both, "to", given, MatchStep(inner=join.unmatched is Unmatched.DROP), _JOINED)
+    return _unpack(joined, join, left.schema, pick_types(right, join.columns))
+
+
+def join_tables(
+    left: Mapping[str, tuple[str | None, str]], right: Mapping[str, str], *, inner: bool
+) -> dict[str, tuple[str, str | None]]:
+    """Return what the last rows that came out add up to: each left row, a pair (to, body), with the right row's body."""
+    joined = {key: (body, right.get(to) if to is not None else None) for key, (to, body) in left.items()}
+    return {key: pair for key, pair in joined.items() if pair[1] is not None or not inner}
+
+
+def describe_table_join(view: str, join: TableJoin) -> State:
+    """Return what a join of tables keeps."""
+    tables = f"rows of {join.left.from_}, twice, and of {join.right.from_}"
+    return State(view, tables, (*join.key, *join.on.values()), "a tombstone deletes them")
+
+
+def _check(view: str, join: TableJoin, left: Input, right: Input) -> None:
+    left.check_columns(view, "tableJoin.key", join.key)
+    left.check_columns(view, "tableJoin.on", join.on)
+    right.check_columns(view, "tableJoin.on", join.on.values())
+    right.check_columns(view, "tableJoin.columns", join.columns.values())
+    check_new_columns(view, "tableJoin.columns", left, join.columns)
+    check_table(view, "tableJoin.left", join.left, left)
+    check_table(view, "tableJoin.right", join.right, right)
+
+
+def _select_left(spark: SparkSession, join: TableJoin, left: Input) -> DataFrame:
+    known = reduce(and_, (f.col(quote(name)).isNotNull() for name in join.on))
+    to = f.when(known, pack_key(list(join.on), join.on.values()))
+    columns: dict[str, Column] = {"id": pack_key(join.key, join.key), "to": to}
+    return select_changes(spark.table(join.left.from_), join.left, columns, left.columns)
+
+
+def _unpack(joined: DataFrame, join: TableJoin, left: StructType, right: StructType) -> DataFrame:
+    both = joined.select(
+        unpack(f.col("body"), left).alias("left"), unpack(f.col("found"), right).alias("right"), "deleted"
+    )
+    mark = (join.left.deleted or join.deleted).lower()
+    own = [
+        f.col("left")[name].alias(name)
+        for name in left.names
+        if name.lower() not in {mark, join.deleted.lower()}
+    ]
+    new = [f.col("right")[old].alias(name) for name, old in join.columns.items()]
+    return both.select(*own, *new, f.col("deleted").alias(join.deleted))

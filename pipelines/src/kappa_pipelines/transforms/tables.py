@@ -1,0 +1,98 @@
+"""Changes of tables, as the steps that keep tables are given them."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import reduce
+from operator import and_
+from typing import Any, NamedTuple
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql.types import (
+    BooleanType,
+    ByteType,
+    DataType,
+    IntegerType,
+    LongType,
+    ShortType,
+    StructField,
+    StructType,
+)
+
+from kappa_crds.joins import Table
+from kappa_crds.reasons import Reason
+from kappa_pipelines.errors import SpecError
+from kappa_pipelines.transforms.buckets import pack
+from kappa_pipelines.transforms.inputs import Input, quote
+
+
+class Change(NamedTuple):
+    """A change of a row: `body` is its new value, None where it is deleted."""
+
+    order: int
+    body: str | None
+
+
+def check_table(view: str, field: str, table: Table, rows: Input) -> None:
+    """Raise SpecError where the table lacks a column or has one of another type."""
+    _check_type(view, f"{field}.order", table.order, rows, (LongType, IntegerType, ShortType, ByteType))
+    if table.deleted is not None:
+        _check_type(view, f"{field}.deleted", table.deleted, rows, (BooleanType,))
+
+
+def _check_type(view: str, field: str, column: str, rows: Input, wanted: tuple[type[DataType], ...]) -> None:
+    rows.check_columns(view, field, [column])
+    kind = rows.find_type(column)
+    if not isinstance(kind, wanted):
+        raise SpecError(
+            Reason.UNSUPPORTED_QUERY,
+            f"view {view!r}: {field} names column {column!r}, which is {kind.simpleString().upper()};"
+            f" it must be {wanted[0]().simpleString().upper()}",
+        )
+
+
+def select_changes(
+    rows: DataFrame, table: Table, columns: Mapping[str, Column], body: Iterable[str]
+) -> DataFrame:
+    """Return the changes of a table with further columns, a key among them, and `order`, `body`; the body is NULL for a deletion."""
+    alive = f.lit(True) if table.deleted is None else ~f.coalesce(f.col(quote(table.deleted)), f.lit(False))
+    return rows.select(
+        *(column.alias(name) for name, column in columns.items()),
+        f.col(quote(table.order)).cast("bigint").alias("order"),
+        f.when(alive, pack(list(body))).alias("body"),
+    )
+
+
+def select_rows(
+    spark: SparkSession, table: Table, on: Mapping[str, str], columns: Mapping[str, str]
+) -> DataFrame:
+    """Return the changes of a table that is referred to, as `key`, `order` and `body`; rows with a NULL in their key are none."""
+    own = list(on.values())
+    known = reduce(and_, (f.col(quote(name)).isNotNull() for name in own))
+    taken = list(dict.fromkeys(columns.values()))
+    return select_changes(spark.table(table.from_).where(known), table, {"key": pack_key(own, own)}, taken)
+
+
+def pick_types(table: Input, columns: Mapping[str, str]) -> StructType:
+    """Return the type of the bodies of `select_rows`."""
+    return StructType([StructField(name, table.find_type(name)) for name in dict.fromkeys(columns.values())])
+
+
+def pack_key(columns: Sequence[str], names: Iterable[str]) -> Column:
+    """Return the columns as one JSON text with the given names, so that both sides of a join have equal keys."""
+    texts = [
+        f.col(quote(column)).cast("string").alias(name) for column, name in zip(columns, names, strict=True)
+    ]
+    return f.to_json(f.struct(*texts), {"ignoreNullFields": "false"})
+
+
+def find_last(changes: Iterable[tuple[str, Change]]) -> dict[str, Change]:
+    """Return the last change of each key; of two with the same order the greater body, so that arrival does not count."""
+    last: dict[str, Change] = {}
+    for key, change in changes:
+        if key not in last or _rank(change) > _rank(last[key]):
+            last[key] = change
+    return last
+
+
+def _rank(change: Change) -> tuple[int, Any]:
+    return change.order, change.body or ""
