@@ -3,6 +3,7 @@
 import tempfile
 import time
 from dataclasses import dataclass
+from typing import Any
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
@@ -32,7 +33,7 @@ _SOURCE = {
     "eventTime": {"column": "ts", "watermark": "10m"},
 }
 _MEAN = "SELECT window(ts, '1 minute') AS w, k, avg(v) AS mean FROM records GROUP BY 1, 2"
-SPECS = {
+SPECS: dict[str, dict[str, Any]] = {
     "passthrough": {
         "resources": _RESOURCES,
         "sources": [_SOURCE],
@@ -81,20 +82,28 @@ def create_session() -> SparkSession:
     return session
 
 
-def _kappa(session: SparkSession, run: Run, checkpoint: str) -> DataStreamWriter:
-    spec = PipelineSpec.model_validate(SPECS[run.name])
-    revision = Revision(
+def build_revision(
+    written: dict[str, Any], bootstrap: str, topics: dict[str, str], checkpoint: str
+) -> Revision:
+    """Return the revision that the operator would make of a spec as it is written."""
+    spec = PipelineSpec.model_validate(written)
+    return Revision(
         namespace="bench",
         pipeline="bench",
         uid="0",
         spec=spec,
-        kafka=KafkaConnection(bootstrap_servers=(run.bootstrap,)),
-        topics={"records": run.source, "out": run.out},
+        kafka=KafkaConnection(bootstrap_servers=(bootstrap,)),
+        topics=topics,
         checkpoint=checkpoint,
         tuning=build_tuning(spec, pinned_partitions=None),
         spark_conf={},
         image="none",
     )
+
+
+def _kappa(session: SparkSession, run: Run, checkpoint: str) -> DataStreamWriter:
+    topics = {"records": run.source, "out": run.out}
+    revision = build_revision(SPECS[run.name], run.bootstrap, topics, checkpoint)
     for key, value in build_spark_settings(revision).items():
         if key.startswith("spark.sql."):
             session.conf.set(key, value)

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 import uuid
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -52,8 +53,14 @@ def drop_topic(bootstrap: str, name: str) -> None:
     admin.delete_topics([name])[name].result(30)
 
 
-def produce(bootstrap: str, topic: str, count: int) -> int:
-    """Write the records and return their mean size in bytes."""
+def _as_it_is(number: int, value: str) -> str | None:
+    return value
+
+
+def produce(
+    bootstrap: str, topic: str, count: int, change: Callable[[int, str], str | None] = _as_it_is
+) -> int:
+    """Write the records, as `change` makes them of their number and value, and return their mean size in bytes."""
     rng, size = random.Random(1), 0
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 50, "batch.size": 262144})
     for number in range(count):
@@ -61,9 +68,10 @@ def produce(bootstrap: str, topic: str, count: int) -> int:
         key = rng.randrange(KEYS)
         value = f'{{"k":{key},"v":{rng.randrange(10**6) / 8},"ts":"{moment}","note":"abcdefghijklmnop-{key:06d}"}}'
         size += len(value)
+        written = change(number, value)
         while True:
             try:
-                producer.produce(topic, value, partition=number % PARTITIONS)
+                producer.produce(topic, written, partition=number % PARTITIONS)
                 break
             except BufferError:
                 producer.poll(0.05)

@@ -91,7 +91,9 @@ def check(story: Story, rows: Rows, folder: Path, *, batches: int, seed: int) ->
 def _arrange(story: Story, sources: Sequence[Source], rows: Rows, seed: int) -> Rows:
     """Return the rows of each source in the order in which they come."""
     return {
-        s.name: rows[s.topic] if story.in_order and s.event_time is None else _shuffle(s, rows[s.topic], seed)
+        s.name: rows[s.topic_names[0]]
+        if story.in_order and s.event_time is None
+        else _shuffle(s, rows[s.topic_names[0]], seed)
         for s in sources
     }
 
@@ -143,7 +145,7 @@ def answer_by_duckdb(sources: Sequence[Source], batch: str, rows: Rows) -> list[
     for source in sources:
         columns = _columns(source)
         frame = pd.DataFrame(
-            [[row.get(name) for name, _ in columns] for row in rows[source.topic]],
+            [[row.get(name) for name, _ in columns] for row in rows[source.topic_names[0]]],
             columns=[name for name, _ in columns],
             dtype=object,
         )

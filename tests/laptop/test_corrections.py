@@ -48,7 +48,7 @@ def test_late_rows_correct_their_windows_as_often_as_they_are_in_time_for_it(
     arrivals: dict[tuple[str, datetime], list[tuple[datetime, int]]] = defaultdict(list)
     watermark = datetime.min.replace(tzinfo=UTC)
     for step in range(4):
-        rows = [
+        rows: list[dict[str, Any]] = [
             {
                 "k": rng.choice("ab"),
                 "v": rng.randrange(9),
@@ -71,7 +71,7 @@ def test_late_rows_correct_their_windows_as_often_as_they_are_in_time_for_it(
         watermark = max(watermark, max(row["ts"] for row in rows) - timedelta(minutes=10))
     run.end()
     run.process()
-    expected = [
+    expected: list[tuple[Any, ...]] = [
         (key, start, revision, retraction, result)
         for (key, start), events in arrivals.items()
         for revision, retraction, result in correct(events, start + HOUR, DELAYS, count)

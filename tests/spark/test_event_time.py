@@ -77,3 +77,24 @@ def test_a_device_that_is_an_hour_behind_counts_in_the_right_window(
     driver.wait_for_records(1)
     assert driver.stop().graceful
     assert topics.values(names["out"]) == [{"minute": "2026-03-01T12:00:00.000000Z", "n": 1}]
+
+
+def test_a_partition_and_a_topic_that_are_silent_hold_no_window(
+    run: Any, broker: Any, topics: Any, checkpoint: Path
+) -> None:
+    names = {name: topics.make(name) for name in ("flights", "more", "out")}
+    minutes = [NOON + timedelta(minutes=number) for number in range(3)]
+    written = [f'{{"k": 1, "ts": "{minute.isoformat()}"}}' for minute in minutes]
+    topics.write(names["flights"], written, key="same")  # so all in one of two partitions
+    read = source(eventTime={"column": "ts", "watermark": "1m"}, topics=["flights", "more"])
+    count = "SELECT window(ts, '1 minute').start AS minute, count(*) AS n FROM flights GROUP BY window(ts, '1 minute')"
+    spec = {
+        "sources": [{name: value for name, value in read.items() if name != "topic"}],
+        "views": [{"name": "counted", "sql": count}],
+        "sinks": [{"name": "out", "from": "counted", "topic": "out"}],
+    }
+    driver = run(build_revision(spec, checkpoint, broker.bootstrap, topics=names))
+    driver.wait_for("a watermark", lambda p: p.queries and p.queries[0].watermark == minutes[1])
+    driver.wait_for("the batch that closes windows", lambda p: p.queries[0].batch_id >= 1)
+    assert driver.stop().graceful
+    assert [row["n"] for row in topics.values(names["out"])] == [1]

@@ -20,13 +20,15 @@ class Topics:
     def __post_init__(self) -> None:
         self.admin = AdminClient({"bootstrap.servers": self.bootstrap})
 
-    def make(self, name: str, partitions: int = 2) -> str:
+    def make(self, name: str, partitions: int = 2, **config: str) -> str:
         unique = f"{name}-{uuid.uuid4().hex[:8]}"
-        self.admin.create_topics([NewTopic(unique, partitions, 1)])[unique].result(30)
+        self.admin.create_topics([NewTopic(unique, partitions, 1, config=config)])[unique].result(30)
         return unique
 
     def write(self, topic: str, values: Sequence[bytes | str | None], **fields: Any) -> None:
-        producer = Producer({"bootstrap.servers": self.bootstrap, "linger.ms": 5})
+        producer = Producer(
+            {"bootstrap.servers": self.bootstrap, "linger.ms": 5, "message.max.bytes": 2_000_000}
+        )
         for number, value in enumerate(values):
             while True:
                 try:

@@ -184,6 +184,14 @@ TopicName = Annotated[
         "must be a Kafka topic name: letters, digits, '.', '_' and '-'",
     ),
 ]
+TopicPattern = Annotated[
+    str,
+    Field(min_length=1, max_length=249),
+    Rule(
+        r"self.matches('^[a-zA-Z0-9._*+?|()\\[\\]-]+$')",
+        "must be a pattern of topic names: letters, digits, '.', '_', '-', and of the signs of regular expressions * + ? | ( ) [ ]",
+    ),
+]
 SqlName = Annotated[
     str,
     Field(min_length=1, max_length=63),

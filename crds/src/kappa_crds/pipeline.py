@@ -104,6 +104,11 @@ def _refuse_settings(refused: str, message: str) -> Rule:
     )
 
 
+def _reads(topic: str) -> str:
+    """Return the condition that source `s` names a topic."""
+    return f"((has(s.topic) && s.topic == {topic}) || (has(s.topics) && {topic} in s.topics))"
+
+
 class PipelineSpec(Model):
     """A streaming job from topics through SQL views to topics."""
 
@@ -136,13 +141,13 @@ class PipelineSpec(Model):
             " + ', which is neither a view nor a source; use a name from spec.views or spec.sources'",
         ),
         Rule(
-            "self.sinks.all(k, !self.sources.exists(s, s.topic == k.topic))",
+            f"self.sinks.all(k, !self.sources.exists(s, {_reads('k.topic')}))",
             "a sink writes to a topic that is a source of the same pipeline; that would never end; write to another topic",
-            "'one of spec.sinks writes to topic ' + self.sinks.map(k, self.sources.exists(s, s.topic == k.topic), k.topic)[0]"
-            " + ', a source of the same pipeline; that would never end; write to another topic'",
+            f"'one of spec.sinks writes to topic ' + self.sinks.map(k, self.sources.exists(s, {_reads('k.topic')}),"
+            " k.topic)[0] + ', a source of the same pipeline; that would never end; write to another topic'",
         ),
         Rule(
-            "!has(self.deadLetter) || !self.sources.exists(s, s.topic == self.deadLetter)",
+            f"!has(self.deadLetter) || !self.sources.exists(s, {_reads('self.deadLetter')})",
             "spec.deadLetter is a source of the same pipeline; that would never end; use another topic",
         ),
         Rule(

@@ -23,20 +23,31 @@ class DriverState(StrEnum):
     FAILED = "Failed"
 
 
+TopicOffsets = dict[str, dict[int, int]]
+"""Offsets by topic and partition, as Spark writes them."""
+
+
 class SourceProgress(Status):
-    """Where a query is in one source. Offsets are by partition: the next offset to be read."""
+    """Where a query is in one source. Offsets are by topic and partition: the next offset to be read.
+
+    `topic` is the topic, topics or pattern that it reads.
+    """
 
     name: str
     topic: str
-    start_offsets: dict[int, int] = Field(default_factory=dict)
-    end_offsets: dict[int, int] = Field(default_factory=dict)
-    latest_offsets: dict[int, int] = Field(default_factory=dict)
+    start_offsets: TopicOffsets = Field(default_factory=dict)
+    end_offsets: TopicOffsets = Field(default_factory=dict)
+    latest_offsets: TopicOffsets = Field(default_factory=dict)
     input_rows: int = 0
 
     @property
     def lag(self) -> int:
         """Return the records between the committed offsets and the end of the log seen by the same batch."""
-        return sum(max(0, end - self.end_offsets.get(part, end)) for part, end in self.latest_offsets.items())
+        return sum(
+            max(0, end - self.end_offsets.get(topic, {}).get(part, end))
+            for topic, ends in self.latest_offsets.items()
+            for part, end in ends.items()
+        )
 
 
 class QueryProgress(Status):
@@ -59,9 +70,11 @@ class QueryProgress(Status):
     state_bytes: int = 0
     late_rows: int = 0
     malformed_rows: int = 0
+    refused_rows: int = 0
     total_input_rows: int = 0
     total_late_rows: int = 0
     total_malformed_rows: int = 0
+    total_refused_rows: int = 0
     sources: tuple[SourceProgress, ...] = ()
 
 

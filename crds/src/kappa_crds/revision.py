@@ -88,6 +88,11 @@ class Revision(Model):
         return f"{self.pipeline}-{self.content_hash}"
 
     @property
+    def full_name(self) -> str:
+        """Return the pipeline's namespace and name, as dead letters name it."""
+        return f"{self.namespace}/{self.pipeline}"
+
+    @property
     def consumer_group(self) -> str:
         """Return the group that carries the pipeline's progress for Kafka's own tools."""
         return f"kappa.{self.namespace}.{self.pipeline}"

@@ -5,7 +5,17 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from kappa_crds.model import ColumnName, Duration, Model, PositiveDuration, Rule, SqlName, TopicName
+from kappa_crds.model import (
+    LIST_TYPE,
+    ColumnName,
+    Duration,
+    Model,
+    PositiveDuration,
+    Rule,
+    SqlName,
+    TopicName,
+    TopicPattern,
+)
 
 
 class JsonFormat(Model):
@@ -142,15 +152,37 @@ class RecordColumns(Model):
 
 
 class Source(Model):
-    """A topic read as a stream."""
+    """Topics read as one stream."""
 
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "[has(self.topic), has(self.topics), has(self.topicPattern)].exists_one(is, is)",
+            "set exactly one of topic, topics and topicPattern",
+        ),
+    )
     name: Annotated[SqlName, Field(description="Name by which views refer to it.")]
     topic: Annotated[
-        TopicName,
+        TopicName | None,
         Field(
             description="Name of a Topic resource in the namespace, or of a topic in Kafka where there is none."
         ),
-    ]
+    ] = None
+    topics: Annotated[
+        tuple[TopicName, ...] | None,
+        Field(
+            min_length=1,
+            max_length=32,
+            description="Several topics, named like `topic`; they have the same format and share a watermark.",
+            json_schema_extra={LIST_TYPE: "set"},
+        ),
+    ] = None
+    topic_pattern: Annotated[
+        TopicPattern | None,
+        Field(
+            description="A regular expression that a topic's whole name in Kafka fits, such as `flights-.*`; topics"
+            " that are made later are read from their beginning."
+        ),
+    ] = None
     format: Annotated[Format, Field(description="How the value is read.")]
     event_time: Annotated[EventTime | None, Field(description="Event time and watermark.")] = None
     record_columns: Annotated[
@@ -174,3 +206,16 @@ class Source(Model):
             "must be earliest, latest, or a time such as 2013-01-01T00:00:00Z",
         ),
     ] = "earliest"
+
+    @property
+    def topic_names(self) -> tuple[str, ...]:
+        """Return the topics that are named; none where there is a pattern."""
+        return self.topics or ((self.topic,) if self.topic is not None else ())
+
+    @property
+    def reads(self) -> str:
+        """Return what is read, for people."""
+        if self.topic_pattern is not None:
+            return f"topics like {self.topic_pattern}"
+        names = ", ".join(self.topic_names)
+        return f"topics {names}" if len(self.topic_names) > 1 else f"topic {names}"

@@ -23,7 +23,7 @@ from kappa_pipelines.classify import classify
 from kappa_pipelines.endpoints import Endpoints, KafkaEndpoints
 from kappa_pipelines.errors import SpecError
 from kappa_pipelines.failures import read_failure
-from kappa_pipelines.graph import assign_owners, check_names
+from kappa_pipelines.graph import assign_owners, check_loops, check_names
 from kappa_pipelines.sinks.kafka import build_records
 from kappa_pipelines.sources.kafka import KafkaSource, build_source, read_stream
 from kappa_pipelines.state import State, check_bounds, find_states
@@ -66,6 +66,7 @@ def compile_revision(spark: SparkSession, revision: Revision, endpoints: Endpoin
     spec = revision.spec
     ends: Endpoints = endpoints or KafkaEndpoints(spark, revision)
     check_names(spec)
+    check_loops(revision)
     forget_views(spark)
     sources = {s.name: build_source(revision, s) for s in spec.sources}
     for source in sources.values():

@@ -12,6 +12,7 @@ from kappa_pipelines.classify import classify
 from kappa_pipelines.errors import DriverError, UnavailableError
 from kappa_pipelines.failures import read_failure, read_query_failure
 from kappa_pipelines.preflight import fetch_topics
+from kappa_pipelines.sources.subscription import build_subscription
 
 _UNSURE = {
     Reason.SOURCE_TOPIC_DELETED,
@@ -43,8 +44,9 @@ def ask_kafka(error: DriverError, revision: Revision) -> DriverError:
     except UnavailableError as unavailable:
         return unavailable if error.retryable else error
     for source in revision.spec.sources:
-        topic = revision.topics.get(source.topic, source.topic)
-        if topic not in topics:
+        for topic in build_subscription(revision, source).topics:
+            if topic in topics:
+                continue
             return UnavailableError(
                 Reason.SOURCE_TOPIC_DELETED,
                 f"source {source.name!r}: the topic {topic!r} was deleted while the pipeline ran; make it again and"

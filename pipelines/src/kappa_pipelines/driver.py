@@ -20,16 +20,18 @@ from kappa_crds.reasons import Reason
 from kappa_crds.revision import Revision
 from kappa_pipelines.checkpoint.files import CheckpointFiles
 from kappa_pipelines.checkpoint.generation import GenerationFence
-from kappa_pipelines.checkpoint.offsets import Offsets, read_committed_offsets
+from kappa_pipelines.checkpoint.offsets import Offsets, parse_kafka_offsets, read_committed_offsets
 from kappa_pipelines.classify import classify
 from kappa_pipelines.compile import Compiled, compile_revision
 from kappa_pipelines.deadletter.scan import DeadLetterScan
 from kappa_pipelines.deadletter.worker import DeadLetters, Owned, forget_dead_letters
 from kappa_pipelines.diagnose import explain, explain_query
+from kappa_pipelines.endpoints import KafkaEndpoints
 from kappa_pipelines.environment import Environment
 from kappa_pipelines.errors import FencedError, UnavailableError
 from kappa_pipelines.failures import read_failure
 from kappa_pipelines.group import KafkaProgress
+from kappa_pipelines.limits import Target, fetch_targets
 from kappa_pipelines.listener import ProgressListener
 from kappa_pipelines.metrics import Counts
 from kappa_pipelines.preflight import check_kafka
@@ -85,7 +87,7 @@ class Driver:
             group_commit_errors=running.kafka.errors,
         )
 
-    def ends(self) -> dict[str, Offsets]:
+    def ends(self) -> Offsets:
         """Return the newest known ends of the source topics."""
         return self._running.kafka.ends if self._running else {}
 
@@ -113,16 +115,17 @@ class Driver:
         fence = GenerationFence(files, self._environment.generation)
         fence.take()
         self._await_executors(spark)
-        compiled = compile_revision(spark, self._revision)
+        targets = fetch_targets(self._revision)
+        compiled = compile_revision(spark, self._revision, KafkaEndpoints(spark, self._revision, targets))
         self.record.set_reads(
             {
-                sink: tuple((s, compiled.sources[s].topic) for s in reads)
+                sink: tuple((s, compiled.sources[s].subscription) for s in reads)
                 for sink, reads in compiled.reads.items()
             }
         )
-        topics = tuple({source.topic: None for source in compiled.sources.values()})
-        kafka = KafkaProgress(self._revision, topics, self.record.positions)
-        letters = self._build_letters(spark, files, fence, compiled, kafka)
+        subscriptions = tuple(dict.fromkeys(each.subscription for each in compiled.sources.values()))
+        kafka = KafkaProgress(self._revision, subscriptions, self.record.positions)
+        letters = self._build_letters(spark, files, fence, compiled, kafka, dead=targets.dead)
         listener = ProgressListener(self.record, self._on_batch)
         return Running(spark, files, fence, compiled, kafka, letters, listener)
 
@@ -140,19 +143,21 @@ class Driver:
         fence: GenerationFence,
         compiled: Compiled,
         kafka: KafkaProgress,
+        *,
+        dead: Target | None,
     ) -> DeadLetters | None:
-        if self._revision.spec.dead_letter is None:
+        if dead is None:
             forget_dead_letters(files, tuple(compiled.owners))
             return None
         owned = tuple(
-            Owned(name, compiled.sources[name].topic, sink) for name, sink in compiled.owners.items()
+            Owned(name, compiled.sources[name].subscription, sink) for name, sink in compiled.owners.items()
         )
         return DeadLetters(
             files,
             owned,
-            scan=DeadLetterScan(spark, self._revision, compiled.sources),
+            scan=DeadLetterScan(spark, self._revision, compiled.sources, dead),
             check_fence=fence.check,
-            first_offsets=lambda source: kafka.first_offsets(compiled.sources[source].topic),
+            first_offsets=lambda source: kafka.first_offsets(compiled.sources[source].subscription),
         )
 
     def _start(self, running: Running) -> None:
@@ -185,7 +190,11 @@ class Driver:
     def _first_to_read(self, running: Running, source: str) -> Offsets:
         """Return where a new query begins, where that is known without asking Spark."""
         found = running.compiled.sources[source]
-        return running.kafka.first_offsets(found.topic) if found.spec.starting_offsets == "earliest" else {}
+        return (
+            running.kafka.first_offsets(found.subscription)
+            if found.spec.starting_offsets == "earliest"
+            else {}
+        )
 
     def _owned_offsets(self, running: Running, by_sink: dict[str, dict[str, Offsets]]) -> dict[str, Offsets]:
         return {source: by_sink[sink].get(source, {}) for source, sink in running.compiled.owners.items()}
@@ -200,8 +209,8 @@ class Driver:
                 running.letters.note(
                     folded.sink,
                     source.name,
-                    source.start_offsets,
-                    source.end_offsets,
+                    parse_kafka_offsets(source.start_offsets),
+                    parse_kafka_offsets(source.end_offsets),
                     malformed.get(source.name),
                 )
 

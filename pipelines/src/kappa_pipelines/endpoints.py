@@ -11,6 +11,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from kappa_crds.revision import Revision
 from kappa_crds.sink import Sink
+from kappa_pipelines.limits import Targets
 from kappa_pipelines.sinks.kafka import build_writer
 from kappa_pipelines.sources.kafka import KafkaSource, read_records
 
@@ -34,12 +35,13 @@ class KafkaEndpoints:
 
     end_of_input = None
 
-    def __init__(self, spark: SparkSession, revision: Revision) -> None:
+    def __init__(self, spark: SparkSession, revision: Revision, targets: Targets | None = None) -> None:
         self._spark = spark
         self._revision = revision
+        self._targets = targets or Targets(revision)
 
     def read(self, source: KafkaSource) -> DataFrame:  # noqa: D102 - see Endpoints
         return read_records(self._spark, self._revision, source)
 
     def write(self, sink: Sink, records: DataFrame) -> DataStreamWriter:  # noqa: D102 - see Endpoints
-        return build_writer(self._revision, sink, records)
+        return build_writer(self._targets, sink, records)

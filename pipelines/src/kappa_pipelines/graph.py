@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from kappa_crds.pipeline import PipelineSpec
 from kappa_crds.reasons import Reason
+from kappa_crds.revision import Revision
 from kappa_pipelines.errors import SpecError
+from kappa_pipelines.sources.subscription import build_subscription
 
 
 def explain_unknown_name(spec: PipelineSpec, view: str, unknown: str) -> SpecError:
@@ -47,6 +49,23 @@ def check_names(spec: PipelineSpec) -> None:
                 Reason.UNKNOWN_VIEW,
                 f"sink {sink.name!r}: there is no view or source {sink.from_!r}; {_suggest(sink.from_, names)}",
             )
+
+
+def check_loops(revision: Revision) -> None:
+    """Raise SpecError where a source's pattern fits a topic that the pipeline writes: it would read what it wrote."""
+    spec = revision.spec
+    written = [(f"sink {sink.name!r}", sink.topic) for sink in spec.sinks]
+    written += [("deadLetter", spec.dead_letter)] if spec.dead_letter is not None else []
+    for source in spec.sources:
+        reads = build_subscription(revision, source)
+        for role, name in written:
+            topic = revision.topics.get(name, name)
+            if reads.covers(topic):
+                raise SpecError(
+                    Reason.INVALID_SPEC,
+                    f"{role} writes to topic {topic}, which source {source.name!r} reads ({source.reads}); that would"
+                    " never end; write to another topic",
+                )
 
 
 def _suggest(unknown: str, known: Sequence[str]) -> str:

@@ -7,29 +7,29 @@ once until one succeeds again; it never stops the job.
 """
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 import structlog
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from kappa_crds.revision import Revision
-from kappa_pipelines.checkpoint.offsets import Offsets
+from kappa_pipelines.checkpoint.offsets import Offsets, Place
 from kappa_pipelines.kafka_options import build_librdkafka_config
+from kappa_pipelines.sources.subscription import Subscription
 
 _SAMPLE_SECONDS = 5.0
 _TIMEOUT_SECONDS = 10.0
 
-TopicOffsets = dict[tuple[str, int], int]
 log = structlog.get_logger()
 
 
-def lowest_offsets(positions: Iterable[tuple[str, Offsets]]) -> TopicOffsets:
-    """Return, for each topic and partition, the lowest of the offsets that queries have reached."""
-    lowest: TopicOffsets = {}
-    for topic, offsets in positions:
-        for part, offset in offsets.items():
-            lowest[topic, part] = min(offset, lowest.get((topic, part), offset))
+def lowest_offsets(positions: Iterable[Offsets]) -> Offsets:
+    """Return, for each partition, the lowest of the offsets that queries have reached."""
+    lowest: Offsets = {}
+    for offsets in positions:
+        for place, offset in offsets.items():
+            lowest[place] = min(offset, lowest.get(place, offset))
     return lowest
 
 
@@ -39,16 +39,16 @@ class KafkaProgress:
     def __init__(
         self,
         revision: Revision,
-        topics: tuple[str, ...],
-        positions: Callable[[], Iterable[tuple[str, Offsets]]],
+        subscriptions: tuple[Subscription, ...],
+        positions: Callable[[], Iterable[Offsets]],
     ) -> None:
         self.errors = 0
-        self.ends: dict[str, Offsets] = {}
+        self.ends: Offsets = {}
         config = build_librdkafka_config(revision.kafka)
         self._group = revision.consumer_group
-        self._topics = topics
+        self._subscriptions = subscriptions
         self._positions = positions
-        self._committed: TopicOffsets = {}
+        self._committed: Offsets = {}
         self._failing = False
         self._changed = threading.Event()
         self._ending = False
@@ -72,9 +72,9 @@ class KafkaProgress:
         self._changed.set()
         self._thread.join(timeout)
 
-    def first_offsets(self, topic: str) -> Offsets:
-        """Return the first offset that each partition of a topic still has; raises KafkaException."""
-        return self._list(topic, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
+    def first_offsets(self, subscription: Subscription) -> Offsets:
+        """Return the first offset that each partition still has; raises KafkaException."""
+        return self._list([subscription], OffsetSpec.earliest())  # type: ignore[no-untyped-call]
 
     def _run(self) -> None:
         while not self._ending:
@@ -87,10 +87,7 @@ class KafkaProgress:
     def _attempt(self) -> None:
         try:
             self._commit()
-            self.ends = {
-                topic: self._list(topic, OffsetSpec.latest())  # type: ignore[no-untyped-call]
-                for topic in self._topics
-            }
+            self.ends = self._list(self._subscriptions, OffsetSpec.latest())  # type: ignore[no-untyped-call]
         except Exception as error:  # lag is only for looking at; the job goes on
             self.errors += 1
             if not self._failing:
@@ -111,14 +108,21 @@ class KafkaProgress:
                 raise KafkaException(result.error)
         self._committed = offsets
 
-    def _list(self, topic: str, spec: OffsetSpec) -> Offsets:
-        wanted = {TopicPartition(topic, part): spec for part in self._partitions_of(topic)}
-        futures = self._admin.list_offsets(wanted, request_timeout=_TIMEOUT_SECONDS)
-        return {at.partition: future.result().offset for at, future in futures.items()}
+    def _list(self, subscriptions: Iterable[Subscription], spec: OffsetSpec) -> Offsets:
+        places = {place for each in subscriptions for place in self._list_places(each)}
+        wanted = {TopicPartition(topic, part): spec for topic, part in places}
+        futures = self._admin.list_offsets(wanted, request_timeout=_TIMEOUT_SECONDS) if wanted else {}
+        return {(at.topic, at.partition): future.result().offset for at, future in futures.items()}
 
-    def _partitions_of(self, topic: str) -> list[int]:
-        """Return a topic's partitions, asked of Kafka each time: a topic can get more."""
-        found = self._admin.list_topics(topic, timeout=_TIMEOUT_SECONDS).topics[topic]
-        if found.error is not None:
-            raise KafkaException(found.error)
-        return list(found.partitions)
+    def _list_places(self, subscription: Subscription) -> Iterator[Place]:
+        """Yield the partitions that are read, asked of Kafka each time: a topic can get more, a pattern more topics."""
+        if subscription.pattern is None:
+            names = subscription.topics
+            found = [self._admin.list_topics(name, timeout=_TIMEOUT_SECONDS).topics[name] for name in names]
+        else:
+            every = self._admin.list_topics(timeout=_TIMEOUT_SECONDS).topics
+            found = [topic for name, topic in every.items() if subscription.covers(name)]
+        for topic in found:
+            if topic.error is not None:
+                raise KafkaException(topic.error)
+            yield from ((str(topic.topic), part) for part in topic.partitions)

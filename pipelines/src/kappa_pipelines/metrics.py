@@ -51,6 +51,12 @@ METRICS: tuple[Declared, ...] = (
     Declared(
         "malformed_rows", "counter", "Records that could not be read, since the driver started.", ("sink",)
     ),
+    Declared(
+        "refused_rows",
+        "counter",
+        "Rows that the sink's topic would refuse, since the driver started.",
+        ("sink",),
+    ),
     Declared("state_rows", "gauge", "Rows of state over all operators.", ("sink",)),
     Declared("state_bytes", "gauge", "Memory used by state over all operators.", ("sink",)),
     Declared("watermark_delay_seconds", "gauge", "Age of the event-time watermark.", ("sink",)),
@@ -129,6 +135,7 @@ def _query_samples(query: QueryProgress, now: float) -> Iterator[Sample]:
     yield "input_rows", sink, query.total_input_rows
     yield "late_rows", sink, query.total_late_rows
     yield "malformed_rows", sink, query.total_malformed_rows
+    yield "refused_rows", sink, query.total_refused_rows
     yield "state_rows", sink, query.state_rows
     yield "state_bytes", sink, query.state_bytes
     for phase, milliseconds in query.duration_ms.items():

@@ -45,7 +45,7 @@ def _missing(
 
 def _wanted(revision: Revision, only_sources: bool) -> list[tuple[str, str]]:
     spec = revision.spec
-    wanted = [(f"source {s.name!r}", s.topic) for s in spec.sources]
+    wanted = [(f"source {s.name!r}", topic) for s in spec.sources for topic in s.topic_names]
     if only_sources:
         return wanted
     wanted += [(f"sink {s.name!r}", s.topic) for s in spec.sinks]

@@ -1,6 +1,6 @@
 """Folds Spark's progress events into the record that the driver serves. Pure.
 
-Spark's event names a source only by its topic; the plan's order tells two sources of one topic apart.
+Spark's event names a source only by what it subscribes to; the plan's order tells two sources of one topic apart.
 """
 
 import json
@@ -8,20 +8,24 @@ import math
 from datetime import UTC, datetime
 from typing import Any
 
-from kappa_crds.progress import QueryProgress, SourceProgress
-from kappa_pipelines.checkpoint.offsets import Offsets, parse_kafka_offsets
+from kappa_crds.progress import QueryProgress, SourceProgress, TopicOffsets
+from kappa_pipelines.checkpoint.offsets import Offsets, nest_offsets, parse_kafka_offsets
+from kappa_pipelines.sinks.refusals import REFUSED, name_refusals
 from kappa_pipelines.sources.kafka import MALFORMED, ROWS
+from kappa_pipelines.sources.subscription import Subscription
+
+Reads = tuple[tuple[str, Subscription], ...]
+"""Sources by their names, and what they read."""
 
 
-def fold_event(
-    before: QueryProgress | None, event: dict[str, Any], sources: tuple[tuple[str, str], ...]
-) -> QueryProgress:
+def fold_event(before: QueryProgress | None, event: dict[str, Any], sources: Reads) -> QueryProgress:
     """Return a query's progress after an event.
 
-    `event` is the JSON of Spark's event, `sources` are the (name, topic) pairs that the query reads in its plan's order.
+    `event` is the JSON of Spark's event, `sources` are those that the query reads, in its plan's order.
     """
     late = sum(int(op.get("numRowsDroppedByWatermark", 0)) for op in event.get("stateOperators", []))
     rows, bad = int(event.get("numInputRows", 0)), sum(bad for _, bad in _observed(event).values())
+    refused = _refused(event)
     operators = event.get("stateOperators", [])
     return QueryProgress(
         sink=event["name"],
@@ -38,9 +42,11 @@ def fold_event(
         state_bytes=sum(int(op.get("memoryUsedBytes", 0)) for op in operators),
         late_rows=late,
         malformed_rows=bad,
+        refused_rows=refused,
         total_input_rows=(before.total_input_rows if before else 0) + rows,
         total_late_rows=(before.total_late_rows if before else 0) + late,
         total_malformed_rows=(before.total_malformed_rows if before else 0) + bad,
+        total_refused_rows=(before.total_refused_rows if before else 0) + refused,
         sources=_fold_sources(event, sources),
     )
 
@@ -65,46 +71,51 @@ def _observed(event: dict[str, Any]) -> dict[str, tuple[int, int]]:
     return {name: (int(row.get(ROWS) or 0), int(row.get(MALFORMED) or 0)) for name, row in found.items()}
 
 
-def _fold_sources(event: dict[str, Any], sources: tuple[tuple[str, str], ...]) -> tuple[SourceProgress, ...]:
+def _refused(event: dict[str, Any]) -> int:
+    """Return the rows that the sink's topic would not take."""
+    return int(event.get("observedMetrics", {}).get(name_refusals(event["name"]), {}).get(REFUSED) or 0)
+
+
+def _fold_sources(event: dict[str, Any], sources: Reads) -> tuple[SourceProgress, ...]:
     left = list(sources)
     folded = []
     for source in event.get("sources", []):
-        end = _as_json(source.get("endOffset"))
-        topic = next(iter(end), None) if isinstance(end, dict) else None
-        match = next((pair for pair in left if pair[1] == topic), None)
+        match = next((pair for pair in left if pair[1].description == source.get("description")), None)
         if match is None:
             continue
         left.remove(match)
         folded.append(
             SourceProgress(
                 name=match[0],
-                topic=match[1],
-                start_offsets=parse_kafka_offsets(_as_json(source.get("startOffset"))),
-                end_offsets=parse_kafka_offsets(end),
-                latest_offsets=parse_kafka_offsets(_as_json(source.get("latestOffset"))),
+                topic=str(match[1]),
+                start_offsets=_read_offsets(source, "startOffset"),
+                end_offsets=_read_offsets(source, "endOffset"),
+                latest_offsets=_read_offsets(source, "latestOffset"),
                 input_rows=int(source.get("numInputRows", 0)),
             )
         )
     return tuple(folded)
 
 
-def with_latest(progress: QueryProgress, ends: dict[str, Offsets]) -> QueryProgress:
+def with_latest(progress: QueryProgress, ends: Offsets, sources: Reads) -> QueryProgress:
     """Return the progress with newer ends of its topics, so that lag is true between batches and when idle."""
+    reads = dict(sources)
     updated = []
     for source in progress.sources:
-        sampled = ends.get(source.topic, {})
+        sampled = {place: end for place, end in ends.items() if reads[source.name].covers(place[0])}
+        known = parse_kafka_offsets(source.latest_offsets)
+        reached = parse_kafka_offsets(source.end_offsets)
         latest = {
-            part: max(
-                sampled.get(part, 0), source.latest_offsets.get(part, 0), source.end_offsets.get(part, 0)
-            )
-            for part in sampled.keys() | source.latest_offsets.keys()
+            place: max(each.get(place, 0) for each in (sampled, known, reached))
+            for place in sampled.keys() | known.keys()
         }
-        updated.append(source.model_copy(update={"latest_offsets": latest}))
+        updated.append(source.model_copy(update={"latest_offsets": nest_offsets(latest)}))
     return progress.model_copy(update={"sources": tuple(updated)})
 
 
-def _as_json(value: Any) -> Any:
-    return json.loads(value) if isinstance(value, str) else value
+def _read_offsets(source: dict[str, Any], field: str) -> TopicOffsets:
+    value = source.get(field)
+    return nest_offsets(parse_kafka_offsets(json.loads(value) if isinstance(value, str) else value))
 
 
 def _rate(value: Any) -> float:

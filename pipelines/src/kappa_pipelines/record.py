@@ -7,8 +7,8 @@ from typing import Any
 
 from kappa_crds.progress import DriverExit, DriverState, Progress, QueryProgress, SourceProgress
 from kappa_crds.revision import Revision
-from kappa_pipelines.checkpoint.offsets import Offsets
-from kappa_pipelines.progress import fold_event, with_latest
+from kappa_pipelines.checkpoint.offsets import Offsets, nest_offsets, parse_kafka_offsets
+from kappa_pipelines.progress import Reads, fold_event, with_latest
 
 NO_BATCH = -1  # the batch id of a query that has not ended a batch in this driver
 
@@ -27,13 +27,13 @@ class DriverRecord:
             started_at=datetime.now(UTC),
         )
         self._queries: dict[str, QueryProgress] = {}
-        self._reads: dict[str, tuple[tuple[str, str], ...]] = {}
+        self._reads: dict[str, Reads] = {}
         self._committed: dict[tuple[str, str], Offsets] = {}
         self._seen: set[str] = set()
         self.alive = True
 
-    def set_reads(self, reads: dict[str, tuple[tuple[str, str], ...]]) -> None:
-        """Say which (source, topic) pairs each sink's query reads."""
+    def set_reads(self, reads: dict[str, Reads]) -> None:
+        """Say which sources each sink's query reads."""
         with self._lock:
             self._reads = reads
 
@@ -63,8 +63,8 @@ class DriverRecord:
         """Take note of a query that has started at these offsets, so that its lag shows before its first batch ends."""
         with self._lock:
             sources = tuple(
-                SourceProgress(name=name, topic=topic, start_offsets=offsets[name], end_offsets=offsets[name])
-                for name, topic in self._reads.get(sink, ())
+                _at(name, str(subscription), offsets[name])
+                for name, subscription in self._reads.get(sink, ())
                 if name in offsets
             )
             started = QueryProgress(
@@ -82,7 +82,9 @@ class DriverRecord:
         with self._lock:
             folded = fold_event(self._queries.get(sink), event, self._reads.get(sink, ()))
             self._queries[sink] = folded
-            self._committed |= {(sink, source.name): source.end_offsets for source in folded.sources}
+            self._committed |= {
+                (sink, source.name): parse_kafka_offsets(source.end_offsets) for source in folded.sources
+            }
             self._seen.add(sink)
         return folded
 
@@ -101,14 +103,22 @@ class DriverRecord:
         """Return the driver's state."""
         return self._progress.state
 
-    def positions(self) -> Iterable[tuple[str, Offsets]]:
-        """Return the committed offsets of every query and source, with the topic."""
+    def positions(self) -> Iterable[Offsets]:
+        """Return the committed offsets of every query and source."""
         with self._lock:
-            topics = dict(pair for pairs in self._reads.values() for pair in pairs)
-            return [(topics[source], at) for (_, source), at in self._committed.items() if source in topics]
+            names = {name for reads in self._reads.values() for name, _ in reads}
+            return [at for (_, source), at in self._committed.items() if source in names]
 
-    def snapshot(self, ends: dict[str, Offsets]) -> Progress:
+    def snapshot(self, ends: Offsets) -> Progress:
         """Return the record, lag measured against the newest known ends of the topics."""
         with self._lock:
-            queries = tuple(with_latest(query, ends) for query in self._queries.values())
+            queries = tuple(
+                with_latest(query, ends, self._reads.get(sink, ())) for sink, query in self._queries.items()
+            )
             return self._progress.model_copy(update={"queries": queries})
+
+
+def _at(name: str, topic: str, offsets: Offsets) -> SourceProgress:
+    """Return the progress of a source before its first batch."""
+    nested = nest_offsets(offsets)
+    return SourceProgress(name=name, topic=topic, start_offsets=nested, end_offsets=nested)

@@ -85,7 +85,9 @@ def observed(resource: PipelineResource, *pods: DriverPod, **fields: Any) -> Pip
 
 def running(generation: int = 1, *, since: timedelta = timedelta(minutes=1), **fields: Any) -> Progress:
     """Return the progress of a driver that is at batch 42, ten records behind."""
-    source = SourceProgress(name="events", topic="in", end_offsets={0: 90}, latest_offsets={0: 100})
+    source = SourceProgress(
+        name="events", topic="in", end_offsets={"in": {0: 90}}, latest_offsets={"in": {0: 100}}
+    )
     query = QueryProgress(
         sink="log", query_id="q", run_id="r", batch_id=42, timestamp=NOW, total_input_rows=90,
         processed_rows_per_second=1200.0, sources=(source,),

@@ -12,7 +12,7 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def source(name: str, end: dict[int, int], latest: dict[int, int]) -> SourceProgress:
-    return SourceProgress(name=name, topic=name, end_offsets=end, latest_offsets=latest)
+    return SourceProgress(name=name, topic=name, end_offsets={name: end}, latest_offsets={name: latest})
 
 
 def query(*sources: SourceProgress, sink: str = "out") -> QueryProgress:
@@ -46,6 +46,12 @@ def test_the_lag_of_a_source(says: str, end: dict[int, int], latest: dict[int, i
     assert source("flights", end, latest).lag == lag, says
 
 
+def test_every_topic_of_a_source_counts() -> None:
+    ends, latest = {"a": {0: 5}, "b": {0: 5}}, {"a": {0: 7}, "b": {0: 6}, "new": {0: 9}}
+    read = SourceProgress(name="all", topic="a|b|new", end_offsets=ends, latest_offsets=latest)
+    assert read.lag == 3
+
+
 def test_a_pipeline_that_has_no_batch_yet_has_no_lag() -> None:
     assert progress().lag == 0
 
@@ -66,9 +72,11 @@ def test_progress_reads_back_as_it_was_sent() -> None:
     assert Progress.model_validate_json(sent.model_dump_json(by_alias=True)) == sent
 
 
-def test_offsets_are_numbers_by_partition_even_after_json() -> None:
+def test_offsets_are_numbers_by_topic_and_partition_even_after_json() -> None:
     sent = source("flights", {10: 1}, {10: 2})
-    assert SourceProgress.model_validate_json(sent.model_dump_json(by_alias=True)).end_offsets == {10: 1}
+    assert SourceProgress.model_validate_json(sent.model_dump_json(by_alias=True)).end_offsets == {
+        "flights": {10: 1}
+    }
 
 
 def test_a_failure_travels_with_the_progress() -> None:

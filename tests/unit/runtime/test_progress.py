@@ -3,16 +3,23 @@
 from datetime import UTC, datetime
 from typing import Any
 
+import pytest
 from prometheus_client import generate_latest
 
 from kappa_crds.progress import DriverState, Progress, QueryProgress
 from kappa_pipelines.checkpoint.generation import parse_generation
 from kappa_pipelines.checkpoint.offsets import parse_offset_log
 from kappa_pipelines.group import lowest_offsets
+from kappa_pipelines.limits import Limits, parse_limits
 from kappa_pipelines.metrics import METRICS, PREFIX, Counts, DriverCollector, build_registry
 from kappa_pipelines.progress import count_malformed, fold_event, with_latest
+from kappa_pipelines.sources.subscription import Subscription
 
-READS = (("flights", "in"), ("again", "in"), ("airports", "places"))
+READS = (
+    ("flights", Subscription(("in",))),
+    ("again", Subscription(("in",))),
+    ("airports", Subscription(("places",))),
+)
 
 
 def _source(topic: str, end: int, rows: int = 10) -> dict[str, Any]:
@@ -72,11 +79,27 @@ def test_a_batch_that_moved_on_without_rows_is_not_believed_to_be_clean() -> Non
 
 def test_two_sources_of_one_topic_are_told_apart_by_the_plans_order() -> None:
     folded = fold_event(None, _event(), READS)
-    assert {source.name: source.end_offsets[0] for source in folded.sources} == {
+    assert {source.name: source.end_offsets[source.topic][0] for source in folded.sources} == {
         "flights": 10,
         "airports": 20,
         "again": 30,
     }
+
+
+def test_sources_of_several_topics_are_told_apart_by_what_they_subscribe_to() -> None:
+    reads = (("some", Subscription(("a", "b"))), ("all", Subscription(pattern="[ab]")))
+    offsets = {"a": {"0": 1}, "b": {"0": 2}}
+    sources = [
+        {"description": f"KafkaV2[{text}]", "endOffset": offsets, "numInputRows": rows}
+        for text, rows in (("SubscribePattern[^([ab])$]", 3), ("Subscribe[a, b]", 4))
+    ]
+    folded = fold_event(None, _event(sources=sources), reads)
+    assert [(each.name, each.topic, each.input_rows) for each in folded.sources] == [
+        ("all", "[ab]", 3),
+        ("some", "a, b", 4),
+    ]
+    behind = with_latest(folded, {("a", 0): 5, ("b", 0): 2, ("c", 0): 9}, reads)
+    assert [each.lag for each in behind.sources] == [4, 4]
 
 
 def test_totals_grow_from_event_to_event() -> None:
@@ -84,21 +107,44 @@ def test_totals_grow_from_event_to_event() -> None:
     assert (folded.total_input_rows, folded.total_late_rows, folded.total_malformed_rows) == (20, 2, 6)
 
 
+def test_refused_rows_of_the_sink_are_no_malformed_records() -> None:
+    event = _event(observedMetrics={"flights": {"malformed": 2, "rows": 10}, "sink out": {"refused": 3}})
+    folded = fold_event(None, event, READS)
+    assert (folded.malformed_rows, folded.total_refused_rows) == (2, 3)
+
+
+@pytest.mark.parametrize(
+    ("config", "limits"),
+    [
+        ({}, Limits()),
+        ({"cleanup.policy": "compact,delete", "max.message.bytes": "2000000"}, Limits(True, 2_000_000)),
+        ({"cleanup.policy": "delete", "max.message.bytes": "100000000"}, Limits(False, 33_554_432)),
+    ],
+)
+def test_limits_are_those_of_the_topic_and_of_what_a_producer_holds(
+    config: dict[str, str], limits: Limits
+) -> None:
+    assert parse_limits(config) == limits
+
+
 def test_lag_is_measured_against_the_newest_known_end() -> None:
     folded = fold_event(None, _event(sources=[_source("in", 40)]), READS[:1])
     assert folded.sources[0].lag == 60
-    assert with_latest(folded, {"in": {0: 500, 1: 7}}).sources[0].lag == 460
-    assert with_latest(folded, {"in": {0: 30}}).sources[0].lag == 60
+    assert with_latest(folded, {("in", 0): 500, ("in", 1): 7, ("other", 0): 9}, READS).sources[0].lag == 460
+    assert with_latest(folded, {("in", 0): 30}, READS).sources[0].lag == 60
 
 
 def test_the_group_gets_the_lowest_offsets_over_all_queries() -> None:
-    positions = [("in", {0: 5, 1: 9}), ("in", {0: 7, 1: 2}), ("places", {0: 1})]
+    positions = [{("in", 0): 5, ("in", 1): 9}, {("in", 0): 7, ("in", 1): 2}, {("places", 0): 1}]
     assert lowest_offsets(positions) == {("in", 0): 5, ("in", 1): 2, ("places", 0): 1}
 
 
 def test_an_offset_log_of_version_2_names_its_sources() -> None:
     text = 'v2\n{"batchWatermarkMs":0,"conf":{}}\nflights:{"in":{"0":12,"1":3}}\nairports:{"places":{"0":1}}'
-    assert parse_offset_log(text) == {"flights": {0: 12, 1: 3}, "airports": {0: 1}}
+    assert parse_offset_log(text) == {
+        "flights": {("in", 0): 12, ("in", 1): 3},
+        "airports": {("places", 0): 1},
+    }
 
 
 def test_a_checkpoint_without_a_generation_counts_as_generation_0() -> None:

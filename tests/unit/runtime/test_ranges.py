@@ -3,69 +3,82 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kappa_pipelines.checkpoint.offsets import Offsets, Place
 from kappa_pipelines.deadletter.ranges import Ledger, Span
+
+
+def _at(parts: dict[int, int]) -> Offsets:
+    """Offsets of the partitions of one topic."""
+    return {("t", part): offset for part, offset in parts.items()}
 
 
 def test_clean_batches_move_the_position_on_and_leave_nothing_to_scan() -> None:
     ledger = (
-        Ledger.at({0: 0}).with_batch({0: 0}, {0: 10}, malformed=0).with_batch({0: 10}, {0: 20}, malformed=0)
+        Ledger.at(_at({0: 0}))
+        .with_batch(_at({0: 0}), _at({0: 10}), malformed=0)
+        .with_batch(_at({0: 10}), _at({0: 20}), malformed=0)
     )
     assert ledger.pending() is None
-    assert ledger.position == {0: 20}
+    assert ledger.position == _at({0: 20})
 
 
 def test_a_batch_with_malformed_records_is_pending_until_it_is_scanned() -> None:
-    ledger = Ledger.at({0: 5}).with_batch({0: 5}, {0: 10}, malformed=2)
-    assert ledger.pending() == Span({0: 5}, {0: 10})
-    assert ledger.position == {0: 5}
-    done = ledger.after_scan(Span({0: 5}, {0: 10}))
+    ledger = Ledger.at(_at({0: 5})).with_batch(_at({0: 5}), _at({0: 10}), malformed=2)
+    assert ledger.pending() == Span(_at({0: 5}), _at({0: 10}))
+    assert ledger.position == _at({0: 5})
+    done = ledger.after_scan(Span(_at({0: 5}), _at({0: 10})))
     assert done.pending() is None
-    assert done.position == {0: 10}
+    assert done.position == _at({0: 10})
 
 
 def test_batches_that_come_while_one_waits_are_merged_into_one_range() -> None:
-    ledger = Ledger.at({0: 0})
+    ledger = Ledger.at(_at({0: 0}))
     for start in range(0, 100, 10):
-        ledger = ledger.with_batch({0: start}, {0: start + 10}, malformed=1)
-    assert ledger.pending() == Span({0: 0}, {0: 100})
+        ledger = ledger.with_batch(_at({0: start}), _at({0: start + 10}), malformed=1)
+    assert ledger.pending() == Span(_at({0: 0}), _at({0: 100}))
 
 
 def test_a_batch_that_nobody_has_counted_is_pending() -> None:
-    assert Ledger.at({0: 5}).with_batch({0: 5}, {0: 10}, malformed=None).pending() == Span({0: 5}, {0: 10})
-    assert Ledger.at({0: 5}).with_batch({0: 5}, {0: 5}, malformed=None).pending() is None
+    assert Ledger.at(_at({0: 5})).with_batch(_at({0: 5}), _at({0: 10}), malformed=None).pending() == Span(
+        _at({0: 5}), _at({0: 10})
+    )
+    assert Ledger.at(_at({0: 5})).with_batch(_at({0: 5}), _at({0: 5}), malformed=None).pending() is None
 
 
 def test_clean_batches_after_a_malformed_one_are_done_with_its_scan() -> None:
     ledger = (
-        Ledger.at({0: 0}).with_batch({0: 0}, {0: 10}, malformed=1).with_batch({0: 10}, {0: 50}, malformed=0)
+        Ledger.at(_at({0: 0}))
+        .with_batch(_at({0: 0}), _at({0: 10}), malformed=1)
+        .with_batch(_at({0: 10}), _at({0: 50}), malformed=0)
     )
-    assert ledger.pending() == Span({0: 0}, {0: 10})
-    assert ledger.after_scan(Span({0: 0}, {0: 10})).position == {0: 50}
+    assert ledger.pending() == Span(_at({0: 0}), _at({0: 10}))
+    assert ledger.after_scan(Span(_at({0: 0}), _at({0: 10}))).position == _at({0: 50})
 
 
 def test_a_gap_is_scanned_even_if_the_batch_after_it_is_clean() -> None:
-    ledger = Ledger.at({0: 0}).with_batch({0: 30}, {0: 40}, malformed=0)
-    assert ledger.pending() == Span({0: 0}, {0: 40})
+    ledger = Ledger.at(_at({0: 0})).with_batch(_at({0: 30}), _at({0: 40}), malformed=0)
+    assert ledger.pending() == Span(_at({0: 0}), _at({0: 40}))
 
 
 def test_a_batch_that_was_seen_before_is_not_scanned_again() -> None:
-    ledger = Ledger.at({0: 100}).with_batch({0: 50}, {0: 100}, malformed=3)
+    ledger = Ledger.at(_at({0: 100})).with_batch(_at({0: 50}), _at({0: 100}), malformed=3)
     assert ledger.pending() is None
 
 
 def test_a_new_partition_is_scanned_from_its_beginning() -> None:
-    ledger = Ledger.at({0: 10}).with_batch({0: 10}, {0: 10, 1: 5}, malformed=1)
-    assert ledger.pending() == Span({0: 10, 1: 0}, {0: 10, 1: 5})
+    ledger = Ledger.at(_at({0: 10})).with_batch(_at({0: 10}), _at({0: 10, 1: 5}), malformed=1)
+    assert ledger.pending() == Span(_at({0: 10, 1: 0}), _at({0: 10, 1: 5}))
 
 
 def test_a_large_span_is_taken_in_parts() -> None:
-    span = Span({0: 0, 1: 0}, {0: 1000, 1: 10})
+    span = Span(_at({0: 0, 1: 0}), _at({0: 1000, 1: 10}))
     first = span.first(100)
-    assert first == Span({0: 0, 1: 0}, {0: 50, 1: 10})
-    ledger = Ledger({0: 0, 1: 0}, span.end, span.end)
-    assert ledger.after_scan(first).pending() == Span({0: 50, 1: 10}, span.end)
+    assert first == Span(_at({0: 0, 1: 0}), _at({0: 50, 1: 10}))
+    ledger = Ledger(_at({0: 0, 1: 0}), span.end, span.end)
+    assert ledger.after_scan(first).pending() == Span(_at({0: 50, 1: 10}), span.end)
 
 
+PLACES: list[Place] = [("t", 0), ("t", 1), ("u", 0)]
 BATCHES = st.lists(
     st.tuples(
         st.lists(st.integers(0, 20), min_size=3, max_size=3), st.sets(st.integers(0, 59)), st.booleans()
@@ -78,27 +91,30 @@ BATCHES = st.lists(
 def test_every_malformed_offset_is_scanned_whatever_events_are_lost(
     batches: list[tuple[list[int], set[int], bool]], limit: int, scan_after: int
 ) -> None:
-    ledger, at = Ledger.at(dict.fromkeys(range(3), 0)), [0, 0, 0]
-    wanted: set[tuple[int, int]] = set()
-    scanned: set[tuple[int, int]] = set()
+    ledger, at = Ledger.at(dict.fromkeys(PLACES, 0)), [0, 0, 0]
+    wanted: set[tuple[Place, int]] = set()
+    scanned: set[tuple[Place, int]] = set()
     for number, (sizes, malformed, is_lost) in enumerate(batches):
-        start, end = dict(enumerate(at)), {p: at[p] + size for p, size in enumerate(sizes)}
-        offsets = [(p, o) for p in range(3) for o in range(start[p], end[p])]
+        start = dict(zip(PLACES, at, strict=True))
+        end = {p: start[p] + size for p, size in zip(PLACES, sizes, strict=True)}
+        offsets = [(p, o) for p in PLACES for o in range(start[p], end[p])]
         bad = {offset for index, offset in enumerate(offsets) if index in malformed}
         wanted |= bad
-        at = [end[p] for p in range(3)]
+        at = [end[p] for p in PLACES]
         if not is_lost:
             ledger = ledger.with_batch(start, end, len(bad))
         if number % scan_after == 0:
             ledger = _scan_once(ledger, limit, scanned)
-    ledger = ledger.with_batch(dict(enumerate(at)), {p: o + 1 for p, o in enumerate(at)}, 1)
+    ledger = ledger.with_batch(
+        dict(zip(PLACES, at, strict=True)), {p: o + 1 for p, o in zip(PLACES, at, strict=True)}, 1
+    )
     while ledger.pending() is not None:
         ledger = _scan_once(ledger, limit, scanned)
     assert wanted <= scanned
-    assert all(ledger.position[p] == at[p] + 1 for p in range(3))
+    assert [ledger.position[p] for p in PLACES] == [offset + 1 for offset in at]
 
 
-def _scan_once(ledger: Ledger, limit: int, scanned: set[tuple[int, int]]) -> Ledger:
+def _scan_once(ledger: Ledger, limit: int, scanned: set[tuple[Place, int]]) -> Ledger:
     span = ledger.pending()
     if span is None:
         return ledger

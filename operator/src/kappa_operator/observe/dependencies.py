@@ -46,7 +46,7 @@ async def observe_dependencies(world: World, resource: PipelineResource) -> Depe
 
 def name_topics(spec: PipelineSpec) -> Iterator[str]:
     """Yield every topic that the spec names."""
-    yield from (source.topic for source in spec.sources)
+    yield from (name for source in spec.sources for name in source.topic_names)
     yield from (sink.topic for sink in spec.sinks)
     if spec.dead_letter is not None:
         yield spec.dead_letter

@@ -9,13 +9,15 @@ import re
 
 from kappa_pipelines.checkpoint.files import CheckpointFiles
 
-Offsets = dict[int, int]
+Place = tuple[str, int]
+"""A topic's name in Kafka and one of its partitions."""
+Offsets = dict[Place, int]
 
 _LINE = re.compile(r"^([A-Za-z0-9_]+):(\{.*\})$")
 
 
 def read_committed_offsets(files: CheckpointFiles, sink: str) -> dict[str, Offsets]:
-    """Return, for each source, the next offset by partition after the sink's last committed batch; empty at birth."""
+    """Return, for each source, the next offset of each partition after the sink's last committed batch; empty at birth."""
     batches = [int(name) for name in files.names(f"{sink}/commits") if name.isdigit()]
     if not batches:
         return {}
@@ -29,10 +31,20 @@ def parse_offset_log(text: str) -> dict[str, Offsets]:
 
 
 def parse_kafka_offsets(value: object) -> Offsets:
-    """Return the offsets by partition in Spark's form `{"topic": {"0": 12}}`; empty if there are none."""
+    """Return the offsets in Spark's form `{"topic": {"0": 12}}`; empty if there are none."""
     if not isinstance(value, dict):
         return {}
-    return {int(part): int(offset) for topic in value.values() for part, offset in topic.items()}
+    return {
+        (topic, int(part)): int(offset) for topic, parts in value.items() for part, offset in parts.items()
+    }
+
+
+def nest_offsets(offsets: Offsets) -> dict[str, dict[int, int]]:
+    """Return the offsets by topic and partition, as `parse_kafka_offsets` takes them."""
+    nested: dict[str, dict[int, int]] = {}
+    for (topic, part), offset in sorted(offsets.items()):
+        nested.setdefault(topic, {})[part] = offset
+    return nested
 
 
 def read_initial_offsets(files: CheckpointFiles, sink: str, source: str) -> Offsets | None:

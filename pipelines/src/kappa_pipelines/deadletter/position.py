@@ -4,14 +4,17 @@ import json
 from dataclasses import dataclass
 
 from kappa_pipelines.checkpoint.files import CheckpointFiles
-from kappa_pipelines.checkpoint.offsets import Offsets
+from kappa_pipelines.checkpoint.offsets import Offsets, nest_offsets, parse_kafka_offsets
 
 _FOLDER = "dead-letter"
 
 
 @dataclass(frozen=True)
 class Position:
-    """The next offset by partition. `birth` stands for the place where the checkpoint's query began to read."""
+    """The next offset of each partition. `birth` stands for the place where the checkpoint's query began to read.
+
+    `topic` is the topic, topics or pattern that the source read.
+    """
 
     topic: str
     offsets: Offsets
@@ -24,14 +27,17 @@ def read_position(files: CheckpointFiles, source: str) -> Position | None:
     if text is None:
         return None
     stored = json.loads(text)
-    return Position(
-        stored["topic"], {int(p): int(o) for p, o in stored["offsets"].items()}, bool(stored["birth"])
-    )
+    offsets = stored["offsets"]
+    if not all(
+        isinstance(each, dict) for each in offsets.values()
+    ):  # written when a source had one topic only
+        offsets = {stored["topic"]: offsets}
+    return Position(stored["topic"], parse_kafka_offsets(offsets), bool(stored["birth"]))
 
 
 def write_position(files: CheckpointFiles, source: str, position: Position) -> None:
     """Store the position, atomically."""
-    stored = {"topic": position.topic, "offsets": position.offsets, "birth": position.birth}
+    stored = {"topic": position.topic, "offsets": nest_offsets(position.offsets), "birth": position.birth}
     files.write(f"{_FOLDER}/{source}.json", json.dumps(stored))
 
 

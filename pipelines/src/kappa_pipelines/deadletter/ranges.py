@@ -12,7 +12,7 @@ from kappa_pipelines.checkpoint.offsets import Offsets
 
 @dataclass(frozen=True)
 class Span:
-    """A range of offsets of one topic: from `start` up to, without, `end`, by partition."""
+    """A range of offsets of each partition: from `start` up to, without, `end`."""
 
     start: Offsets
     end: Offsets

@@ -6,9 +6,11 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 
 from kappa_crds.revision import Revision
+from kappa_pipelines.checkpoint.offsets import nest_offsets
 from kappa_pipelines.deadletter.letters import build_letters
 from kappa_pipelines.deadletter.ranges import Span
 from kappa_pipelines.kafka_options import build_spark_connection, prefix_options
+from kappa_pipelines.limits import Target
 from kappa_pipelines.sinks.kafka import build_write_options
 from kappa_pipelines.sources.kafka import KafkaSource
 
@@ -16,43 +18,44 @@ from kappa_pipelines.sources.kafka import KafkaSource
 class DeadLetterScan:
     """Scans spans of a source; made once for a driver."""
 
-    def __init__(self, spark: SparkSession, revision: Revision, sources: dict[str, KafkaSource]) -> None:
+    def __init__(
+        self, spark: SparkSession, revision: Revision, sources: dict[str, KafkaSource], dead: Target
+    ) -> None:
         self._spark = spark
         self._revision = revision
         self._sources = sources
+        self._dead = dead
 
     def __call__(self, source: str, span: Span) -> int:
         """Write the malformed records of a span to the dead-letter topic and return how many there were.
 
         They are kept while they are counted and written: Spark's Kafka writer reports no count of its own.
         """
-        if self._revision.spec.dead_letter is None:
-            return 0
-        name = self._revision.spec.dead_letter
-        topic = self._revision.topics.get(name, name)
         self._spark.sparkContext.setJobDescription(f"dead letters of {source}")
         letters = self.build(self._sources[source], span).persist(StorageLevel.MEMORY_AND_DISK)
         try:
             count = letters.count()
             if count > 0:
-                letters.write.format("kafka").options(**build_write_options(self._revision, topic)).save()
+                options = build_write_options(self._revision, self._dead)
+                letters.write.format("kafka").options(**options, topic=self._dead.topic).save()
         finally:
             letters.unpersist()
         return count
 
     def build(self, source: KafkaSource, span: Span) -> DataFrame:
         """Return the dead letters of a span as records to be written."""
-        records = self._spark.read.format("kafka").options(**self._read_options(source, span)).load()
-        return build_letters(records, source, f"{self._revision.namespace}/{self._revision.pipeline}")
+        records = self._spark.read.format("kafka").options(**self._read_options(span)).load()
+        return build_letters(records, source, self._revision.full_name, self._dead.limits)
 
-    def _read_options(self, source: KafkaSource, span: Span) -> dict[str, str]:
-        partitions = sorted(span.end)
+    def _read_options(self, span: Span) -> dict[str, str]:
+        start = {place: span.start.get(place, 0) for place in span.end}
+        assigned = {topic: sorted(parts) for topic, parts in nest_offsets(span.end).items()}
         return {
             **build_spark_connection(self._revision.kafka),
             **prefix_options(self._revision.tuning.consumer),
-            "assign": json.dumps({source.topic: partitions}),
-            "startingOffsets": json.dumps({source.topic: {str(p): span.start.get(p, 0) for p in partitions}}),
-            "endingOffsets": json.dumps({source.topic: {str(p): span.end[p] for p in partitions}}),
+            "assign": json.dumps(assigned),
+            "startingOffsets": json.dumps(nest_offsets(start)),
+            "endingOffsets": json.dumps(nest_offsets(span.end)),
             "groupIdPrefix": self._revision.consumer_group,
             "includeHeaders": "true",
             "failOnDataLoss": "true",

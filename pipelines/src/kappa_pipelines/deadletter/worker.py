@@ -13,9 +13,10 @@ from dataclasses import dataclass
 import structlog
 
 from kappa_pipelines.checkpoint.files import CheckpointFiles
-from kappa_pipelines.checkpoint.offsets import Offsets, read_initial_offsets
+from kappa_pipelines.checkpoint.offsets import Offsets, nest_offsets, read_initial_offsets
 from kappa_pipelines.deadletter.position import Position, forget_position, read_position, write_position
 from kappa_pipelines.deadletter.ranges import Ledger, Span
+from kappa_pipelines.sources.subscription import Subscription
 
 MAX_SCAN = 1_000_000  # offsets that one job scans; bounds what a crash repeats
 _WRITE_SECONDS = 10.0
@@ -29,8 +30,12 @@ class Owned:
     """A source whose dead letters are taken: from the progress of the sink `owner`."""
 
     name: str
-    topic: str
+    subscription: Subscription
     owner: str
+
+    def restrict(self, offsets: Offsets) -> Offsets:
+        """Return the offsets of the topics that the source reads."""
+        return {place: offset for place, offset in offsets.items() if self.subscription.covers(place[0])}
 
 
 @dataclass
@@ -73,13 +78,17 @@ class DeadLetters:
         self._thread.start()
 
     def _take_up(self, source: Owned, committed: Offsets) -> Ledger:
-        stored = read_position(self._files, source.name)
-        if stored is None or stored.topic != source.topic:
-            write_position(self._files, source.name, Position(source.topic, committed, birth=not committed))
+        topic, stored = str(source.subscription), read_position(self._files, source.name)
+        if stored is None:
+            write_position(self._files, source.name, Position(topic, committed, birth=not committed))
             return Ledger.at(committed)
         position = stored.offsets
         if stored.birth:
             position = read_initial_offsets(self._files, source.owner, source.name) or {}
+        if stored.topic != topic:  # the source was changed: topics that it did not have are taken from now on
+            known = {place[0] for place in position}
+            position |= {place: at for place, at in committed.items() if place[0] not in known}
+            position, committed = (source.restrict(offsets) for offsets in (position, committed))
         return Ledger.at(position).with_batch(position, committed, malformed=None if committed else 0)
 
     def note(self, sink: str, source: str, start: Offsets, end: Offsets, malformed: int | None) -> None:
@@ -144,8 +153,8 @@ class DeadLetters:
                 source=source,
                 written=written,
                 scanned=whole.size,
-                start=whole.start,
-                end=whole.end,
+                start=nest_offsets(whole.start),
+                end=nest_offsets(whole.end),
             )
         with self._changed:
             self._ledgers[source] = self._ledgers[source].after_scan(part)
@@ -154,8 +163,8 @@ class DeadLetters:
     def _still_there(self, source: str, span: Span) -> Span:
         """Return the span without what the topic's retention has removed already; that is counted as lost."""
         first = self._first_offsets(source)
-        start = {part: max(offset, first.get(part, 0)) for part, offset in span.start.items()}
-        left = Span(start, {part: max(end, start.get(part, 0)) for part, end in span.end.items()})
+        start = {at: max(span.start.get(at, 0), first.get(at, end)) for at, end in span.end.items()}
+        left = Span(start, {at: max(end, start[at]) for at, end in span.end.items()})
         if left.size < span.size:
             self.totals.lost += span.size - left.size
             log.error(
@@ -175,7 +184,7 @@ class DeadLetters:
     def _write_position(self, source: str) -> None:
         position = self._ledgers[source].position
         if position and position != self._stored.get(source):
-            write_position(self._files, source, Position(self._sources[source].topic, position))
+            write_position(self._files, source, Position(str(self._sources[source].subscription), position))
             self._stored[source] = position
 
 

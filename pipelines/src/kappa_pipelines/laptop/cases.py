@@ -32,10 +32,11 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, ValidationError, model_validator
 
 from kappa_crds.manifests import ManifestError
-from kappa_crds.model import Model, SqlName
+from kappa_crds.model import Model, SqlName, TopicName
 from kappa_crds.pipeline import PipelineSpec
 from kappa_pipelines.laptop.records import Record
 from kappa_pipelines.load import list_problems
+from kappa_pipelines.sources.subscription import Subscription
 
 KIND = "PipelineTest"
 _FIRST = datetime(2000, 1, 1, tzinfo=UTC)
@@ -55,6 +56,7 @@ class Step(Model):
 
     mark: Mark | None = None
     source: SqlName | None = None
+    topic: TopicName | None = None
     value: Any = None
     key: str | None = None
     timestamp: datetime | None = None
@@ -146,6 +148,7 @@ def check_case(case: Case, spec: PipelineSpec) -> None:
             raise ManifestError(
                 f"test {case.name!r}: input {number}: there is no source {step.source!r}, only {_list(sources)}"
             )
+        _check_topic(f"test {case.name!r}: input {number}", step, spec)
     for expected in case.spec.expect.sinks:
         if expected.name not in sinks:
             raise ManifestError(
@@ -154,6 +157,15 @@ def check_case(case: Case, spec: PipelineSpec) -> None:
     marks = [step.mark for step in case.spec.input]
     if Mark.END in marks[:-1]:
         raise ManifestError(f"test {case.name!r}: nothing comes after the mark `end`; make it the last step")
+
+
+def _check_topic(place: str, step: Step, spec: PipelineSpec) -> None:
+    source = next((each for each in spec.sources if each.name == step.source), spec.sources[0])
+    reads = Subscription(source.topic_names, source.topic_pattern)
+    if step.topic is not None and not reads.covers(step.topic):
+        raise ManifestError(
+            f"{place}: source {source.name!r} does not read {step.topic!r}, only {source.reads}"
+        )
 
 
 def _list(names: Sequence[str]) -> str:
@@ -184,6 +196,7 @@ def _build_record(step: Step, number: int) -> Record:
         key=None if step.key is None else step.key.encode(),
         timestamp=step.timestamp or _FIRST + timedelta(seconds=number),
         headers=tuple((name, value.encode()) for name, value in step.headers.items()),
+        topic=step.topic,
     )
 
 

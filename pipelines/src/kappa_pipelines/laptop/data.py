@@ -7,13 +7,16 @@ and `headers`.
 
 import itertools
 import json
+import re
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from kappa_crds.manifests import ManifestError
 from kappa_crds.pipeline import PipelineSpec
+from kappa_crds.source import Source
 from kappa_pipelines.laptop.records import Record
 
 _RECORDS = ".records.jsonl"
@@ -22,12 +25,38 @@ _VALUES = (".jsonl", ".json", ".csv", ".txt")
 
 def read_batches(folder: Path, spec: PipelineSpec, size: int) -> Iterator[dict[str, list[Record]]]:
     """Yield batches of up to `size` records of each source; ManifestError where a topic has no file."""
-    streams = {source.name: read_topic(find_file(folder, source.topic)) for source in spec.sources}
+    streams = {
+        source.name: [read_topic(file, topic) for topic, file in _find_files(folder, source)]
+        for source in spec.sources
+    }
     while True:
-        batch = {name: list(itertools.islice(records, size)) for name, records in streams.items()}
+        batch = {name: _take(topics, size) for name, topics in streams.items()}
         if not any(batch.values()):
             return
         yield batch
+
+
+def _take(topics: list[Iterator[Record]], size: int) -> list[Record]:
+    """Return the next records of each topic, in equal parts, so that topics keep in step."""
+    share = max(1, size // len(topics))
+    return [record for records in topics for record in itertools.islice(records, share)]
+
+
+def _find_files(folder: Path, source: Source) -> list[tuple[str, Path]]:
+    """Return the topics of a source with their files; ManifestError where there is none."""
+    if source.topic_pattern is None:
+        return [(topic, find_file(folder, topic)) for topic in source.topic_names]
+    names = {_name_topic(file) for file in sorted(folder.iterdir())}
+    found = sorted(name for name in names if name and re.fullmatch(source.topic_pattern, name))
+    if not found:
+        raise ManifestError(f"{folder} has no records of a topic like {source.topic_pattern}")
+    return [(topic, find_file(folder, topic)) for topic in found]
+
+
+def _name_topic(file: Path) -> str | None:
+    """Return the topic that a file is of, if it is one of records."""
+    ending = next((each for each in (_RECORDS, *_VALUES) if file.name.endswith(each)), None)
+    return file.name.removesuffix(ending) if ending else None
 
 
 def find_file(folder: Path, topic: str) -> Path:
@@ -39,16 +68,16 @@ def find_file(folder: Path, topic: str) -> Path:
     raise ManifestError(f"{folder} has no records of topic {topic}; it may be one of {', '.join(names)}")
 
 
-def read_topic(file: Path) -> Iterator[Record]:
+def read_topic(file: Path, topic: str) -> Iterator[Record]:
     """Yield the records of a file; ManifestError names the line that is none."""
     now = datetime.now(UTC)
     with file.open("rb") as lines:
         for number, line in enumerate(lines, start=1):
             text = line.rstrip(b"\r\n")
             if file.name.endswith(_RECORDS):
-                yield _parse_record(f"{file}, line {number}", text, now)
+                yield replace(_parse_record(f"{file}, line {number}", text, now), topic=topic)
             else:
-                yield Record(text, timestamp=now)
+                yield Record(text, timestamp=now, topic=topic)
 
 
 def _parse_record(place: str, text: bytes, now: datetime) -> Record:

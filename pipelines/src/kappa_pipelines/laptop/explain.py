@@ -37,7 +37,7 @@ def explain(name: str, spark: SparkSession, revision: Revision, compiled: Compil
 
 
 def _explain_source(source: Source, *, is_read: bool) -> Iterator[str]:
-    yield f"source {source.name} ← topic {source.topic}" + ("" if is_read else " (no sink reads it)")
+    yield f"source {source.name} ← {source.reads}" + ("" if is_read else " (no sink reads it)")
     time = source.event_time
     if time is None:
         yield "    no event time: nothing that it feeds can be final"

@@ -24,12 +24,13 @@ _BORN = 1_000_000_000  # seconds since the epoch: the time of change of the firs
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One record of a topic, as it would be in Kafka."""
+    """One record of a topic, as it would be in Kafka. Without `topic` it is of the first that its source reads."""
 
     value: bytes | None
     key: bytes | None = None
     timestamp: datetime = datetime(1970, 1, 1, tzinfo=UTC)
     headers: tuple[tuple[str, bytes | None], ...] = field(default=())
+    topic: str | None = None
 
 
 class RecordFolder:
@@ -66,7 +67,7 @@ class RecordFolder:
         fields: dict[str, Any] = {
             "key": _to_base64(record.key),
             "value": _to_base64(record.value),
-            "topic": self._topic,
+            "topic": record.topic or self._topic,
             "partition": 0,
             "offset": offset,
             "timestamp": record.timestamp.isoformat(timespec="milliseconds"),

@@ -53,7 +53,9 @@ class LocalRun:
         self._revision = revision
         self._ends = FileEndpoints(spark, folder, self._take)
         self._inputs = {
-            source.name: RecordFolder(input_folder(folder, source.name), source.topic)
+            source.name: RecordFolder(
+                input_folder(folder, source.name), (*source.topic_names, source.name)[0]
+            )
             for source in revision.spec.sources
         }
         self._outputs: dict[str, dict[int, list[Output]]] = {sink.name: {} for sink in revision.spec.sinks}

@@ -18,6 +18,8 @@ from kappa_crds.revision import Revision
 from kappa_crds.sink import Sink
 from kappa_pipelines.errors import SpecError
 from kappa_pipelines.kafka_options import build_spark_connection, prefix_options
+from kappa_pipelines.limits import Target, Targets
+from kappa_pipelines.sinks.refusals import route_records
 
 JSON_OPTIONS = {
     "ignoreNullFields": "false",
@@ -91,13 +93,16 @@ def _check_type(sink: Sink, part: str, name: str, rows: DataFrame) -> None:
         )
 
 
-def build_writer(revision: Revision, sink: Sink, records: DataFrame) -> DataStreamWriter:
+def build_writer(targets: Targets, sink: Sink, records: DataFrame) -> DataStreamWriter:
     """Return the query that writes the records, ready to start."""
+    revision, target = targets.revision, targets.find(sink.topic)
+    _check_has_key(sink, target)
     writer = (
-        records.writeStream.format("kafka")
+        route_records(records, sink, revision.full_name, target, targets.dead)
+        .writeStream.format("kafka")
         .queryName(sink.name)
         .outputMode(sink.mode.value)
-        .options(**build_write_options(revision, revision.topics.get(sink.topic, sink.topic)))
+        .options(**build_write_options(revision, target, targets.dead or target))
         .option("checkpointLocation", sink_checkpoint(revision, sink.name))
     )
     interval = revision.spec.trigger.interval
@@ -106,12 +111,20 @@ def build_writer(revision: Revision, sink: Sink, records: DataFrame) -> DataStre
     return writer.trigger(processingTime=f"{int(parse_duration(interval) * 1000)} milliseconds")
 
 
-def build_write_options(revision: Revision, topic: str) -> dict[str, str]:
-    """Return the options of Spark's Kafka sink."""
+def _check_has_key(sink: Sink, target: Target) -> None:
+    if target.limits.needs_key and sink.key is None:
+        raise SpecError(
+            Reason.INVALID_SPEC,
+            f"sink {sink.name!r}: topic {target.topic} is compacted and takes no record without key; set key",
+        )
+
+
+def build_write_options(revision: Revision, *targets: Target) -> dict[str, str]:
+    """Return the options of Spark's Kafka sink for records that name their topics, which are among these."""
+    largest = max(target.limits.message_bytes for target in targets)
     return {
         **build_spark_connection(revision.kafka),
-        **prefix_options(revision.tuning.producer),
-        "topic": topic,
+        **prefix_options({"max.request.size": str(largest), **revision.tuning.producer}),
     }
 
 

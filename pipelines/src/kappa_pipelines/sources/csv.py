@@ -11,7 +11,16 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
 from kappa_crds.source import CsvFormat
-from kappa_pipelines.sources.values import PERMISSIVE, explain_text, parse_schema, read_text, with_corrupt
+from kappa_pipelines.sources.values import (
+    PERMISSIVE,
+    as_texts,
+    explain_text,
+    parse_schema,
+    read_text,
+    with_corrupt,
+)
+
+_MAX_FIELDS = 20_000  # Spark makes room for 20480
 
 
 @dataclass(frozen=True)
@@ -24,11 +33,14 @@ class CsvValues:
     def parse(self) -> Column:  # noqa: D102 - see Values
         return self._parse_as(self.schema)
 
-    def explain(self, parsed: Column) -> Column:  # noqa: D102 - see Values
+    def parse_texts(self) -> Column:  # noqa: D102 - see Values
+        return self._parse_as(as_texts(self.schema))
+
+    def explain(self, parsed: Column, texts: Column) -> Column:  # noqa: D102 - see Values
         return explain_text(
             self.schema,
             parsed,
-            self._parse_as,
+            texts,
             f"value does not have the {len(self.schema.fields)} fields that the schema declares",
             "value is not valid CSV for the declared schema",
         )
@@ -36,7 +48,13 @@ class CsvValues:
     def _parse_as(self, schema: StructType) -> Column:
         # A NULL value would otherwise be a row of NULLs, as if it had been read.
         parsed = f.from_csv(read_text(), with_corrupt(schema).toDDL(), self.options)
-        return f.when(f.length(f.trim(read_text())) > 0, parsed)
+        return f.when((f.length(f.trim(read_text())) > 0) & self._is_narrow(), parsed)
+
+    def _is_narrow(self) -> Column:
+        """Return whether the parser can take the line: one with more fields than it has room for fails the query."""
+        text, separator = read_text(), f.lit(self.options["sep"])
+        fields = (f.length(text) - f.length(f.replace(text, separator))) / f.length(separator)
+        return (f.length(text) < _MAX_FIELDS) | (fields < _MAX_FIELDS)
 
 
 def build_csv(source: str, csv: CsvFormat) -> CsvValues:

@@ -10,7 +10,14 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
 from kappa_crds.source import JsonFormat
-from kappa_pipelines.sources.values import PERMISSIVE, explain_text, parse_schema, read_text, with_corrupt
+from kappa_pipelines.sources.values import (
+    PERMISSIVE,
+    as_texts,
+    explain_text,
+    parse_schema,
+    read_text,
+    with_corrupt,
+)
 
 
 @dataclass(frozen=True)
@@ -23,11 +30,14 @@ class JsonValues:
     def parse(self) -> Column:  # noqa: D102 - see Values
         return self._parse_as(self.schema)
 
-    def explain(self, parsed: Column) -> Column:  # noqa: D102 - see Values
+    def parse_texts(self) -> Column:  # noqa: D102 - see Values
+        return self._parse_as(as_texts(self.schema))
+
+    def explain(self, parsed: Column, texts: Column) -> Column:  # noqa: D102 - see Values
         return explain_text(
             self.schema,
             parsed,
-            self._parse_as,
+            texts,
             "value is not a JSON object",
             "value is not valid JSON for the declared schema",
         )

@@ -1,4 +1,4 @@
-"""A topic as a stream of the declared columns.
+"""Topics as a stream of the declared columns.
 
 The plan of a source is: Kafka → one parse → count of malformed records → only the good ones → columns. The
 counts of all and of malformed records are observed metrics named like the source; they travel with the batch's
@@ -19,6 +19,7 @@ from kappa_pipelines.errors import SpecError
 from kappa_pipelines.kafka_options import build_spark_connection, prefix_options
 from kappa_pipelines.sources.event_time import END, add_event_time, check_event_time
 from kappa_pipelines.sources.formats import build_values
+from kappa_pipelines.sources.subscription import Subscription, build_subscription
 from kappa_pipelines.sources.values import Values, is_malformed
 
 MALFORMED = "malformed"
@@ -39,10 +40,10 @@ _RECORD_COLUMNS = {
 
 @dataclass(frozen=True)
 class KafkaSource:
-    """A source with its format checked and its topic resolved."""
+    """A source with its format checked and its topics resolved."""
 
     spec: Source
-    topic: str
+    subscription: Subscription
     values: Values
 
     @property
@@ -63,7 +64,7 @@ class KafkaSource:
 
 def build_source(revision: Revision, source: Source) -> KafkaSource:
     """Return the source, checked; SpecError names what is wrong. Needs an active Spark session."""
-    checked = KafkaSource(source, revision.topics.get(source.topic, source.topic), build_values(source))
+    checked = KafkaSource(source, build_subscription(revision, source), build_values(source))
     _check_record_columns(checked)
     check_event_time(source, _types(checked))
     return checked
@@ -104,7 +105,7 @@ def build_read_options(revision: Revision, source: KafkaSource) -> dict[str, str
         **build_spark_connection(revision.kafka),
         **prefix_options(tuning.consumer),
         **_starting_options(source.spec.starting_offsets),
-        "subscribe": source.topic,
+        **source.subscription.options,
         "failOnDataLoss": "true",
         "groupIdPrefix": revision.consumer_group,
         "maxOffsetsPerTrigger": str(_max_records(revision)),

@@ -23,7 +23,10 @@ class RawValues:
         value = f.col("value").cast(field.dataType)
         return f.struct(value.alias(field.name), f.lit(None).cast("string").alias(CORRUPT))
 
-    def explain(self, parsed: Column) -> Column:  # noqa: D102 - see Values
+    def parse_texts(self) -> Column:  # noqa: D102 - see Values
+        return f.lit(None).cast("string")
+
+    def explain(self, parsed: Column, texts: Column) -> Column:  # noqa: D102 - see Values
         return f.lit("")
 
 

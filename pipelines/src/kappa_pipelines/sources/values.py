@@ -4,7 +4,6 @@ One parse in Spark's PERMISSIVE mode does both: it fills the columns and, where 
 a corrupt-record column. So good and bad are told apart in the same scan.
 """
 
-from collections.abc import Callable
 from typing import Protocol
 
 from pyspark.errors import ParseException
@@ -32,7 +31,10 @@ class Values(Protocol):
     def parse(self) -> Column:
         """Return the struct of the declared columns and the corrupt-record column."""
 
-    def explain(self, parsed: Column) -> Column:
+    def parse_texts(self) -> Column:
+        """Return the same parse with every column as text, for `explain`."""
+
+    def explain(self, parsed: Column, texts: Column) -> Column:
         """Return what is wrong with a malformed record, for people. Used on malformed records only."""
 
 
@@ -82,30 +84,29 @@ def with_corrupt(schema: StructType) -> StructType:
     return StructType([*schema.fields, StructField(CORRUPT, StringType())])
 
 
-def explain_text(
-    schema: StructType, parsed: Column, parse: Callable[[StructType], Column], otherwise: str, never: str
-) -> Column:
+def as_texts(schema: StructType) -> StructType:
+    """Return the schema with every column as text."""
+    return StructType([StructField(field.name, StringType()) for field in schema.fields])
+
+
+def explain_text(schema: StructType, parsed: Column, texts: Column, otherwise: str, never: str) -> Column:
     """Return what is wrong with a malformed text.
 
-    It is parsed again with every column as text: a column with text that the typed parse left NULL is one that does
-    not fit. `otherwise` is said where even that fails, `never` where no column can be blamed.
+    A column that has text and that the typed parse left NULL is one that does not fit. `otherwise` is said where the
+    parse as text fails too, `never` where no column can be blamed.
     """
-    texts = StructType([StructField(field.name, StringType()) for field in schema.fields])
-    as_text = parse(texts)
-    misfits = f.filter(
-        f.array(*[_misfit(field, parsed, as_text) for field in schema.fields]), lambda text: text.isNotNull()
-    )
+    misfits = f.concat_ws("; ", *[_misfit(field, parsed, texts) for field in schema.fields])
     return (
         f.when(f.col("value").isNull(), f.lit("value is null"))
         .when(f.length(f.trim(read_text())) == 0, f.lit("value is empty"))
-        .when(is_malformed(as_text), f.lit(otherwise))
-        .when(f.size(misfits) > 0, f.array_join(misfits, "; "))
+        .when(is_malformed(texts), f.lit(otherwise))
+        .when(f.length(misfits) > 0, misfits)
         .otherwise(f.lit(never))
     )
 
 
-def _misfit(field: StructField, parsed: Column, as_text: Column) -> Column:
-    text, name = as_text[field.name], field.name
+def _misfit(field: StructField, parsed: Column, texts: Column) -> Column:
+    text, name = texts[field.name], field.name
     message = f.concat(
         f.lit(f"column {name}: "),
         f.substring(text, 1, _SNIPPET),

@@ -10,7 +10,8 @@ A pair is a result and the one before it, brought together when the later one cl
 the one before and the new one come out. All of it moves by event time alone, so a replay gives the same rows.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
 from typing import TypeVar
 
 from pyspark.sql import Column, DataFrame, SparkSession

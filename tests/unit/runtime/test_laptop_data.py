@@ -1,0 +1,58 @@
+"""Records of a folder as batches: one file for each topic."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kappa_crds.manifests import ManifestError
+from kappa_crds.pipeline import PipelineSpec
+from kappa_pipelines.laptop.cases import check_case, parse_case, split_input
+from kappa_pipelines.laptop.data import read_batches
+
+
+def _spec(**reads: Any) -> PipelineSpec:
+    return PipelineSpec.model_validate(
+        {
+            "sources": [{"name": "flights", "format": {"raw": {}}, **reads}],
+            "sinks": [{"name": "out", "from": "flights", "topic": "out"}],
+        }
+    )
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name in ("f-2012.csv", "f-2013.records.jsonl", "off-f-2013.csv"):
+        line = '{"value": "x"}' if "records" in name else "x"
+        (tmp_path / name).write_text(f"{line}\n" * 3)
+    return tmp_path
+
+
+@pytest.mark.parametrize("reads", [{"topics": ["f-2012", "f-2013"]}, {"topicPattern": "f-.*"}], ids=str)
+def test_each_batch_takes_from_every_topic_of_a_source(folder: Path, reads: dict[str, Any]) -> None:
+    batches = [
+        [record.topic for record in batch["flights"]] for batch in read_batches(folder, _spec(**reads), 4)
+    ]
+    assert batches == [["f-2012", "f-2012", "f-2013", "f-2013"], ["f-2012", "f-2013"]]
+
+
+def test_a_pattern_that_no_file_fits_is_told(folder: Path) -> None:
+    with pytest.raises(ManifestError, match="no records of a topic like g-"):
+        next(read_batches(folder, _spec(topicPattern="g-.*"), 4))
+
+
+def _case(topic: str) -> dict[str, Any]:
+    spec = {"pipeline": "p", "input": [{"value": "x", "topic": topic}], "expect": {}}
+    return {"apiVersion": "v", "kind": "PipelineTest", "metadata": {"name": "t"}, "spec": spec}
+
+
+def test_a_record_of_a_test_case_may_name_its_topic() -> None:
+    spec, case = _spec(topicPattern="f-.*"), parse_case(_case("f-9"))
+    check_case(case, spec)
+    ((records, _),) = split_input(case.spec.input, spec)
+    assert [record.topic for record in records["flights"]] == ["f-9"]
+
+
+def test_a_topic_that_the_source_does_not_read_is_told() -> None:
+    with pytest.raises(ManifestError, match="does not read 'g-9', only topics like f-"):
+        check_case(parse_case(_case("g-9")), _spec(topicPattern="f-.*"))

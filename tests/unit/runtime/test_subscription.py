@@ -1,0 +1,59 @@
+"""What a source reads, and where its dead letters are: also as an older driver wrote it down."""
+
+import json
+from typing import Any, cast
+
+import pytest
+
+from kappa_pipelines.checkpoint.files import CheckpointFiles
+from kappa_pipelines.deadletter.position import Position, read_position, write_position
+from kappa_pipelines.deadletter.worker import Owned
+from kappa_pipelines.sources.subscription import Subscription
+
+
+class Files:
+    """The files of a checkpoint, in memory."""
+
+    def __init__(self, texts: dict[str, str]) -> None:
+        self.texts = texts
+
+    def read(self, name: str) -> str | None:
+        return self.texts.get(name)
+
+    def write(self, name: str, text: str) -> None:
+        self.texts[name] = text
+
+
+def _files(stored: dict[str, Any] | None = None) -> CheckpointFiles:
+    texts = {} if stored is None else {"dead-letter/flights.json": json.dumps(stored)}
+    return cast(CheckpointFiles, Files(texts))
+
+
+@pytest.mark.parametrize(
+    ("subscription", "topic", "covers"),
+    [
+        (Subscription(("a", "b")), "b", True),
+        (Subscription(("a", "b")), "ab", False),
+        (Subscription(pattern="flights-.*"), "flights-2013", True),
+        (Subscription(pattern="flights-.*"), "other-flights-2013", False),
+        (Subscription(pattern="a|b"), "ab", False),
+    ],
+)
+def test_a_pattern_fits_whole_names(subscription: Subscription, topic: str, covers: bool) -> None:
+    assert subscription.covers(topic) is covers
+
+
+def test_a_position_reads_back_as_it_was_written() -> None:
+    files, position = _files(), Position("a, b", {("a", 0): 5, ("b", 1): 7})
+    write_position(files, "flights", position)
+    assert read_position(files, "flights") == position
+
+
+def test_a_position_from_before_there_were_several_topics_is_understood() -> None:
+    files = _files({"topic": "in", "offsets": {"0": 5, "1": 7}, "birth": False})
+    assert read_position(files, "flights") == Position("in", {("in", 0): 5, ("in", 1): 7})
+
+
+def test_offsets_of_topics_that_a_source_does_not_read_any_more_are_left_out() -> None:
+    owned = Owned("flights", Subscription(("a", "c")), "out")
+    assert owned.restrict({("a", 0): 1, ("b", 0): 2}) == {("a", 0): 1}
