@@ -14,6 +14,7 @@ from kappa_crds.revision import Revision
 from kappa_pipelines.driver import Driver
 from kappa_pipelines.environment import Environment
 from kappa_pipelines.errors import DriverError
+from kappa_pipelines.settings import DEFAULTS
 from lab.broker import Broker
 from spark.revisions import spark_conf
 from spark.topics import Topics
@@ -93,6 +94,7 @@ def broker() -> Iterator[Broker]:
 def spark() -> Iterator[SparkSession]:
     builder = SparkSession.Builder()
     for key, value in {
+        **DEFAULTS,
         **spark_conf(),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",

@@ -14,6 +14,9 @@ from kappa_pipelines.errors import DriverError, LostDataError, SpecError, Unavai
 from kappa_pipelines.failures import Cause, Failure, SqlFailure
 from kappa_pipelines.graph import explain_unknown_name
 
+UNKNOWN_SCHEMA = "a record has a schema id that was not known at the start"
+"""Words of the error by which a query ends that meets such a record."""
+
 
 @dataclass(frozen=True)
 class Rule:
@@ -33,6 +36,12 @@ class Rule:
 
 
 RULES: tuple[Rule, ...] = (
+    Rule(
+        UnavailableError,
+        Reason.SCHEMA_ADDED,
+        "records came with a schema that was not in the registry when the driver started; it starts again and asks for it",
+        pattern=UNKNOWN_SCHEMA,
+    ),
     Rule(
         UnavailableError,
         Reason.CHECKPOINT_UNAVAILABLE,

@@ -10,7 +10,6 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
 from kappa_pipelines.sources.kafka import KafkaSource
-from kappa_pipelines.sources.values import is_malformed
 
 HEADER_PREFIX = "kappa."
 _PARSED = "__kappa_parsed"
@@ -19,7 +18,8 @@ _TIMESTAMP = "yyyy-MM-dd'T'HH:mm:ss.SSSXXX"
 
 def build_letters(records: DataFrame, source: KafkaSource, pipeline: str) -> DataFrame:
     """Return the dead letters among records (as Kafka has them) as `key`, `value` and `headers`."""
-    malformed = records.withColumn(_PARSED, source.values.parse()).where(is_malformed(f.col(_PARSED)))
+    parsed = records.withColumn(_PARSED, source.values.parse(alert=False))
+    malformed = parsed.where(source.values.is_malformed(f.col(_PARSED)))
     key = f.concat_ws("/", "topic", f.col("partition").cast("string"), f.col("offset").cast("string"))
     return malformed.select(
         key.alias("key"),

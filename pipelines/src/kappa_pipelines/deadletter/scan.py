@@ -1,16 +1,13 @@
 """The bounded job that copies the malformed records of one range of offsets to the dead-letter topic."""
 
-import json
-
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 
 from kappa_crds.revision import Revision
 from kappa_pipelines.deadletter.letters import build_letters
 from kappa_pipelines.deadletter.ranges import Span
-from kappa_pipelines.kafka_options import build_spark_connection, prefix_options
 from kappa_pipelines.sinks.kafka import build_write_options
-from kappa_pipelines.sources.kafka import KafkaSource
+from kappa_pipelines.sources.kafka import KafkaSource, read_range
 
 
 class DeadLetterScan:
@@ -42,18 +39,5 @@ class DeadLetterScan:
 
     def build(self, source: KafkaSource, span: Span) -> DataFrame:
         """Return the dead letters of a span as records to be written."""
-        records = self._spark.read.format("kafka").options(**self._read_options(source, span)).load()
+        records = read_range(self._spark, self._revision, source, span.start, span.end)
         return build_letters(records, source, f"{self._revision.namespace}/{self._revision.pipeline}")
-
-    def _read_options(self, source: KafkaSource, span: Span) -> dict[str, str]:
-        partitions = sorted(span.end)
-        return {
-            **build_spark_connection(self._revision.kafka),
-            **prefix_options(self._revision.tuning.consumer),
-            "assign": json.dumps({source.topic: partitions}),
-            "startingOffsets": json.dumps({source.topic: {str(p): span.start.get(p, 0) for p in partitions}}),
-            "endingOffsets": json.dumps({source.topic: {str(p): span.end[p] for p in partitions}}),
-            "groupIdPrefix": self._revision.consumer_group,
-            "includeHeaders": "true",
-            "failOnDataLoss": "true",
-        }

@@ -10,18 +10,25 @@ from pyspark.sql import Column
 from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
-from kappa_crds.source import CsvFormat
-from kappa_pipelines.sources.values import PERMISSIVE, explain_text, parse_schema, read_text, with_corrupt
+from kappa_crds.format import CsvFormat
+from kappa_pipelines.sources.values import (
+    PERMISSIVE,
+    CorruptMarked,
+    explain_text,
+    parse_schema,
+    read_text,
+    with_corrupt,
+)
 
 
 @dataclass(frozen=True)
-class CsvValues:
+class CsvValues(CorruptMarked):
     """Values that are lines of CSV."""
 
     schema: StructType
     options: dict[str, str]
 
-    def parse(self) -> Column:  # noqa: D102 - see Values
+    def parse(self, *, alert: bool) -> Column:  # noqa: D102 - see Values
         return self._parse_as(self.schema)
 
     def explain(self, parsed: Column) -> Column:  # noqa: D102 - see Values

@@ -5,6 +5,7 @@ counts of all and of malformed records are observed metrics named like the sourc
 progress and cost no second scan.
 """
 
+import json
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -15,11 +16,13 @@ from pyspark.sql.types import DataType, StructType, TimestampType
 from kappa_crds.reasons import Reason
 from kappa_crds.revision import Revision
 from kappa_crds.source import RecordColumns, Source
+from kappa_pipelines.checkpoint.offsets import Offsets
 from kappa_pipelines.errors import SpecError
 from kappa_pipelines.kafka_options import build_spark_connection, prefix_options
+from kappa_pipelines.registry.subject import Subject
 from kappa_pipelines.sources.event_time import END, add_event_time, check_event_time
 from kappa_pipelines.sources.formats import build_values
-from kappa_pipelines.sources.values import Values, is_malformed
+from kappa_pipelines.sources.values import Values
 
 MALFORMED = "malformed"
 ROWS = "rows"
@@ -55,9 +58,11 @@ class KafkaSource:
         return self.values.schema
 
 
-def build_source(revision: Revision, source: Source) -> KafkaSource:
+def build_source(revision: Revision, source: Source, subject: Subject | None = None) -> KafkaSource:
     """Return the source, checked; SpecError names what is wrong. Needs an active Spark session."""
-    checked = KafkaSource(source, revision.topics.get(source.topic, source.topic), build_values(source))
+    checked = KafkaSource(
+        source, revision.topics.get(source.topic, source.topic), build_values(source, subject)
+    )
     _check_record_columns(checked)
     check_event_time(source, _types(checked))
     return checked
@@ -77,8 +82,8 @@ def read_stream(records: DataFrame, source: KafkaSource, end_of_input: Column | 
     ends = [] if end_of_input is None else [END]
     passed = [f.col(name) for name in _raw_columns(source)]
     marks = [] if end_of_input is None else [end_of_input.alias(END)]
-    parsed = records.select(*passed, *marks, source.values.parse().alias(_PARSED))
-    malformed = is_malformed(f.col(_PARSED))
+    parsed = records.select(*passed, *marks, source.values.parse(alert=end_of_input is None).alias(_PARSED))
+    malformed = source.values.is_malformed(f.col(_PARSED))
     if ends:
         malformed = malformed & ~f.col(END)
     # Flat columns and a flag pass the count faster than the struct would.
@@ -88,6 +93,24 @@ def read_stream(records: DataFrame, source: KafkaSource, end_of_input: Column | 
     )
     rows = counted.where(~f.col(_FLAG)).drop(_FLAG)
     return add_event_time(rows, source.spec.event_time, END if ends else None)
+
+
+def read_range(
+    spark: SparkSession, revision: Revision, source: KafkaSource, start: Offsets, end: Offsets
+) -> DataFrame:
+    """Return the records of a source between two offsets by partition, as a table."""
+    partitions = sorted(end)
+    options = {
+        **build_spark_connection(revision.kafka),
+        **prefix_options(revision.tuning.consumer),
+        "assign": json.dumps({source.topic: partitions}),
+        "startingOffsets": json.dumps({source.topic: {str(p): start.get(p, 0) for p in partitions}}),
+        "endingOffsets": json.dumps({source.topic: {str(p): end[p] for p in partitions}}),
+        "groupIdPrefix": revision.consumer_group,
+        "includeHeaders": "true",
+        "failOnDataLoss": "true",
+    }
+    return spark.read.format("kafka").options(**options).load()
 
 
 def build_read_options(revision: Revision, source: KafkaSource) -> dict[str, str]:
@@ -135,7 +158,8 @@ def _raw_columns(source: KafkaSource) -> list[str]:
 
 
 def _columns(source: KafkaSource) -> list[Column]:
-    declared = [f.col(_PARSED)[name].alias(name) for name in source.schema.names]
+    parsed = source.values.columns(f.col(_PARSED))
+    declared = [parsed[name].alias(name) for name in source.schema.names]
     record = [
         f.expr(_RECORD_COLUMNS[field]).alias(name) for field, name in _wanted_record_columns(source).items()
     ]

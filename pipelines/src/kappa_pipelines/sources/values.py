@@ -16,6 +16,7 @@ from kappa_crds.reasons import Reason
 from kappa_pipelines.errors import SpecError
 
 CORRUPT = "__kappa_corrupt"
+_EMPTY = "value is empty"
 _SNIPPET = 64  # characters of a field's text shown in an error
 
 PERMISSIVE = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
@@ -29,11 +30,32 @@ class Values(Protocol):
     def schema(self) -> StructType:
         """Return the declared columns."""
 
-    def parse(self) -> Column:
-        """Return the struct of the declared columns and the corrupt-record column."""
+    def parse(self, *, alert: bool) -> Column:
+        """Return what a value was parsed to, for the methods below.
+
+        With `alert`, it fails on a record that cannot be judged before somebody outside was asked.
+        """
+
+    def is_malformed(self, parsed: Column) -> Column:
+        """Return whether a record could not be read."""
+
+    def columns(self, parsed: Column) -> Column:
+        """Return the struct of the declared columns."""
 
     def explain(self, parsed: Column) -> Column:
         """Return what is wrong with a malformed record, for people. Used on malformed records only."""
+
+
+class CorruptMarked:
+    """Formats whose parsers give a struct of the declared columns and a column for corrupt records."""
+
+    def is_malformed(self, parsed: Column) -> Column:
+        """Return whether a record could not be read; a NULL or empty value gives a NULL struct."""
+        return is_malformed(parsed)
+
+    def columns(self, parsed: Column) -> Column:
+        """Return the struct of the declared columns."""
+        return parsed
 
 
 def parse_schema(source: str, ddl: str) -> StructType:
@@ -49,17 +71,18 @@ def parse_schema(source: str, ddl: str) -> StructType:
             Reason.INVALID_SCHEMA,
             f"source {source!r}: the schema must name columns: `carrier STRING, dep_delay DOUBLE`",
         )
-    _check_names(source, schema.names)
+    check_names(f"source {source!r}", schema.names)
     return schema
 
 
-def _check_names(source: str, names: list[str]) -> None:
+def check_names(where: str, names: list[str]) -> None:
+    """Raise SpecError where SQL could not tell columns apart."""
     lowered = [name.lower() for name in names]
     twice = sorted({name for name in names if lowered.count(name.lower()) > 1})
     if twice:
         raise SpecError(
             Reason.INVALID_SCHEMA,
-            f"source {source!r}: the schema has columns that differ in nothing or only in case: {', '.join(twice)}",
+            f"{where}: the schema has columns that differ in nothing or only in case: {', '.join(twice)}",
         )
 
 
@@ -95,12 +118,20 @@ def explain_text(
     misfits = f.filter(
         f.array(*[_misfit(field, parsed, as_text) for field in schema.fields]), lambda text: text.isNotNull()
     )
-    return (
-        f.when(f.col("value").isNull(), f.lit("value is null"))
-        .when(f.length(f.trim(read_text())) == 0, f.lit("value is empty"))
+    return explain_absent(
+        f.when(f.length(f.trim(read_text())) == 0, f.lit(_EMPTY))
         .when(is_malformed(as_text), f.lit(otherwise))
         .when(f.size(misfits) > 0, f.array_join(misfits, "; "))
         .otherwise(f.lit(never))
+    )
+
+
+def explain_absent(otherwise: Column) -> Column:
+    """Return that there is no value, or what is wrong with the one that there is."""
+    return (
+        f.when(f.col("value").isNull(), f.lit("value is null"))
+        .when(f.length("value") == 0, f.lit(_EMPTY))
+        .otherwise(otherwise)
     )
 
 

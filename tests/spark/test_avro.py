@@ -1,0 +1,133 @@
+"""Avro on real Spark and Kafka: every kind of type, schemas that evolve, schemas that come later, and bytes that are none."""
+
+import json
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from kappa_crds.reasons import Reason
+from lab.registry import RegistryDouble
+from spark.avro_values import record, write_bare, write_framed
+from spark.revisions import build_revision
+
+ALL_TYPES = record(
+    {"name": "sensor", "type": "string"},
+    {"name": "mean", "type": ["null", "double"], "default": None},
+    {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+    {"name": "day", "type": {"type": "int", "logicalType": "date"}},
+    {"name": "price", "type": {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}},
+    {"name": "state", "type": {"type": "enum", "name": "State", "symbols": ["ON", "OFF"]}},
+    {
+        "name": "place",
+        "type": record({"name": "lat", "type": "float"}, {"name": "tags", "type": {"type": "array", "items": "string"}}, name="Place"),
+    },
+    {"name": "counts", "type": {"type": "map", "values": "int"}},
+)  # fmt: skip
+READING = {
+    "sensor": "ä",
+    "mean": 1.5,
+    "at": datetime(2026, 1, 2, 3, 4, 5, 678000, tzinfo=UTC),
+    "day": date(2026, 1, 2),
+    "price": Decimal("12.34"),
+    "state": "OFF",
+    "place": {"lat": 0.5, "tags": ["a", "b"]},
+    "counts": {"x": 1},
+}
+ROW = {
+    **READING,
+    "at": "2026-01-02T03:04:05.678000Z",
+    "day": "2026-01-02",
+    "price": 12.34,
+}
+
+
+def _avro(avro: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "sources": [{"name": "readings", "topic": "readings", "format": {"avro": avro}}],
+        "sinks": [{"name": "out", "from": "readings", "topic": "out"}],
+        "deadLetter": "dead",
+    }
+
+
+def _errors(topics: Any, topic: str) -> list[str]:
+    return sorted(dict(m.headers())["kappa.error"].decode() for m in topics.read(topic))
+
+
+def test_bare_avro_of_every_type_becomes_columns_and_other_bytes_dead_letters_that_say_why(
+    run: Any, broker: Any, topics: Any, checkpoint: Path
+) -> None:
+    names = {name: topics.make(name, 1) for name in ("readings", "out", "dead")}
+    good = write_bare(ALL_TYPES, READING)
+    bare = f"the {len(good)} bytes are no Avro record of the declared schema"
+    wrong = {
+        good[:-1]: f"the {len(good) - 1} bytes are no Avro record of the declared schema: they end before the record does",
+        good + b"\0": f"the {len(good) + 1} bytes are no Avro record of the declared schema: more bytes follow after the record",
+        b"\xff" * len(good): bare,
+        # A text of 2 GiB, and a list of two thousand million: lengths that no machine should try to make room for.
+        b"\xfe\xff\xff\xff\x0f" + good[5:]: bare,
+        good[:-4] + b"\xfe\xff\xff\xff\x0f": f"the {len(good) + 1} bytes are no Avro record of the declared schema",
+        b"": "value is empty",
+        None: "value is null",
+    }  # fmt: skip
+    absent = write_bare(ALL_TYPES, {**READING, "mean": None})
+    topics.write(names["readings"], [good, *wrong, absent])
+    driver = run(
+        build_revision(_avro({"schema": json.dumps(ALL_TYPES)}), checkpoint, broker.bootstrap, topics=names)
+    )
+    driver.wait_for("dead letters", lambda p: p.dead_lettered == len(wrong))
+    assert driver.stop().graceful
+    assert topics.values(names["out"]) == [ROW, {**ROW, "mean": None}]
+    assert _errors(topics, names["dead"]) == sorted(wrong.values())
+
+
+V1 = record({"name": "sensor", "type": "string"}, {"name": "n", "type": "int"})
+V2 = record(
+    {"name": "n", "type": "long"},
+    {"name": "sensor", "type": "string"},
+    {"name": "unit", "type": "string", "default": "m"},
+)
+V3 = record(*V2["fields"], {"name": "new", "type": "boolean"})
+
+
+def test_records_of_all_versions_are_read_as_one_and_a_schema_that_comes_later_loses_no_record(
+    run: Any, broker: Any, topics: Any, checkpoint: Path
+) -> None:
+    names = {name: topics.make(name, 1) for name in ("readings", "out", "dead")}
+    subject = f"{names['readings']}-value"
+    with RegistryDouble() as registry:
+        first, second = registry.register(subject, V1), registry.register(subject, V2)
+        registry.delete(subject, 1)
+        revision = build_revision(
+            _avro({"registry": {"url": registry.url}}), checkpoint, broker.bootstrap, topics=names
+        )
+        good = [write_framed(first, V1, {"sensor": "a", "n": 1}), write_framed(second, V2, {"sensor": "b", "n": 2, "unit": "km"})]  # fmt: skip
+        wrong = {
+            b"\0\0": "value has 2 bytes, and the schema id that it should start with takes 5",
+            b'{"sensor": 1}': "value starts with byte 7B, and one with a schema id starts with 00",
+            good[1][:-1]: f"the 5 bytes are no Avro record of schema id {second} (version 2 of subject {subject}): they end before the record does",
+        }  # fmt: skip
+        topics.write(names["readings"], [*good, *wrong])
+        driver = run(revision)
+        driver.wait_for("dead letters", lambda p: p.dead_lettered == len(wrong))
+        rows = [{"n": 1, "sensor": "a", "unit": "m"}, {"n": 2, "sensor": "b", "unit": "km"}]
+        assert topics.values(names["out"]) == rows
+
+        third = registry.register(subject, V3)
+        nobody = (4711).to_bytes(5, "big")
+        topics.write(names["readings"], [_framed_v3(third, 3), nobody, _framed_v3(third, 4)])
+        failure = driver.failure()
+        assert (failure.reason, failure.retryable) == (Reason.SCHEMA_ADDED, True)
+        assert topics.values(names["out"]) == rows
+
+        driver = run(revision, generation=2)
+        driver.wait_for("the wrong id", lambda p: p.dead_lettered >= 1)
+        assert driver.stop().graceful
+    # The columns stay those of the version that was the latest at the first start.
+    assert topics.values(names["out"]) == rows + [{"n": n, "sensor": "c", "unit": "m"} for n in (3, 4)]
+    unknown = f"schema id 4711 is no version of subject {subject} in the registry"
+    assert _errors(topics, names["dead"]) == sorted([*wrong.values(), unknown])
+
+
+def _framed_v3(id_: int, n: int) -> bytes:
+    return write_framed(id_, V3, {"sensor": "c", "n": n, "unit": "m", "new": True})
