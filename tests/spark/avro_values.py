@@ -1,5 +1,6 @@
 """Avro values for tests, written by fastavro, which shares no code with Spark."""
 
+import copy
 import io
 from typing import Any
 
@@ -12,9 +13,9 @@ def record(*fields: Schema, name: str = "Reading") -> Schema:
     return {"type": "record", "name": name, "namespace": "plant", "fields": list(fields)}
 
 
-def write_bare(schema: Schema, value: Any) -> bytes:
+def write_bare(schema: Schema | str, value: Any) -> bytes:
     out = io.BytesIO()
-    fastavro.schemaless_writer(out, fastavro.parse_schema(dict(schema)), value)
+    fastavro.schemaless_writer(out, fastavro.parse_schema(copy.deepcopy(schema)), value)
     return out.getvalue()
 
 

@@ -6,7 +6,14 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as f
+
 from kappa_crds.reasons import Reason
+from kappa_pipelines.errors import SpecError
+from kappa_pipelines.registry.subject import Registered, Subject
+from kappa_pipelines.sources.avro import build_bare, build_framed
 from lab.registry import RegistryDouble
 from spark.avro_values import record, write_bare, write_framed
 from spark.revisions import build_revision
@@ -131,3 +138,44 @@ def test_records_of_all_versions_are_read_as_one_and_a_schema_that_comes_later_l
 
 def _framed_v3(id_: int, n: int) -> bytes:
     return write_framed(id_, V3, {"sensor": "c", "n": n, "unit": "m", "new": True})
+
+
+def test_a_schema_is_read_with_those_that_it_refers_to(spark: SparkSession) -> None:
+    unit = {"type": "enum", "name": "plant.Unit", "symbols": ["M", "KM"]}
+    place = record({"name": "height", "type": "int"}, {"name": "unit", "type": "Unit"}, name="Place")
+    reading = record({"name": "start", "type": "Place"}, {"name": "unit", "type": "plant.Unit"})
+    texts = [json.dumps(schema) for schema in (unit, place, reading)]
+    registered = Registered(1, 1, texts[2], tuple(texts[:2]))
+    values = build_framed("readings", Subject("readings", (registered,), registered))
+    assert values.schema.simpleString() == "struct<start:struct<height:int,unit:string>,unit:string>"
+
+
+@pytest.mark.parametrize(
+    ("schema", "words"),
+    [
+        ('{"type": "record"}', "No name in schema"),
+        ("{", "Unexpected end-of-input"),
+        (json.dumps(record({"name": "next", "type": ["null", "Reading"]})), "recursive"),
+        (
+            json.dumps(record({"name": "a", "type": "int"}, {"name": "A", "type": "int"})),
+            "only in case: A, a",
+        ),
+    ],
+    ids=["no schema", "no JSON", "a schema that contains itself", "columns that SQL cannot tell apart"],
+)
+def test_a_schema_that_cannot_be_used_is_told_with_its_source(
+    spark: SparkSession, schema: str, words: str
+) -> None:
+    with pytest.raises(SpecError, match=words) as raised:
+        build_bare("readings", schema)
+    assert raised.value.reason is Reason.INVALID_SCHEMA
+    assert raised.value.message.startswith("source 'readings': ")
+
+
+def test_a_value_that_is_no_record_is_one_column(spark: SparkSession) -> None:
+    values = build_bare("lines", '"string"')
+    rows = spark.createDataFrame([(write_bare("string", "a"),), (b"\x09",)], "value BINARY")
+    parsed = rows.select("value", values.parse(alert=True).alias("parsed"))
+    read = parsed.select(values.columns(f.col("parsed")).alias("row"), values.is_malformed(f.col("parsed")))
+    assert read.select("row.*").collect() == [("a",), (None,)]
+    assert [row[1] for row in read.collect()] == [False, True]

@@ -111,6 +111,11 @@ class FramedAvro:
     def schema(self) -> StructType:  # noqa: D102 - see Values
         return self.reader.schema
 
+    @property
+    def read_as(self) -> Written:
+        """Return the schema whose fields are the columns."""
+        return next(each for each in self.written if each.id == self.subject.reader.id)
+
     def parse(self, *, alert: bool) -> Column:  # noqa: D102 - see Values
         cases = [
             (each.id, self.reader.decode(_payload(), build_envelope(each.schema))) for each in self.written
@@ -130,7 +135,7 @@ class FramedAvro:
     def is_unknown(self) -> Column:
         """Return whether a value has an id that the registry was not asked about."""
         asked = [*(each.id for each in self.written), *self.subject.refused]
-        return _is_framed() & ~_header().isin([_write_header(id_) for id_ in asked])
+        return _is_framed() & ~_header().isin([write_header(id_) for id_ in asked])
 
     def explain(self, parsed: Column) -> Column:  # noqa: D102 - see Values
         name = f"schema id %d (version %d of subject {self.subject.name})"
@@ -159,9 +164,9 @@ class FramedAvro:
 def _by_id(cases: Sequence[tuple[int, Column]]) -> Column:
     """Return what is said for the id of a value, NULL for another id."""
     (first, then), *rest = cases
-    found = f.when(_header() == f.lit(_write_header(first)), then)
+    found = f.when(_header() == f.lit(write_header(first)), then)
     for id_, then in rest:
-        found = found.when(_header() == f.lit(_write_header(id_)), then)
+        found = found.when(_header() == f.lit(write_header(id_)), then)
     return found
 
 
@@ -170,7 +175,8 @@ def read_id() -> Column:
     return f.conv(f.hex(f.substring("value", 2, 4)), 16, 10).cast("bigint")
 
 
-def _write_header(id_: int) -> bytes:
+def write_header(id_: int) -> bytes:
+    """Return the bytes before a record of the schema with this id."""
     return b"\0" + id_.to_bytes(4, "big")
 
 
