@@ -15,6 +15,7 @@ from kappa_pipelines.driver import Driver
 from kappa_pipelines.environment import Environment
 from kappa_pipelines.errors import DriverError
 from kappa_pipelines.session import use_own_python
+from kappa_pipelines.settings import DEFAULTS
 from lab.broker import Broker
 from spark.revisions import spark_conf
 from spark.topics import Topics
@@ -95,6 +96,7 @@ def spark() -> Iterator[SparkSession]:
     use_own_python()
     builder = SparkSession.Builder()
     for key, value in {
+        **DEFAULTS,
         **spark_conf(),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",

@@ -5,7 +5,11 @@ import uuid
 from pathlib import Path
 from typing import Any
 
+from confluent_kafka import TopicPartition
+from pyspark.sql import SparkSession
+
 from kappa_crds.reasons import Reason
+from kappa_pipelines.sources.kafka import read_range
 from spark.revisions import build_revision, source
 
 _COLUMNS = {"topic": "which"}
@@ -94,3 +98,18 @@ def test_a_pattern_that_fits_what_the_pipeline_writes_is_refused(
     ).failure()
     assert failure.reason is Reason.INVALID_SPEC
     assert f"sink 'out' writes to topic {names['out']}, which source 'flights' reads" in failure.message
+
+
+def test_a_range_has_each_topics_records_and_begins_at_the_first_one_there_where_no_start_is_known(
+    spark: SparkSession, broker: Any, topics: Any, checkpoint: Path
+) -> None:
+    known, new = (topics.make(name, partitions=1) for name in ("known", "new"))
+    for topic in (known, new):
+        topics.write(topic, ["0", "1", "2", "3"])
+    topics.admin.delete_records([TopicPartition(new, 0, 1)])[TopicPartition(new, 0)].result(
+        30
+    )  # so its first offset is not 0
+    revision = build_revision(_spec(topics=[known, new]), checkpoint, broker.bootstrap)
+    records = read_range(spark, revision, {(known, 0): 2}, {(known, 0): 3, (new, 0): 3})
+    read = {(row.topic, row.offset) for row in records.select("topic", "offset").collect()}
+    assert read == {(known, 2), (new, 1), (new, 2)}

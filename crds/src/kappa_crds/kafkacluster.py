@@ -13,6 +13,7 @@ from kappa_crds.resource import (
     READY,
     REASON,
     STATE,
+    CaSecretRef,
     Kind,
     PrinterColumn,
     ResourceStatus,
@@ -36,15 +37,6 @@ class SaslMechanism(StrEnum):
     PLAIN = "PLAIN"
     SCRAM_SHA_256 = "SCRAM-SHA-256"
     SCRAM_SHA_512 = "SCRAM-SHA-512"
-
-
-class CaSecretRef(SecretRef):
-    """A Secret that holds certificates of authorities."""
-
-    key: Annotated[
-        str,
-        Field(min_length=1, max_length=253, description="Key of the Secret that holds the PEM certificates."),
-    ] = "ca.crt"
 
 
 class Tls(Model):

@@ -116,6 +116,9 @@ class Reason(StrEnum):
     OFFSETS_LOST = "OffsetsLost", FAILED, "Records that the checkpoint still needs are gone from the topic; give it longer retention, and process what is left into a new pipeline."
     SOURCE_TOPIC_DELETED = "SourceTopicDeleted", FAILED, "A topic does not exist any more; create it, or take it out of the spec."
     CHECKPOINT_UNAVAILABLE = "CheckpointUnavailable", FAILED, "The checkpoint cannot be read or written; look at the StateStore. The driver is started again by itself."
+    REGISTRY_UNAVAILABLE = "RegistryUnavailable", FAILED, "The schema registry of a source does not answer or refuses the driver; look at its url and its Secrets in `spec.sources`. The driver is started again by itself."
+    SCHEMA_NOT_FOUND = "SchemaNotFound", FAILED, "The schema registry has no such subject or version; correct `subject` or `version` of the source, or register the schema. The driver is started again by itself."
+    SCHEMA_ADDED = "SchemaAdded", FAILED, "Records came with a schema that the driver did not know when it started; it is started again by itself and asks the registry, so there is nothing to do."
     KAFKA_UNAVAILABLE = "KafkaUnavailable", FAILED, "Kafka does not answer the driver; look at the KafkaCluster and the brokers. The driver is started again by itself."
     QUERY_FAILED = "QueryFailed", FAILED, "The query failed while it ran; the message quotes the error, and the driver's log says more."
     # fmt: on

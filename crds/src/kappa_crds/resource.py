@@ -20,6 +20,15 @@ class SecretRef(Model):
     name: Annotated[ResourceName, Field(description="Name of the Secret.")]
 
 
+class CaSecretRef(SecretRef):
+    """A Secret that holds certificates of authorities."""
+
+    key: Annotated[
+        str,
+        Field(min_length=1, max_length=253, description="Key of the Secret that holds the PEM certificates."),
+    ] = "ca.crt"
+
+
 class Metadata(Status):
     """The part of a resource's metadata that decisions need."""
 

@@ -18,6 +18,7 @@ REVISION_KEY = "revision.json"
 EXECUTOR_TEMPLATE_KEY = "executor-pod.yaml"
 REVISION_DIR = "/etc/kappa/revision"
 KAFKA_DIR = "/etc/kappa/kafka"
+REGISTRY_DIR = "/etc/kappa/registry"
 CONTROL_TOKEN_FILE = "/etc/kappa/control/token"  # noqa: S105 - a path
 CHECKPOINT_DIR = "/var/lib/kappa/state"
 TERMINATION_FILE = "/dev/termination-log"
@@ -40,6 +41,13 @@ class KafkaConnection(Model):
     verify_hostname: bool = True
 
 
+class RegistrySecrets(Model):
+    """Where a driver finds what it needs to reach a source's schema registry: files, never values."""
+
+    credentials_dir: str | None = None
+    ca_file: str | None = None
+
+
 class Tuning(Model):
     """What the operator sized, so that users need not.
 
@@ -56,7 +64,7 @@ class Tuning(Model):
 class Revision(Model):
     """A pipeline with every reference resolved.
 
-    `topics` maps each name used in the spec (sources, sinks, dead letter) to the topic's name in Kafka.
+    `registries` has an entry for each source with a registry that wants Secrets. `topics` maps each name used in the spec (sources, sinks, dead letter) to the topic's name in Kafka.
     `checkpoint` is the URI under which each sink's query has a folder of its own. `spark_conf` is complete: the
     driver adds nothing that depends on the cluster. `executor_pod` is the pod template that Spark completes.
     """
@@ -66,6 +74,7 @@ class Revision(Model):
     uid: str
     spec: PipelineSpec
     kafka: KafkaConnection
+    registries: dict[str, RegistrySecrets] = Field(default_factory=dict)
     topics: dict[str, str]
     checkpoint: str
     tuning: Tuning

@@ -1,10 +1,10 @@
 """What a pipeline reads: a topic, how its values become columns, and when things happened."""
 
-from enum import StrEnum
 from typing import Annotated, ClassVar
 
 from pydantic import Field
 
+from kappa_crds.format import Format
 from kappa_crds.model import (
     LIST_TYPE,
     ColumnName,
@@ -16,72 +16,7 @@ from kappa_crds.model import (
     TopicName,
     TopicPattern,
 )
-
-
-class JsonFormat(Model):
-    """Values are JSON objects."""
-
-    schema_: Annotated[
-        str,
-        Field(
-            alias="schema",
-            min_length=3,
-            max_length=65_536,
-            description="Columns and their types as Spark DDL: `carrier STRING, dep_delay DOUBLE, scheduled TIMESTAMP`.",
-        ),
-    ]
-    timestamp_format: Annotated[
-        str | None,
-        Field(max_length=128, description="Pattern of timestamps, where they are not ISO 8601."),
-    ] = None
-
-
-class CsvFormat(Model):
-    """Values are lines of CSV without header; columns by position."""
-
-    schema_: Annotated[
-        str,
-        Field(
-            alias="schema",
-            min_length=3,
-            max_length=65_536,
-            description="Columns in the order of the fields, as Spark DDL: `faa STRING, lat DOUBLE`.",
-        ),
-    ]
-    separator: Annotated[str, Field(min_length=1, max_length=4, description="What separates fields.")] = ","
-    null_value: Annotated[str, Field(max_length=32, description="Text of a field that is NULL.")] = ""
-    timestamp_format: Annotated[
-        str | None,
-        Field(max_length=128, description="Pattern of timestamps, where they are not ISO 8601."),
-    ] = None
-
-
-class RawType(StrEnum):
-    """Types of a column with the value as it is."""
-
-    BINARY = "BINARY"
-    STRING = "STRING"
-
-
-class RawFormat(Model):
-    """Values are not parsed."""
-
-    column: Annotated[ColumnName, Field(description="Column for the value.")] = "value"
-    type: Annotated[RawType, Field(description="Bytes as they are, or text in UTF-8.")] = RawType.BINARY
-
-
-class Format(Model):
-    """How the bytes of a record's value become columns."""
-
-    rules: ClassVar[tuple[Rule, ...]] = (
-        Rule(
-            "[has(self.json), has(self.csv), has(self.raw)].exists_one(is, is)",
-            "set exactly one format; the formats are: json, csv, raw",
-        ),
-    )
-    json_: Annotated[JsonFormat | None, Field(alias="json", description="JSON objects.")] = None
-    csv: Annotated[CsvFormat | None, Field(description="Lines of CSV.")] = None
-    raw: Annotated[RawFormat | None, Field(description="Bytes or text as they are, in one column.")] = None
+from kappa_crds.registry import SchemaRegistry
 
 
 class ClockCorrection(Model):
@@ -159,6 +94,11 @@ class Source(Model):
             "[has(self.topic), has(self.topics), has(self.topicPattern)].exists_one(is, is)",
             "set exactly one of topic, topics and topicPattern",
         ),
+        Rule(
+            "has(self.topic) || !has(self.format) || !has(self.format.avro) || !has(self.format.avro.registry)"
+            " || has(self.format.avro.registry.subject)",
+            "with topics or topicPattern, set format.avro.registry.subject: it has a default only for a single topic",
+        ),
     )
     name: Annotated[SqlName, Field(description="Name by which views refer to it.")]
     topic: Annotated[
@@ -219,3 +159,9 @@ class Source(Model):
             return f"topics like {self.topic_pattern}"
         names = ", ".join(self.topic_names)
         return f"topics {names}" if len(self.topic_names) > 1 else f"topic {names}"
+
+
+def find_registries(sources: tuple[Source, ...]) -> tuple[tuple[str, SchemaRegistry], ...]:
+    """Return the name and the registry of each source that has one."""
+    found = [(source.name, source.format.registry) for source in sources]
+    return tuple((name, registry) for name, registry in found if registry is not None)

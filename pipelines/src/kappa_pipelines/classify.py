@@ -14,6 +14,10 @@ from kappa_pipelines.errors import DriverError, LostDataError, SpecError, Unavai
 from kappa_pipelines.failures import Cause, Failure, SqlFailure
 from kappa_pipelines.graph import explain_unknown_name
 
+_RAISED = "[USER_RAISED_EXCEPTION] "
+UNKNOWN_SCHEMA = "a record has a schema id that was not known at the start"
+"""Words of the error by which a query ends that meets such a record."""
+
 
 @dataclass(frozen=True)
 class Rule:
@@ -33,6 +37,12 @@ class Rule:
 
 
 RULES: tuple[Rule, ...] = (
+    Rule(
+        UnavailableError,
+        Reason.SCHEMA_ADDED,
+        "records came with a schema that was not in the registry when the driver started; it starts again and asks for it",
+        pattern=UNKNOWN_SCHEMA,
+    ),
     Rule(
         UnavailableError,
         Reason.CHECKPOINT_UNAVAILABLE,
@@ -144,6 +154,12 @@ RULES: tuple[Rule, ...] = (
             "NUMERIC_VALUE_OUT_OF_RANGE",
         ),
     ),
+    Rule(
+        SpecError,
+        Reason.QUERY_FAILED,
+        "raise_error stopped the query on the data, and would again",
+        pattern=re.escape(_RAISED),
+    ),
 )
 
 
@@ -157,7 +173,8 @@ def classify(failure: Failure, where: str) -> DriverError:
 
 
 def _quote(cause: Cause) -> str:
-    text = first_lines(cause.message) or cause.kind
+    # Below Python the words stand at the end of a trace.
+    text = first_lines(cause.message.rpartition(_RAISED)[2]) or cause.kind
     return f". {cause.kind.rsplit('.', 1)[-1]}: {text}"
 
 

@@ -24,6 +24,7 @@ from kappa_pipelines.endpoints import Endpoints, KafkaEndpoints
 from kappa_pipelines.errors import SpecError
 from kappa_pipelines.failures import read_failure
 from kappa_pipelines.graph import assign_owners, check_loops, check_names
+from kappa_pipelines.registry.resolve import Subjects, fetch_subjects
 from kappa_pipelines.sinks.kafka import build_records
 from kappa_pipelines.sources.kafka import KafkaSource, build_source, read_stream
 from kappa_pipelines.state import State, check_bounds, find_states
@@ -61,14 +62,23 @@ class Compiled:
         return assign_owners([compiled.sink.name for compiled in self.sinks], self.reads)
 
 
-def compile_revision(spark: SparkSession, revision: Revision, endpoints: Endpoints | None = None) -> Compiled:
-    """Compile a revision, for Kafka unless told otherwise; SpecError says what is wrong and where. Starts nothing."""
+def compile_revision(
+    spark: SparkSession,
+    revision: Revision,
+    endpoints: Endpoints | None = None,
+    subjects: Subjects | None = None,
+) -> Compiled:
+    """Compile a revision, for Kafka unless told otherwise; SpecError says what is wrong and where. Starts nothing.
+
+    `subjects` are the schemas of sources with a registry; it is asked where they are left out.
+    """
     spec = revision.spec
     ends: Endpoints = endpoints or KafkaEndpoints(spark, revision)
     check_names(spec)
     check_loops(revision)
     forget_views(spark)
-    sources = {s.name: build_source(revision, s) for s in spec.sources}
+    known = fetch_subjects(revision) if subjects is None else subjects
+    sources = {s.name: build_source(revision, s, known.get(s.name)) for s in spec.sources}
     for source in sources.values():
         stream = read_stream(ends.read(source), source, ends.end_of_input)
         stream.createOrReplaceTempView(source.name)

@@ -28,7 +28,7 @@ from kappa_pipelines.deadletter.worker import DeadLetters, Owned, forget_dead_le
 from kappa_pipelines.diagnose import explain, explain_query
 from kappa_pipelines.endpoints import KafkaEndpoints
 from kappa_pipelines.environment import Environment
-from kappa_pipelines.errors import FencedError, UnavailableError
+from kappa_pipelines.errors import DriverError, FencedError, UnavailableError
 from kappa_pipelines.failures import read_failure
 from kappa_pipelines.group import KafkaProgress
 from kappa_pipelines.limits import Target, fetch_targets
@@ -36,7 +36,9 @@ from kappa_pipelines.listener import ProgressListener
 from kappa_pipelines.metrics import Counts
 from kappa_pipelines.preflight import check_kafka
 from kappa_pipelines.record import DriverRecord
+from kappa_pipelines.registry.resolve import resolve_subjects
 from kappa_pipelines.session import await_executors, count_executors, create_session, wanted_executors
+from kappa_pipelines.sources.schema_ids import remember_unknown_ids
 from kappa_pipelines.stop import stop_gracefully
 
 _TICK_SECONDS = 0.2
@@ -116,7 +118,10 @@ class Driver:
         fence.take()
         self._await_executors(spark)
         targets = fetch_targets(self._revision)
-        compiled = compile_revision(spark, self._revision, KafkaEndpoints(spark, self._revision, targets))
+        subjects = resolve_subjects(self._revision, files)
+        compiled = compile_revision(
+            spark, self._revision, KafkaEndpoints(spark, self._revision, targets), subjects
+        )
         self.record.set_reads(
             {
                 sink: tuple((s, compiled.sources[s].subscription) for s in reads)
@@ -219,13 +224,21 @@ class Driver:
         while not self._stopping.wait(_TICK_SECONDS):
             for sink, query in running.queries.items():
                 if not query.isActive:
-                    raise explain_query(sink, query, self._revision)
+                    raise self._explain(running, sink, query)
             if self.record.state is DriverState.STARTING and self.record.is_ready():
                 self.record.set_state(DriverState.RUNNING)
                 log.info("running")
             if time.monotonic() >= next_check:
                 next_check = time.monotonic() + _CHECK_SECONDS
                 self._check(running)
+
+    def _explain(self, running: Running, sink: str, query: StreamingQuery) -> DriverError:
+        """Return why a query has ended by itself; take note of what the next start has to ask for."""
+        error = explain_query(sink, query, self._revision)
+        if error.reason is Reason.SCHEMA_ADDED:
+            sources = [running.compiled.sources[name] for name in running.compiled.reads[sink]]
+            remember_unknown_ids(running.spark, running.files, self._revision, sink, sources)
+        return error
 
     def _check(self, running: Running) -> None:
         """Look at the fence and the counters; called once a second."""

@@ -1,4 +1,4 @@
-"""The jars that Spark needs for Kafka: fetched by Maven, checked against `jars.lock`.
+"""The jars that Spark needs for Kafka and Avro: fetched by Maven, checked against `jars.lock`.
 
 `python -m kappa_pipelines.jars [DESTINATION]` puts them into a folder (the cache where left out) and prints it. The
 image is built from such a folder; tests use the cache.

@@ -38,11 +38,19 @@ SESSION_SETTINGS: dict[str, str] = {
     "spark.ui.showConsoleProgress": "false",
 }
 
+# Avro takes the length of a text or a list from the bytes that it reads. Bytes that are no Avro may ask for gigabytes, and
+# the JVM would end in the attempt, each time anew. No record of Kafka is that long.
+_AVRO_LIMITS = " ".join(
+    f"-Dorg.apache.avro.limits.{name}.maxLength={limit}"
+    for name, limit in {"string": 2**26, "bytes": 2**26, "collectionItems": 2**22}.items()
+)
+_JAVA_OPTIONS = f"-XX:+ExitOnOutOfMemoryError {_AVRO_LIMITS}"
+
 # What the operator or the user may set otherwise.
 DEFAULTS: dict[str, str] = {
     "spark.ui.enabled": "false",
-    "spark.driver.defaultJavaOptions": "-XX:+ExitOnOutOfMemoryError",
-    "spark.executor.defaultJavaOptions": "-XX:+ExitOnOutOfMemoryError",
+    "spark.driver.defaultJavaOptions": _JAVA_OPTIONS,
+    "spark.executor.defaultJavaOptions": _JAVA_OPTIONS,
     f"{_STATE_STORE}.rocksdb.boundedMemoryUsage": "true",
 }
 

@@ -7,7 +7,7 @@ import pytest
 from kappa_crds.kafkacluster import KafkaClusterSpec
 from kappa_crds.revision import Revision
 from kappa_operator.resources.pipeline import build_config, build_driver, build_support
-from kappa_operator.resources.revision import Dependencies, build_mounts, build_revision
+from kappa_operator.resources.revision import Dependencies, build_driver_mounts, build_mounts, build_revision
 from kappa_operator.resources.tuning import explain_tuning
 from unit.control.pipelines import DEPENDENCIES, IMAGES, pipeline
 
@@ -64,6 +64,28 @@ def test_secrets_are_mounted_as_files_in_driver_and_executors_and_stand_nowhere_
     assert "/etc/kappa/kafka/sasl" in config["data"]["executor-pod.yaml"]
     assert revision.kafka.security_protocol == "SASL_SSL"
     assert revision.kafka.credentials_dir == "/etc/kappa/kafka/sasl"
+
+
+def test_secrets_of_a_schema_registry_are_files_in_the_driver_and_not_in_executors() -> None:
+    registry = {
+        "url": "https://registry:8081",
+        "credentialsSecretRef": {"name": "registry-user"},
+        "caSecretRef": {"name": "registry-ca"},
+    }
+    spec = {
+        "sources": [{"name": "events", "topic": "in", "format": {"avro": {"registry": registry}}}],
+        "resources": {"executors": {"count": 1}},
+    }
+    resource, revision = pipeline(spec), revise(spec)
+    mounts = build_driver_mounts(DEPENDENCIES, resource.spec)
+    driver = build_driver(resource, revision, mounts, 1, "IfNotPresent")
+    paths = {mount["mountPath"] for mount in driver["spec"]["containers"][0]["volumeMounts"]}
+    secrets = revision.registries["events"]
+    assert secrets.credentials_dir == "/etc/kappa/registry/events/user"
+    assert secrets.credentials_dir in paths
+    assert secrets.ca_file == "/etc/kappa/registry/events/ca/ca.crt"
+    assert secrets.ca_file.removesuffix("/ca.crt") in paths
+    assert "registry" not in build_config(resource, revision)["data"]["executor-pod.yaml"]
 
 
 def test_every_pod_is_fit_for_the_restricted_standard() -> None:

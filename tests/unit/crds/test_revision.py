@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kappa_crds.pipeline import PipelineSpec
-from kappa_crds.revision import KafkaConnection, Revision, Tuning
+from kappa_crds.revision import KafkaConnection, RegistrySecrets, Revision, Tuning
 
 SPEC: dict[str, Any] = {
     "sources": [{"name": "flights", "topic": "flights", "format": {"json": {"schema": "carrier STRING"}}}],
@@ -43,6 +43,7 @@ CHANGES: dict[str, Any] = {
     "uid": "5678",
     "spec": PipelineSpec.model_validate({**SPEC, "stopTimeout": "1m"}),
     "kafka": KafkaConnection(bootstrap_servers=("kafka:9093",)),
+    "registries": {"flights": RegistrySecrets(credentials_dir="/etc/kappa/registry/flights/user")},
     "topics": {"flights": "flights-v2", "out": "out"},
     "checkpoint": "file:///elsewhere",
     "tuning": Tuning(shuffle_partitions=4),

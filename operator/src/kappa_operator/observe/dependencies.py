@@ -8,11 +8,13 @@ from collections.abc import Iterator
 from kappa_crds.conditions import ConditionType, find_condition
 from kappa_crds.pipeline import PipelineSpec, PipelineState
 from kappa_crds.reasons import Reason
+from kappa_crds.source import find_registries
 from kappa_operator.errors import KappaError, ReferenceProblem
 from kappa_operator.keys import Key
 from kappa_operator.observe.references import (
     connect,
     read_access,
+    read_secret,
     resolve_cluster,
     resolve_store,
 )
@@ -35,6 +37,7 @@ async def observe_dependencies(world: World, resource: PipelineResource) -> Depe
                 reason=Reason.STATE_STORE_NOT_READY,
             )
         await read_access(world, cluster)
+        await check_registry_secrets(world, resource)
         return Dependencies(
             cluster=cluster.spec,
             claim=store.status.claim_name,
@@ -42,6 +45,17 @@ async def observe_dependencies(world: World, resource: PipelineResource) -> Depe
         )
     except KappaError as error:
         return Verdict(PipelineState.PENDING, error.reason, error.message, stalled=not error.retryable)
+
+
+async def check_registry_secrets(world: World, resource: PipelineResource) -> None:
+    """Raise SecretProblem where a Secret of a schema registry, or a key of it, is not there."""
+    for _, registry in find_registries(resource.spec.sources):
+        if registry.credentials_secret_ref is not None:
+            keys = ("username", "password")
+            await read_secret(world, resource.metadata.namespace, registry.credentials_secret_ref.name, keys)
+        if registry.ca_secret_ref is not None:
+            ref = registry.ca_secret_ref
+            await read_secret(world, resource.metadata.namespace, ref.name, (ref.key,))
 
 
 def name_topics(spec: PipelineSpec) -> Iterator[str]:

@@ -41,7 +41,7 @@ from kappa_operator.resources.pipeline import (
     build_token_ref,
     name_driver,
 )
-from kappa_operator.resources.revision import Dependencies, Images, build_mounts, build_revision
+from kappa_operator.resources.revision import Dependencies, Images, build_driver_mounts, build_revision
 from kappa_operator.resources.tuning import build_tuning, explain_tuning
 
 SOON = 1.0
@@ -257,7 +257,7 @@ def _start(observed: PipelineObserved, revision: Revision, now: datetime) -> Pla
         raise AssertionError("a revision was built, so the dependencies are there")
     resumed = status.driver is not None and status.revision == revision.name
     generation = status.generation if resumed else status.generation + 1
-    mounts = build_mounts(observed.dependencies)
+    mounts = build_driver_mounts(observed.dependencies, observed.resource.spec)
     name = name_driver(resource.metadata.name, generation)
     verdict = working(PipelineState.STARTING, Reason.DRIVER_STARTING, f"making driver {name}")
     tuning = build_tuning(resource.spec, status.shuffle_partitions)

@@ -28,6 +28,8 @@ from kappa_operator.resources.storage import (
     build_claim_mount,
     build_kafka_connection,
     build_kafka_mounts,
+    build_registry_mounts,
+    build_registry_secrets,
 )
 from kappa_operator.resources.tuning import build_tuning
 
@@ -57,6 +59,11 @@ def build_mounts(dependencies: Dependencies) -> Mounts:
     return build_claim_mount(dependencies.claim) + build_kafka_mounts(dependencies.cluster)
 
 
+def build_driver_mounts(dependencies: Dependencies, spec: PipelineSpec) -> Mounts:
+    """Return what a driver mounts."""
+    return build_mounts(dependencies) + build_registry_mounts(spec.sources)
+
+
 def build_revision(resource: PipelineResource, dependencies: Dependencies, images: Images) -> Revision:
     """Return the revision for the pipeline as its spec and its surroundings are now."""
     spec, metadata = resource.spec, resource.metadata
@@ -67,6 +74,7 @@ def build_revision(resource: PipelineResource, dependencies: Dependencies, image
         uid=metadata.uid,
         spec=_strip_operational(spec),
         kafka=build_kafka_connection(dependencies.cluster),
+        registries=build_registry_secrets(spec.sources),
         topics=dict(sorted(dependencies.topics.items())),
         checkpoint=f"file://{CHECKPOINT_DIR}/{metadata.namespace}/{metadata.name}/{metadata.uid}",
         tuning=build_tuning(spec, resource.status.shuffle_partitions),

@@ -3,10 +3,12 @@
 from dataclasses import dataclass
 
 from kappa_crds.kafkacluster import KafkaClusterSpec
-from kappa_crds.revision import CHECKPOINT_DIR, KAFKA_DIR, KafkaConnection
+from kappa_crds.revision import CHECKPOINT_DIR, KAFKA_DIR, REGISTRY_DIR, KafkaConnection, RegistrySecrets
+from kappa_crds.source import Source, find_registries
 from kappa_operator.actions import Manifest
 
 _SECRET_MODE = 0o440
+_LOGIN: list[Manifest] = [{"key": key, "path": key} for key in ("username", "password")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +35,41 @@ def build_kafka_mounts(spec: KafkaClusterSpec) -> Mounts:
     mounts = Mounts()
     if spec.tls and spec.tls.ca_secret_ref:
         items = [{"key": spec.tls.ca_secret_ref.key, "path": "ca.crt"}]
-        mounts += _mount_secret("kafka-ca", spec.tls.ca_secret_ref.name, "ca", items)
+        mounts += _mount_secret("kafka-ca", spec.tls.ca_secret_ref.name, f"{KAFKA_DIR}/ca", items)
     if spec.tls and spec.tls.client_secret_ref:
-        mounts += _mount_secret("kafka-client", spec.tls.client_secret_ref.name, "client", None)
+        mounts += _mount_secret("kafka-client", spec.tls.client_secret_ref.name, f"{KAFKA_DIR}/client", None)
     if spec.sasl:
-        items = [{"key": "username", "path": "username"}, {"key": "password", "path": "password"}]
-        mounts += _mount_secret("kafka-sasl", spec.sasl.credentials_secret_ref.name, "sasl", items)
+        name = spec.sasl.credentials_secret_ref.name
+        mounts += _mount_secret("kafka-sasl", name, f"{KAFKA_DIR}/sasl", _LOGIN)
     return mounts
+
+
+def build_registry_mounts(sources: tuple[Source, ...]) -> Mounts:
+    """Return the mounts of the Secrets that sources' schema registries need. Only drivers ask registries."""
+    mounts = Mounts()
+    for number, (source, registry) in enumerate(find_registries(sources)):
+        folder = f"{REGISTRY_DIR}/{source}"
+        if registry.credentials_secret_ref:
+            name = registry.credentials_secret_ref.name
+            mounts += _mount_secret(f"registry-{number}-user", name, f"{folder}/user", _LOGIN)
+        if registry.ca_secret_ref:
+            items = [{"key": registry.ca_secret_ref.key, "path": "ca.crt"}]
+            mounts += _mount_secret(
+                f"registry-{number}-ca", registry.ca_secret_ref.name, f"{folder}/ca", items
+            )
+    return mounts
+
+
+def build_registry_secrets(sources: tuple[Source, ...]) -> dict[str, RegistrySecrets]:
+    """Return where a driver finds those Secrets, for each source that has some."""
+    return {
+        source: RegistrySecrets(
+            credentials_dir=f"{REGISTRY_DIR}/{source}/user" if registry.credentials_secret_ref else None,
+            ca_file=f"{REGISTRY_DIR}/{source}/ca/ca.crt" if registry.ca_secret_ref else None,
+        )
+        for source, registry in find_registries(sources)
+        if registry.credentials_secret_ref or registry.ca_secret_ref
+    }
 
 
 def _mount_secret(volume: str, secret: str, folder: str, items: list[Manifest] | None) -> Mounts:
@@ -48,7 +78,7 @@ def _mount_secret(volume: str, secret: str, folder: str, items: list[Manifest] |
         source["items"] = items
     return Mounts(
         ({"name": volume, "secret": source},),
-        ({"name": volume, "mountPath": f"{KAFKA_DIR}/{folder}", "readOnly": True},),
+        ({"name": volume, "mountPath": folder, "readOnly": True},),
     )
 
 

@@ -18,7 +18,16 @@ _LINE = re.compile(r"^([A-Za-z0-9_]+):(\{.*\})$")
 
 def read_committed_offsets(files: CheckpointFiles, sink: str) -> dict[str, Offsets]:
     """Return, for each source, the next offset of each partition after the sink's last committed batch; empty at birth."""
-    batches = [int(name) for name in files.names(f"{sink}/commits") if name.isdigit()]
+    return _read_last(files, sink, "commits")
+
+
+def read_planned_offsets(files: CheckpointFiles, sink: str) -> dict[str, Offsets]:
+    """Return, for each source, the next offset of each partition after the sink's last batch, committed or not."""
+    return _read_last(files, sink, "offsets")
+
+
+def _read_last(files: CheckpointFiles, sink: str, folder: str) -> dict[str, Offsets]:
+    batches = [int(name) for name in files.names(f"{sink}/{folder}") if name.isdigit()]
     if not batches:
         return {}
     return parse_offset_log(files.read(f"{sink}/offsets/{max(batches)}") or "")

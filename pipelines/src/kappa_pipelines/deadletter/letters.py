@@ -48,7 +48,9 @@ def _find_malformed(records: DataFrame, source: KafkaSource) -> DataFrame:
     Beside the parse stands a column that Spark takes for nondeterministic. Without it Spark moves the condition below
     the parse, and parses each record again for each use there.
     """
-    parsed = records.select("*", source.values.parse().alias(_PARSED), f.spark_partition_id().alias(_PLACE))
+    parsed = records.select(
+        "*", source.values.parse(alert=False).alias(_PARSED), f.spark_partition_id().alias(_PLACE)
+    )
     is_malformed = source.find_malformed(f.col(_PARSED), f.col("value").isNull())
     return parsed.where(is_malformed & (f.col(_PLACE) >= 0))
 

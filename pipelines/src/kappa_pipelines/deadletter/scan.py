@@ -1,18 +1,14 @@
 """The bounded job that copies the malformed records of one range of offsets to the dead-letter topic."""
 
-import json
-
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 
 from kappa_crds.revision import Revision
-from kappa_pipelines.checkpoint.offsets import nest_offsets
 from kappa_pipelines.deadletter.letters import build_letters
 from kappa_pipelines.deadletter.ranges import Span
-from kappa_pipelines.kafka_options import build_spark_connection, prefix_options
 from kappa_pipelines.limits import Target
 from kappa_pipelines.sinks.kafka import build_write_options
-from kappa_pipelines.sources.kafka import KafkaSource
+from kappa_pipelines.sources.kafka import KafkaSource, read_range
 
 
 class DeadLetterScan:
@@ -44,19 +40,5 @@ class DeadLetterScan:
 
     def build(self, source: KafkaSource, span: Span) -> DataFrame:
         """Return the dead letters of a span as records to be written."""
-        records = self._spark.read.format("kafka").options(**self._read_options(span)).load()
+        records = read_range(self._spark, self._revision, span.start, span.end)
         return build_letters(records, source, self._revision.full_name, self._dead.limits)
-
-    def _read_options(self, span: Span) -> dict[str, str]:
-        start = {place: span.start.get(place, 0) for place in span.end}
-        assigned = {topic: sorted(parts) for topic, parts in nest_offsets(span.end).items()}
-        return {
-            **build_spark_connection(self._revision.kafka),
-            **prefix_options(self._revision.tuning.consumer),
-            "assign": json.dumps(assigned),
-            "startingOffsets": json.dumps(nest_offsets(start)),
-            "endingOffsets": json.dumps(nest_offsets(span.end)),
-            "groupIdPrefix": self._revision.consumer_group,
-            "includeHeaders": "true",
-            "failOnDataLoss": "true",
-        }

@@ -11,6 +11,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from kappa_crds.revision import Revision
 from kappa_crds.sink import Sink
 from kappa_pipelines.endpoints import KafkaEndpoints
+from kappa_pipelines.laptop.encode import encode_value
 from kappa_pipelines.laptop.records import END_OFFSET, RECORD_SCHEMA
 from kappa_pipelines.sources.kafka import KafkaSource
 
@@ -39,12 +40,13 @@ class FileEndpoints:
 
     def read(self, source: KafkaSource) -> DataFrame:  # noqa: D102 - see Endpoints
         reader = self._spark.readStream.schema(RECORD_SCHEMA).format("json").name(source.name)
-        return reader.option("maxFilesPerTrigger", 1).load(str(input_folder(self._folder, source.name)))
+        records = reader.option("maxFilesPerTrigger", 1).load(str(input_folder(self._folder, source.name)))
+        return records.withColumn("value", encode_value(source))
 
     def read_all(self, source: KafkaSource) -> DataFrame:
         """Return a source's records as a table."""
         records = self._spark.read.schema(RECORD_SCHEMA).json(str(input_folder(self._folder, source.name)))
-        return records.where(f.col("offset") != END_OFFSET)
+        return records.where(f.col("offset") != END_OFFSET).withColumn("value", encode_value(source))
 
     def write(self, sink: Sink, records: DataFrame) -> DataStreamWriter:  # noqa: D102 - see Endpoints
         return _hand_over(self._folder, sink, records, self._take)

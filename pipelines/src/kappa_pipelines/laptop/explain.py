@@ -11,6 +11,8 @@ from kappa_crds.source import Source
 from kappa_pipelines.catalyst import find_reads, get_plan
 from kappa_pipelines.compile import Compiled
 from kappa_pipelines.laptop.each import describe_each
+from kappa_pipelines.sources.avro import FramedAvro
+from kappa_pipelines.sources.values import Values
 from kappa_pipelines.state import State
 
 
@@ -26,6 +28,7 @@ def explain(name: str, spark: SparkSession, revision: Revision, compiled: Compil
     spec = revision.spec
     for source in spec.sources:
         yield from _explain_source(source, is_read=any(source.name in s.sources for s in compiled.sinks))
+        yield from _explain_values(compiled.sources[source.name].values)
     for view in spec.views:
         reads = dict.fromkeys(find_reads(get_plan(spark.table(view.name)).child()))
         yield f"view {view.name} ← {', '.join(reads) or 'nothing'}"
@@ -43,6 +46,14 @@ def _explain_source(source: Source, *, is_read: bool) -> Iterator[str]:
         yield "    no event time: nothing that it feeds can be final"
     else:
         yield f"    event time {time.column}; a record may be {time.watermark} out of order, later ones are dropped"
+
+
+def _explain_values(values: Values) -> Iterator[str]:
+    if isinstance(values, FramedAvro):
+        versions = ", ".join(f"{each.version} (id {each.id})" for each in values.subject.versions)
+        yield f"    columns of subject {values.subject.name} version {values.subject.reader.version};" + (
+            f" reads records of versions {versions}"
+        )
 
 
 def _explain_state(state: State) -> str:

@@ -21,6 +21,7 @@ from kappa_pipelines.errors import DriverError
 from kappa_pipelines.failures import read_failure
 from kappa_pipelines.laptop.endpoints import FileEndpoints, Output, input_folder
 from kappa_pipelines.laptop.records import Record, RecordFolder
+from kappa_pipelines.registry.resolve import fetch_subjects
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,7 @@ class LocalRun:
         self._show_rows = show_rows
         self._show_progress = show_progress
         self._revision = revision
+        self._subjects = fetch_subjects(revision)
         self._ends = FileEndpoints(spark, folder, self._take)
         self._inputs = {
             source.name: RecordFolder(
@@ -126,7 +128,7 @@ class LocalRun:
         return sorted(found, key=lambda letter: (letter.source, letter.offset))
 
     def _compile(self) -> Compiled:
-        return compile_revision(self._spark, self._revision, self._ends)
+        return compile_revision(self._spark, self._revision, self._ends, self._subjects)
 
     def _take(self, sink: str, batch: int, outputs: list[Output]) -> None:
         if self._crash:

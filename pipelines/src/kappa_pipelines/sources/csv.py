@@ -10,9 +10,10 @@ from pyspark.sql import Column
 from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
-from kappa_crds.source import CsvFormat
+from kappa_crds.format import CsvFormat
 from kappa_pipelines.sources.values import (
     PERMISSIVE,
+    CorruptMarked,
     as_texts,
     explain_text,
     parse_schema,
@@ -24,13 +25,13 @@ _MAX_FIELDS = 20_000  # Spark makes room for 20480
 
 
 @dataclass(frozen=True)
-class CsvValues:
+class CsvValues(CorruptMarked):
     """Values that are lines of CSV."""
 
     schema: StructType
     options: dict[str, str]
 
-    def parse(self) -> Column:  # noqa: D102 - see Values
+    def parse(self, *, alert: bool) -> Column:  # noqa: D102 - see Values
         return self._parse_as(self.schema)
 
     def parse_texts(self) -> Column:  # noqa: D102 - see Values

@@ -1,21 +1,36 @@
 """From the format that a source declares to the code that reads it."""
 
+from kappa_crds.format import AvroFormat
 from kappa_crds.reasons import Reason
 from kappa_crds.source import Source
 from kappa_pipelines.errors import SpecError
+from kappa_pipelines.registry.subject import Subject
+from kappa_pipelines.sources.avro import build_bare, build_framed
 from kappa_pipelines.sources.csv import build_csv
 from kappa_pipelines.sources.json import build_json
 from kappa_pipelines.sources.raw import build_raw
 from kappa_pipelines.sources.values import Values
 
 
-def build_values(source: Source) -> Values:
+def build_values(source: Source, subject: Subject | None) -> Values:
     """Return the source's format, checked; SpecError names what is wrong. Needs an active Spark session."""
     declared = source.format
     if declared.json_ is not None:
         return build_json(source.name, declared.json_)
     if declared.csv is not None:
         return build_csv(source.name, declared.csv)
+    if declared.avro is not None:
+        return _build_avro(source.name, declared.avro, subject)
     if declared.raw is not None:
         return build_raw(declared.raw)
-    raise SpecError(Reason.INVALID_SPEC, f"source {source.name!r}: format is empty; set json, csv or raw")
+    raise SpecError(
+        Reason.INVALID_SPEC, f"source {source.name!r}: format is empty; set json, csv, avro or raw"
+    )
+
+
+def _build_avro(source: str, declared: AvroFormat, subject: Subject | None) -> Values:
+    if subject is not None:
+        return build_framed(source, subject)
+    if declared.schema_ is not None:
+        return build_bare(source, declared.schema_)
+    raise SpecError(Reason.INVALID_SPEC, f"source {source!r}: format.avro is empty; set schema or registry")

@@ -9,9 +9,10 @@ from pyspark.sql import Column
 from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
-from kappa_crds.source import JsonFormat
+from kappa_crds.format import JsonFormat
 from kappa_pipelines.sources.values import (
     PERMISSIVE,
+    CorruptMarked,
     as_texts,
     explain_text,
     parse_schema,
@@ -21,13 +22,13 @@ from kappa_pipelines.sources.values import (
 
 
 @dataclass(frozen=True)
-class JsonValues:
+class JsonValues(CorruptMarked):
     """Values that are JSON objects."""
 
     schema: StructType
     options: dict[str, str]
 
-    def parse(self) -> Column:  # noqa: D102 - see Values
+    def parse(self, *, alert: bool) -> Column:  # noqa: D102 - see Values
         return self._parse_as(self.schema)
 
     def parse_texts(self) -> Column:  # noqa: D102 - see Values

@@ -5,6 +5,7 @@ counts of all and of malformed records are observed metrics named like the sourc
 progress and cost no second scan.
 """
 
+import json
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -15,16 +16,19 @@ from pyspark.sql.types import DataType, StructType, TimestampType
 from kappa_crds.reasons import Reason
 from kappa_crds.revision import Revision
 from kappa_crds.source import RecordColumns, Source
+from kappa_pipelines.checkpoint.offsets import Offsets, nest_offsets
 from kappa_pipelines.errors import SpecError
 from kappa_pipelines.kafka_options import build_spark_connection, prefix_options
+from kappa_pipelines.registry.subject import Subject
 from kappa_pipelines.sources.event_time import END, add_event_time, check_event_time
 from kappa_pipelines.sources.formats import build_values
 from kappa_pipelines.sources.subscription import Subscription, build_subscription
-from kappa_pipelines.sources.values import Values, is_malformed
+from kappa_pipelines.sources.values import Values
 
 MALFORMED = "malformed"
 ROWS = "rows"
 DEFAULT_MAX_RECORDS = 4_000_000
+_FIRST_THERE = -2  # Spark's sign for a partition's earliest offset
 _PARSED = "__kappa_parsed"
 _FLAG = "__kappa_malformed"
 _IS_NULL = "__kappa_is_null"
@@ -58,13 +62,13 @@ class KafkaSource:
 
     def find_malformed(self, parsed: Column, is_null: Column) -> Column:
         """Return whether a record could not be read; where tombstones are expected a NULL value is right."""
-        malformed = is_malformed(parsed)
+        malformed = self.values.is_malformed(parsed)
         return malformed if self.spec.tombstones is None else malformed & ~is_null
 
 
-def build_source(revision: Revision, source: Source) -> KafkaSource:
+def build_source(revision: Revision, source: Source, subject: Subject | None = None) -> KafkaSource:
     """Return the source, checked; SpecError names what is wrong. Needs an active Spark session."""
-    checked = KafkaSource(source, build_subscription(revision, source), build_values(source))
+    checked = KafkaSource(source, build_subscription(revision, source), build_values(source, subject))
     _check_record_columns(checked)
     check_event_time(source, _types(checked))
     return checked
@@ -85,7 +89,8 @@ def read_stream(records: DataFrame, source: KafkaSource, end_of_input: Column | 
     passed = [f.col(name) for name in _raw_columns(source)]
     marks = [] if end_of_input is None else [end_of_input.alias(END)]
     is_null = f.col("value").isNull().alias(_IS_NULL)
-    parsed = records.select(*passed, *marks, is_null, source.values.parse().alias(_PARSED))
+    value = source.values.parse(alert=end_of_input is None).alias(_PARSED)
+    parsed = records.select(*passed, *marks, is_null, value)
     malformed = source.find_malformed(f.col(_PARSED), f.col(_IS_NULL))
     if ends:
         malformed = malformed & ~f.col(END)
@@ -96,6 +101,22 @@ def read_stream(records: DataFrame, source: KafkaSource, end_of_input: Column | 
     )
     rows = counted.where(~f.col(_FLAG)).drop(_FLAG)
     return add_event_time(rows, source.spec.event_time, END if ends else None)
+
+
+def read_range(spark: SparkSession, revision: Revision, start: Offsets, end: Offsets) -> DataFrame:
+    """Return the records from `start` up to, without, `end`, as a table; a partition without start from its first one."""
+    begin = {place: start.get(place, _FIRST_THERE) for place in end}
+    options = {
+        **build_spark_connection(revision.kafka),
+        **prefix_options(revision.tuning.consumer),
+        "assign": json.dumps({topic: list(parts) for topic, parts in nest_offsets(end).items()}),
+        "startingOffsets": json.dumps(nest_offsets(begin)),
+        "endingOffsets": json.dumps(nest_offsets(end)),
+        "groupIdPrefix": revision.consumer_group,
+        "includeHeaders": "true",
+        "failOnDataLoss": "true",
+    }
+    return spark.read.format("kafka").options(**options).load()
 
 
 def build_read_options(revision: Revision, source: KafkaSource) -> dict[str, str]:
@@ -143,7 +164,8 @@ def _raw_columns(source: KafkaSource) -> list[str]:
 
 
 def _columns(source: KafkaSource) -> list[Column]:
-    declared = [f.col(_PARSED)[name].alias(name) for name in source.schema.names]
+    parsed = source.values.columns(f.col(_PARSED))
+    declared = [parsed[name].alias(name) for name in source.schema.names]
     record = [
         f.expr(_RECORD_COLUMNS[field]).alias(name) for field, name in _wanted_record_columns(source).items()
     ]

@@ -6,25 +6,22 @@ from pyspark.sql import Column
 from pyspark.sql import functions as f
 from pyspark.sql.types import BinaryType, DataType, StringType, StructField, StructType
 
-from kappa_crds.source import RawFormat, RawType
-from kappa_pipelines.sources.values import CORRUPT
+from kappa_crds.format import RawFormat, RawType
+from kappa_pipelines.sources.values import CORRUPT, CorruptMarked, WithoutTexts
 
 _TYPES: dict[RawType, DataType] = {RawType.BINARY: BinaryType(), RawType.STRING: StringType()}
 
 
 @dataclass(frozen=True)
-class RawValues:
+class RawValues(CorruptMarked, WithoutTexts):
     """Values that are not parsed."""
 
     schema: StructType
 
-    def parse(self) -> Column:  # noqa: D102 - see Values
+    def parse(self, *, alert: bool) -> Column:  # noqa: D102 - see Values
         (field,) = self.schema.fields
         value = f.col("value").cast(field.dataType)
         return f.struct(value.alias(field.name), f.lit(None).cast("string").alias(CORRUPT))
-
-    def parse_texts(self) -> Column:  # noqa: D102 - see Values
-        return f.lit(None).cast("string")
 
     def explain(self, parsed: Column, texts: Column) -> Column:  # noqa: D102 - see Values
         return f.lit("")

@@ -15,6 +15,7 @@ from kappa_crds.reasons import Reason
 from kappa_pipelines.errors import SpecError
 
 CORRUPT = "__kappa_corrupt"
+_EMPTY = "value is empty"
 _SNIPPET = 64  # characters of a field's text shown in an error
 
 PERMISSIVE = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
@@ -28,14 +29,43 @@ class Values(Protocol):
     def schema(self) -> StructType:
         """Return the declared columns."""
 
-    def parse(self) -> Column:
-        """Return the struct of the declared columns and the corrupt-record column."""
+    def parse(self, *, alert: bool) -> Column:
+        """Return what a value was parsed to, for the methods below.
+
+        With `alert`, it fails on a record that cannot be judged before somebody outside was asked.
+        """
+
+    def is_malformed(self, parsed: Column) -> Column:
+        """Return whether a record could not be read."""
+
+    def columns(self, parsed: Column) -> Column:
+        """Return the struct of the declared columns."""
 
     def parse_texts(self) -> Column:
         """Return the same parse with every column as text, for `explain`."""
 
     def explain(self, parsed: Column, texts: Column) -> Column:
         """Return what is wrong with a malformed record, for people. Used on malformed records only."""
+
+
+class CorruptMarked:
+    """Formats whose parsers give a struct of the declared columns and a column for corrupt records."""
+
+    def is_malformed(self, parsed: Column) -> Column:
+        """Return whether a record could not be read; a NULL or empty value gives a NULL struct."""
+        return is_malformed(parsed)
+
+    def columns(self, parsed: Column) -> Column:
+        """Return the struct of the declared columns."""
+        return parsed
+
+
+class WithoutTexts:
+    """Formats that need no parse as text to say what is wrong."""
+
+    def parse_texts(self) -> Column:
+        """Return nothing."""
+        return f.lit(None).cast("string")
 
 
 def parse_schema(source: str, ddl: str) -> StructType:
@@ -51,17 +81,18 @@ def parse_schema(source: str, ddl: str) -> StructType:
             Reason.INVALID_SCHEMA,
             f"source {source!r}: the schema must name columns: `carrier STRING, dep_delay DOUBLE`",
         )
-    _check_names(source, schema.names)
+    check_names(f"source {source!r}", schema.names)
     return schema
 
 
-def _check_names(source: str, names: list[str]) -> None:
+def check_names(where: str, names: list[str]) -> None:
+    """Raise SpecError where SQL could not tell columns apart."""
     lowered = [name.lower() for name in names]
     twice = sorted({name for name in names if lowered.count(name.lower()) > 1})
     if twice:
         raise SpecError(
             Reason.INVALID_SCHEMA,
-            f"source {source!r}: the schema has columns that differ in nothing or only in case: {', '.join(twice)}",
+            f"{where}: the schema has columns that differ in nothing or only in case: {', '.join(twice)}",
         )
 
 
@@ -96,12 +127,20 @@ def explain_text(schema: StructType, parsed: Column, texts: Column, otherwise: s
     parse as text fails too, `never` where no column can be blamed.
     """
     misfits = f.concat_ws("; ", *[_misfit(field, parsed, texts) for field in schema.fields])
-    return (
-        f.when(f.col("value").isNull(), f.lit("value is null"))
-        .when(f.length(f.trim(read_text())) == 0, f.lit("value is empty"))
+    return explain_absent(
+        f.when(f.length(f.trim(read_text())) == 0, f.lit(_EMPTY))
         .when(is_malformed(texts), f.lit(otherwise))
         .when(f.length(misfits) > 0, misfits)
         .otherwise(f.lit(never))
+    )
+
+
+def explain_absent(otherwise: Column) -> Column:
+    """Return that there is no value, or what is wrong with the one that there is."""
+    return (
+        f.when(f.col("value").isNull(), f.lit("value is null"))
+        .when(f.length("value") == 0, f.lit(_EMPTY))
+        .otherwise(otherwise)
     )
 
 

@@ -1,0 +1,109 @@
+"""How the bytes of a record's value become columns."""
+
+from enum import StrEnum
+from typing import Annotated, ClassVar
+
+from pydantic import Field
+
+from kappa_crds.model import ColumnName, Model, Rule
+from kappa_crds.registry import SchemaRegistry
+
+
+class JsonFormat(Model):
+    """Values are JSON objects."""
+
+    schema_: Annotated[
+        str,
+        Field(
+            alias="schema",
+            min_length=3,
+            max_length=65_536,
+            description="Columns and their types as Spark DDL: `carrier STRING, dep_delay DOUBLE, scheduled TIMESTAMP`.",
+        ),
+    ]
+    timestamp_format: Annotated[
+        str | None,
+        Field(max_length=128, description="Pattern of timestamps, where they are not ISO 8601."),
+    ] = None
+
+
+class CsvFormat(Model):
+    """Values are lines of CSV without header; columns by position."""
+
+    schema_: Annotated[
+        str,
+        Field(
+            alias="schema",
+            min_length=3,
+            max_length=65_536,
+            description="Columns in the order of the fields, as Spark DDL: `faa STRING, lat DOUBLE`.",
+        ),
+    ]
+    separator: Annotated[str, Field(min_length=1, max_length=4, description="What separates fields.")] = ","
+    null_value: Annotated[str, Field(max_length=32, description="Text of a field that is NULL.")] = ""
+    timestamp_format: Annotated[
+        str | None,
+        Field(max_length=128, description="Pattern of timestamps, where they are not ISO 8601."),
+    ] = None
+
+
+class RawType(StrEnum):
+    """Types of a column with the value as it is."""
+
+    BINARY = "BINARY"
+    STRING = "STRING"
+
+
+class RawFormat(Model):
+    """Values are not parsed."""
+
+    column: Annotated[ColumnName, Field(description="Column for the value.")] = "value"
+    type: Annotated[RawType, Field(description="Bytes as they are, or text in UTF-8.")] = RawType.BINARY
+
+
+class AvroFormat(Model):
+    """Values are Avro: bare records of one schema, or records that name their schema in a registry."""
+
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "has(self.schema) != has(self.registry)",
+            "set exactly one of schema (bare Avro records) and registry (records that start with a schema's id)",
+        ),
+    )
+    schema_: Annotated[
+        str | None,
+        Field(
+            alias="schema",
+            min_length=3,
+            max_length=262_144,
+            description="The Avro schema in JSON that every value is written with; values have nothing before the record.",
+        ),
+    ] = None
+    registry: Annotated[
+        SchemaRegistry | None,
+        Field(
+            description="Where the schemas of values are, which start with a zero byte and the id of a schema in four bytes."
+        ),
+    ] = None
+
+
+class Format(Model):
+    """How the bytes of a record's value become columns."""
+
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "[has(self.json), has(self.csv), has(self.avro), has(self.raw)].exists_one(is, is)",
+            "set exactly one format; the formats are: json, csv, avro, raw",
+        ),
+    )
+    json_: Annotated[JsonFormat | None, Field(alias="json", description="JSON objects.")] = None
+    csv: Annotated[CsvFormat | None, Field(description="Lines of CSV.")] = None
+    avro: Annotated[
+        AvroFormat | None, Field(description="Avro records, with a schema given here or in a registry.")
+    ] = None
+    raw: Annotated[RawFormat | None, Field(description="Bytes or text as they are, in one column.")] = None
+
+    @property
+    def registry(self) -> SchemaRegistry | None:
+        """Return the registry that values name their schemas in, if any."""
+        return self.avro.registry if self.avro is not None else None

@@ -1,0 +1,119 @@
+"""Reads a schema registry over HTTP.
+
+The interface is Confluent's (Schema Registry API reference), as other registries offer it too. Only `GET` is used. An
+answer in JSON with `error_code` says more than the status: 40401 is an unknown subject, 40402 an unknown version,
+40403 an unknown schema.
+"""
+
+import base64
+import json
+import ssl
+import urllib.error
+import urllib.request
+from http.client import HTTPException
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+from kappa_crds.reasons import Reason
+from kappa_crds.registry import SchemaRegistry
+from kappa_crds.revision import RegistrySecrets
+from kappa_pipelines.errors import UnavailableError
+
+_TIMEOUT_SECONDS = 10.0
+_LONGEST_ANSWER = 16 * 2**20
+_NOT_FOUND = 404
+_REFUSED = (401, 403)
+
+
+T = TypeVar("T")
+
+
+class NotRegisteredError(Exception):
+    """The registry answers that it has no such thing."""
+
+
+class RegistryClient:
+    """Asks one registry. Credentials are read from their files at each request and kept nowhere."""
+
+    def __init__(self, registry: SchemaRegistry, secrets: RegistrySecrets) -> None:
+        self.url = registry.url.rstrip("/")
+        self._secrets = secrets
+
+    def get_list(self, *path: str, **query: str) -> list[Any]:
+        """Return the answer to `GET /PATH`, a list; errors as for `get`."""
+        return self._expect(list, self._get(path, query))
+
+    def get(self, *path: str, **query: str) -> dict[str, Any]:
+        """Return the answer to `GET /PATH`, an object; NotRegisteredError for 404, UnavailableError for other failures."""
+        return self._expect(dict, self._get(path, query))
+
+    def _expect(self, kind: type[T], answer: object) -> T:
+        if isinstance(answer, kind):
+            return answer
+        raise self._unavailable(f"does not answer as a registry does: {str(answer)[:200]}")
+
+    def _get(self, path: tuple[str, ...], query: dict[str, str]) -> Any:
+        where = "/".join(quote(part, safe="") for part in path)
+        what = "&".join(f"{name}={quote(value)}" for name, value in query.items())
+        request = urllib.request.Request(  # noqa: S310 - the CRD allows http and https only
+            f"{self.url}/{where}" + (f"?{what}" if what else ""), headers=self._headers()
+        )
+        return self._open(request)
+
+    def _open(self, request: urllib.request.Request) -> Any:
+        try:
+            with urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS, context=self._tls()) as answer:  # noqa: S310
+                return json.loads(answer.read(_LONGEST_ANSWER))
+        except urllib.error.HTTPError as error:
+            with error:
+                raise self._explain(error.code, _read_message(error)) from error
+        except urllib.error.URLError as error:
+            raise self._unavailable(f"does not answer: {error.reason}") from error
+        except (OSError, HTTPException, ValueError) as error:
+            raise self._unavailable(f"does not answer as a registry does: {error}") from error
+
+    def _explain(self, status: int, message: str) -> Exception:
+        if status == _NOT_FOUND:
+            return NotRegisteredError(message)
+        if status in _REFUSED:
+            return self._unavailable(f"refuses the driver (HTTP {status}); check its credentials Secret")
+        return self._unavailable(f"answers with HTTP {status}: {message}")
+
+    def _unavailable(self, what: str) -> UnavailableError:
+        return UnavailableError(Reason.REGISTRY_UNAVAILABLE, f"the schema registry at {self.url} {what}")
+
+    def _headers(self) -> dict[str, str]:
+        accept = {"Accept": "application/vnd.schemaregistry.v1+json, application/json"}
+        if self._secrets.credentials_dir is None:
+            return accept
+        user, password = (
+            _read_secret(self._secrets.credentials_dir, key) for key in ("username", "password")
+        )
+        token = base64.b64encode(f"{user}:{password}".encode()).decode()
+        return {**accept, "Authorization": f"Basic {token}"}
+
+    def _tls(self) -> ssl.SSLContext | None:
+        if not self.url.startswith("https://"):
+            return None
+        try:
+            return ssl.create_default_context(cafile=self._secrets.ca_file)
+        except OSError as error:
+            raise self._unavailable(f"needs authorities that cannot be read: {error}") from error
+
+
+def _read_secret(folder: str, key: str) -> str:
+    try:
+        return (Path(folder) / key).read_text().rstrip("\r\n")
+    except OSError as error:
+        raise UnavailableError(
+            Reason.SECRET_INCOMPLETE, f"the registry's credentials lack {key!r}: {error.strerror} ({folder})"
+        ) from error
+
+
+def _read_message(error: urllib.error.HTTPError) -> str:
+    text = error.read(2000).decode(errors="replace")
+    try:
+        return str(json.loads(text)["message"])
+    except (ValueError, KeyError, TypeError):
+        return text or error.reason

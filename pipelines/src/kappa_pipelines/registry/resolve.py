@@ -1,0 +1,88 @@
+"""From the sources of a revision to the schemas that their records may have."""
+
+import structlog
+
+from kappa_crds.reasons import Reason
+from kappa_crds.registry import SchemaRegistry
+from kappa_crds.revision import RegistrySecrets, Revision
+from kappa_crds.source import Source
+from kappa_pipelines.checkpoint.files import CheckpointFiles
+from kappa_pipelines.errors import DriverError, SpecError
+from kappa_pipelines.registry.client import RegistryClient
+from kappa_pipelines.registry.pins import Pin, read_pin, write_pin
+from kappa_pipelines.registry.subject import Subject, fetch_subject
+
+log = structlog.get_logger()
+
+Subjects = dict[str, Subject]
+"""The subject of each source that has a registry."""
+
+
+def fetch_subjects(revision: Revision) -> Subjects:
+    """Return what the registries say now; DriverError names the source."""
+    return {
+        source.name: _fetch(revision, source, registry, None, ())
+        for source, registry in _find_registries(revision)
+    }
+
+
+def resolve_subjects(revision: Revision, files: CheckpointFiles) -> Subjects:
+    """Return what the registries say, with the reader's version as it was when the checkpoint was born.
+
+    A version in the spec wins. What is chosen is remembered beside the checkpoint and logged.
+    """
+    subjects: Subjects = {}
+    for source, registry in _find_registries(revision):
+        pin = read_pin(files, source.name, name_subject(revision.topics, source, registry))
+        asked = pin.asked if pin else ()
+        found = _fetch(revision, source, registry, pin.version if pin else None, asked)
+        wanted = Pin(found.name, found.reader.version, asked)
+        if wanted != pin:
+            write_pin(files, source.name, wanted)
+        _tell(source, found)
+        subjects[source.name] = found
+    return subjects
+
+
+def name_subject(topics: dict[str, str], source: Source, registry: SchemaRegistry) -> str:
+    """Return the subject of a source's values; the topic's own, as Confluent's TopicNameStrategy has it, by default.
+
+    `topics` are the names in Kafka. SpecError where there is no such default, because the source may read several topics.
+    """
+    if registry.subject is not None:
+        return registry.subject
+    if source.topic is None:
+        raise SpecError(
+            Reason.INVALID_SPEC,
+            f"source {source.name!r} reads {source.reads}, so the subject of its values is not known from a topic;"
+            " set format.avro.registry.subject",
+        )
+    return f"{topics.get(source.topic, source.topic)}-value"
+
+
+def _find_registries(revision: Revision) -> list[tuple[Source, SchemaRegistry]]:
+    found = [(source, source.format.registry) for source in revision.spec.sources]
+    return [(source, registry) for source, registry in found if registry is not None]
+
+
+def _fetch(
+    revision: Revision, source: Source, registry: SchemaRegistry, version: int | None, asked: tuple[int, ...]
+) -> Subject:
+    name = name_subject(revision.topics, source, registry)
+    client = RegistryClient(registry, revision.registries.get(source.name, RegistrySecrets()))
+    try:
+        return fetch_subject(client, name, registry.version or version, asked, "AVRO")
+    except DriverError as error:
+        raise type(error)(error.reason, f"source {source.name!r}: {error.message}") from error
+
+
+def _tell(source: Source, subject: Subject) -> None:
+    log.info(
+        "schema",
+        source=source.name,
+        subject=subject.name,
+        version=subject.reader.version,
+        id=subject.reader.id,
+        reads={registered.version: registered.id for registered in subject.versions},
+        refused=subject.refused,
+    )
