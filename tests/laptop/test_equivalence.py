@@ -117,7 +117,7 @@ STORIES = {
                 "left": {"from": "orders", "order": "version", "deleted": "gone"},
                 "key": ["id"],
                 "right": {"from": "items", "order": "version", "deleted": "gone"},
-                "on": {"item": "id"},
+                "foreignKey": {"item": "id"},
                 "columns": {"name": "name"},
             },
         },
