@@ -81,7 +81,12 @@ def check(story: Story, rows: Rows, folder: Path, *, batches: int, seed: int) ->
 
 def _feed(run: LocalRun, rows: Rows, batches: int, seed: int) -> None:
     """Give it all in batches; the driver dies in the middle one."""
-    parts = {s.name: _cut(_shuffle(s, rows[s.topic], seed), batches) for s in run.spec.sources}
+    sourced = [view.event_sourced for view in run.spec.views if view.event_sourced is not None]
+    keys = {each.from_: each.key for each in sourced}
+    parts = {
+        s.name: _cut(_keep_order(_shuffle(s, rows[s.topic], seed), rows[s.topic], keys.get(s.name)), batches)
+        for s in run.spec.sources
+    }
     for number in range(batches):
         run.feed({s.name: [_encode(s, row) for row in parts[s.name][number]] for s in run.spec.sources})
         if number == batches // 2:
@@ -98,6 +103,16 @@ def _shuffle(source: Source, rows: Sequence[Row], seed: int) -> list[Row]:
         return rng.sample(list(rows), len(rows))
     slack = 0.9 * parse_duration(time.watermark)
     return sorted(rows, key=lambda row: row[time.column].timestamp() + slack * rng.random())
+
+
+def _keep_order(shuffled: Sequence[Row], rows: Sequence[Row], key: Sequence[str] | None) -> list[Row]:
+    """Return the rows shuffled, but those of a key in their own order, as they are in a partition of a topic."""
+    if key is None:
+        return list(shuffled)
+    left: dict[tuple[Any, ...], list[Row]] = {}
+    for row in reversed(rows):
+        left.setdefault(tuple(row[name] for name in key), []).append(row)
+    return [left[tuple(row[name] for name in key)].pop() for row in shuffled]
 
 
 def _cut(rows: Sequence[Row], parts: int) -> list[Sequence[Row]]:

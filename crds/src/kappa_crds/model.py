@@ -200,3 +200,11 @@ ColumnName = Annotated[
         "must be a column name: letters, digits and '_', no digit first",
     ),
 ]
+FunctionName = Annotated[
+    str,
+    Field(max_length=253),
+    Rule(
+        "self.matches('^[A-Za-z_][A-Za-z0-9_]*([.][A-Za-z_][A-Za-z0-9_]*)*:[A-Za-z_][A-Za-z0-9_]*$')",
+        "must be a module and a function in it, such as delays.views:enrich",
+    ),
+]

@@ -4,8 +4,10 @@ from enum import StrEnum
 from typing import Annotated, ClassVar
 
 from pydantic import Field
+from pydantic.alias_generators import to_camel
 
-from kappa_crds.model import LIST_TYPE, ColumnName, Model, PositiveDuration, Rule, SqlName
+from kappa_crds.model import LIST_TYPE, ColumnName, FunctionName, Model, PositiveDuration, Rule, SqlName
+from kappa_crds.sourcing import EventSourcing, Projection
 
 _COLUMN_KEYS = Rule(
     "self.all(name, name.matches('^[A-Za-z_][A-Za-z0-9_]*$'))",
@@ -100,15 +102,8 @@ class PythonView(Model):
     """
 
     function: Annotated[
-        str,
-        Field(
-            max_length=253,
-            description="The function as `package.module:function`, on the image's Python path.",
-        ),
-        Rule(
-            "self.matches('^[A-Za-z_][A-Za-z0-9_]*([.][A-Za-z_][A-Za-z0-9_]*)*:[A-Za-z_][A-Za-z0-9_]*$')",
-            "must be a module and a function in it, such as delays.views:enrich",
-        ),
+        FunctionName,
+        Field(description="The function as `package.module:function`, on the image's Python path."),
     ]
     reads: Annotated[
         tuple[SqlName, ...],
@@ -120,13 +115,17 @@ class PythonView(Model):
     ]
 
 
+VIEW_KINDS = ("sql", "python", "sliding", "as_of", "event_sourced", "projection")
+ONE_KIND = f"set exactly one of {', '.join(map(to_camel, VIEW_KINDS[:-1]))} and {to_camel(VIEW_KINDS[-1])}"
+
+
 class View(Model):
     """A named query over sources and other views."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
         Rule(
-            "[has(self.sql), has(self.python), has(self.sliding), has(self.asOf)].exists_one(is, is)",
-            "set exactly one of sql, python, sliding and asOf",
+            f"[{', '.join(f'has(self.{to_camel(kind)})' for kind in VIEW_KINDS)}].exists_one(is, is)",
+            ONE_KIND,
         ),
     )
     name: Annotated[SqlName, Field(description="Name by which other views and sinks refer to it.")]
@@ -139,6 +138,14 @@ class View(Model):
     ] = None
     as_of: Annotated[
         AsOfJoin | None, Field(description="Events with the version of a table that was valid at their time.")
+    ] = None
+    event_sourced: Annotated[
+        EventSourcing | None,
+        Field(description="Commands decided by Python functions: events, rejections and snapshots."),
+    ] = None
+    projection: Annotated[
+        Projection | None,
+        Field(description="The state of each aggregate, folded from its events by a Python function."),
     ] = None
     allow_unbounded_state: Annotated[
         bool,

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from kappa_crds.pipeline import PipelineSpec
 from kappa_crds.reasons import Reason
+from kappa_crds.view import ONE_KIND, VIEW_KINDS
 from kappa_pipelines.errors import SpecError
 
 
@@ -39,10 +40,8 @@ def check_names(spec: PipelineSpec) -> None:
     if twice:
         raise SpecError(Reason.INVALID_SPEC, f"these names are used twice: {', '.join(twice)}")
     for view in spec.views:
-        if sum(each is not None for each in (view.sql, view.python, view.sliding, view.as_of)) != 1:
-            raise SpecError(
-                Reason.INVALID_SPEC, f"view {view.name!r}: set exactly one of sql, python, sliding and asOf"
-            )
+        if sum(getattr(view, kind) is not None for kind in VIEW_KINDS) != 1:
+            raise SpecError(Reason.INVALID_SPEC, f"view {view.name!r}: {ONE_KIND}")
     for sink in spec.sinks:
         if sink.from_ not in names:
             raise SpecError(

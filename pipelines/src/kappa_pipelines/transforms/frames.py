@@ -4,7 +4,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from kappa_crds.view import View
 from kappa_pipelines.state import State
+from kappa_pipelines.transforms.projection import build_projection
 from kappa_pipelines.transforms.python import call_function
+from kappa_pipelines.transforms.sourcing import build_sourcing
 
 
 def build_frame(spark: SparkSession, view: View) -> DataFrame | None:
@@ -15,9 +17,16 @@ def build_frame(spark: SparkSession, view: View) -> DataFrame | None:
     if view.python is not None:
         reads = [spark.table(read) for read in view.python.reads]
         return call_function(view.name, view.python.function, reads)
+    if view.event_sourced is not None:
+        return build_sourcing(spark, view.name, view.event_sourced)
+    if view.projection is not None:
+        return build_projection(spark, view.name, view.projection)
     return None
 
 
 def describe_state(view: View) -> State:
     """Return what a view that keeps state in Python keeps, for people, and until when."""
+    keyed = view.event_sourced or view.projection
+    if keyed is not None:
+        return State(view.name, "state of each aggregate", keyed.key, None)
     return State(view.name, "state of its own in Python", (), None)
