@@ -95,7 +95,7 @@ class AsOfJoin(Model):
 
 
 class PythonView(Model):
-    """A function of the image that makes rows of rows: `def enrich(flights: DataFrame) -> DataFrame`.
+    """A function that makes rows of rows: `def enrich(flights: DataFrame) -> DataFrame`.
 
     It is called once, when the pipeline starts, and returns a plan; Python code runs for a record only where that plan
     says so.
@@ -103,7 +103,9 @@ class PythonView(Model):
 
     function: Annotated[
         FunctionName,
-        Field(description="The function as `package.module:function`, on the image's Python path."),
+        Field(
+            description="The function as `package.module:function`, on the Python path: in the image, or from `spec.pythonFrom`."
+        ),
     ]
     reads: Annotated[
         tuple[SqlName, ...],

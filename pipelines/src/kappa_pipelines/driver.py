@@ -32,6 +32,7 @@ from kappa_pipelines.failures import read_failure
 from kappa_pipelines.group import KafkaProgress
 from kappa_pipelines.listener import ProgressListener
 from kappa_pipelines.metrics import Counts
+from kappa_pipelines.modules import install_modules
 from kappa_pipelines.preflight import check_kafka
 from kappa_pipelines.record import DriverRecord
 from kappa_pipelines.session import await_executors, count_executors, create_session, wanted_executors
@@ -113,6 +114,7 @@ class Driver:
         fence = GenerationFence(files, self._environment.generation)
         fence.take()
         self._await_executors(spark)
+        install_modules(spark, self._revision)
         compiled = compile_revision(spark, self._revision)
         self.record.set_reads(
             {

@@ -67,7 +67,10 @@ def load_function(view: str, name: str) -> Callable[..., Any]:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         if error.name is not None and (module_name == error.name or module_name.startswith(f"{error.name}.")):
-            raise fail(view, f"there is no module {module_name} on the Python path of the image") from error
+            raise fail(
+                view,
+                f"there is no module {module_name} on the Python path of the image, nor in spec.pythonFrom",
+            ) from error
         raise fail(view, f"{module_name} cannot be imported{locate(error)}: {describe(error)}") from error
     except Exception as error:
         raise fail(view, f"{module_name} cannot be imported{locate(error)}: {describe(error)}") from error
