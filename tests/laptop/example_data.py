@@ -1,5 +1,6 @@
 """Rows for the examples: some days of New York's flights of 2013 with all that is known beside, and an auction house."""
 
+import json
 import random
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -18,7 +19,7 @@ _OPENED = datetime(2026, 3, 1, 9, tzinfo=UTC)
 @lru_cache
 def read_rows(days: int = 3) -> dict[str, Sequence[Row]]:
     """Return the rows by topic."""
-    return {**_read_flights(days), **build_auctions(seed=1)}
+    return {**_read_flights(days), **build_auctions(seed=1), **build_house(seed=2)}
 
 
 def _read(name: str, **options: Any) -> Any:
@@ -92,3 +93,36 @@ def build_auctions(seed: int, bids: int = 1500) -> dict[str, list[Row]]:
             {"auction": auction["id"], "bidder": rng.randrange(70), "price": rng.randrange(200), "bid_at": at}
         )
     return {"people": people, "auctions": auctions, "bids": placed}
+
+
+def build_house(seed: int, count: int = 1200) -> dict[str, list[Row]]:
+    """Return commands to an auction house, of which one in ten comes twice, and the events of another house."""
+    rng = random.Random(seed)
+    commands: list[Row] = []
+    for place in range(count):
+        command = {
+            "auction": rng.randrange(40),
+            "id": f"c{place}",
+            "command": rng.choices(("open", "bid", "close"), (3, 12, 1))[0],
+            "bidder": rng.randrange(9),
+            "amount": rng.randrange(60),
+        }
+        again = rng.choice(commands) if commands and rng.random() < 0.1 else command
+        commands.append({**again, "place": place})
+    return {
+        "commands": commands,
+        "auction_events": [e for number in range(30) for e in _run_auction(rng, number)],
+    }
+
+
+def _run_auction(rng: random.Random, number: int) -> list[Row]:
+    bids = rng.randrange(20)
+    kinds = ["opened", *["bid"] * bids, *["closed"] * rng.randrange(2)]
+    events = [
+        {"type": kind, "amount": 10 * at + rng.randrange(10), "bidder": rng.randrange(9)}
+        for at, kind in enumerate(kinds)
+    ]
+    return [
+        {"auction": number, "sequence": at, "data": json.dumps(event)}
+        for at, event in enumerate(events, start=1)
+    ]

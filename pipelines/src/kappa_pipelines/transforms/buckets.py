@@ -21,6 +21,8 @@ from pyspark.sql import functions as f
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import StructField, StructType
 
+from kappa_pipelines.transforms.inputs import Input
+
 BUCKETS = (12, 16, 5, 1, 37, 20, 2, 35, 13, 6, 49, 7, 25, 15, 4, 0)
 """Names of the buckets. Spark's hash puts one of them into each of 16 partitions, so two in each of 8, four in each of 4.
 
@@ -153,6 +155,16 @@ def unpack(packed: Column, kind: StructType) -> Column:
     """Return the struct of the columns that were packed; none of them has a watermark."""
     plain = StructType([StructField(field.name, field.dataType) for field in kind.fields])
     return f.from_json(packed, plain, _JSON)
+
+
+def open_packed(
+    made: DataFrame, packed: str, source: Input, names: Sequence[str], others: Iterable[str]
+) -> DataFrame:
+    """Return rows with the columns of `source` that were packed in place of the pack, then the others."""
+    kind = StructType([source.schema[name] for name in names])
+    opened = made.withColumn(packed, unpack(f.col(packed), kind))
+    own = [f.col(packed)[name].alias(name) for name in names]
+    return opened.select(*own, *(f.col(_quote(name)) for name in others))
 
 
 def micros(time: str) -> Column:
