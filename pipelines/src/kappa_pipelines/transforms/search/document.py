@@ -1,0 +1,99 @@
+"""Documents as queries see them: words of text columns and numbers.
+
+Text is made of words: runs of letters, digits and `_` as Unicode has them, after normalization to NFKC and folding of case.
+Documents and queries are read by the same function, so "Łódź" finds "ŁÓDŹ", and "New-York" is two words.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from enum import StrEnum
+from typing import Any
+
+ANY = ""
+"""Stands for all text columns together; no column has this name."""
+
+_WORD = re.compile(r"\w+")
+
+Number = int | float | Decimal
+Feature = tuple[str, str, str | Number]
+"""What a document can be looked up by: a kind, a field and a word, the beginning of one, or a number."""
+
+
+class Kind(StrEnum):
+    """What a column is for a query."""
+
+    WORDS = "words"
+    EXACT = "exact"
+    FLOAT = "float"
+
+
+@dataclass(frozen=True)
+class Fields:
+    """The columns that can be searched with their kinds, by names in small letters; `text` are those of a word without field."""
+
+    text: tuple[str, ...]
+    kinds: tuple[tuple[str, Kind], ...]
+
+    def find_kind(self, field: str) -> Kind | None:
+        """Return what a field is, None where there is none of this name."""
+        return Kind.WORDS if field == ANY else dict(self.kinds).get(field)
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """What queries can ask of a document: for each field its texts as words in order, all words, and numbers that are not NULL.
+
+    `texts` and `words` have ANY besides the fields; a column that is NULL has no text.
+    """
+
+    texts: Mapping[str, tuple[tuple[str, ...], ...]]
+    words: Mapping[str, frozenset[str]]
+    numbers: Mapping[str, Number]
+
+    def list_features(self, lengths: Iterable[int]) -> Iterator[Feature]:
+        """Yield all by which it can be looked up; `lengths` are those of the beginnings of words."""
+        lengths = tuple(lengths)
+        for field, words in self.words.items():
+            for word in words:
+                yield ("word", field, word)
+                for length in lengths:
+                    yield ("prefix", field, word[:length])
+        for field, number in self.numbers.items():
+            yield ("number", field, number)
+
+
+def split_words(text: str) -> tuple[str, ...]:
+    """Return the words of a text, in order."""
+    return tuple(_WORD.findall(unicodedata.normalize("NFKC", text).casefold()))
+
+
+def read_document(fields: Fields, columns: Mapping[str, Any]) -> Document:
+    """Return the document of columns by names in small letters; numbers come as text, so that they are exact."""
+    texts: dict[str, tuple[tuple[str, ...], ...]] = {}
+    numbers: dict[str, Number] = {}
+    for field, kind in fields.kinds:
+        value = columns.get(field)
+        if kind is Kind.WORDS:
+            texts[field] = () if value is None else (split_words(str(value)),)
+        elif value is not None:
+            numbers[field] = read_number(kind, str(value))
+    texts[ANY] = tuple(text for field in fields.text for text in texts[field])
+    words = {field: frozenset(word for text in found for word in text) for field, found in texts.items()}
+    return Document(texts, words, numbers)
+
+
+def read_number(kind: Kind, text: str) -> Number:
+    """Return a number as comparisons with columns of this kind want it; ValueError where the text is none."""
+    if kind is Kind.FLOAT:
+        return float(text)
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    try:
+        return Decimal(text)
+    except ArithmeticError:
+        raise ValueError(text) from None
