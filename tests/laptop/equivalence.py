@@ -33,6 +33,7 @@ _TYPES = {
     "BIGINT": "BIGINT",
     "INT": "INT",
     "DOUBLE": "DOUBLE",
+    "BOOLEAN": "BOOLEAN",
     "TIMESTAMP": "TIMESTAMPTZ",
 }
 

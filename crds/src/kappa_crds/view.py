@@ -92,6 +92,66 @@ class AsOfJoin(Model):
     ] = Unmatched.KEEP
 
 
+class StoredQueries(Model):
+    """Queries that come as rows: each row is a version of a query, valid from its event time on."""
+
+    from_: Annotated[SqlName, Field(alias="from", description="Source or view with the queries.")]
+    id: Annotated[
+        ColumnName,
+        Field(description="Column that says which query a row is a version of; NULL for a row that is none."),
+    ]
+    query: Annotated[ColumnName, Field(description="STRING column with the query's text.")]
+    deleted: Annotated[
+        ColumnName | None,
+        Field(
+            description="BOOLEAN column that is true where the row deletes the query; without it every query is kept for ever."
+        ),
+    ] = None
+
+
+class Search(Model):
+    """Each document with each stored query that it matches, of the versions that were valid at its event time.
+
+    A row comes out for each pair, when the watermarks of both have passed the document, so a replay gives the same rows.
+    """
+
+    from_: Annotated[SqlName, Field(alias="from", description="Source or view with the documents.")]
+    text: Annotated[
+        tuple[ColumnName, ...],
+        Field(
+            min_length=1,
+            max_length=32,
+            description="STRING columns in which words without a field are looked up; queries may name them as fields too.",
+            json_schema_extra={LIST_TYPE: "set"},
+        ),
+    ]
+    fields: Annotated[
+        tuple[ColumnName, ...],
+        Field(
+            max_length=64,
+            description="Further columns, STRING, BOOLEAN or numbers, that queries may name: `dep_delay:>60`.",
+            json_schema_extra={LIST_TYPE: "set"},
+        ),
+    ] = ()
+    queries: Annotated[StoredQueries, Field(description="The stored queries.")]
+    columns: Annotated[
+        dict[ColumnName, ColumnName],
+        Field(
+            min_length=1,
+            max_length=256,
+            description="New columns and the columns of the query's row that they are: `{search: id, owner: owner}`.",
+        ),
+        _COLUMN_KEYS,
+    ]
+    error: Annotated[
+        ColumnName,
+        Field(
+            description="New column that says what is wrong with a query that cannot be read: such a query has one row, with"
+            " its own columns and event time and no document."
+        ),
+    ] = "search_error"
+
+
 class PythonView(Model):
     """A function of the image that makes rows of rows: `def enrich(flights: DataFrame) -> DataFrame`.
 
@@ -125,8 +185,8 @@ class View(Model):
 
     rules: ClassVar[tuple[Rule, ...]] = (
         Rule(
-            "[has(self.sql), has(self.python), has(self.sliding), has(self.asOf)].exists_one(is, is)",
-            "set exactly one of sql, python, sliding and asOf",
+            "[has(self.sql), has(self.python), has(self.sliding), has(self.asOf), has(self.search)].exists_one(is, is)",
+            "set exactly one of sql, python, sliding, asOf and search",
         ),
     )
     name: Annotated[SqlName, Field(description="Name by which other views and sinks refer to it.")]
@@ -139,6 +199,9 @@ class View(Model):
     ] = None
     as_of: Annotated[
         AsOfJoin | None, Field(description="Events with the version of a table that was valid at their time.")
+    ] = None
+    search: Annotated[
+        Search | None, Field(description="Documents with the stored queries that they match.")
     ] = None
     allow_unbounded_state: Annotated[
         bool,

@@ -53,7 +53,7 @@ class Log:
         for number, part in enumerate(parts):
             if restarts[number % len(restarts)]:
                 step._held.clear()
-            watermark = self._find_watermark(part, parts[number + 1 :])
+            watermark = self._find_watermark(parts[number + 1 :])
             for bucket in (0, 1):
                 mine = [row for at, row in enumerate(part) if row.role == Role.VERSION or at % 2 == bucket]
                 found += Search("v", FIELDS).advance(kept[bucket], mine, watermark)
@@ -61,9 +61,9 @@ class Log:
             assert stored[0] == stored[1], "the buckets keep different queries"
         return found
 
-    def _find_watermark(self, part: Sequence[Given], later: Sequence[Sequence[Given]]) -> int:
-        """As high as it can be: below what comes now and later."""
-        coming = [row.time for rows in (part, *later) for row in rows]
+    def _find_watermark(self, later: Sequence[Sequence[Given]]) -> int:
+        """As high as it can be: below what comes later, but maybe above what comes now."""
+        coming = [row.time for rows in later for row in rows]
         return min(coming) - 1 if coming else END
 
 
@@ -87,7 +87,7 @@ def build_rows(found: Sequence[Any], stored: Sequence[Any]) -> list[Given]:
     return rows
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(data=st.data(), found=st.lists(documents, max_size=12), stored=st.lists(versions, max_size=12))
 def test_a_search_finds_what_testing_every_query_finds(data: st.DataObject, found: Any, stored: Any) -> None:
     rows = build_rows(found, stored)

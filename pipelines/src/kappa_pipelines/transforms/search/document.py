@@ -6,7 +6,8 @@ Documents and queries are read by the same function, so "Łódź" finds "ŁÓDŹ
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
@@ -19,7 +20,7 @@ _WORD = re.compile(r"\w+")
 
 Number = int | float | Decimal
 Feature = tuple[str, str, str | Number]
-"""What a document can be looked up by: a kind, a field and a word, the beginning of one, or a number."""
+"""What a document can be looked up by: `word`, `prefix` or `number`, a field, and a word, the beginning of one, or a number."""
 
 
 class Kind(StrEnum):
@@ -53,16 +54,13 @@ class Document:
     words: Mapping[str, frozenset[str]]
     numbers: Mapping[str, Number]
 
-    def list_features(self, lengths: Iterable[int]) -> Iterator[Feature]:
-        """Yield all by which it can be looked up; `lengths` are those of the beginnings of words."""
-        lengths = tuple(lengths)
-        for field, words in self.words.items():
-            for word in words:
-                yield ("word", field, word)
-                for length in lengths:
-                    yield ("prefix", field, word[:length])
-        for field, number in self.numbers.items():
-            yield ("number", field, number)
+    def find_values(self, kind: str, field: str, length: int) -> AbstractSet[str | Number]:
+        """Return the values of its features of a kind in a field; `length` is that of the beginnings of words."""
+        if kind == "word":
+            return self.words[field]
+        if kind == "prefix":
+            return {word[:length] for word in self.words[field]}
+        return {self.numbers[field]} if field in self.numbers else frozenset()
 
 
 def split_words(text: str) -> tuple[str, ...]:

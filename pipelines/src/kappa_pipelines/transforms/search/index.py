@@ -9,11 +9,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from kappa_pipelines.transforms.search.conditions import Anchors, Condition
-from kappa_pipelines.transforms.search.document import Document, Feature, Fields
+from kappa_pipelines.transforms.search.document import Document, Feature, Fields, Number
 from kappa_pipelines.transforms.search.language import QueryError, read_query
 from kappa_pipelines.transforms.search.versions import Valid
 
 _BEGINNING = 10  # a beginning of a word is found in as many more documents than a word
+
+
+_Place = tuple[str, str, int]
+"""What features have in common that are looked up together: kind, field, and length where they are beginnings of words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +32,9 @@ class Index:
 
     fields: Fields
     _filed: dict[Valid, _Filed | None] = field(default_factory=dict)
-    _under: dict[Feature, dict[Valid, Condition]] = field(default_factory=dict)
+    _under: dict[_Place, dict[str | Number, dict[Valid, Condition]]] = field(default_factory=dict)
     _always: dict[Valid, Condition] = field(default_factory=dict)
     _named: Counter[Feature] = field(default_factory=Counter)
-    _lengths: Counter[int] = field(default_factory=Counter)
 
     def hold(self, queries: Iterable[Valid]) -> None:
         """Hold exactly these queries: only what is new or gone costs work."""
@@ -40,7 +43,7 @@ class Index:
         for query in gone:
             self._remove(query)
         if gone:
-            self._forget_zeros()
+            self._named += Counter()  # drops what nobody names any more
         read = [(query, read_query(self.fields, query.text)) for query in wanted if query not in self._filed]
         for _, condition in read:
             if not isinstance(condition, QueryError):
@@ -67,8 +70,9 @@ class Index:
 
     def _find_candidates(self, document: Document) -> dict[Valid, Condition]:
         candidates = dict(self._always)
-        for feature in self._under.keys() & document.list_features(self._lengths):
-            candidates.update(self._under[feature])
+        for place, queries in self._under.items():
+            for value in queries.keys() & document.find_values(*place):
+                candidates.update(queries[value])
         return candidates
 
     def _add(self, query: Valid, condition: Condition | QueryError) -> None:
@@ -80,9 +84,7 @@ class Index:
         if anchors is None:
             self._always[query] = condition
         for anchor in anchors or ():
-            self._under.setdefault(anchor, {})[query] = condition
-            if anchor[0] == "prefix":
-                self._lengths[len(str(anchor[2]))] += 1
+            self._under.setdefault(_find_place(anchor), {}).setdefault(anchor[2], {})[query] = condition
 
     def _remove(self, query: Valid) -> None:
         filed = self._filed.pop(query)
@@ -91,16 +93,16 @@ class Index:
         self._always.pop(query, None)
         self._named.subtract(filed.condition.list_features())
         for anchor in filed.anchors or ():
-            del self._under[anchor][query]
-            if not self._under[anchor]:
-                del self._under[anchor]
-            if anchor[0] == "prefix":
-                self._lengths[len(str(anchor[2]))] -= 1
-
-    def _forget_zeros(self) -> None:
-        self._named += Counter()  # what a sum of Counters is for: it keeps the positive ones
-        self._lengths += Counter()
+            queries = self._under[_find_place(anchor)]
+            del queries[anchor[2]][query]
+            if not queries[anchor[2]]:
+                del queries[anchor[2]]
 
     def _weigh(self, feature: Feature) -> float:
         """Return how many queries name a feature, which stands for how many documents have it."""
         return self._named[feature] * (_BEGINNING if feature[0] == "prefix" else 1)
+
+
+def _find_place(anchor: Feature) -> _Place:
+    kind, field, value = anchor
+    return kind, field, len(str(value)) if kind == "prefix" else 0

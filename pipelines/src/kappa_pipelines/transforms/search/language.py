@@ -38,7 +38,7 @@ from kappa_pipelines.transforms.search.document import ANY, Fields, Kind, Number
 
 LONGEST = 10_000  # characters
 DEEPEST = 50  # conditions within each other
-_REMEMBERED = 200_000  # queries that a process does not read again
+_REMEMBERED = 20_000  # queries that a process does not read again
 
 
 class QueryError(ValueError):

@@ -30,6 +30,8 @@ STORED = "queries"
 """The part of what is kept that is stored apart."""
 _DIGEST = "digest"
 _WAITING = "waiting"
+_PASSED = "passed"
+"""The watermark when versions came last: no document up to it is still to be answered, neither here nor in other buckets."""
 
 
 class Role(StrEnum):
@@ -73,7 +75,8 @@ class Search:
         versions = [_read_version(row) for row in given if row.role == Role.VERSION]
         if versions:
             stored = decode(kept[STORED]) if _DIGEST in kept else {}
-            kept[STORED] = encode(add_versions(stored, versions, watermark))
+            kept[STORED] = encode(add_versions(stored, versions, kept.get(_PASSED, 0)))
+            kept[_PASSED] = watermark
             kept[_DIGEST] = hashlib.sha256(kept[STORED]).hexdigest()
         waiting = [*kept.get(_WAITING, ()), *(tuple(row) for row in given if row.role != Role.VERSION)]
         kept[_WAITING] = [row for row in waiting if row[1] > watermark]

@@ -34,21 +34,21 @@ Versions = dict[str, list[Version]]
 """Versions by id, in order of their times, none at the same time."""
 
 
-def add_versions(stored: Versions, new: Iterable[tuple[str, Version]], watermark: int) -> Versions:
-    """Return the versions with new ones, without those that no document after the watermark can need."""
+def add_versions(stored: Versions, new: Iterable[tuple[str, Version]], passed: int) -> Versions:
+    """Return the versions with new ones, without those that no document after the time `passed` can need."""
     grown = {key: list(versions) for key, versions in stored.items()}
     for key, version in new:
         grown.setdefault(key, []).append(version)
-    needed = {key: _drop_old(versions, watermark) for key, versions in grown.items()}
+    needed = {key: _drop_old(versions, passed) for key, versions in grown.items()}
     return {key: versions for key, versions in needed.items() if versions}
 
 
-def _drop_old(versions: list[Version], watermark: int) -> list[Version]:
+def _drop_old(versions: list[Version], passed: int) -> list[Version]:
     by_time = {version.since: version for version in sorted(versions, key=_rank)}
     kept = list(by_time.values())
-    while len(kept) > 1 and kept[1].since <= watermark:
+    while len(kept) > 1 and kept[1].since <= passed:
         del kept[0]
-    return [] if kept[0].deleted and (len(kept) == 1 and kept[0].since <= watermark) else kept
+    return [] if kept[0].deleted and (len(kept) == 1 and kept[0].since <= passed) else kept
 
 
 def _rank(version: Version) -> tuple[int, bool, str, str]:
