@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kappa_pipelines.transforms.buckets import Kept
-from kappa_pipelines.transforms.search import step
+from kappa_pipelines.transforms.search import memory
 from kappa_pipelines.transforms.search.document import Fields, Kind, read_document
 from kappa_pipelines.transforms.search.reference import match
 from kappa_pipelines.transforms.search.step import STORED, Found, Given, Role, Search, read_columns
@@ -52,7 +52,7 @@ class Log:
         parts = [*(self.rows[low:high] for low, high in pairwise(edges)), ()]
         for number, part in enumerate(parts):
             if restarts[number % len(restarts)]:
-                step._held.clear()
+                memory.forget()
             watermark = self._find_watermark(parts[number + 1 :])
             for bucket in (0, 1):
                 mine = [row for at, row in enumerate(part) if row.role == Role.VERSION or at % 2 == bucket]
@@ -138,22 +138,33 @@ def test_versions_are_what_they_were_before_they_were_encoded() -> None:
     assert decode(encode(stored)) == stored
 
 
-def test_queries_are_read_from_state_only_where_the_index_is_of_others() -> None:
+def test_queries_are_read_from_state_only_where_those_of_another_digest_are_known() -> None:
+    loads: list[str] = []
+    fresh = encode({})
+
+    def load() -> bytes:
+        loads.append("read")
+        return fresh
+
+    memory.forget()
+    change = memory.Change("1", frozenset({("x", Version(0, False, "a", ""))}), 0)
+    grown, digest = memory.grow("v", change, load)
+    assert (memory.grow("v", change, load), loads) == ((grown, digest), ["read"])
+    memory.grow("v", change._replace(digest="2"), load)
+    assert loads == ["read", "read"]
+
+
+def test_an_index_holds_what_its_digest_says_whatever_it_held_before() -> None:
     loads: list[str] = []
 
     def hold(digest: str, *texts: str) -> int:
-        def load() -> Any:
+        def load() -> bytes:
             loads.append(digest)
-            return list_valid({text: [Version(0, False, text, "")] for text in texts})
+            return encode({text: [Version(0, False, text, "")] for text in texts})
 
-        index = step.hold_index("counted", FIELDS, digest, load)
+        index = memory.hold_index("counted", FIELDS, digest, load)
         return len(index.find(read_document(FIELDS, {"text": "a b"}), 5))
 
-    assert [hold("1", "a"), hold("1", "a"), hold("2", "a", "b", "c"), hold("2"), hold("1", "a")] == [
-        1,
-        1,
-        2,
-        2,
-        1,
-    ]
+    found = [hold("1", "a"), hold("1", "a"), hold("2", "a", "b", "c"), hold("2"), hold("1", "a")]
+    assert found == [1, 1, 2, 2, 1]
     assert loads == ["1", "2", "1"]

@@ -62,7 +62,7 @@ class Prefix(_Plain):
     begin: str
 
     def matches(self, document: Document) -> bool:
-        return any(word.startswith(self.begin) for word in document.words[self.field])
+        return f" {self.begin}" in document.texts[self.field]
 
     def list_features(self) -> Iterator[Feature]:
         yield ("prefix", self.field, self.begin)
@@ -76,19 +76,13 @@ class Phrase(_Plain):
     words: tuple[str, ...]
 
     def matches(self, document: Document) -> bool:
-        return document.words[self.field].issuperset(self.words) and any(
-            self._is_in(text) for text in document.texts[self.field]
-        )
+        return f" {' '.join(self.words)} " in document.texts[self.field]
 
     def list_features(self) -> Iterator[Feature]:
         return (("word", self.field, word) for word in self.words)
 
     def find_anchors(self, weigh: Weigh) -> Anchors | None:
         return frozenset({min(self.list_features(), key=weigh)})
-
-    def _is_in(self, text: tuple[str, ...]) -> bool:
-        size = len(self.words)
-        return any(text[at : at + size] == self.words for at in range(len(text) - size + 1))
 
 
 @dataclass(frozen=True, slots=True)

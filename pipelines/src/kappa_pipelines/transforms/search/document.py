@@ -45,12 +45,13 @@ class Fields:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """What queries can ask of a document: for each field its texts as words in order, all words, and numbers that are not NULL.
+    """What queries can ask of a document: for each field its text and all words of it, and numbers that are not NULL.
 
-    `texts` and `words` have ANY besides the fields; a column that is NULL has no text.
+    `texts` and `words` have ANY besides the fields. A text is its words in order with a space around each, so that a
+    phrase can be searched as text; NULL is the empty one. Those of several columns stand on lines of their own.
     """
 
-    texts: Mapping[str, tuple[tuple[str, ...], ...]]
+    texts: Mapping[str, str]
     words: Mapping[str, frozenset[str]]
     numbers: Mapping[str, Number]
 
@@ -70,16 +71,19 @@ def split_words(text: str) -> tuple[str, ...]:
 
 def read_document(fields: Fields, columns: Mapping[str, Any]) -> Document:
     """Return the document of columns by names in small letters; numbers come as text, so that they are exact."""
-    texts: dict[str, tuple[tuple[str, ...], ...]] = {}
+    texts: dict[str, str] = {}
+    words: dict[str, frozenset[str]] = {}
     numbers: dict[str, Number] = {}
     for field, kind in fields.kinds:
         value = columns.get(field)
         if kind is Kind.WORDS:
-            texts[field] = () if value is None else (split_words(str(value)),)
+            found = () if value is None else split_words(str(value))
+            texts[field] = "" if value is None else f" {' '.join(found)} "
+            words[field] = frozenset(found)
         elif value is not None:
             numbers[field] = read_number(kind, str(value))
-    texts[ANY] = tuple(text for field in fields.text for text in texts[field])
-    words = {field: frozenset(word for text in found for word in text) for field, found in texts.items()}
+    texts[ANY] = "\n".join(texts[field] for field in fields.text)
+    words[ANY] = frozenset().union(*(words[field] for field in fields.text))
     return Document(texts, words, numbers)
 
 

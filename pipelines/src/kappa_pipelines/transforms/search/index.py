@@ -13,7 +13,7 @@ from kappa_pipelines.transforms.search.document import Document, Feature, Fields
 from kappa_pipelines.transforms.search.language import QueryError, read_query
 from kappa_pipelines.transforms.search.versions import Valid
 
-_BEGINNING = 10  # a beginning of a word is found in as many more documents than a word
+_BEGINNING = 100  # a beginning of a word is found in as many more documents than a word
 
 
 _Place = tuple[str, str, int]

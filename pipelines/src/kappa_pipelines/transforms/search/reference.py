@@ -5,7 +5,7 @@ from typing import TypeVar
 
 from kappa_pipelines.transforms.search.document import Document, Fields
 from kappa_pipelines.transforms.search.language import QueryError, read_query
-from kappa_pipelines.transforms.search.versions import Version
+from kappa_pipelines.transforms.search.versions import Version, rank
 
 Key = TypeVar("Key")
 
@@ -29,8 +29,4 @@ def match(
 def find_version(queries: Iterable[tuple[str, Version]], name: str, time: int) -> Version | None:
     """Return the newest version of a query that is not younger than a time; of equal times the greatest."""
     versions = (version for key, version in queries if key == name and version.since <= time)
-    return max(
-        versions,
-        key=lambda version: (version.since, version.deleted, version.text or "", version.packed),
-        default=None,
-    )
+    return max(versions, key=rank, default=None)

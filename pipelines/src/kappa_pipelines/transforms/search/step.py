@@ -1,14 +1,11 @@
 """Search on a stream: documents wait until the watermark has passed them, then meet the queries that were valid at their time.
 
 Documents are spread over the buckets; every bucket is told every version of every query, so all keep the same. What
-they keep of queries is stored apart and read by a worker only where its index is of other queries: the index lives in the
-worker process between batches, and is known by a digest of what is in it. So it is right after a restart,
-a failure or a rewinding too: then the digest is another one.
+they keep of queries is stored apart and read by a worker only where its memory is of other queries.
 """
 
-import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple
@@ -17,14 +14,8 @@ from kappa_pipelines.transforms.buckets import Kept, Row
 from kappa_pipelines.transforms.search.document import Fields, read_document
 from kappa_pipelines.transforms.search.index import Index
 from kappa_pipelines.transforms.search.language import QueryError, read_query
-from kappa_pipelines.transforms.search.versions import (
-    Valid,
-    Version,
-    add_versions,
-    decode,
-    encode,
-    list_valid,
-)
+from kappa_pipelines.transforms.search.memory import Change, grow, hold_index
+from kappa_pipelines.transforms.search.versions import Version
 
 STORED = "queries"
 """The part of what is kept that is stored apart."""
@@ -72,12 +63,11 @@ class Search:
     def advance(self, kept: Kept, rows: Sequence[Row], watermark: int) -> Iterable[Row]:
         """Add the versions among the rows, and return what has waited for the watermark and come to its end."""
         given = [Given(*row) for row in rows]
-        versions = [_read_version(row) for row in given if row.role == Role.VERSION]
-        if versions:
-            stored = decode(kept[STORED]) if _DIGEST in kept else {}
-            kept[STORED] = encode(add_versions(stored, versions, kept.get(_PASSED, 0)))
+        new = frozenset(_read_version(row) for row in given if row.role == Role.VERSION)
+        if new:
+            change = Change(kept.get(_DIGEST), new, kept.get(_PASSED, 0))
+            kept[STORED], kept[_DIGEST] = grow(self.view, change, lambda: kept[STORED])
             kept[_PASSED] = watermark
-            kept[_DIGEST] = hashlib.sha256(kept[STORED]).hexdigest()
         waiting = [*kept.get(_WAITING, ()), *(tuple(row) for row in given if row.role != Role.VERSION)]
         kept[_WAITING] = [row for row in waiting if row[1] > watermark]
         return self._answer(kept, [Given(*row) for row in waiting if row[1] <= watermark])
@@ -92,9 +82,7 @@ class Search:
                 yield from self._check(row)
         documents = [row for row in ready if row.role == Role.DOCUMENT]
         if documents and _DIGEST in kept:
-            index = hold_index(
-                self.view, self.fields, kept[_DIGEST], lambda: list_valid(decode(kept[STORED]))
-            )
+            index = hold_index(self.view, self.fields, kept[_DIGEST], lambda: kept[STORED])
             for row in documents:
                 yield from self._match(index, row)
 
@@ -118,16 +106,3 @@ def read_columns(packed: str) -> dict[str, Any]:
 def _read_version(row: Given) -> tuple[str, Version]:
     assert row.id is not None  # noqa: S101 - rows without id are left out before
     return row.id, Version(row.time, bool(row.deleted), row.text, row.packed)
-
-
-_held: dict[tuple[str, Fields], tuple[str, Index]] = {}
-"""The index of each view in this process, and the digest of the queries in it."""
-
-
-def hold_index(view: str, fields: Fields, digest: str, load: Callable[[], Iterable[Valid]]) -> Index:
-    """Return this process's index of a view, holding the queries of the digest; `load` gives them where it has others."""
-    held, index = _held.pop((view, fields), (None, Index(fields)))
-    if held != digest:
-        index.hold(load())
-    _held[view, fields] = digest, index
-    return index

@@ -44,15 +44,16 @@ def add_versions(stored: Versions, new: Iterable[tuple[str, Version]], passed: i
 
 
 def _drop_old(versions: list[Version], passed: int) -> list[Version]:
-    by_time = {version.since: version for version in sorted(versions, key=_rank)}
+    by_time = {version.since: version for version in sorted(versions, key=rank)}
     kept = list(by_time.values())
     while len(kept) > 1 and kept[1].since <= passed:
         del kept[0]
     return [] if kept[0].deleted and (len(kept) == 1 and kept[0].since <= passed) else kept
 
 
-def _rank(version: Version) -> tuple[int, bool, str, str]:
-    return version.since, version.deleted, version.text or "", version.packed
+def rank(version: Version) -> tuple[int, bool, bool, str, str]:
+    """Return by what versions of one query are ordered: the greatest that a document has reached is valid for it."""
+    return version.since, version.deleted, version.text is not None, version.text or "", version.packed
 
 
 def list_valid(stored: Versions) -> list[Valid]:
