@@ -16,6 +16,7 @@ from kappa_crds.model import (
     Rule,
     SqlName,
 )
+from kappa_crds.search import Search
 from kappa_crds.sourcing import EventSourcing, Projection
 from kappa_crds.window import Window
 
@@ -75,7 +76,18 @@ class PythonView(Model):
     ]
 
 
-_KINDS = ("sql", "python", "window", "sliding", "asOf", "lookup", "tableJoin", "eventSourced", "projection")
+_KINDS = (
+    "sql",
+    "python",
+    "window",
+    "sliding",
+    "asOf",
+    "lookup",
+    "tableJoin",
+    "search",
+    "eventSourced",
+    "projection",
+)
 
 
 class View(Model):
@@ -111,6 +123,9 @@ class View(Model):
             description="A table's rows with those of another that they refer to, kept current, with deletions."
         ),
     ] = None
+    search: Annotated[
+        Search | None, Field(description="Documents with the stored queries that they match.")
+    ] = None
     event_sourced: Annotated[
         EventSourcing | None,
         Field(description="Commands decided by Python functions: events, rejections and snapshots."),
@@ -130,3 +145,13 @@ class View(Model):
     def kinds(self) -> tuple[str, ...]:
         """Return what of it is set, by the names of a manifest; one, in a view that the API server took."""
         return tuple(kind for kind in _KINDS if getattr(self, to_snake(kind)) is not None)
+
+    @property
+    def kind(self) -> str:
+        """Return the one thing that it is, by its name in a manifest."""
+        return self.kinds[0]
+
+    @property
+    def operator(self) -> object:
+        """Return what its kind says: the operator's fields, or the SQL."""
+        return getattr(self, to_snake(self.kind))

@@ -68,6 +68,8 @@ def _remedy(state: State) -> str:
             "give both sources an eventTime and limit how far apart the two may be, as in"
             " `b.time BETWEEN a.time AND a.time + INTERVAL 1 HOUR` or with maxAge"
         )
+    if "stored queries" in state.operator:
+        return "name the column that marks deletions in search.queries.deleted"
     return "give the source an eventTime and group by a window of it, as in `GROUP BY window(time, '1 hour')`"
 
 

@@ -21,9 +21,10 @@ from pyspark.sql.types import (
 )
 
 from kappa_crds.reasons import Reason
-from kappa_crds.sourcing import EventSourcing
+from kappa_crds.sourcing import EventSourcing, Projection
 from kappa_pipelines.decider import NOTHING, Aggregate, Decider, Kind, Outcome, Rejected, handle
 from kappa_pipelines.errors import SpecError
+from kappa_pipelines.state import State
 from kappa_pipelines.transforms.buckets import Kept, Output, Row, open_packed, pack, run_step
 from kappa_pipelines.transforms.functions import UserFunction, find_function
 from kappa_pipelines.transforms.inputs import ColumnKind, read_input
@@ -128,6 +129,11 @@ def _refuse(kind: Kind, name: str | None, reason: str) -> Outcome:
 
 def _list(outcome: Outcome) -> Row:
     return outcome.sequence, outcome.kind.value, outcome.type, outcome.data, outcome.reason
+
+
+def describe_aggregates(view: str, keyed: EventSourcing | Projection) -> State:
+    """Return what an event-sourced view or a projection keeps."""
+    return State(view, "state of each aggregate", keyed.key, None)
 
 
 def build_sourcing(spark: SparkSession, view: str, sourcing: EventSourcing) -> DataFrame:
