@@ -16,6 +16,7 @@ import duckdb
 import pandas as pd
 
 from kappa_crds import API_VERSION
+from kappa_crds.pipeline import PipelineSpec
 from kappa_crds.quantities import parse_duration
 from kappa_crds.source import Source
 from kappa_pipelines.laptop.compare import compare_rows, read_rows
@@ -80,7 +81,7 @@ def check(story: Story, rows: Rows, folder: Path, *, batches: int, seed: int) ->
     expected = answer_by_duckdb(revision.spec.sources, story.batch, rows)
     assert expected, "the story has no rows, so nothing would be compared"
     run = LocalRun(start_spark(revision), revision, folder)
-    _feed(run, _arrange(story, revision.spec.sources, rows, seed), batches)
+    _feed(run, _arrange(story, revision.spec, rows, seed), batches)
     assert run.late == 0, "the shuffle went beyond the watermark"
     assert run.letters() == [], "a record could not be read"
     sink = revision.spec.sinks[0]
@@ -88,14 +89,17 @@ def check(story: Story, rows: Rows, folder: Path, *, batches: int, seed: int) ->
     assert not differences, f"{len(differences)} differences\n" + "\n".join(differences[:12])
 
 
-def _arrange(story: Story, sources: Sequence[Source], rows: Rows, seed: int) -> Rows:
+def _arrange(story: Story, spec: PipelineSpec, rows: Rows, seed: int) -> Rows:
     """Return the rows of each source in the order in which they come."""
-    return {
-        s.name: rows[s.topic_names[0]]
-        if story.in_order and s.event_time is None
-        else _shuffle(s, rows[s.topic_names[0]], seed)
-        for s in sources
-    }
+    keys = {view.event_sourced.from_: view.event_sourced.key for view in spec.views if view.event_sourced}
+    arranged: dict[str, Sequence[Row]] = {}
+    for source in spec.sources:
+        own = rows[source.topic_names[0]]
+        if story.in_order and source.event_time is None:
+            arranged[source.name] = own
+        else:
+            arranged[source.name] = _keep_order(_shuffle(source, own, seed), own, keys.get(source.name))
+    return arranged
 
 
 def _feed(run: LocalRun, rows: Rows, batches: int) -> None:
@@ -117,6 +121,16 @@ def _shuffle(source: Source, rows: Sequence[Row], seed: int) -> list[Row]:
         return rng.sample(list(rows), len(rows))
     slack = 0.9 * parse_duration(time.watermark)
     return sorted(rows, key=lambda row: row[time.column].timestamp() + slack * rng.random())
+
+
+def _keep_order(shuffled: Sequence[Row], rows: Sequence[Row], key: Sequence[str] | None) -> list[Row]:
+    """Return the rows shuffled, but those of a key in their own order, as they are in a partition of a topic."""
+    if key is None:
+        return list(shuffled)
+    left: dict[tuple[Any, ...], list[Row]] = {}
+    for row in reversed(rows):
+        left.setdefault(tuple(row[name] for name in key), []).append(row)
+    return [left[tuple(row[name] for name in key)].pop() for row in shuffled]
 
 
 def _cut(rows: Sequence[Row], parts: int) -> list[Sequence[Row]]:

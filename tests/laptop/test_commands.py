@@ -15,6 +15,7 @@ from spark.topics import Topics
 
 FLIGHTS = REPOSITORY / "pipelines" / "examples" / "flights"
 PIPELINE = str(FLIGHTS / "pipeline.yaml")
+ALERTS = str(FLIGHTS.parent / "auction-alerts" / "pipeline.yaml")
 
 
 def test_the_cases_of_the_flights_pass(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
@@ -285,7 +286,7 @@ def test_explain_shows_the_graph_the_state_with_its_bounds_and_the_guarantee(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "closed.yaml").write_text(CLOSED)
-    assert explain.main(["-f", str(tmp_path / "closed.yaml"), "-f", PIPELINE]) == 0
+    assert explain.main(["-f", str(tmp_path / "closed.yaml"), "-f", PIPELINE, "-f", ALERTS]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert "view both ← a, b" in lines
     assert "view daily ← both" in lines
@@ -297,3 +298,9 @@ def test_explain_shows_the_graph_the_state_with_its_bounds_and_the_guarantee(
             in lines
         )
     assert "sink hourly ← hourly → topic delays-hourly (mode update, key origin, hour)" in lines
+    found = lines.index("view alerts ← lots, searches")
+    assert lines[found + 1] == (
+        "    keeps the documents until the watermark passes them, and the stored queries by id"
+        " until the watermark passes their next version or deletion"
+    )
+    assert "against all that need none" in lines[found + 2]

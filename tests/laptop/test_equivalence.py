@@ -17,6 +17,19 @@ ITEMS = build_versions("items", "id STRING, name STRING, version BIGINT, gone BO
 ORDERS = build_versions("orders", "id BIGINT, item STRING, version BIGINT, gone BOOLEAN")
 VIEWS = build_table("views", "k STRING, page STRING, seen TIMESTAMP", "seen", "15m")
 LAST = "QUALIFY version = max(version) OVER (PARTITION BY id) AND NOT gone"
+NEWS = build_table("news", "title STRING, n BIGINT, ts TIMESTAMP", "ts", "10m")
+SEARCHES = build_table(
+    "searches", "id BIGINT, owner STRING, query STRING, gone BOOLEAN, since TIMESTAMP", "since", "20m"
+)
+FOUND = {
+    "red": "list_contains(words, 'red')",
+    "red OR blue": "list_has_any(words, ['red', 'blue'])",
+    '"red car" n:>4': "contains(title, 'RED car') AND n > 4",
+    "NOT blue": "NOT list_contains(words, 'blue')",
+    "n:3 bl*": "n = 3 AND len(list_filter(words, lambda word: starts_with(word, 'bl'))) > 0",
+    "red AND (": "false",
+}
+"""Queries, and the same in DuckDB."""
 
 
 STORIES = {
@@ -117,7 +130,7 @@ STORIES = {
                 "left": {"from": "orders", "order": "version", "deleted": "gone"},
                 "key": ["id"],
                 "right": {"from": "items", "order": "version", "deleted": "gone"},
-                "on": {"item": "id"},
+                "foreignKey": {"item": "id"},
                 "columns": {"name": "name"},
             },
         },
@@ -126,6 +139,27 @@ STORIES = {
         in_order=True,
         key=("id",),
         tombstones="deleted",
+    ),
+    "stored queries, at times at which watermarks stand": build_story(
+        [NEWS, SEARCHES],
+        {
+            "search": {
+                "from": "news",
+                "text": ["title"],
+                "fields": ["n"],
+                "queries": {"from": "searches", "id": "id", "query": "query", "deleted": "gone"},
+                "columns": {"search": "id", "owner": "owner"},
+                "error": "wrong",
+            }
+        },
+        "WITH versions AS (SELECT *, lead(since) OVER (PARTITION BY id ORDER BY since) AS until FROM searches),"  # noqa: S608 - texts of our own
+        " pairs AS (SELECT *, string_split(lower(title), ' ') AS words FROM news JOIN versions"
+        " ON ts >= since AND (until IS NULL OR ts < until) WHERE id IS NOT NULL AND NOT gone)"
+        " SELECT title, n, ts, id AS search, owner, NULL AS wrong FROM pairs WHERE CASE query"
+        + "".join(f" WHEN '{query}' THEN {condition}" for query, condition in FOUND.items())
+        + " END UNION ALL SELECT NULL, NULL, since, id, owner, 'Syntax error: unexpected end of expression"
+        " (maybe due to unmatched parenthesis) at the end' FROM searches"
+        " WHERE query = 'red AND (' AND NOT gone AND id IS NOT NULL",
     ),
 }
 
@@ -162,7 +196,33 @@ def build_rows(seed: int, count: int = 240) -> dict[str, list[dict[str, Any]]]:
         {"id": rng.choice("pqrs"), "name": rng.choice("xyz"), "version": version, "gone": rng.random() < 0.3}
         for version in range(30)
     ]
-    return {"clicks": clicks, "prices": prices, "views": views, "orders": orders, "items": items}
+    news = [
+        {
+            "title": " ".join(rng.choices(["RED", "car", "Blue"], k=3)),
+            "n": rng.choice([None, 3, 5]),
+            "ts": moment(),
+        }
+        for _ in range(count)
+    ]
+    searches = [
+        {
+            "id": rng.choice([1, 2, 3, None]),
+            "owner": rng.choice("xy"),
+            "query": rng.choice(list(FOUND)),
+            "gone": rng.random() < 0.2,
+            "since": START + timedelta(seconds=t),
+        }
+        for t in times
+    ]
+    return {
+        "clicks": clicks,
+        "prices": prices,
+        "views": views,
+        "orders": orders,
+        "items": items,
+        "news": news,
+        "searches": searches,
+    }
 
 
 SHORT = ("sliding windows", "the version that was valid, not older than half an hour, or nothing")

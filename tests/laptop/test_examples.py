@@ -16,12 +16,16 @@ EXAMPLES = sorted(path.parent for path in (REPOSITORY / "pipelines" / "examples"
 def read_story(folder: Path) -> Story:
     documents = yaml.safe_load_all((folder / "pipeline.yaml").read_text())
     manifest = next(document for document in documents if document["kind"] == "Pipeline")
+    manifest["spec"]["sinks"] = manifest["spec"]["sinks"][:1]  # the one that the batch answers
     return Story(manifest, (folder / "batch.sql").read_text())
 
 
 @pytest.mark.parametrize("batches", [2, *(pytest.param(n, marks=pytest.mark.chaos) for n in (1, 5, 17))])
 @pytest.mark.parametrize("folder", EXAMPLES, ids=lambda folder: folder.name)
-def test_an_example_equals_its_batch(folder: Path, batches: int, spark: SparkSession, tmp_path: Path) -> None:
+def test_an_example_equals_its_batch(
+    folder: Path, batches: int, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(folder)
     check(read_story(folder), read_rows(), tmp_path, batches=batches, seed=batches)
 
 

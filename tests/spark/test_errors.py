@@ -22,6 +22,23 @@ def _sliding(**fields: Any) -> dict[str, Any]:
     }
 
 
+def _search(*, queries: dict[str, Any] | None = None, **fields: Any) -> dict[str, Any]:
+    """A search whose queries would come from the topic of the documents."""
+    time = {"column": "ts", "watermark": "1m"}
+    stored = {"from": "wanted", "id": "k", "query": "q", "deleted": "gone", **(queries or {})}
+    search = {"from": "flights", "text": ["t"], "queries": stored, "columns": {"id": "k"}, **fields}
+    return {
+        "sources": [
+            source(schema="k BIGINT, t STRING, v DOUBLE, ts TIMESTAMP", eventTime=time),
+            {
+                **source("wanted", "k BIGINT, q STRING, gone BOOLEAN, ts TIMESTAMP", eventTime=time),
+                "topic": "flights",
+            },
+        ],
+        "views": [{"name": "agg", "search": search}],
+    }
+
+
 # What is changed in a good spec, the reason, and words that the message must have.
 WRONG: dict[str, tuple[dict[str, Any], Reason, tuple[str, ...]]] = {
     "a schema that is no DDL": (
@@ -180,6 +197,51 @@ WRONG: dict[str, tuple[dict[str, Any], Reason, tuple[str, ...]]] = {
         },
         Reason.UNBOUNDED_STATE,
         ("view 'agg'", "right side of a join", "maxAge"),
+    ),
+    "a search in a column that is not there": (
+        _search(text=["tt"]),
+        Reason.UNKNOWN_COLUMN,
+        ("view 'agg'", "search.text names column 'tt'", "k, t, v, ts"),
+    ),
+    "a search in the text of a number": (
+        _search(text=["v"]),
+        Reason.UNSUPPORTED_QUERY,
+        ("view 'agg'", "search.text names column 'v', which is DOUBLE", "CAST(v AS STRING)"),
+    ),
+    "a search in a field that is no text and no number": (
+        _search(fields=["ts"]),
+        Reason.UNSUPPORTED_QUERY,
+        ("view 'agg'", "search.fields names column 'ts', which is TIMESTAMP", "make a view before"),
+    ),
+    "a search with queries that are no text": (
+        _search(queries={"query": "k"}),
+        Reason.UNSUPPORTED_QUERY,
+        ("view 'agg'", "search.queries.query names column 'k', which is BIGINT", "CAST(k AS STRING)"),
+    ),
+    "a search with a mark of deletions that is none": (
+        _search(queries={"deleted": "q"}),
+        Reason.UNSUPPORTED_QUERY,
+        ("view 'agg'", "search.queries.deleted names column 'q'", "CAST(q AS BOOLEAN)"),
+    ),
+    "a search that takes a column that its queries do not have": (
+        _search(columns={"owner": "owner"}),
+        Reason.UNKNOWN_COLUMN,
+        ("view 'agg'", "search.columns names column 'owner'", "'wanted'"),
+    ),
+    "a search whose result has the name of a column": (
+        _search(columns={"T": "k"}),
+        Reason.INVALID_SPEC,
+        ("view 'agg'", "search.columns has 'T'", "another name"),
+    ),
+    "a search that tells errors in a column that it takes": (
+        _search(error="ID"),
+        Reason.INVALID_SPEC,
+        ("view 'agg'", "search.error is 'ID'", "another name"),
+    ),
+    "a search that keeps every query for ever": (
+        _search(queries={"deleted": None}),
+        Reason.UNBOUNDED_STATE,
+        ("view 'agg'", "stored queries by k", "search.queries.deleted", "allowUnboundedState"),
     ),
     "a sink's key that its view does not have": (
         {"sinks": [{"name": "out", "from": "agg", "topic": "out", "key": ["kk"]}]},

@@ -106,9 +106,8 @@ def test_a_range_has_each_topics_records_and_begins_at_the_first_one_there_where
     known, new = (topics.make(name, partitions=1) for name in ("known", "new"))
     for topic in (known, new):
         topics.write(topic, ["0", "1", "2", "3"])
-    topics.admin.delete_records([TopicPartition(new, 0, 1)])[TopicPartition(new, 0)].result(
-        30
-    )  # so its first offset is not 0
+    first = TopicPartition(new, 0, 1)
+    topics.admin.delete_records([first])[first].result(30)
     revision = build_revision(_spec(topics=[known, new]), checkpoint, broker.bootstrap)
     records = read_range(spark, revision, {(known, 0): 2}, {(known, 0): 3, (new, 0): 3})
     read = {(row.topic, row.offset) for row in records.select("topic", "offset").collect()}

@@ -74,7 +74,7 @@ class Table(Model):
     ] = None
 
 
-_ON = Field(
+_KEY = Field(
     min_length=1,
     max_length=16,
     description="Columns of the row and the columns of the table, its key, that they must equal: `{tailnum: tailnum}`."
@@ -96,7 +96,7 @@ class Lookup(Model):
 
     from_: Annotated[SqlName, Field(alias="from", description="Source or view with the events.")]
     table: Annotated[Table, Field(description="The table.")]
-    on: Annotated[dict[ColumnName, ColumnName], _ON, COLUMN_KEYS]
+    key: Annotated[dict[ColumnName, ColumnName], _KEY, COLUMN_KEYS]
     columns: Annotated[dict[ColumnName, ColumnName], _COLUMNS, COLUMN_KEYS]
     unmatched: Annotated[
         Unmatched, Field(description="Keep events for which the table has no row, with NULLs, or drop them.")
@@ -120,7 +120,7 @@ class TableJoin(Model):
         ),
     ]
     right: Annotated[Table, Field(description="The table that they refer to.")]
-    on: Annotated[dict[ColumnName, ColumnName], _ON, COLUMN_KEYS]
+    foreign_key: Annotated[dict[ColumnName, ColumnName], _KEY, COLUMN_KEYS]
     columns: Annotated[dict[ColumnName, ColumnName], _COLUMNS, COLUMN_KEYS]
     unmatched: Annotated[
         Unmatched,

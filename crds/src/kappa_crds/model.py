@@ -213,3 +213,11 @@ COLUMN_KEYS = Rule(
     "each name must be a column name: letters, digits and '_', no digit first",
 )
 """For a map from new columns."""
+FunctionName = Annotated[
+    str,
+    Field(max_length=253),
+    Rule(
+        "self.matches('^[A-Za-z_][A-Za-z0-9_]*([.][A-Za-z_][A-Za-z0-9_]*)*:[A-Za-z_][A-Za-z0-9_]*$')",
+        "must be a module and a function in it, such as delays.views:enrich",
+    ),
+]

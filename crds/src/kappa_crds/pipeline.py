@@ -17,7 +17,17 @@ from kappa_crds.model import (
     Status,
     TopicName,
 )
-from kappa_crds.resource import AGE, MESSAGE, READY, REASON, STATE, Kind, PrinterColumn, ResourceStatus
+from kappa_crds.resource import (
+    AGE,
+    MESSAGE,
+    READY,
+    REASON,
+    STATE,
+    ConfigMapRef,
+    Kind,
+    PrinterColumn,
+    ResourceStatus,
+)
 from kappa_crds.sink import Sink
 from kappa_crds.source import Source
 from kappa_crds.view import View
@@ -109,6 +119,18 @@ def _reads(topic: str) -> str:
     return f"((has(s.topic) && s.topic == {topic}) || (has(s.topics) && {topic} in s.topics))"
 
 
+class PythonFrom(Model):
+    """Where Python modules come from that are not in the image."""
+
+    config_map_ref: Annotated[
+        ConfigMapRef,
+        Field(
+            description="A ConfigMap whose keys `NAME.py` are modules on the Python path of driver and executors, 512 KiB"
+            " at most. They are copied into the revision, so a change of the ConfigMap is a new revision."
+        ),
+    ]
+
+
 class PipelineSpec(Model):
     """A streaming job from topics through SQL views to topics."""
 
@@ -196,6 +218,10 @@ class PipelineSpec(Model):
         str | None,
         Field(min_length=1, max_length=512, description="Image of driver and executors."),
         Rule("!self.matches('[^!-~]')", "must be the name of an image, without spaces"),
+    ] = None
+    python_from: Annotated[
+        PythonFrom | None,
+        Field(description="Modules of Python views and of event sourcing that are not in the image."),
     ] = None
     spark_conf: Annotated[
         dict[str, Annotated[str, Field(max_length=2048)]],

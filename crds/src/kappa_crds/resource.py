@@ -14,6 +14,12 @@ Spec = TypeVar("Spec", bound=Model)
 StatusT = TypeVar("StatusT", bound="ResourceStatus")
 
 
+class ConfigMapRef(Model):
+    """A ConfigMap in the same namespace."""
+
+    name: Annotated[ResourceName, Field(description="Name of the ConfigMap.")]
+
+
 class SecretRef(Model):
     """A Secret in the same namespace."""
 

@@ -67,6 +67,7 @@ class Revision(Model):
     `registries` has an entry for each source with a registry that wants Secrets. `topics` maps each name used in the spec (sources, sinks, dead letter) to the topic's name in Kafka.
     `checkpoint` is the URI under which each sink's query has a folder of its own. `spark_conf` is complete: the
     driver adds nothing that depends on the cluster. `executor_pod` is the pod template that Spark completes.
+    `modules` are the texts of the Python modules that are not in the image, by file name.
     """
 
     namespace: str
@@ -81,6 +82,7 @@ class Revision(Model):
     spark_conf: dict[str, str]
     image: str
     executor_pod: dict[str, Any] = Field(default_factory=dict)
+    modules: dict[str, str] | None = None
 
     def to_json(self) -> str:
         """Return canonical JSON: the same revision gives the same bytes, in whatever order its maps were made."""

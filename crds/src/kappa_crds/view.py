@@ -6,7 +6,18 @@ from pydantic import Field
 from pydantic.alias_generators import to_snake
 
 from kappa_crds.joins import AsOfJoin, Lookup, TableJoin
-from kappa_crds.model import COLUMN_KEYS, LIST_TYPE, ColumnName, Model, PositiveDuration, Rule, SqlName
+from kappa_crds.model import (
+    COLUMN_KEYS,
+    LIST_TYPE,
+    ColumnName,
+    FunctionName,
+    Model,
+    PositiveDuration,
+    Rule,
+    SqlName,
+)
+from kappa_crds.search import Search
+from kappa_crds.sourcing import EventSourcing, Projection
 from kappa_crds.window import Window
 
 
@@ -43,21 +54,16 @@ class SlidingWindow(Model):
 
 
 class PythonView(Model):
-    """A function of the image that makes rows of rows: `def enrich(flights: DataFrame) -> DataFrame`.
+    """A function that makes rows of rows: `def enrich(flights: DataFrame) -> DataFrame`.
 
     It is called once, when the pipeline starts, and returns a plan; Python code runs for a record only where that plan
     says so.
     """
 
     function: Annotated[
-        str,
+        FunctionName,
         Field(
-            max_length=253,
-            description="The function as `package.module:function`, on the image's Python path.",
-        ),
-        Rule(
-            "self.matches('^[A-Za-z_][A-Za-z0-9_]*([.][A-Za-z_][A-Za-z0-9_]*)*:[A-Za-z_][A-Za-z0-9_]*$')",
-            "must be a module and a function in it, such as delays.views:enrich",
+            description="The function as `package.module:function`, on the Python path: in the image, or from `spec.pythonFrom`."
         ),
     ]
     reads: Annotated[
@@ -70,7 +76,18 @@ class PythonView(Model):
     ]
 
 
-_KINDS = ("sql", "python", "window", "sliding", "asOf", "lookup", "tableJoin")
+_KINDS = (
+    "sql",
+    "python",
+    "window",
+    "sliding",
+    "asOf",
+    "lookup",
+    "tableJoin",
+    "search",
+    "eventSourced",
+    "projection",
+)
 
 
 class View(Model):
@@ -106,6 +123,17 @@ class View(Model):
             description="A table's rows with those of another that they refer to, kept current, with deletions."
         ),
     ] = None
+    search: Annotated[
+        Search | None, Field(description="Documents with the stored queries that they match.")
+    ] = None
+    event_sourced: Annotated[
+        EventSourcing | None,
+        Field(description="Commands decided by Python functions: events, rejections and snapshots."),
+    ] = None
+    projection: Annotated[
+        Projection | None,
+        Field(description="The state of each aggregate, folded from its events by a Python function."),
+    ] = None
     allow_unbounded_state: Annotated[
         bool,
         Field(
@@ -117,3 +145,13 @@ class View(Model):
     def kinds(self) -> tuple[str, ...]:
         """Return what of it is set, by the names of a manifest; one, in a view that the API server took."""
         return tuple(kind for kind in _KINDS if getattr(self, to_snake(kind)) is not None)
+
+    @property
+    def kind(self) -> str:
+        """Return the one thing that it is, by its name in a manifest."""
+        return self.kinds[0]
+
+    @property
+    def operator(self) -> object:
+        """Return what its kind says: the operator's fields, or the SQL."""
+        return getattr(self, to_snake(self.kind))

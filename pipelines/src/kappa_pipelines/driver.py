@@ -34,6 +34,7 @@ from kappa_pipelines.group import KafkaProgress
 from kappa_pipelines.limits import Target, fetch_targets
 from kappa_pipelines.listener import ProgressListener
 from kappa_pipelines.metrics import Counts
+from kappa_pipelines.modules import install_modules
 from kappa_pipelines.preflight import check_kafka
 from kappa_pipelines.record import DriverRecord
 from kappa_pipelines.registry.resolve import resolve_subjects
@@ -117,6 +118,7 @@ class Driver:
         fence = GenerationFence(files, self._environment.generation)
         fence.take()
         self._await_executors(spark)
+        install_modules(spark, self._revision)
         targets = fetch_targets(self._revision)
         subjects = resolve_subjects(self._revision, files)
         compiled = compile_revision(

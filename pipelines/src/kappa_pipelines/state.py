@@ -50,7 +50,8 @@ def find_states(
 
 def check_bounds(views: Sequence[View], states: Iterable[State]) -> None:
     """Raise SpecError for a view whose state would grow for ever, unless its spec accepts that."""
-    accepted = {view.name for view in views if view.allow_unbounded_state}
+    # Whoever declares aggregates says that their state is kept.
+    accepted = {v.name for v in views if v.allow_unbounded_state or v.event_sourced or v.projection}
     for state in states:
         if state.until is None and state.view is not None and state.view not in accepted:
             by = f" by {', '.join(state.by)}" if state.by else ""
@@ -67,6 +68,8 @@ def _remedy(state: State) -> str:
             "give both sources an eventTime and limit how far apart the two may be, as in"
             " `b.time BETWEEN a.time AND a.time + INTERVAL 1 HOUR` or with maxAge"
         )
+    if "stored queries" in state.operator:
+        return "name the column that marks deletions in search.queries.deleted"
     return "give the source an eventTime and group by a window of it, as in `GROUP BY window(time, '1 hour')`"
 
 

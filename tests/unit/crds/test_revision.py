@@ -50,6 +50,7 @@ CHANGES: dict[str, Any] = {
     "spark_conf": {"spark.master": "local[1]"},
     "image": "kappa/pipelines:2",
     "executor_pod": {"spec": {"nodeName": "other"}},
+    "modules": {"rules.py": "LIMIT = 1"},
 }
 
 

@@ -10,7 +10,7 @@ from kappa_crds.pipeline import PipelineSpec, PipelineState
 from kappa_crds.reasons import Reason
 from kappa_crds.source import find_registries
 from kappa_operator.errors import KappaError, ReferenceProblem
-from kappa_operator.keys import Key
+from kappa_operator.keys import Key, ObjectRef
 from kappa_operator.observe.references import (
     connect,
     read_access,
@@ -20,6 +20,7 @@ from kappa_operator.observe.references import (
 )
 from kappa_operator.plan.kafkacluster import KafkaClusterResource
 from kappa_operator.plan.model import Verdict
+from kappa_operator.resources.modules import select_modules
 from kappa_operator.resources.pipeline import PipelineResource
 from kappa_operator.resources.revision import Dependencies
 from kappa_operator.world import World
@@ -42,6 +43,7 @@ async def observe_dependencies(world: World, resource: PipelineResource) -> Depe
             cluster=cluster.spec,
             claim=store.status.claim_name,
             topics=await resolve_topics(world, cluster, resource),
+            modules=await read_modules(world, resource),
         )
     except KappaError as error:
         return Verdict(PipelineState.PENDING, error.reason, error.message, stalled=not error.retryable)
@@ -56,6 +58,21 @@ async def check_registry_secrets(world: World, resource: PipelineResource) -> No
         if registry.ca_secret_ref is not None:
             ref = registry.ca_secret_ref
             await read_secret(world, resource.metadata.namespace, ref.name, (ref.key,))
+
+
+async def read_modules(world: World, resource: PipelineResource) -> dict[str, str] | None:
+    """Return the Python modules that the spec asks for; raise ReferenceProblem where they cannot be used."""
+    if resource.spec.python_from is None:
+        return None
+    name, namespace = resource.spec.python_from.config_map_ref.name, resource.metadata.namespace
+    body = await world.cluster.get(ObjectRef("v1", "ConfigMap", namespace, name))
+    if body is None:
+        raise ReferenceProblem(
+            f"there is no ConfigMap {name} in namespace {namespace}; create it, for example with"
+            f" `kubectl create configmap {name} --from-file=rules.py`",
+            reason=Reason.PYTHON_MODULES_NOT_FOUND,
+        )
+    return select_modules(name, body.get("data") or {})
 
 
 def name_topics(spec: PipelineSpec) -> Iterator[str]:

@@ -39,11 +39,15 @@ _MEBIBYTE = 2**20
 
 @dataclass(frozen=True, slots=True)
 class Dependencies:
-    """What a pipeline refers to, found and ready. `topics` maps names in the spec to names in Kafka."""
+    """What a pipeline refers to, found and ready.
+
+    `topics` maps names in the spec to names in Kafka. `modules` are Python modules by file name, None where none are asked for.
+    """
 
     cluster: KafkaClusterSpec
     claim: str
     topics: dict[str, str]
+    modules: dict[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +85,7 @@ def build_revision(resource: PipelineResource, dependencies: Dependencies, image
         spark_conf=build_spark_conf(resource, image, images.pull_policy),
         image=image,
         executor_pod=_build_executor_pod(resource, dependencies),
+        modules=dependencies.modules,
     )
 
 

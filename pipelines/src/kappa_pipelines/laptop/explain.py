@@ -14,6 +14,7 @@ from kappa_pipelines.laptop.each import describe_each
 from kappa_pipelines.sources.avro import FramedAvro
 from kappa_pipelines.sources.values import Values
 from kappa_pipelines.state import State
+from kappa_pipelines.transforms.frames import describe_cost
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -34,6 +35,8 @@ def explain(name: str, spark: SparkSession, revision: Revision, compiled: Compil
         yield f"view {view.name} ← {', '.join(reads) or 'nothing'}"
         states = dict.fromkeys(s for sink in compiled.sinks for s in sink.states if s.view == view.name)
         yield from (f"    {_explain_state(state)}" for state in states)
+        cost = describe_cost(view)
+        yield from () if cost is None else (f"    {cost}",)
     for each in compiled.sinks:
         yield from _explain_sink(each.sink)
         yield from (f"    {_explain_state(state)}" for state in each.states if state.view is None)

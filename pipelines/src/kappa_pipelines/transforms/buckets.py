@@ -21,12 +21,16 @@ from pyspark.sql import functions as f
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import StructField, StructType
 
+from kappa_pipelines.transforms.inputs import Input
+
 BUCKETS = (12, 16, 5, 1, 37, 20, 2, 35, 13, 6, 49, 7, 25, 15, 4, 0)
 """Names of the buckets. Spark's hash puts one of them into each of 16 partitions, so two in each of 8, four in each of 4.
 
 They are in checkpoints: with others, keys would not find what was kept of them."""
 
 _BUCKET = "__kappa_bucket"
+_TIME = "__kappa_watermark"
+_YEARS = (1678, 2261)
 _JSON = {
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
@@ -67,15 +71,40 @@ class Output:
         return ", ".join(f"`{name}` {kind}" for name, kind in self.columns.items())
 
 
+class _Apart(Kept):
+    """What is kept, with one large part in a value of its own: read where a step asks for it, written where it was set."""
+
+    def __init__(self, kept: Kept, part: str, value: Any) -> None:
+        super().__init__(kept)
+        self._part, self._value, self._is_set = part, value, False
+
+    def __missing__(self, key: str) -> Any:
+        if key != self._part:
+            raise KeyError(key)
+        return self._value.get()[0]
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        self._is_set = self._is_set or key == self._part
+        super().__setitem__(key, value)
+
+    def split(self) -> Kept:
+        """Write the part if it was set, and return the rest."""
+        if self._is_set:
+            self._value.update((self[self._part],))
+        return {key: value for key, value in self.items() if key != self._part}
+
+
 class _Buckets(StatefulProcessor):
     """Runs a step on buckets."""
 
-    def __init__(self, step: Step, columns: Sequence[str], output: Output) -> None:
-        self._step, self._columns, self._output = step, columns, output
+    def __init__(self, step: Step, columns: Sequence[str], output: Output, apart: str | None) -> None:
+        self._step, self._columns, self._output, self._apart = step, columns, output, apart
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._handle = handle
         self._state = handle.getValueState("keys", "kept BINARY, wake BIGINT")
+        if self._apart is not None:
+            self._part = handle.getValueState("apart", "part BINARY")
 
     def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[Any]:
         taken = [
@@ -94,17 +123,23 @@ class _Buckets(StatefulProcessor):
     def _advance(self, rows: Sequence[Row], timers: Any) -> Iterator[Any]:
         stored = self._state.get() if self._state.exists() else None
         kept: Kept = pickle.loads(stored[0]) if stored else {}  # noqa: S301 - our own checkpoint
+        if self._apart is not None:
+            kept = _Apart(kept, self._apart, self._part)
         waited_for = stored[1] if stored else None
         watermark = 0 if self._output.time is None else timers.getCurrentWatermarkInMs() * 1000
         made = list(self._step.advance(kept, rows, watermark))
         wake = self._set_timer(waited_for, self._step.find_wake(kept))
-        self._state.update((pickle.dumps(kept, protocol=5), wake))
+        rest = kept.split() if isinstance(kept, _Apart) else kept
+        self._state.update((pickle.dumps(rest, protocol=5), wake))
         if made:
             yield self._frame(made)
 
     def _set_timer(self, waited_for: int | None, wake: int | None) -> int | None:
-        """Wait for `wake` instead of `waited_for`, which may have come; timers are in milliseconds."""
-        until = None if wake is None else -(-wake // 1000)
+        """Wait for `wake` instead of `waited_for`, which may have come.
+
+        Timers are in milliseconds, and go off when the watermark is greater, not when it has just come.
+        """
+        until = None if wake is None else -(-wake // 1000) - 1
         if until != waited_for:
             if waited_for is not None:
                 self._handle.deleteTimer(waited_for)
@@ -122,26 +157,48 @@ class _Buckets(StatefulProcessor):
 
 
 def run_step(
-    rows: DataFrame, key: str, columns: Mapping[str, Column], step: Step, output: Output
+    rows: DataFrame,
+    key: str,
+    columns: Mapping[str, Column],
+    step: Step,
+    output: Output,
+    *,
+    time: str | None = None,
+    to_all: Column | None = None,
+    apart: str | None = None,
 ) -> DataFrame:
     """Return what a step makes of a stream.
 
     `columns` are what it is given of each row, in their order; rows that are equal in the one named `key` meet the same
-    state. Where the output has an event time, rows below the stream's watermark are dropped, and the step can wait
-    for times.
+    state. Rows for which `to_all` holds are given to every bucket. `apart` names a key under which a step keeps
+    bytes that are large and seldom change.
+
+    Where the output has an event time, the step can wait for times, `time` is the column of the rows that has the watermark, and
+    rows below it are dropped, as are those of years that a table of pandas cannot hold.
     """
-    mode = "EventTime" if output.time is not None else "None"
-    bucket = f.get(
-        f.array(*map(f.lit, BUCKETS)), f.pmod(f.xxhash64(columns[key]), f.lit(len(BUCKETS))).cast("int")
+    bucket = _find_bucket(columns[key], to_all).alias(_BUCKET)
+    given = [column.alias(name) for name, column in columns.items()]
+    if time is not None:
+        rows = rows.where(f.year(f.col(_quote(time))).between(*_YEARS))
+        given.append(f.col(_quote(time)).alias(_TIME))
+    return (
+        rows.select(bucket, *given)
+        .groupBy(_BUCKET)
+        .transformWithStateInPandas(
+            _Buckets(step, tuple(columns), output, apart),
+            output.ddl,
+            "append",
+            "None" if output.time is None else "EventTime",
+            eventTimeColumnName=output.time or "",
+        )
     )
-    given = rows.select(bucket.alias(_BUCKET), *(column.alias(name) for name, column in columns.items()))
-    return given.groupBy(_BUCKET).transformWithStateInPandas(
-        _Buckets(step, tuple(columns), output),
-        output.ddl,
-        "append",
-        mode,
-        eventTimeColumnName=output.time or "",
-    )
+
+
+def _find_bucket(key: Column, to_all: Column | None) -> Column:
+    """Return the bucket of a key, or a row for each bucket where a row is for all."""
+    every = f.array(*map(f.lit, BUCKETS))
+    one = f.get(every, f.pmod(f.xxhash64(key), f.lit(len(BUCKETS))).cast("int"))
+    return one if to_all is None else f.explode(f.when(to_all, every).otherwise(f.array(one)))
 
 
 def pack(columns: Sequence[str]) -> Column:
@@ -153,6 +210,16 @@ def unpack(packed: Column, kind: StructType) -> Column:
     """Return the struct of the columns that were packed; none of them has a watermark."""
     plain = StructType([StructField(field.name, field.dataType) for field in kind.fields])
     return f.from_json(packed, plain, _JSON)
+
+
+def open_packed(
+    made: DataFrame, packed: str, source: Input, names: Sequence[str], others: Iterable[str]
+) -> DataFrame:
+    """Return rows with the columns of `source` that were packed in place of the pack, then the others."""
+    kind = StructType([source.schema[name] for name in names])
+    opened = made.withColumn(packed, unpack(f.col(packed), kind))
+    own = [f.col(packed)[name].alias(name) for name in names]
+    return opened.select(*own, *(f.col(_quote(name)) for name in others))
 
 
 def micros(time: str) -> Column:

@@ -1,13 +1,39 @@
-"""Views that are no single statement: made by the user's Python, or by operators that keep their state in Python."""
+"""Views that are no single statement: made by the user's Python, or by operators that no SQL can say."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
 from kappa_crds.view import View
+from kappa_crds.window import Window
 from kappa_pipelines.state import State
 from kappa_pipelines.transforms.lookup import build_lookup, describe_lookup
+from kappa_pipelines.transforms.projection import build_projection
 from kappa_pipelines.transforms.python import call_function
+from kappa_pipelines.transforms.search.frame import build_search, describe_search
+from kappa_pipelines.transforms.sourcing import build_sourcing, describe_aggregates
 from kappa_pipelines.transforms.table_join import build_table_join, describe_table_join
 from kappa_pipelines.transforms.window import build_corrected, is_corrected
+
+_BUILDERS: Mapping[str, Callable[[SparkSession, str, Any], DataFrame]] = {
+    "lookup": build_lookup,
+    "tableJoin": build_table_join,
+    "search": build_search,
+    "eventSourced": build_sourcing,
+    "projection": build_projection,
+    "window": build_corrected,
+    "python": lambda spark, view, python: call_function(
+        view, python.function, [spark.table(read) for read in python.reads]
+    ),
+}
+_STATES: Mapping[str, Callable[[str, Any], State]] = {
+    "lookup": describe_lookup,
+    "tableJoin": describe_table_join,
+    "search": describe_search,
+    "eventSourced": describe_aggregates,
+    "projection": describe_aggregates,
+}
 
 
 def build_frame(spark: SparkSession, view: View) -> DataFrame | None:
@@ -15,22 +41,24 @@ def build_frame(spark: SparkSession, view: View) -> DataFrame | None:
 
     What it reads must be defined: else Spark's AnalysisException. SpecError where it does not fit.
     """
-    if view.python is not None:
-        reads = [spark.table(read) for read in view.python.reads]
-        return call_function(view.name, view.python.function, reads)
-    if view.lookup is not None:
-        return build_lookup(spark, view.name, view.lookup)
-    if view.table_join is not None:
-        return build_table_join(spark, view.name, view.table_join)
-    if view.window is not None and is_corrected(view.window):
-        return build_corrected(spark, view.name, view.window)
-    return None
+    operator = view.operator
+    if view.kind not in _BUILDERS or (isinstance(operator, Window) and not is_corrected(operator)):
+        return None
+    return _BUILDERS[view.kind](spark, view.name, operator)
 
 
 def describe_state(view: View) -> State:
     """Return what a view that keeps state in Python keeps, for people, and until when."""
-    if view.lookup is not None:
-        return describe_lookup(view.name, view.lookup)
-    if view.table_join is not None:
-        return describe_table_join(view.name, view.table_join)
+    if view.kind in _STATES:
+        return _STATES[view.kind](view.name, view.operator)
     return State(view.name, "state of its own in Python", (), None)
+
+
+def describe_cost(view: View) -> str | None:
+    """Return what people should know of a view's cost, None where its state says it all."""
+    if view.search is None:
+        return None
+    return (
+        "tests a document against the queries that share a word or number with it, and against all that need none,"
+        " such as those of NOT or ranges alone"
+    )

@@ -13,6 +13,14 @@ from kappa_pipelines.errors import SpecError
 
 
 @dataclass(frozen=True)
+class ColumnKind:
+    """Types that a column may have, and words for them."""
+
+    words: str
+    types: tuple[type[DataType], ...]
+
+
+@dataclass(frozen=True)
 class Input:
     """A defined source or view."""
 
@@ -53,6 +61,24 @@ class Input:
                     f"view {view!r}: {field} names column {name!r}, which {self.name!r} does not have;"
                     f" it has {', '.join(self.columns)}",
                 )
+
+    def find_columns(
+        self, view: str, field: str, names: Iterable[str], kind: ColumnKind | None = None
+    ) -> list[str]:
+        """Return the columns as they are spelled; SpecError for one that is not there or of another kind."""
+        wanted = list(names)
+        self.check_columns(view, field, wanted)
+        spelled = {name.lower(): name for name in self.columns}
+        found = [spelled[name.lower()] for name in wanted]
+        for name in found:
+            data_type = self.schema[name].dataType
+            if kind is not None and not isinstance(data_type, kind.types):
+                raise SpecError(
+                    Reason.INVALID_SPEC,
+                    f"view {view!r}: {field} must be {kind.words}, and column {name!r} of {self.name!r} is"
+                    f" {data_type.simpleString().upper()}; change its type in the schema, or cast it in a view before",
+                )
+        return found
 
 
 def _say_timed(timed: list[str]) -> str:

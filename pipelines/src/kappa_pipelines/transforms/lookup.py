@@ -62,7 +62,7 @@ def build_lookup(spark: SparkSession, view: str, lookup: Lookup) -> DataFrame:
     events, table = read_input(spark, lookup.from_), read_input(spark, lookup.table.from_)
     _check(view, lookup, events, table)
     rows = _select_events(spark, lookup, events).unionByName(
-        select_rows(spark, lookup.table, lookup.on, lookup.columns), allowMissingColumns=True
+        select_rows(spark, lookup.table, lookup.key, lookup.columns), allowMissingColumns=True
     )
     given = {name: f.col(name) for name in ("key", "event", "order", "body")}
     found = run_step(rows, "key", given, LookupStep(), _OUTPUT)
@@ -73,19 +73,21 @@ def build_lookup(spark: SparkSession, view: str, lookup: Lookup) -> DataFrame:
 
 def describe_lookup(view: str, lookup: Lookup) -> State:
     """Return what a lookup keeps."""
-    return State(view, f"rows of {lookup.table.from_}", tuple(lookup.on.values()), "a tombstone deletes them")
+    return State(
+        view, f"rows of {lookup.table.from_}", tuple(lookup.key.values()), "a tombstone deletes them"
+    )
 
 
 def _check(view: str, lookup: Lookup, events: Input, table: Input) -> None:
-    events.check_columns(view, "lookup.on", lookup.on)
-    table.check_columns(view, "lookup.on", lookup.on.values())
+    events.check_columns(view, "lookup.key", lookup.key)
+    table.check_columns(view, "lookup.key", lookup.key.values())
     table.check_columns(view, "lookup.columns", lookup.columns.values())
     check_new_columns(view, "lookup.columns", events, lookup.columns)
     check_table(view, "lookup.table", lookup.table, table)
 
 
 def _select_events(spark: SparkSession, lookup: Lookup, events: Input) -> DataFrame:
-    key = pack_key(list(lookup.on), tuple(lookup.on.values()))
+    key = pack_key(list(lookup.key), tuple(lookup.key.values()))
     return spark.table(lookup.from_).select(key.alias("key"), pack(events.columns).alias("event"))
 
 

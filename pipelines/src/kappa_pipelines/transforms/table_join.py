@@ -118,7 +118,7 @@ def build_table_join(spark: SparkSession, view: str, join: TableJoin) -> DataFra
     _check(view, join, left, right)
     columns = {name: f.col(name) for name in ("id", "to", "order", "body")}
     messages = run_step(_select_left(spark, join, left), "id", columns, FollowStep(), _MESSAGES)
-    changes = select_rows(spark, join.right, join.on, join.columns).withColumnRenamed("key", "to")
+    changes = select_rows(spark, join.right, join.foreign_key, join.columns).withColumnRenamed("key", "to")
     given = {name: f.col(name) for name in ("to", "id", "verb", "known", "body", "order")}
     both = messages.unionByName(changes, allowMissingColumns=True)
     joined = run_step(both, "to", given, MatchStep(inner=join.unmatched is Unmatched.DROP), _JOINED)
@@ -136,13 +136,13 @@ def join_tables(
 def describe_table_join(view: str, join: TableJoin) -> State:
     """Return what a join of tables keeps."""
     tables = f"rows of {join.left.from_}, twice, and of {join.right.from_}"
-    return State(view, tables, (*join.key, *join.on.values()), "a tombstone deletes them")
+    return State(view, tables, (*join.key, *join.foreign_key.values()), "a tombstone deletes them")
 
 
 def _check(view: str, join: TableJoin, left: Input, right: Input) -> None:
     left.check_columns(view, "tableJoin.key", join.key)
-    left.check_columns(view, "tableJoin.on", join.on)
-    right.check_columns(view, "tableJoin.on", join.on.values())
+    left.check_columns(view, "tableJoin.foreignKey", join.foreign_key)
+    right.check_columns(view, "tableJoin.foreignKey", join.foreign_key.values())
     right.check_columns(view, "tableJoin.columns", join.columns.values())
     check_new_columns(view, "tableJoin.columns", left, join.columns)
     check_table(view, "tableJoin.left", join.left, left)
@@ -150,8 +150,8 @@ def _check(view: str, join: TableJoin, left: Input, right: Input) -> None:
 
 
 def _select_left(spark: SparkSession, join: TableJoin, left: Input) -> DataFrame:
-    known = reduce(and_, (f.col(quote(name)).isNotNull() for name in join.on))
-    to = f.when(known, pack_key(list(join.on), join.on.values()))
+    known = reduce(and_, (f.col(quote(name)).isNotNull() for name in join.foreign_key))
+    to = f.when(known, pack_key(list(join.foreign_key), join.foreign_key.values()))
     columns: dict[str, Column] = {"id": pack_key(join.key, join.key), "to": to}
     return select_changes(spark.table(join.left.from_), join.left, columns, left.columns)
 

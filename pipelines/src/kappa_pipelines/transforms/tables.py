@@ -63,10 +63,10 @@ def select_changes(
 
 
 def select_rows(
-    spark: SparkSession, table: Table, on: Mapping[str, str], columns: Mapping[str, str]
+    spark: SparkSession, table: Table, key: Mapping[str, str], columns: Mapping[str, str]
 ) -> DataFrame:
     """Return the changes of a table that is referred to, as `key`, `order` and `body`; rows with a NULL in their key are none."""
-    own = list(on.values())
+    own = list(key.values())
     known = reduce(and_, (f.col(quote(name)).isNotNull() for name in own))
     taken = list(dict.fromkeys(columns.values()))
     return select_changes(spark.table(table.from_).where(known), table, {"key": pack_key(own, own)}, taken)

@@ -1,0 +1,67 @@
+"""Search on streams: stored queries, and the documents that they are matched against."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from kappa_crds.model import COLUMN_KEYS, LIST_TYPE, ColumnName, Model, SqlName
+
+
+class StoredQueries(Model):
+    """Queries that come as rows: each row is a version of a query, valid from its event time on."""
+
+    from_: Annotated[SqlName, Field(alias="from", description="Source or view with the queries.")]
+    id: Annotated[
+        ColumnName,
+        Field(description="Column that says which query a row is a version of; NULL for a row that is none."),
+    ]
+    query: Annotated[ColumnName, Field(description="STRING column with the query's text.")]
+    deleted: Annotated[
+        ColumnName | None,
+        Field(
+            description="BOOLEAN column that is true where the row deletes the query; without it every query is kept for ever."
+        ),
+    ] = None
+
+
+class Search(Model):
+    """Each document with each stored query that it matches, of the versions that were valid at its event time.
+
+    A row comes out for each pair, when the watermarks of both have passed the document, so a replay gives the same rows.
+    """
+
+    from_: Annotated[SqlName, Field(alias="from", description="Source or view with the documents.")]
+    text: Annotated[
+        tuple[ColumnName, ...],
+        Field(
+            min_length=1,
+            max_length=32,
+            description="STRING columns in which words without a field are looked up; queries may name them as fields too.",
+            json_schema_extra={LIST_TYPE: "set"},
+        ),
+    ]
+    fields: Annotated[
+        tuple[ColumnName, ...],
+        Field(
+            max_length=64,
+            description="Further columns, STRING, BOOLEAN or numbers, that queries may name: `dep_delay:>60`.",
+            json_schema_extra={LIST_TYPE: "set"},
+        ),
+    ] = ()
+    queries: Annotated[StoredQueries, Field(description="The stored queries.")]
+    columns: Annotated[
+        dict[ColumnName, ColumnName],
+        Field(
+            min_length=1,
+            max_length=256,
+            description="New columns and the columns of the query's row that they are: `{search: id, owner: owner}`.",
+        ),
+        COLUMN_KEYS,
+    ]
+    error: Annotated[
+        ColumnName,
+        Field(
+            description="New column that says what is wrong with a query that cannot be read: such a query has one row, with"
+            " its own columns and event time and no document."
+        ),
+    ] = "search_error"

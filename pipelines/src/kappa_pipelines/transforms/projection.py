@@ -1,0 +1,120 @@
+"""Projections: the state of each aggregate, folded from its events, from the first one or from a snapshot on.
+
+The sequence of an event says its place, so rows may come in any order and more than once: an event waits for those before it, and one
+that is in the state already changes nothing.
+"""
+
+from collections.abc import Generator, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any, NamedTuple
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql.types import IntegralType, StringType, StructType
+
+from kappa_crds.sourcing import Projection
+from kappa_pipelines.decider import NOTHING, Evolve, fold
+from kappa_pipelines.transforms.buckets import Kept, Output, Row, open_packed, pack, run_step
+from kappa_pipelines.transforms.functions import UserFunction, describe, find_function, locate
+from kappa_pipelines.transforms.inputs import ColumnKind, Input, check_new_columns, quote, read_input
+
+_KEY = "__kappa_key"
+_STATE = {"sequence": "BIGINT", "state": "STRING", "error": "STRING"}
+_NUMBER = ColumnKind("a whole number", (IntegralType,))
+_JSON = ColumnKind("JSON as STRING", (StringType,))
+
+
+class _Held(NamedTuple):
+    """What is kept of an aggregate: its state, and the events that wait for an earlier one, by sequence."""
+
+    state: str
+    sequence: int
+    waiting: dict[int, str]
+    is_new: bool = False
+    """Whether the state was taken from a snapshot and has not been shown yet."""
+
+
+@dataclass(frozen=True)
+class Projecting:
+    """The step of a projection: rows are the key as JSON, the sequence, and an event or a state as JSON."""
+
+    evolve: UserFunction
+    every: int
+
+    def advance(self, kept: Kept, rows: Sequence[Row], watermark: int) -> Iterator[Row]:
+        """Fold what has come of each aggregate, as far as no event is missing."""
+        evolve = self.evolve.load()
+        for key, group in groupby(sorted(rows, key=repr), key=lambda row: row[0]):
+            held = _Held(*kept.get(key, (NOTHING, 0, {})))
+            for _, sequence, event, state in group:
+                if sequence is None or (event is None) == (state is None):
+                    yield key, None, None, "NoEvent: a row needs a sequence and either an event or a state"
+                else:
+                    held = self._take(held, int(sequence), event, state)
+            kept[key] = tuple((yield from self._fold(evolve, key, held)))
+
+    def find_wake(self, kept: Kept) -> int | None:
+        """Wait for nothing: only events change a state."""
+        return None
+
+    def _take(self, held: _Held, sequence: int, event: str | None, state: str | None) -> _Held:
+        """Return what is kept after an event or a state; one that is in the state already changes nothing."""
+        if sequence <= held.sequence:
+            return held
+        if state is not None:
+            return _Held(
+                state, sequence, {at: text for at, text in held.waiting.items() if at > sequence}, True
+            )
+        held.waiting.setdefault(sequence, str(event))
+        return held
+
+    def _fold(self, evolve: Evolve, key: str, held: _Held) -> Generator[Row, None, _Held]:
+        """Yield the states that the waiting events lead to; one that cannot be folded stays, and is tried again."""
+        if held.is_new:
+            yield from self._show(key, held)
+        while held.sequence + 1 in held.waiting:
+            following = held.sequence + 1
+            try:
+                state = fold(evolve, held.state, held.waiting[following])
+            except Exception as error:
+                yield key, following, None, f"{describe(error)}{locate(error)}"
+                break
+            del held.waiting[following]
+            held = _Held(state, following, held.waiting)
+            yield from self._show(key, held)
+        return held._replace(is_new=False)
+
+    def _show(self, key: str, held: _Held) -> Iterator[Row]:
+        if held.sequence % self.every == 0:
+            yield key, held.sequence, held.state, None
+
+
+def build_projection(spark: SparkSession, view: str, projection: Projection) -> DataFrame:
+    """Return the states; SpecError where the view names what is not there."""
+    events = read_input(spark, projection.from_)
+    key = events.find_columns(view, "projection.key", projection.key)
+    keys = Input(events.name, StructType([events.schema[name] for name in key]))
+    check_new_columns(view, "projection", keys, _STATE)
+    sequence = events.find_columns(view, "projection.sequence", [projection.sequence], _NUMBER)
+    event = events.find_columns(view, "projection.event", [projection.event], _JSON)
+    snapshots = [projection.state] if projection.state else []
+    state = events.find_columns(view, "projection.state", snapshots, _JSON)
+    given = {
+        "key": pack(key),
+        "sequence": f.col(quote(sequence[0])).cast("string"),
+        "event": f.col(quote(event[0])),
+        "state": f.col(quote(state[0])) if state else f.lit(None).cast("string"),
+    }
+    step = Projecting(find_function(view, projection.evolve, ("state", "event")), projection.every)
+    made = run_step(spark.table(events.name), "key", given, step, Output({_KEY: "STRING", **_STATE}))
+    return open_packed(made, _KEY, events, key, _STATE)
+
+
+def project(events: Iterable[tuple[Hashable, Any]], evolve: Evolve) -> dict[Hashable, tuple[int, Any]]:
+    """Return what the step computes of all events of aggregates in their order: sequence and state of each."""
+    found: dict[Hashable, tuple[int, Any]] = {}
+    for key, event in events:
+        sequence, state = found.get(key, (0, None))
+        found[key] = (sequence + 1, evolve(state, event))
+    return found

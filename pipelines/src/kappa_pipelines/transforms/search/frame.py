@@ -1,0 +1,182 @@
+"""A search as a view: documents and queries become one stream, a step matches them, and their columns come back."""
+
+from collections.abc import Iterable
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql.types import (
+    BooleanType,
+    DataType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegralType,
+    StringType,
+    StructType,
+)
+
+from kappa_crds.reasons import Reason
+from kappa_crds.search import Search as SearchView
+from kappa_pipelines.errors import SpecError
+from kappa_pipelines.state import State
+from kappa_pipelines.transforms.buckets import Output, micros, pack, run_step, unpack
+from kappa_pipelines.transforms.inputs import Input, check_new_columns, quote, read_input
+from kappa_pipelines.transforms.search.document import Fields, Kind
+from kappa_pipelines.transforms.search.step import STORED, Found, Given, Role, Search
+
+_TIME = "__kappa_time"
+_KINDS: tuple[tuple[type[DataType], Kind], ...] = (
+    (StringType, Kind.WORDS),
+    (BooleanType, Kind.WORDS),
+    (IntegralType, Kind.EXACT),
+    (DecimalType, Kind.EXACT),
+    (FloatType, Kind.FLOAT),
+    (DoubleType, Kind.FLOAT),
+)
+_TYPES = {
+    "time": "BIGINT",
+    "id": "STRING",
+    "text": "STRING",
+    "deleted": "BOOLEAN",
+    "packed": "STRING",
+    "role": "STRING",
+}
+_OUTPUT = Output(
+    dict(zip(Found._fields, ("TIMESTAMP", "STRING", "STRING", "STRING"), strict=True)), time="time"
+)
+
+
+def build_search(spark: SparkSession, view: str, search: SearchView) -> DataFrame:
+    """Return the rows of the view; SpecError where it names what is not there or has another type."""
+    documents, queries = read_input(spark, search.from_), read_input(spark, search.queries.from_)
+    fields = _check(view, search, documents, queries)
+    time = documents.find_time(view)
+    rows = _read_documents(spark, documents, time).unionByName(
+        _read_queries(spark, search, queries, queries.find_time(view))
+    )
+    found = run_step(
+        rows,
+        "packed",
+        {name: f.col(name) for name in Given._fields},
+        Search(view, fields),
+        _OUTPUT,
+        time=_TIME,
+        to_all=f.col("role") == Role.VERSION.value,
+        apart=STORED,
+    )
+    return _open(found, search, documents, queries, time)
+
+
+def _check(view: str, search: SearchView, documents: Input, queries: Input) -> Fields:
+    """Return the columns that can be searched; SpecError where a column is not there, or is not what it should be."""
+    stored = search.queries
+    documents.check_columns(view, "search.text", search.text)
+    documents.check_columns(view, "search.fields", search.fields)
+    named = {
+        "id": stored.id,
+        "query": stored.query,
+        **({"deleted": stored.deleted} if stored.deleted else {}),
+    }
+    for field, column in named.items():
+        queries.check_columns(view, f"search.queries.{field}", [column])
+    queries.check_columns(view, "search.columns", search.columns.values())
+    check_new_columns(view, "search.columns", documents, search.columns)
+    check_new_columns(view, "search.error", documents, [search.error])
+    if search.error.lower() in map(str.lower, search.columns):
+        raise SpecError(
+            Reason.INVALID_SPEC,
+            f"view {view!r}: search.error is {search.error!r}, as one of search.columns; take another name",
+        )
+    _check_type(view, "search.text", documents, search.text, StringType)
+    _check_type(view, "search.queries.query", queries, [stored.query], StringType)
+    _check_type(
+        view, "search.queries.deleted", queries, [stored.deleted] if stored.deleted else [], BooleanType
+    )
+    searched = dict.fromkeys(name.lower() for name in (*search.text, *search.fields))
+    kinds = tuple((name, _find_kind(view, documents, name)) for name in searched)
+    return Fields(tuple(name.lower() for name in search.text), kinds)
+
+
+def _check_type(view: str, field: str, read: Input, names: Iterable[str], wanted: type[DataType]) -> None:
+    for name in names:
+        kind = _find_type(read, name)
+        if not isinstance(kind, wanted):
+            needed = wanted.typeName().upper()
+            raise SpecError(
+                Reason.UNSUPPORTED_QUERY,
+                f"view {view!r}: {field} names column {name!r}, which is {kind.simpleString().upper()}, not {needed};"
+                f" make a view before that has CAST({name} AS {needed})",
+            )
+
+
+def _find_kind(view: str, documents: Input, name: str) -> Kind:
+    kind = _find_type(documents, name)
+    for known, found in _KINDS:
+        if isinstance(kind, known):
+            return found
+    raise SpecError(
+        Reason.UNSUPPORTED_QUERY,
+        f"view {view!r}: search.fields names column {name!r}, which is {kind.simpleString().upper()}; only STRING, BOOLEAN"
+        " and numbers can be searched, so make a view before that has it as one of these",
+    )
+
+
+def _find_type(read: Input, name: str) -> DataType:
+    return next(field.dataType for field in read.schema.fields if field.name.lower() == name.lower())
+
+
+def _read_documents(spark: SparkSession, documents: Input, time: str) -> DataFrame:
+    packed = [name for name in documents.columns if name != time]
+    return _select(spark, documents, time, role=f.lit(Role.DOCUMENT.value), packed=pack(packed))
+
+
+def _read_queries(spark: SparkSession, search: SearchView, queries: Input, since: str) -> DataFrame:
+    """Return a row for every version, and one more for each that is no deletion, to check its text."""
+    stored = search.queries
+    deleted = f.coalesce(f.col(quote(stored.deleted)), f.lit(False)) if stored.deleted else f.lit(False)
+    roles = [f.lit(role.value) for role in (Role.VERSION, Role.CHECK)]
+    given = _select(
+        spark,
+        queries,
+        since,
+        role=f.explode(f.when(deleted, f.array(roles[0])).otherwise(f.array(*roles))),
+        id=f.when(f.col(quote(stored.id)).isNotNull(), pack([stored.id])),
+        text=f.col(quote(stored.query)),
+        deleted=deleted,
+        packed=pack(list(dict.fromkeys(search.columns.values()))),
+    )
+    return given.where(f.col("id").isNotNull())
+
+
+def _select(spark: SparkSession, read: Input, time: str, **given: Column) -> DataFrame:
+    """Return what the step is given of rows, and their event time with its watermark."""
+    columns = {"time": micros(time), **given}
+    filled = [columns.get(name, f.lit(None).cast(kind)).alias(name) for name, kind in _TYPES.items()]
+    return spark.table(read.name).select(f.col(quote(time)).alias(_TIME), *filled)
+
+
+def _open(found: DataFrame, search: SearchView, documents: Input, queries: Input, time: str) -> DataFrame:
+    """Return the columns of what was found: the document's, the query's, and what is wrong with a query."""
+    opened = found.withColumn("document", unpack(f.col("document"), documents.schema)).withColumn(
+        "query", unpack(f.col("query"), _select_types(queries, search.columns.values()))
+    )
+    own = [
+        (f.col("time") if name == time else f.col("document").getField(name)).alias(name)
+        for name in documents.columns
+    ]
+    taken = [f.col("query").getField(column).alias(name) for name, column in search.columns.items()]
+    return opened.select(*own, *taken, f.col("error").alias(search.error))
+
+
+def _select_types(read: Input, names: Iterable[str]) -> StructType:
+    wanted = {name.lower() for name in names}
+    return StructType([field for field in read.schema.fields if field.name.lower() in wanted])
+
+
+def describe_search(view: str, search: SearchView) -> State:
+    """Return what a search keeps, and until when."""
+    stored = search.queries
+    until = None if stored.deleted is None else "the watermark passes their next version or deletion"
+    return State(
+        view, "documents until the watermark passes them, and the stored queries", (stored.id,), until
+    )
