@@ -39,9 +39,11 @@ def check_names(spec: PipelineSpec) -> None:
     if twice:
         raise SpecError(Reason.INVALID_SPEC, f"these names are used twice: {', '.join(twice)}")
     for view in spec.views:
-        if sum(each is not None for each in (view.sql, view.python, view.sliding, view.as_of)) != 1:
+        kinds = (view.sql, view.python, view.sliding, view.as_of, view.pattern)
+        if sum(each is not None for each in kinds) != 1:
             raise SpecError(
-                Reason.INVALID_SPEC, f"view {view.name!r}: set exactly one of sql, python, sliding and asOf"
+                Reason.INVALID_SPEC,
+                f"view {view.name!r}: set exactly one of sql, python, sliding, asOf and pattern",
             )
     for sink in spec.sinks:
         if sink.from_ not in names:

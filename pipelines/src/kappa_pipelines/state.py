@@ -67,6 +67,8 @@ def _remedy(state: State) -> str:
             "give both sources an eventTime and limit how far apart the two may be, as in"
             " `b.time BETWEEN a.time AND a.time + INTERVAL 1 HOUR` or with maxAge"
         )
+    if "matches" in state.operator:
+        return "say with pattern.within how long a match may take"
     return "give the source an eventTime and group by a window of it, as in `GROUP BY window(time, '1 hour')`"
 
 

@@ -27,11 +27,12 @@ BUCKETS = (12, 16, 5, 1, 37, 20, 2, 35, 13, 6, 49, 7, 25, 15, 4, 0)
 They are in checkpoints: with others, keys would not find what was kept of them."""
 
 _BUCKET = "__kappa_bucket"
-_JSON = {
+JSON = {
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
     "ignoreNullFields": "false",
 }
+"""How values travel as JSON, so that they come back as they were."""
 
 Row = tuple[Any, ...]
 Kept = dict[str, Any]
@@ -146,13 +147,13 @@ def run_step(
 
 def pack(columns: Sequence[str]) -> Column:
     """Return columns as one JSON text, from which `unpack` makes the same values."""
-    return f.to_json(f.struct(*(f.col(_quote(name)) for name in columns)), _JSON)
+    return f.to_json(f.struct(*(f.col(_quote(name)) for name in columns)), JSON)
 
 
 def unpack(packed: Column, kind: StructType) -> Column:
     """Return the struct of the columns that were packed; none of them has a watermark."""
     plain = StructType([StructField(field.name, field.dataType) for field in kind.fields])
-    return f.from_json(packed, plain, _JSON)
+    return f.from_json(packed, plain, JSON)
 
 
 def micros(time: str) -> Column:

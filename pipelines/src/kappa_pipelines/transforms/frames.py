@@ -4,6 +4,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from kappa_crds.view import View
 from kappa_pipelines.state import State
+from kappa_pipelines.transforms.patterns.frame import build_pattern
 from kappa_pipelines.transforms.python import call_function
 
 
@@ -15,9 +16,15 @@ def build_frame(spark: SparkSession, view: View) -> DataFrame | None:
     if view.python is not None:
         reads = [spark.table(read) for read in view.python.reads]
         return call_function(view.name, view.python.function, reads)
+    if view.pattern is not None:
+        return build_pattern(spark, view.name, view.pattern)
     return None
 
 
 def describe_state(view: View) -> State:
     """Return what a view that keeps state in Python keeps, for people, and until when."""
+    if view.pattern is not None:
+        within = view.pattern.within
+        until = f"a match is found or {within} after its first event" if within else None
+        return State(view.name, "events of unfinished matches", view.pattern.key, until)
     return State(view.name, "state of its own in Python", (), None)
