@@ -56,7 +56,8 @@ RULES: tuple[Rule, ...] = (
             "STREAM_STATE",
             "STDS_",
         ),
-        pattern=r"StateSchemaNotCompatible|InvalidUnsafeRowException|StateStore(Key|Value)RowFormatValidation",
+        pattern=r"StateSchemaNotCompatible|InvalidUnsafeRowException|StateStore(Key|Value)RowFormatValidation"
+        r"|the state was kept by another",
     ),
     Rule(
         LostDataError,

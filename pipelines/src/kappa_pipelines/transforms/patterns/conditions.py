@@ -7,14 +7,14 @@ None is NULL, and what is computed of it is NULL.
 import operator
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from kappa_pipelines.transforms.patterns.automaton import PASSED
 
 ANY_STEP = -1
 Event = tuple[int, int, int, tuple[Any, ...], str | None]
 """Time and hash, which sort it; a bit for each step whose own condition holds; operands; what measures need, as JSON."""
-_OPERANDS = 3
+_OPERANDS: Final = 3
 Condition = Callable[[bytes, Sequence[Event]], Any]
 """Whether an event satisfies a step: given the numbers of the steps of all events so far, its own last, and the events."""
 

@@ -2,8 +2,10 @@
 Spark computes the measures of each match.
 """
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Any
 
 from pyspark.errors import AnalysisException, ParseException
@@ -135,7 +137,15 @@ def _build_search(
     }
     within = None if pattern.within is None else round(parse_duration(pattern.within) * 1_000_000)
     skip_step = steps.numbers.get(pattern.skip.step or "", 0)
-    return Search(steps.automaton, earlier, decoders, within, pattern.skip.to, skip_step)
+    return Search(
+        _find_meaning(pattern), steps.automaton, earlier, decoders, within, pattern.skip.to, skip_step
+    )
+
+
+def _find_meaning(pattern: Pattern) -> str:
+    """Return a text that is another one where what is kept has another form: not so for `within` and `skip`."""
+    parts = [pattern.steps, list(pattern.define.items()), list(pattern.measures.items())]
+    return blake2b(json.dumps(parts).encode(), digest_size=12).hexdigest()
 
 
 def _build_bits(steps: _Steps, conditions: Mapping[str, Condition]) -> Column:
@@ -158,7 +168,7 @@ def _pack_needed(needed: Operands) -> Column:
     return f.to_json(f.struct(*map(f.expr, needed.select())), JSON)
 
 
-def _find_needed(rows: DataFrame, needed: Operands) -> t.DataType:
+def _find_needed(rows: DataFrame, needed: Operands) -> t.ArrayType:
     """Return the type of a match's rows."""
     kinds = rows.selectExpr(*needed.select()).schema if needed.texts else t.StructType()
     values = t.StructType([t.StructField(field.name, field.dataType) for field in kinds.fields])
@@ -173,7 +183,7 @@ def _finish(
     pattern: Pattern,
     events: Input,
     measures: Mapping[str, str],
-    rows: t.DataType,
+    rows: t.ArrayType,
 ) -> DataFrame:
     """Return the columns of the view."""
     kinds = {field.name.lower(): field.dataType for field in events.schema.fields}

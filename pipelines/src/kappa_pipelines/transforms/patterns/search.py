@@ -32,6 +32,9 @@ NEVER = 1 << 62
 
 Way = tuple[int, bytes]
 """The position of the last event, or `DONE`, and the steps of all, by number. Ways are in the order of preference."""
+_MEANING = ""
+"""Key of the meaning among what is kept; those of events are JSON."""
+OTHER_PATTERN = "the state was kept by another pattern"
 _FIRST: tuple[Way, ...] = ((START, b""),)
 _LABELS = tuple(bytes((step,)) for step in range(256))
 
@@ -40,10 +43,12 @@ _LABELS = tuple(bytes((step,)) for step in range(256))
 class Search:
     """All that the workers need to know of a pattern. Steps are numbers from 1 on.
 
+    `meaning` tells patterns apart: what one has kept cannot be read by another.
     `earlier` has the conditions that look at earlier events, by step; `decoders` make values of the operands' texts. Times are
     microseconds. What is kept of a key: when to go on, events above the watermark, those of the attempt, its ways.
     """
 
+    meaning: str
     automaton: Automaton
     earlier: dict[int, Expression]
     decoders: tuple[Callable[[str], Any], ...]
@@ -52,7 +57,12 @@ class Search:
     skip_step: int
 
     def advance(self, kept: Kept, rows: Sequence[Row], watermark: int) -> Iterable[Row]:
-        """Take up new events and go on with those that the watermark has passed. See `buckets.Step`."""
+        """Take up new events and go on with those that the watermark has passed. See `buckets.Step`.
+
+        ValueError where another pattern has kept it.
+        """
+        if kept.setdefault(_MEANING, [2 * NEVER, self.meaning])[1] != self.meaning:
+            raise ValueError(OTHER_PATTERN)
         for (key, time, number, bits, _, needed), values in zip(rows, self._decode(rows), strict=True):
             state = kept.get(key)
             if state is None:
@@ -199,7 +209,8 @@ class _Attempt:
 
     def _merge(self, ways: list[Way]) -> tuple[Way, ...]:
         """Leave out each way that has the same future as one that is preferred to it, or that comes after a match."""
-        search, seen = self._search, {}
+        search = self._search
+        seen: dict[Any, Way] = {}
         for way in ways:
             past = tuple([nav.remember(way[1], self.held) for nav in search.remembered])
             seen.setdefault((way[0], past), way)
