@@ -63,7 +63,7 @@ FALLING = """
 
 
 def test_the_v_shapes_of_the_standard(spark: SparkSession, tmp_path: Path) -> None:
-    run = build_run(tmp_path, {"define": {"DOWN": FALLING, "UP": "UP.price > LAST(price, 1)"}})
+    run = build_run(tmp_path, {"define": {"DOWN": FALLING, "UP": "UP.price > PREV(UP.price)"}})
     rows = [
         {
             "symbol": "ACME",
@@ -166,6 +166,16 @@ WRONG: dict[str, tuple[dict[str, Any], Reason, tuple[str, ...]]] = {
         {"measures": {"m": "PREV(price)"}},
         Reason.INVALID_SQL,
         ("measures.m", "LAST(column, 1)"),
+    ),
+    "the event before another step": (
+        {"define": {"UP": "price > PREV(DOWN.price)"}},
+        Reason.INVALID_SQL,
+        ("pattern.define.UP", "leave DOWN out"),
+    ),
+    "a look past NULLs": (
+        {"measures": {"m": "LAST(price IGNORE NULLS)"}},
+        Reason.INVALID_SQL,
+        ("pattern.measures.m", "IGNORE NULLS"),
     ),
     "the sum of texts": (
         {"measures": {"m": "SUM(symbol)"}},

@@ -22,7 +22,8 @@ from kappa_pipelines.transforms.patterns.conditions import (
     Navigation,
     Operand,
 )
-from kappa_pipelines.transforms.patterns.expressions import OPERAND, Look, Operands, Place, Reader, Text
+from kappa_pipelines.transforms.patterns.expressions import OPERAND, Look, Operands, Reader, Text
+from kappa_pipelines.transforms.patterns.place import Place
 
 _LOOK = "__kappa_look_"
 _NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal")

@@ -14,32 +14,15 @@ from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame
 from pyspark.sql.types import DataType
 
-from kappa_crds.reasons import Reason
 from kappa_pipelines.catalyst import children_of, items, kind_of
-from kappa_pipelines.classify import explain_refusal, first_lines
-from kappa_pipelines.errors import SpecError
+from kappa_pipelines.classify import first_lines
 from kappa_pipelines.failures import read_sql_failure
 from kappa_pipelines.transforms.inputs import quote
+from kappa_pipelines.transforms.patterns.place import Place
 
 FUNCTIONS = ("first", "last", "prev", "count", "sum", "avg", "min", "max")
 _PLACES = ("first", "last", "prev")
 OPERAND = "__kappa_operand_"
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where an expression stands in the manifest; it makes errors."""
-
-    view: str
-    field: str
-
-    def fail(self, text: str, reason: Reason = Reason.INVALID_SQL) -> SpecError:
-        """Return the error that says so here."""
-        return SpecError(reason, f"view {self.view!r}, {self.field}: {text}")
-
-    def explain(self, error: AnalysisException | ParseException) -> SpecError:
-        """Return the error for what Spark refused here."""
-        return explain_refusal(f"view {self.view!r}, {self.field}", read_sql_failure(error))
 
 
 @dataclass(frozen=True)
@@ -141,7 +124,12 @@ class Text:
         function, arguments = self._read_call()
         if function is None or function not in FUNCTIONS:
             return None
-        return self._read_look(function, arguments)
+        look = self._read_look(function, arguments)
+        if function == "prev" and look.step not in (None, own):
+            raise self.place.fail(
+                f"{self._quote()}: PREV looks at the event before, of whatever step; leave {look.step} out"
+            )
+        return look
 
     def looks_back(self, own: str | None = None) -> bool:
         """Return whether it, or a part of it, looks at events of the match."""
@@ -181,6 +169,8 @@ class Text:
         kind = kind_of(self.node)
         if kind == "AggregateExpression":
             inner = self.node.aggregateFunction()
+            if "IGNORE NULLS" in self._quote().upper():
+                raise self.place.fail(f"{self._quote()}: IGNORE NULLS cannot be used over a match")
             function = Text(self.place, self.whole, inner, self.steps)
             return kind_of(inner).lower(), function.parts[:1]
         if kind != "UnresolvedFunction":
@@ -204,10 +194,6 @@ class Text:
                 f"{self._quote()} must look at one step; it looks at {', '.join(sorted(used | columns))}"
             )
         step = next(iter(used), None)
-        if function == "prev" and step is not None:
-            raise self.place.fail(
-                f"{self._quote()}: PREV looks at the event before, of whatever step; leave {step} out"
-            )
         return Look(function, step, what.strip(), self._read_offset(function, arguments[1:]))
 
     def _find_rows(self, call: "Text") -> str | None:

@@ -20,8 +20,9 @@ from kappa_pipelines.transforms.buckets import JSON, Output, micros, pack, run_s
 from kappa_pipelines.transforms.inputs import Input, quote, read_input
 from kappa_pipelines.transforms.patterns.automaton import Automaton, build_automaton
 from kappa_pipelines.transforms.patterns.define import Condition, build_decoder, read_condition
-from kappa_pipelines.transforms.patterns.expressions import Operands, Place, Reader
+from kappa_pipelines.transforms.patterns.expressions import Operands, Reader
 from kappa_pipelines.transforms.patterns.measures import ROWS, read_measure
+from kappa_pipelines.transforms.patterns.place import Place
 from kappa_pipelines.transforms.patterns.search import Search
 from kappa_pipelines.transforms.patterns.syntax import PatternError, find_steps, parse_steps
 
