@@ -16,6 +16,7 @@ from kappa_crds.model import (
     Rule,
     SqlName,
 )
+from kappa_crds.pattern import Pattern
 from kappa_crds.search import Search
 from kappa_crds.sourcing import EventSourcing, Projection
 from kappa_crds.window import Window
@@ -84,6 +85,7 @@ _KINDS = (
     "asOf",
     "lookup",
     "tableJoin",
+    "pattern",
     "search",
     "eventSourced",
     "projection",
@@ -133,6 +135,9 @@ class View(Model):
     projection: Annotated[
         Projection | None,
         Field(description="The state of each aggregate, folded from its events by a Python function."),
+    ] = None
+    pattern: Annotated[
+        Pattern | None, Field(description="Events of a key that follow each other as a pattern says.")
     ] = None
     allow_unbounded_state: Annotated[
         bool,

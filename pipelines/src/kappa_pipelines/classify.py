@@ -66,7 +66,8 @@ RULES: tuple[Rule, ...] = (
             "STREAM_STATE",
             "STDS_",
         ),
-        pattern=r"StateSchemaNotCompatible|InvalidUnsafeRowException|StateStore(Key|Value)RowFormatValidation",
+        pattern=r"StateSchemaNotCompatible|InvalidUnsafeRowException|StateStore(Key|Value)RowFormatValidation"
+        r"|the state was kept by another",
     ),
     Rule(
         LostDataError,
@@ -200,11 +201,15 @@ def find_unknown_name(failure: SqlFailure) -> str | None:
 
 def explain_sql_error(spec: PipelineSpec, view: View, failure: SqlFailure) -> SpecError:
     """Return the error for a view's SQL that Spark refused."""
-    condition, parameters = failure.condition, failure.parameters
     unknown = find_unknown_name(failure)
     if unknown is not None:
         return explain_unknown_name(spec, view.name, unknown)
-    where = f"view {view.name!r}{_position(view, failure)}"
+    return explain_refusal(f"view {view.name!r}{_position(view, failure)}", failure)
+
+
+def explain_refusal(where: str, failure: SqlFailure) -> SpecError:
+    """Return the error for SQL that Spark refused; `where` says which."""
+    condition, parameters = failure.condition, failure.parameters
     if condition.startswith(("UNRESOLVED_COLUMN", "FIELD_NOT_FOUND", "UNRESOLVED_FIELD")):
         return SpecError(Reason.UNKNOWN_COLUMN, f"{where}: {_unknown_column(parameters)}")
     if condition.startswith(("UNSUPPORTED", "STREAMING_")):

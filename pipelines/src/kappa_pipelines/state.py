@@ -70,6 +70,8 @@ def _remedy(state: State) -> str:
         )
     if "stored queries" in state.operator:
         return "name the column that marks deletions in search.queries.deleted"
+    if "matches" in state.operator:
+        return "say with pattern.within how long a match may take"
     return "give the source an eventTime and group by a window of it, as in `GROUP BY window(time, '1 hour')`"
 
 

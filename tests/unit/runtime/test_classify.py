@@ -39,6 +39,13 @@ CASES: dict[str, tuple[Cause, Reason, bool]] = {
         Reason.STATE_INCOMPATIBLE,
         False,
     ),
+    "a changed pattern": (
+        Cause(
+            "org.apache.spark.api.python.PythonException", "ValueError: the state was kept by another pattern"
+        ),
+        Reason.STATE_INCOMPATIBLE,
+        False,
+    ),
     "offsets that retention removed": (
         Cause(
             "org.apache.spark.sql.kafka010.KafkaIllegalStateException",

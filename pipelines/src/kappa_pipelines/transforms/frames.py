@@ -9,6 +9,7 @@ from kappa_crds.view import View
 from kappa_crds.window import Window
 from kappa_pipelines.state import State
 from kappa_pipelines.transforms.lookup import build_lookup, describe_lookup
+from kappa_pipelines.transforms.patterns.frame import build_pattern, describe_pattern
 from kappa_pipelines.transforms.projection import build_projection
 from kappa_pipelines.transforms.python import call_function
 from kappa_pipelines.transforms.search.frame import build_search, describe_search
@@ -19,6 +20,7 @@ from kappa_pipelines.transforms.window import build_corrected, is_corrected
 _BUILDERS: Mapping[str, Callable[[SparkSession, str, Any], DataFrame]] = {
     "lookup": build_lookup,
     "tableJoin": build_table_join,
+    "pattern": build_pattern,
     "search": build_search,
     "eventSourced": build_sourcing,
     "projection": build_projection,
@@ -30,6 +32,7 @@ _BUILDERS: Mapping[str, Callable[[SparkSession, str, Any], DataFrame]] = {
 _STATES: Mapping[str, Callable[[str, Any], State]] = {
     "lookup": describe_lookup,
     "tableJoin": describe_table_join,
+    "pattern": describe_pattern,
     "search": describe_search,
     "eventSourced": describe_aggregates,
     "projection": describe_aggregates,

@@ -1,0 +1,96 @@
+"""Patterns: events that follow each other as is said, after `MATCH_RECOGNIZE` of SQL."""
+
+from enum import StrEnum
+from typing import Annotated, ClassVar
+
+from pydantic import Field
+
+from kappa_crds.model import COLUMN_KEYS, LIST_TYPE, ColumnName, Model, PositiveDuration, Rule, SqlName
+
+
+class SkipTo(StrEnum):
+    """Where the search for the next match begins."""
+
+    PAST_LAST_ROW = "pastLastRow"
+    NEXT_ROW = "nextRow"
+    FIRST = "first"
+    LAST = "last"
+
+
+class Skip(Model):
+    """Where the search goes on after a match, as `AFTER MATCH SKIP` in SQL."""
+
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "has(self.step) == (self.to in ['first', 'last'])",
+            "set step where to is first or last, and only there",
+        ),
+    )
+    to: Annotated[
+        SkipTo,
+        Field(
+            description="After the match's last row, at the row after its first, or at its first or last row of a step."
+        ),
+    ] = SkipTo.PAST_LAST_ROW
+    step: Annotated[
+        ColumnName | None, Field(description="The step at whose first or last row the search goes on.")
+    ] = None
+
+
+_Expression = Annotated[str, Field(min_length=1, max_length=4096)]
+
+
+class Pattern(Model):
+    """Events of a key that follow each other as a pattern says, as `MATCH_RECOGNIZE` in SQL: one row for each match.
+
+    Events are sorted by event time once the watermark has passed them, so the order in which they arrive changes nothing. A
+    row has the key, the measures, `match_start` and `match_end`, and `match_time`: when the match became certain, which carries
+    the watermark.
+    """
+
+    from_: Annotated[SqlName, Field(alias="from", description="Source or view with the events.")]
+    key: Annotated[
+        tuple[ColumnName, ...],
+        Field(
+            max_length=16,
+            description="Columns that the events of a match have in common; all events are together where left out.",
+            json_schema_extra={LIST_TYPE: "set"},
+        ),
+    ] = ()
+    time: Annotated[
+        ColumnName | None,
+        Field(description="Event-time column; may be left out where just one column has a watermark."),
+    ] = None
+    steps: Annotated[
+        str,
+        Field(
+            min_length=1,
+            max_length=1024,
+            description="What follows what: `A B+ (C | D)? E{2,3}`, reluctant with a further `?`; `!X` passes over events until the next step, or to the end of `within`, and allows no X among them.",
+        ),
+    ]
+    define: Annotated[
+        dict[ColumnName, _Expression],
+        Field(
+            min_length=1,
+            max_length=60,
+            description="Steps and the conditions on their events, in SQL: `{B: price < LAST(A.price)}`. A step that is not here is any event.",
+        ),
+        COLUMN_KEYS,
+    ]
+    measures: Annotated[
+        dict[ColumnName, _Expression],
+        Field(
+            default_factory=dict,
+            max_length=64,
+            description="New columns and what they are of a match, in SQL: `{lowest: MIN(B.price), n: COUNT(*)}`.",
+        ),
+        COLUMN_KEYS,
+    ]
+    within: Annotated[
+        PositiveDuration | None,
+        Field(
+            description="How long after its first event the last one of a match may be; without it state is unbounded."
+        ),
+    ] = None
+    skip: Annotated[Skip, Field(description="Where the search goes on after a match.")] = Skip()

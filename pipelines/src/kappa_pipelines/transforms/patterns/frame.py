@@ -1,0 +1,209 @@
+"""A pattern as a view: Spark computes conditions and operands of each event, a step of `buckets` finds the matches, and
+Spark computes the measures of each match.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any
+
+from pyspark.errors import AnalysisException, ParseException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql import types as t
+
+from kappa_crds.pattern import Pattern
+from kappa_crds.quantities import parse_duration
+from kappa_crds.reasons import Reason
+from kappa_pipelines.state import State
+from kappa_pipelines.transforms.buckets import JSON, Output, micros, pack, run_step, unpack
+from kappa_pipelines.transforms.inputs import Input, quote, read_input
+from kappa_pipelines.transforms.patterns.automaton import Automaton, build_automaton
+from kappa_pipelines.transforms.patterns.define import Condition, build_decoder, read_condition
+from kappa_pipelines.transforms.patterns.expressions import Operands, Reader
+from kappa_pipelines.transforms.patterns.measures import ROWS, read_measure
+from kappa_pipelines.transforms.patterns.place import Place
+from kappa_pipelines.transforms.patterns.search import Search
+from kappa_pipelines.transforms.patterns.syntax import PatternError, find_steps, parse_steps
+
+_MOST_STEPS = 60
+_OWN_COLUMNS = ("match_start", "match_end", "match_time")
+_KEY = "__kappa_key"
+_OUTPUT = Output(
+    {
+        _KEY: "STRING",
+        ROWS: "STRING",
+        "match_start": "BIGINT",
+        "match_end": "BIGINT",
+        "match_time": "TIMESTAMP",
+    },
+    time="match_time",
+)
+
+
+@dataclass(frozen=True)
+class _Steps:
+    """The steps of a pattern with their numbers and what follows what."""
+
+    numbers: Mapping[str, int]
+    automaton: Automaton
+
+
+def build_pattern(spark: SparkSession, view: str, pattern: Pattern) -> DataFrame:
+    """Return the rows of the matches; SpecError says what is wrong with the pattern, and where."""
+    events = read_input(spark, pattern.from_)
+    time = events.find_time(view, pattern.time)
+    events.check_columns(view, "pattern.key", pattern.key)
+    steps = _read_steps(view, pattern)
+    _check_names(view, pattern, steps)
+    rows = spark.table(pattern.from_).where(f.col(quote(time)).isNotNull())
+    reader = Reader(rows, steps.numbers)
+    operands, conditions = Operands(), {}
+    for name, sql in pattern.define.items():
+        place = Place(view, f"pattern.define.{name}")
+        conditions[name] = read_condition(reader, place, name, sql, operands)
+    needed, measures = Operands(), {}
+    for name, sql in pattern.measures.items():
+        place = Place(view, f"pattern.measures.{name}")
+        measures[name] = read_measure(reader, place, sql, needed)
+    texts, decoders = _encode(view, reader, operands)
+    search = _build_search(pattern, steps, conditions, decoders)
+    columns = {
+        "key": pack(pattern.key) if pattern.key else f.lit("{}"),
+        "time": micros(time),
+        "hash": f.xxhash64(pack(events.columns)),
+        "bits": _build_bits(steps, conditions),
+        "operands": f.to_json(f.array(*map(f.expr, texts))) if texts else f.lit(None).cast("string"),
+        "needed": _pack_needed(needed),
+    }
+    found = run_step(rows, "key", columns, search, _OUTPUT, time=time)
+    needed_type = _find_needed(rows, needed)
+    return _finish(found, view=view, pattern=pattern, events=events, measures=measures, rows=needed_type)
+
+
+def describe_pattern(view: str, pattern: Pattern) -> State:
+    """Return what a pattern keeps, and until when."""
+    until = f"a match is found or {pattern.within} after its first event" if pattern.within else None
+    return State(view, "events of unfinished matches", pattern.key, until)
+
+
+def _read_steps(view: str, pattern: Pattern) -> _Steps:
+    try:
+        tree = parse_steps(pattern.steps)
+        numbers = {name: number for number, name in enumerate(dict.fromkeys(find_steps(tree)), 1)}
+        if len(numbers) > _MOST_STEPS:
+            raise PatternError(
+                f"a pattern can have {_MOST_STEPS} different steps, and this has {len(numbers)}"
+            )
+        return _Steps(numbers, build_automaton(tree, numbers))
+    except PatternError as error:
+        raise Place(view, "pattern.steps").fail(f"{error}", Reason.INVALID_SPEC) from error
+
+
+def _check_names(view: str, pattern: Pattern, steps: _Steps) -> None:
+    """Refuse steps that are not in the pattern, and columns that would be there twice."""
+    wanted = [("pattern.define", name) for name in pattern.define]
+    wanted += [("pattern.skip", pattern.skip.step)] if pattern.skip.step else []
+    for field, name in wanted:
+        if name not in steps.numbers:
+            raise Place(view, field).fail(
+                f"there is no step {name!r} in the pattern; it has {', '.join(steps.numbers)}",
+                Reason.INVALID_SPEC,
+            )
+    taken = {name.lower() for name in (*pattern.key, *_OWN_COLUMNS)}
+    for name in pattern.measures:
+        if name.lower() in taken:
+            raise Place(view, f"pattern.measures.{name}").fail(
+                f"a match has the column {name!r} already; take another name", Reason.INVALID_SPEC
+            )
+
+
+def _encode(
+    view: str, reader: Reader, operands: Operands
+) -> tuple[list[str], tuple[Callable[[str], Any], ...]]:
+    """Return how the operands of conditions travel to the workers: SQL of their texts, and what reads these."""
+    place = Place(view, "pattern.define")
+    kinds = reader.select_types(place, operands.select()) if operands.texts else []
+    pairs = [
+        build_decoder(place, text, f"({text})", kind)
+        for text, kind in zip(operands.texts, kinds, strict=True)
+    ]
+    return [sql for sql, _ in pairs], tuple(decoder for _, decoder in pairs)
+
+
+def _build_search(
+    pattern: Pattern,
+    steps: _Steps,
+    conditions: Mapping[str, Condition],
+    decoders: tuple[Callable[[str], Any], ...],
+) -> Search:
+    earlier = {
+        steps.numbers[name]: condition.earlier
+        for name, condition in conditions.items()
+        if condition.earlier is not None
+    }
+    within = None if pattern.within is None else round(parse_duration(pattern.within) * 1_000_000)
+    skip_step = steps.numbers.get(pattern.skip.step or "", 0)
+    return Search(
+        _find_meaning(pattern), steps.automaton, earlier, decoders, within, pattern.skip.to, skip_step
+    )
+
+
+def _find_meaning(pattern: Pattern) -> str:
+    """Return a text that is another one where what is kept has another form: not so for `within` and `skip`."""
+    parts = [pattern.steps, list(pattern.define.items()), list(pattern.measures.items())]
+    return blake2b(json.dumps(parts).encode(), digest_size=12).hexdigest()
+
+
+def _build_bits(steps: _Steps, conditions: Mapping[str, Condition]) -> Column:
+    """Return a number with a bit for each step that the event itself may be."""
+    always = 0
+    bits = f.lit(0).cast("bigint")
+    for name, number in steps.numbers.items():
+        own = conditions[name].own if name in conditions else None
+        if own is None:
+            always |= 1 << number
+        else:
+            bits += f.when(f.expr(own), f.lit(1 << number)).otherwise(f.lit(0)).cast("bigint")
+    return bits + f.lit(always).cast("bigint")
+
+
+def _pack_needed(needed: Operands) -> Column:
+    """Return what measures need of an event, as JSON."""
+    if not needed.texts:
+        return f.lit("{}")
+    return f.to_json(f.struct(*map(f.expr, needed.select())), JSON)
+
+
+def _find_needed(rows: DataFrame, needed: Operands) -> t.ArrayType:
+    """Return the type of a match's rows."""
+    kinds = rows.selectExpr(*needed.select()).schema if needed.texts else t.StructType()
+    values = t.StructType([t.StructField(field.name, field.dataType) for field in kinds.fields])
+    row = t.StructType([t.StructField("s", t.IntegerType()), t.StructField("v", values)])
+    return t.ArrayType(row)
+
+
+def _finish(
+    found: DataFrame,
+    *,
+    view: str,
+    pattern: Pattern,
+    events: Input,
+    measures: Mapping[str, str],
+    rows: t.ArrayType,
+) -> DataFrame:
+    """Return the columns of the view."""
+    kinds = {field.name.lower(): field.dataType for field in events.schema.fields}
+    key = t.StructType([t.StructField(name, kinds[name.lower()]) for name in pattern.key])
+    opened = found.withColumn(_KEY, unpack(f.col(_KEY), key)) if pattern.key else found
+    opened = opened.withColumn(ROWS, f.from_json(f.col(ROWS), rows, JSON))
+    own = [f.timestamp_micros(f.col(name)).alias(name) for name in _OWN_COLUMNS[:2]]
+    keys = [f.col(_KEY)[name].alias(name) for name in pattern.key]
+    for name, sql in measures.items():
+        try:
+            opened.select(f.expr(sql).alias(name))
+        except (AnalysisException, ParseException) as error:
+            raise Place(view, f"pattern.measures.{name}").explain(error) from error
+    values = [f.expr(sql).alias(name) for name, sql in measures.items()]
+    return opened.select(*keys, *values, *own, f.col(_OWN_COLUMNS[2]))
