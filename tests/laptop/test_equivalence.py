@@ -51,6 +51,28 @@ STORIES = {
         mode="update",
         key=("k", "begins"),
     ),
+    "sessions, as an operator": build_story(
+        [CLICKS],
+        {"window": {"from": "clicks", "key": ["k"], "session": "7m", "aggregates": {"n": "count(*)"}}},
+        "SELECT k, min(ts) AS window_start, max(ts) + INTERVAL '7 minutes' AS window_end, count(*) AS n FROM ("
+        " SELECT *, sum(fresh) OVER (PARTITION BY k ORDER BY ts RANGE UNBOUNDED PRECEDING) AS session FROM ("
+        "  SELECT *, CASE WHEN ts - lag(ts) OVER (PARTITION BY k ORDER BY ts) <= INTERVAL '7 minutes' THEN 0 ELSE 1"
+        "  END AS fresh FROM clicks)) GROUP BY k, session",
+    ),
+    "hopping windows, as an operator": build_story(
+        [CLICKS],
+        {
+            "window": {
+                "from": "clicks",
+                "hopping": {"length": "30m", "every": "10m"},
+                "aggregates": {"n": "count(*)"},
+            }
+        },
+        "SELECT window_start, window_start + INTERVAL '30 minutes' AS window_end, count(*) AS n FROM clicks,"
+        " LATERAL (SELECT unnest([0, 10, 20]) AS back),"
+        " LATERAL (SELECT time_bucket(INTERVAL '10 minutes', ts) - back * INTERVAL '1 minute' AS window_start)"
+        " GROUP BY window_start",
+    ),
     "hopping windows": build_story(
         [CLICKS],
         {

@@ -6,11 +6,33 @@ import pytest
 import yaml
 from pyspark.sql import SparkSession
 
+from kappa_pipelines.laptop.revision import build_local_revision
+from kappa_pipelines.laptop.runs import LocalRun
 from lab.paths import REPOSITORY
 from laptop.equivalence import Story, check
 from laptop.example_data import read_rows
 
 EXAMPLES = sorted(path.parent for path in (REPOSITORY / "pipelines" / "examples").glob("*/batch.sql"))
+QUICK = {
+    "auction-alerts",
+    "auction-commands",
+    "cancelled",
+    "corrections",
+    "rotations",
+    "sketches",
+    "worsening",
+}
+"""Those that `make test` runs, one for each kind of operator; the others, and other sizes, are run by `make chaos`."""
+CASES = [
+    pytest.param(
+        folder,
+        batches,
+        id=f"{folder.name}-{batches}",
+        marks=() if batches == 2 and folder.name in QUICK else pytest.mark.chaos,
+    )
+    for folder in EXAMPLES
+    for batches in (1, 2, 5, 17)
+]
 
 
 def read_story(folder: Path) -> Story:
@@ -20,13 +42,21 @@ def read_story(folder: Path) -> Story:
     return Story(manifest, (folder / "batch.sql").read_text())
 
 
-@pytest.mark.parametrize("batches", [2, *(pytest.param(n, marks=pytest.mark.chaos) for n in (1, 5, 17))])
-@pytest.mark.parametrize("folder", EXAMPLES, ids=lambda folder: folder.name)
+@pytest.mark.parametrize(("folder", "batches"), CASES)
 def test_an_example_equals_its_batch(
     folder: Path, batches: int, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(folder)
     check(read_story(folder), read_rows(), tmp_path, batches=batches, seed=batches)
+
+
+def test_every_example_compiles(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for folder in EXAMPLES:
+        monkeypatch.syspath_prepend(folder)
+        story = read_story(folder)
+        manifest = {**story.manifest, "metadata": {"namespace": "test", **story.manifest["metadata"]}}
+        run = LocalRun(spark, build_local_revision(manifest), tmp_path / folder.name)
+        assert run.compiled.sinks, folder.name
 
 
 def test_there_are_enough_examples() -> None:

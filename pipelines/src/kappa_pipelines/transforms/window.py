@@ -89,7 +89,7 @@ def _check_names(view: str, window: Window) -> None:
 def _say_aggregation(window: Window, time: str) -> str:
     keys = [quote(name) for name in window.key]
     aggregates = [f"{sql} AS {quote(name)}" for name, sql in window.aggregates.items()]
-    groups = ", ".join([*keys, f"{_say_window(window, time)} AS {_WINDOW}"])
+    own = _say_window(window, time)
     names = map(quote, window.aggregates)
     columns = [
         *keys,
@@ -98,7 +98,10 @@ def _say_aggregation(window: Window, time: str) -> str:
         f"window_time({_WINDOW}) AS {TIME}",
         *names,
     ]
-    inner = f"SELECT {', '.join([*keys, _WINDOW, *aggregates])}\nFROM {window.from_}\nGROUP BY {groups}"
+    inner = (
+        f"SELECT {', '.join([*keys, f'{own} AS {_WINDOW}', *aggregates])}\n"
+        f"FROM {window.from_}\nGROUP BY {', '.join([*keys, own])}"
+    )
     return f"SELECT {', '.join(columns)} FROM (\n{inner}\n)"  # noqa: S608 - checked names
 
 
