@@ -9,6 +9,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from kappa_pipelines.laptop.console import start_spark
 from kappa_pipelines.laptop.records import Record
 from kappa_pipelines.laptop.revision import build_local_revision
 from kappa_pipelines.laptop.runs import LocalRun
@@ -42,9 +43,8 @@ def test_late_rows_correct_their_windows_as_often_as_they_are_in_time_for_it(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     rng = random.Random(3)
-    run = LocalRun(
-        spark, build_local_revision({**STORY.manifest, "metadata": {"namespace": "t", "name": "c"}}), tmp_path
-    )
+    revision = build_local_revision({**STORY.manifest, "metadata": {"namespace": "t", "name": "c"}})
+    run = LocalRun(start_spark(revision), revision, tmp_path)
     arrivals: dict[tuple[str, datetime], list[tuple[datetime, int]]] = defaultdict(list)
     watermark = datetime.min.replace(tzinfo=UTC)
     for step in range(4):

@@ -6,6 +6,7 @@ import pytest
 import yaml
 from pyspark.sql import SparkSession
 
+from kappa_pipelines.laptop.console import start_spark
 from kappa_pipelines.laptop.revision import build_local_revision
 from kappa_pipelines.laptop.runs import LocalRun
 from lab.paths import REPOSITORY
@@ -55,7 +56,8 @@ def test_every_example_compiles(spark: SparkSession, tmp_path: Path, monkeypatch
         monkeypatch.syspath_prepend(folder)
         story = read_story(folder)
         manifest = {**story.manifest, "metadata": {"namespace": "test", **story.manifest["metadata"]}}
-        run = LocalRun(spark, build_local_revision(manifest), tmp_path / folder.name)
+        revision = build_local_revision(manifest)
+        run = LocalRun(start_spark(revision), revision, tmp_path / folder.name)
         assert run.compiled.sinks, folder.name
 
 

@@ -81,14 +81,12 @@ def test_an_event_finds_the_row_after_all_changes_of_its_batch() -> None:
     kept: dict[str, Any] = {}
     step = LookupStep()
     rows = [
-        ("k", "event", None, None),
+        ("k", "event", 0, None),
         ("k", None, 2, "new"),
         ("k", None, 1, "old"),
-        ("other", "alone", None, None),
+        ("other", "alone", 0, None),
     ]
     assert list(step.advance(kept, rows, 0)) == [("event", "new"), ("alone", None)]
-    assert list(step.advance(kept, [("k", None, 1, "old"), ("k", "next", None, None)], 0)) == [
-        ("next", "new")
-    ]
-    assert list(step.advance(kept, [("k", None, 3, None), ("k", "last", None, None)], 0)) == [("last", None)]
+    assert list(step.advance(kept, [("k", None, 1, "old"), ("k", "next", 0, None)], 0)) == [("next", "new")]
+    assert list(step.advance(kept, [("k", None, 3, None), ("k", "last", 0, None)], 0)) == [("last", None)]
     assert kept == {}

@@ -18,6 +18,7 @@ from kappa_pipelines.transforms.inputs import Input, check_new_columns, read_inp
 from kappa_pipelines.transforms.tables import (
     Change,
     check_table,
+    fill_order,
     find_last,
     pack_key,
     pick_types,
@@ -30,14 +31,14 @@ _OUTPUT = Output({"event": "STRING", "found": "STRING"})
 class LookupStep(Step):
     """Keeps the rows of a table and finds them for events.
 
-    Given (key, event, order, body): a change of the table where `order` is not NULL, else an event.
+    Given (key, event, order, body): a change of the table where `event` is NULL.
     """
 
     def advance(self, kept: Kept, rows: Sequence[Row], watermark: int) -> Iterable[Row]:  # noqa: D102 - see Step
-        changes = [(key, Change(order, body)) for key, _, order, body in rows if order is not None]
+        changes = [(key, Change(order, body)) for key, event, order, body in rows if event is None]
         for key, change in find_last(changes).items():
             _apply(kept, key, change)
-        return [(event, _read(kept, key)) for key, event, order, _ in rows if order is None]
+        return [(event, _read(kept, key)) for key, event, *_ in rows if event is not None]
 
     def find_wake(self, kept: Kept) -> int | None:  # noqa: D102 - see Step
         return None
@@ -64,7 +65,7 @@ def build_lookup(spark: SparkSession, view: str, lookup: Lookup) -> DataFrame:
     rows = _select_events(spark, lookup, events).unionByName(
         select_rows(spark, lookup.table, lookup.key, lookup.columns), allowMissingColumns=True
     )
-    given = {name: f.col(name) for name in ("key", "event", "order", "body")}
+    given = {"key": f.col("key"), "event": f.col("event"), "order": fill_order(), "body": f.col("body")}
     found = run_step(rows, "key", given, LookupStep(), _OUTPUT)
     if lookup.unmatched is Unmatched.DROP:
         found = found.where(f.col("found").isNotNull())

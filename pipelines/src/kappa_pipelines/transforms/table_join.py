@@ -25,6 +25,7 @@ from kappa_pipelines.transforms.inputs import Input, check_new_columns, quote, r
 from kappa_pipelines.transforms.tables import (
     Change,
     check_table,
+    fill_order,
     find_last,
     pack_key,
     pick_types,
@@ -119,7 +120,7 @@ def build_table_join(spark: SparkSession, view: str, join: TableJoin) -> DataFra
     columns = {name: f.col(name) for name in ("id", "to", "order", "body")}
     messages = run_step(_select_left(spark, join, left), "id", columns, FollowStep(), _MESSAGES)
     changes = select_rows(spark, join.right, join.foreign_key, join.columns).withColumnRenamed("key", "to")
-    given = {name: f.col(name) for name in ("to", "id", "verb", "known", "body", "order")}
+    given = {name: f.col(name) for name in ("to", "id", "verb", "known", "body")} | {"order": fill_order()}
     both = messages.unionByName(changes, allowMissingColumns=True)
     joined = run_step(both, "to", given, MatchStep(inner=join.unmatched is Unmatched.DROP), _JOINED)
     return _unpack(joined, join, left.schema, pick_types(right, join.columns))

@@ -62,6 +62,11 @@ def select_changes(
     )
 
 
+def fill_order() -> Column:
+    """Return the order of changes where other rows, which have none, are among them: a NULL would make numbers inexact."""
+    return f.coalesce(f.col("order"), f.lit(0).cast("bigint"))
+
+
 def select_rows(
     spark: SparkSession, table: Table, key: Mapping[str, str], columns: Mapping[str, str]
 ) -> DataFrame:
