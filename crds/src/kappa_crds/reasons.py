@@ -115,6 +115,7 @@ class Reason(StrEnum):
     STATE_INCOMPATIBLE = "StateIncompatible", FAILED, "The state of the checkpoint does not fit the changed views; go back to the old views, or process the topics again into a new pipeline."
     OFFSETS_LOST = "OffsetsLost", FAILED, "Records that the checkpoint still needs are gone from the topic; give it longer retention, and process what is left into a new pipeline."
     SOURCE_TOPIC_DELETED = "SourceTopicDeleted", FAILED, "A topic does not exist any more; create it, or take it out of the spec."
+    PARTITIONS_ADDED = "PartitionsAdded", FAILED, "A topic got more partitions than real-time mode has tasks for; the driver is started again by itself and reads them all."
     CHECKPOINT_UNAVAILABLE = "CheckpointUnavailable", FAILED, "The checkpoint cannot be read or written; look at the StateStore. The driver is started again by itself."
     KAFKA_UNAVAILABLE = "KafkaUnavailable", FAILED, "Kafka does not answer the driver; look at the KafkaCluster and the brokers. The driver is started again by itself."
     QUERY_FAILED = "QueryFailed", FAILED, "The query failed while it ran; the message quotes the error, and the driver's log says more."
