@@ -4,7 +4,8 @@ A pipeline in real-time mode, from a manifest, runs in the driver as a process o
 on a Kafka broker of its own. This process produces records at an even rate and consumes the rows; each record carries
 the time at which it was handed to the producer, and the same clock is read when its row is in hand. The measured time is a whole period
 of checkpoints or more, so that the pause between two batches is in the figures. With `--batches` the same pipeline
-runs in batches as fast as they come, for comparison. The last line is one JSON object, in milliseconds.
+runs in batches as fast as they come, for comparison. `kafka_p99_ms` is the time from production to consumption without the pipeline,
+in the same run. The last line is one JSON object, in milliseconds.
 """
 
 import argparse
@@ -45,16 +46,21 @@ spec:
 PARTITIONS = 2
 WARM_UP_SECONDS = 20.0
 PATIENCE_SECONDS = 30.0
+WANTED_MS = 50.0
 
 
 class Reader(threading.Thread):
-    """Notes for each row how long its record took, in milliseconds, with the moment at which it was sent."""
+    """Notes for each record of a topic how long it took, in milliseconds, with the moment at which it was sent."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         super().__init__(daemon=True)
         self.taken: list[tuple[int, float]] = []
         self.ending = False
-        settings = {"bootstrap.servers": bootstrap, "group.id": "latency", "auto.offset.reset": "earliest"}
+        settings = {
+            "bootstrap.servers": bootstrap,
+            "group.id": f"latency-{topic}",
+            "auto.offset.reset": "earliest",
+        }
         self._consumer = Consumer({**settings, "fetch.wait.max.ms": 5})
         self._consumer.subscribe([topic])
 
@@ -66,6 +72,10 @@ class Reader(threading.Thread):
                 sent = json.loads(message.value() or b"{}")["sent"]
                 self.taken.append((sent, (time.monotonic_ns() - sent) / 1e6))
         self._consumer.close()
+
+    def since(self, begin: int) -> list[tuple[int, float]]:
+        """Return what was noted of records that were sent at a moment or later."""
+        return [(sent, ms) for sent, ms in self.taken if sent >= begin]
 
 
 def produce(bootstrap: str, topic: str, rate: float, seconds: float) -> int:
@@ -83,29 +93,40 @@ def produce(bootstrap: str, topic: str, rate: float, seconds: float) -> int:
     return count
 
 
-def summarize(milliseconds: list[float], sent: int) -> dict[str, float]:
-    """Return the quantiles of all records; a record that never came would be seen in the counts."""
+def summarize(milliseconds: list[float]) -> dict[str, float]:
+    """Return the quantiles of all records."""
     cuts = statistics.quantiles(milliseconds, n=1000, method="inclusive")
     quantiles = {"p50_ms": cuts[499], "p95_ms": cuts[949], "p99_ms": cuts[989], "p999_ms": cuts[998]}
-    figures = {**quantiles, "max_ms": max(milliseconds)}
-    return {"sent": sent, "received": len(milliseconds)} | {k: round(v, 1) for k, v in figures.items()}
+    return {name: round(value, 1) for name, value in {**quantiles, "max_ms": max(milliseconds)}.items()}
 
 
-def measure(bootstrap: str, names: dict[str, str], rate: float, seconds: float) -> dict[str, float]:
-    """Produce and consume through a driver that runs: first to warm up, then to measure."""
-    reader = Reader(bootstrap, names["rows"])
-    reader.start()
+def count_slow_seconds(taken: list[tuple[int, float]]) -> int:
+    """Return in how many of the seconds a record took longer than wanted: few, with a pause between batches; many, with a busy machine."""
+    return len({sent // 1_000_000_000 for sent, ms in taken if ms > WANTED_MS})
+
+
+def measure(bootstrap: str, names: dict[str, str], rate: float, seconds: float) -> dict[str, Any]:
+    """Produce and consume through a driver that runs: first to warm up, then to measure.
+
+    The records are also read where they were written, for what Kafka and this process take of the time.
+    """
+    rows, events = readers = [Reader(bootstrap, names[topic]) for topic in ("rows", "events")]
+    for reader in readers:
+        reader.start()
     produce(bootstrap, names["events"], rate, WARM_UP_SECONDS)
     begin = time.monotonic_ns()
     sent = produce(bootstrap, names["events"], rate, seconds)
     deadline = time.monotonic() + PATIENCE_SECONDS
-    while (found := [ms for at, ms in reader.taken if at >= begin]) == [] or len(found) < sent:
+    while len(found := rows.since(begin)) < sent:
         if time.monotonic() > deadline:
             raise SystemExit(f"{sent - len(found)} of {sent} records did not come")
         time.sleep(0.2)
-    reader.ending = True
-    reader.join()
-    return summarize(found, sent)
+    for reader in readers:
+        reader.ending = True
+        reader.join()
+    kafka = summarize([ms for _, ms in events.since(begin)])
+    counts = {"records": sent, "slow_seconds": count_slow_seconds(found), "kafka_p99_ms": kafka["p99_ms"]}
+    return summarize([ms for _, ms in found]) | counts
 
 
 def build_spec(*, batches: bool) -> dict[str, Any]:
@@ -114,7 +135,7 @@ def build_spec(*, batches: bool) -> dict[str, Any]:
     return {**spec, "trigger": {}} if batches else spec
 
 
-def run(spec: dict[str, Any], rate: float, seconds: float) -> dict[str, float]:
+def run(spec: dict[str, Any], rate: float, seconds: float) -> dict[str, Any]:
     """Start broker and driver, and measure."""
     with Broker() as broker, tempfile.TemporaryDirectory(prefix="kappa-latency-") as folder:
         topics = Topics(broker.bootstrap)

@@ -104,7 +104,7 @@ def build_real_time_settings(revision: Revision, topics: dict[str, int]) -> dict
     """Return the settings by which all tasks of real-time mode run at once, however few the cores; none for other pipelines.
 
     There is a task for each partition and query, and none ends before its batch. For one that finds no place Spark 4.2 reads
-    nothing, and says nothing. A task that waits for a record takes no core. `topics` are all of Kafka, each with its partitions.
+    nothing, and says nothing. A task that waits for a record hardly uses a core. `topics` are all of Kafka, each with its partitions.
     """
     if revision.spec.trigger.real_time is None:
         return {}
