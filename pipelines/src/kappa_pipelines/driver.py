@@ -20,12 +20,7 @@ from kappa_crds.reasons import Reason
 from kappa_crds.revision import Revision
 from kappa_pipelines.checkpoint.files import CheckpointFiles
 from kappa_pipelines.checkpoint.generation import GenerationFence
-from kappa_pipelines.checkpoint.offsets import (
-    Offsets,
-    forget_uncommitted,
-    parse_kafka_offsets,
-    read_committed_offsets,
-)
+from kappa_pipelines.checkpoint.offsets import Offsets, parse_kafka_offsets, read_committed_offsets
 from kappa_pipelines.classify import classify
 from kappa_pipelines.compile import Compiled, compile_revision
 from kappa_pipelines.deadletter.scan import DeadLetterScan
@@ -169,8 +164,6 @@ class Driver:
         )
 
     def _start(self, running: Running) -> None:
-        if self._is_real_time:
-            forget_uncommitted(running.files, running.compiled.reads)
         committed = {
             s.sink.name: read_committed_offsets(running.files, s.sink.name) for s in running.compiled.sinks
         }

@@ -6,7 +6,6 @@ batch N is done, and then `offsets/N` are the next offsets to be read.
 
 import json
 import re
-from collections.abc import Iterable
 
 from kappa_pipelines.checkpoint.files import CheckpointFiles
 
@@ -19,27 +18,10 @@ _LINE = re.compile(r"^([A-Za-z0-9_]+):(\{.*\})$")
 
 def read_committed_offsets(files: CheckpointFiles, sink: str) -> dict[str, Offsets]:
     """Return, for each source, the next offset of each partition after the sink's last committed batch; empty at birth."""
-    batches = _list_batches(files, f"{sink}/commits")
+    batches = [int(name) for name in files.names(f"{sink}/commits") if name.isdigit()]
     if not batches:
         return {}
     return parse_offset_log(files.read(f"{sink}/offsets/{max(batches)}") or "")
-
-
-def forget_uncommitted(files: CheckpointFiles, sinks: Iterable[str]) -> None:
-    """Delete the offsets of batches that were not committed, for queries without state that are to run in real time.
-
-    Such a batch would be done again up to the very same offsets. In real time a batch has no end before it ends, and Spark 4.2
-    fails when it then finds offsets of the batch in its log. Without them it begins at the last commit and takes the same records.
-    """
-    for sink in sinks:
-        committed = _list_batches(files, f"{sink}/commits")
-        for batch in _list_batches(files, f"{sink}/offsets") - committed:
-            if batch > max(committed, default=-1):
-                files.delete(f"{sink}/offsets/{batch}")
-
-
-def _list_batches(files: CheckpointFiles, folder: str) -> set[int]:
-    return {int(name) for name in files.names(folder) if name.isdigit()}
 
 
 def parse_offset_log(text: str) -> dict[str, Offsets]:
