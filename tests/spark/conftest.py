@@ -17,6 +17,7 @@ from kappa_pipelines.errors import DriverError
 from kappa_pipelines.session import use_own_python
 from kappa_pipelines.settings import DEFAULTS
 from lab.broker import Broker
+from spark.processes import DriverProcess
 from spark.revisions import spark_conf
 from spark.topics import Topics
 
@@ -132,3 +133,17 @@ def run(spark: SparkSession) -> Iterator[Callable[..., DriverThread]]:
         driver.driver.request_stop()
     for query in spark.streams.active:
         query.stop()
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Callable[[Revision, int], DriverProcess]]:
+    started: list[DriverProcess] = []
+
+    def start_driver(revision: Revision, generation: int) -> DriverProcess:
+        started.append(DriverProcess(tmp_path, revision, generation))
+        return started[-1]
+
+    yield start_driver
+    for driver in started:
+        if driver.process.poll() is None:
+            driver.kill()

@@ -6,99 +6,19 @@ import re
 import signal
 import subprocess
 import sys
-import time
-import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from urllib.error import HTTPError, URLError
 
 import pytest
 
 from kappa_crds.progress import DriverExit, DriverState, Progress
 from kappa_crds.reasons import Reason
-from kappa_crds.revision import KafkaConnection, Revision
-from lab.broker import Broker, free_ports
+from kappa_crds.revision import KafkaConnection
+from lab.broker import Broker
+from spark.processes import TOKEN, DriverProcess
 from spark.revisions import build_revision, source
 from spark.topics import Topics
-
-TOKEN = "let-me-in"
-
-
-class DriverProcess:
-    """`python -m kappa_pipelines` with its files in a folder."""
-
-    def __init__(self, folder: Path, revision: Revision, generation: int) -> None:
-        self.folder = folder
-        self.port = free_ports(1)[0]
-        (folder / "revision.json").write_text(revision.to_json())
-        (folder / "token").write_text(TOKEN + "\n")
-        self.exit_file = folder / f"exit-{generation}"
-        self.log = folder / f"log-{generation}"
-        environment = {
-            **os.environ,
-            "KAPPA_GENERATION": str(generation),
-            "KAPPA_CONTROL_PORT": str(self.port),
-            "KAPPA_CONTROL_TOKEN_FILE": str(folder / "token"),
-            "KAPPA_TERMINATION_FILE": str(self.exit_file),
-        }
-        command = [sys.executable, "-m", "kappa_pipelines", str(folder / "revision.json")]
-        self.process = subprocess.Popen(command, env=environment, stderr=self.log.open("wb"))
-
-    def get(self, path: str, *, token: str | None = None, method: str = "GET") -> tuple[int, str]:
-        headers = {"Authorization": f"Bearer {token}"} if token else {}
-        request = urllib.request.Request(
-            f"http://127.0.0.1:{self.port}{path}", headers=headers, method=method
-        )
-        try:
-            with urllib.request.urlopen(request, timeout=10) as answer:  # noqa: S310 - the loopback
-                return answer.status, answer.read().decode()
-        except HTTPError as error:
-            return error.code, error.read().decode()
-        except (URLError, OSError):
-            return 0, ""
-
-    @property
-    def progress(self) -> Progress | None:
-        status, text = self.get("/progress", token=TOKEN)
-        return Progress.model_validate_json(text) if status == 200 else None
-
-    def wait_for(self, what: str, condition: Callable[[Progress], Any], seconds: float = 120) -> Progress:
-        deadline = time.monotonic() + seconds
-        while True:
-            progress = self.progress
-            if progress is not None and condition(progress):
-                return progress
-            assert self.process.poll() is None, f"{what}: ended\n{self.log.read_text()[-3000:]}"
-            assert time.monotonic() < deadline, f"{what}: not in {seconds} s\n{self.log.read_text()[-3000:]}"
-            time.sleep(0.1)
-
-    def wait(self) -> DriverExit:
-        self.process.wait(120)
-        return DriverExit.model_validate_json(self.exit_file.read_text())
-
-    def kill(self) -> None:
-        """End it as a lost node would, with its JVM, in the middle of whatever it does."""
-        children = subprocess.run(
-            ["pgrep", "-P", str(self.process.pid)], capture_output=True, text=True, check=False
-        )
-        for pid in (self.process.pid, *map(int, children.stdout.split())):
-            os.kill(pid, signal.SIGKILL)
-        self.process.wait()
-
-
-@pytest.fixture
-def start(tmp_path: Path) -> Iterator[Callable[[Revision, int], DriverProcess]]:
-    started: list[DriverProcess] = []
-
-    def start_driver(revision: Revision, generation: int) -> DriverProcess:
-        started.append(DriverProcess(tmp_path, revision, generation))
-        return started[-1]
-
-    yield start_driver
-    for driver in started:
-        if driver.process.poll() is None:
-            driver.kill()
 
 
 def _has_malformed(progress: Progress) -> bool:

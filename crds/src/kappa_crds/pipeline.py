@@ -35,14 +35,36 @@ from kappa_crds.view import View
 PIPELINE_FINALIZER = "kappa-platform.io/pipeline"
 
 
-class Trigger(Model):
-    """When a batch starts, and how much it takes."""
+class RealTime(Model):
+    """Each record goes through by itself, within milliseconds; batches only say how far it is."""
 
+    checkpoint_every: Annotated[
+        PositiveDuration,
+        Field(
+            description="How long a batch lasts, 5s or more; its offsets are kept when it ends. A stop waits for that, and after"
+            " a crash the rows of this time are written again."
+        ),
+    ] = "1m"
+
+
+class Trigger(Model):
+    """When a batch starts, and how much it takes; or, in real time, that no record waits for one."""
+
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "!has(self.realTime) || (!has(self.interval) && !has(self.maxRecords))",
+            "realTime goes with neither interval nor maxRecords: no record waits for a batch; leave them out",
+        ),
+    )
     interval: Annotated[
         Duration | None, Field(description="Time from batch to batch; as soon as possible where left out.")
     ] = None
     max_records: Annotated[
         int | None, Field(ge=1, description="Most records that one batch takes from all sources together.")
+    ] = None
+    real_time: Annotated[
+        RealTime | None,
+        Field(description="Real-time mode, for pipelines without state: a record waits for no batch."),
     ] = None
 
 
@@ -171,6 +193,10 @@ class PipelineSpec(Model):
         Rule(
             f"!has(self.deadLetter) || !self.sources.exists(s, {_reads('self.deadLetter')})",
             "spec.deadLetter is a source of the same pipeline; that would never end; use another topic",
+        ),
+        Rule(
+            "!has(self.trigger) || !has(self.trigger.realTime) || self.sinks.all(k, k.mode == 'append')",
+            "in real-time mode no row replaces another, as nothing is kept; leave out the mode of the sinks, or trigger.realTime",
         ),
         Rule(
             "!has(oldSelf.stateStoreRef) || (has(self.stateStoreRef) && self.stateStoreRef == oldSelf.stateStoreRef)",

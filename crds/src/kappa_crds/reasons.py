@@ -117,6 +117,7 @@ class Reason(StrEnum):
     STATE_INCOMPATIBLE = "StateIncompatible", FAILED, "The state of the checkpoint does not fit the changed views; go back to the old views, or process the topics again into a new pipeline."
     OFFSETS_LOST = "OffsetsLost", FAILED, "Records that the checkpoint still needs are gone from the topic; give it longer retention, and process what is left into a new pipeline."
     SOURCE_TOPIC_DELETED = "SourceTopicDeleted", FAILED, "A topic does not exist any more; create it, or take it out of the spec."
+    PARTITIONS_ADDED = "PartitionsAdded", FAILED, "A topic got more partitions than real-time mode has tasks for; the driver is started again by itself and reads them all."
     CHECKPOINT_UNAVAILABLE = "CheckpointUnavailable", FAILED, "The checkpoint cannot be read or written; look at the StateStore. The driver is started again by itself."
     REGISTRY_UNAVAILABLE = "RegistryUnavailable", FAILED, "The schema registry of a source does not answer or refuses the driver; look at its url and its Secrets in `spec.sources`. The driver is started again by itself."
     SCHEMA_NOT_FOUND = "SchemaNotFound", FAILED, "The schema registry has no such subject or version; correct `subject` or `version` of the source, or register the schema. The driver is started again by itself."

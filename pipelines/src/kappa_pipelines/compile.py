@@ -24,6 +24,7 @@ from kappa_pipelines.endpoints import Endpoints, KafkaEndpoints
 from kappa_pipelines.errors import SpecError
 from kappa_pipelines.failures import read_failure
 from kappa_pipelines.graph import assign_owners, check_loops, check_names
+from kappa_pipelines.realtime import check_real_time, check_times
 from kappa_pipelines.registry.resolve import Subjects, fetch_subjects
 from kappa_pipelines.sinks.kafka import build_records
 from kappa_pipelines.sources.kafka import KafkaSource, build_source, read_stream
@@ -75,6 +76,7 @@ def compile_revision(
     spec = revision.spec
     ends: Endpoints = endpoints or KafkaEndpoints(spark, revision)
     check_names(spec)
+    check_times(spec)
     check_loops(revision)
     forget_views(spark)
     known = fetch_subjects(revision) if subjects is None else subjects
@@ -94,6 +96,8 @@ def _compile_sink(
     states = find_states(spark, rows, {view.name: describe_state(view) for view in spec.views}, sink.mode)
     read = tuple(find_views(get_plan(rows)))
     found = [source.name for source in spec.sources for name in read if name == source.name]
+    if spec.trigger.real_time is not None:
+        check_real_time(rows, sink, found)
     if len(found) > len(set(found)):
         _refuse_frames(views, read)
         rows = spark.sql(_single_statement(spec, views, sink, frozenset(read)))

@@ -36,6 +36,7 @@ from kappa_pipelines.listener import ProgressListener
 from kappa_pipelines.metrics import Counts
 from kappa_pipelines.modules import install_modules
 from kappa_pipelines.preflight import check_kafka
+from kappa_pipelines.realtime import build_real_time_settings, check_growth
 from kappa_pipelines.record import DriverRecord
 from kappa_pipelines.registry.resolve import resolve_subjects
 from kappa_pipelines.session import await_executors, count_executors, create_session, wanted_executors
@@ -73,6 +74,7 @@ class Driver:
         self._environment = environment
         self._stopping = threading.Event()
         self._running: Running | None = None
+        self._topics: dict[str, int] = {}
 
     def request_stop(self) -> None:
         """Ask for a graceful stop; returns at once."""
@@ -96,9 +98,10 @@ class Driver:
 
     def run(self) -> DriverExit:
         """Run until a stop is asked for or something fails; DriverError says why."""
-        check_kafka(self._revision)
+        self._topics = check_kafka(self._revision)
         log.info("kafka answers")
-        spark = create_session(self._revision, self._environment.pod_name)
+        settings = build_real_time_settings(self._revision, self._topics)
+        spark = create_session(self._revision, self._environment.pod_name, settings)
         log.info("session started")
         try:
             running = self._running = self._prepare(spark)
@@ -227,6 +230,8 @@ class Driver:
             for sink, query in running.queries.items():
                 if not query.isActive:
                     raise self._explain(running, sink, query)
+            if self._is_real_time:
+                self._note_processing(running)
             if self.record.state is DriverState.STARTING and self.record.is_ready():
                 self.record.set_state(DriverState.RUNNING)
                 log.info("running")
@@ -242,8 +247,19 @@ class Driver:
             remember_unknown_ids(running.spark, running.files, self._revision, sink, sources)
         return error
 
+    @property
+    def _is_real_time(self) -> bool:
+        return self._revision.spec.trigger.real_time is not None
+
+    def _note_processing(self, running: Running) -> None:
+        """Take note of queries whose first batch has begun: in real time it is long, and there is no need to await its end."""
+        for sink, query in running.queries.items():
+            if query.status["isTriggerActive"] and query.status["isDataAvailable"]:
+                self.record.add_processing(sink)
+
     def _check(self, running: Running) -> None:
-        """Look at the fence and the counters; called once a second."""
+        """Look at the fence, the partitions and the counters; called once a second."""
+        check_growth(self._revision, self._topics, running.kafka.ends)
         try:
             running.fence.check()
         except UnavailableError as error:  # the query itself fails if the store stays away

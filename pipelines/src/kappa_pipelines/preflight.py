@@ -21,11 +21,18 @@ _FIRST_PATIENCE = 1.0
 _NEW_TOPIC_SECONDS = 2.0  # a topic that was just made is not known to every broker at once
 
 
-def check_kafka(revision: Revision, timeout: float | None = None, *, only_sources: bool = False) -> None:
-    """Raise UnavailableError unless Kafka answers and has every topic of the revision, or those that it reads."""
+def check_kafka(
+    revision: Revision, timeout: float | None = None, *, only_sources: bool = False
+) -> dict[str, int]:
+    """Return the topics of Kafka with their number of partitions.
+
+    Raises UnavailableError unless Kafka answers and has every topic of the revision, or those that it reads.
+    """
     limit = TIMEOUT_SECONDS if timeout is None else timeout
     seen_until = time.monotonic() + _NEW_TOPIC_SECONDS
-    while missing := _missing(_wanted(revision, only_sources), revision, fetch_topics(revision, limit)):
+    while missing := _missing(
+        _wanted(revision, only_sources), revision, topics := fetch_topics(revision, limit)
+    ):
         if time.monotonic() > seen_until:
             role, topic = missing[0]
             raise UnavailableError(
@@ -34,6 +41,7 @@ def check_kafka(revision: Revision, timeout: float | None = None, *, only_source
                 " create it, for example with a Topic resource",
             )
         time.sleep(0.2)
+    return topics
 
 
 def _missing(

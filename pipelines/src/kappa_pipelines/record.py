@@ -93,8 +93,13 @@ class DriverRecord:
         with self._lock:
             self._seen.add(sink)
 
+    def add_processing(self, sink: str) -> None:
+        """Take note that a query takes records, though none of its batches has ended."""
+        with self._lock:
+            self._seen.add(sink)
+
     def is_ready(self) -> bool:
-        """Return whether every query has done a batch or found nothing to do."""
+        """Return whether every query has done a batch, is in a long one, or found nothing to do."""
         with self._lock:
             return bool(self._reads) and self._reads.keys() <= self._seen
 

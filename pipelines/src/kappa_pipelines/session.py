@@ -4,7 +4,7 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib.resources import as_file, files
 from pathlib import Path
 
@@ -19,8 +19,10 @@ _REFUSALS = "SQLQueryContextLogger"
 _JAVA_OPTIONS = ("spark.driver.defaultJavaOptions", "spark.executor.defaultJavaOptions")
 
 
-def create_session(revision: Revision, pod_name: str | None = None) -> SparkSession:
-    """Start the JVM and return the session; it logs warnings and worse.
+def create_session(
+    revision: Revision, pod_name: str | None = None, further: Mapping[str, str] | None = None
+) -> SparkSession:
+    """Start the JVM and return the session; it logs warnings and worse. `further` are settings that win over the revision's.
 
     With the driver's own pod named, executors are owned by it and go when it goes.
     """
@@ -28,7 +30,7 @@ def create_session(revision: Revision, pod_name: str | None = None) -> SparkSess
     os.environ.setdefault(
         "PYSPARK_PYTHON", sys.executable
     )  # for Python's workers, on executors the same image
-    settings = build_spark_settings(revision)
+    settings = build_spark_settings(revision) | dict(further or {})
     if pod_name is not None and wanted_executors(revision) > 0:
         settings["spark.kubernetes.driver.pod.name"] = pod_name
     with as_file(files("kappa_pipelines") / "log4j2.properties") as properties:

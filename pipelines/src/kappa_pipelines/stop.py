@@ -8,6 +8,9 @@ But Spark writes both `offsets/N` and `commits/N` under one lock of the query, `
 it, and sees as many commits as offsets, knows that no batch is in flight and that none can begin. Then the state is
 set and the thread interrupted: it can only be waiting for the lock, for the next trigger or for Kafka's offsets, and
 ends without a trace. After each commit Spark signals the lock's condition, so the wait costs nothing. See ADR 0002.
+
+In real time a batch is always in flight, and writes both only when it ends, so the logs do not show it. There the wait is
+for one more commit; the lock is taken in the order of asking, so the next batch has not begun.
 """
 
 import time
@@ -19,6 +22,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 _WAIT_MILLISECONDS = 100
 _POLL_SECONDS = 0.02
+_REAL_TIME = "RealTimeTrigger"
 _RUNTIME = "org.apache.spark.sql.execution.streaming.runtime"
 
 
@@ -33,23 +37,24 @@ def stop_gracefully(
         return True
     deadline = clock() + timeout
     with ThreadPoolExecutor(len(queries), "stop") as threads:
-        list(threads.map(lambda query: _end_between_batches(query, deadline, clock), queries))
+        ended = list(threads.map(lambda query: _end_between_batches(query, deadline, clock), queries))
         list(threads.map(lambda query: query.stop(), queries))
-    return all(is_between_batches(query) for query in queries)
+    return all(ended) and all(is_between_batches(query) for query in queries)
 
 
-def _end_between_batches(query: StreamingQuery, deadline: float, clock: Callable[[], float]) -> None:
-    """Wait until no batch is in flight and end the query's thread there; give up at the deadline."""
+def _end_between_batches(query: StreamingQuery, deadline: float, clock: Callable[[], float]) -> bool:
+    """Wait until no batch is in flight and end the query's thread there; False where the deadline came first."""
     execution = _execution(query)
     thread, lock = execution.queryExecutionThread(), execution.awaitProgressLock()
     milliseconds = execution.getClass().getClassLoader().loadClass("java.util.concurrent.TimeUnit")
     milliseconds = milliseconds.getField("MILLISECONDS").get(None)
     if not lock.tryLock(int(max(0.0, deadline - clock()) * 1000), milliseconds):
-        return
+        return False
     try:
-        while thread.isAlive() and not is_between_batches(query):
+        has_ended = _watch_batches(query)
+        while thread.isAlive() and not has_ended():
             if clock() > deadline:
-                return
+                return False
             # The name of the method is a keyword of Python.
             getattr(execution.awaitProgressLockCondition(), "await")(_WAIT_MILLISECONDS, milliseconds)
         execution.state().set(_terminated(execution))
@@ -58,6 +63,16 @@ def _end_between_batches(query: StreamingQuery, deadline: float, clock: Callable
         lock.unlock()
     while thread.isAlive() and clock() < deadline:
         time.sleep(_POLL_SECONDS)
+    return True
+
+
+def _watch_batches(query: StreamingQuery) -> Callable[[], bool]:
+    """Return what says, under the query's lock, that no batch is in flight."""
+    execution = _execution(query)
+    if execution.trigger().getClass().getSimpleName() != _REAL_TIME:
+        return lambda: is_between_batches(query)
+    before = execution.commitLog().getLatestBatchId()
+    return lambda: not execution.commitLog().getLatestBatchId().equals(before)
 
 
 def is_between_batches(query: StreamingQuery) -> bool:

@@ -124,3 +124,9 @@ def test_state_partitions_stay_as_they_were_born() -> None:
 
 def test_the_checkpoint_belongs_to_this_pipeline_alone() -> None:
     assert revise().checkpoint == "file:///var/lib/kappa/state/flights/delays/u1"
+
+
+def test_in_real_time_no_record_waits_for_the_producers_linger_and_no_partition_is_split() -> None:
+    tuning = revise({"trigger": {"realTime": {}}}).tuning
+    assert (tuning.producer["linger.ms"], tuning.min_partitions) == ("0", None)
+    assert int(revise({}).tuning.producer["linger.ms"]) > 0

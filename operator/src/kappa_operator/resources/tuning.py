@@ -16,6 +16,8 @@ CONSUMER = {
     "fetch.max.bytes": "67108864",
     "max.partition.fetch.bytes": "8388608",
 }
+REAL_TIME = {"linger.ms": "0"}
+"""In real time no task ends soon, so nothing flushes the producer, and every record would wait for the linger."""
 PRODUCER = {"linger.ms": "100", "batch.size": "262144", "compression.type": "lz4", "acks": "all"}
 
 
@@ -32,9 +34,9 @@ def build_tuning(spec: PipelineSpec, pinned_partitions: int | None) -> Tuning:
     cores = count_cores(spec)
     return Tuning(
         shuffle_partitions=pinned_partitions or cores,
-        min_partitions=2 * cores,
+        min_partitions=2 * cores if spec.trigger.real_time is None else None,
         consumer=CONSUMER,
-        producer=PRODUCER,
+        producer=PRODUCER if spec.trigger.real_time is None else PRODUCER | REAL_TIME,
     )
 
 
@@ -44,10 +46,16 @@ def explain_tuning(tuning: Tuning, spec: PipelineSpec) -> tuple[str, ...]:
     kept = "" if tuning.shuffle_partitions == cores else " (fixed when the checkpoint was born)"
     return (
         f"state partitions: {tuning.shuffle_partitions}, for {cores} cores{kept}; Spark's default is 200",
-        f"input splits: at least {tuning.min_partitions}, two for each core",
+        _explain_splits(tuning),
         f"consumer: {_list_settings(tuning.consumer)}",
         f"producer: {_list_settings(tuning.producer)}",
     )
+
+
+def _explain_splits(tuning: Tuning) -> str:
+    if tuning.min_partitions is None:
+        return "input splits: one for each partition, all at once, as real-time mode needs them"
+    return f"input splits: at least {tuning.min_partitions}, two for each core"
 
 
 def _list_settings(settings: dict[str, str]) -> str:

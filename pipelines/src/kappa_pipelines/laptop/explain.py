@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from pyspark.sql import SparkSession
 
 from kappa_crds.guarantee import explain_guarantee
+from kappa_crds.pipeline import Trigger
 from kappa_crds.revision import Revision
 from kappa_crds.sink import Sink
 from kappa_crds.source import Source
@@ -27,6 +28,7 @@ def explain(name: str, spark: SparkSession, revision: Revision, compiled: Compil
     """Yield the lines that explain a compiled pipeline."""
     yield name
     spec = revision.spec
+    yield from _explain_trigger(spec.trigger)
     for source in spec.sources:
         yield from _explain_source(source, is_read=any(source.name in s.sources for s in compiled.sinks))
         yield from _explain_values(compiled.sources[source.name].values)
@@ -38,7 +40,7 @@ def explain(name: str, spark: SparkSession, revision: Revision, compiled: Compil
         cost = describe_cost(view)
         yield from () if cost is None else (f"    {cost}",)
     for each in compiled.sinks:
-        yield from _explain_sink(each.sink)
+        yield from _explain_sink(each.sink, spec.trigger)
         yield from (f"    {_explain_state(state)}" for state in each.states if state.view is None)
 
 
@@ -65,7 +67,13 @@ def _explain_state(state: State) -> str:
     return f"keeps the {state.operator}{by} {until}"
 
 
-def _explain_sink(sink: Sink) -> Iterator[str]:
+def _explain_trigger(trigger: Trigger) -> Iterator[str]:
+    if trigger.real_time is not None:
+        every = trigger.real_time.checkpoint_every
+        yield f"real-time mode: no record waits for a batch; offsets are kept every {every}, and a stop waits as long"
+
+
+def _explain_sink(sink: Sink, trigger: Trigger) -> Iterator[str]:
     key = f", key {', '.join(sink.key)}" if sink.key else ""
     yield f"sink {sink.name} ← {sink.from_} → topic {sink.topic} (mode {sink.mode}{key})"
-    yield f"    {explain_guarantee(sink)}"
+    yield f"    {explain_guarantee(sink, trigger)}"

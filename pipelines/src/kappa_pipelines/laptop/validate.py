@@ -24,4 +24,5 @@ def _describe(name: str, spark: SparkSession, revision: Revision, compiled: Comp
     yield f"{name}: valid"
     for each in compiled.sinks:
         reads = ", ".join(each.sources)
-        yield f"  {reads} → {each.sink.from_} → topic {each.sink.topic} ({each.sink.mode})"
+        mode = each.sink.mode if revision.spec.trigger.real_time is None else "in real time"
+        yield f"  {reads} → {each.sink.from_} → topic {each.sink.topic} ({mode})"

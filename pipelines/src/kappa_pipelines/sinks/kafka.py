@@ -12,10 +12,11 @@ from pyspark.sql import functions as f
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 from pyspark.sql.types import ArrayType, BinaryType, BooleanType, DataType, MapType, StructType, VariantType
 
+from kappa_crds.pipeline import Trigger
 from kappa_crds.quantities import parse_duration
 from kappa_crds.reasons import Reason
 from kappa_crds.revision import Revision
-from kappa_crds.sink import Sink
+from kappa_crds.sink import OutputMode, Sink
 from kappa_pipelines.errors import SpecError
 from kappa_pipelines.kafka_options import build_spark_connection, prefix_options
 from kappa_pipelines.limits import Target, Targets
@@ -101,14 +102,30 @@ def build_writer(targets: Targets, sink: Sink, records: DataFrame) -> DataStream
         route_records(records, sink, revision.full_name, target, targets.dead)
         .writeStream.format("kafka")
         .queryName(sink.name)
-        .outputMode(sink.mode.value)
+        .outputMode(choose_output_mode(sink, revision.spec.trigger).value)
         .options(**build_write_options(revision, target, targets.dead or target))
         .option("checkpointLocation", sink_checkpoint(revision, sink.name))
     )
-    interval = revision.spec.trigger.interval
-    if interval is None:
-        return writer
-    return writer.trigger(processingTime=f"{int(parse_duration(interval) * 1000)} milliseconds")
+    return _set_trigger(writer, revision.spec.trigger)
+
+
+def choose_output_mode(sink: Sink, trigger: Trigger) -> OutputMode:
+    """Return Spark's output mode: in real time only update, which for rows that nothing replaces is the same as append."""
+    return sink.mode if trigger.real_time is None else OutputMode.UPDATE
+
+
+def _set_trigger(writer: DataStreamWriter, trigger: Trigger) -> DataStreamWriter:
+    if trigger.real_time is not None:
+        every = _milliseconds(trigger.real_time.checkpoint_every)
+        # The types of pyspark 4.2 do not know realTime.
+        return writer.trigger(realTime=every)  # type: ignore[call-overload, no-any-return]
+    if trigger.interval is not None:
+        return writer.trigger(processingTime=_milliseconds(trigger.interval))
+    return writer
+
+
+def _milliseconds(duration: str) -> str:
+    return f"{int(parse_duration(duration) * 1000)} milliseconds"
 
 
 def _check_has_key(sink: Sink, target: Target) -> None:

@@ -129,9 +129,12 @@ def build_read_options(revision: Revision, source: KafkaSource) -> dict[str, str
         **source.subscription.options,
         "failOnDataLoss": "true",
         "groupIdPrefix": revision.consumer_group,
-        "maxOffsetsPerTrigger": str(_max_records(revision)),
     }
-    if tuning.min_partitions is not None:
+    # In real time Spark refuses to bound a batch, and reads each partition in a task of its own.
+    is_real_time = revision.spec.trigger.real_time is not None
+    if not is_real_time:
+        options["maxOffsetsPerTrigger"] = str(_max_records(revision))
+    if tuning.min_partitions is not None and not is_real_time:
         options["minPartitions"] = str(tuning.min_partitions)
     if source.spec.record_columns is not None and source.spec.record_columns.headers is not None:
         options["includeHeaders"] = "true"
