@@ -5,7 +5,8 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from kappa_crds.model import COLUMN_KEYS, LIST_TYPE, ColumnName, Model, PositiveDuration, Rule, SqlName
+from kappa_crds.events import KeyedEvents
+from kappa_crds.model import COLUMN_KEYS, ColumnName, Model, PositiveDuration, Rule
 
 
 class SkipTo(StrEnum):
@@ -40,7 +41,7 @@ class Skip(Model):
 _Expression = Annotated[str, Field(min_length=1, max_length=4096)]
 
 
-class Pattern(Model):
+class Pattern(KeyedEvents):
     """Events of a key that follow each other as a pattern says, as `MATCH_RECOGNIZE` in SQL: one row for each match.
 
     Events are sorted by event time once the watermark has passed them, so the order in which they arrive changes nothing. A
@@ -48,19 +49,6 @@ class Pattern(Model):
     the watermark.
     """
 
-    from_: Annotated[SqlName, Field(alias="from", description="Source or view with the events.")]
-    key: Annotated[
-        tuple[ColumnName, ...],
-        Field(
-            max_length=16,
-            description="Columns that the events of a match have in common; all events are together where left out.",
-            json_schema_extra={LIST_TYPE: "set"},
-        ),
-    ] = ()
-    time: Annotated[
-        ColumnName | None,
-        Field(description="Event-time column; may be left out where just one column has a watermark."),
-    ] = None
     steps: Annotated[
         str,
         Field(

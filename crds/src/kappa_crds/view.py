@@ -5,11 +5,9 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 from pydantic.alias_generators import to_snake
 
+from kappa_crds.events import Aggregates, KeyedEvents
 from kappa_crds.joins import AsOfJoin, Lookup, TableJoin
 from kappa_crds.model import (
-    COLUMN_KEYS,
-    LIST_TYPE,
-    ColumnName,
     FunctionName,
     Model,
     PositiveDuration,
@@ -22,36 +20,15 @@ from kappa_crds.sourcing import EventSourcing, Projection
 from kappa_crds.window import Window
 
 
-class SlidingWindow(Model):
+class SlidingWindow(KeyedEvents):
     """For each event, aggregates over all events of its key within a length of time up to it, itself included.
 
     What SQL says as `RANGE BETWEEN INTERVAL length PRECEDING AND CURRENT ROW`. A row comes out for each event, as soon as the
     watermark has passed it; the row has the event's columns and the aggregates.
     """
 
-    from_: Annotated[SqlName, Field(alias="from", description="Source or view with the events.")]
-    key: Annotated[
-        tuple[ColumnName, ...],
-        Field(
-            max_length=16,
-            description="Columns that events have in common; all events are together where left out.",
-            json_schema_extra={LIST_TYPE: "set"},
-        ),
-    ] = ()
-    time: Annotated[
-        ColumnName | None,
-        Field(description="Event-time column; may be left out where just one column has a watermark."),
-    ] = None
     length: Annotated[PositiveDuration, Field(description="How far back from an event its window goes.")]
-    aggregates: Annotated[
-        dict[ColumnName, Annotated[str, Field(min_length=1, max_length=4096)]],
-        Field(
-            min_length=1,
-            max_length=64,
-            description="New columns and their aggregates over the window, in SQL: `{n: count(*), mean: avg(dep_delay)}`.",
-        ),
-        COLUMN_KEYS,
-    ]
+    aggregates: Aggregates
 
 
 class PythonView(Model):

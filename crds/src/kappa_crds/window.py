@@ -4,7 +4,8 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from kappa_crds.model import COLUMN_KEYS, LIST_TYPE, ColumnName, Model, PositiveDuration, Rule, SqlName
+from kappa_crds.events import Aggregates, KeyedEvents
+from kappa_crds.model import Model, PositiveDuration, Rule
 
 
 class Hopping(Model):
@@ -40,7 +41,7 @@ class Stragglers(Model):
     ] = None
 
 
-class Window(Model):
+class Window(KeyedEvents):
     """Aggregates over windows of event time, for each key.
 
     A row has the columns of the key, `window_start` (included), `window_end` (excluded) and the aggregates.
@@ -56,19 +57,6 @@ class Window(Model):
             "a session cannot be corrected: a late row may make one session of two; use tumbling or hopping windows",
         ),
     )
-    from_: Annotated[SqlName, Field(alias="from", description="Source or view with the events.")]
-    key: Annotated[
-        tuple[ColumnName, ...],
-        Field(
-            max_length=16,
-            description="Columns that events have in common; all events are together where left out.",
-            json_schema_extra={LIST_TYPE: "set"},
-        ),
-    ] = ()
-    time: Annotated[
-        ColumnName | None,
-        Field(description="Event-time column; may be left out where just one column has a watermark."),
-    ] = None
     tumbling: Annotated[
         PositiveDuration | None, Field(description="Length of windows that follow each other.")
     ] = None
@@ -79,15 +67,7 @@ class Window(Model):
             description="Longest time between two events of one session; it ends that long after its last event."
         ),
     ] = None
-    aggregates: Annotated[
-        dict[ColumnName, Annotated[str, Field(min_length=1, max_length=4096)]],
-        Field(
-            min_length=1,
-            max_length=64,
-            description="New columns and their aggregates over the window, in SQL: `{n: count(*), mean: avg(dep_delay)}`.",
-        ),
-        COLUMN_KEYS,
-    ]
+    aggregates: Aggregates
     stragglers: Annotated[
         Stragglers | None,
         Field(description="What becomes of rows that come too late; dropped and counted where left out."),
