@@ -1,4 +1,4 @@
-"""From a record's production to its row's consumption: `python tests/bench/latency.py [--seconds 60] [--rate 1000]`.
+"""From a record's production to its row's consumption: `python tests/bench/latency.py [--quick] [--rate 100]`.
 
 A pipeline in real-time mode, from a manifest, runs in the driver as a process of its own, with what the operator would size for it,
 on a Kafka broker of its own. This process produces records at an even rate and consumes the rows; each record carries
@@ -40,7 +40,8 @@ spec:
   sources: [{name: events, topic: events, format: {json: {schema: "n BIGINT, sent BIGINT, note STRING"}}}]
   views: [{name: marked, sql: "SELECT *, upper(note) AS mark FROM events WHERE n >= 0"}]
   sinks: [{name: rows, from: marked, topic: rows, key: [n]}]
-  trigger: {realTime: {checkpointEvery: 1m}}
+  trigger: {realTime: {checkpointEvery: 5m}}
+  stopTimeout: 6m
   resources: {driver: {cpu: "2"}, executors: {count: 0}}
 """
 PARTITIONS = 2
@@ -154,11 +155,15 @@ def run(spec: dict[str, Any], rate: float, seconds: float) -> dict[str, Any]:
 def main() -> None:
     """Measure and print the figures."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=60.0)
-    parser.add_argument("--rate", type=float, default=1000.0, help="records a second")
+    parser.add_argument("--seconds", type=float, default=300.0)
+    parser.add_argument("--rate", type=float, default=100.0, help="records a second")
     parser.add_argument("--batches", action="store_true", help="batches instead of real-time mode")
+    parser.add_argument(
+        "--quick", action="store_true", help="twenty seconds, which no pause between batches is in"
+    )
     asked = parser.parse_args()
-    figures = run(build_spec(batches=asked.batches), asked.rate, asked.seconds)
+    seconds = 20.0 if asked.quick else asked.seconds
+    figures = run(build_spec(batches=asked.batches), asked.rate, seconds)
     print(json.dumps({**figures, "rate": asked.rate, "load": round(os.getloadavg()[0], 1)}))
 
 
