@@ -22,7 +22,8 @@ MANIFEST: dict[str, Any] = {
             {
                 "name": "flights",
                 "topic": "flights",
-                "format": {"json": {"schema": "flight INT, tailnum STRING"}},
+                "format": {"json": {"schema": "flight INT, tailnum STRING, at TIMESTAMP"}},
+                "eventTime": {"column": "at", "watermark": "1h"},
             },
             {
                 "name": "planes",
@@ -42,8 +43,13 @@ MANIFEST: dict[str, Any] = {
                     "columns": {"seats": "seats"},
                 },
             },
+            {
+                "name": "hourly",
+                "window": {"from": "seated", "tumbling": "1h", "aggregates": {"seats": "sum(seats)"}},
+            },
         ],
         "sinks": [
+            {"name": "hourly", "from": "hourly", "topic": "hourly"},
             {"name": "seated", "from": "seated", "topic": "seated"},
             {"name": "copy", "from": "planes", "topic": "copy", "key": ["tail"], "tombstones": "gone"},
         ],
@@ -52,7 +58,8 @@ MANIFEST: dict[str, Any] = {
 
 
 def flight(number: int, tailnum: str | None) -> Record:
-    return Record(json.dumps({"flight": number, "tailnum": tailnum}).encode())
+    at = f"2026-01-01T00:{number:02}:00Z"
+    return Record(json.dumps({"flight": number, "tailnum": tailnum, "at": at}).encode())
 
 
 def plane(tail: str, seats: int | None) -> Record:
@@ -67,6 +74,7 @@ def test_an_event_finds_the_present_row_and_none_after_its_tombstone(
     run.feed({"planes": [plane("N1", 100), plane("N2", 200)], "flights": [flight(1, "N1"), flight(2, None)]})
     assert run.crash()
     run.feed({"planes": [plane("N1", 101), plane("N2", None)], "flights": [flight(3, "N1"), flight(4, "N2")]})
+    run.end()
     run.process()
     sinks = {sink.name: sink for sink in revision.spec.sinks}
     seated = read_rows(run.outputs("seated"), sinks["seated"])
@@ -79,4 +87,6 @@ def test_an_event_finds_the_present_row_and_none_after_its_tombstone(
     assert [(output.key, output.value) for output in run.outputs("copy")][-1] == ("N2", None)
     copied = read_rows(run.outputs("copy"), sinks["copy"])
     assert [(row["tail"], row["seats"]) for row in copied] == [("N1", 101)]
+    hourly = read_rows(run.outputs("hourly"), sinks["hourly"])
+    assert [(row["window_start"], row["seats"]) for row in hourly] == [("2026-01-01T00:00:00.000000Z", 201)]
     assert run.letters() == []

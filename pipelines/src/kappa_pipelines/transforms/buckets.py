@@ -110,18 +110,21 @@ class _Buckets(StatefulProcessor):
             self._part = handle.getValueState("apart", "part BINARY")
 
     def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[Any]:
-        taken = [
-            row
-            for frame in rows
-            for row in zip(*(frame[name].tolist() for name in self._columns), strict=True)
-        ]
-        return self._advance(taken, timerValues)
+        return self._advance([row for frame in rows for row in self._read(frame)], timerValues)
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Any]:
         return self._advance([], timerValues)
 
     def close(self) -> None:
         pass
+
+    def _read(self, frame: pd.DataFrame) -> Iterator[Row]:
+        for name in self._columns:
+            if frame[name].dtype.kind == "f":
+                raise TypeError(
+                    f"column {name} has NULLs among its numbers, so they are inexact; give it as text"
+                )
+        return zip(*(frame[name].tolist() for name in self._columns), strict=True)
 
     def _advance(self, rows: Sequence[Row], timers: Any) -> Iterator[Any]:
         with _no_collection():

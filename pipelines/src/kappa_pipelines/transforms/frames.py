@@ -12,7 +12,7 @@ from kappa_pipelines.transforms.lookup import build_lookup, describe_lookup
 from kappa_pipelines.transforms.patterns.frame import build_pattern, describe_pattern
 from kappa_pipelines.transforms.projection import build_projection
 from kappa_pipelines.transforms.python import call_function
-from kappa_pipelines.transforms.search.frame import build_search, describe_search
+from kappa_pipelines.transforms.search.frame import build_search, describe_search, describe_search_cost
 from kappa_pipelines.transforms.sourcing import build_sourcing, describe_aggregates
 from kappa_pipelines.transforms.table_join import build_table_join, describe_table_join
 from kappa_pipelines.transforms.window import build_corrected, is_corrected
@@ -59,9 +59,4 @@ def describe_state(view: View) -> State:
 
 def describe_cost(view: View) -> str | None:
     """Return what people should know of a view's cost, None where its state says it all."""
-    if view.search is None:
-        return None
-    return (
-        "tests a document against the queries that share a word or number with it, and against all that need none,"
-        " such as those of NOT or ranges alone"
-    )
+    return describe_search_cost() if view.kind == "search" else None

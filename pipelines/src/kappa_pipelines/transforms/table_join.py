@@ -19,6 +19,8 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
 from kappa_crds.joins import TableJoin, Unmatched
+from kappa_crds.reasons import Reason
+from kappa_pipelines.errors import SpecError
 from kappa_pipelines.state import State
 from kappa_pipelines.transforms.buckets import Kept, Output, Row, Step, run_step, unpack
 from kappa_pipelines.transforms.inputs import Input, check_new_columns, quote, read_input
@@ -146,6 +148,12 @@ def _check(view: str, join: TableJoin, left: Input, right: Input) -> None:
     right.check_columns(view, "tableJoin.foreignKey", join.foreign_key.values())
     right.check_columns(view, "tableJoin.columns", join.columns.values())
     check_new_columns(view, "tableJoin.columns", left, join.columns)
+    taken = {name.lower() for name in (*left.columns, *join.columns)} - {(join.left.deleted or "").lower()}
+    if join.deleted.lower() in taken:
+        raise SpecError(
+            Reason.INVALID_SPEC,
+            f"view {view!r}: tableJoin.deleted is {join.deleted!r}, a column that the rows have already; take another name",
+        )
     check_table(view, "tableJoin.left", join.left, left)
     check_table(view, "tableJoin.right", join.right, right)
 

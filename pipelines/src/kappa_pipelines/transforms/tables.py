@@ -7,22 +7,14 @@ from typing import Any, NamedTuple
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
-from pyspark.sql.types import (
-    BooleanType,
-    ByteType,
-    DataType,
-    IntegerType,
-    LongType,
-    ShortType,
-    StructField,
-    StructType,
-)
+from pyspark.sql.types import BooleanType, IntegralType, StructField, StructType
 
 from kappa_crds.joins import Table
-from kappa_crds.reasons import Reason
-from kappa_pipelines.errors import SpecError
 from kappa_pipelines.transforms.buckets import pack
-from kappa_pipelines.transforms.inputs import Input, quote
+from kappa_pipelines.transforms.inputs import ColumnKind, Input, quote
+
+_ORDER = ColumnKind("a whole number", (IntegralType,))
+_FLAG = ColumnKind("BOOLEAN", (BooleanType,))
 
 
 class Change(NamedTuple):
@@ -34,20 +26,9 @@ class Change(NamedTuple):
 
 def check_table(view: str, field: str, table: Table, rows: Input) -> None:
     """Raise SpecError where the table lacks a column or has one of another type."""
-    _check_type(view, f"{field}.order", table.order, rows, (LongType, IntegerType, ShortType, ByteType))
+    rows.find_columns(view, f"{field}.order", [table.order], _ORDER)
     if table.deleted is not None:
-        _check_type(view, f"{field}.deleted", table.deleted, rows, (BooleanType,))
-
-
-def _check_type(view: str, field: str, column: str, rows: Input, wanted: tuple[type[DataType], ...]) -> None:
-    rows.check_columns(view, field, [column])
-    kind = rows.find_type(column)
-    if not isinstance(kind, wanted):
-        raise SpecError(
-            Reason.UNSUPPORTED_QUERY,
-            f"view {view!r}: {field} names column {column!r}, which is {kind.simpleString().upper()};"
-            f" it must be {wanted[0]().simpleString().upper()}",
-        )
+        rows.find_columns(view, f"{field}.deleted", [table.deleted], _FLAG)
 
 
 def select_changes(

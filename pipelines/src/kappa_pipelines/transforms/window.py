@@ -76,14 +76,16 @@ def _read_delays(view: str, window: Window) -> list[int]:
 
 
 def _check_names(view: str, window: Window) -> None:
-    """Raise SpecError for an aggregate that has the name of another column of the result."""
-    taken = {START, END, TIME, REVISION, RETRACTION} | {name.lower() for name in window.key}
-    for name in window.aggregates:
-        if name.lower() in taken:
-            raise SpecError(
-                Reason.INVALID_SPEC,
-                f"view {view!r}: window.aggregates has {name!r}, a column that the rows have already; take another name",
-            )
+    """Raise SpecError for a column of the result that has the name of another."""
+    taken = {START, END, TIME, REVISION, RETRACTION}
+    for field, names in (("key", window.key), ("aggregates", window.aggregates)):
+        for name in names:
+            if name.lower() in taken:
+                raise SpecError(
+                    Reason.INVALID_SPEC,
+                    f"view {view!r}: window.{field} has {name!r}, a column that the rows have already; take another name",
+                )
+            taken.add(name.lower())
 
 
 def _say_aggregation(window: Window, time: str) -> str:

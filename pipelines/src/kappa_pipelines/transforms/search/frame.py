@@ -99,7 +99,7 @@ def _check(view: str, search: SearchView, documents: Input, queries: Input) -> F
 
 def _check_type(view: str, field: str, read: Input, names: Iterable[str], wanted: type[DataType]) -> None:
     for name in names:
-        kind = _find_type(read, name)
+        kind = read.find_type(name)
         if not isinstance(kind, wanted):
             needed = wanted.typeName().upper()
             raise SpecError(
@@ -110,7 +110,7 @@ def _check_type(view: str, field: str, read: Input, names: Iterable[str], wanted
 
 
 def _find_kind(view: str, documents: Input, name: str) -> Kind:
-    kind = _find_type(documents, name)
+    kind = documents.find_type(name)
     for known, found in _KINDS:
         if isinstance(kind, known):
             return found
@@ -119,10 +119,6 @@ def _find_kind(view: str, documents: Input, name: str) -> Kind:
         f"view {view!r}: search.fields names column {name!r}, which is {kind.simpleString().upper()}; only STRING, BOOLEAN"
         " and numbers can be searched, so make a view before that has it as one of these",
     )
-
-
-def _find_type(read: Input, name: str) -> DataType:
-    return next(field.dataType for field in read.schema.fields if field.name.lower() == name.lower())
 
 
 def _read_documents(spark: SparkSession, documents: Input, time: str) -> DataFrame:
@@ -179,4 +175,12 @@ def describe_search(view: str, search: SearchView) -> State:
     until = None if stored.deleted is None else "the watermark passes their next version or deletion"
     return State(
         view, "documents until the watermark passes them, and the stored queries", (stored.id,), until
+    )
+
+
+def describe_search_cost() -> str:
+    """Return what people should know of the cost of a search."""
+    return (
+        "tests a document against the queries that share a word or number with it, and against all that need none,"
+        " such as those of NOT or ranges alone"
     )
