@@ -16,6 +16,7 @@ from spark.topics import Topics
 FLIGHTS = REPOSITORY / "pipelines" / "examples" / "flights"
 PIPELINE = str(FLIGHTS / "pipeline.yaml")
 ALERTS = str(FLIGHTS.parent / "auction-alerts" / "pipeline.yaml")
+SKETCHES = str(FLIGHTS.parent / "sketches" / "pipeline.yaml")
 
 
 def test_the_cases_of_the_flights_pass(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
@@ -286,7 +287,9 @@ def test_explain_shows_the_graph_the_state_with_its_bounds_and_the_guarantee(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "closed.yaml").write_text(CLOSED)
-    assert explain.main(["-f", str(tmp_path / "closed.yaml"), "-f", PIPELINE, "-f", ALERTS]) == 0
+    assert (
+        explain.main(["-f", str(tmp_path / "closed.yaml"), "-f", PIPELINE, "-f", ALERTS, "-f", SKETCHES]) == 0
+    )
     lines = capsys.readouterr().out.splitlines()
     assert "view both ← a, b" in lines
     assert "view daily ← both" in lines
@@ -304,3 +307,4 @@ def test_explain_shows_the_graph_the_state_with_its_bounds_and_the_guarantee(
         " until the watermark passes their next version or deletion"
     )
     assert "against all that need none" in lines[found + 2]
+    assert "    bloom_filter(tailnum, 1000, 0.001) is a Bloom filter of 8 KiB for each group" in lines

@@ -1,5 +1,6 @@
 """Published examples of MATCH_RECOGNIZE through Spark, and what is said of patterns that are wrong."""
 
+import itertools
 import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -90,6 +91,32 @@ def test_the_v_shapes_of_the_standard(spark: SparkSession, tmp_path: Path) -> No
     ]
     assert {(row["symbol"], row["by"]) for row in found} == {("ACME", "X")}
     assert [row["mean"] for row in found] == [12.5, 17.5, 13.5]
+
+
+def test_matches_can_be_counted_in_windows(spark: SparkSession, tmp_path: Path) -> None:
+    view = {"pattern": {"from": "ticker", "steps": "A B", "define": {"B": "price > A.price"}, "within": "1d"}}
+    manifest = build_story([TICKER], view, "").manifest
+    spec = manifest["spec"]
+    daily = {"from": "answer", "tumbling": "1d", "aggregates": {"n": "count(*)", "first": "min(match_end)"}}
+    spec["views"].append({"name": "daily", "window": daily})
+    spec["sinks"] = [{"name": "daily", "from": "daily", "topic": "daily"}]
+    metadata = {"namespace": "test", **manifest["metadata"]}
+    revision = build_local_revision({**manifest, "metadata": metadata})
+    run = LocalRun(start_spark(revision), revision, tmp_path)
+    # Matches end at 2, 6, 10, … hours; in the second half of each day they are none, for prices fall.
+    hours = [(hour, 1 + hour % 4 // 2 if hour % 24 < 12 else 30 - hour % 24) for hour in range(1, 60)]
+    rows = [{"ts": (APRIL + timedelta(hours=hour)).isoformat(), "price": price} for hour, price in hours]
+    for part in (rows[20:40], rows[:20], rows[40:]):
+        run.feed({"ticker": [Record(json.dumps(row).encode()) for row in part]})
+    run.end()
+    run.process()
+    found = [json.loads(output.value or "") for output in run.outputs("daily")]
+    ends = [APRIL + timedelta(hours=b[0]) for a, b in itertools.pairwise(hours) if b[1] > a[1]]
+    days = {end.date(): [each for each in ends if each.date() == end.date()] for end in ends}
+    assert {(row["window_start"][:10], row["n"], row["first"][:13]) for row in found} == {
+        (str(day), len(own), min(own).isoformat()[:13]) for day, own in days.items()
+    }
+    assert len(found) == 3
 
 
 def test_explain_says_what_a_pattern_keeps(spark: SparkSession, tmp_path: Path) -> None:

@@ -22,6 +22,29 @@ def _sliding(**fields: Any) -> dict[str, Any]:
     }
 
 
+def _window(**fields: Any) -> dict[str, Any]:
+    window = {"from": "flights", "tumbling": "1h", "aggregates": {"n": "count(*)"}, **fields}
+    time = {"column": "window_start", "watermark": "1m"}
+    return {
+        "sources": [source(schema="k BIGINT, v DOUBLE, window_start TIMESTAMP", eventTime=time)],
+        "views": [{"name": "agg", "window": window}],
+    }
+
+
+def _table_join(**fields: Any) -> dict[str, Any]:
+    table = {"from": "flights", "order": "k"}
+    join = {
+        "left": table,
+        "right": {**table, "from": "other"},
+        "key": ["k"],
+        "foreignKey": {"k": "k"},
+        "columns": {"w": "v"},
+        **fields,
+    }
+    other = {"name": "other", "sql": "SELECT * FROM flights"}
+    return {"views": [{"name": "agg", "tableJoin": join, "allowUnboundedState": True}, other]}
+
+
 def _search(*, queries: dict[str, Any] | None = None, **fields: Any) -> dict[str, Any]:
     """A search whose queries would come from the topic of the documents."""
     time = {"column": "ts", "watermark": "1m"}
@@ -183,6 +206,38 @@ WRONG: dict[str, tuple[dict[str, Any], Reason, tuple[str, ...]]] = {
         {**_sliding(), "sources": [source()]},
         Reason.UNSUPPORTED_QUERY,
         ("view 'agg'", "'flights' must have one column with a watermark", "eventTime"),
+    ),
+    "a window whose key has the name of a column of its rows": (
+        _window(key=["window_start"]),
+        Reason.INVALID_SPEC,
+        ("view 'agg'", "window.key has 'window_start'", "another name"),
+    ),
+    "a window whose filter does not say how many values it is for": (
+        _window(aggregates={"seen": "bloom_filter(v)"}),
+        Reason.INVALID_SQL,
+        ("view 'agg', window.aggregates.seen", "it is bloom_filter(value, expected values, share of false"),
+    ),
+    "a filter of a column that is not there": (
+        {
+            "views": [
+                {
+                    "name": "agg",
+                    "sql": "SELECT bloom_filter(v, 9, 0.1) AS f,\n bloom_filter(w, 9, 0.1) AS g FROM flights",
+                }
+            ]
+        },
+        Reason.UNKNOWN_COLUMN,
+        ("view 'agg', line 2: there is no column 'w'",),
+    ),
+    "a join of tables that marks deletions in a column that it takes": (
+        _table_join(deleted="W"),
+        Reason.INVALID_SPEC,
+        ("view 'agg'", "tableJoin.deleted is 'W'", "another name"),
+    ),
+    "a join of tables that marks deletions in a column of the left one": (
+        _table_join(deleted="ts"),
+        Reason.INVALID_SPEC,
+        ("view 'agg'", "tableJoin.deleted is 'ts'", "another name"),
     ),
     "an as-of join that keeps all versions for ever": (
         {

@@ -199,12 +199,14 @@ def find_unknown_name(failure: SqlFailure) -> str | None:
     return failure.parameters.get("relationName", "").replace("`", "")
 
 
-def explain_sql_error(spec: PipelineSpec, view: View, failure: SqlFailure) -> SpecError:
-    """Return the error for a view's SQL that Spark refused."""
+def explain_sql_error(
+    spec: PipelineSpec, view: View, failure: SqlFailure, *, exact: bool = True
+) -> SpecError:
+    """Return the error for a view's SQL that Spark refused; where it is not exactly what was written, lines alone are right."""
     unknown = find_unknown_name(failure)
     if unknown is not None:
         return explain_unknown_name(spec, view.name, unknown)
-    return explain_refusal(f"view {view.name!r}{_position(view, failure)}", failure)
+    return explain_refusal(f"view {view.name!r}{_position(view, failure, exact=exact)}", failure)
 
 
 def explain_refusal(where: str, failure: SqlFailure) -> SpecError:
@@ -223,14 +225,16 @@ def _unknown_column(parameters: dict[str, str]) -> str:
     return f"there is no column {name!r}" + (f"; did you mean one of {proposal}?" if proposal else "")
 
 
-def _position(view: View, failure: SqlFailure) -> str:
+def _position(view: View, failure: SqlFailure, *, exact: bool) -> str:
     line, column = failure.line, failure.column
     if view.sql is None:  # the position would be one in a statement that nobody wrote
         return ""
     if line is None and failure.start is not None:
         before = view.sql.strip()[: failure.start]
         line, column = before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1
-    return f", line {line}, column {column}" if line is not None else ""
+    if line is None:
+        return ""
+    return f", line {line}, column {column}" if exact else f", line {line}"
 
 
 def _sentence(message: str) -> str:

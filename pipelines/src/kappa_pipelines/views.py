@@ -16,6 +16,7 @@ from kappa_pipelines.errors import SpecError
 from kappa_pipelines.failures import read_sql_failure
 from kappa_pipelines.graph import explain_cycle
 from kappa_pipelines.transforms.frames import build_frame
+from kappa_pipelines.transforms.sketches.functions import write_out
 from kappa_pipelines.transforms.statements import build_statement
 
 
@@ -53,6 +54,8 @@ def define_views(spark: SparkSession, spec: PipelineSpec) -> tuple[DefinedView, 
 
 def _define_view(spark: SparkSession, spec: PipelineSpec, view: View) -> DefinedView | str:
     """Define the view, or return the name of the view that it reads and that is not defined yet."""
+    written = view
+    view = write_out(view)
     _check_expressions(spark, view)
     try:
         frame = build_frame(spark, view)
@@ -67,7 +70,7 @@ def _define_view(spark: SparkSession, spec: PipelineSpec, view: View) -> Defined
         missing = find_unknown_name(failure)
         if missing in {each.name for each in spec.views}:
             return str(missing)
-        raise explain_sql_error(spec, view, failure) from error
+        raise explain_sql_error(spec, view, failure, exact=view == written) from error
     return DefinedView(view.name, statement)
 
 

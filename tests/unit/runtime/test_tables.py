@@ -3,10 +3,12 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kappa_pipelines.transforms.buckets import Output, _Buckets
 from kappa_pipelines.transforms.lookup import LookupStep
 from kappa_pipelines.transforms.table_join import FollowStep, MatchStep, join_tables
 
@@ -90,3 +92,12 @@ def test_an_event_finds_the_row_after_all_changes_of_its_batch() -> None:
     assert list(step.advance(kept, [("k", None, 1, "old"), ("k", "next", 0, None)], 0)) == [("next", "new")]
     assert list(step.advance(kept, [("k", None, 3, None), ("k", "last", 0, None)], 0)) == [("last", None)]
     assert kept == {}
+
+
+def test_numbers_that_may_be_null_are_refused_before_they_become_inexact() -> None:
+    buckets = _Buckets(FollowStep(), ("id", "order"), Output({"id": "STRING"}), None)
+    rows = pd.DataFrame({"id": ["a", "b"], "order": [2**53 + 1, None]})
+    with pytest.raises(
+        TypeError, match="column order has NULLs among its numbers, so they are inexact; give it as text"
+    ):
+        buckets.handleInputRows("bucket", iter([rows]), None)

@@ -1,9 +1,12 @@
 """What the commands of the laptop share: their files, their Spark, their words on a screen."""
 
 import argparse
+import contextlib
 import os
+import signal
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -11,6 +14,7 @@ from pyspark.sql import SparkSession
 from kappa_crds.manifests import ManifestError
 from kappa_crds.revision import Revision
 from kappa_pipelines.jars import JarError
+from kappa_pipelines.laptop.chatter import leave_out_chatter
 from kappa_pipelines.session import create_session
 
 FAILED, UNUSABLE = 1, 2
@@ -27,7 +31,8 @@ def build_parser(command: str, description: str) -> argparse.ArgumentParser:
 def start_spark(revision: Revision) -> SparkSession:
     """Return the session, quiet: what fails is told by the command."""
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    spark = create_session(revision)
+    with leave_out_chatter():
+        spark = create_session(revision)
     spark.sparkContext.setLogLevel("OFF")
     return spark
 
@@ -38,6 +43,31 @@ def guard(work: Callable[[], int]) -> int:
         return work()
     except (ManifestError, JarError, OSError) as error:
         return complain(str(error))
+
+
+@contextlib.contextmanager
+def catch_stop() -> Iterator[Callable[[], bool]]:
+    """Give what says whether a stop was asked for, with Ctrl-C or SIGTERM; a second one ends the command as it always does.
+
+    Spark's own answer to Ctrl-C is to cancel what runs, which fails the queries.
+    """
+    asked = threading.Event()
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def restore() -> None:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+    def ask(number: int, frame: object) -> None:
+        asked.set()
+        restore()
+
+    for number in before:
+        signal.signal(number, ask)
+    try:
+        yield asked.is_set
+    finally:
+        restore()
 
 
 def complain(message: str) -> int:

@@ -37,8 +37,7 @@ def explain(name: str, spark: SparkSession, revision: Revision, compiled: Compil
         yield f"view {view.name} ← {', '.join(reads) or 'nothing'}"
         states = dict.fromkeys(s for sink in compiled.sinks for s in sink.states if s.view == view.name)
         yield from (f"    {_explain_state(state)}" for state in states)
-        cost = describe_cost(view)
-        yield from () if cost is None else (f"    {cost}",)
+        yield from (f"    {line}" for line in describe_cost(view))
     for each in compiled.sinks:
         yield from _explain_sink(each.sink, spec.trigger)
         yield from (f"    {_explain_state(state)}" for state in each.states if state.view is None)

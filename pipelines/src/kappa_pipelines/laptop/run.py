@@ -1,7 +1,7 @@
 """`kappa run --local`: runs a pipeline on this machine and prints what its sinks would write.
 
 Over a folder of files the input ends, and so every window closes. Over the topics of a Kafka (`--data
-kafka://HOST:PORT`) it reads what is there, or goes on with `--follow`. Topics are never written.
+kafka://HOST:PORT`) it reads what is there, or with `--follow` goes on until Ctrl-C or SIGTERM. Topics are never written.
 """
 
 import argparse
@@ -17,11 +17,12 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from kappa_crds.manifests import ManifestError
 from kappa_crds.revision import KafkaConnection, Revision
-from kappa_pipelines.compile import compile_revision
+from kappa_pipelines.compile import CompiledSink, compile_revision
 from kappa_pipelines.errors import DriverError
 from kappa_pipelines.laptop.console import (
     FAILED,
     build_parser,
+    catch_stop,
     complain,
     guard,
     name_pipeline,
@@ -34,9 +35,11 @@ from kappa_pipelines.laptop.manifests import read_pipelines
 from kappa_pipelines.laptop.revision import build_local_revision
 from kappa_pipelines.laptop.runs import LocalRun, await_query, run_query
 from kappa_pipelines.preflight import check_kafka
+from kappa_pipelines.stop import stop_gracefully
 
 _KAFKA = "kafka://"
 _KAFKA_SECONDS = 10.0
+_STOP_SECONDS = 30.0
 
 
 class Screen:
@@ -46,7 +49,7 @@ class Screen:
         self._limit = limit
         self._counts: dict[str, int] = {}
         self._started = time.monotonic()
-        self._batch: tuple[str, int] | None = None
+        self._batches: dict[str, int] = {}
 
     def show_rows(self, sink: str, outputs: list[Output]) -> None:
         """Print a batch's records of a sink as JSON, until the limit."""
@@ -60,11 +63,13 @@ class Screen:
         sys.stdout.flush()
 
     def show_progress(self, query: StreamingQuery) -> None:
-        """Print a line for a batch that has not been told yet."""
+        """Print a line for a batch that has not been told yet. While it is idle, Spark tells of the batch to come; we do not."""
         progress = query.lastProgress
-        if progress is None or (query.name, progress.batchId) == self._batch:
+        if progress is None or "addBatch" not in progress.durationMs:
             return
-        self._batch = (query.name, progress.batchId)
+        if self._batches.get(query.name) == progress.batchId:
+            return
+        self._batches[query.name] = progress.batchId
         watermark = progress.eventTime.get("watermark", "none") if progress.eventTime else "none"
         say(
             f"[{time.monotonic() - self._started:6.1f} s] sink {query.name}: batch {progress.batchId},"
@@ -99,6 +104,8 @@ def main(arguments: Sequence[str]) -> int:
         "--follow", action="store_true", help="with Kafka: go on with what comes, until Ctrl-C"
     )
     given = parser.parse_args(arguments)
+    if given.follow and not given.data.startswith(_KAFKA):
+        return complain("--follow goes with --data kafka://HOST:PORT; a folder has an end")
     return guard(lambda: _run(given))
 
 
@@ -157,12 +164,23 @@ def _run_over_topics(revision: Revision, given: argparse.Namespace, folder: Path
     ends = TopicEndpoints(spark, revision, folder, lambda sink, _, outputs: screen.show_rows(sink, outputs))
     sinks = compile_revision(spark, revision, ends).sinks
     if given.follow:
-        queries = [sink.writer.start() for sink in sinks]
-        while all(query.isActive for query in queries):
-            for query in queries:
-                await_query(query)
-                screen.show_progress(query)
+        _follow(sinks, screen)
     else:
         for sink in sinks:
             run_query(sink, screen.show_progress)
     screen.summarize(None)
+
+
+def _follow(sinks: Sequence[CompiledSink], screen: Screen) -> None:
+    """Run all queries until a stop is asked for, and end them between two batches; DriverError if one fails."""
+    queries: list[StreamingQuery] = []
+    with catch_stop() as is_stopping:
+        try:
+            queries += [sink.writer.start() for sink in sinks]
+            while not is_stopping():
+                for query in queries:
+                    await_query(query)
+                    screen.show_progress(query)
+            say("stopping …")
+        finally:
+            stop_gracefully([query for query in queries if query.isActive], _STOP_SECONDS)

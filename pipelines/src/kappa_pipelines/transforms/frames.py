@@ -13,6 +13,7 @@ from kappa_pipelines.transforms.patterns.frame import build_pattern, describe_pa
 from kappa_pipelines.transforms.projection import build_projection
 from kappa_pipelines.transforms.python import call_function
 from kappa_pipelines.transforms.search.frame import build_search, describe_search, describe_search_cost
+from kappa_pipelines.transforms.sketches.functions import describe_sketches
 from kappa_pipelines.transforms.sourcing import build_sourcing, describe_aggregates
 from kappa_pipelines.transforms.table_join import build_table_join, describe_table_join
 from kappa_pipelines.transforms.window import build_corrected, is_corrected
@@ -57,6 +58,6 @@ def describe_state(view: View) -> State:
     return State(view.name, "state of its own in Python", (), None)
 
 
-def describe_cost(view: View) -> str | None:
-    """Return what people should know of a view's cost, None where its state says it all."""
-    return describe_search_cost() if view.kind == "search" else None
+def describe_cost(view: View) -> list[str]:
+    """Return lines with what people should know of a view's cost; none where its state says it all."""
+    return [describe_search_cost()] if view.kind == "search" else describe_sketches(view)

@@ -23,7 +23,7 @@ from kappa_pipelines.transforms.patterns.conditions import (
     Operand,
 )
 from kappa_pipelines.transforms.patterns.expressions import OPERAND, Look, Operands, Reader, Text
-from kappa_pipelines.transforms.patterns.place import Place
+from kappa_pipelines.transforms.place import Place
 
 _LOOK = "__kappa_look_"
 _NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal")

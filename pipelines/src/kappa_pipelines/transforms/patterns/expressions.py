@@ -18,7 +18,7 @@ from kappa_pipelines.catalyst import children_of, items, kind_of
 from kappa_pipelines.classify import first_lines
 from kappa_pipelines.failures import read_sql_failure
 from kappa_pipelines.transforms.inputs import quote
-from kappa_pipelines.transforms.patterns.place import Place
+from kappa_pipelines.transforms.place import Place
 
 FUNCTIONS = ("first", "last", "prev", "count", "sum", "avg", "min", "max")
 _PLACES = ("first", "last", "prev")

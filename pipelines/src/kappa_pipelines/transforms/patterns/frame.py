@@ -23,9 +23,9 @@ from kappa_pipelines.transforms.patterns.automaton import Automaton, build_autom
 from kappa_pipelines.transforms.patterns.define import Condition, build_decoder, read_condition
 from kappa_pipelines.transforms.patterns.expressions import Operands, Reader
 from kappa_pipelines.transforms.patterns.measures import ROWS, read_measure
-from kappa_pipelines.transforms.patterns.place import Place
 from kappa_pipelines.transforms.patterns.search import Search
 from kappa_pipelines.transforms.patterns.syntax import PatternError, find_steps, parse_steps
+from kappa_pipelines.transforms.place import Place
 
 _MOST_STEPS = 60
 _OWN_COLUMNS = ("match_start", "match_end", "match_time")

@@ -6,7 +6,7 @@ Looks at the match become expressions over that array, and Spark computes the me
 from kappa_pipelines.transforms.inputs import quote
 from kappa_pipelines.transforms.patterns.define import find_result
 from kappa_pipelines.transforms.patterns.expressions import OPERAND, Look, Operands, Reader, Text
-from kappa_pipelines.transforms.patterns.place import Place
+from kappa_pipelines.transforms.place import Place
 
 ROWS = "__kappa_rows"
 

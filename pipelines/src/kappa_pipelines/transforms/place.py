@@ -1,4 +1,4 @@
-"""Where an expression of a pattern stands in the manifest, for what is said of it."""
+"""Where an expression stands in the manifest, for what is said of it."""
 
 from dataclasses import dataclass
 

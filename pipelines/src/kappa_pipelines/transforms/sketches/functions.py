@@ -1,0 +1,133 @@
+"""The functions themselves: what each takes, and a view with its calls written out."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kappa_crds.view import View
+from kappa_pipelines.transforms.place import Place
+from kappa_pipelines.transforms.sketches import bloom, frequency
+from kappa_pipelines.transforms.sketches.calls import Call, replace_calls
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function: the names of its arguments, what it is in SQL, and what it keeps, for people, where it is an aggregate."""
+
+    arguments: tuple[str, ...]
+    write: Callable[..., str]
+    describe: Callable[..., str] | None = None
+
+
+def _read_slices(items: str, share: str) -> int:
+    return bloom.count_slices(_read_number(items, int), _read_number(share, float))
+
+
+def _read_size(error: str, confidence: str) -> tuple[int, int]:
+    return frequency.find_size(_read_number(error, float), _read_number(confidence, float))
+
+
+def _read_number(text: str, kind: Callable[[str], Any]) -> Any:
+    try:
+        return kind(text.upper().removesuffix("D").removesuffix("B"))  # as in 0.01D and 0.01BD
+    except ValueError:
+        words = "a whole number" if kind is int else "a number"
+        raise ValueError(
+            f"{text!r} must be {words}, written out: how large a sketch is must be known before it is built"
+        ) from None
+
+
+FUNCTIONS: Mapping[str, Function] = {
+    "bloom_filter": Function(
+        ("value", "expected values", "share of false positives"),
+        lambda value, *numbers: bloom.say_build(value, _read_slices(*numbers)),
+        lambda value, *numbers: bloom.describe(_read_slices(*numbers)),
+    ),
+    "bloom_filter_merge": Function(
+        ("filter", "expected values", "share of false positives"),
+        lambda kept, *numbers: bloom.say_merge(kept, _read_slices(*numbers)),
+        lambda kept, *numbers: bloom.describe(_read_slices(*numbers)),
+    ),
+    "bloom_might_contain": Function(("filter", "value"), bloom.say_question),
+    "frequency_sketch": Function(
+        ("value", "error", "confidence"),
+        lambda value, *numbers: frequency.say_build(value, *_read_size(*numbers)),
+        lambda value, *numbers: frequency.describe(*_read_size(*numbers)),
+    ),
+    "frequency_sketch_merge": Function(
+        ("sketch", "error", "confidence"),
+        lambda kept, *numbers: frequency.say_merge(kept, *_read_size(*numbers)),
+        lambda kept, *numbers: frequency.describe(*_read_size(*numbers)),
+    ),
+    "frequency_estimate": Function(("sketch", "value"), frequency.say_question),
+}
+
+
+def write_out(view: View) -> View:
+    """Return the view with each call of these functions as what it is in Spark's; SpecError where one is wrong."""
+    changed: dict[str, Any] = {}
+    if view.sql is not None:
+        changed["sql"] = _write_text(
+            view.sql, lambda start: Place(view.name, _say_position(str(view.sql), start))
+        )
+    for kind in ("window", "sliding"):
+        operator = getattr(view, kind)
+        if operator is not None:
+            changed[kind] = operator.replace(
+                aggregates=_write_aggregates(view.name, kind, operator.aggregates)
+            )
+    return view.replace(**changed)
+
+
+def _write_aggregates(view: str, kind: str, aggregates: Mapping[str, str]) -> dict[str, str]:
+    def find(name: str) -> Callable[[int], Place]:
+        return lambda start: Place(view, f"{kind}.aggregates.{name}")
+
+    return {name: _write_text(sql, find(name)) for name, sql in aggregates.items()}
+
+
+def _write_text(sql: str, find_place: Callable[[int], Place]) -> str:
+    return replace_calls(sql, FUNCTIONS, lambda call: _write_call(call, find_place(call.start)))
+
+
+def _write_call(call: Call, place: Place) -> str:
+    function = FUNCTIONS[call.function]
+    usage = f"{call.function}({', '.join(function.arguments)})"
+    if len(call.arguments) != len(function.arguments):
+        raise place.fail(f"{call.function} has {len(call.arguments)} arguments; it is {usage}")
+    if function.describe is not None and call.after in ("filter", "over"):
+        raise place.fail(
+            f"{call.function} takes no {call.after.upper()}; leave values out by making them NULL, as in"
+            f" `{call.function}(CASE WHEN … THEN x END, …)`"
+        )
+    try:
+        return function.write(*call.arguments)
+    except ValueError as error:
+        raise place.fail(f"{usage}: {error}") from None
+
+
+def _say_position(sql: str, start: int) -> str:
+    before = sql[:start]
+    return f"line {before.count(chr(10)) + 1}, column {start - before.rfind(chr(10))}"
+
+
+def describe_sketches(view: View) -> list[str]:
+    """Return a line for each filter or sketch that a view keeps, for people."""
+    texts = [view.sql] if view.sql is not None else []
+    for operator in (view.window, view.sliding):
+        texts += operator.aggregates.values() if operator is not None else []
+    return [line for text in texts for line in _describe_calls(text)]
+
+
+def _describe_calls(sql: str) -> Iterator[str]:
+    found: list[Call] = []
+
+    def note(call: Call) -> str:
+        found.append(call)
+        return call.text
+
+    replace_calls(sql, FUNCTIONS, note)
+    for call in found:
+        describe = FUNCTIONS[call.function].describe
+        if describe is not None:
+            yield f"{call.text} is {describe(*call.arguments)}"
