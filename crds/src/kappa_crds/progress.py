@@ -90,6 +90,7 @@ class Progress(Status):
     running_since: datetime | None = None
     executors: int = 0
     dead_lettered: int = 0
+    stragglers: int = 0
     error: "DriverExit | None" = None
     queries: tuple[QueryProgress, ...] = ()
 

@@ -26,11 +26,18 @@ def read_planned_offsets(files: CheckpointFiles, sink: str) -> dict[str, Offsets
     return _read_last(files, sink, "offsets")
 
 
+def read_committed_batch(files: CheckpointFiles, sink: str) -> int:
+    """Return the number of the sink's last committed batch; -1 before the first."""
+    return _find_last(files, sink, "commits")
+
+
+def _find_last(files: CheckpointFiles, sink: str, folder: str) -> int:
+    return max((int(name) for name in files.names(f"{sink}/{folder}") if name.isdigit()), default=-1)
+
+
 def _read_last(files: CheckpointFiles, sink: str, folder: str) -> dict[str, Offsets]:
-    batches = [int(name) for name in files.names(f"{sink}/{folder}") if name.isdigit()]
-    if not batches:
-        return {}
-    return parse_offset_log(files.read(f"{sink}/offsets/{max(batches)}") or "")
+    last = _find_last(files, sink, folder)
+    return {} if last < 0 else parse_offset_log(files.read(f"{sink}/offsets/{last}") or "")
 
 
 def parse_offset_log(text: str) -> dict[str, Offsets]:

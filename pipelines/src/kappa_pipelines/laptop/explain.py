@@ -9,6 +9,7 @@ from kappa_crds.pipeline import Trigger
 from kappa_crds.revision import Revision
 from kappa_crds.sink import Sink
 from kappa_crds.source import Source
+from kappa_crds.view import View
 from kappa_pipelines.catalyst import find_reads, get_plan
 from kappa_pipelines.compile import Compiled
 from kappa_pipelines.laptop.each import describe_each
@@ -37,6 +38,7 @@ def explain(name: str, spark: SparkSession, revision: Revision, compiled: Compil
         yield f"view {view.name} ← {', '.join(reads) or 'nothing'}"
         states = dict.fromkeys(s for sink in compiled.sinks for s in sink.states if s.view == view.name)
         yield from (f"    {_explain_state(state)}" for state in states)
+        yield from _explain_stragglers(view, compiled)
         cost = describe_cost(view)
         yield from () if cost is None else (f"    {cost}",)
     for each in compiled.sinks:
@@ -50,7 +52,7 @@ def _explain_source(source: Source, *, is_read: bool) -> Iterator[str]:
     if time is None:
         yield "    no event time: nothing that it feeds can be final"
     else:
-        yield f"    event time {time.column}; a record may be {time.watermark} out of order, later ones are dropped"
+        yield f"    event time {time.column}; a record may be {time.watermark} out of order, later ones are late"
 
 
 def _explain_values(values: Values) -> Iterator[str]:
@@ -59,6 +61,15 @@ def _explain_values(values: Values) -> Iterator[str]:
         yield f"    columns of subject {values.subject.name} version {values.subject.reader.version};" + (
             f" reads records of versions {versions}"
         )
+
+
+def _explain_stragglers(view: View, compiled: Compiled) -> Iterator[str]:
+    for each in compiled.stragglers:
+        if each.name == view.name:
+            yield (
+                f"    rows that come too late go to topic {each.topic}, at least once and with the same key each time;"
+                f" sink {each.owner}'s query says which"
+            )
 
 
 def _explain_state(state: State) -> str:

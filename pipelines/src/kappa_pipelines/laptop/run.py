@@ -5,6 +5,7 @@ kafka://HOST:PORT`) it reads what is there, or goes on with `--follow`. Topics a
 """
 
 import argparse
+import itertools
 import json
 import shutil
 import sys
@@ -33,6 +34,7 @@ from kappa_pipelines.laptop.endpoints import Output, TopicEndpoints
 from kappa_pipelines.laptop.manifests import read_pipelines
 from kappa_pipelines.laptop.revision import build_local_revision
 from kappa_pipelines.laptop.runs import LocalRun, await_query, run_query
+from kappa_pipelines.laptop.stragglers import Straggler, StragglerTape
 from kappa_pipelines.preflight import check_kafka
 
 _KAFKA = "kafka://"
@@ -59,6 +61,14 @@ class Screen:
                 say(f"… {self._limit} rows of sink {sink} shown; --rows shows more")
         sys.stdout.flush()
 
+    def show_stragglers(self, stragglers: Sequence[Straggler]) -> None:
+        """Print rows that came too late and would be written to topics, each with what is known of it, until the limit."""
+        for view, rows in itertools.groupby(stragglers, key=lambda straggler: straggler.view):
+            found = list(rows)
+            for straggler in found[: self._limit]:
+                print(json.dumps({"stragglers": view, "value": straggler.row, **straggler.told}))
+            say(f"stragglers of view {view}: {len(found)} rows, {min(len(found), self._limit)} shown")
+
     def show_progress(self, query: StreamingQuery) -> None:
         """Print a line for a batch that has not been told yet."""
         progress = query.lastProgress
@@ -76,6 +86,7 @@ class Screen:
         for sink, count in self._counts.items():
             say(f"sink {sink}: {count} rows")
         if run is not None:
+            self.show_stragglers(run.stragglers())
             letters = run.letters()
             say(f"{run.late} rows were late, {len(letters)} records could not be read")
             for letter in letters[:10]:
@@ -154,8 +165,15 @@ def _run_over_topics(revision: Revision, given: argparse.Namespace, folder: Path
     screen = Screen(given.rows)
     say("starting Spark …")
     spark = start_spark(revision)
-    ends = TopicEndpoints(spark, revision, folder, lambda sink, _, outputs: screen.show_rows(sink, outputs))
-    sinks = compile_revision(spark, revision, ends).sinks
+
+    def take(sink: str, batch: int, outputs: list[Output]) -> None:
+        tape.note(sink, batch)
+        screen.show_rows(sink, outputs)
+
+    ends = TopicEndpoints(spark, revision, folder, take)
+    tape = StragglerTape(spark, revision, folder, ends)
+    compiled = compile_revision(spark, revision, ends)
+    sinks = compiled.sinks
     if given.follow:
         queries = [sink.writer.start() for sink in sinks]
         while all(query.isActive for query in queries):
@@ -165,4 +183,5 @@ def _run_over_topics(revision: Revision, given: argparse.Namespace, folder: Path
     else:
         for sink in sinks:
             run_query(sink, screen.show_progress)
+        screen.show_stragglers(tape.find(compiled))
     screen.summarize(None)

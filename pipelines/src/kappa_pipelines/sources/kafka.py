@@ -42,6 +42,13 @@ _RECORD_COLUMNS = {
 }
 
 
+RECORD_SCHEMA = (
+    "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP,"
+    " timestampType INT, headers ARRAY<STRUCT<key STRING, value BINARY>>"
+)
+"""Records as Spark's Kafka source gives them."""
+
+
 @dataclass(frozen=True)
 class KafkaSource:
     """A source with its format checked and its topics resolved."""
@@ -80,13 +87,16 @@ def read_records(spark: SparkSession, revision: Revision, source: KafkaSource) -
     return reader.options(**build_read_options(revision, source)).load()
 
 
-def read_stream(records: DataFrame, source: KafkaSource, end_of_input: Column | None = None) -> DataFrame:
+def read_stream(
+    records: DataFrame, source: KafkaSource, end_of_input: Column | None = None, keep: tuple[str, ...] = ()
+) -> DataFrame:
     """Return the stream of a source's good records, with its watermark.
 
-    A record for which `end_of_input` holds is no row; it moves the watermark to the end of time.
+    A record for which `end_of_input` holds is no row; it moves the watermark to the end of time. `keep` are columns of the records
+    that rows have besides.
     """
     ends = [] if end_of_input is None else [END]
-    passed = [f.col(name) for name in _raw_columns(source)]
+    passed = [f.col(name) for name in (*_raw_columns(source), *keep)]
     marks = [] if end_of_input is None else [end_of_input.alias(END)]
     is_null = f.col("value").isNull().alias(_IS_NULL)
     value = source.values.parse(alert=end_of_input is None).alias(_PARSED)
@@ -95,7 +105,7 @@ def read_stream(records: DataFrame, source: KafkaSource, end_of_input: Column | 
     if ends:
         malformed = malformed & ~f.col(END)
     # Flat columns and a flag pass the count faster than the struct would.
-    flat = parsed.select(*_columns(source), *ends, malformed.alias(_FLAG))
+    flat = parsed.select(*_columns(source), *keep, *ends, malformed.alias(_FLAG))
     counted = flat.observe(
         source.name, f.count_if(f.col(_FLAG)).alias(MALFORMED), f.count(f.lit(1)).alias(ROWS)
     )
