@@ -80,7 +80,7 @@ def feed(run: LocalRun, batches: int, seed: int) -> int:
     [
         pytest.param(window, batches, marks=() if (window, batches) == ("hopping", 5) else pytest.mark.chaos)
         for window in WINDOWS
-        for batches in (2, 5, 17)
+        for batches in (3, 5, 17)
     ],
 )
 def test_results_and_stragglers_together_are_all_rows(
@@ -95,7 +95,8 @@ def test_results_and_stragglers_together_are_all_rows(
     found = sorted([*counted, *(row["n"] for row in late)])
     times = 3 if window == "hopping" else 1
     assert found == sorted(list(range(rows)) * times)
-    assert len(late) >= 5, "rows are to be late"
+    assert late, "rows are to be late"
+    assert run.late > 0, "a driver reads again only what Spark says that it dropped"
 
 
 def test_the_case_of_the_example_passes_and_explain_says_where_stragglers_go(
@@ -113,11 +114,7 @@ def test_the_case_of_the_example_passes_and_explain_says_where_stragglers_go(
 
 
 REFUSED: Mapping[str, tuple[Row, Row, str]] = {
-    "an aggregation": (
-        {"sql": "SELECT k, max(ts) AS ts FROM clicks GROUP BY k, window(ts, '1 hour')"},
-        {},
-        "(Aggregate)",
-    ),
+    "rows once": ({"sql": "SELECT DISTINCT k, ts FROM clicks"}, {}, "(Distinct)"),
     "a window": (
         {"window": {"from": "clicks", "tumbling": "1m", "aggregates": {"k": "max(k)"}}},
         {},

@@ -47,13 +47,12 @@ class Beside:
 
     def note(self, folded: QueryProgress, malformed: Mapping[str, int | None]) -> None:
         """Take note of a committed batch, with the malformed records of each source; None where nobody has counted."""
+        if self._letters is not None:
+            for source in folded.sources:
+                start, end = (parse_kafka_offsets(at) for at in (source.start_offsets, source.end_offsets))
+                self._letters.note(folded.sink, source.name, start, end, malformed.get(source.name))
         if self._stragglers is not None:
             self._stragglers.note(folded.sink, folded.batch_id, folded.late_rows)
-        if self._letters is None:
-            return
-        for source in folded.sources:
-            start, end = (parse_kafka_offsets(at) for at in (source.start_offsets, source.end_offsets))
-            self._letters.note(folded.sink, source.name, start, end, malformed.get(source.name))
 
     def finish(self, committed: Committed, timeout: float) -> bool:
         """Write all that is left up to the committed batches; False if that took too long."""

@@ -85,7 +85,13 @@ def compile_revision(
     known = fetch_subjects(revision) if subjects is None else subjects
     sources = {s.name: build_source(revision, s, known.get(s.name)) for s in spec.sources}
     for source in sources.values():
-        stream = read_stream(ends.read(source), source, ends.end_of_input)
+        stream = read_stream(
+            ends.read(source),
+            source,
+            ends.end_of_input,
+            marks=ends.read_marks(source),
+            watched=ends.watches_silence,
+        )
         stream.createOrReplaceTempView(source.name)
         stream.createOrReplaceTempView(_SOURCE_PREFIX + source.name)
     views = define_views(spark, spec)

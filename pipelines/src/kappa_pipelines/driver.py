@@ -5,9 +5,11 @@ the checkpoint is claimed before anything is read from it, dead letters take up 
 on, and at the end positions are written after the last batch was committed.
 """
 
+import tempfile
 import threading
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import structlog
 from pyspark.errors import PySparkException
@@ -30,6 +32,7 @@ from kappa_pipelines.environment import Environment
 from kappa_pipelines.errors import DriverError, FencedError, UnavailableError
 from kappa_pipelines.failures import read_failure
 from kappa_pipelines.group import KafkaProgress
+from kappa_pipelines.idleness import IdleWatch
 from kappa_pipelines.limits import fetch_targets
 from kappa_pipelines.listener import ProgressListener
 from kappa_pipelines.metrics import Counts
@@ -60,6 +63,7 @@ class Running:
     compiled: Compiled
     kafka: KafkaProgress
     beside: Beside
+    idleness: IdleWatch
     listener: ProgressListener
     queries: dict[str, StreamingQuery] = field(default_factory=dict)
 
@@ -118,7 +122,8 @@ class Driver:
         install_modules(spark, self._revision)
         targets = fetch_targets(self._revision)
         subjects = resolve_subjects(self._revision, files)
-        ends = KafkaEndpoints(spark, self._revision, targets)
+        marks = Path(tempfile.mkdtemp(prefix="kappa-idle-"))
+        ends = KafkaEndpoints(spark, self._revision, targets, marks)
         compiled = compile_revision(spark, self._revision, ends, subjects)
         self.record.set_reads(
             {
@@ -129,8 +134,9 @@ class Driver:
         subscriptions = tuple(dict.fromkeys(each.subscription for each in compiled.sources.values()))
         kafka = KafkaProgress(self._revision, subscriptions, self.record.positions)
         beside = build_beside(Surroundings(spark, files, fence, ends, compiled, kafka))
+        idleness = IdleWatch(self._revision.spec, compiled.reads, marks)
         listener = ProgressListener(self.record, self._on_batch)
-        return Running(spark, files, fence, compiled, kafka, beside, listener)
+        return Running(spark, files, fence, compiled, kafka, beside, idleness, listener)
 
     def _await_executors(self, spark: SparkSession) -> None:
         if wanted_executors(self._revision) == 0:
@@ -179,6 +185,7 @@ class Driver:
         if running is None:
             return
         running.kafka.notify()
+        running.idleness.note(folded)
         running.beside.note(folded, malformed)
 
     def _supervise(self, running: Running) -> None:
@@ -224,6 +231,8 @@ class Driver:
         if wanted_executors(self._revision) > 0:
             self.record.set_counts(executors=count_executors(running.spark))
         self._note_written(running)
+        if running.idleness.is_wanted and running.kafka.is_fresh:
+            running.idleness.mark(self.record.snapshot(self.ends()).queries)
 
     def _note_written(self, running: Running) -> None:
         beside = running.beside

@@ -6,6 +6,7 @@ The seam between them is a stream of records as Spark's Kafka source gives them.
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Protocol
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -16,6 +17,7 @@ from kappa_crds.revision import Revision
 from kappa_crds.sink import Sink
 from kappa_pipelines.limits import Targets
 from kappa_pipelines.sinks.kafka import build_writer
+from kappa_pipelines.sources.idle import read_marks
 from kappa_pipelines.sources.kafka import KafkaSource, read_range, read_records
 from kappa_pipelines.stragglers.batch import JUDGED_SCHEMA, Batch, read_span
 
@@ -26,11 +28,18 @@ class Endpoints(Protocol):
     """Both ends of a pipeline."""
 
     @property
+    def watches_silence(self) -> bool:
+        """Whether somebody sets marks for sources that are silent."""
+
+    @property
     def end_of_input(self) -> Column | None:
         """Whether a record marks the end of its source's input; None where input never ends."""
 
     def read(self, source: KafkaSource) -> DataFrame:
         """Return the stream of a source's records, with the columns of Spark's Kafka source."""
+
+    def read_marks(self, source: KafkaSource) -> DataFrame | None:
+        """Return the watermarks that a source is given while it is silent; None where it is given none."""
 
     def read_batches(self, spark: SparkSession, source: KafkaSource, batches: Sequence[Batch]) -> DataFrame:
         """Return a source's records of some batches as a table of this session, each with the `watermark` that it was compared with."""
@@ -44,13 +53,32 @@ class KafkaEndpoints:
 
     end_of_input = None
 
-    def __init__(self, spark: SparkSession, revision: Revision, targets: Targets | None = None) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        revision: Revision,
+        targets: Targets | None = None,
+        marks: Path | None = None,
+    ) -> None:
         self._spark = spark
+        self._marks = marks
         self._revision = revision
         self.targets = targets or Targets(revision)
 
     def read(self, source: KafkaSource) -> DataFrame:  # noqa: D102 - see Endpoints
         return read_records(self._spark, self._revision, source)
+
+    @property
+    def watches_silence(self) -> bool:  # noqa: D102 - see Endpoints
+        times = [source.event_time for source in self._revision.spec.sources]
+        wanted = any(time is not None and time.idle_after is not None for time in times)
+        return self._marks is not None and wanted and self._revision.spec.trigger.real_time is None
+
+    def read_marks(self, source: KafkaSource) -> DataFrame | None:  # noqa: D102 - see Endpoints
+        time = source.spec.event_time
+        if self._marks is None or not self.watches_silence or time is None or time.idle_after is None:
+            return None
+        return read_marks(self._spark, self._marks, source.name)
 
     def read_batches(  # noqa: D102 - see Endpoints
         self, spark: SparkSession, source: KafkaSource, batches: Sequence[Batch]

@@ -1,5 +1,7 @@
 """Which batches are read again for their stragglers, and what the offset log says of them."""
 
+from typing import Any
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,7 +25,7 @@ def note(ledger: Ledger, number: int, late: int | None) -> Ledger:
 
 
 def test_an_entry_of_the_offset_log_has_the_ends_of_all_sources_and_a_watermark() -> None:
-    ends = {"flights": {"in": {"0": 12, "1": 7}}, "files": {"logOffset": 3}}
+    ends: dict[str, Any] = {"flights": {"in": {"0": 12, "1": 7}}, "files": {"logOffset": 3}}
     assert parse_entry(LOG) == Entry(ends, 1356998400000)
 
 
@@ -49,6 +51,13 @@ def test_a_job_reads_batches_that_follow_each_other_up_to_a_limit() -> None:
     assert [batch.number for batch in left.next_part(SOURCES, 1)] == [3]
 
 
+def test_after_a_checkpoint_was_set_back_batches_are_known_up_to_there() -> None:
+    ledger = note(note(Ledger(2), 3, 1), 5, 1)
+    assert [batch.number for batch in ledger.up_to(4).pending] == [3, 4]
+    assert ledger.up_to(4).seen == 4
+    assert ledger.up_to(9) == ledger
+
+
 @given(st.lists(st.tuples(st.integers(0, 30), st.sampled_from([None, 0, 2])), max_size=30))
 def test_whatever_is_heard_each_batch_that_dropped_rows_is_pending_once(
     heard: list[tuple[int, int | None]],
@@ -57,7 +66,7 @@ def test_whatever_is_heard_each_batch_that_dropped_rows_is_pending_once(
     for number, late in heard:
         ledger = note(ledger, number, late)
     pending = [batch.number for batch in ledger.pending]
-    told = {}
+    told: dict[int, int | None] = {}
     for number, late in heard:
         told.setdefault(number, late)
     last = max(told, default=-1)

@@ -47,11 +47,14 @@ def parse_offset_log(text: str) -> dict[str, Offsets]:
 
 
 def parse_kafka_offsets(value: object) -> Offsets:
-    """Return the offsets in Spark's form `{"topic": {"0": 12}}`; empty if there are none."""
+    """Return the offsets in Spark's form `{"topic": {"0": 12}}`; empty if there are none, as for a source that is not Kafka's."""
     if not isinstance(value, dict):
         return {}
     return {
-        (topic, int(part)): int(offset) for topic, parts in value.items() for part, offset in parts.items()
+        (topic, int(part)): int(offset)
+        for topic, parts in value.items()
+        if isinstance(parts, dict)
+        for part, offset in parts.items()
     }
 
 

@@ -37,12 +37,16 @@ class FileEndpoints:
         self._spark = spark
         self._folder = folder
         self._take = take
+        self.watches_silence = False
         self.end_of_input: Column | None = f.col("offset") == END_OFFSET
 
     def read(self, source: KafkaSource) -> DataFrame:  # noqa: D102 - see Endpoints
         reader = self._spark.readStream.schema(RECORD_SCHEMA).format("json").name(source.name)
         records = reader.option("maxFilesPerTrigger", 1).load(str(input_folder(self._folder, source.name)))
         return records.withColumn("value", encode_value(source))
+
+    def read_marks(self, source: KafkaSource) -> None:  # noqa: D102 - see Endpoints
+        return None
 
     def read_all(self, source: KafkaSource) -> DataFrame:
         """Return a source's records as a table."""

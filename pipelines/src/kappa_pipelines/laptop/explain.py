@@ -53,6 +53,8 @@ def _explain_source(source: Source, *, is_read: bool) -> Iterator[str]:
         yield "    no event time: nothing that it feeds can be final"
     else:
         yield f"    event time {time.column}; a record may be {time.watermark} out of order, later ones are late"
+        if time.idle_after is not None:
+            yield f"    silent for {time.idle_after} and read to its end, it holds no watermark until it speaks again"
 
 
 def _explain_values(values: Values) -> Iterator[str]:

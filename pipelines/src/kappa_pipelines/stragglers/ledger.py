@@ -31,6 +31,11 @@ class Ledger:
         """Take note of a committed batch and of those that are to be read again."""
         return Ledger(max(self.seen, number), (*self.pending, *found))
 
+    def up_to(self, number: int) -> "Ledger":
+        """Return what is known of batches up to one: where a checkpoint was set back to it, the others come again."""
+        left = tuple(batch for batch in self.pending if batch.number <= number)
+        return Ledger(min(self.seen, number), left)
+
     def next_part(self, sources: tuple[str, ...], limit: int) -> tuple[Batch, ...]:
         """Return the batches that one job reads: the first and those right after it, with `limit` offsets or little more."""
         part: list[Batch] = []

@@ -18,7 +18,7 @@ ORIGIN = "__kappa_origin"
 """Column with the place of the record that a row was made of, and the watermark that it was compared with."""
 _NAMES = ("SubqueryAlias", "View")
 _THROUGH = ("Filter", "Generate", "ResolvedHint")
-_CHANGING = ("CurrentTimestamp", "CurrentDate", "Now", "LocalTimestamp")
+_CHANGING = ("CurrentTime", "CurrentDate", "CurrentBatchTimestamp", "Now", "LocalTimestamp")
 
 
 def carry_origin(rows: DataFrame, view: str) -> DataFrame:

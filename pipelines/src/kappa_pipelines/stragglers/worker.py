@@ -59,10 +59,8 @@ class StragglerOutput:
         """Take up what is stored; `committed` are the last batches of the queries. Call before the queries start."""
         for sink in self._views:
             last = committed[sink]
-            stored = read_ledger(self._files, sink)
-            # Where the checkpoint was set back, the batches after it come again.
-            known = stored if stored is not None and stored.seen <= last else Ledger(last)
-            self._ledgers[sink] = known
+            stored = read_ledger(self._files, sink) or Ledger(last)
+            self._ledgers[sink] = stored.up_to(last)
             self._note(sink, last, late=None)
             self._write(sink)
         self._background.start()
