@@ -135,7 +135,10 @@ def test_what_could_not_be_found_again_is_refused_with_its_cause(spark: SparkSes
     for name, (before, sink, said) in REFUSED.items():
         count = {"from": "before", "tumbling": "1h", "aggregates": {"n": "count(*)"}, "stragglers": LATE}
         story = build_story(
-            [build_table("clicks", "k STRING, ts TIMESTAMP", "ts", "1m")], {"window": count}, "", **sink
+            [build_table("clicks", "k STRING, ts TIMESTAMP", "ts", "1m")],
+            {"window": count, "allowUnboundedState": True},
+            "",
+            **sink,
         )
         story.manifest["spec"]["views"].append({"name": "before", **before})
         revision = build_local_revision({**story.manifest, "metadata": {"namespace": "t", "name": "no"}})

@@ -42,9 +42,9 @@ def build(names: dict[str, str], checkpoint: Path, bootstrap: str) -> Revision:
 
 
 def build_rows(first: int, count: int, begin: datetime) -> list[str]:
-    """Rows that move on by an hour for each hundred; every fourth comes up to three hours late."""
+    """Rows that move on by an hour for each hundred; every fourth comes up to nine hours late."""
     rng = random.Random(first)
-    late = [rng.random() * 3 * HOUR if number % 4 == 0 else timedelta(0) for number in range(count)]
+    late = [rng.random() * 9 * HOUR if number % 4 == 0 else timedelta(0) for number in range(count)]
     times = [begin + number * HOUR / 100 - each for number, each in enumerate(late)]
     return [json.dumps({"k": first + n, "v": 1.0, "ts": time.isoformat()}) for n, time in enumerate(times)]
 
@@ -125,11 +125,10 @@ def test_no_straggler_is_lost_when_drivers_are_killed(
 ) -> None:
     names = {n: topics.make(n) for n in ("clicks", "out", "late")}
     revision = build(names, checkpoint, broker.bootstrap)
-    topics.write(names["clicks"], build_rows(0, 6000, START))
+    topics.write(names["clicks"], build_rows(0, 4000, START))
     moments = (
         lambda p: p.queries and p.queries[0].total_late_rows > 0,
         lambda p: p.stragglers > 0,
-        lambda p: p.queries and p.queries[0].batch_id > 12,
     )
     for generation, moment in enumerate(moments, start=1):
         driver = start(revision, generation)
@@ -137,7 +136,7 @@ def test_no_straggler_is_lost_when_drivers_are_killed(
         driver.kill()
     end(topics, names)
     driver = start(revision, len(moments) + 1)
-    driver.wait_for("the end", is_done(6000))
+    driver.wait_for("the end", is_done(4000))
     driver.get("/stop", token="let-me-in", method="POST")
     assert driver.wait().graceful
-    assert check_all_are_there(topics, names, 6000) >= 100
+    assert check_all_are_there(topics, names, 4000) >= 100
