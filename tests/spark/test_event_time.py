@@ -8,7 +8,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from kappa_crds.source import EventTime
-from kappa_pipelines.sources.event_time import add_event_time, correct_clock
+from kappa_pipelines.sources.event_time import add_corrected_time, correct_clock
 from spark.revisions import build_revision, source
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -37,7 +37,7 @@ def test_the_plan_computes_what_the_rule_says(spark: SparkSession) -> None:
     frame = spark.createDataFrame(
         [(number, *row) for number, row in enumerate(rows)], "n INT, o TIMESTAMP, s TIMESTAMP, r TIMESTAMP"
     )
-    found = add_event_time(frame, event_time).selectExpr("n", "unix_micros(t) AS t").collect()
+    found = add_corrected_time(frame, event_time).selectExpr("n", "unix_micros(t) AS t").collect()
     epoch = datetime(1970, 1, 1, tzinfo=UTC)
     assert {row.n: epoch + timedelta(microseconds=row.t) for row in found} == {
         number: correct_clock(*row, edge) for number, row in enumerate(rows)

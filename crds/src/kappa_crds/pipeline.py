@@ -141,6 +141,11 @@ def _reads(topic: str) -> str:
     return f"((has(s.topic) && s.topic == {topic}) || (has(s.topics) && {topic} in s.topics))"
 
 
+_HAS_SIDE_OUTPUT = (
+    "(has(v.window) && has(v.window.stragglers) && has(v.window.stragglers.sideOutput))"  # of view `v`
+)
+
+
 class PythonFrom(Model):
     """Where Python modules come from that are not in the image."""
 
@@ -193,6 +198,11 @@ class PipelineSpec(Model):
         Rule(
             f"!has(self.deadLetter) || !self.sources.exists(s, {_reads('self.deadLetter')})",
             "spec.deadLetter is a source of the same pipeline; that would never end; use another topic",
+        ),
+        Rule(
+            f"self.views.all(v, !{_HAS_SIDE_OUTPUT} || !self.sources.exists(s, {_reads('v.window.stragglers.sideOutput.topic')}))",
+            "the stragglers of a view are written to a topic that is a source of the same pipeline; they would come too late"
+            " again, and that would never end; write them to another topic",
         ),
         Rule(
             "!has(self.trigger) || !has(self.trigger.realTime) || self.sinks.all(k, k.mode == 'append')",
@@ -253,6 +263,20 @@ class PipelineSpec(Model):
         dict[str, Annotated[str, Field(max_length=2048)]],
         Field(max_length=64, description="Further Spark settings."),
     ] = Field(default_factory=dict)
+
+    @property
+    def side_outputs(self) -> dict[str, str]:
+        """Return the topics that stragglers are written to, by the names of their views."""
+        found = {view.name: view.window.side_output for view in self.views if view.window is not None}
+        return {name: side_output.topic for name, side_output in found.items() if side_output is not None}
+
+    @property
+    def written(self) -> tuple[tuple[str, str], ...]:
+        """Return the topics that are written, each after the words for whatever writes it."""
+        sinks = [(f"sink {sink.name!r}", sink.topic) for sink in self.sinks]
+        stragglers = [(f"view {name!r}", topic) for name, topic in self.side_outputs.items()]
+        dead = [] if self.dead_letter is None else [("deadLetter", self.dead_letter)]
+        return (*sinks, *stragglers, *dead)
 
 
 class PipelineState(StrEnum):
@@ -322,6 +346,9 @@ class PipelineStatus(ResourceStatus):
         int | None, Field(description="Records that could not be read, in this driver.")
     ] = None
     late: Annotated[int | None, Field(description="Records dropped as late by the current driver.")] = None
+    stragglers: Annotated[
+        int | None, Field(description="Rows that came too late, written to topics by the current driver.")
+    ] = None
     lag_records: Annotated[int | None, Field(description="Records not processed yet, over all sources.")] = (
         None
     )

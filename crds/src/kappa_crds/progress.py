@@ -30,7 +30,7 @@ TopicOffsets = dict[str, dict[int, int]]
 class SourceProgress(Status):
     """Where a query is in one source. Offsets are by topic and partition: the next offset to be read.
 
-    `topic` is the topic, topics or pattern that it reads.
+    `topic` is the topic, topics or pattern that it reads, `latest` the latest event time in the last batch, where that is asked for.
     """
 
     name: str
@@ -39,6 +39,7 @@ class SourceProgress(Status):
     end_offsets: TopicOffsets = Field(default_factory=dict)
     latest_offsets: TopicOffsets = Field(default_factory=dict)
     input_rows: int = 0
+    latest: datetime | None = None
 
     @property
     def lag(self) -> int:
@@ -90,6 +91,7 @@ class Progress(Status):
     running_since: datetime | None = None
     executors: int = 0
     dead_lettered: int = 0
+    stragglers: int = 0
     error: "DriverExit | None" = None
     queries: tuple[QueryProgress, ...] = ()
 

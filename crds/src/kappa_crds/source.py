@@ -60,6 +60,13 @@ class EventTime(Model):
         ClockCorrection | None,
         Field(description="Computes the event time from three times, for senders whose clocks may be wrong."),
     ] = None
+    idle_after: Annotated[
+        PositiveDuration | None,
+        Field(
+            description="How long the source may be silent, read to its end, until it holds the watermark no more: it is then"
+            " taken to be as far as what is read with it, and rows that it sends later may be late. Left out, it holds it for ever."
+        ),
+    ] = None
 
 
 class RecordColumns(Model):

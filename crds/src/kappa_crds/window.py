@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from kappa_crds.events import Aggregates, KeyedEvents
-from kappa_crds.model import Model, PositiveDuration, Rule
+from kappa_crds.model import Model, PositiveDuration, Rule, TopicName
 
 
 class Hopping(Model):
@@ -29,6 +29,18 @@ class Corrections(Model):
     ]
 
 
+class SideOutput(Model):
+    """Rows that came too late are written to a topic, so that none is lost."""
+
+    topic: Annotated[
+        TopicName,
+        Field(
+            description="Name of a Topic resource in the namespace, or of a topic in Kafka where there is none. A record has"
+            " the row as a JSON object, and headers that say where it came from, which window it missed and by which watermark."
+        ),
+    ]
+
+
 class Stragglers(Model):
     """What becomes of rows that come after the result of their window."""
 
@@ -37,6 +49,13 @@ class Stragglers(Model):
         Field(
             description="Write corrected results, each after a retraction of the result before; the columns `revision` and"
             " `retraction` tell them apart."
+        ),
+    ] = None
+    side_output: Annotated[
+        SideOutput | None,
+        Field(
+            description="Write rows that came too late to a topic; with `correct`, those that came too late for the last"
+            " correction."
         ),
     ] = None
 
@@ -72,3 +91,8 @@ class Window(KeyedEvents):
         Stragglers | None,
         Field(description="What becomes of rows that come too late; dropped and counted where left out."),
     ] = None
+
+    @property
+    def side_output(self) -> SideOutput | None:
+        """Return where rows that came too late are written, if anywhere."""
+        return None if self.stragglers is None else self.stragglers.side_output

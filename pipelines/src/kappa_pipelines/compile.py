@@ -29,6 +29,7 @@ from kappa_pipelines.registry.resolve import Subjects, fetch_subjects
 from kappa_pipelines.sinks.kafka import build_records
 from kappa_pipelines.sources.kafka import KafkaSource, build_source, read_stream
 from kappa_pipelines.state import State, check_bounds, find_states
+from kappa_pipelines.stragglers.rows import StragglerRows, StragglerView, find_straggler_views
 from kappa_pipelines.transforms.frames import describe_state
 from kappa_pipelines.views import DefinedView, define_views, forget_views
 
@@ -37,20 +38,22 @@ _SOURCE_PREFIX = "__kappa_source_"
 
 @dataclass(frozen=True)
 class CompiledSink:
-    """A sink's query, not started yet, the sources it reads, in the order of its plan, and the state it keeps."""
+    """A sink's query, not started yet, the sources it reads, in the order of its plan, the state it keeps, and all names it reads."""
 
     sink: Sink
     writer: DataStreamWriter
     sources: tuple[str, ...]
     states: tuple[State, ...]
+    views: frozenset[str]
 
 
 @dataclass(frozen=True)
 class Compiled:
-    """All that a revision became."""
+    """All that a revision became. `stragglers` are the views whose stragglers are written to topics."""
 
     sources: dict[str, KafkaSource]
     sinks: tuple[CompiledSink, ...]
+    stragglers: tuple[StragglerView, ...]
 
     @property
     def reads(self) -> dict[str, tuple[str, ...]]:
@@ -82,11 +85,21 @@ def compile_revision(
     known = fetch_subjects(revision) if subjects is None else subjects
     sources = {s.name: build_source(revision, s, known.get(s.name)) for s in spec.sources}
     for source in sources.values():
-        stream = read_stream(ends.read(source), source, ends.end_of_input)
+        stream = read_stream(
+            ends.read(source),
+            source,
+            ends.end_of_input,
+            marks=ends.read_marks(source),
+            watched=ends.watches_silence,
+        )
         stream.createOrReplaceTempView(source.name)
         stream.createOrReplaceTempView(_SOURCE_PREFIX + source.name)
     views = define_views(spark, spec)
-    return Compiled(sources, tuple(_compile_sink(spark, spec, views, sink, ends) for sink in spec.sinks))
+    sinks = tuple(_compile_sink(spark, spec, views, sink, ends) for sink in spec.sinks)
+    stragglers = find_straggler_views(spark, spec, {each.sink: each.views for each in sinks})
+    for view in stragglers:
+        StragglerRows(spark, spec, sources, view).check()
+    return Compiled(sources, sinks, stragglers)
 
 
 def _compile_sink(
@@ -104,7 +117,7 @@ def _compile_sink(
     _check_stream(spark, views, sink, rows)
     check_bounds(spec.views, states)
     records = build_records(sink, rows)
-    return CompiledSink(sink, ends.write(sink, records), tuple(dict.fromkeys(found)), states)
+    return CompiledSink(sink, ends.write(sink, records), tuple(dict.fromkeys(found)), states, frozenset(read))
 
 
 def _refuse_frames(views: tuple[DefinedView, ...], read: tuple[str, ...]) -> None:

@@ -5,9 +5,11 @@ the checkpoint is claimed before anything is read from it, dead letters take up 
 on, and at the end positions are written after the last batch was committed.
 """
 
+import tempfile
 import threading
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import structlog
 from pyspark.errors import PySparkException
@@ -18,20 +20,20 @@ from kappa_crds.progress import DriverExit, DriverState, QueryProgress
 from kappa_crds.quantities import parse_duration
 from kappa_crds.reasons import Reason
 from kappa_crds.revision import Revision
+from kappa_pipelines.beside import Beside, Surroundings, build_beside
 from kappa_pipelines.checkpoint.files import CheckpointFiles
 from kappa_pipelines.checkpoint.generation import GenerationFence
-from kappa_pipelines.checkpoint.offsets import Offsets, parse_kafka_offsets, read_committed_offsets
+from kappa_pipelines.checkpoint.offsets import Offsets, read_committed_offsets
 from kappa_pipelines.classify import classify
 from kappa_pipelines.compile import Compiled, compile_revision
-from kappa_pipelines.deadletter.scan import DeadLetterScan
-from kappa_pipelines.deadletter.worker import DeadLetters, Owned, forget_dead_letters
 from kappa_pipelines.diagnose import explain, explain_query
 from kappa_pipelines.endpoints import KafkaEndpoints
 from kappa_pipelines.environment import Environment
 from kappa_pipelines.errors import DriverError, FencedError, UnavailableError
 from kappa_pipelines.failures import read_failure
 from kappa_pipelines.group import KafkaProgress
-from kappa_pipelines.limits import Target, fetch_targets
+from kappa_pipelines.idleness import IdleWatch
+from kappa_pipelines.limits import fetch_targets
 from kappa_pipelines.listener import ProgressListener
 from kappa_pipelines.metrics import Counts
 from kappa_pipelines.modules import install_modules
@@ -60,7 +62,8 @@ class Running:
     fence: GenerationFence
     compiled: Compiled
     kafka: KafkaProgress
-    letters: DeadLetters | None
+    beside: Beside
+    idleness: IdleWatch
     listener: ProgressListener
     queries: dict[str, StreamingQuery] = field(default_factory=dict)
 
@@ -85,12 +88,7 @@ class Driver:
         running = self._running
         if running is None:
             return Counts()
-        totals = running.letters.totals if running.letters else None
-        return Counts(
-            dead_letter_errors=totals.errors if totals else 0,
-            dead_letter_lost=totals.lost if totals else 0,
-            group_commit_errors=running.kafka.errors,
-        )
+        return running.beside.count(group_commit_errors=running.kafka.errors)
 
     def ends(self) -> Offsets:
         """Return the newest known ends of the source topics."""
@@ -124,9 +122,9 @@ class Driver:
         install_modules(spark, self._revision)
         targets = fetch_targets(self._revision)
         subjects = resolve_subjects(self._revision, files)
-        compiled = compile_revision(
-            spark, self._revision, KafkaEndpoints(spark, self._revision, targets), subjects
-        )
+        marks = Path(tempfile.mkdtemp(prefix="kappa-idle-"))
+        ends = KafkaEndpoints(spark, self._revision, targets, marks)
+        compiled = compile_revision(spark, self._revision, ends, subjects)
         self.record.set_reads(
             {
                 sink: tuple((s, compiled.sources[s].subscription) for s in reads)
@@ -135,9 +133,10 @@ class Driver:
         )
         subscriptions = tuple(dict.fromkeys(each.subscription for each in compiled.sources.values()))
         kafka = KafkaProgress(self._revision, subscriptions, self.record.positions)
-        letters = self._build_letters(spark, files, fence, compiled, kafka, dead=targets.dead)
+        beside = build_beside(Surroundings(spark, files, fence, ends, compiled, kafka))
+        idleness = IdleWatch(self._revision.spec, compiled.reads, marks)
         listener = ProgressListener(self.record, self._on_batch)
-        return Running(spark, files, fence, compiled, kafka, letters, listener)
+        return Running(spark, files, fence, compiled, kafka, beside, idleness, listener)
 
     def _await_executors(self, spark: SparkSession) -> None:
         if wanted_executors(self._revision) == 0:
@@ -146,38 +145,13 @@ class Driver:
         await_executors(spark, self._stopping.is_set, lambda found: self.record.set_counts(executors=found))
         self.record.set_state(DriverState.STARTING)
 
-    def _build_letters(
-        self,
-        spark: SparkSession,
-        files: CheckpointFiles,
-        fence: GenerationFence,
-        compiled: Compiled,
-        kafka: KafkaProgress,
-        *,
-        dead: Target | None,
-    ) -> DeadLetters | None:
-        if dead is None:
-            forget_dead_letters(files, tuple(compiled.owners))
-            return None
-        owned = tuple(
-            Owned(name, compiled.sources[name].subscription, sink) for name, sink in compiled.owners.items()
-        )
-        return DeadLetters(
-            files,
-            owned,
-            scan=DeadLetterScan(spark, self._revision, compiled.sources, dead),
-            check_fence=fence.check,
-            first_offsets=lambda source: kafka.first_offsets(compiled.sources[source].subscription),
-        )
-
     def _start(self, running: Running) -> None:
         committed = {
             s.sink.name: read_committed_offsets(running.files, s.sink.name) for s in running.compiled.sinks
         }
         for sink, offsets in committed.items():
             self.record.set_committed(sink, offsets)
-        if running.letters is not None:
-            running.letters.start(self._owned_offsets(running, committed))
+        running.beside.start(committed)
         running.spark.streams.addListener(running.listener)
         running.kafka.start()
         for compiled in running.compiled.sinks:
@@ -206,23 +180,13 @@ class Driver:
             else {}
         )
 
-    def _owned_offsets(self, running: Running, by_sink: dict[str, dict[str, Offsets]]) -> dict[str, Offsets]:
-        return {source: by_sink[sink].get(source, {}) for source, sink in running.compiled.owners.items()}
-
     def _on_batch(self, folded: QueryProgress, malformed: dict[str, int | None]) -> None:
         running = self._running
         if running is None:
             return
         running.kafka.notify()
-        if running.letters is not None:
-            for source in folded.sources:
-                running.letters.note(
-                    folded.sink,
-                    source.name,
-                    parse_kafka_offsets(source.start_offsets),
-                    parse_kafka_offsets(source.end_offsets),
-                    malformed.get(source.name),
-                )
+        running.idleness.note(folded)
+        running.beside.note(folded, malformed)
 
     def _supervise(self, running: Running) -> None:
         next_check = 0.0
@@ -266,8 +230,13 @@ class Driver:
             log.warning("the generation cannot be read", error=error.message)
         if wanted_executors(self._revision) > 0:
             self.record.set_counts(executors=count_executors(running.spark))
-        if running.letters is not None:
-            self.record.set_counts(dead_lettered=running.letters.totals.written)
+        self._note_written(running)
+        if running.idleness.is_wanted and running.kafka.is_fresh:
+            running.idleness.mark(self.record.snapshot(self.ends()).queries)
+
+    def _note_written(self, running: Running) -> None:
+        beside = running.beside
+        self.record.set_counts(dead_lettered=beside.dead_lettered, stragglers=beside.straggling)
 
     def _stop(self, running: Running) -> DriverExit:
         self.record.set_state(DriverState.STOPPING)
@@ -284,10 +253,8 @@ class Driver:
         committed = {sink: read_committed_offsets(running.files, sink) for sink in running.compiled.reads}
         for sink, offsets in committed.items():
             self.record.set_committed(sink, offsets)
-        done = True
-        if running.letters is not None:
-            done = running.letters.finish(self._owned_offsets(running, committed), timeout)
-            self.record.set_counts(dead_lettered=running.letters.totals.written)
+        done = running.beside.finish(committed, timeout)
+        self._note_written(running)
         running.kafka.close()
         running.spark.streams.removeListener(running.listener)
         return done

@@ -54,11 +54,9 @@ def check_names(spec: PipelineSpec) -> None:
 def check_loops(revision: Revision) -> None:
     """Raise SpecError where a source's pattern fits a topic that the pipeline writes: it would read what it wrote."""
     spec = revision.spec
-    written = [(f"sink {sink.name!r}", sink.topic) for sink in spec.sinks]
-    written += [("deadLetter", spec.dead_letter)] if spec.dead_letter is not None else []
     for source in spec.sources:
         reads = build_subscription(revision, source)
-        for role, name in written:
+        for role, name in spec.written:
             topic = revision.topics.get(name, name)
             if reads.covers(topic):
                 raise SpecError(

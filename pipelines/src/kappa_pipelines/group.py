@@ -6,7 +6,9 @@ that read it. They are for reading only; a driver never starts from them. A comm
 once until one succeeds again; it never stops the job.
 """
 
+import math
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 
 import structlog
@@ -20,6 +22,7 @@ from kappa_pipelines.sources.subscription import Subscription
 
 _SAMPLE_SECONDS = 5.0
 _TIMEOUT_SECONDS = 10.0
+_FRESH_SECONDS = 3 * _SAMPLE_SECONDS
 
 log = structlog.get_logger()
 
@@ -50,6 +53,7 @@ class KafkaProgress:
         self._positions = positions
         self._committed: Offsets = {}
         self._failing = False
+        self._sampled = -math.inf
         self._changed = threading.Event()
         self._ending = False
         self._admin = AdminClient({**config, "log_level": 0})
@@ -65,6 +69,11 @@ class KafkaProgress:
     def notify(self) -> None:
         """Commit soon: a batch was committed."""
         self._changed.set()
+
+    @property
+    def is_fresh(self) -> bool:
+        """Return whether the known ends of the topics are those of some seconds ago."""
+        return time.monotonic() - self._sampled < _FRESH_SECONDS
 
     def close(self, timeout: float = _TIMEOUT_SECONDS) -> None:
         """Commit what is left and end."""
@@ -87,7 +96,9 @@ class KafkaProgress:
     def _attempt(self) -> None:
         try:
             self._commit()
+            began = time.monotonic()
             self.ends = self._list(self._subscriptions, OffsetSpec.latest())  # type: ignore[no-untyped-call]
+            self._sampled = began
         except Exception as error:  # lag is only for looking at; the job goes on
             self.errors += 1
             if not self._failing:

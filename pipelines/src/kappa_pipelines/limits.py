@@ -62,9 +62,8 @@ class Targets:
 
 def fetch_targets(revision: Revision) -> Targets:
     """Return the topics that a revision writes with their limits; Kafka's defaults, with a warning, where it does not tell."""
-    spec = revision.spec
-    names = [sink.topic for sink in spec.sinks] + ([spec.dead_letter] if spec.dead_letter is not None else [])
-    return Targets(revision, _fetch(revision, [revision.topics.get(name, name) for name in names]))
+    topics = [revision.topics.get(name, name) for _, name in revision.spec.written]
+    return Targets(revision, _fetch(revision, topics))
 
 
 def _fetch(revision: Revision, topics: list[str]) -> dict[str, Limits]:

@@ -68,6 +68,17 @@ METRICS: tuple[Declared, ...] = (
         "dead_letter_errors", "counter", "Tries to write dead letters that failed, since the driver started."
     ),
     Declared("dead_letter_lost", "counter", "Offsets that left their topic before they were scanned."),
+    Declared(
+        "straggler_rows", "counter", "Rows that came too late, written to topics since the driver started."
+    ),
+    Declared(
+        "straggler_errors", "counter", "Tries to write stragglers that failed, since the driver started."
+    ),
+    Declared(
+        "straggler_lost",
+        "counter",
+        "Offsets and batches that were gone before their stragglers were found.",
+    ),
     Declared("group_commit_errors", "counter", "Commits to the consumer group that failed."),
 )
 
@@ -80,6 +91,8 @@ class Counts:
 
     dead_letter_errors: int = 0
     dead_letter_lost: int = 0
+    straggler_errors: int = 0
+    straggler_lost: int = 0
     group_commit_errors: int = 0
 
 
@@ -120,6 +133,9 @@ def samples(progress: Progress, counts: Counts, now: float) -> Iterator[Sample]:
     yield "dead_lettered_rows", (), progress.dead_lettered
     yield "dead_letter_errors", (), counts.dead_letter_errors
     yield "dead_letter_lost", (), counts.dead_letter_lost
+    yield "straggler_rows", (), progress.stragglers
+    yield "straggler_errors", (), counts.straggler_errors
+    yield "straggler_lost", (), counts.straggler_lost
     yield "group_commit_errors", (), counts.group_commit_errors
     for query in progress.queries:
         yield from _query_samples(query, now)

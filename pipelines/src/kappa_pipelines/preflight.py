@@ -54,10 +54,7 @@ def _missing(
 def _wanted(revision: Revision, only_sources: bool) -> list[tuple[str, str]]:
     spec = revision.spec
     wanted = [(f"source {s.name!r}", topic) for s in spec.sources for topic in s.topic_names]
-    if only_sources:
-        return wanted
-    wanted += [(f"sink {s.name!r}", s.topic) for s in spec.sinks]
-    return wanted + ([("deadLetter", spec.dead_letter)] if spec.dead_letter is not None else [])
+    return wanted if only_sources else [*wanted, *spec.written]
 
 
 def fetch_topics(revision: Revision, timeout: float) -> dict[str, int]:

@@ -11,7 +11,7 @@ from typing import Any
 from kappa_crds.progress import QueryProgress, SourceProgress, TopicOffsets
 from kappa_pipelines.checkpoint.offsets import Offsets, nest_offsets, parse_kafka_offsets
 from kappa_pipelines.sinks.refusals import REFUSED, name_refusals
-from kappa_pipelines.sources.kafka import MALFORMED, ROWS
+from kappa_pipelines.sources.kafka import LATEST, MALFORMED, ROWS
 from kappa_pipelines.sources.subscription import Subscription
 
 Reads = tuple[tuple[str, Subscription], ...]
@@ -92,9 +92,16 @@ def _fold_sources(event: dict[str, Any], sources: Reads) -> tuple[SourceProgress
                 end_offsets=_read_offsets(source, "endOffset"),
                 latest_offsets=_read_offsets(source, "latestOffset"),
                 input_rows=int(source.get("numInputRows", 0)),
+                latest=_find_latest(event, match[0]),
             )
         )
     return tuple(folded)
+
+
+def _find_latest(event: dict[str, Any], source: str) -> datetime | None:
+    """Return the latest event time of a source's records in a batch, where the plan asks for it and there are any."""
+    found = event.get("observedMetrics", {}).get(source, {}).get(LATEST)
+    return None if found is None else datetime.fromtimestamp(found / 1000, UTC)
 
 
 def with_latest(progress: QueryProgress, ends: Offsets, sources: Reads) -> QueryProgress:

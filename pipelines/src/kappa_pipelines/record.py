@@ -52,9 +52,11 @@ class DriverRecord:
         with self._lock:
             self._progress = self._progress.model_copy(update=update)
 
-    def set_counts(self, *, executors: int | None = None, dead_lettered: int | None = None) -> None:
-        """Set the number of executors or of dead letters written."""
-        counts = {"executors": executors, "dead_lettered": dead_lettered}
+    def set_counts(
+        self, *, executors: int | None = None, dead_lettered: int | None = None, stragglers: int | None = None
+    ) -> None:
+        """Set the number of executors, or of dead letters or stragglers written."""
+        counts = {"executors": executors, "dead_lettered": dead_lettered, "stragglers": stragglers}
         with self._lock:
             known = {key: value for key, value in counts.items() if value is not None}
             self._progress = self._progress.model_copy(update=known)

@@ -78,9 +78,7 @@ async def read_modules(world: World, resource: PipelineResource) -> dict[str, st
 def name_topics(spec: PipelineSpec) -> Iterator[str]:
     """Yield every topic that the spec names."""
     yield from (name for source in spec.sources for name in source.topic_names)
-    yield from (sink.topic for sink in spec.sinks)
-    if spec.dead_letter is not None:
-        yield spec.dead_letter
+    yield from (topic for _, topic in spec.written)
 
 
 async def resolve_topics(

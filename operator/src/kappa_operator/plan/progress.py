@@ -16,6 +16,7 @@ def build_progress_fields(progress: Progress) -> dict[str, Any]:
         "batch": find_last_batch(progress),
         "records": sum(query.total_input_rows for query in queries),
         "late": sum(query.total_late_rows for query in queries),
+        "stragglers": progress.stragglers,
         "dead_lettered": progress.dead_lettered,
         "lag_records": progress.lag,
         "lag": f"{format_count(progress.lag)} records",

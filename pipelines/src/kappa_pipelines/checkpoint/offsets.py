@@ -26,11 +26,18 @@ def read_planned_offsets(files: CheckpointFiles, sink: str) -> dict[str, Offsets
     return _read_last(files, sink, "offsets")
 
 
+def read_committed_batch(files: CheckpointFiles, sink: str) -> int:
+    """Return the number of the sink's last committed batch; -1 before the first."""
+    return _find_last(files, sink, "commits")
+
+
+def _find_last(files: CheckpointFiles, sink: str, folder: str) -> int:
+    return max((int(name) for name in files.names(f"{sink}/{folder}") if name.isdigit()), default=-1)
+
+
 def _read_last(files: CheckpointFiles, sink: str, folder: str) -> dict[str, Offsets]:
-    batches = [int(name) for name in files.names(f"{sink}/{folder}") if name.isdigit()]
-    if not batches:
-        return {}
-    return parse_offset_log(files.read(f"{sink}/offsets/{max(batches)}") or "")
+    last = _find_last(files, sink, folder)
+    return {} if last < 0 else parse_offset_log(files.read(f"{sink}/offsets/{last}") or "")
 
 
 def parse_offset_log(text: str) -> dict[str, Offsets]:
@@ -40,11 +47,14 @@ def parse_offset_log(text: str) -> dict[str, Offsets]:
 
 
 def parse_kafka_offsets(value: object) -> Offsets:
-    """Return the offsets in Spark's form `{"topic": {"0": 12}}`; empty if there are none."""
+    """Return the offsets in Spark's form `{"topic": {"0": 12}}`; empty if there are none, as for a source that is not Kafka's."""
     if not isinstance(value, dict):
         return {}
     return {
-        (topic, int(part)): int(offset) for topic, parts in value.items() for part, offset in parts.items()
+        (topic, int(part)): int(offset)
+        for topic, parts in value.items()
+        if isinstance(parts, dict)
+        for part, offset in parts.items()
     }
 
 

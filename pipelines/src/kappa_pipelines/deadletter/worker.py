@@ -5,13 +5,13 @@ stored position and the query's committed offsets is scanned. A scan that fails 
 counted, and never stops the pipeline. A clean stream costs one small file every ten seconds.
 """
 
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import structlog
 
+from kappa_pipelines.background import Background, Totals
 from kappa_pipelines.checkpoint.files import CheckpointFiles
 from kappa_pipelines.checkpoint.offsets import Offsets, nest_offsets, read_initial_offsets
 from kappa_pipelines.deadletter.position import Position, forget_position, read_position, write_position
@@ -20,7 +20,6 @@ from kappa_pipelines.sources.subscription import Subscription
 
 MAX_SCAN = 1_000_000  # offsets that one job scans; bounds what a crash repeats
 _WRITE_SECONDS = 10.0
-_RETRY_SECONDS = 5.0
 
 log = structlog.get_logger()
 
@@ -38,17 +37,8 @@ class Owned:
         return {place: offset for place, offset in offsets.items() if self.subscription.covers(place[0])}
 
 
-@dataclass
-class Totals:
-    """What the worker did since the driver started."""
-
-    written: int = 0
-    errors: int = 0
-    lost: int = 0
-
-
 class DeadLetters:
-    """The thread that scans, and the ledgers it works on."""
+    """The work of scanning, and the ledgers that say what is to be scanned."""
 
     def __init__(
         self,
@@ -67,15 +57,15 @@ class DeadLetters:
         self._ledgers: dict[str, Ledger] = {}
         self._stored: dict[str, Offsets] = {}
         self._last_write = time.monotonic()
-        self._changed = threading.Condition()
-        self._ending = False
-        self._thread = threading.Thread(target=self._run, name="dead-letters", daemon=True)
+        self._background = Background(
+            "dead letters", lambda: bool(self._pending()), self._work_all, self.totals
+        )
 
     def start(self, committed: dict[str, Offsets]) -> None:
         """Take up the stored positions; `committed` are the owners' offsets by source. Call before the queries start."""
         for source in self._sources.values():
             self._ledgers[source.name] = self._take_up(source, committed.get(source.name, {}))
-        self._thread.start()
+        self._background.start()
 
     def _take_up(self, source: Owned, committed: Offsets) -> Ledger:
         topic, stored = str(source.subscription), read_position(self._files, source.name)
@@ -97,9 +87,9 @@ class DeadLetters:
             return
         if not start:
             start = read_initial_offsets(self._files, sink, source) or {}
-        with self._changed:
+        with self._background.changed:
             self._ledgers[source] = self._ledgers[source].with_batch(start, end, malformed)
-            self._changed.notify()
+            self._background.changed.notify()
 
     def finish(self, committed: dict[str, Offsets], timeout: float) -> bool:
         """Scan all that is left up to the committed offsets; False if that took too long. Ends the thread."""
@@ -107,11 +97,7 @@ class DeadLetters:
         for source, end in committed.items():
             if source in self._ledgers:
                 self._note_unseen(source, end)
-        with self._changed:
-            self._ending = True
-            self._changed.notify()
-        self._thread.join(max(0.0, deadline - time.monotonic()))
-        return not self._thread.is_alive()
+        return self._background.finish(deadline - time.monotonic())
 
     def _note_unseen(self, source: str, end: Offsets) -> None:
         """Take note of committed batches whose progress never came."""
@@ -119,23 +105,12 @@ class DeadLetters:
         if any(offset > seen.get(part, -1) for part, offset in end.items()):
             self.note(self._sources[source].owner, source, dict(seen), end, malformed=None)
 
-    def _run(self) -> None:
-        while True:
-            with self._changed:
-                if not self._pending() and not self._ending:
-                    self._changed.wait(timeout=1.0)
-                work, ending = self._pending(), self._ending
-            try:
-                for source, span in work.items():
-                    self._work(source, span)
-                self._write_positions(at_once=ending)
-            except Exception as error:  # whatever it is, the records wait for the next try
-                self.totals.errors += 1
-                log.warning("dead letters could not be written; trying again", error=str(error)[:500])
-                time.sleep(_RETRY_SECONDS)
-                continue
-            if ending and not self._pending():
-                return
+    def _work_all(self, ending: bool) -> None:
+        with self._background.changed:
+            work = self._pending()
+        for source, span in work.items():
+            self._work(source, span)
+        self._write_positions(at_once=ending)
 
     def _pending(self) -> dict[str, Span]:
         spans = {source: ledger.pending() for source, ledger in self._ledgers.items()}
@@ -156,7 +131,7 @@ class DeadLetters:
                 start=nest_offsets(whole.start),
                 end=nest_offsets(whole.end),
             )
-        with self._changed:
+        with self._background.changed:
             self._ledgers[source] = self._ledgers[source].after_scan(part)
         self._write_position(source)
 

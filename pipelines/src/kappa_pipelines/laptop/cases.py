@@ -14,6 +14,8 @@ spec:
   expect:
     sinks:
     - {name: mean, rows: [{carrier: AA, n: 1}]}
+    stragglers:
+    - {name: hourly, rows: [{carrier: AA, delay: 5, windowEnd: 2013-01-01T11:00:00Z}]}
     deadLetters: [{source: flights, error: value is not a JSON object}]
     late: 0
 ```
@@ -90,9 +92,14 @@ class ExpectedLetter(Model):
 
 
 class Expectation(Model):
-    """What must have come out in the end; what is left out is not checked."""
+    """What must have come out in the end; what is left out is not checked.
+
+    `stragglers` are those of views with `sideOutput`. A row may name, besides its own columns, what the headers of its record say:
+    `windowStart`, `windowEnd`, `watermark`, `topic`, `partition` and `offset`.
+    """
 
     sinks: tuple[ExpectedRows, ...] = ()
+    stragglers: tuple[ExpectedRows, ...] = ()
     dead_letters: tuple[ExpectedLetter, ...] | None = None
     late: Annotated[int, Field(ge=0)] | None = None
 
@@ -153,6 +160,13 @@ def check_case(case: Case, spec: PipelineSpec) -> None:
         if expected.name not in sinks:
             raise ManifestError(
                 f"test {case.name!r}: there is no sink {expected.name!r}, only {_list(sinks)}"
+            )
+    views = list(spec.side_outputs)
+    for expected in case.spec.expect.stragglers:
+        if expected.name not in views:
+            raise ManifestError(
+                f"test {case.name!r}: there is no view {expected.name!r} with stragglers.sideOutput,"
+                f" only {_list(views) or 'none'}"
             )
     marks = [step.mark for step in case.spec.input]
     if Mark.END in marks[:-1]:

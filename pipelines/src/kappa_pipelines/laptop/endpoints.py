@@ -1,6 +1,6 @@
 """The ends of a pipeline on a laptop: files or topics in, rows in this process out."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,8 +12,9 @@ from kappa_crds.revision import Revision
 from kappa_crds.sink import Sink
 from kappa_pipelines.endpoints import KafkaEndpoints
 from kappa_pipelines.laptop.encode import encode_value
-from kappa_pipelines.laptop.records import END_OFFSET, RECORD_SCHEMA
-from kappa_pipelines.sources.kafka import KafkaSource
+from kappa_pipelines.laptop.records import END_OFFSET
+from kappa_pipelines.sources.kafka import RECORD_SCHEMA, KafkaSource
+from kappa_pipelines.stragglers.batch import JUDGED_SCHEMA, Batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,7 @@ class FileEndpoints:
         self._spark = spark
         self._folder = folder
         self._take = take
+        self.watches_silence = False
         self.end_of_input: Column | None = f.col("offset") == END_OFFSET
 
     def read(self, source: KafkaSource) -> DataFrame:  # noqa: D102 - see Endpoints
@@ -43,10 +45,34 @@ class FileEndpoints:
         records = reader.option("maxFilesPerTrigger", 1).load(str(input_folder(self._folder, source.name)))
         return records.withColumn("value", encode_value(source))
 
+    def read_marks(self, source: KafkaSource) -> None:  # noqa: D102 - see Endpoints
+        return None
+
     def read_all(self, source: KafkaSource) -> DataFrame:
         """Return a source's records as a table."""
-        records = self._spark.read.schema(RECORD_SCHEMA).json(str(input_folder(self._folder, source.name)))
+        return self._read_all(self._spark, source)
+
+    def _read_all(self, spark: SparkSession, source: KafkaSource) -> DataFrame:
+        records = spark.read.schema(RECORD_SCHEMA).json(str(input_folder(self._folder, source.name)))
         return records.where(f.col("offset") != END_OFFSET).withColumn("value", encode_value(source))
+
+    def read_batches(  # noqa: D102 - see Endpoints
+        self, spark: SparkSession, source: KafkaSource, batches: Sequence[Batch]
+    ) -> DataFrame:
+        judged = {
+            number: f.timestamp_millis(f.lit(batch.watermark))
+            for batch in batches
+            for number in _list_files(source.name, batch)
+        }
+        if not judged:
+            return spark.createDataFrame([], JUDGED_SCHEMA)
+        watermarks = f.create_map(*(part for number, at in judged.items() for part in (f.lit(number), at)))
+        number = f.regexp_extract(f.input_file_name(), r"(\d+)\.json$", 1).cast("int")
+        return (
+            self._read_all(spark, source)
+            .withColumn("watermark", watermarks[number])
+            .where("watermark IS NOT NULL")
+        )
 
     def write(self, sink: Sink, records: DataFrame) -> DataStreamWriter:  # noqa: D102 - see Endpoints
         return _hand_over(self._folder, sink, records, self._take)
@@ -64,6 +90,12 @@ class TopicEndpoints(KafkaEndpoints):
         return _hand_over(self._folder, sink, records, self._take)
 
 
+def _list_files(source: str, batch: Batch) -> range:
+    """Return the numbers of the files that a batch read: Spark takes one each time that there is one, and counts them."""
+    start, end = (each.get(source, {}).get("logOffset", -1) for each in (batch.starts, batch.ends))
+    return range(start + 1, end + 1)
+
+
 def _hand_over(folder: Path, sink: Sink, records: DataFrame, take: Take) -> DataStreamWriter:
     def take_batch(frame: DataFrame, batch: int) -> None:
         key = f.col("key") if "key" in frame.columns else f.lit(None)
@@ -74,8 +106,13 @@ def _hand_over(folder: Path, sink: Sink, records: DataFrame, take: Take) -> Data
         records.writeStream.queryName(sink.name)
         .outputMode(sink.mode.value)
         .foreachBatch(take_batch)
-        .option("checkpointLocation", str(folder / "checkpoint" / sink.name))
+        .option("checkpointLocation", str(checkpoint_folder(folder) / sink.name))
     )
+
+
+def checkpoint_folder(folder: Path) -> Path:
+    """Return the folder with the checkpoints of all sinks."""
+    return folder / "checkpoint"
 
 
 def input_folder(folder: Path, source: str) -> Path:

@@ -9,6 +9,7 @@ from kappa_crds.pipeline import Trigger
 from kappa_crds.revision import Revision
 from kappa_crds.sink import Sink
 from kappa_crds.source import Source
+from kappa_crds.view import View
 from kappa_pipelines.catalyst import find_reads, get_plan
 from kappa_pipelines.compile import Compiled
 from kappa_pipelines.laptop.each import describe_each
@@ -37,6 +38,7 @@ def explain(name: str, spark: SparkSession, revision: Revision, compiled: Compil
         yield f"view {view.name} ← {', '.join(reads) or 'nothing'}"
         states = dict.fromkeys(s for sink in compiled.sinks for s in sink.states if s.view == view.name)
         yield from (f"    {_explain_state(state)}" for state in states)
+        yield from _explain_stragglers(view, compiled)
         yield from (f"    {line}" for line in describe_cost(view))
     for each in compiled.sinks:
         yield from _explain_sink(each.sink, spec.trigger)
@@ -49,7 +51,9 @@ def _explain_source(source: Source, *, is_read: bool) -> Iterator[str]:
     if time is None:
         yield "    no event time: nothing that it feeds can be final"
     else:
-        yield f"    event time {time.column}; a record may be {time.watermark} out of order, later ones are dropped"
+        yield f"    event time {time.column}; a record may be {time.watermark} out of order, later ones are late"
+        if time.idle_after is not None:
+            yield f"    silent for {time.idle_after} and read to its end, it holds no watermark until it speaks again"
 
 
 def _explain_values(values: Values) -> Iterator[str]:
@@ -58,6 +62,15 @@ def _explain_values(values: Values) -> Iterator[str]:
         yield f"    columns of subject {values.subject.name} version {values.subject.reader.version};" + (
             f" reads records of versions {versions}"
         )
+
+
+def _explain_stragglers(view: View, compiled: Compiled) -> Iterator[str]:
+    for each in compiled.stragglers:
+        if each.name == view.name:
+            yield (
+                f"    rows that come too late go to topic {each.topic}, at least once and with the same key each time;"
+                f" sink {each.owner}'s query says which"
+            )
 
 
 def _explain_state(state: State) -> str:

@@ -13,10 +13,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-RECORD_SCHEMA = (
-    "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP,"
-    " timestampType INT, headers ARRAY<STRUCT<key STRING, value BINARY>>"
-)
 END_OFFSET = -1
 """Offset of the record that ends the input of a source."""
 _BORN = 1_000_000_000  # seconds since the epoch: the time of change of the first file

@@ -5,6 +5,7 @@ kafka://HOST:PORT`) it reads what is there, or with `--follow` goes on until Ctr
 """
 
 import argparse
+import itertools
 import json
 import shutil
 import sys
@@ -34,6 +35,7 @@ from kappa_pipelines.laptop.endpoints import Output, TopicEndpoints
 from kappa_pipelines.laptop.manifests import read_pipelines
 from kappa_pipelines.laptop.revision import build_local_revision
 from kappa_pipelines.laptop.runs import LocalRun, await_query, run_query
+from kappa_pipelines.laptop.stragglers import Straggler, StragglerTape
 from kappa_pipelines.preflight import check_kafka
 from kappa_pipelines.stop import stop_gracefully
 
@@ -62,6 +64,14 @@ class Screen:
                 say(f"… {self._limit} rows of sink {sink} shown; --rows shows more")
         sys.stdout.flush()
 
+    def show_stragglers(self, stragglers: Sequence[Straggler]) -> None:
+        """Print rows that came too late and would be written to topics, each with what is known of it, until the limit."""
+        for view, rows in itertools.groupby(stragglers, key=lambda straggler: straggler.view):
+            found = list(rows)
+            for straggler in found[: self._limit]:
+                print(json.dumps({"stragglers": view, "value": straggler.row, **straggler.told}))
+            say(f"stragglers of view {view}: {len(found)} rows, {min(len(found), self._limit)} shown")
+
     def show_progress(self, query: StreamingQuery) -> None:
         """Print a line for a batch that has not been told yet. While it is idle, Spark tells of the batch to come; we do not."""
         progress = query.lastProgress
@@ -81,6 +91,7 @@ class Screen:
         for sink, count in self._counts.items():
             say(f"sink {sink}: {count} rows")
         if run is not None:
+            self.show_stragglers(run.stragglers())
             letters = run.letters()
             say(f"{run.late} rows were late, {len(letters)} records could not be read")
             for letter in letters[:10]:
@@ -161,13 +172,21 @@ def _run_over_topics(revision: Revision, given: argparse.Namespace, folder: Path
     screen = Screen(given.rows)
     say("starting Spark …")
     spark = start_spark(revision)
-    ends = TopicEndpoints(spark, revision, folder, lambda sink, _, outputs: screen.show_rows(sink, outputs))
-    sinks = compile_revision(spark, revision, ends).sinks
+
+    def take(sink: str, batch: int, outputs: list[Output]) -> None:
+        tape.note(sink, batch)
+        screen.show_rows(sink, outputs)
+
+    ends = TopicEndpoints(spark, revision, folder, take)
+    tape = StragglerTape(spark, revision, folder, ends)
+    compiled = compile_revision(spark, revision, ends)
+    sinks = compiled.sinks
     if given.follow:
         _follow(sinks, screen)
     else:
         for sink in sinks:
             run_query(sink, screen.show_progress)
+        screen.show_stragglers(tape.find(compiled))
     screen.summarize(None)
 
 

@@ -21,6 +21,7 @@ from kappa_pipelines.errors import DriverError
 from kappa_pipelines.failures import read_failure
 from kappa_pipelines.laptop.endpoints import FileEndpoints, Output, input_folder
 from kappa_pipelines.laptop.records import Record, RecordFolder
+from kappa_pipelines.laptop.stragglers import Straggler, StragglerTape
 from kappa_pipelines.registry.resolve import fetch_subjects
 
 
@@ -61,6 +62,7 @@ class LocalRun:
             for source in revision.spec.sources
         }
         self._outputs: dict[str, dict[int, list[Output]]] = {sink.name: {} for sink in revision.spec.sinks}
+        self._tape = StragglerTape(spark, revision, folder, self._ends)
         self._crash = self._crashed = False
         self.late = 0
         """Rows that were dropped as late, over all sinks."""
@@ -127,10 +129,15 @@ class LocalRun:
             found += [Letter(name, int(row.offset), row.error) for row in texts.collect()]
         return sorted(found, key=lambda letter: (letter.source, letter.offset))
 
+    def stragglers(self) -> list[Straggler]:
+        """Return the rows that came too late so far and would be written to the topics of their views."""
+        return self._tape.find(self.compiled)
+
     def _compile(self) -> Compiled:
         return compile_revision(self._spark, self._revision, self._ends, self._subjects)
 
     def _take(self, sink: str, batch: int, outputs: list[Output]) -> None:
+        self._tape.note(sink, batch)
         if self._crash:
             self._crashed = True
             raise RuntimeError("a crash was asked for")

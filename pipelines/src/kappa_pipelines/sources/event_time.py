@@ -11,30 +11,58 @@ from kappa_crds.quantities import parse_duration
 from kappa_crds.reasons import Reason
 from kappa_crds.source import ClockCorrection, EventTime, Source
 from kappa_pipelines.errors import SpecError
+from kappa_pipelines.sources.idle import MARK
 
 END = "__kappa_end"
-"""Flag of the record that ends a bounded input; see `add_event_time`."""
+"""Flag of the record that ends a bounded input; see `add_watermark`."""
+_MARKED = "__kappa_marked"
 _END_OF_TIME = datetime(9999, 1, 1, tzinfo=UTC)
 
 
-def add_event_time(rows: DataFrame, event_time: EventTime | None, end: str | None = None) -> DataFrame:
-    """Return the rows with the event-time column and its watermark.
+def add_corrected_time(rows: DataFrame, event_time: EventTime | None) -> DataFrame:
+    """Return the rows with the event-time column, where that is not there already."""
+    if event_time is None or event_time.clock_correction is None:
+        return rows
+    return rows.withColumn(event_time.column, _correct(event_time.clock_correction))
+
+
+def add_watermark(
+    rows: DataFrame, event_time: EventTime | None, end: str | None = None, marks: DataFrame | None = None
+) -> DataFrame:
+    """Return the rows with their watermark.
 
     `end` names a flag: a row that has it moves the watermark to the end of time, as everything that can come has
-    come then, and is no row of the result.
+    come then, and is no row of the result. `marks` are watermarks that the rows are to have at least.
     """
     if event_time is None:
         return rows if end is None else rows.where(~f.col(end)).drop(end)
     column = event_time.column
-    if event_time.clock_correction is not None:
-        rows = rows.withColumn(column, _correct(event_time.clock_correction))
     delay = f"{_milliseconds(event_time.watermark)} milliseconds"
+    if marks is not None:
+        return (
+            _add_marks(rows, marks, event_time)
+            .withWatermark(column, delay)
+            .where(_is_no_mark())
+            .drop(_MARKED)
+        )
     if end is None:
         return rows.withWatermark(column, delay).where(_any_row())
     time = f.col(f"`{column}`")
     marked = rows.withColumn(column, f.when(f.col(end), f.lit(_END_OF_TIME)).otherwise(time))
     is_row = time.isNull() | (time < f.lit(_END_OF_TIME))
     return marked.withWatermark(column, delay).where(_any_row() & is_row).drop(end)
+
+
+def _add_marks(rows: DataFrame, marks: DataFrame, event_time: EventTime) -> DataFrame:
+    """Return the rows, and for each mark one that moves the watermark to it."""
+    time = f.timestamp_millis(f.unix_millis(MARK) + _milliseconds(event_time.watermark))
+    times = marks.select(time.alias(event_time.column), f.lit(True).alias(_MARKED))
+    return rows.withColumn(_MARKED, f.lit(False)).unionByName(times, allowMissingColumns=True)
+
+
+def _is_no_mark() -> Column:
+    """Return that a row is no mark, in words that Spark moves across no watermark; see `_any_row`."""
+    return f.when(_any_row(), ~f.col(_MARKED))
 
 
 def _any_row() -> Column:

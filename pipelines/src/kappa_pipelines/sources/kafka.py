@@ -20,13 +20,14 @@ from kappa_pipelines.checkpoint.offsets import Offsets, nest_offsets
 from kappa_pipelines.errors import SpecError
 from kappa_pipelines.kafka_options import build_spark_connection, prefix_options
 from kappa_pipelines.registry.subject import Subject
-from kappa_pipelines.sources.event_time import END, add_event_time, check_event_time
+from kappa_pipelines.sources.event_time import END, add_corrected_time, add_watermark, check_event_time
 from kappa_pipelines.sources.formats import build_values
 from kappa_pipelines.sources.subscription import Subscription, build_subscription
 from kappa_pipelines.sources.values import Values
 
 MALFORMED = "malformed"
 ROWS = "rows"
+LATEST = "latest"
 DEFAULT_MAX_RECORDS = 4_000_000
 _FIRST_THERE = -2  # Spark's sign for a partition's earliest offset
 _PARSED = "__kappa_parsed"
@@ -40,6 +41,13 @@ _RECORD_COLUMNS = {
     "partition": "partition",
     "offset": "offset",
 }
+
+
+RECORD_SCHEMA = (
+    "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP,"
+    " timestampType INT, headers ARRAY<STRUCT<key STRING, value BINARY>>"
+)
+"""Records as Spark's Kafka source gives them."""
 
 
 @dataclass(frozen=True)
@@ -80,27 +88,45 @@ def read_records(spark: SparkSession, revision: Revision, source: KafkaSource) -
     return reader.options(**build_read_options(revision, source)).load()
 
 
-def read_stream(records: DataFrame, source: KafkaSource, end_of_input: Column | None = None) -> DataFrame:
+def read_stream(
+    records: DataFrame,
+    source: KafkaSource,
+    end_of_input: Column | None = None,
+    *,
+    marks: DataFrame | None = None,
+    watched: bool = False,
+    keep: tuple[str, ...] = (),
+) -> DataFrame:
     """Return the stream of a source's good records, with its watermark.
 
-    A record for which `end_of_input` holds is no row; it moves the watermark to the end of time.
+    A record for which `end_of_input` holds is no row; it moves the watermark to the end of time. `marks` are the watermarks
+    that it is given while it is silent. With `watched` its latest event time goes with the progress. `keep` are columns of the records
+    that rows have besides.
     """
     ends = [] if end_of_input is None else [END]
-    passed = [f.col(name) for name in _raw_columns(source)]
-    marks = [] if end_of_input is None else [end_of_input.alias(END)]
+    passed = [f.col(name) for name in (*_raw_columns(source), *keep)]
+    flags = [] if end_of_input is None else [end_of_input.alias(END)]
     is_null = f.col("value").isNull().alias(_IS_NULL)
     value = source.values.parse(alert=end_of_input is None).alias(_PARSED)
-    parsed = records.select(*passed, *marks, is_null, value)
+    parsed = records.select(*passed, *flags, is_null, value)
     malformed = source.find_malformed(f.col(_PARSED), f.col(_IS_NULL))
     if ends:
         malformed = malformed & ~f.col(END)
     # Flat columns and a flag pass the count faster than the struct would.
-    flat = parsed.select(*_columns(source), *ends, malformed.alias(_FLAG))
-    counted = flat.observe(
-        source.name, f.count_if(f.col(_FLAG)).alias(MALFORMED), f.count(f.lit(1)).alias(ROWS)
-    )
-    rows = counted.where(~f.col(_FLAG)).drop(_FLAG)
-    return add_event_time(rows, source.spec.event_time, END if ends else None)
+    flat = parsed.select(*_columns(source), *keep, *ends, malformed.alias(_FLAG))
+    timed = add_corrected_time(flat, source.spec.event_time)
+    rows = _observe(timed, source, latest=watched).where(~f.col(_FLAG)).drop(_FLAG)
+    return add_watermark(rows, source.spec.event_time, END if ends else None, marks)
+
+
+def _observe(rows: DataFrame, source: KafkaSource, *, latest: bool) -> DataFrame:
+    """Return the rows; their number, the malformed among them and, if asked for, the latest event time go with the progress."""
+    counts = [f.count_if(f.col(_FLAG)).alias(MALFORMED), f.count(f.lit(1)).alias(ROWS)]
+    time = source.spec.event_time
+    if latest and time is not None:
+        newest = f.max(f.when(~f.col(_FLAG), f.unix_millis(f.col(f"`{time.column}`"))))
+        counts.append(newest.alias(LATEST))
+    return rows.observe(source.name, *counts)
 
 
 def read_range(spark: SparkSession, revision: Revision, start: Offsets, end: Offsets) -> DataFrame:

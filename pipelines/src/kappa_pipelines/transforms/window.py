@@ -22,7 +22,7 @@ from kappa_crds.reasons import Reason
 from kappa_crds.window import Window
 from kappa_pipelines.catalyst import DELAY
 from kappa_pipelines.errors import SpecError
-from kappa_pipelines.transforms.inputs import quote, read_input
+from kappa_pipelines.transforms.inputs import quote, quote_interval, read_input
 
 Event = TypeVar("Event")
 Value = TypeVar("Value")
@@ -51,6 +51,23 @@ def build_corrected(spark: SparkSession, view: str, window: Window) -> DataFrame
     copies = _copy(events, window, time, delays, watermark)
     results = _aggregate(copies, window)
     return _compare(_pair(results, window, delays, watermark), window, watermark)
+
+
+def add_missed_window(rows: DataFrame, window: Window, time: str, watermark: Column, name: str) -> DataFrame:
+    """Return the rows once for each of their windows that had closed for good at the watermark, with that window as `name`."""
+    corrections = window.stragglers.correct if window.stragglers is not None else None
+    last = 0 if corrections is None else max(map(parse_duration, corrections.after))
+    windowed = rows.withColumn(name, f.expr(_say_own_window(window, time)))
+    closes = f.unix_micros(f.col(name)["end"]) + int(last * 1000) * 1000
+    return windowed.where(closes <= f.unix_micros(watermark))
+
+
+def _say_own_window(window: Window, time: str) -> str:
+    """Return the window of a row by itself; a session's is then as long as its gap."""
+    if window.session is None:
+        return _say_window(window, time)
+    end = f"{quote(time)} + {quote_interval(window.session)}"
+    return f"if({quote(time)} IS NULL, NULL, named_struct('start', {quote(time)}, 'end', {end}))"
 
 
 def _check(spark: SparkSession, view: str, window: Window) -> str:

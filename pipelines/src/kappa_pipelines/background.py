@@ -1,0 +1,68 @@
+"""A thread that works beside the queries: what fails is counted and tried again for ever, and never stops the pipeline."""
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import structlog
+
+_RETRY_SECONDS = 5.0
+_IDLE_SECONDS = 1.0
+
+log = structlog.get_logger()
+
+
+@dataclass
+class Totals:
+    """What the work came to since the driver started: records written, tries that failed, what was gone before it was read."""
+
+    written: int = 0
+    errors: int = 0
+    lost: int = 0
+
+
+class Background:
+    """Calls `work(ending)` whenever something is pending, and every second besides. `changed` guards what both sides share."""
+
+    def __init__(
+        self, name: str, is_pending: Callable[[], bool], work: Callable[[bool], None], totals: Totals
+    ) -> None:
+        self.changed = threading.Condition()
+        self._is_pending = is_pending
+        self._work = work
+        self._totals = totals
+        self._ending = False
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def finish(self, timeout: float) -> bool:
+        """Do all that is pending and end the thread; False if that takes too long."""
+        with self.changed:
+            self._ending = True
+            self.changed.notify()
+        self._thread.join(max(0.0, timeout))
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        while True:
+            with self.changed:
+                if not self._is_pending() and not self._ending:
+                    self.changed.wait(timeout=_IDLE_SECONDS)
+                ending = self._ending
+            try:
+                self._work(ending)
+            except Exception as error:  # whatever it is, the records wait for the next try
+                self._totals.errors += 1
+                log.warning(
+                    "records could not be written; trying again",
+                    work=self._thread.name,
+                    error=str(error)[:500],
+                )
+                time.sleep(_RETRY_SECONDS)
+                continue
+            if ending and not self._is_pending():
+                return

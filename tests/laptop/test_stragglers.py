@@ -1,0 +1,147 @@
+"""Stragglers that go to a topic: with the results they are all of the input, none twice."""
+
+import json
+import random
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from kappa_pipelines.compile import compile_revision
+from kappa_pipelines.errors import SpecError
+from kappa_pipelines.laptop import explain, test
+from kappa_pipelines.laptop.console import start_spark
+from kappa_pipelines.laptop.records import Record
+from kappa_pipelines.laptop.revision import build_local_revision
+from kappa_pipelines.laptop.runs import LocalRun
+from lab.paths import REPOSITORY
+from laptop.equivalence import Row, build_story, build_table
+
+EXAMPLE = REPOSITORY / "pipelines" / "examples" / "stragglers"
+START = datetime(2026, 1, 1, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+LATE: Mapping[str, Any] = {"sideOutput": {"topic": "late"}}
+WINDOWS: Mapping[str, Row] = {
+    "tumbling": {"tumbling": "1h"},
+    "hopping": {"hopping": {"length": "1h", "every": "20m"}},
+    "session": {"session": "10m"},
+    "corrected": {"tumbling": "1h", "stragglers": {**LATE, "correct": {"after": ["1h"]}}},
+}
+VIEWS = [
+    {
+        "name": "shorter",
+        "sql": "WITH some AS (SELECT ts AS at, k, n FROM clicks WHERE n >= 0) SELECT k, n, at FROM some",
+    },
+    {"name": "both", "sql": "SELECT * FROM shorter UNION ALL SELECT k, n, ts AS at FROM taps"},
+]
+
+
+def build_run(spark: SparkSession, folder: Path, window: Row) -> LocalRun:
+    sources = [
+        build_table(name, "k STRING, n BIGINT, ts TIMESTAMP", "ts", "10m") for name in ("clicks", "taps")
+    ]
+    count = {"from": "both", "key": ["k"], "aggregates": {"rows": "collect_list(n)"}, "stragglers": LATE}
+    manifest = build_story(sources, {"window": {**count, **window}}, "").manifest
+    manifest["spec"]["views"] = [*manifest["spec"]["views"], *VIEWS]
+    revision = build_local_revision({**manifest, "metadata": {"namespace": "t", "name": "late"}})
+    return LocalRun(start_spark(revision), revision, folder)
+
+
+def feed(run: LocalRun, batches: int, seed: int) -> int:
+    """Give it rows in batches, of which some come hours too late; the driver dies in the middle one. Return how many rows."""
+    rng, number = random.Random(seed), 0
+    for step in range(batches):
+        fed: dict[str, list[Record]] = {}
+        for source in ("clicks", "taps"):
+            for _ in range(60 // batches):
+                time = (
+                    START
+                    + step * HOUR
+                    + (rng.random() - (3 * rng.random() if rng.random() < 0.4 else 0)) * HOUR
+                )
+                row = {"k": rng.choice("ab"), "n": number, "ts": time.isoformat(timespec="microseconds")}
+                fed.setdefault(source, []).append(Record(json.dumps(row).encode()))
+                number += 1
+        run.feed(fed)
+        if step == batches // 2:
+            assert run.crash()
+        if step % 3 == 2:
+            run.process()
+    run.end()
+    run.process()
+    return number
+
+
+@pytest.mark.parametrize(
+    ("window", "batches"),
+    [
+        pytest.param(window, batches, marks=() if (window, batches) == ("hopping", 5) else pytest.mark.chaos)
+        for window in WINDOWS
+        for batches in (3, 5, 17)
+    ],
+)
+def test_results_and_stragglers_together_are_all_rows(
+    window: str, batches: int, spark: SparkSession, tmp_path: Path
+) -> None:
+    run = build_run(spark, tmp_path, WINDOWS[window])
+    rows = feed(run, batches, seed=batches)
+    results = [json.loads(output.value or "") for output in run.outputs("answer")]
+    last = {(row["k"], row["window_start"]): row["rows"] for row in results if not row.get("retraction")}
+    counted = [number for numbers in last.values() for number in numbers]
+    late = [straggler.row for straggler in run.stragglers()]
+    found = sorted([*counted, *(row["n"] for row in late)])
+    times = 3 if window == "hopping" else 1
+    assert found == sorted(list(range(rows)) * times)
+    assert late, "rows are to be late"
+    assert run.late > 0, "a driver reads again only what Spark says that it dropped"
+
+
+def test_the_case_of_the_example_passes_and_explain_says_where_stragglers_go(
+    spark: SparkSession, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pipeline = str(EXAMPLE / "pipeline.yaml")
+    assert test.main(["-f", pipeline, "-f", str(EXAMPLE / "tests" / "late.yaml")]) == 0, (
+        capsys.readouterr().out
+    )
+    assert explain.main(["-f", pipeline]) == 0
+    assert (
+        "    rows that come too late go to topic late-departures, at least once and with the same key each time;"
+        " sink departures's query says which"
+    ) in capsys.readouterr().out.splitlines()
+
+
+REFUSED: Mapping[str, tuple[Row, Row, str]] = {
+    "rows once": ({"sql": "SELECT DISTINCT k, ts FROM clicks"}, {}, "(Distinct)"),
+    "a window": (
+        {"window": {"from": "clicks", "tumbling": "1m", "aggregates": {"k": "max(k)"}}},
+        {},
+        "view 'before' is window",
+    ),
+    "a join": (
+        {"sql": "SELECT a.k, a.ts FROM clicks a JOIN clicks b ON a.k = b.k AND a.ts = b.ts"},
+        {},
+        "(Join)",
+    ),
+    "chance": ({"sql": "SELECT * FROM clicks WHERE rand() < 0.5"}, {}, "rand"),
+    "the clock": ({"sql": "SELECT k, ts, current_timestamp() AS now FROM clicks"}, {}, "CurrentTimestamp"),
+    "the mode": ({"sql": "SELECT * FROM clicks"}, {"mode": "complete", "key": ["n"]}, "mode complete"),
+}
+
+
+def test_what_could_not_be_found_again_is_refused_with_its_cause(spark: SparkSession) -> None:
+    for name, (before, sink, said) in REFUSED.items():
+        count = {"from": "before", "tumbling": "1h", "aggregates": {"n": "count(*)"}, "stragglers": LATE}
+        story = build_story(
+            [build_table("clicks", "k STRING, ts TIMESTAMP", "ts", "1m")],
+            {"window": count, "allowUnboundedState": True},
+            "",
+            **sink,
+        )
+        story.manifest["spec"]["views"].append({"name": "before", **before})
+        revision = build_local_revision({**story.manifest, "metadata": {"namespace": "t", "name": "no"}})
+        with pytest.raises(SpecError, match=r"view .answer.: window\.stragglers\.sideOutput") as refusal:
+            compile_revision(start_spark(revision), revision)
+        assert said in refusal.value.message, (name, refusal.value.message)
