@@ -10,7 +10,8 @@ from pyspark.sql import functions as f
 from pyspark.sql.avro.functions import to_avro
 from pyspark.sql.types import StructType
 
-from kappa_pipelines.sources.avro import BareAvro, FramedAvro, write_header
+from kappa_pipelines.sources.avro import BareAvro, FramedAvro
+from kappa_pipelines.sources.framing import write_header
 from kappa_pipelines.sources.kafka import KafkaSource
 from kappa_pipelines.sources.values import CORRUPT, PERMISSIVE, read_text, with_corrupt
 

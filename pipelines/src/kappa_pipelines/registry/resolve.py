@@ -55,7 +55,7 @@ def name_subject(topics: dict[str, str], source: Source, registry: SchemaRegistr
         raise SpecError(
             Reason.INVALID_SPEC,
             f"source {source.name!r} reads {source.reads}, so the subject of its values is not known from a topic;"
-            " set format.avro.registry.subject",
+            " set `subject` of its format's registry",
         )
     return f"{topics.get(source.topic, source.topic)}-value"
 
