@@ -71,7 +71,7 @@ def _fetch(
     name = name_subject(revision.topics, source, registry)
     client = RegistryClient(registry, revision.registries.get(source.name, RegistrySecrets()))
     try:
-        return fetch_subject(client, name, registry.version or version, asked, "AVRO")
+        return fetch_subject(client, name, registry.version or version, asked, source.format.schema_type)
     except DriverError as error:
         raise type(error)(error.reason, f"source {source.name!r}: {error.message}") from error
 
