@@ -1,5 +1,6 @@
 """Real Spark and real Kafka: one session and one broker for a test process, topics and checkpoints for each test."""
 
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -22,6 +23,9 @@ from spark.revisions import spark_conf
 from spark.topics import Topics
 
 DEADLINE = 90.0
+# A test's JVM lives for minutes at most: compiling well takes it more time than that saves, nearly half of all.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
 T = TypeVar("T")
 
 
