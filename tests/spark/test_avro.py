@@ -12,7 +12,7 @@ from pyspark.sql import functions as f
 
 from kappa_crds.reasons import Reason
 from kappa_pipelines.errors import SpecError
-from kappa_pipelines.registry.subject import Registered, Subject
+from kappa_pipelines.registry.subject import Reference, Registered, Subject
 from kappa_pipelines.sources.avro import build_bare, build_framed
 from lab.registry import RegistryDouble
 from spark.avro_values import record, write_bare, write_framed
@@ -166,7 +166,7 @@ def test_a_schema_is_read_with_those_that_it_refers_to(spark: SparkSession) -> N
     place = record({"name": "height", "type": "int"}, {"name": "unit", "type": "Unit"}, name="Place")
     reading = record({"name": "start", "type": "Place"}, {"name": "unit", "type": "plant.Unit"})
     texts = [json.dumps(schema) for schema in (unit, place, reading)]
-    registered = Registered(1, 1, texts[2], tuple(texts[:2]))
+    registered = Registered(1, 1, texts[2], tuple(Reference("", text) for text in texts[:2]))
     values = build_framed("readings", Subject("readings", (registered,), registered))
     assert values.schema.simpleString() == "struct<start:struct<height:int,unit:string>,unit:string>"
 

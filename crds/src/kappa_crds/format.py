@@ -87,13 +87,57 @@ class AvroFormat(Model):
     ] = None
 
 
+class ProtobufFormat(Model):
+    """Values are Protobuf: bare messages of one type, or messages that name their schema in a registry."""
+
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "has(self.schema) != has(self.registry)",
+            "set exactly one of schema (bare messages) and registry (messages that start with a schema's id)",
+        ),
+        Rule(
+            "!has(self.schema) || has(self.message)",
+            "set message beside schema: the full name of the message that values are, such as plant.Reading",
+        ),
+    )
+    schema_: Annotated[
+        str | None,
+        Field(
+            alias="schema",
+            min_length=3,
+            max_length=262_144,
+            description="The text of a .proto file; it may import files of google/protobuf. Values have nothing before the message.",
+        ),
+    ] = None
+    message: Annotated[
+        str | None,
+        Field(
+            min_length=1,
+            max_length=512,
+            description="Full name of the message whose fields become the columns, with its package: `plant.Reading`. With a"
+            " registry it is the first one of the schema where left out.",
+        ),
+        Rule(
+            "self.matches('^[A-Za-z_][A-Za-z0-9_]*([.][A-Za-z_][A-Za-z0-9_]*)*$')",
+            "must be the full name of a message, such as plant.Reading",
+        ),
+    ] = None
+    registry: Annotated[
+        SchemaRegistry | None,
+        Field(
+            description="Where the schemas of values are, which start with a zero byte, the id of a schema in four bytes and the"
+            " place of the message in it."
+        ),
+    ] = None
+
+
 class Format(Model):
     """How the bytes of a record's value become columns."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
         Rule(
-            "[has(self.json), has(self.csv), has(self.avro), has(self.raw)].exists_one(is, is)",
-            "set exactly one format; the formats are: json, csv, avro, raw",
+            "[has(self.json), has(self.csv), has(self.avro), has(self.protobuf), has(self.raw)].exists_one(is, is)",
+            "set exactly one format; the formats are: json, csv, avro, protobuf, raw",
         ),
     )
     json_: Annotated[JsonFormat | None, Field(alias="json", description="JSON objects.")] = None
@@ -101,9 +145,21 @@ class Format(Model):
     avro: Annotated[
         AvroFormat | None, Field(description="Avro records, with a schema given here or in a registry.")
     ] = None
+    protobuf: Annotated[
+        ProtobufFormat | None,
+        Field(
+            description="Protobuf messages, with a schema given here or in a registry. They are decoded in Python, a batch at a time."
+        ),
+    ] = None
     raw: Annotated[RawFormat | None, Field(description="Bytes or text as they are, in one column.")] = None
 
     @property
     def registry(self) -> SchemaRegistry | None:
         """Return the registry that values name their schemas in, if any."""
-        return self.avro.registry if self.avro is not None else None
+        found = self.avro or self.protobuf
+        return found.registry if found is not None else None
+
+    @property
+    def schema_type(self) -> str:
+        """Return the type of the schemas in that registry, in its words."""
+        return "AVRO" if self.avro is not None else "PROTOBUF"

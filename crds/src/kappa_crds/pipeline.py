@@ -209,6 +209,14 @@ class PipelineSpec(Model):
             "in real-time mode no row replaces another, as nothing is kept; leave out the mode of the sinks, or trigger.realTime",
         ),
         Rule(
+            "!has(self.trigger) || !has(self.trigger.realTime) || self.sources.all(s, !has(s.format) || !has(s.format.protobuf))",
+            "in real-time mode no source can have the format protobuf, which is decoded a batch of records at a time; leave out"
+            " trigger.realTime, or write the rows to another topic first",
+            "'source ' + self.sources.map(s, has(s.format) && has(s.format.protobuf), s.name)[0] + ' has the format protobuf,"
+            " which is decoded a batch of records at a time, and real-time mode has none; leave out trigger.realTime, or write the"
+            " rows to another topic first'",
+        ),
+        Rule(
             "!has(oldSelf.stateStoreRef) || (has(self.stateStoreRef) && self.stateStoreRef == oldSelf.stateStoreRef)",
             "spec.stateStoreRef cannot change: the checkpoint would be left behind; create a new Pipeline",
         ),

@@ -93,6 +93,16 @@ class RecordColumns(Model):
     offset: Annotated[ColumnName | None, Field(description="Column for the offset, as BIGINT.")] = None
 
 
+def _name_subject(format_: str) -> Rule:
+    """Build the rule that a registry has a subject where no single topic gives it one."""
+    registry = f"format.{format_}.registry"
+    return Rule(
+        f"has(self.topic) || !has(self.format) || !has(self.format.{format_}) || !has(self.{registry})"
+        f" || has(self.{registry}.subject)",
+        f"with topics or topicPattern, set {registry}.subject: it has a default only for a single topic",
+    )
+
+
 class Source(Model):
     """Topics read as one stream."""
 
@@ -101,11 +111,8 @@ class Source(Model):
             "[has(self.topic), has(self.topics), has(self.topicPattern)].exists_one(is, is)",
             "set exactly one of topic, topics and topicPattern",
         ),
-        Rule(
-            "has(self.topic) || !has(self.format) || !has(self.format.avro) || !has(self.format.avro.registry)"
-            " || has(self.format.avro.registry.subject)",
-            "with topics or topicPattern, set format.avro.registry.subject: it has a default only for a single topic",
-        ),
+        _name_subject("avro"),
+        _name_subject("protobuf"),
     )
     name: Annotated[SqlName, Field(description="Name by which views refer to it.")]
     topic: Annotated[

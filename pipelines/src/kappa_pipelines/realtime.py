@@ -60,6 +60,17 @@ def check_times(spec: PipelineSpec) -> None:
         )
 
 
+def check_formats(spec: PipelineSpec) -> None:
+    """Raise SpecError where a source's records are decoded a batch at a time, which real-time mode does not have."""
+    for source in spec.sources:
+        if spec.trigger.real_time is not None and source.format.protobuf is not None:
+            raise SpecError(
+                Reason.UNSUPPORTED_QUERY,
+                f"source {source.name!r} has the format protobuf, which is decoded in Python a batch of records at a time, and"
+                f" real-time mode (trigger.realTime) has no batches; {_REMEDY}",
+            )
+
+
 def check_real_time(rows: DataFrame, sink: Sink, sources: Sequence[str]) -> None:
     """Raise SpecError where a sink's rows, made of these sources, cannot be computed record by record; it names the view."""
     where = f"sink {sink.name!r}"

@@ -12,7 +12,7 @@ from kappa_crds.source import Source
 from kappa_pipelines.errors import DriverError
 from kappa_pipelines.registry.client import RegistryClient
 from kappa_pipelines.registry.resolve import name_subject
-from kappa_pipelines.registry.subject import Subject, fetch_subject
+from kappa_pipelines.registry.subject import Reference, Subject, fetch_subject
 from lab.registry import RegistryDouble
 
 
@@ -65,7 +65,7 @@ def test_schemas_that_a_schema_refers_to_come_before_it_each_once(registry: Regi
     registry.register("place", "place", references=refer)
     both = [*refer, {"name": "place", "subject": "place", "version": 1}]
     registry.register("a/b-value", "reading", references=both)
-    assert fetch(registry).reader.references == ("unit", "place")
+    assert fetch(registry).reader.references == (Reference("unit", "unit"), Reference("place", "place"))
 
 
 def test_credentials_are_sent_and_a_refusal_is_told_without_them(
@@ -101,7 +101,7 @@ def test_a_source_of_several_topics_has_to_name_its_subject(reads: dict[str, obj
     error = refuse(name)
     assert (error.reason, error.retryable) == (Reason.INVALID_SPEC, False)
     assert words in error.message
-    assert "set format.avro.registry.subject" in error.message
+    assert "set `subject` of its format's registry" in error.message
 
 
 def refuse(work: Callable[[], object]) -> DriverError:

@@ -13,7 +13,8 @@ from kappa_crds.view import View
 from kappa_pipelines.catalyst import find_reads, get_plan
 from kappa_pipelines.compile import Compiled
 from kappa_pipelines.laptop.each import describe_each
-from kappa_pipelines.sources.avro import FramedAvro
+from kappa_pipelines.sources.framing import Framed
+from kappa_pipelines.sources.protobuf import COST, BareProtobuf, FramedProtobuf
 from kappa_pipelines.sources.values import Values
 from kappa_pipelines.state import State
 from kappa_pipelines.transforms.frames import describe_cost
@@ -57,7 +58,9 @@ def _explain_source(source: Source, *, is_read: bool) -> Iterator[str]:
 
 
 def _explain_values(values: Values) -> Iterator[str]:
-    if isinstance(values, FramedAvro):
+    if isinstance(values, BareProtobuf | FramedProtobuf):
+        yield f"    {COST}"
+    if isinstance(values, Framed):
         versions = ", ".join(f"{each.version} (id {each.id})" for each in values.subject.versions)
         yield f"    columns of subject {values.subject.name} version {values.subject.reader.version};" + (
             f" reads records of versions {versions}"

@@ -55,7 +55,7 @@ def name_subject(topics: dict[str, str], source: Source, registry: SchemaRegistr
         raise SpecError(
             Reason.INVALID_SPEC,
             f"source {source.name!r} reads {source.reads}, so the subject of its values is not known from a topic;"
-            " set format.avro.registry.subject",
+            " set `subject` of its format's registry",
         )
     return f"{topics.get(source.topic, source.topic)}-value"
 
@@ -71,7 +71,7 @@ def _fetch(
     name = name_subject(revision.topics, source, registry)
     client = RegistryClient(registry, revision.registries.get(source.name, RegistrySecrets()))
     try:
-        return fetch_subject(client, name, registry.version or version, asked, "AVRO")
+        return fetch_subject(client, name, registry.version or version, asked, source.format.schema_type)
     except DriverError as error:
         raise type(error)(error.reason, f"source {source.name!r}: {error.message}") from error
 

@@ -10,13 +10,21 @@ from kappa_pipelines.registry.client import NotRegisteredError, RegistryClient
 
 
 @dataclass(frozen=True)
+class Reference:
+    """A schema that another one refers to, by the name that it is called there: in Protobuf the path of an import."""
+
+    name: str
+    text: str
+
+
+@dataclass(frozen=True)
 class Registered:
-    """One version of a subject. `references` are the texts of schemas that `text` refers to, in the order to read them."""
+    """One version of a subject. `references` are what `text` refers to, in the order to read them."""
 
     id: int
     version: int
     text: str
-    references: tuple[str, ...] = ()
+    references: tuple[Reference, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -82,7 +90,7 @@ def _fetch_version(client: RegistryClient, name: str, number: int, kind: str) ->
 
 def _fetch_references(
     client: RegistryClient, references: list[dict[str, Any]], above: frozenset[tuple[str, int]]
-) -> Iterator[tuple[tuple[str, int], str]]:
+) -> Iterator[tuple[tuple[str, int], Reference]]:
     """Yield the schemas referred to, each after those that it refers to itself."""
     for reference in references:
         key = (str(reference["subject"]), int(reference["version"]))
@@ -90,4 +98,4 @@ def _fetch_references(
             raise SpecError(Reason.INVALID_SCHEMA, f"the schemas of subject {key[0]!r} refer to each other")
         found = client.get("subjects", key[0], "versions", str(key[1]), deleted="true")
         yield from _fetch_references(client, found.get("references") or [], above | {key})
-        yield key, str(found["schema"])
+        yield key, Reference(str(reference["name"]), str(found["schema"]))

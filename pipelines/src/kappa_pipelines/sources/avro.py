@@ -1,8 +1,7 @@
 """Avro records as columns: bare ones of one schema, and those that name the schema they were written with.
 
-The second kind has Confluent's wire format: a zero byte, the schema's id in four bytes (big-endian), the record. Which
-schema a record was written with is decided in the plan, by a case for each id of the subject. Whatever it was, columns
-are those of the reader schema, by Avro's rules of schema resolution.
+Which schema a record of the second kind was written with is decided in the plan, by a case for each id of the subject.
+Whatever it was, columns are those of the reader schema, by Avro's rules of schema resolution.
 """
 
 from collections.abc import Sequence
@@ -12,7 +11,6 @@ from pyspark.sql import Column
 from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
-from kappa_pipelines.classify import UNKNOWN_SCHEMA
 from kappa_pipelines.registry.subject import Subject
 from kappa_pipelines.sources.avro_schema import (
     BODY,
@@ -24,9 +22,9 @@ from kappa_pipelines.sources.avro_schema import (
     is_record,
     read_avro,
 )
+from kappa_pipelines.sources.framing import Framed, get_header, get_payload, write_header
 from kappa_pipelines.sources.values import WithoutTexts, check_names, explain_absent
 
-_HEADER = 5  # bytes before the record
 _PADDING = bytes(1024)  # what is missing of a record that ends early is read from here
 
 
@@ -100,11 +98,10 @@ class Written:
 
 
 @dataclass(frozen=True)
-class FramedAvro(WithoutTexts):
+class FramedAvro(Framed, WithoutTexts):
     """Values that name their schema by its id. `written` are the schemas they may have, newest first."""
 
     reader: AvroReader
-    subject: Subject
     written: tuple[Written, ...]
 
     @property
@@ -117,14 +114,13 @@ class FramedAvro(WithoutTexts):
         return next(each for each in self.written if each.id == self.subject.reader.id)
 
     def parse(self, *, alert: bool) -> Column:  # noqa: D102 - see Values
-        cases = [
-            (each.id, self.reader.decode(_payload(), build_envelope(each.schema))) for each in self.written
-        ]
-        parsed = _by_id(cases)
-        if not alert:
-            return parsed
-        said = f.concat(f.lit(f"{UNKNOWN_SCHEMA}: "), f.hex(_header()))
-        return parsed.when(self.is_unknown(), f.raise_error(said))
+        parsed = _by_id(
+            [
+                (each.id, self.reader.decode(get_payload(), build_envelope(each.schema)))
+                for each in self.written
+            ]
+        )
+        return parsed.when(self.is_unknown(), self.alarm()) if alert else parsed
 
     def is_malformed(self, parsed: Column) -> Column:  # noqa: D102 - see Values
         return self.reader.is_malformed(parsed)
@@ -132,70 +128,24 @@ class FramedAvro(WithoutTexts):
     def columns(self, parsed: Column) -> Column:  # noqa: D102 - see Values
         return self.reader.columns(parsed)
 
-    def is_unknown(self) -> Column:
-        """Return whether a value has an id that the registry was not asked about."""
-        asked = [*(each.id for each in self.written), *self.subject.refused]
-        return _is_framed() & ~_header().isin([write_header(id_) for id_ in asked])
-
     def explain(self, parsed: Column, texts: Column) -> Column:  # noqa: D102 - see Values
         name = f"schema id %d (version %d of subject {self.subject.name})"
         wrong = _by_id(
             [
-                (each.id, self.reader.explain(_payload(), each.schema, name % (each.id, each.version)))
+                (each.id, self.reader.explain(get_payload(), each.schema, name % (each.id, each.version)))
                 for each in self.written
             ]
         )
-        start = f.hex(f.substring("value", 1, 1))
-        return explain_absent(
-            f.when(f.length("value") < _HEADER, _say_too_short())
-            .when(
-                ~_is_framed(),
-                f.format_string("value starts with byte %s, and one with a schema id starts with 00", start),
-            )
-            .when(wrong.isNotNull(), wrong)
-            .otherwise(
-                f.format_string(
-                    f"schema id %d is no version of subject {self.subject.name} in the registry", read_id()
-                )
-            )
-        )
+        return self.explain_frame(wrong)
 
 
 def _by_id(cases: Sequence[tuple[int, Column]]) -> Column:
     """Return what is said for the id of a value, NULL for another id."""
     (first, then), *rest = cases
-    found = f.when(_header() == f.lit(write_header(first)), then)
+    found = f.when(get_header() == f.lit(write_header(first)), then)
     for id_, then in rest:
-        found = found.when(_header() == f.lit(write_header(id_)), then)
+        found = found.when(get_header() == f.lit(write_header(id_)), then)
     return found
-
-
-def read_id() -> Column:
-    """Return the schema id in a value."""
-    return f.conv(f.hex(f.substring("value", 2, 4)), 16, 10).cast("bigint")
-
-
-def write_header(id_: int) -> bytes:
-    """Return the bytes before a record of the schema with this id."""
-    return b"\0" + id_.to_bytes(4, "big")
-
-
-def _header() -> Column:
-    return f.substring("value", 1, _HEADER)
-
-
-def _payload() -> Column:
-    return f.expr(f"substring(value, {_HEADER + 1})")
-
-
-def _is_framed() -> Column:
-    return (f.length("value") >= _HEADER) & (f.substring("value", 1, 1) == f.lit(b"\0"))
-
-
-def _say_too_short() -> Column:
-    return f.format_string(
-        f"value has %d bytes, and the schema id that it should start with takes {_HEADER}", f.length("value")
-    )
 
 
 def build_bare(source: str, text: str) -> BareAvro:
@@ -210,10 +160,11 @@ def build_framed(source: str, subject: Subject) -> FramedAvro:
     written = []
     for each in by_id.values():
         where = f"source {source!r}: version {each.version} of subject {subject.name!r}"
-        written.append(Written(each.id, each.version, read_avro(where, each.text, each.references)))
+        texts = tuple(reference.text for reference in each.references)
+        written.append(Written(each.id, each.version, read_avro(where, each.text, texts)))
     reader = next(each for each in written if each.id == subject.reader.id)
     where = f"source {source!r}: version {subject.reader.version} of subject {subject.name!r}"
-    return FramedAvro(_build_reader(where, reader.schema), subject, tuple(written))
+    return FramedAvro(subject, _build_reader(where, reader.schema), tuple(written))
 
 
 def _build_reader(where: str, schema: object) -> AvroReader:

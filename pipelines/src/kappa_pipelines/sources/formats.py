@@ -1,11 +1,11 @@
 """From the format that a source declares to the code that reads it."""
 
-from kappa_crds.format import AvroFormat
+from kappa_crds.format import AvroFormat, ProtobufFormat
 from kappa_crds.reasons import Reason
 from kappa_crds.source import Source
 from kappa_pipelines.errors import SpecError
 from kappa_pipelines.registry.subject import Subject
-from kappa_pipelines.sources.avro import build_bare, build_framed
+from kappa_pipelines.sources import avro, protobuf
 from kappa_pipelines.sources.csv import build_csv
 from kappa_pipelines.sources.json import build_json
 from kappa_pipelines.sources.raw import build_raw
@@ -21,16 +21,29 @@ def build_values(source: Source, subject: Subject | None) -> Values:
         return build_csv(source.name, declared.csv)
     if declared.avro is not None:
         return _build_avro(source.name, declared.avro, subject)
+    if declared.protobuf is not None:
+        return _build_protobuf(source.name, declared.protobuf, subject)
     if declared.raw is not None:
         return build_raw(declared.raw)
     raise SpecError(
-        Reason.INVALID_SPEC, f"source {source.name!r}: format is empty; set json, csv, avro or raw"
+        Reason.INVALID_SPEC, f"source {source.name!r}: format is empty; set json, csv, avro, protobuf or raw"
     )
 
 
 def _build_avro(source: str, declared: AvroFormat, subject: Subject | None) -> Values:
     if subject is not None:
-        return build_framed(source, subject)
+        return avro.build_framed(source, subject)
     if declared.schema_ is not None:
-        return build_bare(source, declared.schema_)
+        return avro.build_bare(source, declared.schema_)
     raise SpecError(Reason.INVALID_SPEC, f"source {source!r}: format.avro is empty; set schema or registry")
+
+
+def _build_protobuf(source: str, declared: ProtobufFormat, subject: Subject | None) -> Values:
+    if subject is not None:
+        return protobuf.build_framed(source, subject, declared.message)
+    if declared.schema_ is not None and declared.message is not None:
+        return protobuf.build_bare(source, declared.schema_, declared.message)
+    raise SpecError(
+        Reason.INVALID_SPEC,
+        f"source {source!r}: format.protobuf is not complete; set schema and message, or registry",
+    )

@@ -16,7 +16,7 @@ from kappa_pipelines.checkpoint.offsets import (
     read_planned_offsets,
 )
 from kappa_pipelines.registry.pins import ask_at_next_start
-from kappa_pipelines.sources.avro import FramedAvro, read_id
+from kappa_pipelines.sources.framing import Framed, read_id
 from kappa_pipelines.sources.kafka import KafkaSource, read_range
 
 _MOST_IDS = 10_000  # remembered from one batch; what is left is found by the batch's next attempt
@@ -30,7 +30,7 @@ def remember_unknown_ids(
     """Remember the unknown ids of the batch that a sink's query failed in."""
     committed, planned = read_committed_offsets(files, sink), read_planned_offsets(files, sink)
     for source in sources:
-        if not isinstance(source.values, FramedAvro) or source.name not in planned:
+        if not isinstance(source.values, Framed) or source.name not in planned:
             continue
         start = committed.get(source.name) or read_initial_offsets(files, sink, source.name) or {}
         records = read_range(spark, revision, start, planned[source.name])

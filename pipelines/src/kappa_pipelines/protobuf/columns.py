@@ -1,0 +1,117 @@
+"""From a message type to its columns: a tree of kinds that reads the fields of many messages, one field after the other."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any
+
+import pyarrow as pa
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.message import Message
+from google.protobuf.message_factory import GetMessageClass
+from pyspark.sql.types import StructField, StructType
+
+from kappa_pipelines.protobuf.kinds import (
+    EMPTY,
+    SCALARS,
+    WELL_KNOWN,
+    BadValueError,
+    Kind,
+    build_enum,
+    build_list,
+    build_map,
+)
+
+MOST_COLUMNS = 10_000
+"""Columns that a message may have, with those of the messages in it; a few lines of schema can ask for millions."""
+
+
+class BadSchemaError(ValueError):
+    """A message type cannot become columns; the text says why."""
+
+
+def check_columns(message: Descriptor) -> None:
+    """Raise BadSchemaError unless a message has columns, not too many, and is not part of itself."""
+    if not message.fields:
+        raise BadSchemaError(f"message {message.full_name} has no fields, so there are no columns")
+    if _count_columns(message, (), {}) > MOST_COLUMNS:
+        raise BadSchemaError(
+            f"message {message.full_name} has more than {MOST_COLUMNS} columns, with those of the messages in it; take out what no view needs"
+        )
+
+
+def _count_columns(message: Descriptor, above: tuple[Descriptor, ...], known: dict[str, int]) -> int:
+    if message.full_name in WELL_KNOWN:
+        return 0
+    if message in above:
+        path = " → ".join(each.full_name for each in (*above[above.index(message) :], message))
+        raise BadSchemaError(
+            f"message {message.full_name} is part of itself ({path}), and a column has no end then; take out a field of this circle"
+        )
+    if message.full_name not in known:
+        inner = [field.message_type for field in message.fields if field.message_type is not None]
+        nested = sum(_count_columns(each, (*above, message), known) for each in inner)
+        known[message.full_name] = len(message.fields) + nested
+    return known[message.full_name]
+
+
+@dataclass(frozen=True)
+class _Field:
+    """A field of a message: its values in many messages, and their kind."""
+
+    name: str
+    kind: Kind
+    read: Callable[[list[Any]], list[Any]]
+
+    def build(self, messages: list[Any]) -> pa.Array:
+        """Return the field's values in an array; BadValueError names the field."""
+        try:
+            return self.kind.build(self.read(messages))
+        except BadValueError as error:
+            raise BadValueError(f"{self.name}: {error}") from error
+
+
+def build_columns(message: Descriptor) -> Kind:
+    """Return the kind of a message that `check_columns` has passed: a struct of its fields, NULL where there is no message."""
+    owner = GetMessageClass(message)
+    fields = [_build_field(owner, field) for field in message.fields]
+    names = [field.name for field in fields]
+    nothing = owner()
+
+    def build(messages: list[Any]) -> pa.Array:
+        absent = [each is None for each in messages]
+        filled = [nothing if each is None else each for each in messages] if any(absent) else messages
+        arrays = [field.build(filled) for field in fields]
+        return pa.StructArray.from_arrays(arrays, names=names, mask=pa.array(absent, pa.bool_()))
+
+    return Kind(StructType([StructField(field.name, field.kind.type) for field in fields]), build)
+
+
+def _build_field(owner: type[Message], field: FieldDescriptor) -> _Field:
+    return _Field(field.name, _build_kind(field), _build_read(owner, field))
+
+
+def _build_kind(field: FieldDescriptor) -> Kind:
+    message = field.message_type
+    if message is not None and message.GetOptions().map_entry:
+        key, value = message.fields_by_name["key"], message.fields_by_name["value"]
+        return build_map(_build_item(key), _build_item(value))
+    return build_list(_build_item(field)) if field.is_repeated else _build_item(field)
+
+
+def _build_item(field: FieldDescriptor) -> Kind:
+    """Return the kind of one value of a field."""
+    if field.enum_type is not None:
+        return build_enum(field.enum_type)
+    message = field.message_type
+    if message is None:
+        return SCALARS[field.type]
+    return WELL_KNOWN.get(message.full_name) or (build_columns(message) if message.fields else EMPTY)
+
+
+def _build_read(owner: type[Message], field: FieldDescriptor) -> Callable[[list[Any]], list[Any]]:
+    """Return what reads a field of many messages: None where it has presence, is not set and has no default of its own."""
+    get, has, name = attrgetter(field.name), owner.HasField, field.name
+    if field.has_presence and not field.has_default_value:
+        return lambda messages: [get(each) if has(each, name) else None for each in messages]
+    return lambda messages: list(map(get, messages))

@@ -1,0 +1,86 @@
+"""Compiles the text of .proto files with protoc, as the package grpcio-tools has it.
+
+It runs in a process of its own: protoc writes its complaints to standard error only, and a text that it cannot cope with must
+not take the driver down with it. Only drivers and the commands on a laptop compile; executors get descriptors as bytes.
+"""
+
+import importlib.resources
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path, PurePosixPath
+
+from kappa_crds.reasons import Reason
+from kappa_pipelines.errors import SpecError
+from kappa_pipelines.protobuf.schema import MAIN_FILE
+from kappa_pipelines.registry.subject import Reference
+
+_TIMEOUT_SECONDS = 60.0
+_MOST_COMPLAINTS = 5
+_COMPLAINT = re.compile(r"(?P<file>\S+[.]proto):((?P<line>\d+):(?P<column>\d+):)? (?P<said>.*)")
+
+
+def compile_text(where: str, text: str, references: tuple[Reference, ...] = ()) -> bytes:
+    """Return the descriptors of a .proto file and of all that it imports, as a serialized FileDescriptorSet.
+
+    `references` are the files that it may import beside those of google/protobuf. SpecError names the line.
+    """
+    try:
+        return _compile(text, references)
+    except ValueError as error:
+        raise SpecError(
+            Reason.INVALID_SCHEMA, f"{where}: the Protobuf schema cannot be used: {error}"
+        ) from error
+
+
+@lru_cache(maxsize=256)
+def _compile(text: str, references: tuple[Reference, ...]) -> bytes:
+    with tempfile.TemporaryDirectory(prefix="kappa-proto-") as made:
+        folder = Path(made)
+        for reference in (*references, Reference(MAIN_FILE, text)):
+            path = folder / _check_path(reference.name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(reference.text)
+        return _run_protoc(folder)
+
+
+def _check_path(name: str) -> PurePosixPath:
+    path = PurePosixPath(name)
+    if path.is_absolute() or ".." in path.parts or not name.endswith(".proto"):
+        raise ValueError(
+            f"it refers to {name!r}, which is no path of a .proto file below the schema's own folder"
+        )
+    return path
+
+
+def _run_protoc(folder: Path) -> bytes:
+    google = importlib.resources.files("grpc_tools") / "_proto"
+    out = folder / "descriptors"
+    command = [sys.executable, "-P", "-m", "grpc_tools.protoc", "--proto_path=.", f"--proto_path={google}"]
+    command += ["--include_imports", f"--descriptor_set_out={out}", MAIN_FILE]
+    try:
+        ended = subprocess.run(
+            command, capture_output=True, text=True, timeout=_TIMEOUT_SECONDS, cwd=folder, check=False
+        )
+    except subprocess.TimeoutExpired as error:
+        raise ValueError(f"it was not compiled within {_TIMEOUT_SECONDS:.0f} s") from error
+    if ended.returncode != 0:
+        raise ValueError(_read_complaints(ended.stderr) or f"protoc ended with {ended.returncode}")
+    return out.read_bytes()
+
+
+def _read_complaints(said: str) -> str:
+    return "; ".join(list(_find_complaints(said))[:_MOST_COMPLAINTS])
+
+
+def _find_complaints(said: str) -> Iterator[str]:
+    for line in said.splitlines():
+        found = _COMPLAINT.fullmatch(line.strip())
+        if found is None or "warning:" in line:
+            continue
+        file = "" if found["file"] == MAIN_FILE else f"{found['file']}: "
+        place = f"line {found['line']}, column {found['column']}: " if found["line"] else ""
+        yield file + place + found["said"]

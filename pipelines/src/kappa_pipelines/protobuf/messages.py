@@ -1,0 +1,101 @@
+"""From the bytes of many values to messages, in a few calls of Google's runtime for all of them.
+
+The values are written behind each other as the repeated field of one large message, which is parsed at once: that takes an eighth of
+the time of parsing each by itself. Only where that fails, or where a value holds what the schema does not know, are values
+looked at one by one.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+from google.protobuf.message import DecodeError, Message
+
+from kappa_pipelines.protobuf.faults import find_fault
+from kappa_pipelines.protobuf.schema import Types
+from kappa_pipelines.protobuf.suspects import Suspicion
+from kappa_pipelines.protobuf.wire import LENGTH, write_varint
+
+_ROWS_TAG = bytes([1 << 3 | LENGTH])
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A value that is no message, and why."""
+
+    text: str
+
+
+class _Prefixes(dict[int, bytes]):
+    """What stands before a value in a batch, by the value's length."""
+
+    def __missing__(self, size: int) -> bytes:
+        self[size] = _ROWS_TAG + write_varint(size)
+        return self[size]
+
+
+_PREFIXES = _Prefixes()
+
+
+class MessageReader:
+    """Reads messages of one type."""
+
+    def __init__(self, types: Types) -> None:
+        self._types = types
+        self._suspicion = Suspicion(types.descriptor)
+
+    def read(self, payloads: Sequence[bytes], written: Types | None = None) -> list[Message | Fault]:
+        """Return the message in each payload, or what is wrong with it.
+
+        `written` is the type as the version has it that the payloads were written with, where that is another: then a field that
+        only that version has is no reason to look closer.
+        """
+        joined = b"".join(
+            chain.from_iterable(zip(map(_PREFIXES.__getitem__, map(len, payloads)), payloads, strict=True))
+        )
+        try:
+            batch = self._types.batch.FromString(joined)
+        except DecodeError:
+            return [self._read_one(payload) for payload in payloads]
+        if not batch.IsInitialized():
+            return [self._read_one(payload) for payload in payloads]
+        rows: list[Message | Fault] = list(batch.rows)
+        if _is_known(batch) if written is None else _is_known_to(written, joined):
+            return rows
+        whole = self._types.batch.FromString(joined)  # with what the schema does not know
+        suspects = map(self._suspicion.is_suspect, whole.rows)
+        found = zip(payloads, rows, suspects, strict=True)
+        return [(self._check(payload) if suspect else None) or row for payload, row, suspect in found]
+
+    def _read_one(self, payload: bytes) -> Message | Fault:
+        try:
+            message = self._types.message.FromString(payload)
+        except DecodeError:
+            return self._check(payload) or self._fail(payload, "they cannot be decoded")
+        if not message.IsInitialized():
+            missing = ", ".join(message.FindInitializationErrors())
+            return self._fail(payload, f"there is no value for the required {missing}")
+        return message if _is_known(message) else self._check(payload) or message
+
+    def _check(self, payload: bytes) -> Fault | None:
+        fault = find_fault(payload, self._types.descriptor)
+        return None if fault is None else self._fail(payload, fault)
+
+    def _fail(self, payload: bytes, what: str) -> Fault:
+        return Fault(f"the {len(payload)} bytes are no {self._types.descriptor.full_name}: {what}")
+
+
+def _is_known_to(types: Types, joined: bytes) -> bool:
+    """Return whether a batch is one of these types too, without unknown fields."""
+    try:
+        return _is_known(types.batch.FromString(joined))
+    except DecodeError:
+        return False
+
+
+def _is_known(message: Any) -> bool:
+    """Return whether a message has no unknown field at any depth; those that it has are discarded."""
+    size = message.ByteSize()
+    message.DiscardUnknownFields()
+    return bool(message.ByteSize() == size)

@@ -1,0 +1,89 @@
+"""Compiled schemas: descriptors as bytes that travel to executors, and what is made of them there."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, cast
+
+from google.protobuf.descriptor import Descriptor
+from google.protobuf.descriptor_pb2 import (
+    DescriptorProto,
+    FieldDescriptorProto,
+    FileDescriptorProto,
+    FileDescriptorSet,
+)
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message_factory import GetMessageClass
+
+MAIN_FILE = "kappa_schema.proto"
+"""The name of the file that a schema's own text is compiled as."""
+_BATCH_FILE, _BATCH = "kappa_batch.proto", "kappa_batch.Batch"
+
+
+@dataclass(frozen=True)
+class Schema:
+    """A message type: its full name, and the file with all that it imports (a serialized FileDescriptorSet, imports first)."""
+
+    files: bytes
+    message: str
+
+
+@dataclass(frozen=True)
+class Types:
+    """The classes of a schema, made by Google's runtime: the message, and a batch with the message as its repeated field `rows`."""
+
+    message: type[Any]
+    batch: type[Any]
+
+    @property
+    def descriptor(self) -> Descriptor:
+        """Return the message's descriptor."""
+        return cast(Descriptor, self.message.DESCRIPTOR)
+
+
+@lru_cache(maxsize=64)
+def load_types(schema: Schema) -> Types:
+    """Return the classes of a schema, made once in a process; KeyError if it has no such message."""
+    pool = DescriptorPool()
+    for file in FileDescriptorSet.FromString(schema.files).file:
+        pool.Add(file)
+    found = pool.FindMessageTypeByName(schema.message)
+    pool.Add(_build_batch(found))
+    return Types(GetMessageClass(found), GetMessageClass(pool.FindMessageTypeByName(_BATCH)))
+
+
+def _build_batch(message: Descriptor) -> FileDescriptorProto:
+    package, name = _BATCH.split(".")
+    rows = FieldDescriptorProto(
+        name="rows",
+        number=1,
+        label=FieldDescriptorProto.LABEL_REPEATED,
+        type=FieldDescriptorProto.TYPE_MESSAGE,
+        type_name=f".{message.full_name}",
+    )
+    batch = DescriptorProto(name=name, field=[rows])
+    return FileDescriptorProto(
+        name=_BATCH_FILE,
+        package=package,
+        syntax="proto3",
+        dependency=[message.file.name],
+        message_type=[batch],
+    )
+
+
+def list_messages(files: bytes) -> dict[tuple[int, ...], str]:
+    """Return the full names of the messages that a schema's own text declares, by the place that Confluent's format names them by.
+
+    A place is the message's index in the file, then the index in the message that it is nested in. Entries of maps are
+    messages for the compiler only and have no index, as in Confluent's own serializer.
+    """
+    (main,) = [file for file in FileDescriptorSet.FromString(files).file if file.name == MAIN_FILE]
+    return dict(_walk(main.message_type, (), main.package))
+
+
+def _walk(messages: Any, above: tuple[int, ...], scope: str) -> Iterator[tuple[tuple[int, ...], str]]:
+    written = [message for message in messages if not message.options.map_entry]
+    for index, message in enumerate(written):
+        name = f"{scope}.{message.name}" if scope else message.name
+        yield (*above, index), name
+        yield from _walk(message.nested_type, (*above, index), name)

@@ -1,0 +1,129 @@
+"""What a format costs: rows a second from bytes to columns, without Kafka, for JSON, Avro and Protobuf.
+
+`python tests/bench/formats.py [--quick] [--rounds N]`. The same rows of five fields (a text, a whole number, a float, a truth value
+and a time) are kept in memory as values of each format; a round parses all of them in turn and throws the columns away. The first
+round is dropped, the median counts. The last line is one JSON object: thousands of rows a second of each format, and as
+`protobuf_ratio` the rate of Protobuf, which is decoded in Python, through that of JSON.
+"""
+
+import argparse
+import json
+import statistics
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql.avro.functions import to_avro
+
+from kappa_crds.source import Source
+from kappa_pipelines.session import use_own_python
+from kappa_pipelines.settings import DEFAULTS
+from kappa_pipelines.sources.formats import build_values
+from kappa_pipelines.sources.kafka import KafkaSource, read_stream
+from kappa_pipelines.sources.subscription import Subscription
+from spark.protobuf_values import build_schema, write_message
+from spark.revisions import spark_conf
+
+_DISTINCT = 10_000
+_DDL = "sensor STRING, n BIGINT, mean DOUBLE, fresh BOOLEAN, at TIMESTAMP"
+_PROTO = """syntax = "proto3"; import "google/protobuf/timestamp.proto";
+message Reading { string sensor = 1; int64 n = 2; double mean = 3; bool fresh = 4; google.protobuf.Timestamp at = 5; }"""
+_AVRO = {
+    "type": "record",
+    "name": "Reading",
+    "fields": [
+        {"name": "sensor", "type": "string"},
+        {"name": "n", "type": "long"},
+        {"name": "mean", "type": "double"},
+        {"name": "fresh", "type": "boolean"},
+        {"name": "at", "type": {"type": "long", "logicalType": "timestamp-micros"}},
+    ],
+}
+
+
+def build_rows() -> list[dict[str, Any]]:
+    """Return the distinct rows in JSON form."""
+    times = [time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(1_700_000_000 + n)) for n in range(_DISTINCT)]
+    return [
+        {
+            "sensor": f"sensor-{n % 100}",
+            "n": n * 1000,
+            "mean": n / 7,
+            "fresh": n % 2 == 0,
+            "at": f"{at}.000005Z",
+        }
+        for n, at in enumerate(times)
+    ]
+
+
+def keep_values(spark: SparkSession, copies: int) -> dict[str, DataFrame]:
+    """Return the values of each format, in memory."""
+    rows, schema = build_rows(), build_schema(_PROTO, "Reading")
+    pairs = [(json.dumps(row).encode(), write_message(schema, row)) for row in rows]
+    both = spark.createDataFrame(pairs, "json BINARY, protobuf BINARY")
+    parsed = f.from_json(f.col("json").cast("string"), _DDL)
+    all_of_them = both.withColumn("avro", to_avro(parsed, json.dumps(_AVRO))).crossJoin(spark.range(copies))
+    frames = {name: all_of_them.select(f.col(name).alias("value")) for name in ("json", "avro", "protobuf")}
+    for frame in frames.values():
+        frame.repartition(2).persist().count()
+    return frames
+
+
+def build_sources(subscription: Subscription) -> dict[str, KafkaSource]:
+    """Return a source of each format."""
+    declared: dict[str, dict[str, Any]] = {
+        "json": {"schema": _DDL},
+        "avro": {"schema": json.dumps(_AVRO)},
+        "protobuf": {"schema": _PROTO, "message": "Reading"},
+    }
+    specs = [
+        Source.model_validate({"name": name, "topic": "bench", "format": {name: each}})
+        for name, each in declared.items()
+    ]
+    return {spec.name: KafkaSource(spec, subscription, build_values(spec, None)) for spec in specs}
+
+
+def measure(values: DataFrame, source: KafkaSource) -> float:
+    """Return the seconds that it takes to read all values as a source does."""
+    begin = time.perf_counter()
+    read_stream(values, source).write.format("noop").mode("overwrite").save()
+    return time.perf_counter() - begin
+
+
+def create_session() -> SparkSession:
+    """Return a session with the settings of a small pipeline."""
+    use_own_python()
+    builder = SparkSession.Builder()
+    for key, value in {**DEFAULTS, **spark_conf(), "spark.ui.showConsoleProgress": "false"}.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--rounds", type=int, default=5)
+    given = parser.parse_args()
+    spark, copies = create_session(), 20 if given.quick else 100
+    spark.sparkContext.setLogLevel("ERROR")
+    frames = keep_values(spark, copies)
+    sources = build_sources(Subscription(("bench",)))
+    rounds = [
+        {name: measure(frames[name], sources[name]) for name in sources} for _ in range(given.rounds + 1)
+    ]
+    rates = {
+        name: _DISTINCT * copies / statistics.median(each[name] for each in rounds[1:]) for name in sources
+    }
+    ratio = round(rates["protobuf"] / rates["json"], 2)
+    shown = {f"{name}_krows_per_s": round(rate / 1000) for name, rate in rates.items()}
+    print(json.dumps({**shown, "protobuf_ratio": ratio, "rows": _DISTINCT * copies}))
+
+
+if __name__ == "__main__":
+    main()
