@@ -33,9 +33,10 @@ from kappa_crds.sink import Sink
 from kappa_pipelines.compile import compile_revision
 from kappa_pipelines.laptop.console import start_spark
 from kappa_pipelines.laptop.endpoints import FileEndpoints, input_folder
-from kappa_pipelines.laptop.records import RECORD_SCHEMA, Record, RecordFolder
+from kappa_pipelines.laptop.records import Record, RecordFolder
 from kappa_pipelines.laptop.revision import build_local_revision
 from kappa_pipelines.sinks.kafka import JSON_OPTIONS
+from kappa_pipelines.sources.kafka import RECORD_SCHEMA
 
 SCHEMA = "k BIGINT, v DOUBLE, ts TIMESTAMP"
 START = datetime(2026, 1, 1, tzinfo=UTC)
