@@ -164,9 +164,11 @@ def write_table(records: DataFrame, revision: Revision, target: Target) -> int:
 
 def _await_observed(observed: Observation) -> None:
     """Wait until the metrics are there; to ask for them would wait for ever."""
+    metrics: Any = observed._jo
     jvm: Any = observed._jvm
-    longest = jvm.scala.concurrent.duration.Duration.create(_OBSERVED_SECONDS, "s")
-    jvm.scala.concurrent.Await.ready(observed._jo.future(), longest)  # type: ignore[union-attr]
+    concurrent = jvm.scala.concurrent
+    longest = concurrent.duration.Duration.create(_OBSERVED_SECONDS, "s")
+    concurrent.Await.ready(metrics.future(), longest)
 
 
 def sink_checkpoint(revision: Revision, sink: str) -> str:
