@@ -1,7 +1,7 @@
 """The delivery guarantee of a sink, computed from what it is. Pure."""
 
-from kappa_crds.pipeline import Trigger
 from kappa_crds.sink import OutputMode, Sink
+from kappa_crds.trigger import Trigger
 
 AT_LEAST_ONCE = "atLeastOnce"
 

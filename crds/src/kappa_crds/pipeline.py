@@ -30,42 +30,11 @@ from kappa_crds.resource import (
 )
 from kappa_crds.sink import Sink
 from kappa_crds.source import Source
+from kappa_crds.spark_settings import SETTINGS_RULES
+from kappa_crds.trigger import Trigger
 from kappa_crds.view import View
 
 PIPELINE_FINALIZER = "kappa-platform.io/pipeline"
-
-
-class RealTime(Model):
-    """Each record goes through by itself, within milliseconds; batches only say how far it is."""
-
-    checkpoint_every: Annotated[
-        PositiveDuration,
-        Field(
-            description="How long a batch lasts, 5s or more; its offsets are kept when it ends. A stop waits for that, and after"
-            " a crash the rows of this time are written again."
-        ),
-    ] = "1m"
-
-
-class Trigger(Model):
-    """When a batch starts, and how much it takes; or, in real time, that no record waits for one."""
-
-    rules: ClassVar[tuple[Rule, ...]] = (
-        Rule(
-            "!has(self.realTime) || (!has(self.interval) && !has(self.maxRecords))",
-            "realTime goes with neither interval nor maxRecords: no record waits for a batch; leave them out",
-        ),
-    )
-    interval: Annotated[
-        Duration | None, Field(description="Time from batch to batch; as soon as possible where left out.")
-    ] = None
-    max_records: Annotated[
-        int | None, Field(ge=1, description="Most records that one batch takes from all sources together.")
-    ] = None
-    real_time: Annotated[
-        RealTime | None,
-        Field(description="Real-time mode, for pipelines without state: a record waits for no batch."),
-    ] = None
 
 
 class DriverResources(Model):
@@ -105,35 +74,6 @@ class Restart(Model):
     reset_after: Annotated[
         Duration, Field(description="A driver that ran this long without failure starts counting anew.")
     ] = "10m"
-
-
-_SIZES = [
-    "spark.executor.instances",
-    "spark.executor.cores",
-    "spark.executor.memory",
-    "spark.executor.memoryOverhead",
-]
-_PINNED = [
-    "spark.app.name", "spark.master", "spark.submit.deployMode", "spark.blockManager.port",
-    "spark.sql.session.timeZone", "spark.sql.shuffle.partitions", "spark.sql.exchange.reuse", "spark.sql.streaming.checkpointLocation",
-    "spark.sql.streaming.minBatchesToRetain", "spark.sql.streaming.offsetLog.formatVersion",
-    "spark.sql.streaming.checkpoint.fileChecksum.enabled",
-    "spark.sql.streaming.queryEvolution.enableSourceEvolution",
-]  # fmt: skip
-_IS_PINNED = (
-    f"(key in {_PINNED} || key.startsWith('spark.kubernetes.') || key.startsWith('spark.sql.streaming.stateStore.')"
-    " || (key.startsWith('spark.driver.') && key != 'spark.driver.memory'))"
-)
-_IS_SIZE = f"(key in {[*_SIZES, 'spark.driver.memory']})"
-
-
-def _refuse_settings(refused: str, message: str) -> Rule:
-    """Build the rule that no key of sparkConf is refused; what the API server says names the first that is."""
-    return Rule(
-        f"!has(self.sparkConf) || self.sparkConf.all(key, !{refused})",
-        f"spec.sparkConf sets {message}",
-        f"'spec.sparkConf sets ' + self.sparkConf.filter(key, {refused})[0] + '; that is {message}'",
-    )
 
 
 def _reads(topic: str) -> str:
@@ -224,14 +164,7 @@ class PipelineSpec(Model):
             "!has(oldSelf.clusterRef) || (has(self.clusterRef) && self.clusterRef == oldSelf.clusterRef)",
             "spec.clusterRef cannot change: offsets of one cluster mean nothing in another; create a new Pipeline",
         ),
-        Rule(
-            "!has(self.sparkConf) || self.sparkConf.all(key, key.startsWith('spark.'))",
-            "spec.sparkConf takes Spark's settings only; each key starts with spark.",
-            "'spec.sparkConf has the key ' + self.sparkConf.filter(key, !key.startsWith('spark.'))[0]"
-            " + '; it takes settings of Spark only, and each of them starts with spark.'",
-        ),
-        _refuse_settings(_IS_SIZE, "what spec.resources decides; set it there"),
-        _refuse_settings(_IS_PINNED, "what the platform decides; remove it"),
+        *SETTINGS_RULES,
     )
     cluster_ref: Annotated[
         ResourceName | None,

@@ -11,7 +11,7 @@ from kappa_crds.progress import DriverExit, DriverState, Progress, QueryProgress
 from kappa_crds.reasons import Reason
 from kappa_operator.keys import ObjectRef
 from kappa_operator.plan.driver import DriverPod
-from kappa_operator.plan.pipeline import PipelineObserved
+from kappa_operator.plan.pipeline_model import PipelineObserved
 from kappa_operator.resources.pipeline import PipelineResource, name_driver
 from kappa_operator.resources.revision import Dependencies, Images, build_revision
 

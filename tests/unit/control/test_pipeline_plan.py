@@ -19,7 +19,8 @@ from kappa_operator.actions import (
 )
 from kappa_operator.errors import DriverUnreachable, Refused
 from kappa_operator.plan.model import Failure, Plan, Verdict
-from kappa_operator.plan.pipeline import PipelineObserved, decide_pipeline
+from kappa_operator.plan.pipeline import decide_pipeline
+from kappa_operator.plan.pipeline_model import PipelineObserved
 from unit.control.pipelines import NOW, failed, observed, pipeline, pod, running, started
 
 

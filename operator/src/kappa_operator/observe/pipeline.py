@@ -12,7 +12,7 @@ from kappa_operator.observe.dependencies import observe_dependencies
 from kappa_operator.observe.pods import explain_executor, parse_driver
 from kappa_operator.plan.driver import DriverPod
 from kappa_operator.plan.model import Failure
-from kappa_operator.plan.pipeline import PipelineObserved
+from kappa_operator.plan.pipeline_model import PipelineObserved
 from kappa_operator.resources.pipeline import (
     DRIVER_ROLE,
     EXECUTOR_ROLE,

@@ -6,13 +6,12 @@ other driver is alive, and its name holds its generation, so that making it twic
 has ended stays to be looked at until the next one is made.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from kappa_crds.guarantee import AT_LEAST_ONCE
-from kappa_crds.pipeline import PIPELINE_FINALIZER, PipelineState, PipelineStatus, Restarts
-from kappa_crds.progress import DriverExit, DriverState, Progress
+from kappa_crds.pipeline import PIPELINE_FINALIZER, PipelineState, Restarts
+from kappa_crds.progress import DriverExit, DriverState
 from kappa_crds.quantities import parse_duration
 from kappa_crds.reasons import Reason
 from kappa_crds.revision import Revision
@@ -28,12 +27,11 @@ from kappa_operator.actions import (
     StopDriver,
 )
 from kappa_operator.plan.driver import DriverPod, count_failure, forgive
-from kappa_operator.plan.model import Failure, Plan, Verdict, build_conditions, ready, stalled, working
+from kappa_operator.plan.model import Plan, Verdict, ready, stalled, working
+from kappa_operator.plan.pipeline_model import PipelineObserved, say
+from kappa_operator.plan.pipeline_verdicts import explain_missing, judge_deletion, judge_progress, judge_start
 from kappa_operator.plan.progress import build_progress_fields, say_progress
 from kappa_operator.resources.pipeline import (
-    EXECUTOR_ROLE,
-    PIPELINE_LABEL,
-    PipelineResource,
     build_config,
     build_driver,
     build_support,
@@ -41,7 +39,7 @@ from kappa_operator.resources.pipeline import (
     build_token_ref,
     name_driver,
 )
-from kappa_operator.resources.revision import Dependencies, Images, build_driver_mounts, build_revision
+from kappa_operator.resources.revision import build_driver_mounts, build_revision
 from kappa_operator.resources.tuning import build_tuning, explain_tuning
 
 SOON = 1.0
@@ -51,34 +49,6 @@ RUNNING_POLL = 10.0
 BLOCKED_POLL = 15.0
 STOP_MARGIN = 30.0
 ASK_PATIENCE = 15.0
-
-
-@dataclass(frozen=True, slots=True)
-class PipelineObserved:
-    """All that a decision about a pipeline needs.
-
-    `dependencies` are what the spec refers to, or the verdict on what is missing. `pods` are all driver pods of the
-    pipeline, read from the API server and not from a cache. `progress` is the current driver's own report, `shortage`
-    what keeps the executors that it waits for from starting.
-    """
-
-    resource: PipelineResource
-    dependencies: Dependencies | Verdict
-    pods: tuple[DriverPod, ...]
-    images: Images
-    progress: Progress | None = None
-    shortage: str | None = None
-    failures: tuple[Failure, ...] = ()
-
-    @property
-    def status(self) -> PipelineStatus:
-        """Return the status as it was read."""
-        return self.resource.status
-
-    @property
-    def current(self) -> DriverPod | None:
-        """Return the pod of the current generation."""
-        return next((pod for pod in self.pods if pod.generation == self.status.generation), None)
 
 
 def decide_pipeline(observed: PipelineObserved, now: datetime) -> Plan:
@@ -138,7 +108,7 @@ def _remove_strays(observed: PipelineObserved, now: datetime) -> Plan | None:
         f"waiting for driver {names} to be gone; its node must confirm",
     )
     generation = max(known, *(pod.generation for pod in strays))
-    status = _say(observed, verdict, now, generation=generation)
+    status = say(observed, verdict, now, generation=generation)
     if generation > known:
         return Plan((RecordStatus(status.replace(driver=None, driver_uid=None)),), requeue_after=SOON)
     return Plan(actions, status, SOON)
@@ -174,7 +144,7 @@ def _note_uid(observed: PipelineObserved, current: DriverPod, now: datetime) -> 
     if observed.status.driver_uid == current.uid:
         return None
     verdict = working(PipelineState.STARTING, Reason.DRIVER_STARTING, f"driver {current.ref.name} was made")
-    return Plan((RecordStatus(_say(observed, verdict, now, driver_uid=current.uid)),), look_again=True)
+    return Plan((RecordStatus(say(observed, verdict, now, driver_uid=current.uid)),), look_again=True)
 
 
 def _record_end(observed: PipelineObserved, end: DriverExit, *, started: bool, now: datetime) -> Plan:
@@ -187,12 +157,12 @@ def _record_end(observed: PipelineObserved, end: DriverExit, *, started: bool, n
     }
     if end.graceful:
         verdict = working(PipelineState.PENDING, Reason.DRIVER_STOPPED, end.message)
-        return Plan((RecordStatus(_say(observed, verdict, now, **cleared)),), look_again=True)
+        return Plan((RecordStatus(say(observed, verdict, now, **cleared)),), look_again=True)
     policy = observed.resource.spec.restart
     base = forgive(status.restarts, status.running_since, policy, now)
     restarts = count_failure(base, end, status.revision, started=started, policy=policy, now=now)
     verdict = (working if end.retryable else stalled)(PipelineState.FAILED, end.reason, end.message)
-    return Plan((RecordStatus(_say(observed, verdict, now, restarts=restarts, **cleared)),), look_again=True)
+    return Plan((RecordStatus(say(observed, verdict, now, restarts=restarts, **cleared)),), look_again=True)
 
 
 def _rest_or_start(observed: PipelineObserved, revision: Revision | None, now: datetime) -> Plan:
@@ -205,10 +175,10 @@ def _rest_or_start(observed: PipelineObserved, revision: Revision | None, now: d
             "suspended at the end of a batch; set spec.suspend to false to go on",
             settled=True,
         )
-        return Plan(_sweep(observed), _say(observed, verdict, now, restarts=Restarts(total=restarts.total)))
+        return Plan(_sweep(observed), say(observed, verdict, now, restarts=Restarts(total=restarts.total)))
     if isinstance(observed.dependencies, Verdict):
-        verdict = _explain_missing(observed.dependencies, restarts)
-        return Plan((), _say(observed, verdict, now), BLOCKED_POLL)
+        verdict = explain_missing(observed.dependencies, restarts)
+        return Plan((), say(observed, verdict, now), BLOCKED_POLL)
     if revision is None:
         raise AssertionError("dependencies are there, so the revision is")
     if restarts.hopeless_revision == revision.name:
@@ -216,21 +186,13 @@ def _rest_or_start(observed: PipelineObserved, revision: Revision | None, now: d
             Reason.parse(restarts.last_reason or Reason.QUERY_FAILED),
             restarts.last_failure or "",
         )
-        return Plan((), _say(observed, stalled(PipelineState.FAILED, reason, message), now))
+        return Plan((), say(observed, stalled(PipelineState.FAILED, reason, message), now))
     wait = _wait_before_start(observed, revision, now)
     if wait > 0:
         reason = Reason.parse(restarts.last_reason or Reason.BACKING_OFF)
         message = f"{restarts.last_failure}; failure {restarts.crashes + restarts.scheduling} in a row, next start after back-off"
-        return Plan((), _say(observed, working(PipelineState.FAILED, reason, message), now), wait)
+        return Plan((), say(observed, working(PipelineState.FAILED, reason, message), now), wait)
     return _start(observed, revision, now)
-
-
-def _explain_missing(missing: Verdict, restarts: Restarts) -> Verdict:
-    """A topic that a driver had read before it was gone is not just missing: say what the driver said."""
-    if missing.reason is not Reason.TOPIC_NOT_FOUND or restarts.last_reason != Reason.SOURCE_TOPIC_DELETED:
-        return missing
-    message = restarts.last_failure or missing.message
-    return replace(missing, reason=Reason.SOURCE_TOPIC_DELETED, message=message)
 
 
 def _wait_before_start(observed: PipelineObserved, revision: Revision, now: datetime) -> float:
@@ -261,7 +223,7 @@ def _start(observed: PipelineObserved, revision: Revision, now: datetime) -> Pla
     name = name_driver(resource.metadata.name, generation)
     verdict = working(PipelineState.STARTING, Reason.DRIVER_STARTING, f"making driver {name}")
     tuning = build_tuning(resource.spec, status.shuffle_partitions)
-    intent = _say(
+    intent = say(
         observed, verdict, now,
         generation=generation, revision=revision.name, driver=name, driver_uid=None,
         running_since=None, stopping_since=None,
@@ -288,9 +250,9 @@ def _stop(observed: PipelineObserved, current: DriverPod, now: datetime) -> Plan
         PipelineState.PENDING, Reason.STOPPING_PREVIOUS, f"{why}: driver {current.ref.name} ends its batch"
     )
     if since is None:
-        intent = _say(observed, verdict, now, stopping_since=now.replace(microsecond=0))
+        intent = say(observed, verdict, now, stopping_since=now.replace(microsecond=0))
         return Plan((RecordStatus(intent),), look_again=True)
-    said = _say(observed, verdict, now)
+    said = say(observed, verdict, now)
     if current.deleting:
         return Plan((), said, SOON)
     overdue = (now - since).total_seconds() > parse_duration(spec.stop_timeout) + STOP_MARGIN
@@ -311,45 +273,16 @@ def _follow(observed: PipelineObserved, current: DriverPod, now: datetime) -> Pl
     """The right driver is alive: say how it is."""
     spec, progress = observed.resource.spec, observed.progress
     if progress is None or progress.generation != current.generation:
-        return Plan((), _say(observed, _judge_start(current), now), STARTING_POLL)
+        return Plan((), say(observed, judge_start(current), now), STARTING_POLL)
     if progress.state is not DriverState.RUNNING:
-        return Plan((), _say(observed, _judge_progress(progress, observed.shortage), now), STARTING_POLL)
+        return Plan((), say(observed, judge_progress(progress, observed.shortage), now), STARTING_POLL)
     restarts = forgive(observed.status.restarts, progress.running_since, spec.restart, now)
     verdict = ready(PipelineState.RUNNING, Reason.RUNNING, say_progress(progress))
     if isinstance(observed.dependencies, Verdict):
         verdict = replace(verdict, message=f"{verdict.message}; but {observed.dependencies.message}")
     fields = build_progress_fields(progress)
     poll = CATCHING_UP_POLL if progress.lag else RUNNING_POLL
-    return Plan((), _say(observed, verdict, now, restarts=restarts, **fields), poll)
-
-
-def _judge_start(current: DriverPod) -> Verdict:
-    if current.waiting is not None:
-        return working(PipelineState.PENDING, *current.waiting)
-    if current.phase == "Pending":
-        return working(
-            PipelineState.PENDING, Reason.DRIVER_SCHEDULING, f"driver {current.ref.name} is being scheduled"
-        )
-    if current.ready:
-        return Verdict(
-            PipelineState.RUNNING,
-            Reason.DRIVER_UNRESPONSIVE,
-            f"driver {current.ref.name} does not answer its control port",
-            "Unknown",
-        )
-    return working(
-        PipelineState.STARTING, Reason.DRIVER_STARTING, f"driver {current.ref.name} is starting Spark"
-    )
-
-
-def _judge_progress(progress: Progress, shortage: str | None) -> Verdict:
-    if progress.state is DriverState.WAITING_FOR_EXECUTORS:
-        message = "the driver waits for its first executor" + (f"; {shortage}" if shortage else "")
-        return working(PipelineState.STARTING, Reason.WAITING_FOR_EXECUTORS, message)
-    if progress.state in (DriverState.STOPPING, DriverState.STOPPED):
-        return working(PipelineState.PENDING, Reason.DRIVER_STOPPED, "the driver is stopping")
-    message = progress.error.message if progress.error else "the driver loads the pipeline"
-    return working(PipelineState.STARTING, Reason.DRIVER_STARTING, message)
+    return Plan((), say(observed, verdict, now, restarts=restarts, **fields), poll)
 
 
 def _report_failure(observed: PipelineObserved, now: datetime) -> Plan:
@@ -362,19 +295,19 @@ def _report_failure(observed: PipelineObserved, now: datetime) -> Plan:
             observed.status.restarts, end, None, started=False, policy=observed.resource.spec.restart, now=now
         )
         verdict = working(PipelineState.FAILED, end.reason, message)
-        return Plan((), _say(observed, verdict, now, restarts=restarts), SOON)
+        return Plan((), say(observed, verdict, now, restarts=restarts), SOON)
     if isinstance(failure.action, StopDriver) and observed.current is not None:
         return _report_deaf(observed, observed.current, message, now)
     judge = working if failure.error.retryable else stalled
     return Plan(
-        (), _say(observed, judge(PipelineState.PENDING, failure.error.reason, message), now), BLOCKED_POLL
+        (), say(observed, judge(PipelineState.PENDING, failure.error.reason, message), now), BLOCKED_POLL
     )
 
 
 def _report_deaf(observed: PipelineObserved, current: DriverPod, message: str, now: datetime) -> Plan:
     """A driver did not hear that it shall stop. One that is just ending does not either, so wait a little first."""
     verdict = working(PipelineState.PENDING, Reason.STOPPING_PREVIOUS, message)
-    said = _say(observed, verdict, now)
+    said = say(observed, verdict, now)
     since = observed.status.stopping_since or now
     if (now - since).total_seconds() < ASK_PATIENCE:
         return Plan((), said, SOON)
@@ -394,32 +327,8 @@ def _delete(observed: PipelineObserved, now: datetime) -> Plan:
         actions = tuple(
             DeleteObject(pod.ref, pod.uid, "the pipeline is deleted") for pod in alive if not pod.deleting
         )
-        return Plan(actions, _say(observed, _judge_deletion(alive), now), SOON)
+        return Plan(actions, say(observed, judge_deletion(alive), now), SOON)
     plan = _stop(observed, alive[0], now)
     if plan.status is None:
         return plan
-    return replace(plan, status=_say(observed, _judge_deletion(alive), now))
-
-
-def _judge_deletion(alive: list[DriverPod]) -> Verdict:
-    names = ", ".join(pod.ref.name for pod in alive)
-    return working(
-        PipelineState.PENDING,
-        Reason.DELETION_BLOCKED,
-        f"deletion waits for driver {names} to end its batch; if its node is lost, delete the pod with --force",
-    )
-
-
-def _say(observed: PipelineObserved, verdict: Verdict, now: datetime, **fields: Any) -> PipelineStatus:
-    """Return the status with the verdict and the given fields."""
-    resource = observed.resource
-    generation = resource.metadata.generation
-    labels = {PIPELINE_LABEL: resource.metadata.name, **EXECUTOR_ROLE}
-    return resource.status.replace(
-        observed_generation=generation,
-        state=verdict.state,
-        conditions=build_conditions(verdict, resource.status.conditions, generation, now),
-        guarantee=AT_LEAST_ONCE,
-        selector=",".join(f"{key}={value}" for key, value in labels.items()),
-        **fields,
-    )
+    return replace(plan, status=say(observed, judge_deletion(alive), now))

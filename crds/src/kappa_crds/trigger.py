@@ -1,0 +1,40 @@
+"""When a pipeline's batches start, or that no record waits for one."""
+
+from typing import Annotated, ClassVar
+
+from pydantic import Field
+
+from kappa_crds.model import Duration, Model, PositiveDuration, Rule
+
+
+class RealTime(Model):
+    """Each record goes through by itself, within milliseconds; batches only say how far it is."""
+
+    checkpoint_every: Annotated[
+        PositiveDuration,
+        Field(
+            description="How long a batch lasts, 5s or more; its offsets are kept when it ends. A stop waits for that, and after"
+            " a crash the rows of this time are written again."
+        ),
+    ] = "1m"
+
+
+class Trigger(Model):
+    """When a batch starts, and how much it takes; or, in real time, that no record waits for one."""
+
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "!has(self.realTime) || (!has(self.interval) && !has(self.maxRecords))",
+            "realTime goes with neither interval nor maxRecords: no record waits for a batch; leave them out",
+        ),
+    )
+    interval: Annotated[
+        Duration | None, Field(description="Time from batch to batch; as soon as possible where left out.")
+    ] = None
+    max_records: Annotated[
+        int | None, Field(ge=1, description="Most records that one batch takes from all sources together.")
+    ] = None
+    real_time: Annotated[
+        RealTime | None,
+        Field(description="Real-time mode, for pipelines without state: a record waits for no batch."),
+    ] = None

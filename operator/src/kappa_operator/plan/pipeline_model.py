@@ -1,0 +1,56 @@
+"""What is observed of a pipeline, and how a verdict on it becomes its status."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from kappa_crds.guarantee import AT_LEAST_ONCE
+from kappa_crds.pipeline import PipelineStatus
+from kappa_crds.progress import Progress
+from kappa_operator.plan.driver import DriverPod
+from kappa_operator.plan.model import Failure, Verdict, build_conditions
+from kappa_operator.resources.pipeline import EXECUTOR_ROLE, PIPELINE_LABEL, PipelineResource
+from kappa_operator.resources.revision import Dependencies, Images
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineObserved:
+    """All that a decision about a pipeline needs.
+
+    `dependencies` are what the spec refers to, or the verdict on what is missing. `pods` are all driver pods of the
+    pipeline, read from the API server and not from a cache. `progress` is the current driver's own report, `shortage`
+    what keeps the executors that it waits for from starting.
+    """
+
+    resource: PipelineResource
+    dependencies: Dependencies | Verdict
+    pods: tuple[DriverPod, ...]
+    images: Images
+    progress: Progress | None = None
+    shortage: str | None = None
+    failures: tuple[Failure, ...] = ()
+
+    @property
+    def status(self) -> PipelineStatus:
+        """Return the status as it was read."""
+        return self.resource.status
+
+    @property
+    def current(self) -> DriverPod | None:
+        """Return the pod of the current generation."""
+        return next((pod for pod in self.pods if pod.generation == self.status.generation), None)
+
+
+def say(observed: PipelineObserved, verdict: Verdict, now: datetime, **fields: Any) -> PipelineStatus:
+    """Return the status with the verdict and the given fields."""
+    resource = observed.resource
+    generation = resource.metadata.generation
+    labels = {PIPELINE_LABEL: resource.metadata.name, **EXECUTOR_ROLE}
+    return resource.status.replace(
+        observed_generation=generation,
+        state=verdict.state,
+        conditions=build_conditions(verdict, resource.status.conditions, generation, now),
+        guarantee=AT_LEAST_ONCE,
+        selector=",".join(f"{key}={value}" for key, value in labels.items()),
+        **fields,
+    )
