@@ -34,10 +34,10 @@ def start_lab() -> None:
         cluster.up(brokers=1)
 
 
-def install_chart(watched: Sequence[str] = ()) -> None:
+def install_chart(watched: Sequence[str] = (), java_options: str = "") -> None:
     """Install or upgrade the chart with its own values, and make the operator run the image that is there now.
 
-    It watches the namespaces that are named, else all.
+    It watches the namespaces that are named, else all. `java_options` are those of drivers and executors.
     """
     create_namespace(OPERATOR_NAMESPACE)
     run(
@@ -45,6 +45,7 @@ def install_chart(watched: Sequence[str] = ()) -> None:
             *(BIN / "helm", f"--kubeconfig={KUBECONFIG}", "upgrade", "--install", RELEASE, CHART),
             *("--namespace", OPERATOR_NAMESPACE, "--reset-values", "--take-ownership"),
             *("--set-json", f"watchNamespaces={json.dumps(list(watched))}"),
+            *("--set-json", f"pipelines.javaOptions={json.dumps(java_options)}"),
             *("--wait", f"--timeout={_INSTALL_SECONDS}s"),
         ],
         timeout=_INSTALL_SECONDS + 30,

@@ -8,6 +8,8 @@ from lab.kube import kubectl
 
 _SESSION = uuid.uuid4().hex[:6]
 PURPOSES = ("count", "guarded", "refused", "served")
+_JAVA_OPTIONS = "-XX:TieredStopAtLevel=1"
+"""A JVM that lives for a minute or two takes more time to compile well than that saves."""
 _PREFIXES = tuple(f"e2e-{purpose}-" for purpose in PURPOSES)
 
 
@@ -37,4 +39,4 @@ def install() -> None:
     watched = [name_place(purpose) for purpose in PURPOSES] if alone else []
     for name in watched:
         create_namespace(name)
-    install_chart(watched)
+    install_chart(watched, _JAVA_OPTIONS)

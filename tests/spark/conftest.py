@@ -1,6 +1,7 @@
 """Real Spark and real Kafka: one session and one broker for a test process, topics and checkpoints for each test."""
 
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -23,8 +24,12 @@ from spark.revisions import spark_conf
 from spark.topics import Topics
 
 DEADLINE = 90.0
+_ARCHIVE = Path(sys.prefix, "classes.jsa")
+"""What `make` lets a JVM keep of the classes that it has loaded; each that starts from it takes a third less time to start."""
 # A test's JVM lives for minutes at most: compiling well takes it more time than that saves, nearly half of all.
-os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+_JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+_FROM_ARCHIVE = f" -XX:SharedArchiveFile={_ARCHIVE} -Xlog:cds=off -Xlog:cds+dynamic=off"
+os.environ.setdefault("SPARK_SUBMIT_OPTS", _JAVA_OPTIONS + (_FROM_ARCHIVE if _ARCHIVE.exists() else ""))
 
 T = TypeVar("T")
 

@@ -16,6 +16,7 @@ class Settings:
     runtime_image: str = "kappa/pipelines:dev"
     operator_image: str = "kappa/operator:dev"
     image_pull_policy: str = "IfNotPresent"
+    java_options: str = ""
     resync: float = 600.0
     concurrency: int = 1000
     health_port: int = 8080
@@ -48,6 +49,7 @@ class Settings:
             runtime_image=text("RUNTIME_IMAGE", default.runtime_image),
             operator_image=text("OPERATOR_IMAGE", default.operator_image),
             image_pull_policy=text("IMAGE_PULL_POLICY", default.image_pull_policy),
+            java_options=text("JAVA_OPTIONS", default.java_options),
             resync=number("RESYNC_SECONDS", default.resync),
             concurrency=int(number("CONCURRENCY", default.concurrency)),
             health_port=int(number("HEALTH_PORT", default.health_port)),

@@ -1,5 +1,6 @@
 """What a revision is made of: when it changes, and when it must not."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -45,6 +46,15 @@ def test_the_same_spec_gives_the_same_revision() -> None:
 )
 def test_what_a_driver_sees_changes_the_revision(change: dict[str, Any]) -> None:
     assert revise(change).name != revise().name
+
+
+def test_options_of_all_jvms_come_before_those_of_a_pipeline() -> None:
+    images = replace(IMAGES, java_options="-Xlog:gc -Dx=1")
+    own = {"sparkConf": {"spark.executor.extraJavaOptions": "-Dx=2"}}
+    conf = build_revision(pipeline(own), DEPENDENCIES, images).spark_conf
+    assert conf["spark.driver.extraJavaOptions"] == "-Xlog:gc -Dx=1"
+    assert conf["spark.executor.extraJavaOptions"] == "-Xlog:gc -Dx=1 -Dx=2"
+    assert "spark.driver.extraJavaOptions" not in revise().spark_conf
 
 
 @pytest.mark.parametrize(

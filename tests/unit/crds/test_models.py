@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from effort import examples
 from integration.manifests import read_good
 from kappa_crds.kafkacluster import KafkaClusterSpec
 from kappa_crds.kinds import KINDS, find_kind
@@ -83,7 +84,7 @@ def values(schema: dict[str, Any]) -> st.SearchStrategy[Any]:
 
 
 @every_kind
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_a_model_takes_what_the_schema_takes(kind: Kind, data: st.DataObject) -> None:
     spec = data.draw(values(SCHEMAS[kind.name]))

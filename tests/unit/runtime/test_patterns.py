@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from effort import examples
 from kappa_crds.pattern import SkipTo
 from kappa_pipelines.transforms.patterns.automaton import build_automaton
 from kappa_pipelines.transforms.patterns.conditions import (
@@ -268,7 +269,7 @@ def is_pattern(steps: str) -> bool:
         return False
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=examples(600), deadline=None)
 @given(
     steps=steps_of_patterns.filter(is_pattern),
     define=st.fixed_dictionaries({"A": conditions, "B": conditions, "C": conditions}),

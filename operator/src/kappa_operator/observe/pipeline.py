@@ -36,7 +36,7 @@ async def observe_pipeline(world: World, key: Key, failures: tuple[Failure, ...]
         resource=resource,
         dependencies=await observe_dependencies(world, resource),
         pods=pods,
-        images=Images(settings.runtime_image, settings.image_pull_policy),
+        images=Images(settings.runtime_image, settings.image_pull_policy, settings.java_options),
         progress=progress,
         shortage=await observe_shortage(world, resource, progress),
         failures=failures,

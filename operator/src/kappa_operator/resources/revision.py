@@ -4,6 +4,7 @@ Pure and stable: the same input gives the same revision, so a resync never resta
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kappa_crds.kafkacluster import KafkaClusterSpec
@@ -56,6 +57,8 @@ class Images:
 
     runtime: str
     pull_policy: str
+    java_options: str = ""
+    """Options of every driver's and executor's JVM, before those of the pipeline."""
 
 
 def build_mounts(dependencies: Dependencies) -> Mounts:
@@ -82,7 +85,7 @@ def build_revision(resource: PipelineResource, dependencies: Dependencies, image
         topics=dict(sorted(dependencies.topics.items())),
         checkpoint=f"file://{CHECKPOINT_DIR}/{metadata.namespace}/{metadata.name}/{metadata.uid}",
         tuning=build_tuning(spec, resource.status.shuffle_partitions),
-        spark_conf=build_spark_conf(resource, image, images.pull_policy),
+        spark_conf=build_spark_conf(resource, image, images),
         image=image,
         executor_pod=_build_executor_pod(resource, dependencies),
         modules=dependencies.modules,
@@ -101,7 +104,7 @@ def _strip_operational(spec: PipelineSpec) -> PipelineSpec:
     return spec.model_copy(update={"suspend": False, "restart": fields["restart"].get_default()})
 
 
-def build_spark_conf(resource: PipelineResource, image: str, pull_policy: str) -> dict[str, str]:
+def build_spark_conf(resource: PipelineResource, image: str, images: Images) -> dict[str, str]:
     """Return Spark's settings as far as they depend on the cluster and the pods' sizes."""
     spec, name, namespace = resource.spec, resource.metadata.name, resource.metadata.namespace
     driver, executors = spec.resources.driver, spec.resources.executors
@@ -110,6 +113,7 @@ def build_spark_conf(resource: PipelineResource, image: str, pull_policy: str) -
         "spark.driver.memory": _share(driver.memory),
         "spark.ui.enabled": "false",
         **spec.spark_conf,
+        **_build_java_options(images.java_options, spec.spark_conf),
     }
     if executors.count == 0:
         return conf | {"spark.master": f"local[{max(1, math.ceil(parse_cpu(driver.cpu)))}]"}
@@ -128,7 +132,7 @@ def build_spark_conf(resource: PipelineResource, image: str, pull_policy: str) -
         "spark.executor.memoryOverhead": f"{overhead}m",
         "spark.kubernetes.namespace": namespace,
         "spark.kubernetes.container.image": image,
-        "spark.kubernetes.container.image.pullPolicy": pull_policy,
+        "spark.kubernetes.container.image.pullPolicy": images.pull_policy,
         "spark.kubernetes.executor.request.cores": executors.cpu,
         "spark.kubernetes.executor.podTemplateFile": f"{REVISION_DIR}/{EXECUTOR_TEMPLATE_KEY}",
         "spark.kubernetes.executor.podTemplateContainerName": "executor",
@@ -137,6 +141,12 @@ def build_spark_conf(resource: PipelineResource, image: str, pull_policy: str) -
         "spark.kubernetes.driver.service.deleteOnTermination": "false",
         "spark.kubernetes.driver.ownPersistentVolumeClaim": "false",
     }
+
+
+def _build_java_options(common: str, own: Mapping[str, str]) -> dict[str, str]:
+    """Return the options of the JVMs, common ones first, so that a pipeline's own win."""
+    keys = ("spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions")
+    return {key: " ".join(filter(None, (common, own.get(key)))) for key in keys if common}
 
 
 def _share(memory: str) -> str:
