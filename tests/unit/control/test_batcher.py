@@ -9,19 +9,24 @@ from kappa_operator.batcher import Batcher
 
 
 class Calls:
-    """Doubles numbers, refuses negative ones, and remembers its batches."""
+    """Doubles numbers, refuses negative ones, and remembers its batches. A call ends when the `gate` is open."""
 
     def __init__(self, seconds: float = 0.0) -> None:
+        self.begun = asyncio.Event()
+        self.gate = asyncio.Event()
+        self.gate.set()
         self.batches: list[list[int]] = []
         self.under_way = 0
         self.most_under_way = 0
         self._seconds = seconds
 
     async def __call__(self, items: Sequence[int]) -> Sequence[int | Exception]:
+        self.begun.set()
         self.batches.append(list(items))
         self.under_way += 1
         self.most_under_way = max(self.most_under_way, self.under_way)
         await asyncio.sleep(self._seconds)
+        await self.gate.wait()
         self.under_way -= 1
         return [ValueError(f"{item} is negative") if item < 0 else item * 2 for item in items]
 
@@ -64,14 +69,16 @@ async def test_no_more_calls_than_allowed_are_under_way_and_nothing_is_lost() ->
 
 
 async def test_what_comes_while_all_calls_are_under_way_shares_the_next_one() -> None:
-    calls = Calls(seconds=0.02)
+    calls = Calls()
+    calls.gate.clear()
     batcher: Batcher[int, int] = Batcher(calls, linger=0, parallel=1)
     first = asyncio.create_task(batcher.submit(0))
-    await asyncio.sleep(0.005)
+    await calls.begun.wait()
     rest = []
     for number in range(1, 6):
         rest.append(asyncio.create_task(batcher.submit(number)))
         await asyncio.sleep(0.001)
+    calls.gate.set()
     assert await asyncio.gather(first, *rest) == [0, 2, 4, 6, 8, 10]
     assert calls.batches == [[0], [1, 2, 3, 4, 5]]
 
