@@ -44,9 +44,6 @@ SESSION_SETTINGS: dict[str, str] = {
     # Where a query aggregates a stream twice in the same way, Spark would compute the one exchange and use it twice. The
     # second aggregation then has no watermark below it in the plan: in Spark 4.2 it never closes a window, and says nothing.
     "spark.sql.exchange.reuse": "false",
-    # Spark's default without kafka. The older interface makes Java objects of all rows that a batch job reads, and does not tell
-    # how many records a job has written.
-    "spark.sql.sources.useV1SourceList": "avro,csv,json,orc,parquet,text",
     "spark.ui.showConsoleProgress": "false",
 }
 

@@ -6,9 +6,8 @@ nothing is cut off.
 """
 
 import difflib
-from typing import Any
 
-from pyspark.sql import Column, DataFrame, Observation
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 from pyspark.sql.types import ArrayType, BinaryType, BooleanType, DataType, MapType, StructType, VariantType
@@ -27,8 +26,6 @@ JSON_OPTIONS = {
     "ignoreNullFields": "false",
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
 }
-_WRITTEN = "written"
-_OBSERVED_SECONDS = 60
 
 
 def build_records(sink: Sink, rows: DataFrame) -> DataFrame:
@@ -146,29 +143,6 @@ def build_write_options(revision: Revision, *targets: Target) -> dict[str, str]:
         **build_spark_connection(revision.kafka),
         **prefix_options({"max.request.size": str(largest), **revision.tuning.producer}),
     }
-
-
-def write_table(records: DataFrame, revision: Revision, target: Target) -> int:
-    """Write records to a topic in one pass, and return how many there were.
-
-    If Spark does not tell the number in time (it drops events when it has too many), an error of the JVM is raised, with all
-    records written.
-    """
-    observed = Observation()
-    counted = records.observe(observed, f.count(f.lit(1)).alias(_WRITTEN))
-    options = build_write_options(revision, target)
-    counted.write.format("kafka").mode("append").options(**options, topic=target.topic).save()
-    _await_observed(observed)
-    return int(observed.get[_WRITTEN])
-
-
-def _await_observed(observed: Observation) -> None:
-    """Wait until the metrics are there; to ask for them would wait for ever."""
-    metrics: Any = observed._jo
-    jvm: Any = observed._jvm
-    concurrent = jvm.scala.concurrent
-    longest = concurrent.duration.Duration.create(_OBSERVED_SECONDS, "s")
-    concurrent.Await.ready(metrics.future(), longest)
 
 
 def sink_checkpoint(revision: Revision, sink: str) -> str:
