@@ -87,22 +87,6 @@ def test_safe_checkpoint_settings_cannot_be_overridden() -> None:
     assert settings["spark.sql.session.timeZone"] == "UTC"
 
 
-@pytest.mark.parametrize(
-    ("checkpoint", "manager"),
-    [
-        ("/ck", "FileSystemBasedCheckpointFileManager"),
-        ("file:/ck", "FileSystemBasedCheckpointFileManager"),
-        ("hdfs://ck/x", ""),
-    ],
-)
-def test_on_a_local_disk_files_of_a_checkpoint_are_renamed_without_other_programs(
-    checkpoint: str, manager: str
-) -> None:
-    settings = build_spark_settings(_revision().replace(checkpoint=checkpoint))
-    found = settings.get("spark.sql.streaming.checkpointFileManagerClass", "")
-    assert found.rpartition(".")[2] == manager
-
-
 def test_defaults_give_way_to_the_revision() -> None:
     assert build_spark_settings(_revision(**{"spark.ui.enabled": "true"}))["spark.ui.enabled"] == "true"
     assert build_spark_settings(_revision())["spark.ui.enabled"] == "false"
