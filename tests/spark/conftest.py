@@ -89,6 +89,11 @@ class DriverThread:
         assert isinstance(self.ended, DriverExit), self.ended
         return self.ended
 
+    def end(self) -> None:
+        """Stop it however it takes it."""
+        self.driver.request_stop()
+        self._thread.join(DEADLINE)
+
     def failure(self) -> DriverError:
         self._thread.join(DEADLINE)
         assert isinstance(self.ended, DriverError), self.ended
@@ -142,6 +147,8 @@ def run(spark: SparkSession) -> Iterator[Callable[..., DriverThread]]:
         driver.driver.request_stop()
     for query in spark.streams.active:
         query.stop()
+    for driver in started:
+        driver.end()
 
 
 @pytest.fixture

@@ -33,6 +33,7 @@ class Background:
         self._work = work
         self._totals = totals
         self._ending = False
+        self._abandoned = False
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
@@ -47,12 +48,20 @@ class Background:
         self._thread.join(max(0.0, timeout))
         return not self._thread.is_alive()
 
+    def abandon(self) -> None:
+        """End the thread after what it is in; what is pending waits for the next start."""
+        with self.changed:
+            self._abandoned = True
+            self.changed.notify()
+
     def _run(self) -> None:
         while True:
             with self.changed:
-                if not self._is_pending() and not self._ending:
+                if not self._is_pending() and not self._ending and not self._abandoned:
                     self.changed.wait(timeout=_IDLE_SECONDS)
                 ending = self._ending
+            if self._abandoned:
+                return
             try:
                 self._work(ending)
             except Exception as error:  # whatever it is, the records wait for the next try

@@ -63,6 +63,12 @@ class Beside:
             done = self._stragglers.finish(self._read_batches(), timeout) and done
         return done
 
+    def abandon(self) -> None:
+        """End both threads; what is left is found at the next start."""
+        for work in (self._letters, self._stragglers):
+            if work is not None:
+                work.abandon()
+
     @property
     def dead_lettered(self) -> int:
         """Return the dead letters written since the driver started."""

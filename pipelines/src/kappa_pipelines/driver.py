@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import structlog
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -113,6 +114,8 @@ class Driver:
         except Exception as error:
             self._stop_rest()
             raise explain(error) from error
+        finally:
+            self._let_go()
 
     def _prepare(self, spark: SparkSession) -> Running:
         files = CheckpointFiles(spark, self._revision.checkpoint)
@@ -249,15 +252,21 @@ class Driver:
 
     def _finish(self, running: Running, timeout: float) -> bool:
         """Take in the last batches' events, write the last dead letters and offsets; False if it took too long."""
-        running.spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty(_EVENTS_MILLISECONDS)
+        self._await_events(running)
         committed = {sink: read_committed_offsets(running.files, sink) for sink in running.compiled.reads}
         for sink, offsets in committed.items():
             self.record.set_committed(sink, offsets)
         done = running.beside.finish(committed, timeout)
         self._note_written(running)
         running.kafka.close()
-        running.spark.streams.removeListener(running.listener)
         return done
+
+    def _await_events(self, running: Running) -> None:
+        """Let the listener take in what is on its way. What does not come is read from the checkpoint, but for the counters."""
+        try:
+            running.spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty(_EVENTS_MILLISECONDS)
+        except (Py4JJavaError, PySparkException) as error:
+            log.warning("the last batches are not all counted", error=str(read_failure(error).root)[:300])
 
     def _stop_rest(self) -> None:
         """After a failure, let the other queries end at a committed batch."""
@@ -270,3 +279,14 @@ class Driver:
     def _interrupt(self) -> None:
         for query in self._running.queries.values() if self._running else ():
             query.stop()
+
+    def _let_go(self) -> None:
+        """End what runs beside the queries: after a graceful stop there is no more to do, after a failure the next driver takes it up."""
+        if self._running is None:
+            return
+        self._running.beside.abandon()
+        self._running.kafka.abandon()
+        try:
+            self._running.spark.streams.removeListener(self._running.listener)
+        except Exception as error:  # the JVM may be what failed
+            log.warning("the listener could not be removed", error=str(error)[:300])

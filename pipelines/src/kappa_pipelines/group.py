@@ -56,6 +56,7 @@ class KafkaProgress:
         self._sampled = -math.inf
         self._changed = threading.Event()
         self._ending = False
+        self._abandoned = False
         self._admin = AdminClient({**config, "log_level": 0})
         self._consumer = Consumer(
             {**config, "group.id": self._group, "enable.auto.commit": False, "log_level": 0}
@@ -81,6 +82,11 @@ class KafkaProgress:
         self._changed.set()
         self._thread.join(timeout)
 
+    def abandon(self) -> None:
+        """End without a further commit: the positions may be another driver's by now."""
+        self._ending = self._abandoned = True
+        self._changed.set()
+
     def first_offsets(self, subscription: Subscription) -> Offsets:
         """Return the first offset that each partition still has; raises KafkaException."""
         return self._list([subscription], OffsetSpec.earliest())  # type: ignore[no-untyped-call]
@@ -90,7 +96,8 @@ class KafkaProgress:
             self._attempt()
             self._changed.wait(_SAMPLE_SECONDS)
             self._changed.clear()
-        self._attempt()
+        if not self._abandoned:
+            self._attempt()
         self._consumer.close()
 
     def _attempt(self) -> None:

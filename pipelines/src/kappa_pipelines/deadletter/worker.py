@@ -99,6 +99,10 @@ class DeadLetters:
                 self._note_unseen(source, end)
         return self._background.finish(deadline - time.monotonic())
 
+    def abandon(self) -> None:
+        """End the thread; what is left is found at the next start."""
+        self._background.abandon()
+
     def _note_unseen(self, source: str, end: Offsets) -> None:
         """Take note of committed batches whose progress never came."""
         seen = self._ledgers[source].seen

@@ -81,6 +81,10 @@ class StragglerOutput:
                 self.note(sink, committed[sink], late=None)
         return self._background.finish(timeout)
 
+    def abandon(self) -> None:
+        """End the thread; what is left is found at the next start."""
+        self._background.abandon()
+
     def _note(self, sink: str, number: int, late: int | None) -> bool:
         """Return whether a batch became pending."""
         ledger = self._ledgers[sink]
