@@ -79,6 +79,7 @@ def test_a_changed_pipeline_would_stop_its_driver_first(frozen: Place, tmp_path:
 
 def test_an_unchanged_pipeline_has_nothing_to_do(frozen: Place, tmp_path: Path) -> None:
     said = plan(frozen, tmp_path, build_pipeline(frozen, "counts"))
+    assert not said.startswith("#")
     assert "(nothing to do)" in said
 
 

@@ -17,7 +17,7 @@ from kappa_pipelines.driver import Driver
 from kappa_pipelines.environment import Environment
 from kappa_pipelines.errors import DriverError
 from kappa_pipelines.session import use_own_python
-from kappa_pipelines.settings import DEFAULTS
+from kappa_pipelines.settings import DEFAULTS, LOCAL_FILES
 from lab.broker import Broker
 from spark.processes import DriverProcess
 from spark.revisions import spark_conf
@@ -112,6 +112,7 @@ def spark() -> Iterator[SparkSession]:
     builder = SparkSession.Builder()
     for key, value in {
         **DEFAULTS,
+        **LOCAL_FILES,
         **spark_conf(),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",

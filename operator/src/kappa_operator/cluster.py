@@ -33,6 +33,7 @@ PLURALS: Mapping[tuple[str, str], str] = {
     ("v1", "ServiceAccount"): "serviceaccounts",
     ("v1", "PersistentVolumeClaim"): "persistentvolumeclaims",
     ("v1", "Namespace"): "namespaces",
+    ("apps/v1", "Deployment"): "deployments",
     ("rbac.authorization.k8s.io/v1", "Role"): "roles",
     ("rbac.authorization.k8s.io/v1", "RoleBinding"): "rolebindings",
     ("coordination.k8s.io/v1", "Lease"): "leases",

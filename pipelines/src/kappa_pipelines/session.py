@@ -38,7 +38,18 @@ def create_session(
         builder = SparkSession.Builder()
         for key, value in settings.items():
             builder = builder.config(key, value)
-        return builder.getOrCreate()
+        return _keep_files_single(builder.getOrCreate())
+
+
+def _keep_files_single(spark: SparkSession) -> SparkSession:
+    """Have Hadoop write no file of checksums beside each local file, and return the session.
+
+    Two files are not replaced at once: after a crash between them the new content would be refused for the old checksum.
+    Spark's own checksums of state stay. On executors, whose files are never replaced, it does no harm.
+    """
+    files = spark._jvm.org.apache.hadoop.fs.FileSystem  # type: ignore[union-attr]
+    files.getLocal(spark._jsparkSession.sessionState().newHadoopConf()).setWriteChecksum(False)
+    return spark
 
 
 def use_own_python() -> None:

@@ -18,6 +18,7 @@ from kappa_crds.pipeline import PIPELINE_FINALIZER
 from kappa_crds.resource import Resource, ResourceStatus
 from kappa_crds.statestore import StateStoreSpec, StateStoreStatus
 from kappa_operator.actions import RecordStatus, describe_action
+from kappa_operator.cli.installation import find_settings
 from kappa_operator.cluster import ApiCluster
 from kappa_operator.drivers import HttpDrivers
 from kappa_operator.errors import KappaError
@@ -26,7 +27,6 @@ from kappa_operator.keys import Key, ObjectRef
 from kappa_operator.logic import LOGICS
 from kappa_operator.mirror import Mirror
 from kappa_operator.plan.model import Plan
-from kappa_operator.settings import Settings
 from kappa_operator.world import World
 
 Body = dict[str, Any]
@@ -54,19 +54,15 @@ async def plan_manifests(texts: Iterable[str], namespace: str, context: str | No
     try:
         async with await ApiCluster.connect(context) as cluster, aiohttp.ClientSession() as session:
             kafka = AdminClients()
-            world = World(
-                cluster,
-                Mirror(),
-                kafka,
-                HttpDrivers(session),
-                UntouchedBuckets(),
-                Settings.from_environment(),
-            )
-            for present in {manifest["metadata"]["namespace"] for manifest in manifests}:
+            namespaces = {manifest["metadata"]["namespace"] for manifest in manifests}
+            settings, note = await find_settings(cluster, namespaces)
+            world = World(cluster, Mirror(), kafka, HttpDrivers(session), UntouchedBuckets(), settings)
+            for present in namespaces:
                 await fill_mirror(cluster, world.mirror, present)
             keys = [await overlay(cluster, world.mirror, manifest) for manifest in manifests]
             try:
-                return [line for key in keys for line in await plan_one(world, key)]
+                planned = [line for key in keys for line in await plan_one(world, key)]
+                return planned if note is None else [f"# {note}", *planned]
             finally:
                 await kafka.close()
     except KappaError as error:

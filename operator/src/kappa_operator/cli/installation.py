@@ -1,0 +1,38 @@
+"""The installed operator's settings, which a plan has to assume: images and Java options are part of every revision."""
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from kappa_operator.cluster import Cluster
+from kappa_operator.errors import KubernetesError
+from kappa_operator.settings import Settings
+
+_LABELS = {"app.kubernetes.io/name": "kappa-operator"}
+_CONTAINER = "operator"
+_ASSUMED = "the plan takes KAPPA_* of this environment, or the defaults"
+
+
+async def find_settings(cluster: Cluster, namespaces: Collection[str]) -> tuple[Settings, str | None]:
+    """Return the settings of the operator that watches the namespaces; where they are not known, what is assumed, and why."""
+    try:
+        deployments = await cluster.list_objects("apps/v1", "Deployment", labels=_LABELS)
+    except KubernetesError as error:
+        return (
+            Settings.from_environment(),
+            f"the operator's settings cannot be read ({error.message}); {_ASSUMED}",
+        )
+    for deployment in deployments:
+        settings = Settings.from_environment(_read_environment(deployment))
+        if not settings.watch_namespaces or set(namespaces) <= set(settings.watch_namespaces):
+            return settings, None
+    wanted = ", ".join(sorted(namespaces))
+    return Settings.from_environment(), f"no operator is installed that watches {wanted}; {_ASSUMED}"
+
+
+def _read_environment(deployment: Mapping[str, Any]) -> dict[str, str]:
+    """Return the variables that have their values in the manifest."""
+    containers = deployment["spec"]["template"]["spec"]["containers"]
+    variables: list[dict[str, Any]] = next(
+        (c.get("env", []) for c in containers if c["name"] == _CONTAINER), []
+    )
+    return {each["name"]: each["value"] for each in variables if "value" in each}
