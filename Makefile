@@ -12,7 +12,7 @@ RUN := $(UV) run --frozen --no-sync
 LAB := PYTHONPATH=tests $(RUN) python -m lab
 BROKERS ?= 1
 
-.PHONY: help setup jars up down status demo test test-unit test-spark test-laptop test-integration test-e2e chaos bench verify generate images lint fmt
+.PHONY: help setup jars up down status demo test test-unit test-spark test-laptop test-waiting test-integration test-e2e chaos bench verify generate images lint fmt
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sort | awk -F':.*## ' '{printf "  \033[1m%-18s\033[0m %s\n", $$1, $$2}'
@@ -52,16 +52,21 @@ images: up ## Build the images and load them into the cluster
 demo: setup ## Run the flights pipeline on real data and compare it with DuckDB
 	@PYTHONPATH=tests $(RUN) python -m demo
 
-# The integration tests mostly wait (for brokers that are away, for time-outs), so they run beside those on Spark.
+# Three at a time: two that keep a core busy each, and beside them those that mostly wait, for brokers that are away and for time-outs.
 test: up $(CLASSES) ## Run all tests but the long ones
-	@$(MAKE) -j3 test-spark test-laptop test-integration test-unit
+	@$(MAKE) -j3 test-spark test-laptop test-integration test-waiting test-unit
 	@$(MAKE) test-e2e
 
 test-unit: setup ## Run the tests that need nothing but Python
 	@$(RUN) pytest tests/unit
 
-test-spark: $(CLASSES) ## Run the tests on real Spark and Kafka
-	@$(RUN) pytest tests/spark -m "not chaos"
+WAITING := tests/spark/test_driver.py tests/spark/test_idle.py tests/spark/test_real_time.py
+
+test-spark: $(CLASSES) ## Run the tests on real Spark and Kafka, but those of test-waiting
+	@$(RUN) pytest tests/spark -m "not chaos" $(WAITING:%=--ignore=%)
+
+test-waiting: $(CLASSES) ## Run the tests on real Spark and Kafka that mostly wait
+	@$(RUN) pytest $(WAITING) -m "not chaos"
 
 test-laptop: $(CLASSES) ## Run the tests of the commands that need no cluster, and every example against its batch computation
 	@$(RUN) pytest tests/laptop -m "not chaos"

@@ -4,6 +4,7 @@ A driver takes its time to start, so tests share pipelines. Each test leaves the
 """
 
 from collections.abc import Iterator
+from textwrap import indent
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -12,7 +13,7 @@ import platform_switch
 from e2e.counting import PASSWORD, USER, Counting, Guarded
 from e2e.driver_watch import DriverWatch
 from e2e.installation import install, remove_places
-from e2e.ledger import Ledger
+from e2e.ledger import SCHEMA, Ledger, encode_protobuf
 from e2e.place import Place
 from e2e.volume import SmallVolume
 from lab import kafka, network
@@ -69,15 +70,15 @@ def sasl_broker() -> Iterator[Broker]:
 
 @pytest.fixture(scope="session")
 def running_guarded(platform: None, sasl_broker: Broker) -> Iterator[Guarded]:
-    """The counting pipeline behind a log-in, Ready, with one executor."""
+    """The counting pipeline behind a log-in, Ready, with one executor and workers of Python on it."""
     place = Place.create("guarded")
     admin = AdminClient({"bootstrap.servers": sasl_broker.bootstrap})
     for future in admin.create_topics([NewTopic("events", 4, 1), NewTopic("counted", 2, 1)]).values():
         future.result()
     with SmallVolume(place.name, "small") as volume, DriverWatch(place.name) as drivers:
         values = {"password": PASSWORD, "bootstrap": sasl_broker.sasl_bootstrap, "volume": volume.name}
-        place.apply(place.render("guarded.yaml", **values))
-        with Ledger(sasl_broker.bootstrap, "events", "counted") as ledger:
+        place.apply(place.render("guarded.yaml", schema=indent(SCHEMA, " " * 12), **values))
+        with Ledger(sasl_broker.bootstrap, "events", "counted", encode_protobuf) as ledger:
             place.await_ready("pipeline/counts")
             ledger.pause()
             yield Guarded(place, ledger, drivers, sasl_broker, volume)

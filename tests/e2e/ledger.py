@@ -9,17 +9,41 @@ record of the result topic is checked, not only the last.
 import json
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from spark.protobuf_values import build_schema, write_message
+
 _KEYS = tuple(f"k{number}" for number in range(12))
 _PAUSE = 0.02
 _POLL_SECONDS = 0.5
+
+
+SCHEMA = """syntax = "proto3";
+package ledger;
+message Event {
+  string k = 1;
+  int64 seq = 2;
+}"""
+
+
+def encode_json(key: str, seq: int) -> bytes:
+    """Return a record as JSON."""
+    return json.dumps({"k": key, "seq": seq}).encode()
+
+
+def encode_protobuf(key: str, seq: int) -> bytes:
+    """Return a record as a message of `SCHEMA`."""
+    return write_message(_EVENT, {"k": key, "seq": seq})
+
+
+_EVENT = build_schema(SCHEMA, "ledger.Event")
 
 
 class NotExactError(AssertionError):
@@ -29,7 +53,10 @@ class NotExactError(AssertionError):
 class Ledger:
     """Writes some 600 records a second to `source`, and reads `result`; to be used as a context."""
 
-    def __init__(self, bootstrap: str, source: str, result: str) -> None:
+    def __init__(
+        self, bootstrap: str, source: str, result: str, encode: Callable[[str, int], bytes] = encode_json
+    ) -> None:
+        self._encode = encode
         self.bootstrap, self.source, self.result = bootstrap, source, result
         self.written: dict[str, int] = dict.fromkeys(_KEYS, 0)
         self.counted: dict[str, int] = {}
@@ -122,10 +149,10 @@ class Ledger:
     def _send(self, key: str) -> None:
         self._sent[key] += 1
         seq = self._sent[key]
-        value = json.dumps({"k": key, "seq": seq})
-        self._producer.produce(self.source, value, key, on_delivery=self._note)
+        self._producer.produce(
+            self.source, self._encode(key, seq), key, on_delivery=partial(self._note, key, seq)
+        )
 
-    def _note(self, error: object, message: Message) -> None:
+    def _note(self, key: str, seq: int, error: object, _: Message) -> None:
         assert error is None, error
-        record = json.loads(message.value() or b"{}")
-        self.written[record["k"]] = record["seq"]
+        self.written[key] = seq
