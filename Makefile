@@ -52,9 +52,10 @@ images: up ## Build the images and load them into the cluster
 demo: setup ## Run the flights pipeline on real data and compare it with DuckDB
 	@PYTHONPATH=tests $(RUN) python -m demo
 
-# Three at a time: two that keep a core busy each, and beside them those that mostly wait, for brokers that are away and for time-outs.
+# Side by side: the tests on Spark keep the processors busy, those of integration and of test-waiting mostly wait, for brokers that are away
+# and for time-outs.
 test: up $(CLASSES) ## Run all tests but the long ones
-	@$(MAKE) -j3 test-spark test-laptop test-integration test-waiting test-unit
+	@$(MAKE) -j4 test-spark test-laptop test-integration test-waiting test-unit
 	@$(MAKE) test-e2e
 
 test-unit: setup ## Run the tests that need nothing but Python

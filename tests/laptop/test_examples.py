@@ -20,10 +20,9 @@ QUICK = {
     "cancelled",
     "corrections",
     "rotations",
-    "sketches",
     "worsening",
 }
-"""Those that `make test` runs, one for each kind of operator; the others, and other sizes, are run by `make chaos`."""
+"""Those that `make test` runs, one for each kind of operator that has no test of its own; the others, and other sizes, are run by `make chaos`."""
 CASES = [
     pytest.param(
         folder,

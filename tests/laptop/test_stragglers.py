@@ -39,12 +39,20 @@ VIEWS = [
 ]
 
 
-def build_run(spark: SparkSession, folder: Path, window: Row) -> LocalRun:
+SLIDING: Row = {
+    "from": "both",
+    "key": ["k"],
+    "length": "1h",
+    "aggregates": {"rows": "collect_list(n)"},
+    "stragglers": LATE,
+}
+
+
+def build_run(spark: SparkSession, folder: Path, view: Row) -> LocalRun:
     sources = [
         build_table(name, "k STRING, n BIGINT, ts TIMESTAMP", "ts", "10m") for name in ("clicks", "taps")
     ]
-    count = {"from": "both", "key": ["k"], "aggregates": {"rows": "collect_list(n)"}, "stragglers": LATE}
-    manifest = build_story(sources, {"window": {**count, **window}}, "").manifest
+    manifest = build_story(sources, view, "").manifest
     manifest["spec"]["views"] = [*manifest["spec"]["views"], *VIEWS]
     revision = build_local_revision({**manifest, "metadata": {"namespace": "t", "name": "late"}})
     return LocalRun(start_spark(revision), revision, folder)
@@ -86,7 +94,8 @@ def feed(run: LocalRun, batches: int, seed: int) -> int:
 def test_results_and_stragglers_together_are_all_rows(
     window: str, batches: int, spark: SparkSession, tmp_path: Path
 ) -> None:
-    run = build_run(spark, tmp_path, WINDOWS[window])
+    count = {"from": "both", "key": ["k"], "aggregates": {"rows": "collect_list(n)"}, "stragglers": LATE}
+    run = build_run(spark, tmp_path, {"window": {**count, **WINDOWS[window]}})
     rows = feed(run, batches, seed=batches)
     results = [json.loads(output.value or "") for output in run.outputs("answer")]
     last = {(row["k"], row["window_start"]): row["rows"] for row in results if not row.get("retraction")}
@@ -99,6 +108,25 @@ def test_results_and_stragglers_together_are_all_rows(
         "rows are to be late, where corrections are over in time for that"
     )
     assert run.late > 0, "a driver reads again only what Spark says that it dropped"
+
+
+@pytest.mark.parametrize(
+    "batches",
+    [pytest.param(batches, marks=() if batches == 5 else pytest.mark.chaos) for batches in (3, 5, 17)],
+)
+def test_of_sliding_windows_each_event_has_a_row_or_is_a_straggler_and_in_no_window(
+    batches: int, spark: SparkSession, tmp_path: Path
+) -> None:
+    run = build_run(spark, tmp_path, {"sliding": SLIDING})
+    rows = feed(run, batches, seed=batches)
+    results = [json.loads(output.value or "") for output in run.outputs("answer")]
+    late = [straggler.row["n"] for straggler in run.stragglers()]
+    assert late
+    assert sorted([*(row["n"] for row in results), *late]) == list(range(rows))
+    assert not {number for row in results for number in row["rows"]} & set(late)
+    assert run.late > 0
+    for straggler in run.stragglers():
+        assert straggler.told["windowEnd"] <= straggler.told["watermark"]
 
 
 def test_the_case_of_the_example_passes_and_explain_says_where_stragglers_go(
@@ -133,17 +161,22 @@ REFUSED: Mapping[str, tuple[Row, Row, str]] = {
 }
 
 
+def _refuse(spark: SparkSession, view: Row, before: Row, sink: Row) -> str:
+    """Return why a pipeline with a side output is refused."""
+    story = build_story([build_table("clicks", "k STRING, ts TIMESTAMP", "ts", "1m")], view, "", **sink)
+    story.manifest["spec"]["views"].append({"name": "before", **before})
+    revision = build_local_revision({**story.manifest, "metadata": {"namespace": "t", "name": "no"}})
+    with pytest.raises(SpecError) as refusal:
+        compile_revision(start_spark(revision), revision)
+    return refusal.value.message
+
+
 def test_what_could_not_be_found_again_is_refused_with_its_cause(spark: SparkSession) -> None:
+    count = {"from": "before", "aggregates": {"n": "count(*)"}, "stragglers": LATE}
     for name, (before, sink, said) in REFUSED.items():
-        count = {"from": "before", "tumbling": "1h", "aggregates": {"n": "count(*)"}, "stragglers": LATE}
-        story = build_story(
-            [build_table("clicks", "k STRING, ts TIMESTAMP", "ts", "1m")],
-            {"window": count, "allowUnboundedState": True},
-            "",
-            **sink,
-        )
-        story.manifest["spec"]["views"].append({"name": "before", **before})
-        revision = build_local_revision({**story.manifest, "metadata": {"namespace": "t", "name": "no"}})
-        with pytest.raises(SpecError, match=r"view .answer.: window\.stragglers\.sideOutput") as refusal:
-            compile_revision(start_spark(revision), revision)
-        assert said in refusal.value.message, (name, refusal.value.message)
+        window = {"window": {**count, "tumbling": "1h"}, "allowUnboundedState": True}
+        message = _refuse(spark, window, before, sink)
+        assert message.startswith("view 'answer': window.stragglers.sideOutput"), name
+        assert said in message, (name, message)
+    message = _refuse(spark, {"sliding": {**count, "length": "1h"}}, REFUSED["a join"][0], {})
+    assert message.startswith("view 'answer': sliding.stragglers.sideOutput finds rows again")

@@ -84,6 +84,10 @@ def _reads(topic: str) -> str:
 _HAS_SIDE_OUTPUT = (
     "(has(v.window) && has(v.window.stragglers) && has(v.window.stragglers.sideOutput))"  # of view `v`
 )
+_LATE_AGAIN = (
+    "the stragglers of a view are written to a topic that is a source of the same pipeline; they would come too late"
+    " again, and that would never end; write them to another topic"
+)
 
 
 class PythonFrom(Model):
@@ -141,8 +145,12 @@ class PipelineSpec(Model):
         ),
         Rule(
             f"self.views.all(v, !{_HAS_SIDE_OUTPUT} || !self.sources.exists(s, {_reads('v.window.stragglers.sideOutput.topic')}))",
-            "the stragglers of a view are written to a topic that is a source of the same pipeline; they would come too late"
-            " again, and that would never end; write them to another topic",
+            _LATE_AGAIN,
+        ),
+        Rule(
+            "self.views.all(v, !(has(v.sliding) && has(v.sliding.stragglers)) ||"
+            f" !self.sources.exists(s, {_reads('v.sliding.stragglers.sideOutput.topic')}))",
+            _LATE_AGAIN,
         ),
         Rule(
             "!has(self.trigger) || !has(self.trigger.realTime) || self.sinks.all(k, k.mode == 'append')",
@@ -208,7 +216,8 @@ class PipelineSpec(Model):
     @property
     def side_outputs(self) -> dict[str, str]:
         """Return the topics that stragglers are written to, by the names of their views."""
-        found = {view.name: view.window.side_output for view in self.views if view.window is not None}
+        windows = {view.name: view.window or view.sliding for view in self.views}
+        found = {name: window.side_output for name, window in windows.items() if window is not None}
         return {name: side_output.topic for name, side_output in found.items() if side_output is not None}
 
     @property

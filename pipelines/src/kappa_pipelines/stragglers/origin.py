@@ -21,26 +21,26 @@ _THROUGH = ("Filter", "Generate", "ResolvedHint")
 _CHANGING = ("CurrentTime", "CurrentDate", "CurrentBatchTimestamp", "Now", "LocalTimestamp")
 
 
-def carry_origin(rows: DataFrame, view: str) -> DataFrame:
-    """Return the rows with the column ORIGIN, which their sources have; SpecError where a step of the plan cannot carry it."""
+def carry_origin(rows: DataFrame, place: str) -> DataFrame:
+    """Return the rows with the column ORIGIN, which their sources have; SpecError, said of `place`, where a step of the plan cannot carry it."""
     jvm: Any = rows.sparkSession._jvm
     inlined = jvm.org.apache.spark.sql.catalyst.optimizer.InlineCTE(True, False).apply(get_plan(rows))
-    plan = _carry(rows.sparkSession, inlined, view)
+    plan = _carry(rows.sparkSession, inlined, place)
     dataset = jvm.org.apache.spark.sql.classic.Dataset.ofRows(rows.sparkSession._jsparkSession, plan)
     return DataFrame(dataset, rows.sparkSession)
 
 
-def _carry(spark: SparkSession, plan: Any, view: str) -> Any:
+def _carry(spark: SparkSession, plan: Any, place: str) -> Any:
     """Return the plan with ORIGIN among its columns."""
     if _find_origin(plan) is not None:
         return plan
     kind = kind_of(plan)
     if kind in _NAMES:
-        return _carry(spark, plan.child(), view)
+        return _carry(spark, plan.child(), place)
     if kind not in (*_THROUGH, "Project", "Union"):
-        raise refuse_origin(view, f"a step of them ({kind}) makes a row of several records, or keeps state")
-    _check_repeatable(plan, view)
-    children = [_carry(spark, child, view) for child in children_of(plan)]
+        raise refuse_origin(place, f"a step of them ({kind}) makes a row of several records, or keeps state")
+    _check_repeatable(plan, place)
+    children = [_carry(spark, child, place) for child in children_of(plan)]
     if kind == "Project":
         columns = plan.projectList().appended(_find_origin(children[0]))
         return _project(spark, columns, children[0])
@@ -62,12 +62,12 @@ def _project(spark: SparkSession, columns: Any, child: Any) -> Any:
     return jvm.org.apache.spark.sql.catalyst.plans.logical.Project(columns, child)
 
 
-def _check_repeatable(plan: Any, view: str) -> None:
+def _check_repeatable(plan: Any, place: str) -> None:
     """Raise SpecError for an expression that may give something else when a record is read again."""
     for expression in items(plan.expressions()):
         found = next(_find_changing(expression), None)
         if found is not None:
-            raise refuse_origin(view, f"{found} may give something else when a record is read again")
+            raise refuse_origin(place, f"{found} may give something else when a record is read again")
 
 
 def _find_changing(expression: Any) -> Any:
@@ -79,10 +79,10 @@ def _find_changing(expression: Any) -> Any:
         yield str(expression.sql())
 
 
-def refuse_origin(view: str, why: str) -> SpecError:
-    """Return the error for a view whose stragglers cannot be found again."""
+def refuse_origin(place: str, why: str) -> SpecError:
+    """Return the error for a side output whose stragglers cannot be found again."""
     return SpecError(
         Reason.UNSUPPORTED_QUERY,
-        f"view {view!r}: window.stragglers.sideOutput finds rows again in the topics, through the views before the window,"
+        f"{place} finds rows again in the topics, through the views before the window,"
         f" and {why}; put only views between that filter, compute columns or unite (UNION ALL), or leave sideOutput out",
     )

@@ -3,12 +3,13 @@
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from kappa_crds.pipeline import PipelineSpec
 from kappa_crds.reasons import Reason
 from kappa_crds.sink import OutputMode, Sink
+from kappa_crds.view import SlidingWindow
 from kappa_crds.window import Window
 from kappa_pipelines.catalyst import find_views, get_plan
 from kappa_pipelines.errors import SpecError
@@ -16,6 +17,7 @@ from kappa_pipelines.sources.kafka import KafkaSource, read_stream
 from kappa_pipelines.stragglers.batch import JUDGED_SCHEMA
 from kappa_pipelines.stragglers.origin import ORIGIN, carry_origin, refuse_origin
 from kappa_pipelines.transforms.inputs import read_input
+from kappa_pipelines.transforms.sliding import add_missed_span
 from kappa_pipelines.transforms.window import add_missed_window
 from kappa_pipelines.views import define_views, forget_views
 
@@ -33,12 +35,28 @@ class StragglerView:
     """
 
     name: str
-    window: Window
+    window: Window | SlidingWindow
     time: str
     topic: str
     owner: str
     reads: frozenset[str]
     sources: tuple[str, ...]
+
+    @property
+    def place(self) -> str:
+        """Return what errors are said of."""
+        return _say_place(self.name, self.window)
+
+    def add_missed(self, rows: DataFrame, watermark: Column) -> DataFrame:
+        """Return the rows that came too late by the watermark, each with the window that it missed as MISSED."""
+        if isinstance(self.window, SlidingWindow):
+            return add_missed_span(rows, self.window, self.time, watermark, MISSED)
+        return add_missed_window(rows, self.window, self.time, watermark, MISSED)
+
+
+def _say_place(view: str, window: Window | SlidingWindow) -> str:
+    kind = "sliding" if isinstance(window, SlidingWindow) else "window"
+    return f"view {view!r}: {kind}.stragglers.sideOutput"
 
 
 def find_straggler_views(
@@ -51,28 +69,31 @@ def find_straggler_views(
     found = []
     for view in spec.views:
         owner = next((sink for sink, names in reads.items() if view.name in names), None)
-        if owner is not None and view.window is not None and view.window.side_output is not None:
-            _check_mode(view.name, owner)
-            found.append(_build_view(spark, spec, view.name, view.window, owner.name))
+        window = view.window or view.sliding
+        if owner is not None and window is not None and window.side_output is not None:
+            _check_mode(_say_place(view.name, window), owner)
+            found.append(_build_view(spark, spec, view.name, window, owner.name))
     return tuple(found)
 
 
-def _check_mode(view: str, sink: Sink) -> None:
+def _check_mode(place: str, sink: Sink) -> None:
     if sink.mode is OutputMode.COMPLETE:
         raise SpecError(
             Reason.UNSUPPORTED_QUERY,
-            f"view {view!r}: window.stragglers.sideOutput has nothing to write where sink {sink.name!r} has mode"
+            f"{place} has nothing to write where sink {sink.name!r} has mode"
             " complete, as no window of it ever closes; use mode append or update, or leave sideOutput out",
         )
 
 
 def _build_view(
-    spark: SparkSession, spec: PipelineSpec, name: str, window: Window, owner: str
+    spark: SparkSession, spec: PipelineSpec, name: str, window: Window | SlidingWindow, owner: str
 ) -> StragglerView:
     reads = {window.from_, *find_views(get_plan(spark.table(window.from_)))}
     for view in spec.views:
         if view.name in reads and view.kind not in _STATELESS:
-            raise refuse_origin(name, f"view {view.name!r} is {view.kind}, which keeps state")
+            raise refuse_origin(
+                _say_place(name, window), f"view {view.name!r} is {view.kind}, which keeps state"
+            )
     sources = tuple(source.name for source in spec.sources if source.name in reads)
     time = read_input(spark, window.from_).find_time(name, window.time)
     assert window.side_output is not None  # noqa: S101 - asked before
@@ -101,8 +122,8 @@ class StragglerRows:
             self._define(source, read(self._spark, source))
         define_views(self._spark, self._spec)
         view = self._view
-        rows = carry_origin(self._spark.table(view.window.from_), view.name)
-        return add_missed_window(rows, view.window, view.time, f.col(ORIGIN)["watermark"], MISSED)
+        rows = carry_origin(self._spark.table(view.window.from_), view.place)
+        return view.add_missed(rows, f.col(ORIGIN)["watermark"])
 
     def _define(self, source: KafkaSource, records: DataFrame) -> None:
         origin = f.struct("topic", "partition", "offset", "watermark").alias(ORIGIN)

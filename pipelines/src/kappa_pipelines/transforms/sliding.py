@@ -9,6 +9,9 @@ from collections.abc import Callable, Hashable, Sequence
 from datetime import datetime, timedelta
 from typing import TypeVar
 
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as f
+
 from kappa_crds.view import SlidingWindow
 from kappa_pipelines.transforms.events import TIME, group_by_event, select_events, unpack_columns
 from kappa_pipelines.transforms.inputs import Input, check_new_columns, quote, quote_interval
@@ -31,6 +34,15 @@ def build_sliding(view: str, window: SlidingWindow, events: Input) -> str:
         f"FROM ({select_events(events, time, keys)}) JOIN {events.name} ON {' AND '.join([*same_key, near])}\n"
         f"{group_by_event()}"
     )
+
+
+def add_missed_span(
+    rows: DataFrame, window: SlidingWindow, time: str, watermark: Column, name: str
+) -> DataFrame:
+    """Return the events that the watermark had passed, with the window that each would have had as `name`, both ends included."""
+    end = f.col(quote(time))
+    span = f.struct((end - f.expr(quote_interval(window.length))).alias("start"), end.alias("end"))
+    return rows.where(end <= watermark).withColumn(name, span)
 
 
 def slide(
