@@ -87,6 +87,24 @@ def test_safe_checkpoint_settings_cannot_be_overridden() -> None:
     assert settings["spark.sql.session.timeZone"] == "UTC"
 
 
+@pytest.mark.parametrize(
+    ("checkpoint", "manager", "file_system"),
+    [
+        ("/ck", "FileSystemBasedCheckpointFileManager", "LocalFileSystem"),
+        ("file:/ck", "FileSystemBasedCheckpointFileManager", "LocalFileSystem"),
+        ("hdfs://ck/x", "", ""),
+    ],
+)
+def test_on_a_local_disk_files_of_a_checkpoint_are_renamed_without_other_programs(
+    checkpoint: str, manager: str, file_system: str
+) -> None:
+    conf = {"spark.hadoop.fs.file.impl": "another"} if manager else {}
+    settings = build_spark_settings(_revision(**conf).replace(checkpoint=checkpoint))
+    found = settings.get("spark.sql.streaming.checkpointFileManagerClass", "")
+    assert found.rpartition(".")[2] == manager
+    assert settings.get("spark.hadoop.fs.file.impl", "").rpartition(".")[2] == file_system
+
+
 def test_defaults_give_way_to_the_revision() -> None:
     assert build_spark_settings(_revision(**{"spark.ui.enabled": "true"}))["spark.ui.enabled"] == "true"
     assert build_spark_settings(_revision())["spark.ui.enabled"] == "false"

@@ -1,13 +1,12 @@
 """The bounded job that copies the malformed records of one range of offsets to the dead-letter topic."""
 
-from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 
 from kappa_crds.revision import Revision
 from kappa_pipelines.deadletter.letters import build_letters
 from kappa_pipelines.deadletter.ranges import Span
 from kappa_pipelines.limits import Target
-from kappa_pipelines.sinks.kafka import build_write_options
+from kappa_pipelines.sinks.kafka import write_counted
 from kappa_pipelines.sources.kafka import KafkaSource, read_range
 
 
@@ -23,20 +22,9 @@ class DeadLetterScan:
         self._dead = dead
 
     def __call__(self, source: str, span: Span) -> int:
-        """Write the malformed records of a span to the dead-letter topic and return how many there were.
-
-        They are kept while they are counted and written: Spark's Kafka writer reports no count of its own.
-        """
+        """Write the malformed records of a span to the dead-letter topic and return how many there were."""
         self._spark.sparkContext.setJobDescription(f"dead letters of {source}")
-        letters = self.build(self._sources[source], span).persist(StorageLevel.MEMORY_AND_DISK)
-        try:
-            count = letters.count()
-            if count > 0:
-                options = build_write_options(self._revision, self._dead)
-                letters.write.format("kafka").options(**options, topic=self._dead.topic).save()
-        finally:
-            letters.unpersist()
-        return count
+        return write_counted(self.build(self._sources[source], span), self._revision, self._dead)
 
     def build(self, source: KafkaSource, span: Span) -> DataFrame:
         """Return the dead letters of a span as records to be written."""

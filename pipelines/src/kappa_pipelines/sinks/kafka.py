@@ -7,6 +7,7 @@ nothing is cut off.
 
 import difflib
 
+from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 from pyspark.sql.streaming.readwriter import DataStreamWriter
@@ -143,6 +144,22 @@ def build_write_options(revision: Revision, *targets: Target) -> dict[str, str]:
         **build_spark_connection(revision.kafka),
         **prefix_options({"max.request.size": str(largest), **revision.tuning.producer}),
     }
+
+
+def write_counted(records: DataFrame, revision: Revision, target: Target) -> int:
+    """Write a table of records to a topic and return how many there were.
+
+    They are kept while they are counted and written: Spark's Kafka writer reports no count of its own.
+    """
+    kept = records.persist(StorageLevel.MEMORY_AND_DISK)
+    try:
+        count = kept.count()
+        if count > 0:
+            options = build_write_options(revision, target)
+            kept.write.format("kafka").options(**options, topic=target.topic).save()
+    finally:
+        kept.unpersist()
+    return count
 
 
 def sink_checkpoint(revision: Revision, sink: str) -> str:

@@ -3,11 +3,10 @@
 from collections.abc import Sequence
 from functools import partial
 
-from pyspark import StorageLevel
 from pyspark.sql import SparkSession
 
 from kappa_pipelines.endpoints import KafkaEndpoints
-from kappa_pipelines.sinks.kafka import build_write_options
+from kappa_pipelines.sinks.kafka import write_counted
 from kappa_pipelines.sources.kafka import KafkaSource
 from kappa_pipelines.stragglers.batch import Batch
 from kappa_pipelines.stragglers.letters import build_straggler_records
@@ -28,17 +27,10 @@ class StragglerScan:
         self._rows = StragglerRows(spark, self._revision.spec, sources, view)
 
     def __call__(self, batches: Sequence[Batch]) -> int:
-        """Write the stragglers of the batches and return how many there were. They are kept while they are counted and written."""
+        """Write the stragglers of the batches and return how many there were."""
         self._spark.sparkContext.setJobDescription(f"stragglers of {self._view.name}")
         rows = self._rows.build(partial(self._ends.read_batches, batches=batches))
         records = build_straggler_records(
             rows, self._revision.full_name, self._view.name, self._target.limits
-        ).persist(StorageLevel.MEMORY_AND_DISK)
-        try:
-            count = records.count()
-            if count > 0:
-                options = build_write_options(self._revision, self._target)
-                records.write.format("kafka").options(**options, topic=self._target.topic).save()
-        finally:
-            records.unpersist()
-        return count
+        )
+        return write_counted(records, self._revision, self._target)
