@@ -12,6 +12,7 @@ from kappa_operator.kafka_model import KafkaAccess
 from kappa_operator.kafka_topic_configs import ConfigReader, TopicConfigs
 from lab import pki
 from lab.broker import Broker
+from lab.shell import wait_until
 
 PASSWORD = "s3cret-of-ann"
 WANTED = frozenset({"cleanup.policy", "retention.ms", "no.such.config"})
@@ -28,6 +29,10 @@ def broker() -> Iterator[Broker]:
         topics = [NewTopic(name, 1, config={"retention.ms": "1000"}) for name in MANY]
         for future in admin.create_topics([*topics, NewTopic("plain", 1)]).values():
             future.result()
+        wait_until(
+            lambda: admin.list_topics("plain").topics["plain"].error is None,
+            "the broker knows the last topic",
+        )
         yield running
 
 

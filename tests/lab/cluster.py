@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from lab import (
+    broker,
     buildah,
     cgroups,
     containerd,
@@ -69,6 +70,7 @@ def prepare() -> None:
         report(f"packages: installed {', '.join(installed)}")
     toolchain.build()
     kafka_jars.fetch()
+    broker.record_classes()
 
 
 def up(brokers: int) -> None:

@@ -5,7 +5,7 @@ from kappa_crds.reasons import Reason
 from kappa_crds.source import Source
 from kappa_pipelines.errors import SpecError
 from kappa_pipelines.registry.subject import Subject
-from kappa_pipelines.sources import avro, protobuf
+from kappa_pipelines.sources import avro
 from kappa_pipelines.sources.csv import build_csv
 from kappa_pipelines.sources.json import build_json
 from kappa_pipelines.sources.raw import build_raw
@@ -39,6 +39,8 @@ def _build_avro(source: str, declared: AvroFormat, subject: Subject | None) -> V
 
 
 def _build_protobuf(source: str, declared: ProtobufFormat, subject: Subject | None) -> Values:
+    from kappa_pipelines.sources import protobuf  # noqa: PLC0415 - brings Arrow and Google's library, for this format alone
+
     if subject is not None:
         return protobuf.build_framed(source, subject, declared.message)
     if declared.schema_ is not None and declared.message is not None:

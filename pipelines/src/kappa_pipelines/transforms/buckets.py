@@ -15,15 +15,17 @@ import gc
 import pickle
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-import pandas as pd
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import StructField, StructType
 
 from kappa_pipelines.transforms.inputs import Input
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 BUCKETS = (12, 16, 5, 1, 37, 20, 2, 35, 13, 6, 49, 7, 25, 15, 4, 0)
 """Names of the buckets. Spark's hash puts one of them into each of 16 partitions, so two in each of 8, four in each of 4.
@@ -109,7 +111,7 @@ class _Buckets(StatefulProcessor):
         if self._apart is not None:
             self._part = handle.getValueState("apart", "part BINARY")
 
-    def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[Any]:
+    def handleInputRows(self, key: Any, rows: "Iterator[pd.DataFrame]", timerValues: Any) -> Iterator[Any]:
         return self._advance([row for frame in rows for row in self._read(frame)], timerValues)
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Any]:
@@ -118,7 +120,7 @@ class _Buckets(StatefulProcessor):
     def close(self) -> None:
         pass
 
-    def _read(self, frame: pd.DataFrame) -> Iterator[Row]:
+    def _read(self, frame: "pd.DataFrame") -> Iterator[Row]:
         for name in self._columns:
             if frame[name].dtype.kind == "f":
                 raise TypeError(
@@ -159,6 +161,8 @@ class _Buckets(StatefulProcessor):
         return until
 
     def _frame(self, made: Sequence[Row]) -> Any:
+        import pandas as pd  # noqa: PLC0415 - takes longer than all else that a driver loads, and only workers need it
+
         frame = pd.DataFrame(made, columns=list(self._output.columns), dtype=object)
         if self._output.time is not None:
             frame[self._output.time] = pd.to_datetime(
