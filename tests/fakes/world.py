@@ -15,7 +15,7 @@ from fakes.fuse import Fuse, Killed
 from fakes.kafka import FakeBroker, FakeKafka
 from kappa_crds import API_VERSION
 from kappa_crds.kinds import KINDS
-from kappa_crds.progress import Progress
+from kappa_crds.progress import Progress, SavepointProgress
 from kappa_crds.resource import Resource
 from kappa_operator.errors import Conflict, DriverUnreachable, NotFound, StoreFailure
 from kappa_operator.keys import Key, ObjectRef
@@ -62,6 +62,7 @@ class FakeDrivers:
 
     progress: dict[str, Progress] = field(default_factory=dict)
     stopped: list[str] = field(default_factory=list)
+    savepoints: list[tuple[str, str, str]] = field(default_factory=list)
 
     async def fetch_progress(self, address: str, token: str) -> Progress:
         """Return the progress; raise DriverUnreachable where there is none."""
@@ -72,6 +73,17 @@ class FakeDrivers:
     async def stop(self, address: str, token: str, within: float) -> None:
         """Note who was asked."""
         self.stopped.append(address)
+
+    async def take_savepoint(self, address: str, token: str, name: str, location: str) -> None:
+        """Note who was asked for what; it is taken at once, and only once."""
+        self.savepoints.append((address, name, location))
+        progress = self.progress[address]
+        if name not in {each.name for each in progress.savepoints}:
+            taken = SavepointProgress(
+                name=name, location=location, done=True, taken=progress.started_at, batches={"log": 7},
+                shuffle_partitions=3, size_bytes=2048, copied_bytes=1024,
+            )  # fmt: skip
+            self.progress[address] = progress.replace(savepoints=(*progress.savepoints, taken))
 
 
 class Operator:

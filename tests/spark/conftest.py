@@ -63,7 +63,7 @@ class DriverThread:
 
     @property
     def progress(self) -> Progress:
-        return self.driver.record.snapshot(self.driver.ends())
+        return self.driver.snapshot()
 
     def wait_for(
         self, what: str, condition: Callable[[Progress], Any], seconds: float = DEADLINE

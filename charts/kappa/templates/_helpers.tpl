@@ -14,13 +14,13 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{/* What the operator does in the namespaces it watches; also what it hands on to drivers. */}}
 {{- define "kappa.rules" -}}
 - apiGroups: [kappa-platform.io]
-  resources: [kafkaclusters, topics, statestores, pipelines]
+  resources: [kafkaclusters, topics, statestores, pipelines, savepoints]
   verbs: [get, list, watch, patch, update]
 - apiGroups: [kappa-platform.io]
-  resources: [kafkaclusters/status, topics/status, statestores/status, pipelines/status]
+  resources: [kafkaclusters/status, topics/status, statestores/status, pipelines/status, savepoints/status]
   verbs: [get, patch, update]
 - apiGroups: [kappa-platform.io]
-  resources: [kafkaclusters/finalizers, topics/finalizers, statestores/finalizers, pipelines/finalizers]
+  resources: [kafkaclusters/finalizers, topics/finalizers, statestores/finalizers, pipelines/finalizers, savepoints/finalizers]
   verbs: [update]
 - apiGroups: [""]
   resources: [pods]

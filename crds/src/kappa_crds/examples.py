@@ -49,4 +49,17 @@ spec:
   resources: {executors: {count: 2, cpu: "1", memory: 2Gi}}
 """
 
-EXAMPLES = {"KafkaCluster": KAFKA_CLUSTER, "Topic": TOPIC, "StateStore": STATE_STORE, "Pipeline": PIPELINE}
+SAVEPOINT = """\
+apiVersion: kappa-platform.io/v1alpha1
+kind: Savepoint
+metadata: {name: before-the-change}
+spec: {pipelineRef: delays}
+"""
+
+EXAMPLES = {
+    "KafkaCluster": KAFKA_CLUSTER,
+    "Topic": TOPIC,
+    "StateStore": STATE_STORE,
+    "Pipeline": PIPELINE,
+    "Savepoint": SAVEPOINT,
+}

@@ -3,10 +3,11 @@
 from kappa_crds.kafkacluster import KAFKA_CLUSTER
 from kappa_crds.pipeline import PIPELINE
 from kappa_crds.resource import Kind
+from kappa_crds.savepoint import SAVEPOINT
 from kappa_crds.statestore import STATE_STORE
 from kappa_crds.topic import TOPIC
 
-KINDS: tuple[Kind, ...] = (KAFKA_CLUSTER, TOPIC, STATE_STORE, PIPELINE)
+KINDS: tuple[Kind, ...] = (KAFKA_CLUSTER, TOPIC, STATE_STORE, PIPELINE, SAVEPOINT)
 
 
 def find_kind(name: str) -> Kind:

@@ -28,6 +28,7 @@ from kappa_crds.resource import (
     PrinterColumn,
     ResourceStatus,
 )
+from kappa_crds.savepoint import Restoration, Restore
 from kappa_crds.sink import Sink
 from kappa_crds.source import Source
 from kappa_crds.spark_settings import SETTINGS_RULES
@@ -198,6 +199,12 @@ class PipelineSpec(Model):
     stop_timeout: Annotated[
         Duration, Field(description="How long a batch may take to end when the driver is asked to stop.")
     ] = "2m"
+    restore: Annotated[
+        Restore | None,
+        Field(
+            description="Go on from a savepoint instead of the present checkpoint, once for each value; the checkpoint is left as it is."
+        ),
+    ] = None
     suspend: Annotated[bool, Field(description="Stop at the end of a batch, and stay stopped.")] = False
     image: Annotated[
         str | None,
@@ -278,6 +285,15 @@ class PipelineStatus(ResourceStatus):
     driver_uid: Annotated[str | None, Field(description="Uid of the driver pod last seen.")] = None
     running_since: Annotated[datetime | None, Field(description="When the driver began to process.")] = None
     stopping_since: Annotated[datetime | None, Field(description="When the driver was asked to stop.")] = None
+    restored: Annotated[
+        Restore | None, Field(description="The last spec.restore that was carried out, or is about to be.")
+    ] = None
+    restoration: Annotated[
+        Restoration | None, Field(description="The savepoint that the checkpoint is made of.")
+    ] = None
+    checkpoint: Annotated[
+        int, Field(ge=0, description="Number of the checkpoint; each restored savepoint begins another one.")
+    ] = 0
     restarts: Annotated[Restarts, Field(description="Failures and restarts.")] = Restarts()
     executors: Annotated[int, Field(ge=0, description="Executors of the current revision.")] = 0
     selector: Annotated[

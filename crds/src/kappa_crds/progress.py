@@ -79,6 +79,26 @@ class QueryProgress(Status):
     sources: tuple[SourceProgress, ...] = ()
 
 
+class SavepointProgress(Status):
+    """A savepoint that a driver was asked for, how far it is in files, and how it ended.
+
+    `location` is the folder of the pipeline's savepoints, `batches` the committed batch of each sink's query. Where `failure` is
+    set, it was not taken; `sizes` are in bytes.
+    """
+
+    name: str
+    location: str
+    done: bool = False
+    files: int = 0
+    files_done: int = 0
+    taken: datetime | None = None
+    batches: dict[str, int] = Field(default_factory=dict)
+    shuffle_partitions: int | None = None
+    size_bytes: int = 0
+    copied_bytes: int = 0
+    failure: "DriverExit | None" = None
+
+
 class Progress(Status):
     """All that a driver knows of itself."""
 
@@ -94,6 +114,7 @@ class Progress(Status):
     stragglers: int = 0
     error: "DriverExit | None" = None
     queries: tuple[QueryProgress, ...] = ()
+    savepoints: tuple[SavepointProgress, ...] = ()
 
     @property
     def lag(self) -> int:
@@ -117,4 +138,5 @@ class DriverExit(Status):
     graceful: bool = False
 
 
+SavepointProgress.model_rebuild()
 Progress.model_rebuild()

@@ -65,6 +65,17 @@ def format_duration(seconds: float) -> str:
     return f"{whole // 86_400}d{whole % 86_400 // 3600}h".replace("d0h", "d")
 
 
+def format_size(size: float) -> str:
+    """Say a number of bytes shortly, for people: `950 B`, `1.5 KiB`, `12 MiB`."""
+    if round(size) < 1024:
+        return f"{size:.0f} B"
+    for unit in ("KiB", "MiB", "GiB"):
+        size /= 1024
+        if round(size, 1) < 1024:
+            return f"{size:.1f} {unit}".replace(".0 ", " ")
+    return f"{size / 1024:.1f} TiB".replace(".0 ", " ")
+
+
 def format_count(count: float) -> str:
     """Say a count shortly, for people: `950`, `84.2k`, `1.3M`."""
     if round(count) < 1000:

@@ -14,6 +14,7 @@ STORE = "StateStore"
 WAITS = "Pipeline: what it waits for"
 DOES = "Pipeline: what it does"
 FAILED = "Pipeline: why a driver failed"
+SAVEPOINT = "Savepoint"
 
 
 class Reason(StrEnum):
@@ -124,4 +125,18 @@ class Reason(StrEnum):
     SCHEMA_ADDED = "SchemaAdded", FAILED, "Records came with a schema that the driver did not know when it started; it is started again by itself and asks the registry, so there is nothing to do."
     KAFKA_UNAVAILABLE = "KafkaUnavailable", FAILED, "Kafka does not answer the driver; look at the KafkaCluster and the brokers. The driver is started again by itself."
     QUERY_FAILED = "QueryFailed", FAILED, "The query failed while it ran; the message quotes the error, and the driver's log says more."
+    CHECKPOINT_DAMAGED = "CheckpointDamaged", FAILED, "A file of the checkpoint is missing or was changed; the message names it. Restore a savepoint."
+    CHECKPOINT_IN_USE = "CheckpointInUse", FAILED, "A savepoint was to be restored where a checkpoint is already; report it with the driver's log."
+
+    SAVEPOINT_READY = "SavepointReady", SAVEPOINT, "The savepoint was taken; there is nothing to do."
+    SAVEPOINT_TAKING = "SavepointTaking", SAVEPOINT, "The driver copies what the savepoint is made of; wait, the message says how far it is."
+    SAVEPOINT_FAILED = "SavepointFailed", SAVEPOINT, "An attempt to take the savepoint failed, as the message says; it is tried again."
+    SAVEPOINT_ABANDONED = "SavepointAbandoned", SAVEPOINT, "Every attempt to take the savepoint failed; repair what the message says, and create a new Savepoint."
+    PIPELINE_NOT_FOUND = "PipelineNotFound", SAVEPOINT, "There is no such Pipeline in the namespace; create it or correct `spec.pipelineRef`."
+    PIPELINE_NOT_RUNNING = "PipelineNotRunning", SAVEPOINT, "The Pipeline does not run; its savepoint is taken once it does."
+    RESTORING = "Restoring", SAVEPOINT, "The pipeline goes on from a savepoint, in a checkpoint of its own; there is nothing to do."
+    SAVEPOINT_NOT_READY = "SavepointNotReady", SAVEPOINT, "The Savepoint that `spec.restore` names is not there or was not taken yet; until it is, the pipeline stays as it is."
+    SAVEPOINT_NOT_FOUND = "SavepointNotFound", SAVEPOINT, "There is no such savepoint in the store; the message names those that there are."
+    SAVEPOINT_DAMAGED = "SavepointDamaged", SAVEPOINT, "A file of the savepoint is missing or was changed since it was taken; the message names it. Use another savepoint."
+    SAVEPOINT_UNSTABLE = "SavepointUnstable", SAVEPOINT, "A file was not the same when it was read again after it was copied; look at the store. It is tried again."
     # fmt: on

@@ -124,6 +124,17 @@ class StopDriver:
     timeout: float
 
 
+@dataclass(frozen=True, slots=True)
+class TakeSavepoint:
+    """Ask a driver for a savepoint below a location. Asking twice is fine."""
+
+    pod: ObjectRef
+    address: str
+    token: ObjectRef
+    name: str
+    location: str
+
+
 KafkaAction = CreateTopic | GrowPartitions | AlterConfigs | DeleteTopic
 Action = (
     RecordStatus
@@ -135,6 +146,7 @@ Action = (
     | DeleteObject
     | EmitEvent
     | StopDriver
+    | TakeSavepoint
     | KafkaAction
 )
 
@@ -158,6 +170,8 @@ def describe_action(action: Action) -> str:  # noqa: PLR0912 - one line for each
             return f"event {reason}: {message}"
         case StopDriver(pod, _, _, timeout):
             return f"ask {pod} to stop at the end of its batch, within {timeout:.0f} s"
+        case TakeSavepoint(pod, _, _, name, location):
+            return f"ask {pod} for the savepoint {name} below {location}"
         case CreateTopic(_, topic, partitions, replication, configs):
             copies = "the broker's default of" if replication is None else str(replication)
             return f"create topic {topic}: {partitions} partitions, {copies} replicas{_list_configs(configs)}"

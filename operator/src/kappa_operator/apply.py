@@ -31,6 +31,7 @@ from kappa_operator.actions import (
     RecordStatus,
     RemoveFinalizer,
     StopDriver,
+    TakeSavepoint,
     describe_action,
 )
 from kappa_operator.errors import AlreadyExists, KappaError, SecretProblem
@@ -111,10 +112,20 @@ async def _apply(world: World, resource: AnyResource, action: Action) -> None:
             await world.cluster.delete(ref, uid)
         case EmitEvent():
             await emit_event(world, resource, action)
-        case StopDriver(_, address, token_ref, timeout):
-            await world.drivers.stop(address, await read_secret_key(world, token_ref, "token"), timeout)
+        case StopDriver() | TakeSavepoint():
+            await _tell_driver(world, action, await read_secret_key(world, action.token, "token"))
         case CreateTopic() | GrowPartitions() | AlterConfigs() | DeleteTopic():
             await world.kafka.apply(action)
+        case _:
+            assert_never(action)
+
+
+async def _tell_driver(world: World, action: StopDriver | TakeSavepoint, token: str) -> None:
+    match action:
+        case StopDriver(_, address, _, timeout):
+            await world.drivers.stop(address, token, timeout)
+        case TakeSavepoint(_, address, _, name, location):
+            await world.drivers.take_savepoint(address, token, name, location)
         case _:
             assert_never(action)
 

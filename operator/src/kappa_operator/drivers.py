@@ -1,5 +1,7 @@
 """The only way to drivers: their control ports over HTTP, with the pipeline's token."""
 
+from urllib.parse import quote
+
 import aiohttp
 from pydantic import ValidationError
 
@@ -27,6 +29,10 @@ class HttpDrivers:
     async def stop(self, address: str, token: str, within: float) -> None:
         """Ask the driver to stop at the end of its batch, within so many seconds; asking twice is fine."""
         await self._request("POST", address, f"/stop?within={within:.0f}", token)
+
+    async def take_savepoint(self, address: str, token: str, name: str, location: str) -> None:
+        """Ask the driver for a savepoint below a location; asking twice is fine."""
+        await self._request("POST", address, f"/savepoints/{name}?location={quote(location, safe='')}", token)
 
     async def _request(self, method: str, address: str, path: str, token: str) -> str:
         url = f"http://{address}:{CONTROL_PORT}{path}"

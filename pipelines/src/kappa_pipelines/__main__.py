@@ -51,13 +51,12 @@ def main(arguments: list[str]) -> int:
 def _run(driver: Driver, environment: Environment) -> DriverExit:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: driver.request_stop())
-    registry = build_registry(
-        DriverCollector(lambda: driver.record.snapshot(driver.ends()), driver.counts, time.time)
-    )
+    registry = build_registry(DriverCollector(driver.snapshot, driver.counts, time.time))
     control = Control(
-        snapshot=lambda: driver.record.snapshot(driver.ends()),
+        snapshot=driver.snapshot,
         is_alive=lambda: driver.record.state is not DriverState.FAILED,
         stop=driver.request_stop,
+        take_savepoint=driver.request_savepoint,
         registry=registry,
         token_file=environment.control_token_file,
     )

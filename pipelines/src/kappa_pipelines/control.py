@@ -1,12 +1,14 @@
-"""The driver's HTTP server: probes, metrics and progress to read, one request to stop.
+"""The driver's HTTP server: probes, metrics and progress to read, requests to stop and for savepoints.
 
-`/healthz`, `/readyz` and `/metrics` are open, as kubelet and Prometheus need them. `/progress` and `POST /stop` need
+`/healthz`, `/readyz` and `/metrics` are open, as kubelet and Prometheus need them. `/progress`, `POST /stop` and
+`POST /savepoints/NAME?location=URI` need
 the bearer token from a mounted Secret, read for each request so that it can be rotated; without a token file only
 the loopback address may ask.
 """
 
 import hmac
 import ipaddress
+import re
 import socket
 import threading
 from collections.abc import Callable
@@ -23,6 +25,7 @@ from starlette.routing import Route
 from kappa_crds.progress import DriverState, Progress
 
 _START_SECONDS = 10.0
+_NAME = re.compile(r"[a-z0-9][a-z0-9.-]{0,252}")
 
 
 class Control:
@@ -30,15 +33,18 @@ class Control:
 
     def __init__(
         self,
+        *,
         snapshot: Callable[[], Progress],
         is_alive: Callable[[], bool],
         stop: Callable[[], None],
+        take_savepoint: Callable[[str, str], bool],
         registry: CollectorRegistry,
         token_file: Path,
     ) -> None:
         self._snapshot = snapshot
         self._is_alive = is_alive
         self._stop = stop
+        self._take_savepoint = take_savepoint
         self._registry = registry
         self._token_file = token_file
 
@@ -51,6 +57,7 @@ class Control:
                 Route("/metrics", self._metrics),
                 Route("/progress", self._progress),
                 Route("/stop", self._post_stop, methods=["POST"]),
+                Route("/savepoints/{name}", self._post_savepoint, methods=["POST"]),
             ]
         )
 
@@ -76,6 +83,20 @@ class Control:
             return refused
         self._stop()
         return JSONResponse({"state": DriverState.STOPPING.value}, status_code=202)
+
+    def _post_savepoint(self, request: Request) -> Response:
+        refused = self._refuse(request)
+        if refused is not None:
+            return refused
+        name, location = request.path_params["name"], request.query_params.get("location", "")
+        if not _NAME.fullmatch(name) or not location:
+            return PlainTextResponse(
+                "POST /savepoints/NAME?location=URI, the name of lower-case letters, digits, '-' and '.'\n",
+                status_code=400,
+            )
+        if not self._take_savepoint(name, location):
+            return PlainTextResponse("the queries have not started\n", status_code=409)
+        return JSONResponse({"savepoint": name}, status_code=202)
 
     def _refuse(self, request: Request) -> Response | None:
         """Return the refusal, or None if the caller may go on."""

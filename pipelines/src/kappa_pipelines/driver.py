@@ -17,12 +17,13 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from kappa_crds.progress import DriverExit, DriverState, QueryProgress
+from kappa_crds.progress import DriverExit, DriverState, Progress, QueryProgress
 from kappa_crds.quantities import parse_duration
 from kappa_crds.reasons import Reason
 from kappa_crds.revision import Revision
 from kappa_pipelines.beside import Beside, Surroundings, build_beside
 from kappa_pipelines.checkpoint.files import CheckpointFiles
+from kappa_pipelines.checkpoint.folder import LocalFolder
 from kappa_pipelines.checkpoint.generation import GenerationFence
 from kappa_pipelines.checkpoint.offsets import Offsets, read_committed_offsets
 from kappa_pipelines.classify import classify
@@ -42,6 +43,10 @@ from kappa_pipelines.preflight import check_kafka
 from kappa_pipelines.realtime import build_real_time_settings, check_growth
 from kappa_pipelines.record import DriverRecord
 from kappa_pipelines.registry.resolve import resolve_subjects
+from kappa_pipelines.savepoint.restore import restore_savepoint
+from kappa_pipelines.savepoint.store import SavepointStore
+from kappa_pipelines.savepoint.take import Taken, take_savepoint
+from kappa_pipelines.savepoint.worker import Note, SavepointWorker
 from kappa_pipelines.session import await_executors, count_executors, create_session, wanted_executors
 from kappa_pipelines.sources.schema_ids import remember_unknown_ids
 from kappa_pipelines.stop import stop_gracefully
@@ -79,10 +84,33 @@ class Driver:
         self._stopping = threading.Event()
         self._running: Running | None = None
         self._topics: dict[str, int] = {}
+        self._savepoints = SavepointWorker(self._take_savepoint)
 
     def request_stop(self) -> None:
         """Ask for a graceful stop; returns at once."""
         self._stopping.set()
+
+    def request_savepoint(self, name: str, location: str) -> bool:
+        """Ask for a savepoint below a location; returns at once, and False before the queries have started."""
+        if self.record.state is not DriverState.RUNNING:
+            return False
+        self._savepoints.request(name, location)
+        return True
+
+    def snapshot(self) -> Progress:
+        """Return all that the driver knows of itself."""
+        progress = self.record.snapshot(self.ends())
+        return progress.model_copy(update={"savepoints": self._savepoints.snapshot()})
+
+    def _take_savepoint(self, location: str, name: str, note: Note) -> Taken:
+        running = self._running
+        if running is None:
+            raise UnavailableError(Reason.DRIVER_STARTING, "the driver has not started its queries")
+        store, files = SavepointStore(LocalFolder(location)), LocalFolder(self._revision.checkpoint)
+        generation = self._environment.generation
+        return take_savepoint(
+            files, self._revision, generation, store, name, note=note, check=running.fence.check
+        )
 
     def counts(self) -> Counts:
         """Return what is counted outside the queries."""
@@ -121,6 +149,7 @@ class Driver:
         files = CheckpointFiles(spark, self._revision.checkpoint)
         fence = GenerationFence(files, self._environment.generation)
         fence.take()
+        self._restore()
         self._await_executors(spark)
         install_modules(spark, self._revision)
         targets = fetch_targets(self._revision)
@@ -140,6 +169,17 @@ class Driver:
         idleness = IdleWatch(self._revision.spec, compiled.reads, marks)
         listener = ProgressListener(self.record, self._on_batch)
         return Running(spark, files, fence, compiled, kafka, beside, idleness, listener)
+
+    def _restore(self) -> None:
+        """Make the checkpoint of the savepoint that it is to be made of, unless it was made before."""
+        made_of = self._revision.restoration
+        if made_of is None:
+            return
+        store = SavepointStore(LocalFolder(made_of.location))
+        manifest = store.read(made_of.savepoint)
+        log.info("checkpoint is made of a savepoint", savepoint=made_of.savepoint, bytes=manifest.size)
+        if restore_savepoint(store, manifest, LocalFolder(self._revision.checkpoint), fork=made_of.fork):
+            log.info("restored", savepoint=made_of.savepoint, files=len(manifest.files))
 
     def _await_executors(self, spark: SparkSession) -> None:
         if wanted_executors(self._revision) == 0:
@@ -282,6 +322,7 @@ class Driver:
 
     def _let_go(self) -> None:
         """End what runs beside the queries: after a graceful stop there is no more to do, after a failure the next driver takes it up."""
+        self._savepoints.abandon()
         if self._running is None:
             return
         self._running.beside.abandon()

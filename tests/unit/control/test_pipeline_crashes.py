@@ -21,6 +21,7 @@ CLUSTER = Key("KafkaCluster", "shop", "main")
 TOPICS = (Key("Topic", "shop", "in"), Key("Topic", "shop", "out"))
 STORE = ObjectRef(API_VERSION, "StateStore", "shop", "default")
 PIPELINE = Key("Pipeline", "shop", "delays")
+SAVEPOINT = Key("Savepoint", "shop", "one")
 REF = ObjectRef(API_VERSION, "Pipeline", "shop", "delays")
 ROUNDS = 300
 
@@ -63,6 +64,7 @@ class Life:
             before = self.operator.cluster.fuse.writes
             try:
                 outcome = await self.operator.reconcile(PIPELINE)
+                await self.operator.reconcile(SAVEPOINT)
             except Killed:
                 self.operator = self.operator.restart()
                 self.node.watch()
@@ -84,6 +86,14 @@ def write(spec: dict[str, Any]) -> Step:
         life.operator.cluster.put(build_resource("Pipeline", "delays", **spec))
 
     return step
+
+
+def take_savepoint(life: Life) -> None:
+    life.operator.cluster.put(build_resource("Savepoint", "one", pipelineRef="delays"))
+
+
+def restore(request: str = "") -> Step:
+    return write({**SPEC, "restore": {"savepoint": "one", "request": request}})
 
 
 def delete(life: Life) -> None:
@@ -113,6 +123,10 @@ STEPS: dict[str, tuple[Step, ...]] = {
     "giving up": (write(SPEC), crash(HOPELESS)),
     "curing": (write(SPEC), crash(HOPELESS), write(CHANGED)),
     "losing the driver": (write(SPEC), lose_driver),
+    "taking a savepoint": (write(SPEC), take_savepoint),
+    "restoring": (write(SPEC), take_savepoint, restore()),
+    "restoring again": (write(SPEC), take_savepoint, restore(), restore("again")),
+    "restoring before it is taken": (write(SPEC), restore(), take_savepoint),
     "deleting": (write(SPEC), delete),
 }
 
@@ -141,7 +155,16 @@ def describe_end(life: Life) -> dict[str, Any]:
         "objects": sorted(body["metadata"]["name"] for kind in owned for body in cluster.find("v1", kind)),
         "alive": life.node.count_alive(),
         "status": strip_times(life.operator.get(PIPELINE)),
+        "savepoint": describe_savepoint(life.operator.get(SAVEPOINT)),
+        "asked": sorted({name for _, name, _ in life.operator.drivers.savepoints}),
     }
+
+
+def describe_savepoint(body: Body | None) -> Any:
+    if body is None:
+        return None
+    status = body["status"]
+    return {key: status.get(key) for key in ("state", "location", "queries", "attempts", "driver", "size")}
 
 
 def strip_times(body: Body | None) -> Any:
@@ -169,8 +192,13 @@ async def test_the_ends_are_what_was_asked_for() -> None:
     assert states == {
         "creating": "Running", "changing": "Running", "suspending": "Suspended", "resuming": "Running",
         "restarting after a crash": "Running", "giving up": "Failed", "curing": "Running",
-        "losing the driver": "Running", "deleting": None,
+        "losing the driver": "Running", "taking a savepoint": "Running", "restoring": "Running",
+        "restoring again": "Running", "restoring before it is taken": "Running", "deleting": None,
     }  # fmt: skip
+    assert ends["taking a savepoint"]["savepoint"]["state"] == "Ready"
+    checkpoints = {name: end["status"].get("checkpoint") for name, end in ends.items() if end["status"]}
+    assert checkpoints["restoring"] == checkpoints["restoring before it is taken"] == 1
+    assert checkpoints["restoring again"] == 2
     assert [ends[name]["alive"] for name in ("creating", "suspending", "giving up", "deleting")] == [
         1,
         0,

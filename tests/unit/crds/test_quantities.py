@@ -12,6 +12,7 @@ from kappa_crds.quantities import (
     SIZE_PATTERN,
     format_count,
     format_duration,
+    format_size,
     parse_cpu,
     parse_duration,
     parse_size,
@@ -132,3 +133,18 @@ def test_a_count_is_said_shortly(count: float, text: str) -> None:
 @given(st.floats(0, 10**12))
 def test_what_is_said_of_a_count_never_reads_as_the_next_unit(count: float) -> None:
     assert not re.fullmatch(r"1000[kM]?", format_count(count))
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [
+        (0, "0 B"),
+        (1023, "1023 B"),
+        (1536, "1.5 KiB"),
+        (12 * 2**20, "12 MiB"),
+        (2**40, "1 TiB"),
+        (2**50, "1024 TiB"),
+    ],
+)
+def test_sizes_are_said_shortly(size: int, text: str) -> None:
+    assert format_size(size) == text

@@ -9,6 +9,7 @@ import pytest
 
 from kappa_crds.pipeline import PipelineSpec
 from kappa_crds.revision import KafkaConnection, RegistrySecrets, Revision, Tuning
+from kappa_crds.savepoint import Restoration
 
 SPEC: dict[str, Any] = {
     "sources": [{"name": "flights", "topic": "flights", "format": {"json": {"schema": "carrier STRING"}}}],
@@ -51,6 +52,7 @@ CHANGES: dict[str, Any] = {
     "image": "kappa/pipelines:2",
     "executor_pod": {"spec": {"nodeName": "other"}},
     "modules": {"rules.py": "LIMIT = 1"},
+    "restoration": Restoration(location="file:///savepoints", savepoint="one"),
 }
 
 

@@ -28,6 +28,8 @@ class Doors:
         self, token_file: Path, state: DriverState = DriverState.RUNNING, host: str = "10.0.0.9"
     ) -> None:
         self.stops = 0
+        self.savepoints: list[tuple[str, str]] = []
+        self._is_running = state is DriverState.RUNNING
         progress = Progress(
             namespace="n",
             pipeline="p",
@@ -41,6 +43,7 @@ class Doors:
             is_alive=lambda: state is not DriverState.FAILED,
             stop=self._stop,
             registry=CollectorRegistry(),
+            take_savepoint=self._take,
             token_file=token_file,
         )
         self._app = control.app()
@@ -48,11 +51,12 @@ class Doors:
 
     def ask(self, path: str, authorization: str | None = None, method: str = "GET") -> Answer:
         headers = [(b"authorization", authorization.encode())] if authorization is not None else []
+        path, _, query = path.partition("?")
         scope = {
             "type": "http",
             "method": method,
             "path": path,
-            "query_string": b"",
+            "query_string": query.encode(),
             "headers": headers,
             "client": (self._host, 1),
         }
@@ -69,6 +73,10 @@ class Doors:
 
     def _stop(self) -> None:
         self.stops += 1
+
+    def _take(self, name: str, location: str) -> bool:
+        self.savepoints += [(name, location)] if self._is_running else []
+        return self._is_running
 
 
 @pytest.fixture
@@ -101,6 +109,28 @@ def test_a_stop_is_not_taken_from_a_get(token: Path) -> None:
     doors = Doors(token)
     assert doors.ask("/stop", "Bearer right").status == 405
     assert doors.stops == 0
+
+
+ONE = "/savepoints/one-1?location=file%3A%2F%2F%2Fs"
+
+
+def test_a_savepoint_is_asked_for_with_the_token_while_the_queries_run(token: Path) -> None:
+    doors = Doors(token)
+    assert doors.ask(ONE, "Bearer wrong", method="POST").status == 401
+    assert doors.ask(ONE, "Bearer right").status == 405
+    assert doors.ask(ONE, "Bearer right", method="POST").status == 202
+    assert doors.savepoints == [("one-1", "file:///s")]
+    starting = Doors(token, DriverState.STARTING)
+    assert starting.ask(ONE, "Bearer right", method="POST").status == 409
+
+
+@pytest.mark.parametrize(
+    "path", ["/savepoints/one", "/savepoints/..?location=file:///s", "/savepoints/A?location=s"]
+)
+def test_a_savepoint_without_a_proper_name_and_place_is_refused(token: Path, path: str) -> None:
+    doors = Doors(token)
+    assert doors.ask(path, "Bearer right", method="POST").status == 400
+    assert doors.savepoints == []
 
 
 def test_an_empty_token_file_opens_nothing(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from kappa_operator.plan.model import Verdict
 from kappa_operator.resources.modules import select_modules
 from kappa_operator.resources.pipeline import PipelineResource
 from kappa_operator.resources.revision import Dependencies
+from kappa_operator.resources.savepoint import SavepointResource
 from kappa_operator.world import World
 
 
@@ -44,6 +45,7 @@ async def observe_dependencies(world: World, resource: PipelineResource) -> Depe
             claim=store.status.claim_name,
             topics=await resolve_topics(world, cluster, resource),
             modules=await read_modules(world, resource),
+            savepoint=find_savepoint(world, resource),
         )
     except KappaError as error:
         return Verdict(PipelineState.PENDING, error.reason, error.message, stalled=not error.retryable)
@@ -73,6 +75,22 @@ async def read_modules(world: World, resource: PipelineResource) -> dict[str, st
             reason=Reason.PYTHON_MODULES_NOT_FOUND,
         )
     return select_modules(name, body.get("data") or {})
+
+
+def find_savepoint(world: World, resource: PipelineResource) -> SavepointResource | None:
+    """Return the savepoint that is to be restored and was not yet; raise ReferenceProblem where it is not there."""
+    restore, namespace = resource.spec.restore, resource.metadata.namespace
+    if restore is None or restore == resource.status.restored:
+        return None
+    savepoint: SavepointResource | None = world.mirror.get(Key("Savepoint", namespace, restore.savepoint))
+    if savepoint is not None and savepoint.status.taken is not None:
+        return savepoint
+    said = "is not there; create it" if savepoint is None else "was not taken yet"
+    raise ReferenceProblem(
+        f"Savepoint {restore.savepoint} of spec.restore {said}",
+        reason=Reason.SAVEPOINT_NOT_READY,
+        retryable=True,
+    )
 
 
 def name_topics(spec: PipelineSpec) -> Iterator[str]:

@@ -31,6 +31,7 @@ from kappa_operator.plan.model import Plan, Verdict, ready, stalled, working
 from kappa_operator.plan.pipeline_model import PipelineObserved, say
 from kappa_operator.plan.pipeline_verdicts import explain_missing, judge_deletion, judge_progress, judge_start
 from kappa_operator.plan.progress import build_progress_fields, say_progress
+from kappa_operator.plan.restore import decide_restore
 from kappa_operator.resources.pipeline import (
     build_config,
     build_driver,
@@ -59,7 +60,7 @@ def decide_pipeline(observed: PipelineObserved, now: datetime) -> Plan:
         return Plan((AddFinalizer(PIPELINE_FINALIZER),), look_again=True)
     if observed.failures:
         return _report_failure(observed, now)
-    plan = _remove_strays(observed, now) or _count_end(observed, now)
+    plan = _remove_strays(observed, now) or _count_end(observed, now) or decide_restore(observed, now)
     if plan is not None:
         return plan
     revision = _want(observed)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from kappa_crds.kafkacluster import KafkaClusterSpec
 from kappa_crds.pipeline import PipelineSpec
 from kappa_crds.quantities import parse_cpu, parse_size
+from kappa_crds.resource import Metadata
 from kappa_crds.revision import (
     BLOCK_MANAGER_PORT,
     CHECKPOINT_DIR,
@@ -24,6 +25,7 @@ from kappa_operator.resources.pipeline import (
     build_executor_template,
     name_account,
 )
+from kappa_operator.resources.savepoint import SavepointResource
 from kappa_operator.resources.storage import (
     Mounts,
     build_claim_mount,
@@ -43,12 +45,14 @@ class Dependencies:
     """What a pipeline refers to, found and ready.
 
     `topics` maps names in the spec to names in Kafka. `modules` are Python modules by file name, None where none are asked for.
+    `savepoint` is the one that the spec wants to be restored.
     """
 
     cluster: KafkaClusterSpec
     claim: str
     topics: dict[str, str]
     modules: dict[str, str] | None = None
+    savepoint: SavepointResource | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,13 +87,20 @@ def build_revision(resource: PipelineResource, dependencies: Dependencies, image
         kafka=build_kafka_connection(dependencies.cluster),
         registries=build_registry_secrets(spec.sources),
         topics=dict(sorted(dependencies.topics.items())),
-        checkpoint=f"file://{CHECKPOINT_DIR}/{metadata.namespace}/{metadata.name}/{metadata.uid}",
+        checkpoint=_build_checkpoint(metadata, resource.status.checkpoint),
         tuning=build_tuning(spec, resource.status.shuffle_partitions),
         spark_conf=build_spark_conf(resource, image, images),
         image=image,
         executor_pod=_build_executor_pod(resource, dependencies),
         modules=dependencies.modules,
+        restoration=resource.status.restoration,
     )
+
+
+def _build_checkpoint(metadata: Metadata, number: int) -> str:
+    """Return the place of a pipeline's checkpoint. Each one that is made of a savepoint has a folder of its own."""
+    folder = metadata.uid if number == 0 else f"{metadata.uid}-{number}"
+    return f"file://{CHECKPOINT_DIR}/{metadata.namespace}/{metadata.name}/{folder}"
 
 
 def _build_executor_pod(resource: PipelineResource, dependencies: Dependencies) -> Manifest:
@@ -101,7 +112,9 @@ def _build_executor_pod(resource: PipelineResource, dependencies: Dependencies) 
 def _strip_operational(spec: PipelineSpec) -> PipelineSpec:
     """Leave out what only the operator looks at, so that changing it restarts nothing."""
     fields = PipelineSpec.model_fields
-    return spec.model_copy(update={"suspend": False, "restart": fields["restart"].get_default()})
+    return spec.model_copy(
+        update={"suspend": False, "restore": None, "restart": fields["restart"].get_default()}
+    )
 
 
 def build_spark_conf(resource: PipelineResource, image: str, images: Images) -> dict[str, str]:

@@ -8,7 +8,9 @@ from kappa_crds.reasons import Reason
 from kappa_pipelines.checkpoint.files import CheckpointFiles
 from kappa_pipelines.errors import FencedError, LostDataError
 
-_FILE = "_kappa/generation"
+FOLDER = "_kappa"
+"""What is of one checkpoint alone, and not part of its savepoints."""
+_FILE = f"{FOLDER}/generation"
 
 
 class GenerationFence:

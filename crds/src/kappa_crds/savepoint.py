@@ -1,0 +1,110 @@
+"""`Savepoint`: a committed batch of every query of a pipeline, kept apart from its checkpoint."""
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated, ClassVar
+
+from pydantic import Field
+
+from kappa_crds.model import Model, ResourceName, Rule, Status
+from kappa_crds.resource import AGE, MESSAGE, READY, REASON, STATE, Kind, PrinterColumn, ResourceStatus
+
+
+class Restore(Model):
+    """A savepoint to go on from."""
+
+    savepoint: Annotated[
+        ResourceName,
+        Field(
+            description="Name of the Savepoint: of this pipeline, to go back to it, or of another one, to begin as its copy."
+        ),
+    ]
+    request: Annotated[
+        str,
+        Field(max_length=64, description="Any text; with another one the same savepoint is restored again."),
+    ] = ""
+
+
+class Restoration(Status):
+    """What a checkpoint is made of. In a fork, queries have other ids than in the pipeline that the savepoint is of."""
+
+    location: Annotated[str, Field(description="URI of the folder with the savepoints.")]
+    savepoint: Annotated[str, Field(description="Name of the savepoint in that folder.")]
+    fork: Annotated[bool, Field(description="Whether it is of another pipeline.")] = False
+
+
+class SavepointSpec(Model):
+    """A savepoint to be taken. It is taken once; whatever is changed afterwards does not concern it."""
+
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "self.pipelineRef == oldSelf.pipelineRef",
+            "spec.pipelineRef cannot change: a savepoint is of one pipeline; create a new Savepoint",
+        ),
+    )
+    pipeline_ref: Annotated[
+        ResourceName, Field(description="Name of the Pipeline, which goes on while its savepoint is taken.")
+    ]
+
+
+class SavepointState(StrEnum):
+    """The states of a savepoint."""
+
+    PENDING = "Pending"
+    TAKING = "Taking"
+    READY = "Ready"
+    FAILED = "Failed"
+
+
+class QueryBatch(Status):
+    """The batch of one query that a savepoint holds."""
+
+    sink: Annotated[str, Field(description="Name of the sink.")]
+    batch: Annotated[int, Field(ge=0, description="The committed batch.")]
+
+
+class SavepointStatus(ResourceStatus):
+    """What was taken."""
+
+    location: Annotated[
+        str | None, Field(description="URI of the folder with the savepoints of the pipeline.")
+    ] = None
+    taken: Annotated[datetime | None, Field(description="When its manifest was written.")] = None
+    revision: Annotated[str | None, Field(description="Revision of the pipeline that it was taken of.")] = (
+        None
+    )
+    queries: Annotated[
+        tuple[QueryBatch, ...],
+        Field(description="The batch of each query; queries that had none are left out."),
+    ] = ()
+    shuffle_partitions: Annotated[int | None, Field(ge=1, description="Partitions of the state.")] = None
+    size_bytes: Annotated[int | None, Field(ge=0, description="Bytes of all its files.")] = None
+    copied_bytes: Annotated[
+        int | None, Field(ge=0, description="Bytes that were not kept for an earlier savepoint already.")
+    ] = None
+    size: Annotated[str | None, Field(description="Both, for people.")] = None
+    attempts: Annotated[int, Field(ge=0, description="How often a driver was asked to take it.")] = 0
+    driver: Annotated[str | None, Field(description="The driver pod that takes it.")] = None
+    next_attempt: Annotated[
+        datetime | None, Field(description="When a driver is asked again, after an attempt failed.")
+    ] = None
+
+
+SAVEPOINT = Kind(
+    name="Savepoint",
+    plural="savepoints",
+    short_names=("ksp",),
+    description="A committed batch of every query of a pipeline, kept apart from its checkpoint.",
+    spec=SavepointSpec,
+    status=SavepointStatus,
+    columns=(
+        PrinterColumn("Pipeline", ".spec.pipelineRef"),
+        READY,
+        STATE,
+        PrinterColumn("Size", ".status.size"),
+        PrinterColumn("Taken", ".status.taken", "date"),
+        REASON,
+        MESSAGE,
+        AGE,
+    ),
+)

@@ -1,0 +1,127 @@
+"""A folder on a mounted volume, read and written without the JVM: for what copies many files.
+
+A file appears whole or not at all, and is on the disk when a call returns. Hadoop's client for local files starts a program for
+each file that it makes, which is right for a few and not for thousands.
+"""
+
+import contextlib
+import hashlib
+import os
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+from urllib.parse import urlsplit
+
+import google_crc32c
+
+from kappa_crds.reasons import Reason
+from kappa_pipelines.errors import UnavailableError
+
+_BUFFER_BYTES = 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Digest:
+    """What the bytes of a file come to: how many they are, their SHA-256 in hexadecimal, and their CRC-32C (RFC 3720)."""
+
+    size: int
+    sha256: str
+    crc32c: int
+
+
+class LocalFolder:
+    """Files below one folder, by their paths below it. UnavailableError says what could not be done with which of them."""
+
+    def __init__(self, root: str) -> None:
+        parts = urlsplit(root)
+        if parts.scheme not in ("", "file"):
+            raise UnavailableError(
+                Reason.CHECKPOINT_UNAVAILABLE, f"{root} is on no mounted volume; savepoints need one for now"
+            )
+        self.root = root.rstrip("/")
+        self._path = Path(parts.path)
+
+    def names(self, folder: str) -> list[str]:
+        """Return the names in a folder, sorted; none if there is no such folder."""
+        with self._explain("listed", folder):
+            try:
+                return sorted(entry.name for entry in (self._path / folder).iterdir())
+            except FileNotFoundError:
+                return []
+
+    def walk(self, folder: str) -> Iterator[str]:
+        """Yield the paths of all files below a folder; none if there is no such folder."""
+        for name in self.names(folder):
+            path = f"{folder}/{name}" if folder else name
+            if (self._path / path).is_dir():
+                yield from self.walk(path)
+            else:
+                yield path
+
+    def read(self, path: str) -> bytes | None:
+        """Return what a file holds, or None if there is no such file."""
+        with self._explain("read", path):
+            try:
+                return (self._path / path).read_bytes()
+            except FileNotFoundError:
+                return None
+
+    def digest(self, path: str) -> Digest | None:
+        """Return what a file's bytes come to, or None if there is no such file."""
+        with self._explain("read", path):
+            try:
+                return self._pour(path, None)
+            except FileNotFoundError:
+                return None
+
+    def write(self, path: str, held: bytes) -> None:
+        """Write a file, in the place of an older one."""
+        with self._explain("written", path), self._replace(path) as part:
+            part.write(held)
+
+    def copy(self, path: str, to: "LocalFolder", target: str) -> Digest:
+        """Copy a file, in the place of an older one; return what was read."""
+        with self._explain(f"copied to {to.root}", path), to._replace(target) as part:
+            return self._pour(path, part)
+
+    def _pour(self, path: str, out: BinaryIO | None) -> Digest:
+        size, sha256, crc = 0, hashlib.sha256(), 0
+        with (self._path / path).open("rb") as file:
+            while held := file.read(_BUFFER_BYTES):
+                size += len(held)
+                sha256.update(held)
+                crc = google_crc32c.extend(crc, held)
+                if out is not None:
+                    out.write(held)
+        return Digest(size, sha256.hexdigest(), crc)
+
+    @contextlib.contextmanager
+    def _replace(self, path: str) -> Iterator[BinaryIO]:
+        """Give a file to write to; it takes the path's place when the context ends without an error."""
+        target = self._path / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        part = target.with_name(f".{target.name[:100]}.{uuid.uuid4().hex[:8]}.part")
+        try:
+            with part.open("xb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            part.replace(target)
+        finally:
+            part.unlink(missing_ok=True)
+        folder = os.open(target.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+    @contextlib.contextmanager
+    def _explain(self, verb: str, path: str) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise UnavailableError(
+                Reason.CHECKPOINT_UNAVAILABLE, f"{self.root}/{path} could not be {verb}: {error.strerror}"
+            ) from error

@@ -1,0 +1,95 @@
+"""What a savepoint is made of: the text that is written last, and that makes it one.
+
+A file of a checkpoint is kept as an object under its SHA-256, so that files that several savepoints share are kept once.
+"""
+
+from pathlib import PurePosixPath
+from typing import Annotated
+
+from pydantic import Field, ValidationError
+
+from kappa_crds.model import Status
+from kappa_crds.reasons import Reason
+from kappa_pipelines.errors import LostDataError
+
+FORMAT = 1
+
+
+class KeptFile(Status):
+    """One file of the checkpoint: its path below the checkpoint's root, its size in bytes, and its SHA-256 in hexadecimal."""
+
+    path: str
+    size: Annotated[int, Field(ge=0)]
+    sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+
+
+class QueryPoint(Status):
+    """One query: the batch that was committed, and the next offsets to read of each source, topic and partition.
+
+    `state_ids` are Spark's unique ids of the state after that batch, by operator, partition and store.
+    """
+
+    sink: str
+    id: str
+    batch: Annotated[int, Field(ge=0)]
+    offsets: dict[str, dict[str, dict[int, int]]]
+    state_ids: dict[int, tuple[tuple[str, ...], ...]] = Field(default_factory=dict)
+
+
+class Manifest(Status):
+    """A savepoint. `checkpoint` is where it was taken; `created` is in seconds since 1970.
+
+    `spec` is the pipeline as it ran, so that what a change of it means can be judged later.
+    """
+
+    format: int = FORMAT
+    name: str
+    namespace: str
+    pipeline: str
+    revision: str
+    generation: int
+    created: float
+    checkpoint: str
+    shuffle_partitions: int
+    versions: dict[str, str]
+    topics: dict[str, str]
+    spec: dict[str, object]
+    queries: tuple[QueryPoint, ...]
+    files: tuple[KeptFile, ...]
+
+    @property
+    def size(self) -> int:
+        """Return the bytes of all its files."""
+        return sum(file.size for file in self.files)
+
+    def to_json(self) -> str:
+        """Return the manifest's text."""
+        return self.model_dump_json(by_alias=True, indent=1)
+
+
+def read_manifest(where: str, text: str) -> Manifest:
+    """Return the manifest in a text; LostDataError names what is wrong with it."""
+    try:
+        manifest = Manifest.model_validate_json(text)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"])) or "the whole"
+        raise LostDataError(
+            Reason.SAVEPOINT_DAMAGED, f"{where} is no manifest of a savepoint: {place}: {first['msg']}"
+        ) from error
+    if manifest.format != FORMAT:
+        raise LostDataError(
+            Reason.SAVEPOINT_DAMAGED,
+            f"{where} has the format {manifest.format}, and this version reads {FORMAT}; use the version that wrote it",
+        )
+    for file in manifest.files:
+        _check_path(where, file.path)
+    return manifest
+
+
+def _check_path(where: str, path: str) -> None:
+    parts = PurePosixPath(path).parts
+    if not parts or path.startswith("/") or ".." in parts:
+        raise LostDataError(
+            Reason.SAVEPOINT_DAMAGED, f"{where} names a file outside of its checkpoint: {path!r}"
+        )

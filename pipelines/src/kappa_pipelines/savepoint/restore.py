@@ -1,0 +1,87 @@
+"""Makes a checkpoint of a savepoint: in a folder where none is, so that nothing of an old one is in the way.
+
+A file that is written last says which savepoint it was. Until it is there, the work is done again from the beginning.
+"""
+
+import json
+import re
+import uuid
+from collections.abc import Callable
+
+from kappa_crds.reasons import Reason
+from kappa_pipelines.checkpoint.folder import LocalFolder
+from kappa_pipelines.checkpoint.generation import FOLDER
+from kappa_pipelines.errors import LostDataError
+from kappa_pipelines.savepoint.manifest import KeptFile, Manifest
+from kappa_pipelines.savepoint.query import find_last_batch
+from kappa_pipelines.savepoint.store import SavepointStore
+
+_MARK = f"{FOLDER}/restored"
+_OPERATOR = re.compile(r"/state/\d+/_metadata/v2/\d+$")
+
+
+def restore_savepoint(
+    store: SavepointStore,
+    manifest: Manifest,
+    files: LocalFolder,
+    *,
+    fork: bool = False,
+    note: Callable[[int, int], None] = lambda done, of: None,
+) -> bool:
+    """Make the checkpoint, unless it was made before; return whether there was something to do.
+
+    A fork's queries have new ids: sinks that know batches by the id of their query take those of a fork for new ones.
+    LostDataError if the savepoint is damaged, or if the folder has a checkpoint that was not made of it.
+    """
+    done = files.read(_MARK)
+    if done is not None:
+        if done.decode().strip() == manifest.name:
+            return False
+        raise _refuse(files, f"was made of the savepoint {done.decode().strip()!r}, not of {manifest.name!r}")
+    for point in manifest.queries:
+        if find_last_batch(files, point.sink) > point.batch:
+            raise _refuse(files, f"has later batches of {point.sink}")
+    for number, file in enumerate(manifest.files):
+        note(number, len(manifest.files))
+        _put_back(store, manifest, file, files, fork=fork)
+    note(len(manifest.files), len(manifest.files))
+    files.write(_MARK, f"{manifest.name}\n".encode())
+    return True
+
+
+def _put_back(
+    store: SavepointStore, manifest: Manifest, file: KeptFile, files: LocalFolder, *, fork: bool
+) -> None:
+    if _OPERATOR.search(file.path):
+        moved = move_schemas(store.read_object(file).decode(), manifest.checkpoint, files.root)
+        files.write(file.path, moved.encode())
+    elif fork and file.path in {f"{point.sink}/metadata" for point in manifest.queries}:
+        files.write(file.path, json.dumps({"id": str(uuid.uuid4())}).encode())
+    else:
+        store.get(file, files)
+
+
+def move_schemas(text: str, old: str, new: str) -> str:
+    """Return what an operator says of itself with the paths of its schemas in another checkpoint.
+
+    Spark writes them whole, so a copy would read them where it was copied from, and they go with the old checkpoint.
+    """
+    version, _, body = text.partition("\n")
+    said = json.loads(body)
+    for kept in said["stateStoreInfo"]:
+        kept["stateSchemaFilePaths"] = [
+            f"{new}{path[path.index(_strip_scheme(old)) + len(_strip_scheme(old)) :]}"
+            for path in kept["stateSchemaFilePaths"]
+        ]
+    return f"{version}\n{json.dumps(said, separators=(',', ':'))}"
+
+
+def _strip_scheme(root: str) -> str:
+    """Return a folder's path as it ends every way in which it can be written: `file:/a`, `file:///a` and `/a`."""
+    return re.sub(r"^file:/*", "/", root)
+
+
+def _refuse(files: LocalFolder, why: str) -> LostDataError:
+    return LostDataError(
+        Reason.CHECKPOINT_IN_USE, f"no savepoint can be restored to {files.root}: that checkpoint {why}"
+    )

@@ -1,0 +1,88 @@
+"""Takes the savepoints that a driver is asked for, one after another, beside its queries."""
+
+import queue
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+import structlog
+
+from kappa_crds.progress import SavepointProgress
+from kappa_pipelines.diagnose import explain
+from kappa_pipelines.savepoint.take import Taken
+
+Note = Callable[[int, int], None]
+TakeOne = Callable[[str, str, Note], Taken]
+"""Takes a savepoint below a location, with a name, telling how far it is; DriverError says why it cannot."""
+
+log = structlog.get_logger()
+
+
+class SavepointWorker:
+    """Takes savepoints in a thread, from the first request on. Every method may be called from any thread."""
+
+    def __init__(self, take: TakeOne) -> None:
+        self._take = take
+        self._lock = threading.Lock()
+        self._known: dict[str, SavepointProgress] = {}
+        self._asked: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+
+    def request(self, name: str, location: str) -> None:
+        """Ask for a savepoint; one that was asked for already is not taken twice, unless it failed."""
+        with self._lock:
+            known = self._known.get(name)
+            if known is not None and known.failure is None:
+                return
+            self._known[name] = SavepointProgress(name=name, location=location)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="savepoints", daemon=True)
+                self._thread.start()
+        self._asked.put(name)
+
+    def abandon(self) -> None:
+        """End the thread after the savepoint that it takes; the next driver is asked for the others."""
+        self._asked.put(None)
+
+    def snapshot(self) -> tuple[SavepointProgress, ...]:
+        """Return what is known of all that were asked for."""
+        with self._lock:
+            return tuple(self._known.values())
+
+    def _run(self) -> None:
+        while (name := self._asked.get()) is not None:
+            location = self._known[name].location
+            log.info("savepoint begins", savepoint=name, location=location)
+            try:
+                taken = self._take(location, name, self._follow(name))
+            except Exception as error:  # whatever it is, it is told, and the pipeline goes on
+                why = explain(error)
+                log.warning("savepoint failed", savepoint=name, error=why.message)
+                self._note(name, done=True, failure=why.to_exit())
+                continue
+            self._note(name, done=True, **_describe(taken))
+            log.info(
+                "savepoint taken",
+                savepoint=name,
+                bytes=taken.manifest.size,
+                copied_files=taken.copied_files,
+                copied_bytes=taken.copied_bytes,
+            )
+
+    def _follow(self, name: str) -> Note:
+        return lambda done, of: self._note(name, files_done=done, files=of)
+
+    def _note(self, name: str, **fields: object) -> None:
+        with self._lock:
+            self._known[name] = self._known[name].model_copy(update=fields)
+
+
+def _describe(taken: Taken) -> dict[str, object]:
+    manifest = taken.manifest
+    return {
+        "taken": datetime.fromtimestamp(int(manifest.created), UTC),
+        "batches": {point.sink: point.batch for point in manifest.queries},
+        "shuffle_partitions": manifest.shuffle_partitions,
+        "size_bytes": manifest.size,
+        "copied_bytes": taken.copied_bytes,
+    }
