@@ -1,17 +1,20 @@
 """What stands before a message that names its schema, and versions of a schema that are read as one."""
 
+import base64
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from google.protobuf.descriptor_pb2 import FileDescriptorSet
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kappa_crds.reasons import Reason
 from kappa_pipelines.errors import SpecError
+from kappa_pipelines.protobuf.compiler import compile_text
 from kappa_pipelines.protobuf.decoder import Decoder
 from kappa_pipelines.protobuf.indexes import FIRST, read_indexes, write_indexes
-from kappa_pipelines.protobuf.schema import list_messages
+from kappa_pipelines.protobuf.schema import MAIN_FILE, list_messages
 from kappa_pipelines.protobuf.wire import WireError
 from kappa_pipelines.registry.subject import Reference, Registered, Subject
 from kappa_pipelines.sources.protobuf import FramedProtobuf, build_framed
@@ -121,6 +124,51 @@ def test_a_schema_is_read_with_those_that_it_imports() -> None:
     registered = Registered(1, 1, text, (unit, place))
     values = build_framed("readings", Subject("plant", (registered,), registered), None)
     assert values.schema.simpleString() == "struct<start:struct<unit:string>,unit:string>"
+
+
+def serialize(name: str, text: str, references: tuple[Reference, ...] = ()) -> str:
+    """A file as serializers in Python register it: its descriptor, in base64."""
+    files = FileDescriptorSet.FromString(compile_text("test", text, references)).file
+    (descriptor,) = [file for file in files if file.name == MAIN_FILE]
+    descriptor.name = name
+    return base64.b64encode(descriptor.SerializeToString()).decode()
+
+
+@pytest.mark.parametrize(
+    "serialized", [("unit",), ("reading",), ("unit", "reading"), ("place", "unit", "reading")]
+)
+def test_schemas_and_imports_may_be_descriptors(serialized: tuple[str, ...]) -> None:
+    unit = Reference("plant/unit.proto", HEAD + "enum Unit { M = 0; KM = 1; }")
+    place = Reference(
+        "plant/place.proto", HEAD + 'import "plant/unit.proto"; message Place { Unit unit = 1; }'
+    )
+    reading = HEAD + 'import "plant/place.proto"; message Reading { Place start = 1; }'
+    given = {
+        "unit": serialize("other.proto", unit.text) if "unit" in serialized else unit.text,
+        "place": serialize("place.proto", place.text, (unit,)) if "place" in serialized else place.text,
+        "reading": serialize("main.proto", reading, (unit, place)) if "reading" in serialized else reading,
+    }
+    references = (Reference(unit.name, given["unit"]), Reference(place.name, given["place"]))
+    registered = Registered(1, 1, given["reading"], references)
+    values = build_framed("readings", Subject("plant", (registered,), registered), None)
+    assert values.schema.simpleString() == "struct<start:struct<unit:string>>"
+
+
+def test_what_every_schema_may_import_needs_no_reference() -> None:
+    text = (
+        HEAD
+        + """
+        import "google/type/date.proto"; import "confluent/meta.proto"; import "confluent/type/decimal.proto";
+        message Reading {
+          option (confluent.message_meta) = { doc: "of a sensor", tags: "PII" };
+          google.type.Date day = 1 [(confluent.field_meta) = { doc: "its day" }]; confluent.type.Decimal price = 2;
+        }"""
+    )
+    registered = Registered(1, 1, text)
+    values = build_framed("readings", Subject("plant", (registered,), registered), None)
+    assert values.schema.simpleString() == (
+        "struct<day:struct<year:int,month:int,day:int>,price:struct<value:binary,precision:bigint,scale:int>>"
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,12 @@
 """Compiles the text of .proto files with protoc, as the package grpcio-tools has it.
 
-It runs in a process of its own: protoc writes its complaints to standard error only, and a text that it cannot cope with must
+A registry may have a schema as its descriptor in base64, which is how some serializers register it; that is taken as it is.
+protoc runs in a process of its own: protoc writes its complaints to standard error only, and a text that it cannot cope with must
 not take the driver down with it. Only drivers and the commands on a laptop compile; executors get descriptors as bytes.
 """
 
+import base64
+import binascii
 import importlib.resources
 import re
 import subprocess
@@ -13,12 +16,21 @@ from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
 
+from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
+from google.protobuf.message import DecodeError
+
 from kappa_crds.reasons import Reason
 from kappa_pipelines.errors import SpecError
 from kappa_pipelines.protobuf.schema import MAIN_FILE
 from kappa_pipelines.registry.subject import Reference
 
 _TIMEOUT_SECONDS = 60.0
+_KNOWN = {
+    "google/protobuf/any.proto": ("grpc_tools", "_proto/google/protobuf/any.proto"),
+    "google/type/date.proto": ("google.type", "date.proto"),
+    "confluent/meta.proto": ("kappa_pipelines.protobuf", "known/confluent/meta.proto"),
+}
+"""One file of each collection that every schema may import, and where it is: a package, and a path in it."""
 _MOST_COMPLAINTS = 5
 _COMPLAINT = re.compile(r"(?P<file>\S+[.]proto):((?P<line>\d+):(?P<column>\d+):)? (?P<said>.*)")
 
@@ -26,7 +38,8 @@ _COMPLAINT = re.compile(r"(?P<file>\S+[.]proto):((?P<line>\d+):(?P<column>\d+):)
 def compile_text(where: str, text: str, references: tuple[Reference, ...] = ()) -> bytes:
     """Return the descriptors of a .proto file and of all that it imports, as a serialized FileDescriptorSet.
 
-    `references` are the files that it may import beside those of google/protobuf. SpecError names the line.
+    `references` are the files that it may import beside those that everybody has: google/protobuf, google/type and confluent.
+    SpecError names the line.
     """
     try:
         return _compile(text, references)
@@ -40,11 +53,25 @@ def compile_text(where: str, text: str, references: tuple[Reference, ...] = ()) 
 def _compile(text: str, references: tuple[Reference, ...]) -> bytes:
     with tempfile.TemporaryDirectory(prefix="kappa-proto-") as made:
         folder = Path(made)
+        given = FileDescriptorSet()
         for reference in (*references, Reference(MAIN_FILE, text)):
             path = folder / _check_path(reference.name)
+            descriptor = read_descriptor(reference.text)
+            if descriptor is not None:
+                descriptor.name = reference.name
+                given.file.append(descriptor)
+                continue
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(reference.text)
-        return _run_protoc(folder)
+        return _run_protoc(folder, given)
+
+
+def read_descriptor(text: str) -> FileDescriptorProto | None:
+    """Return the descriptor that a text is in base64, or None if it is none but the text of a .proto file."""
+    try:
+        return FileDescriptorProto.FromString(base64.b64decode(text.strip(), validate=True))
+    except (binascii.Error, DecodeError):
+        return None
 
 
 def _check_path(name: str) -> PurePosixPath:
@@ -56,10 +83,13 @@ def _check_path(name: str) -> PurePosixPath:
     return path
 
 
-def _run_protoc(folder: Path) -> bytes:
-    google = importlib.resources.files("grpc_tools") / "_proto"
+def _run_protoc(folder: Path, given: FileDescriptorSet) -> bytes:
     out = folder / "descriptors"
-    command = [sys.executable, "-P", "-m", "grpc_tools.protoc", "--proto_path=.", f"--proto_path={google}"]
+    command = [sys.executable, "-P", "-m", "grpc_tools.protoc", "--proto_path=."]
+    command += [f"--proto_path={path}" for path in _find_known()]
+    if given.file:
+        (folder / "given").write_bytes(given.SerializeToString())
+        command.append("--descriptor_set_in=given")
     command += ["--include_imports", f"--descriptor_set_out={out}", MAIN_FILE]
     try:
         ended = subprocess.run(
@@ -70,6 +100,13 @@ def _run_protoc(folder: Path) -> bytes:
     if ended.returncode != 0:
         raise ValueError(_read_complaints(ended.stderr) or f"protoc ended with {ended.returncode}")
     return out.read_bytes()
+
+
+def _find_known() -> Iterator[Path]:
+    """Yield the folders of the files that every schema may import."""
+    for name, (package, path) in _KNOWN.items():
+        found = importlib.resources.files(package).joinpath(*path.split("/"))
+        yield Path(str(found)).parents[name.count("/")]
 
 
 def _read_complaints(said: str) -> str:
