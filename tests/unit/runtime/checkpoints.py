@@ -97,5 +97,6 @@ def write_checkpoint(root: Path) -> None:
     write_checked(one / "3_p1v3.zip", made.getvalue())
     (root / "dead-letter").mkdir()
     (root / "dead-letter" / "in.json").write_text("{}")
+    (root / "a file of somebody else").write_text("")
     (root / "_kappa").mkdir()
     (root / "_kappa" / "generation").write_text("1\n")

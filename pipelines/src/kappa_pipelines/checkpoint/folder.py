@@ -48,7 +48,7 @@ class LocalFolder:
         with self._explain("listed", folder):
             try:
                 return sorted(entry.name for entry in (self._path / folder).iterdir())
-            except FileNotFoundError:
+            except (FileNotFoundError, NotADirectoryError):
                 return []
 
     def walk(self, folder: str) -> Iterator[str]:
