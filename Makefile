@@ -53,9 +53,9 @@ demo: setup ## Run the flights pipeline on real data and compare it with DuckDB
 	@PYTHONPATH=tests $(RUN) python -m demo
 
 # Three at a time: those on Spark keep the processors busy, those of integration and of test-waiting mostly wait, for brokers that are away and
-# for time-outs.
+# for time-outs. The cluster is up by then, and is not to be looked at again: that would put integration last.
 test: up $(CLASSES) ## Run all tests but the long ones
-	@$(MAKE) -j3 test-spark test-equivalence test-laptop test-integration test-waiting test-unit
+	@$(MAKE) -j3 -o up test-spark test-equivalence test-laptop test-integration test-waiting test-unit
 	@$(MAKE) test-e2e
 
 test-unit: setup ## Run the tests that need nothing but Python
