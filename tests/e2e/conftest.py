@@ -20,13 +20,17 @@ from lab import kafka, network
 from lab.broker import Broker
 
 _FIRST = ("test_lab", "test_flights")
+_LAST = "test_removal"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run first what takes the cluster down or wants it for itself."""
-    items.sort(
-        key=lambda item: next((i for i, name in enumerate(_FIRST) if name in item.nodeid), len(_FIRST))
-    )
+    """Run first what takes the cluster down or wants it for itself, and last what removes what the others share."""
+
+    def find_place(item: pytest.Item) -> int:
+        after = len(_FIRST) + (_LAST in item.nodeid)
+        return next((i for i, name in enumerate(_FIRST) if name in item.nodeid), after)
+
+    items.sort(key=find_place)
 
 
 @pytest.fixture(scope="session")
