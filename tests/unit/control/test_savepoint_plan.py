@@ -133,3 +133,5 @@ def test_after_some_attempts_it_is_given_up() -> None:
     stalled = find_condition(status_of(plan).conditions, "Stalled")
     assert stalled is not None
     assert (stalled.status, plan.requeue_after) == ("True", None)
+    given_up = savepoint(**{**status_of(plan).to_manifest(), "driver": "delays-driver-0"})
+    assert decide(observed(given_up)) == Plan(), "also where there is another driver"

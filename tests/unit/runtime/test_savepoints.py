@@ -198,3 +198,24 @@ def test_a_manifest_that_is_none_is_told(take: Take, store: SavepointStore, tmp_
     (tmp_path / "savepoints" / "one" / "manifest.json").write_text("{")
     with pytest.raises(LostDataError, match=r"one/manifest.json is no manifest of a savepoint: the whole: "):
         store.read("one")
+
+
+def test_what_an_earlier_savepoint_lost_is_copied_again(
+    take: Take, store: SavepointStore, tmp_path: Path
+) -> None:
+    one = take("one").manifest
+    for words in ("is missing", "bytes instead of"):
+        lost = next(file for file in one.files if file.path.endswith(".changelog"))
+        path = tmp_path / "savepoints" / "objects" / lost.sha256[:2] / lost.sha256
+        damage(path, path.read_bytes(), words)
+        again = take(f"after {words}")
+        assert again.copied_files == 1
+        assert list(store.find_damage(again.manifest)) == []
+
+
+def test_a_damaged_manifest_is_no_obstacle_to_another_savepoint(
+    take: Take, store: SavepointStore, tmp_path: Path
+) -> None:
+    take("one")
+    (tmp_path / "savepoints" / "one" / "manifest.json").write_text("{")
+    assert list(store.find_damage(take("two").manifest)) == []

@@ -45,7 +45,8 @@ class SavepointObserved:
 def decide_savepoint(observed: SavepointObserved, now: datetime) -> Plan:
     """Return the next step for the savepoint."""
     resource, status = observed.resource, observed.resource.status
-    if resource.metadata.deletion_timestamp is not None or status.taken is not None:
+    ended = status.taken is not None or status.state == SavepointState.FAILED
+    if resource.metadata.deletion_timestamp is not None or ended:
         return Plan()
     if observed.pipeline is None:
         said = f"there is no Pipeline {resource.spec.pipeline_ref} in namespace {resource.metadata.namespace}; create it"
@@ -70,13 +71,15 @@ def decide_savepoint(observed: SavepointObserved, now: datetime) -> Plan:
     return _finish(observed, reported, now)
 
 
-def _ask_next(observed: SavepointObserved, driver: DriverPod, now: datetime, **fields: Any) -> Plan:
+def _ask_next(observed: SavepointObserved, driver: DriverPod, now: datetime) -> Plan:
     """Record an attempt by a driver before it is asked."""
     verdict = working(
         SavepointState.TAKING, Reason.SAVEPOINT_TAKING, f"driver {driver.ref.name} is asked for it"
     )
     attempts = observed.resource.status.attempts + 1
-    status = _build_status(observed, verdict, now, driver=driver.ref.name, attempts=attempts, **fields)
+    status = _build_status(
+        observed, verdict, now, driver=driver.ref.name, attempts=attempts, next_attempt=None
+    )
     return Plan((RecordStatus(status),), look_again=True)
 
 

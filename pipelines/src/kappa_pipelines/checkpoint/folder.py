@@ -68,6 +68,14 @@ class LocalFolder:
             except FileNotFoundError:
                 return None
 
+    def size(self, path: str) -> int | None:
+        """Return how many bytes a file has, or None if there is no such file."""
+        with self._explain("read", path):
+            try:
+                return (self._path / path).stat().st_size
+            except FileNotFoundError:
+                return None
+
     def digest(self, path: str) -> Digest | None:
         """Return what a file's bytes come to, or None if there is no such file."""
         with self._explain("read", path):

@@ -6,12 +6,21 @@ batch N is done, and then `offsets/N` are the next offsets to be read.
 
 import json
 import re
+from typing import Protocol
 
 from kappa_pipelines.checkpoint.files import CheckpointFiles
 
 Place = tuple[str, int]
 """A topic's name in Kafka and one of its partitions."""
 Offsets = dict[Place, int]
+
+
+class Listed(Protocol):
+    """Folders whose names can be listed."""
+
+    def names(self, folder: str) -> list[str]:
+        """Return the names in a folder; none if there is no such folder."""
+
 
 _LINE = re.compile(r"^([A-Za-z0-9_]+):(\{.*\})$")
 
@@ -26,12 +35,12 @@ def read_planned_offsets(files: CheckpointFiles, sink: str) -> dict[str, Offsets
     return _read_last(files, sink, "offsets")
 
 
-def read_committed_batch(files: CheckpointFiles, sink: str) -> int:
+def read_committed_batch(files: Listed, sink: str) -> int:
     """Return the number of the sink's last committed batch; -1 before the first."""
     return _find_last(files, sink, "commits")
 
 
-def _find_last(files: CheckpointFiles, sink: str, folder: str) -> int:
+def _find_last(files: Listed, sink: str, folder: str) -> int:
     return max((int(name) for name in files.names(f"{sink}/{folder}") if name.isdigit()), default=-1)
 
 

@@ -1,7 +1,7 @@
 """Compiles the text of .proto files with protoc, as the package grpcio-tools has it.
 
 A registry may have a schema as its descriptor in base64, which is how some serializers register it; that is taken as it is.
-protoc runs in a process of its own: protoc writes its complaints to standard error only, and a text that it cannot cope with must
+protoc runs in a process of its own: it writes its complaints to standard error only, and a text that it cannot cope with must
 not take the driver down with it. Only drivers and the commands on a laptop compile; executors get descriptors as bytes.
 """
 

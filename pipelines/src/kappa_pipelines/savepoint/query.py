@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from kappa_crds.reasons import Reason
 from kappa_pipelines.checkpoint.folder import LocalFolder
-from kappa_pipelines.checkpoint.offsets import nest_offsets, parse_offset_log
+from kappa_pipelines.checkpoint.offsets import nest_offsets, parse_offset_log, read_committed_batch
 from kappa_pipelines.errors import LostDataError
 from kappa_pipelines.savepoint.manifest import QueryPoint
 from kappa_pipelines.savepoint.state import (
@@ -27,7 +27,7 @@ _LOG_OFFSET = re.compile(r'^(\w+):\{"logOffset":(\d+)\}$', re.MULTILINE)
 
 def read_point(files: LocalFolder, sink: str) -> QueryPoint | None:
     """Return the last committed batch of a sink's query; None before the first."""
-    batch = find_last_batch(files, sink)
+    batch = read_committed_batch(files, sink)
     if batch < 0:
         return None
     commit = _read_entry(files, f"{sink}/commits/{batch}")
@@ -39,11 +39,6 @@ def read_point(files: LocalFolder, sink: str) -> QueryPoint | None:
         offsets={source: nest_offsets(found) for source, found in offsets.items()},
         state_ids=commit.get("stateUniqueIds") or {},
     )
-
-
-def find_last_batch(files: LocalFolder, sink: str) -> int:
-    """Return the number of the last committed batch of a sink's query; -1 before the first."""
-    return max((int(name) for name in files.names(f"{sink}/commits") if name.isdigit()), default=-1)
 
 
 def find_query_files(files: LocalFolder, point: QueryPoint) -> Iterator[str]:

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from kappa_crds.reasons import Reason
 from kappa_pipelines.checkpoint.folder import LocalFolder
 from kappa_pipelines.checkpoint.generation import FOLDER
+from kappa_pipelines.checkpoint.offsets import read_committed_batch
 from kappa_pipelines.errors import LostDataError
 from kappa_pipelines.savepoint.manifest import KeptFile, Manifest
-from kappa_pipelines.savepoint.query import find_last_batch
 from kappa_pipelines.savepoint.store import SavepointStore
 
 _MARK = f"{FOLDER}/restored"
@@ -39,7 +39,7 @@ def restore_savepoint(
             return False
         raise _refuse(files, f"was made of the savepoint {done.decode().strip()!r}, not of {manifest.name!r}")
     for point in manifest.queries:
-        if find_last_batch(files, point.sink) > point.batch:
+        if read_committed_batch(files, point.sink) > point.batch:
             raise _refuse(files, f"has later batches of {point.sink}")
     for number, file in enumerate(manifest.files):
         note(number, len(manifest.files))

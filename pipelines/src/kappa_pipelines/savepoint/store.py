@@ -7,6 +7,7 @@ Nothing is changed once it is written. Objects without a manifest that names the
 finished, or that is deleted.
 """
 
+import contextlib
 import hashlib
 import json
 from collections.abc import Iterator
@@ -53,8 +54,16 @@ class SavepointStore:
         return read_manifest(where, held.decode(errors="replace"))
 
     def read_all(self) -> Iterator[Manifest]:
-        """Yield all savepoints, the latest first; LostDataError names one that is damaged."""
-        yield from sorted(map(self.read, self.names()), key=lambda each: each.created, reverse=True)
+        """Yield all savepoints whose manifests can be read, the latest first."""
+        found: list[Manifest] = []
+        for name in self.names():
+            with contextlib.suppress(LostDataError):  # named where it is used; it is no obstacle to others
+                found.append(self.read(name))
+        yield from sorted(found, key=lambda each: each.created, reverse=True)
+
+    def has(self, file: KeptFile) -> bool:
+        """Return whether a file is there, by its size alone."""
+        return self._files.size(_place(file)) == file.size
 
     def keep(self, manifest: Manifest) -> None:
         """Make a savepoint of what was put; it is there when this returns."""

@@ -116,7 +116,7 @@ def _put_all(
     for number, path in enumerate(paths):
         note(number, len(paths))
         file = known.get(path)
-        if file is None:
+        if file is None or not store.has(file):
             file, is_new = store.put(files, path)
             copied += [file] if is_new else []
         kept.append(file)
