@@ -5,45 +5,12 @@ import json
 import pytest
 
 from e2e.counting import Counting
+from e2e.files import list_claim
 from lab.kube import kubectl
 
 pytestmark = pytest.mark.timeout(900)
 
 _SECONDS = 120
-_LIST = "import os; print(*(os.path.join(d, f) for d, _, fs in os.walk('/state') for f in fs), sep='\\n')"
-
-
-def list_claim(counting: Counting) -> list[str]:
-    """Return the files on the claim of the state store, as a pod sees them."""
-    security = {
-        "allowPrivilegeEscalation": False,
-        "capabilities": {"drop": ["ALL"]},
-        "runAsNonRoot": True,
-        "runAsUser": 1000,
-        "seccompProfile": {"type": "RuntimeDefault"},
-    }
-    container = {
-        "name": "look",
-        "image": "kappa/operator:dev",
-        "imagePullPolicy": "IfNotPresent",
-        "command": ["python3", "-c", _LIST],
-        "securityContext": security,
-        "volumeMounts": [{"name": "state", "mountPath": "/state"}],
-    }
-    pod = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": "look"},
-        "spec": {
-            "restartPolicy": "Never",
-            "containers": [container],
-            "volumes": [{"name": "state", "persistentVolumeClaim": {"claimName": "default-state"}}],
-        },
-    }
-    place = counting.place
-    place.apply(json.dumps(pod))
-    place.kubectl("wait", "pod/look", "--for=jsonpath={.status.phase}=Succeeded", "--timeout=60s")
-    return place.kubectl("logs", "look").splitlines()
 
 
 def test_a_deleted_pipeline_stops_in_order_and_only_its_state_stays(counting: Counting) -> None:
@@ -61,7 +28,7 @@ def test_a_deleted_pipeline_stops_in_order_and_only_its_state_stays(counting: Co
         return place.kubectl("get", kinds, "-l", "kappa-platform.io/pipeline=counts", "-o", "name") == ""
 
     place.wait(is_gone, "everything that the pipeline owned is gone", 60)
-    files = list_claim(counting)
+    files = list_claim(counting.place)
     checkpoint = f"/state/{place.name}/counts/{uid}/log"
     commits = [file for file in files if file.startswith(f"{checkpoint}/commits/")]
     assert max(int(file.rsplit("/", 1)[1]) for file in commits if file[-1].isdigit()) >= (before.batch or 0)

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from e2e.counting import Counting
+from e2e.files import list_claim
 from kappa_crds.pipeline import PipelineState, PipelineStatus
 from kappa_crds.savepoint import SavepointStatus
 
@@ -60,4 +61,40 @@ def test_a_savepoint_is_taken_while_records_come_in_and_can_be_gone_back_to(coun
     assert later.generation == before.generation + 1
     third = take(counting, "third")
     assert third.queries[0].batch > first.queries[0].batch
+    counting.check()
+
+
+def find_kept(counting: Counting) -> dict[str, list[str]]:
+    """Return what is kept of the pipeline's savepoints on the claim: objects, and the folders of each savepoint."""
+    root = f"/state/savepoints/{counting.place.name}/counts/"
+    kept: dict[str, list[str]] = {}
+    for path in (path.removeprefix(root) for path in list_claim(counting.place) if path.startswith(root)):
+        folder = path.split("/")[0]
+        kept.setdefault(folder.rpartition("-")[0] or folder, []).append(path)
+    return kept
+
+
+def test_a_suspended_pipeline_is_saved_by_a_pod_and_what_is_deleted_is_free(counting: Counting) -> None:
+    place = counting.place
+    place.patch("kp/counts", {"suspend": True})
+    suspended = place.await_pipeline(
+        lambda status: status.state == PipelineState.SUSPENDED, "is suspended", 90
+    )
+    first, second = take(counting, "rest"), take(counting, "again")
+    assert first.queries == second.queries
+    assert first.queries[0].batch >= (suspended.batch or 0)
+    assert second.copied_bytes == 0, "nothing has changed since"
+    assert place.find("pods", "-l", "kappa-platform.io/role=savepoint") == [], (
+        "pods go when their work is done"
+    )
+    kept = find_kept(counting)
+    assert {"rest", "again", "objects"} <= set(kept)
+
+    place.kubectl("delete", "savepoint", "--all", "--timeout=120s", timeout=130)
+    assert find_kept(counting) == {}, "no savepoint is left, so nothing is"
+    said = {event["note"] for event in place.find("events.events.k8s.io") if event["reason"] == "Deleted"}
+    assert any("that only it needed are free" in note for note in said), said
+
+    place.patch("kp/counts", {"suspend": False})
+    place.await_pipeline(lambda status: status.state == PipelineState.RUNNING, "runs again")
     counting.check()

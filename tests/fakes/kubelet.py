@@ -1,31 +1,36 @@
-"""What a node does with driver pods: runs them, lets them answer, ends them when they are asked or deleted.
+"""What a node does with driver pods: runs them, lets them answer, ends them when they are asked or deleted. It also does the work of savepoints' pods.
 
 A pod that is deleted stays, marked, until the next `step`: as on a real node, it is gone only when its node says so.
 `count_alive` is what the platform promises about: how many drivers could be writing at this moment.
 """
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
 from fakes.cluster import Body, FakeCluster
-from fakes.world import FakeDrivers
+from fakes.world import FakeDrivers, report_taken
 from kappa_crds.progress import DriverExit, DriverState, Progress
 from kappa_crds.reasons import Reason
 from kappa_crds.revision import GENERATION_ANNOTATION
+from kappa_crds.savepoint_work import REQUEST_ANNOTATION, Removal, SavepointTask, WorkRequest, WorkResult
 from kappa_operator.keys import ObjectRef
 from kappa_operator.resources.pipeline import DRIVER_ROLE
+from kappa_operator.resources.savepoint import WORKER_ROLE
 
 HELD = "test/node"
 SINCE = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class FakeKubelet:
-    """One node. `crash` makes the drivers that run now end with that exit at the next step."""
+    """One node. `crash` makes the drivers that run now end with that exit at the next step, `work_fails` all work fail."""
 
     def __init__(self, cluster: FakeCluster, drivers: FakeDrivers) -> None:
         self._cluster = cluster
         self._drivers = drivers
         self.crash: DriverExit | None = None
+        self.work_fails: DriverExit | None = None
+        self.when_work_begins: Callable[[], None] = lambda: None
         self.most_alive = 0
         self.made: list[str] = []
 
@@ -34,6 +39,8 @@ class FakeKubelet:
         self._cluster.subscribe(self._note)
 
     def _note(self, event: str, body: Body) -> None:
+        if event == "ADDED" and WORKER_ROLE.items() <= body["metadata"].get("labels", {}).items():
+            self.when_work_begins()
         if not is_driver(body) or event != "ADDED":
             return
         self.made.append(body["metadata"]["name"])
@@ -51,6 +58,7 @@ class FakeKubelet:
     def step(self) -> bool:
         """Bring every pod one step further; return whether anything changed."""
         changed = [self._advance(pod) for pod in self.find_pods()]
+        changed += [self._work(pod) for pod in self._cluster.find("v1", "Pod", labels=WORKER_ROLE)]
         self.crash = None
         return any(changed)
 
@@ -72,6 +80,31 @@ class FakeKubelet:
         if self.crash is not None:
             return self._end(ref, address, self.crash)
         return False
+
+    def _work(self, pod: Body) -> bool:
+        """Let a worker pod start, and at the next step end with its work done."""
+        if has_ended(pod):
+            return False
+        ref = ObjectRef.of(pod)
+        if "status" not in pod:
+            self._cluster.patch(ref, status={"phase": "Running"})
+            return True
+        request = WorkRequest.model_validate_json(pod["metadata"]["annotations"][REQUEST_ANNOTATION])
+        state = {
+            "terminated": {"exitCode": 0, "message": self._answer(request).model_dump_json(by_alias=True)}
+        }
+        ended = [{"name": "savepoint", "ready": False, "state": state}]
+        self._cluster.patch(ref, status={"phase": "Succeeded", "containerStatuses": ended})
+        return True
+
+    def _answer(self, request: WorkRequest) -> WorkResult:
+        if self.work_fails is not None:
+            return WorkResult(failure=self.work_fails)
+        if request.task is SavepointTask.TAKE:
+            self._drivers.kept.add(request.name)
+            return WorkResult(taken=report_taken(request.name, request.location, SINCE))
+        self._drivers.kept.discard(request.name)
+        return WorkResult(removed=Removal(objects=3, size_bytes=2048))
 
     def _start(self, ref: ObjectRef, metadata: dict[str, Any], address: str) -> None:
         running = [{"name": "driver", "ready": True, "state": {"running": {}}}]

@@ -58,11 +58,12 @@ class FakeBuckets:
 
 @dataclass
 class FakeDrivers:
-    """Drivers by address: their progress, and who was asked to stop."""
+    """Drivers by address: their progress, and who was asked to stop. `kept` are the savepoints that are in the store."""
 
     progress: dict[str, Progress] = field(default_factory=dict)
     stopped: list[str] = field(default_factory=list)
     savepoints: list[tuple[str, str, str]] = field(default_factory=list)
+    kept: set[str] = field(default_factory=set)
 
     async def fetch_progress(self, address: str, token: str) -> Progress:
         """Return the progress; raise DriverUnreachable where there is none."""
@@ -79,11 +80,17 @@ class FakeDrivers:
         self.savepoints.append((address, name, location))
         progress = self.progress[address]
         if name not in {each.name for each in progress.savepoints}:
-            taken = SavepointProgress(
-                name=name, location=location, done=True, taken=progress.started_at, batches={"log": 7},
-                shuffle_partitions=3, size_bytes=2048, copied_bytes=1024,
-            )  # fmt: skip
+            self.kept.add(name)
+            taken = report_taken(name, location, progress.started_at)
             self.progress[address] = progress.replace(savepoints=(*progress.savepoints, taken))
+
+
+def report_taken(name: str, location: str, at: datetime) -> SavepointProgress:
+    """Return what is told of a savepoint that was taken."""
+    return SavepointProgress(
+        name=name, location=location, done=True, taken=at, batches={"log": 7},
+        shuffle_partitions=3, size_bytes=2048, copied_bytes=1024,
+    )  # fmt: skip
 
 
 class Operator:

@@ -8,6 +8,10 @@ from pydantic import Field
 
 from kappa_crds.model import Model, ResourceName, Rule, Status
 from kappa_crds.resource import AGE, MESSAGE, READY, REASON, STATE, Kind, PrinterColumn, ResourceStatus
+from kappa_crds.savepoint_work import Work
+from kappa_crds.topic import DeletionPolicy
+
+SAVEPOINT_FINALIZER = "kappa-platform.io/savepoint"
 
 
 class Restore(Model):
@@ -43,8 +47,17 @@ class SavepointSpec(Model):
         ),
     )
     pipeline_ref: Annotated[
-        ResourceName, Field(description="Name of the Pipeline, which goes on while its savepoint is taken.")
+        ResourceName,
+        Field(
+            description="Name of the Pipeline. It goes on while its savepoint is taken, and may be suspended or have failed."
+        ),
     ]
+    deletion_policy: Annotated[
+        DeletionPolicy,
+        Field(
+            description="Whether the savepoint's files go when this resource is deleted; files that other savepoints share stay."
+        ),
+    ] = DeletionPolicy.DELETE
 
 
 class SavepointState(StrEnum):
@@ -54,6 +67,7 @@ class SavepointState(StrEnum):
     TAKING = "Taking"
     READY = "Ready"
     FAILED = "Failed"
+    DELETING = "Deleting"
 
 
 class QueryBatch(Status):
@@ -69,6 +83,7 @@ class SavepointStatus(ResourceStatus):
     location: Annotated[
         str | None, Field(description="URI of the folder with the savepoints of the pipeline.")
     ] = None
+    claim_name: Annotated[str | None, Field(description="The claim that holds that folder.")] = None
     taken: Annotated[datetime | None, Field(description="When its manifest was written.")] = None
     revision: Annotated[str | None, Field(description="Revision of the pipeline that it was taken of.")] = (
         None
@@ -83,10 +98,16 @@ class SavepointStatus(ResourceStatus):
         int | None, Field(ge=0, description="Bytes that were not kept for an earlier savepoint already.")
     ] = None
     size: Annotated[str | None, Field(description="Both, for people.")] = None
-    attempts: Annotated[int, Field(ge=0, description="How often a driver was asked to take it.")] = 0
+    attempts: Annotated[
+        int,
+        Field(ge=0, description="How often what is done with it now was attempted, by drivers or workers."),
+    ] = 0
     driver: Annotated[str | None, Field(description="The driver pod that takes it.")] = None
+    work: Annotated[Work | None, Field(description="The last pod that worked on it where no driver did.")] = (
+        None
+    )
     next_attempt: Annotated[
-        datetime | None, Field(description="When a driver is asked again, after an attempt failed.")
+        datetime | None, Field(description="When it is attempted again, after an attempt failed.")
     ] = None
 
 

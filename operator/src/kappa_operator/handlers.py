@@ -19,6 +19,7 @@ from kappa_operator.keys import Key
 from kappa_operator.mirror import Mirror, get_key, get_version
 from kappa_operator.queue import WorkQueue
 from kappa_operator.resources.pipeline import PIPELINE_LABEL, ROLE_LABEL
+from kappa_operator.resources.savepoint import SAVEPOINT_LABEL
 
 Event = dict[str, Any]
 STATE_STORE_LABEL = "kappa-platform.io/state-store"
@@ -55,6 +56,9 @@ def build_registry(
     )(_build_owner_handler(queue, PIPELINE_LABEL, "Pipeline"))
     kopf.on.event("", "v1", "pods", labels={STATE_STORE_LABEL: kopf.PRESENT}, registry=registry)(
         _build_owner_handler(queue, STATE_STORE_LABEL, "StateStore")
+    )
+    kopf.on.event("", "v1", "pods", labels={SAVEPOINT_LABEL: kopf.PRESENT}, registry=registry)(
+        _build_owner_handler(queue, SAVEPOINT_LABEL, "Savepoint")
     )
     return registry
 

@@ -43,7 +43,7 @@ from kappa_pipelines.preflight import check_kafka
 from kappa_pipelines.realtime import build_real_time_settings, check_growth
 from kappa_pipelines.record import DriverRecord
 from kappa_pipelines.registry.resolve import resolve_subjects
-from kappa_pipelines.savepoint.restore import restore_savepoint
+from kappa_pipelines.savepoint.restore import is_restored, restore_savepoint
 from kappa_pipelines.savepoint.store import SavepointStore
 from kappa_pipelines.savepoint.take import Taken, take_savepoint
 from kappa_pipelines.savepoint.worker import Note, SavepointWorker
@@ -172,13 +172,13 @@ class Driver:
 
     def _restore(self) -> None:
         """Make the checkpoint of the savepoint that it is to be made of, unless it was made before."""
-        made_of = self._revision.restoration
-        if made_of is None:
+        made_of, files = self._revision.restoration, LocalFolder(self._revision.checkpoint)
+        if made_of is None or is_restored(files, made_of.savepoint):
             return
         store = SavepointStore(LocalFolder(made_of.location))
         manifest = store.read(made_of.savepoint)
         log.info("checkpoint is made of a savepoint", savepoint=made_of.savepoint, bytes=manifest.size)
-        if restore_savepoint(store, manifest, LocalFolder(self._revision.checkpoint), fork=made_of.fork):
+        if restore_savepoint(store, manifest, files, fork=made_of.fork):
             log.info("restored", savepoint=made_of.savepoint, files=len(manifest.files))
 
     def _await_executors(self, spark: SparkSession) -> None:

@@ -23,12 +23,14 @@ STORE = ObjectRef(API_VERSION, "StateStore", "shop", "default")
 PIPELINE = Key("Pipeline", "shop", "delays")
 SAVEPOINT = Key("Savepoint", "shop", "one")
 REF = ObjectRef(API_VERSION, "Pipeline", "shop", "delays")
+SAVEPOINT_REF = ObjectRef(API_VERSION, "Savepoint", "shop", "one")
 ROUNDS = 300
 
 SPEC: dict[str, Any] = {
     "sources": [{"name": "events", "topic": "in", "format": {"json": {"schema": "k STRING"}}}],
     "sinks": [{"name": "log", "from": "events", "topic": "out"}],
 }
+SUSPENDED = {**SPEC, "suspend": True}
 CHANGED = {**SPEC, "trigger": {"maxRecords": 10}}
 CRASH = DriverExit(reason=Reason.DRIVER_CRASHED, message="out of luck")
 HOPELESS = DriverExit(reason=Reason.INVALID_SQL, message="no such column", retryable=False)
@@ -55,6 +57,8 @@ class Life:
             "lastTransitionTime": "2026-01-01T00:00:00Z",
         }
         cluster.patch(STORE, status={"claimName": "state", "conditions": [ready]})
+        metadata = {"name": "state", "namespace": "shop"}
+        cluster.put({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata})
         await self.operator.settle(CLUSTER, *TOPICS)
 
     async def settle(self) -> None:
@@ -92,12 +96,35 @@ def take_savepoint(life: Life) -> None:
     life.operator.cluster.put(build_resource("Savepoint", "one", pipelineRef="delays"))
 
 
+def delete_savepoint(life: Life) -> None:
+    life.operator.cluster.remove(SAVEPOINT_REF)
+
+
+def take_and_delete_savepoint(life: Life) -> None:
+    """It is deleted when the pod that takes it is just made."""
+    life.node.when_work_begins = lambda: delete_savepoint(life)
+    take_savepoint(life)
+
+
+def retain_savepoint(life: Life) -> None:
+    spec = {"pipelineRef": "delays", "deletionPolicy": "Retain"}
+    life.operator.cluster.put(build_resource("Savepoint", "one", **spec))
+
+
 def restore(request: str = "") -> Step:
     return write({**SPEC, "restore": {"savepoint": "one", "request": request}})
 
 
 def delete(life: Life) -> None:
     life.operator.cluster.remove(REF)
+
+
+def both(*steps: Step) -> Step:
+    def step(life: Life) -> None:
+        for each in steps:
+            each(life)
+
+    return step
 
 
 def crash(end: DriverExit) -> Step:
@@ -128,6 +155,14 @@ STEPS: dict[str, tuple[Step, ...]] = {
     "restoring again": (write(SPEC), take_savepoint, restore(), restore("again")),
     "restoring before it is taken": (write(SPEC), restore(), take_savepoint),
     "deleting": (write(SPEC), delete),
+    "taking a savepoint at rest": (write(SPEC), write(SUSPENDED), take_savepoint),
+    "taking a savepoint of what failed": (write(SPEC), crash(HOPELESS), take_savepoint),
+    "deleting a savepoint": (write(SPEC), take_savepoint, delete_savepoint),
+    "deleting a savepoint at rest": (write(SPEC), write(SUSPENDED), take_savepoint, delete_savepoint),
+    "deleting a savepoint of no pipeline": (write(SPEC), take_savepoint, delete, delete_savepoint),
+    "deleting a savepoint at once": (write(SPEC), write(SUSPENDED), take_and_delete_savepoint),
+    "deleting a savepoint that is restored": (write(SPEC), take_savepoint, both(restore(), delete_savepoint)),
+    "retaining a savepoint": (write(SPEC), take_savepoint, both(retain_savepoint, delete_savepoint)),
 }
 
 
@@ -157,6 +192,7 @@ def describe_end(life: Life) -> dict[str, Any]:
         "status": strip_times(life.operator.get(PIPELINE)),
         "savepoint": describe_savepoint(life.operator.get(SAVEPOINT)),
         "asked": sorted({name for _, name, _ in life.operator.drivers.savepoints}),
+        "kept": sorted(life.operator.drivers.kept),
     }
 
 
@@ -194,8 +230,20 @@ async def test_the_ends_are_what_was_asked_for() -> None:
         "restarting after a crash": "Running", "giving up": "Failed", "curing": "Running",
         "losing the driver": "Running", "taking a savepoint": "Running", "restoring": "Running",
         "restoring again": "Running", "restoring before it is taken": "Running", "deleting": None,
+        "taking a savepoint at rest": "Suspended", "taking a savepoint of what failed": "Failed",
+        "deleting a savepoint": "Running", "deleting a savepoint at rest": "Suspended",
+        "deleting a savepoint of no pipeline": None, "deleting a savepoint at once": "Suspended",
+        "deleting a savepoint that is restored": "Running", "retaining a savepoint": "Running",
     }  # fmt: skip
-    assert ends["taking a savepoint"]["savepoint"]["state"] == "Ready"
+    taken = {name: end["savepoint"] and end["savepoint"]["state"] for name, end in ends.items()}
+    assert {name for name, state in taken.items() if state == "Ready"} == {
+        "taking a savepoint", "taking a savepoint at rest", "taking a savepoint of what failed",
+        "restoring", "restoring again", "restoring before it is taken",
+    }  # fmt: skip
+    assert {name for name, end in ends.items() if end["kept"] and end["savepoint"] is None} == {
+        "retaining a savepoint"
+    }
+    assert ends["deleting a savepoint that is restored"]["status"]["restoration"], "it was restored before"
     checkpoints = {name: end["status"].get("checkpoint") for name, end in ends.items() if end["status"]}
     assert checkpoints["restoring"] == checkpoints["restoring before it is taken"] == 1
     assert checkpoints["restoring again"] == 2

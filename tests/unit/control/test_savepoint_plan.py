@@ -9,11 +9,12 @@ from kappa_crds.conditions import find_condition
 from kappa_crds.kinds import find_kind
 from kappa_crds.progress import DriverExit, SavepointProgress
 from kappa_crds.reasons import Reason
-from kappa_crds.savepoint import SavepointStatus
+from kappa_crds.savepoint import SAVEPOINT_FINALIZER, SavepointStatus
 from kappa_operator.actions import RecordStatus, TakeSavepoint
 from kappa_operator.errors import DriverUnreachable
 from kappa_operator.plan.model import Failure, Plan
-from kappa_operator.plan.savepoint import MOST_ATTEMPTS, SavepointObserved, decide_savepoint
+from kappa_operator.plan.savepoint import MOST_ATTEMPTS, decide_savepoint
+from kappa_operator.plan.savepoint_model import SavepointObserved
 from kappa_operator.resources.savepoint import SavepointResource
 from unit.control.pipelines import NOW, pod, running, started
 
@@ -22,7 +23,9 @@ DRIVER = "delays-driver-1"
 
 
 def savepoint(**status: Any) -> SavepointResource:
-    metadata = {"name": "before", "namespace": "flights", "uid": "abcdef012345", "generation": 1}
+    metadata = {
+        "name": "before", "namespace": "flights", "uid": "abcdef012345", "generation": 1, "finalizers": [SAVEPOINT_FINALIZER],
+    }  # fmt: skip
     return find_kind("Savepoint").parse(
         {"metadata": metadata, "spec": {"pipelineRef": "delays"}, "status": status}
     )

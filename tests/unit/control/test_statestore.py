@@ -14,7 +14,8 @@ from kappa_operator.buckets import build_failure
 from kappa_operator.errors import StoreFailure
 from kappa_operator.keys import Key, ObjectRef
 from kappa_operator.logic import LOGICS
-from kappa_operator.observe.statestore import explain_waiting, parse_result
+from kappa_operator.observe.claims import explain_waiting
+from kappa_operator.observe.statestore import parse_result
 
 STORE = Key("StateStore", "shop", "main")
 REF = ObjectRef("kappa-platform.io/v1alpha1", *STORE)

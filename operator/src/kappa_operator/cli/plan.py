@@ -16,6 +16,7 @@ from kappa_crds.kinds import KINDS
 from kappa_crds.manifests import ManifestError, read_manifests
 from kappa_crds.pipeline import PIPELINE_FINALIZER
 from kappa_crds.resource import Resource, ResourceStatus
+from kappa_crds.savepoint import SAVEPOINT_FINALIZER
 from kappa_crds.statestore import StateStoreSpec, StateStoreStatus
 from kappa_operator.actions import RecordStatus, describe_action
 from kappa_operator.cli.installation import find_settings
@@ -30,6 +31,7 @@ from kappa_operator.plan.model import Plan
 from kappa_operator.world import World
 
 Body = dict[str, Any]
+_FINALIZERS = {"Pipeline": PIPELINE_FINALIZER, "Savepoint": SAVEPOINT_FINALIZER}
 
 
 class PlanProblem(Exception):
@@ -89,8 +91,8 @@ async def overlay(cluster: ApiCluster, mirror: Mirror, manifest: Body) -> Key:
 
 
 def _foresee_finalizers(kind: str) -> list[str]:
-    """A pipeline's first step is its finalizer; the plan shows what follows."""
-    return [PIPELINE_FINALIZER] if kind == "Pipeline" else []
+    """The first step of some kinds is their finalizer; the plan shows what follows."""
+    return [_FINALIZERS[kind]] if kind in _FINALIZERS else []
 
 
 async def plan_one(world: World, key: Key) -> list[str]:

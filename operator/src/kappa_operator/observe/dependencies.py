@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from kappa_crds.conditions import ConditionType, find_condition
 from kappa_crds.pipeline import PipelineSpec, PipelineState
 from kappa_crds.reasons import Reason
+from kappa_crds.savepoint_work import SavepointTask
 from kappa_crds.source import find_registries
 from kappa_operator.errors import KappaError, ReferenceProblem
 from kappa_operator.keys import Key, ObjectRef
@@ -84,8 +85,12 @@ def find_savepoint(world: World, resource: PipelineResource) -> SavepointResourc
         return None
     savepoint: SavepointResource | None = world.mirror.get(Key("Savepoint", namespace, restore.savepoint))
     if savepoint is not None and savepoint.status.taken is not None:
-        return savepoint
-    said = "is not there; create it" if savepoint is None else "was not taken yet"
+        work = savepoint.status.work
+        if work is None or work.task is not SavepointTask.DELETE:
+            return savepoint
+        said = "is being deleted; name another one"
+    else:
+        said = "is not there; create it" if savepoint is None else "was not taken yet"
     raise ReferenceProblem(
         f"Savepoint {restore.savepoint} of spec.restore {said}",
         reason=Reason.SAVEPOINT_NOT_READY,

@@ -150,8 +150,10 @@ def find_dependents(mirror: Mirror, key: Key) -> list[Key]:
             candidates = mirror.find("Pipeline", key.namespace)
         case "Topic":
             candidates = mirror.find("Pipeline", key.namespace) + _find_rivals(mirror, key)
+        case "Savepoint":
+            candidates = mirror.find("Pipeline", key.namespace)
         case _:
-            candidates = mirror.find("StateStore", key.namespace)
+            candidates = mirror.find("StateStore", key.namespace) + mirror.find("Savepoint", key.namespace)
     return [candidate for candidate in candidates if _is_waiting(mirror.get_body(candidate))]
 
 

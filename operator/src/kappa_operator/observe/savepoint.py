@@ -1,12 +1,24 @@
-"""Looks at a savepoint's pipeline: its driver, and what that says of the savepoint."""
+"""Looks at a savepoint's pipeline, its driver and what that says of the savepoint, at the pod that works on it, and at who needs it."""
 
-from kappa_crds.progress import DriverState
-from kappa_operator.keys import Key
+from collections.abc import Iterator
+
+from pydantic import ValidationError
+
+from kappa_crds.progress import DriverExit, DriverState
+from kappa_crds.reasons import Reason
+from kappa_crds.savepoint_work import WorkResult, WorkState
+from kappa_operator.cluster import Body
+from kappa_operator.errors import KappaError, ReferenceProblem
+from kappa_operator.keys import Key, ObjectRef
+from kappa_operator.mirror import Mirror
+from kappa_operator.observe.claims import explain_waiting, find_claim_node
 from kappa_operator.observe.pipeline import observe_drivers, observe_progress
+from kappa_operator.observe.references import find_referred
 from kappa_operator.plan.model import Failure
-from kappa_operator.plan.savepoint import SavepointObserved
+from kappa_operator.plan.savepoint_model import SavepointObserved, WorkerPod
 from kappa_operator.resources.pipeline import PipelineResource
-from kappa_operator.resources.savepoint import SavepointResource
+from kappa_operator.resources.revision import build_checkpoint
+from kappa_operator.resources.savepoint import SavepointResource, build_worker_ref, name_savepoint
 from kappa_operator.world import World
 
 
@@ -17,16 +29,120 @@ async def observe_savepoint(
     resource: SavepointResource | None = world.mirror.get(key)
     if resource is None:
         return None
-    if resource.status.taken is not None:
+    if _is_at_rest(resource):
         return SavepointObserved(resource)
     pipeline: PipelineResource | None = world.mirror.get(
         Key("Pipeline", key.namespace, resource.spec.pipeline_ref)
     )
-    if pipeline is None:
-        return SavepointObserved(resource, failures=failures)
-    pods = await observe_drivers(world, pipeline)
-    progress = await observe_progress(world, pipeline, pods)
-    if progress is None or progress.state is not DriverState.RUNNING:
-        return SavepointObserved(resource, pipeline, failures=failures)
-    driver = next((pod for pod in pods if pod.generation == progress.generation), None)
-    return SavepointObserved(resource, pipeline, driver, progress, failures)
+    pods = () if pipeline is None else await observe_drivers(world, pipeline)
+    progress = None if pipeline is None else await observe_progress(world, pipeline, pods)
+    runs = progress is not None and progress.state is DriverState.RUNNING
+    driver = next((pod for pod in pods if progress and runs and pod.generation == progress.generation), None)
+    claim, worker = find_claim(world.mirror, resource, pipeline), await _find_worker(world, resource)
+    users = list(find_users(world.mirror, resource))
+    return SavepointObserved(
+        resource, pipeline, driver, progress, failures, pods,
+        claim=claim, lost=await _is_lost(world, resource, claim),
+        worker=worker, node=await _find_node(world, resource, claim, worker),
+        image=world.settings.runtime_image, pull_policy=world.settings.image_pull_policy,
+        awaited_by=tuple(user.metadata.name for user in users if _awaits(user, resource)),
+        needed_by=tuple(_find_checkpoints(users, resource)),
+    )  # fmt: skip
+
+
+def _is_at_rest(resource: SavepointResource) -> bool:
+    """Return whether all that is to be done can be seen from the resource alone."""
+    work = resource.status.work
+    busy = work is not None and work.state is not WorkState.DONE
+    return resource.status.taken is not None and resource.metadata.deletion_timestamp is None and not busy
+
+
+def find_claim(
+    mirror: Mirror, resource: SavepointResource, pipeline: PipelineResource | None
+) -> str | KappaError:
+    """Return the claim that holds the savepoint, or why it is not known."""
+    if resource.status.claim_name is not None:
+        return resource.status.claim_name
+    named = pipeline.spec.state_store_ref if pipeline else None
+    try:
+        key = find_referred(mirror, "StateStore", resource.metadata.namespace, named)
+        store = mirror.get(key)
+        claim: str | None = store.status.claim_name if store else None
+    except (KappaError, ValidationError) as error:
+        return error if isinstance(error, KappaError) else _refuse("the StateStore has an invalid spec")
+    return claim or _refuse(f"StateStore {key.name} has no claim; savepoints need one with spec.pvc for now")
+
+
+def _refuse(why: str) -> ReferenceProblem:
+    return ReferenceProblem(why, reason=Reason.STATE_STORE_NOT_READY)
+
+
+async def _is_lost(world: World, resource: SavepointResource, claim: str | KappaError) -> bool:
+    """Return whether the claim is gone; that matters where something is to be deleted from it."""
+    if resource.metadata.deletion_timestamp is None or isinstance(claim, KappaError):
+        return False
+    ref = ObjectRef("v1", "PersistentVolumeClaim", resource.metadata.namespace, claim)
+    return await world.cluster.get(ref) is None
+
+
+async def _find_worker(world: World, resource: SavepointResource) -> WorkerPod | None:
+    work = resource.status.work
+    if work is None or work.state is WorkState.DONE:
+        return None
+    ref = build_worker_ref(resource, work)
+    pod = await world.cluster.get(ref)
+    if pod is None:
+        return None
+    deleting = "deletionTimestamp" in pod["metadata"]
+    return WorkerPod(ref, pod["metadata"]["uid"], deleting, parse_work(pod), explain_waiting(pod))
+
+
+def parse_work(pod: Body) -> WorkResult | None:
+    """Return how a pod's work ended, None while it has not."""
+    status = pod.get("status", {})
+    if status.get("phase") not in ("Succeeded", "Failed"):
+        return None
+    container: Body = next(iter(status.get("containerStatuses", [])), {})
+    ended = container.get("state", {}).get("terminated", {})
+    text = ended.get("message", "")
+    try:
+        return WorkResult.model_validate_json(text)
+    except ValidationError:
+        why = status.get("message") or status.get("reason") or ended.get("reason") or "no reason given"
+        said = f"the pod ended with exit code {ended.get('exitCode', 'unknown')} ({why}): {text[-1500:] or 'it left no message'}"
+        return WorkResult(failure=DriverExit(reason=Reason.SAVEPOINT_WORK_FAILED, message=said))
+
+
+async def _find_node(
+    world: World, resource: SavepointResource, claim: str | KappaError, worker: WorkerPod | None
+) -> str | None:
+    """Return the node for a pod that is to be made."""
+    if resource.status.work is None or worker is not None or isinstance(claim, KappaError):
+        return None
+    return await find_claim_node(world, resource.metadata.namespace, claim)
+
+
+def find_users(mirror: Mirror, resource: SavepointResource) -> Iterator[PipelineResource]:
+    """Yield the pipelines of the namespace that name the savepoint, in their spec or in what their checkpoint is made of."""
+    for key in mirror.find("Pipeline", resource.metadata.namespace):
+        user: PipelineResource | None = mirror.get(key)
+        if user is not None and (_awaits(user, resource) or _is_made_of(user, resource)):
+            yield user
+
+
+def _awaits(pipeline: PipelineResource, resource: SavepointResource) -> bool:
+    restore = pipeline.spec.restore
+    named = restore is not None and restore.savepoint == resource.metadata.name
+    gone = pipeline.metadata.deletion_timestamp is not None
+    return named and restore != pipeline.status.restored and not gone
+
+
+def _is_made_of(pipeline: PipelineResource, resource: SavepointResource) -> bool:
+    made_of = pipeline.status.restoration
+    return made_of is not None and made_of.savepoint == name_savepoint(resource.metadata)
+
+
+def _find_checkpoints(users: list[PipelineResource], resource: SavepointResource) -> Iterator[str]:
+    for user in users:
+        if _is_made_of(user, resource):
+            yield build_checkpoint(user.metadata, user.status.checkpoint)

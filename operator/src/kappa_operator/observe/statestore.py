@@ -10,6 +10,7 @@ from kappa_operator.buckets import ACCESS_KEY, SECRET_KEY
 from kappa_operator.cluster import Body
 from kappa_operator.errors import KappaError, SecretProblem, StoreFailure
 from kappa_operator.keys import Key, ObjectRef
+from kappa_operator.observe.claims import explain_waiting, find_claim_node
 from kappa_operator.observe.references import find_store_users, read_secret
 from kappa_operator.plan.model import Failure
 from kappa_operator.plan.statestore_claim import PATIENCE
@@ -75,7 +76,7 @@ async def _observe_claim(
         users=find_store_users(world.mirror, key),
         claim=claim,
         probe=probe,
-        node=await _find_node(world, resource) if due else None,
+        node=await find_claim_node(world, resource.metadata.namespace, name_claim(resource)) if due else None,
         image=world.settings.operator_image,
         pull_policy=world.settings.image_pull_policy,
         failures=failures,
@@ -127,19 +128,6 @@ def parse_result(pod: Body) -> ProbeResult | None:
         return ProbeResult(ok=False, message=f"the check ended with exit code {code}: {why or 'no word'}")
 
 
-def explain_waiting(pod: Body) -> str | None:
-    """Return the words of the scheduler or the kubelet on a pod that does not run, if they said any."""
-    status = pod.get("status", {})
-    for container in status.get("containerStatuses", []):
-        waiting = container.get("state", {}).get("waiting", {})
-        if waiting.get("message"):
-            return f"{waiting.get('reason')}: {waiting['message']}"
-    for condition in status.get("conditions", []):
-        if condition["type"] == "PodScheduled" and condition["status"] == "False":
-            return f"{condition.get('reason')}: {condition.get('message')}"
-    return None
-
-
 async def _explain_claim(world: World, claim: ObjectRef) -> str | None:
     """Return the last Event on a claim that stays Pending: the provisioner's own words."""
     events = await world.cluster.list_objects("events.k8s.io/v1", "Event", claim.namespace)
@@ -153,20 +141,3 @@ async def _explain_claim(world: World, claim: ObjectRef) -> str | None:
 def _concerns(event: Body, claim: ObjectRef) -> bool:
     regarding = event.get("regarding", {})
     return bool(regarding.get("kind") == claim.kind and regarding.get("name") == claim.name)
-
-
-async def _find_node(world: World, resource: StateStoreResource) -> str | None:
-    """Return the node where the claim is mounted: a ReadWriteOnce volume cannot be mounted on another one."""
-    pods = await world.cluster.list_objects("v1", "Pod", resource.metadata.namespace)
-    claim = name_claim(resource)
-    nodes = (pod["spec"].get("nodeName") for pod in pods if _mounts(pod, claim) and _is_alive(pod))
-    return next((node for node in nodes if node), None)
-
-
-def _mounts(pod: Body, claim: str) -> bool:
-    volumes = pod["spec"].get("volumes", [])
-    return any(volume.get("persistentVolumeClaim", {}).get("claimName") == claim for volume in volumes)
-
-
-def _is_alive(pod: Body) -> bool:
-    return pod.get("status", {}).get("phase") not in ("Succeeded", "Failed")

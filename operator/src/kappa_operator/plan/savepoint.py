@@ -1,74 +1,127 @@
-"""What to do about a savepoint: have the pipeline's driver take it, once, and say how that went.
+"""What to do about a savepoint: have it taken, once, and say how that went.
 
-The attempt is recorded before a driver is asked, and a driver takes a savepoint of one name once, so asking it again is
-fine. Where the driver goes, its successor is asked: the manifest is written last, so there is a whole savepoint or none.
+The pipeline's driver takes it where one runs, and a pod where none does. The attempt is recorded before either is asked, and a savepoint
+of one name is taken once, so asking again is fine. Where the driver or the pod goes, its successor is asked: the manifest is written last, so there
+is a whole savepoint or none.
 """
 
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
-from kappa_crds.progress import Progress, SavepointProgress
+from kappa_crds.progress import SavepointProgress
 from kappa_crds.quantities import format_size
 from kappa_crds.reasons import Reason
-from kappa_crds.savepoint import QueryBatch, SavepointState
-from kappa_operator.actions import RecordStatus, TakeSavepoint
+from kappa_crds.savepoint import SAVEPOINT_FINALIZER, QueryBatch, SavepointState
+from kappa_crds.savepoint_work import SavepointTask, Work, WorkRequest
+from kappa_crds.topic import DeletionPolicy
+from kappa_operator.actions import AddFinalizer, RecordStatus, RemoveFinalizer, TakeSavepoint
+from kappa_operator.errors import KappaError
 from kappa_operator.plan.driver import DriverPod
-from kappa_operator.plan.model import Failure, Plan, Verdict, build_conditions, ready, stalled, working
+from kappa_operator.plan.model import Plan, Verdict, ready, stalled, working
+from kappa_operator.plan.savepoint_deletion import decide_deletion
+from kappa_operator.plan.savepoint_model import (
+    BLOCKED_POLL,
+    POLL,
+    SavepointObserved,
+    build_status,
+    measure_pause,
+    measure_wait,
+    say,
+)
+from kappa_operator.plan.savepoint_work import begin_work, decide_sweep, end_work, find_location, follow_work
 from kappa_operator.resources.pipeline import PipelineResource, build_token_ref
-from kappa_operator.resources.savepoint import SavepointResource, build_location, name_savepoint
+from kappa_operator.resources.savepoint import build_location, name_savepoint
 
 MOST_ATTEMPTS = 5
-POLL = 1.0
-BLOCKED_POLL = 5.0
-_FIRST_PAUSE = 5.0
-
-
-@dataclass(frozen=True, slots=True)
-class SavepointObserved:
-    """All that a decision about a savepoint needs. `driver` and `progress` are there while the pipeline runs."""
-
-    resource: SavepointResource
-    pipeline: PipelineResource | None = None
-    driver: DriverPod | None = None
-    progress: Progress | None = None
-    failures: tuple[Failure, ...] = ()
-
-    @property
-    def reported(self) -> SavepointProgress | None:
-        """Return what the driver says of this savepoint, if it was asked for it."""
-        name = name_savepoint(self.resource.metadata)
-        known = self.progress.savepoints if self.progress else ()
-        return next((each for each in known if each.name == name), None)
 
 
 def decide_savepoint(observed: SavepointObserved, now: datetime) -> Plan:
     """Return the next step for the savepoint."""
-    resource, status = observed.resource, observed.resource.status
-    ended = status.taken is not None or status.state == SavepointState.FAILED
-    if resource.metadata.deletion_timestamp is not None or ended:
+    swept = decide_sweep(observed)
+    if swept is not None:
+        return swept
+    if observed.resource.metadata.deletion_timestamp is not None:
+        return decide_deletion(observed, now)
+    finalizer = _decide_finalizer(observed)
+    if finalizer is not None:
+        return Plan((finalizer,), look_again=True)
+    if observed.status.taken is not None or observed.status.state == SavepointState.FAILED:
         return Plan()
+    return _decide_take(observed, now)
+
+
+def _decide_finalizer(observed: SavepointObserved) -> AddFinalizer | RemoveFinalizer | None:
+    """Hold deletion only where the files are to go with the resource."""
+    wanted = observed.resource.spec.deletion_policy is DeletionPolicy.DELETE
+    if wanted == (SAVEPOINT_FINALIZER in observed.resource.metadata.finalizers):
+        return None
+    return AddFinalizer(SAVEPOINT_FINALIZER) if wanted else RemoveFinalizer(SAVEPOINT_FINALIZER)
+
+
+def _decide_take(observed: SavepointObserved, now: datetime) -> Plan:
     if observed.pipeline is None:
+        resource = observed.resource
         said = f"there is no Pipeline {resource.spec.pipeline_ref} in namespace {resource.metadata.namespace}; create it"
-        return _say(
-            observed, working(SavepointState.PENDING, Reason.PIPELINE_NOT_FOUND, said), now, BLOCKED_POLL
-        )
+        return _wait(observed, Reason.PIPELINE_NOT_FOUND, said, now)
+    if observed.work is not None:
+        return _follow_worker(observed, observed.work, observed.pipeline, now)
     if observed.driver is None or observed.driver.address is None:
-        said = f"Pipeline {resource.spec.pipeline_ref} does not run; the savepoint is taken once it does"
-        return _say(
-            observed, working(SavepointState.PENDING, Reason.PIPELINE_NOT_RUNNING, said), now, BLOCKED_POLL
-        )
+        return _take_at_rest(observed, observed.pipeline, now)
     reported = observed.reported
-    if status.driver != observed.driver.ref.name:
+    if observed.status.driver != observed.driver.ref.name:
         return _ask_next(observed, observed.driver, now)
     if reported is None:
         return _ask(observed, observed.driver, now)
     if not reported.done:
         said = f"{reported.files_done} of {reported.files} files are kept"
-        return _say(observed, working(SavepointState.TAKING, Reason.SAVEPOINT_TAKING, said), now, POLL)
+        return say(observed, working(SavepointState.TAKING, Reason.SAVEPOINT_TAKING, said), now, POLL)
     if reported.failure is not None:
         return _try_again(observed, observed.driver, reported.failure.message, now)
-    return _finish(observed, reported, now)
+    revision = observed.progress.revision if observed.progress else None
+    return say(observed, _judge(reported), now, None, **_tell(observed, reported, revision))
+
+
+def _wait(observed: SavepointObserved, reason: Reason, message: str, now: datetime) -> Plan:
+    return say(observed, working(SavepointState.PENDING, reason, message), now, BLOCKED_POLL)
+
+
+def _take_at_rest(observed: SavepointObserved, pipeline: PipelineResource, now: datetime) -> Plan:
+    """No driver runs: have a pod take it of the checkpoint, unless a driver is just on its way."""
+    name, status = pipeline.metadata.name, pipeline.status
+    if status.driver is not None or any(not pod.finished for pod in observed.drivers):
+        said = f"Pipeline {name} starts or stops; the savepoint is taken once it runs, or has stopped"
+        return _wait(observed, Reason.PIPELINE_NOT_RUNNING, said, now)
+    if status.revision is None:
+        said = f"Pipeline {name} has never run; the savepoint is taken once it does"
+        return _wait(observed, Reason.PIPELINE_NOT_RUNNING, said, now)
+    if isinstance(observed.claim, KappaError):
+        return _wait(observed, observed.claim.reason, observed.claim.message, now)
+    wait = measure_wait(observed, now)
+    if wait > 0:
+        return Plan(requeue_after=wait)
+    said = f"Pipeline {name} does not run; a pod takes it of the checkpoint"
+    verdict = working(SavepointState.TAKING, Reason.SAVEPOINT_TAKING, said)
+    return begin_work(observed, SavepointTask.TAKE, verdict, now)
+
+
+def _follow_worker(
+    observed: SavepointObserved, work: Work, pipeline: PipelineResource, now: datetime
+) -> Plan:
+    request = WorkRequest(
+        task=SavepointTask.TAKE,
+        name=name_savepoint(observed.resource.metadata),
+        location=observed.status.location or find_location(observed),
+    )
+    under_way = working(SavepointState.TAKING, Reason.SAVEPOINT_TAKING, "a pod takes it of the checkpoint")
+    result = follow_work(observed, work, request, under_way, now)
+    if isinstance(result, Plan):
+        return result
+    if result.taken is None:
+        message = result.failure.message if result.failure else "the pod ended without a word"
+        return _note_failure(observed, message, now, work=end_work(work))
+    fields = _tell(observed, result.taken, pipeline.status.revision)
+    written = build_status(observed, _judge(result.taken), now, **fields, work=end_work(work))
+    return Plan((RecordStatus(written),), look_again=True)
 
 
 def _ask_next(observed: SavepointObserved, driver: DriverPod, now: datetime) -> Plan:
@@ -77,7 +130,7 @@ def _ask_next(observed: SavepointObserved, driver: DriverPod, now: datetime) -> 
         SavepointState.TAKING, Reason.SAVEPOINT_TAKING, f"driver {driver.ref.name} is asked for it"
     )
     attempts = observed.resource.status.attempts + 1
-    status = _build_status(
+    status = build_status(
         observed, verdict, now, driver=driver.ref.name, attempts=attempts, next_attempt=None
     )
     return Plan((RecordStatus(status),), look_again=True)
@@ -87,7 +140,7 @@ def _ask(observed: SavepointObserved, driver: DriverPod, now: datetime) -> Plan:
     """Ask the driver. One that is just ending does not hear it; its successor will be asked."""
     if observed.failures:
         verdict = working(SavepointState.TAKING, Reason.SAVEPOINT_TAKING, observed.failures[-1].error.message)
-        return _say(observed, verdict, now, BLOCKED_POLL)
+        return say(observed, verdict, now, BLOCKED_POLL)
     if observed.pipeline is None or driver.address is None:
         raise AssertionError("there is a driver with an address")
     metadata = observed.resource.metadata
@@ -100,53 +153,55 @@ def _ask(observed: SavepointObserved, driver: DriverPod, now: datetime) -> Plan:
 
 
 def _try_again(observed: SavepointObserved, driver: DriverPod, message: str, now: datetime) -> Plan:
-    """Record a failure, wait, and ask anew; after some attempts it is given up."""
-    status = observed.resource.status
-    if status.attempts >= MOST_ATTEMPTS:
-        said = (
-            f"given up after {status.attempts} attempts: {message}; repair that, and create a new Savepoint"
-        )
-        return _say(observed, stalled(SavepointState.FAILED, Reason.SAVEPOINT_ABANDONED, said), now, None)
-    if status.next_attempt is None:
-        pause = timedelta(seconds=_FIRST_PAUSE * 2 ** (status.attempts - 1))
-        said = f"attempt {status.attempts} failed: {message}"
-        verdict = working(SavepointState.TAKING, Reason.SAVEPOINT_FAILED, said)
-        written = _build_status(observed, verdict, now, next_attempt=now.replace(microsecond=0) + pause)
-        return Plan((RecordStatus(written),), requeue_after=pause.total_seconds())
-    wait = (status.next_attempt - now).total_seconds()
+    """Record a failure, wait, and ask anew."""
+    if observed.status.next_attempt is None:
+        return _note_failure(observed, message, now)
+    wait = measure_wait(observed, now)
     if wait > 0:
         return Plan(requeue_after=wait)
     asked = _ask(observed, driver, now)
     verdict = working(
         SavepointState.TAKING, Reason.SAVEPOINT_TAKING, f"driver {driver.ref.name} is asked again"
     )
-    written = _build_status(observed, verdict, now, attempts=status.attempts + 1, next_attempt=None)
+    written = build_status(observed, verdict, now, attempts=observed.status.attempts + 1, next_attempt=None)
     return Plan((RecordStatus(written), *asked.actions), requeue_after=POLL)
 
 
-def _finish(observed: SavepointObserved, reported: SavepointProgress, now: datetime) -> Plan:
-    sizes = f"{format_size(reported.size_bytes)}, {format_size(reported.copied_bytes)} copied"
+def _note_failure(observed: SavepointObserved, message: str, now: datetime, **fields: Any) -> Plan:
+    """Record that an attempt failed, and when the next one is due; after some attempts it is given up."""
+    attempts = observed.status.attempts
+    if attempts >= MOST_ATTEMPTS:
+        said = f"given up after {attempts} attempts: {message}; repair that, and create a new Savepoint"
+        verdict = stalled(SavepointState.FAILED, Reason.SAVEPOINT_ABANDONED, said)
+        return Plan((RecordStatus(build_status(observed, verdict, now, **fields)),), look_again=bool(fields))
+    pause, said = measure_pause(attempts), f"attempt {attempts} failed: {message}"
+    verdict = working(SavepointState.TAKING, Reason.SAVEPOINT_FAILED, said)
+    due = now.replace(microsecond=0) + pause
+    written = build_status(observed, verdict, now, next_attempt=due, **fields)
+    return Plan((RecordStatus(written),), requeue_after=pause.total_seconds(), look_again=bool(fields))
+
+
+def _judge(reported: SavepointProgress) -> Verdict:
     batches = ", ".join(f"batch {batch} of {sink}" for sink, batch in sorted(reported.batches.items()))
-    verdict = ready(SavepointState.READY, Reason.SAVEPOINT_READY, f"{batches or 'no batch yet'}; {sizes}")
-    queries = tuple(QueryBatch(sink=sink, batch=batch) for sink, batch in sorted(reported.batches.items()))
-    return _say(
-        observed, verdict, now, None,
-        location=reported.location, taken=reported.taken, queries=queries, size=sizes,
-        revision=observed.progress.revision if observed.progress else None,
-        shuffle_partitions=reported.shuffle_partitions, size_bytes=reported.size_bytes,
-        copied_bytes=reported.copied_bytes, next_attempt=None,
-    )  # fmt: skip
+    said = f"{batches or 'no batch yet'}; {_size(reported)}"
+    return ready(SavepointState.READY, Reason.SAVEPOINT_READY, said)
 
 
-def _say(
-    observed: SavepointObserved, verdict: Verdict, now: datetime, requeue: float | None, **fields: Any
-) -> Plan:
-    return Plan(status=_build_status(observed, verdict, now, **fields), requeue_after=requeue)
+def _size(reported: SavepointProgress) -> str:
+    return f"{format_size(reported.size_bytes)}, {format_size(reported.copied_bytes)} copied"
 
 
-def _build_status(observed: SavepointObserved, verdict: Verdict, now: datetime, **fields: Any) -> Any:
-    status, generation = observed.resource.status, observed.resource.metadata.generation
-    conditions = build_conditions(verdict, status.conditions, generation, now)
-    return status.replace(
-        conditions=conditions, state=verdict.state, observed_generation=generation, **fields
-    )
+def _tell(observed: SavepointObserved, taken: SavepointProgress, revision: str | None) -> dict[str, Any]:
+    """Return the fields of the status that say what was taken."""
+    return {
+        "location": taken.location,
+        "claim_name": observed.claim if isinstance(observed.claim, str) else None,
+        "taken": taken.taken,
+        "queries": tuple(QueryBatch(sink=sink, batch=batch) for sink, batch in sorted(taken.batches.items())),
+        "size": _size(taken),
+        "revision": revision,
+        "shuffle_partitions": taken.shuffle_partitions,
+        "size_bytes": taken.size_bytes,
+        "copied_bytes": taken.copied_bytes,
+        "next_attempt": None,
+    }

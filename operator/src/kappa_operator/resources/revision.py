@@ -87,7 +87,7 @@ def build_revision(resource: PipelineResource, dependencies: Dependencies, image
         kafka=build_kafka_connection(dependencies.cluster),
         registries=build_registry_secrets(spec.sources),
         topics=dict(sorted(dependencies.topics.items())),
-        checkpoint=_build_checkpoint(metadata, resource.status.checkpoint),
+        checkpoint=build_checkpoint(metadata, resource.status.checkpoint),
         tuning=build_tuning(spec, resource.status.shuffle_partitions),
         spark_conf=build_spark_conf(resource, image, images),
         image=image,
@@ -97,7 +97,7 @@ def build_revision(resource: PipelineResource, dependencies: Dependencies, image
     )
 
 
-def _build_checkpoint(metadata: Metadata, number: int) -> str:
+def build_checkpoint(metadata: Metadata, number: int) -> str:
     """Return the place of a pipeline's checkpoint. Each one that is made of a savepoint has a folder of its own."""
     folder = metadata.uid if number == 0 else f"{metadata.uid}-{number}"
     return f"file://{CHECKPOINT_DIR}/{metadata.namespace}/{metadata.name}/{folder}"

@@ -1,10 +1,10 @@
 """The objects of a state store: the claim that the operator makes, and the pod that checks it."""
 
-from kappa_crds import API_VERSION
 from kappa_crds.resource import Resource
 from kappa_crds.statestore import PersistentVolume, StateStoreSpec, StateStoreStatus
 from kappa_operator.actions import Manifest
 from kappa_operator.keys import ObjectRef
+from kappa_operator.resources.restricted import CONTAINER_SECURITY, build_owner, build_restricted_spec
 
 StateStoreResource = Resource[StateStoreSpec, StateStoreStatus]
 
@@ -61,45 +61,14 @@ def build_probe(
             "name": ref.name,
             "namespace": ref.namespace,
             "labels": {STORE_LABEL: resource.metadata.name, **PROBE_ROLE},
-            "ownerReferences": [_build_owner(resource)],
+            "ownerReferences": [build_owner(resource)],
         },
         "spec": {
-            "restartPolicy": "Never",
-            "activeDeadlineSeconds": PROBE_SECONDS,
-            "automountServiceAccountToken": False,
-            "enableServiceLinks": False,
-            "terminationGracePeriodSeconds": 0,
-            "securityContext": {
-                "runAsNonRoot": True,
-                "runAsUser": 1000,
-                "runAsGroup": 1000,
-                "fsGroup": 1000,
-                "fsGroupChangePolicy": "OnRootMismatch",
-                "seccompProfile": {"type": "RuntimeDefault"},
-            },
-            **({"affinity": _build_affinity(node)} if node else {}),
+            **build_restricted_spec(PROBE_SECONDS, node),
             "containers": [_build_container(image, pull_policy)],
             "volumes": [{"name": "store", "persistentVolumeClaim": {"claimName": name_claim(resource)}}],
         },
     }
-
-
-def _build_owner(resource: StateStoreResource) -> Manifest:
-    return {
-        "apiVersion": API_VERSION,
-        "kind": resource.kind,
-        "name": resource.metadata.name,
-        "uid": resource.metadata.uid,
-        "controller": True,
-        "blockOwnerDeletion": False,
-    }
-
-
-def _build_affinity(node: str) -> Manifest:
-    """A ReadWriteOnce volume can only be mounted where it is mounted already."""
-    term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
-    required = {"nodeSelectorTerms": [term]}
-    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
 
 
 def _build_container(image: str, pull_policy: str) -> Manifest:
@@ -110,9 +79,5 @@ def _build_container(image: str, pull_policy: str) -> Manifest:
         "command": ["python3", "-m", "kappa_operator.probe", "/store"],
         "volumeMounts": [{"name": "store", "mountPath": "/store"}],
         "resources": {"requests": {"cpu": "10m", "memory": "32Mi"}, "limits": {"memory": "64Mi"}},
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "readOnlyRootFilesystem": True,
-            "capabilities": {"drop": ["ALL"]},
-        },
+        "securityContext": CONTAINER_SECURITY,
     }

@@ -7,6 +7,7 @@ each file that it makes, which is right for a few and not for thousands.
 import contextlib
 import hashlib
 import os
+import shutil
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -93,6 +94,34 @@ class LocalFolder:
         """Copy a file, in the place of an older one; return what was read."""
         with self._explain(f"copied to {to.root}", path), to._replace(target) as part:
             return self._pour(path, part)
+
+    def modified(self, path: str) -> float | None:
+        """Return when a file was last written, in seconds of the volume's own clock; None if there is no such file."""
+        with self._explain("read", path):
+            try:
+                return (self._path / path).stat().st_mtime
+            except FileNotFoundError:
+                return None
+
+    def move(self, path: str, target: str) -> bool:
+        """Move a file to another path, in the place of an older one; return whether it was there."""
+        with self._explain(f"moved to {target}", path):
+            (self._path / target).parent.mkdir(parents=True, exist_ok=True)
+            try:
+                (self._path / path).replace(self._path / target)
+            except FileNotFoundError:
+                return False
+            return True
+
+    def delete(self, path: str) -> None:
+        """Delete a file if it is there."""
+        with self._explain("deleted", path):
+            (self._path / path).unlink(missing_ok=True)
+
+    def delete_folder(self, folder: str) -> None:
+        """Delete a folder with all that is in it, if it is there."""
+        with self._explain("deleted", folder), contextlib.suppress(FileNotFoundError):
+            shutil.rmtree(self._path / folder)
 
     def _pour(self, path: str, out: BinaryIO | None) -> Digest:
         size, sha256, crc = 0, hashlib.sha256(), 0

@@ -49,6 +49,12 @@ def restore_savepoint(
     return True
 
 
+def is_restored(files: LocalFolder, name: str) -> bool:
+    """Return whether a checkpoint was made of the savepoint of that name, so that it needs it no more."""
+    done = files.read(_MARK)
+    return done is not None and done.decode().strip() == name
+
+
 def _put_back(
     store: SavepointStore, manifest: Manifest, file: KeptFile, files: LocalFolder, *, fork: bool
 ) -> None:

@@ -2,6 +2,8 @@
 
     objects/ab/abcd…      files of checkpoints, each under its SHA-256; one that several savepoints share is there once
     NAME/manifest.json    what makes a savepoint, written last
+    taking/NAME           a savepoint that is being taken; written before its first object, and again while it goes on
+    garbage/…             what a collection has taken out of `objects` and not deleted yet, see `collect`
 
 Nothing is changed once it is written. Objects without a manifest that names them are what a savepoint left that was never
 finished, or that is deleted.
@@ -10,7 +12,7 @@ finished, or that is deleted.
 import contextlib
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from kappa_crds.reasons import Reason
 from kappa_pipelines.checkpoint.folder import Digest, LocalFolder
@@ -19,32 +21,35 @@ from kappa_pipelines.savepoint.manifest import KeptFile, Manifest, read_manifest
 from kappa_pipelines.savepoint.state import CHECKSUM
 
 _MANIFEST = "manifest.json"
-_OBJECTS = "objects"
+OBJECTS = "objects"
+TAKING = "taking"
+GARBAGE = "garbage"
+_FOLDERS = (OBJECTS, TAKING, GARBAGE)
 
 
 class SavepointStore:
     """The savepoints of one pipeline, below one folder."""
 
     def __init__(self, files: LocalFolder) -> None:
-        self._files = files
+        self.files = files
 
     @property
     def root(self) -> str:
         """Return the folder's URI."""
-        return self._files.root
+        return self.files.root
 
     def names(self) -> list[str]:
         """Return the names of all savepoints that are whole."""
         return [
             name
-            for name in sorted(self._files.names(""))
-            if name != _OBJECTS and _MANIFEST in self._files.names(name)
+            for name in sorted(self.files.names(""))
+            if name not in _FOLDERS and _MANIFEST in self.files.names(name)
         ]
 
     def read(self, name: str) -> Manifest:
         """Return a savepoint; LostDataError if there is none or its manifest is damaged."""
         where = f"{self.root}/{name}/{_MANIFEST}"
-        held = self._files.read(f"{name}/{_MANIFEST}")
+        held = self.files.read(f"{name}/{_MANIFEST}")
         if held is None:
             there = ", ".join(self.names()) or "none"
             raise LostDataError(
@@ -61,13 +66,36 @@ class SavepointStore:
                 found.append(self.read(name))
         yield from sorted(found, key=lambda each: each.created, reverse=True)
 
+    @contextlib.contextmanager
+    def taking(self, name: str, checkpoint: str) -> Iterator[Callable[[], None]]:
+        """Mark a savepoint as being taken of a checkpoint, and give what is to be called now and then to renew the mark."""
+        mark, held = f"{TAKING}/{name}", f"{checkpoint}\n".encode()
+
+        def renew() -> None:
+            self.files.write(mark, held)
+
+        renew()
+        try:
+            yield renew
+        finally:
+            self.files.delete(mark)
+
+    def find_missing(self, manifest: Manifest) -> list[KeptFile]:
+        """Return the files of a savepoint that are not there, by their sizes alone."""
+        return [file for file in manifest.files if not self.has(file)]
+
+    def drop(self, name: str) -> None:
+        """Have a savepoint be no more: its manifest goes first. Its objects stay until they are collected."""
+        self.files.delete(f"{name}/{_MANIFEST}")
+        self.files.delete_folder(name)
+
     def has(self, file: KeptFile) -> bool:
         """Return whether a file is there, by its size alone."""
-        return self._files.size(_place(file)) == file.size
+        return self.files.size(place(file)) == file.size
 
     def keep(self, manifest: Manifest) -> None:
         """Make a savepoint of what was put; it is there when this returns."""
-        self._files.write(f"{manifest.name}/{_MANIFEST}", manifest.to_json().encode())
+        self.files.write(f"{manifest.name}/{_MANIFEST}", manifest.to_json().encode())
 
     def put(self, files: LocalFolder, path: str) -> tuple[KeptFile, bool]:
         """Keep a file of a checkpoint; return it, and whether it was copied. What was copied is read again."""
@@ -76,9 +104,9 @@ class SavepointStore:
             raise LostDataError(Reason.CHECKPOINT_DAMAGED, f"the checkpoint {files.root} lacks {path}")
         _check_crc(files, path, found)
         kept = KeptFile(path=path, size=found.size, sha256=found.sha256)
-        if self._files.digest(_place(kept)) == found:
+        if self.files.digest(place(kept)) == found:
             return kept, False
-        if files.copy(path, self._files, _place(kept)) != found or self._files.digest(_place(kept)) != found:
+        if files.copy(path, self.files, place(kept)) != found or self.files.digest(place(kept)) != found:
             raise UnavailableError(
                 Reason.SAVEPOINT_UNSTABLE,
                 f"{path} was not the same when it was read again after it was copied to {self.root}",
@@ -88,29 +116,36 @@ class SavepointStore:
     def find_damage(self, manifest: Manifest) -> Iterator[str]:
         """Yield what is wrong with the objects of a savepoint, naming each file."""
         for file in manifest.files:
-            found = self._files.digest(_place(file))
+            self._find(file)
+            found = self.files.digest(place(file))
             if found is None:
-                yield f"{file.path} is missing ({_place(file)})"
+                yield f"{file.path} is missing ({place(file)})"
             elif found.size != file.size:
-                yield f"{file.path} has {found.size} bytes instead of {file.size} ({_place(file)})"
+                yield f"{file.path} has {found.size} bytes instead of {file.size} ({place(file)})"
             elif found.sha256 != file.sha256:
-                yield f"{file.path} was changed ({_place(file)})"
+                yield f"{file.path} was changed ({place(file)})"
 
     def get(self, file: KeptFile, files: LocalFolder) -> None:
         """Put a file back into a checkpoint; LostDataError if it is damaged."""
-        if self._files.digest(_place(file)) is None:
-            raise _damaged(f"{file.path} is missing ({self.root}/{_place(file)})")
-        if self._files.copy(_place(file), files, file.path).sha256 != file.sha256:
-            raise _damaged(f"{file.path} was changed ({self.root}/{_place(file)})")
+        if not self._find(file):
+            raise _damaged(f"{file.path} is missing ({self.root}/{place(file)})")
+        if self.files.copy(place(file), files, file.path).sha256 != file.sha256:
+            raise _damaged(f"{file.path} was changed ({self.root}/{place(file)})")
 
     def read_object(self, file: KeptFile) -> bytes:
         """Return what a small file held."""
-        found = self._files.read(_place(file))
+        self._find(file)
+        found = self.files.read(place(file))
         if found is None:
-            raise _damaged(f"{file.path} is missing ({self.root}/{_place(file)})")
+            raise _damaged(f"{file.path} is missing ({self.root}/{place(file)})")
         if hashlib.sha256(found).hexdigest() != file.sha256:
-            raise _damaged(f"{file.path} was changed ({self.root}/{_place(file)})")
+            raise _damaged(f"{file.path} was changed ({self.root}/{place(file)})")
         return found
+
+    def _find(self, file: KeptFile) -> bool:
+        """Return whether a file is there; what a collection has in its hands is put back, for a manifest names it."""
+        there = self.files.size(place(file)) is not None
+        return there or self.files.move(f"{GARBAGE}/{file.sha256}", place(file))
 
 
 def _check_crc(files: LocalFolder, path: str, found: Digest) -> None:
@@ -126,8 +161,9 @@ def _check_crc(files: LocalFolder, path: str, found: Digest) -> None:
         )
 
 
-def _place(file: KeptFile) -> str:
-    return f"{_OBJECTS}/{file.sha256[:2]}/{file.sha256}"
+def place(file: KeptFile) -> str:
+    """Return where a file is kept, below the store's folder."""
+    return f"{OBJECTS}/{file.sha256[:2]}/{file.sha256}"
 
 
 def _damaged(what: str) -> LostDataError:

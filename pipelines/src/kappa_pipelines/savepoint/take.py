@@ -12,15 +12,17 @@ from dataclasses import dataclass
 
 import pyspark
 
+from kappa_crds.reasons import Reason
 from kappa_crds.revision import Revision
 from kappa_pipelines.checkpoint.folder import LocalFolder
 from kappa_pipelines.checkpoint.generation import FOLDER as GENERATION_FOLDER
-from kappa_pipelines.errors import LostDataError
+from kappa_pipelines.errors import DriverError, LostDataError, UnavailableError
 from kappa_pipelines.savepoint.manifest import KeptFile, Manifest, QueryPoint
 from kappa_pipelines.savepoint.query import find_query_files, read_point
 from kappa_pipelines.savepoint.store import SavepointStore
 
 _TRIES = 3
+_RENEW_SECONDS = 60.0
 _IMMUTABLE = re.compile(r"/state/.*(\.zip|\.changelog|\.sst|\.crc)$")
 
 
@@ -50,34 +52,84 @@ def take_savepoint(
     LostDataError names a file that the checkpoint lacks, UnavailableError says what cannot be read or written.
     """
     if name in store.names():
-        return Taken(store.read(name), 0, 0)
-    known = _find_known(store, files.root)
-    for left in reversed(range(_TRIES)):
-        try:
-            points = _read_points(files, revision)
-            kept, copied = _put_all(files, store, list(_find_files(files, revision, points)), known, note)
-            break
-        except LostDataError:
-            if not left:
-                raise
-    manifest = Manifest(
-        name=name,
-        namespace=revision.namespace,
-        pipeline=revision.pipeline,
-        revision=revision.name,
-        generation=generation,
-        created=time.time(),
-        checkpoint=files.root,
-        shuffle_partitions=revision.tuning.shuffle_partitions,
-        versions={"spark": pyspark.__version__},
-        topics=revision.topics,
-        spec=revision.spec.model_dump(mode="json", by_alias=True, exclude_unset=True),
-        queries=points,
-        files=tuple(kept),
-    )
-    check()
-    store.keep(manifest)
+        known = store.read(name)
+        _settle(store, files, known)
+        return Taken(known, 0, 0)
+    with store.taking(name, files.root) as renew:
+        points, kept, copied = _keep_batch(files, revision, store, _renewing(note, renew))
+        manifest = Manifest(
+            name=name,
+            namespace=revision.namespace,
+            pipeline=revision.pipeline,
+            revision=revision.name,
+            generation=generation,
+            created=time.time(),
+            checkpoint=files.root,
+            shuffle_partitions=revision.tuning.shuffle_partitions,
+            versions={"spark": pyspark.__version__},
+            topics=revision.topics,
+            spec=revision.spec.model_dump(mode="json", by_alias=True, exclude_unset=True),
+            queries=points,
+            files=tuple(kept),
+        )
+        check()
+        store.keep(manifest)
+        _settle(store, files, manifest)
     return Taken(manifest, len(copied), sum(file.size for file in copied))
+
+
+def _keep_batch(
+    files: LocalFolder, revision: Revision, store: SavepointStore, note: Callable[[int, int], None]
+) -> tuple[tuple[QueryPoint, ...], list[KeptFile], list[KeptFile]]:
+    """Keep the files of a committed batch of all queries; return the batches, the files, and those that were copied."""
+    known = _find_known(store, files.root)
+    for _ in range(_TRIES - 1):
+        try:
+            return _keep_last(files, revision, store, known, note)
+        except LostDataError:  # the batch grew too old meanwhile, or the checkpoint is damaged
+            continue
+    return _keep_last(files, revision, store, known, note)
+
+
+def _keep_last(
+    files: LocalFolder,
+    revision: Revision,
+    store: SavepointStore,
+    known: Mapping[str, KeptFile],
+    note: Callable[[int, int], None],
+) -> tuple[tuple[QueryPoint, ...], list[KeptFile], list[KeptFile]]:
+    points = _read_points(files, revision)
+    return points, *_put_all(files, store, list(_find_files(files, revision, points)), known, note)
+
+
+def _renewing(note: Callable[[int, int], None], renew: Callable[[], None]) -> Callable[[int, int], None]:
+    """Return a `note` that renews the mark as well, now and then."""
+    due = time.monotonic() + _RENEW_SECONDS
+
+    def tell(done: int, of: int) -> None:
+        nonlocal due
+        note(done, of)
+        if time.monotonic() > due:
+            renew()
+            due = time.monotonic() + _RENEW_SECONDS
+
+    return tell
+
+
+def _settle(store: SavepointStore, files: LocalFolder, manifest: Manifest) -> None:
+    """Copy again what a collection took away before the manifest was there to name it, see `collect`.
+
+    Where that cannot be, there is no savepoint: DriverError says why, and it is to be taken anew.
+    """
+    try:
+        for file in store.find_missing(manifest):
+            again, _ = store.put(files, file.path)
+            if again.sha256 != file.sha256:
+                said = f"{file.path} was collected while the savepoint was taken, and has changed since"
+                raise UnavailableError(Reason.SAVEPOINT_UNSTABLE, said)
+    except DriverError:
+        store.drop(manifest.name)
+        raise
 
 
 def _read_points(files: LocalFolder, revision: Revision) -> tuple[QueryPoint, ...]:

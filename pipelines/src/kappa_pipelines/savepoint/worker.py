@@ -60,7 +60,7 @@ class SavepointWorker:
                 log.warning("savepoint failed", savepoint=name, error=why.message)
                 self._note(name, done=True, failure=why.to_exit())
                 continue
-            self._note(name, done=True, **_describe(taken))
+            self._note(name, done=True, **describe_taken(taken))
             log.info(
                 "savepoint taken",
                 savepoint=name,
@@ -77,7 +77,8 @@ class SavepointWorker:
             self._known[name] = self._known[name].model_copy(update=fields)
 
 
-def _describe(taken: Taken) -> dict[str, object]:
+def describe_taken(taken: Taken) -> dict[str, object]:
+    """Return what is told of a savepoint that was taken."""
     manifest = taken.manifest
     return {
         "taken": datetime.fromtimestamp(int(manifest.created), UTC),

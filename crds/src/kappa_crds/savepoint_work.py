@@ -1,0 +1,73 @@
+"""What the operator asks of a savepoint's worker pod, and what that answers.
+
+The request is an annotation of the pod, which sees it as a file, so that one object is the whole of an attempt. The answer is the
+container's termination message; Kubernetes keeps 4096 bytes of it.
+"""
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field
+
+from kappa_crds.model import Model, Status
+from kappa_crds.progress import DriverExit, SavepointProgress
+
+REQUEST_ANNOTATION = "kappa-platform.io/request"
+REQUEST_DIR = "/etc/kappa/request"
+REQUEST_FILE = f"{REQUEST_DIR}/request.json"
+
+
+class SavepointTask(StrEnum):
+    """What a worker can be asked for."""
+
+    TAKE = "Take"
+    DELETE = "Delete"
+
+
+class WorkState(StrEnum):
+    """How far a piece of work is: under way, ended with its pod still there, or over."""
+
+    RUNNING = "Running"
+    ENDED = "Ended"
+    DONE = "Done"
+
+
+class Work(Status):
+    """The last worker pod of a savepoint. Its number is in the pod's name, and recorded before the pod is made."""
+
+    number: Annotated[int, Field(ge=1, description="Number of the pod among all of this savepoint.")]
+    task: Annotated[SavepointTask, Field(description="What it was asked for.")]
+    state: Annotated[WorkState, Field(description="How far it is.")] = WorkState.RUNNING
+    since: Annotated[datetime | None, Field(description="When it was recorded.")] = None
+
+
+class WorkRequest(Model):
+    """One piece of work: on the savepoint `name` below `location`.
+
+    `needed_by` are checkpoints that are made of the savepoint: it is not deleted before they are.
+    """
+
+    task: SavepointTask
+    name: str
+    location: str
+    needed_by: tuple[str, ...] = ()
+
+
+class Removal(Status):
+    """What a deletion freed: objects that no savepoint names any more, and their bytes.
+
+    Where `postponed` says why, nothing could be freed; a later collection does it.
+    """
+
+    objects: int = 0
+    size_bytes: int = 0
+    postponed: str = ""
+
+
+class WorkResult(Status):
+    """How a piece of work ended: with what it did, or with why it could not."""
+
+    taken: SavepointProgress | None = None
+    removed: Removal | None = None
+    failure: DriverExit | None = None

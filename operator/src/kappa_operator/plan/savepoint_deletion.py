@@ -1,0 +1,148 @@
+"""What to do when a `Savepoint` is deleted: have a pod delete its files, or say what is in the way.
+
+Nobody may be taking it any more, or what was deleted would come back; and no pipeline may still have to go on from it. What is in the
+way is a condition, and the policy Retain is always a way out.
+"""
+
+from datetime import datetime
+
+from kappa_crds.quantities import format_size
+from kappa_crds.reasons import Reason
+from kappa_crds.savepoint import SAVEPOINT_FINALIZER, SavepointState
+from kappa_crds.savepoint_work import Removal, SavepointTask, Work, WorkRequest, WorkResult
+from kappa_crds.topic import DeletionPolicy
+from kappa_operator.actions import Action, DeleteObject, EmitEvent, RecordStatus, RemoveFinalizer
+from kappa_operator.errors import KappaError
+from kappa_operator.plan.driver import DriverPod
+from kappa_operator.plan.model import Plan, stalled, working
+from kappa_operator.plan.savepoint_model import (
+    BLOCKED_POLL,
+    SavepointObserved,
+    build_status,
+    measure_pause,
+    measure_wait,
+    say,
+)
+from kappa_operator.plan.savepoint_work import (
+    begin_work,
+    decide_halt,
+    end_work,
+    find_location,
+    follow_work,
+    name_worker,
+)
+from kappa_operator.resources.savepoint import name_savepoint
+
+_WAY_OUT = "or set spec.deletionPolicy to Retain to leave the files and let this resource go"
+
+
+def decide_deletion(observed: SavepointObserved, now: datetime) -> Plan:
+    """Delete the savepoint's files and let the resource go, or say what is in the way."""
+    resource, status, work = observed.resource, observed.status, observed.work
+    if SAVEPOINT_FINALIZER not in resource.metadata.finalizers:
+        return Plan()
+    if resource.spec.deletion_policy is DeletionPolicy.RETAIN:
+        return _release(observed, Reason.RETAINED, f"the files of {_where(observed)} stay")
+    if status.taken is None and status.attempts == 0:
+        return Plan((RemoveFinalizer(SAVEPOINT_FINALIZER),))
+    if work is not None and work.task is not SavepointTask.DELETE:
+        return decide_halt(observed, work)
+    taker = _find_taker(observed)
+    if taker is not None:
+        said = f"driver {taker.ref.name} may still be taking it; wait until it has ended that, or suspend the pipeline"
+        return _block(observed, Reason.DELETION_BLOCKED, said, now)
+    if observed.awaited_by and not _has_begun(observed):
+        names = ", ".join(observed.awaited_by)
+        said = f"Pipeline {names} is to go on from it; wait until it does, take it out of spec.restore"
+        return _block(observed, Reason.SAVEPOINT_IN_USE, said, now)
+    if observed.lost:
+        return _release(observed, Reason.DELETED, f"the claim with {_where(observed)} is gone")
+    if isinstance(observed.claim, KappaError):
+        return _block(observed, Reason.DELETION_BLOCKED, f"{observed.claim.message}; repair that", now)
+    return _begin(observed, now) if work is None else _follow(observed, work, now)
+
+
+def _find_taker(observed: SavepointObserved) -> DriverPod | None:
+    """Return the driver that was asked for the savepoint and has not said that it is done with it."""
+    if observed.status.taken is not None:
+        return None
+    asked = (pod for pod in observed.drivers if pod.ref.name == observed.status.driver and not pod.finished)
+    taker, reported = next(asked, None), observed.reported
+    is_over = observed.progress is not None and (reported is None or reported.done)
+    return None if is_over else taker
+
+
+def _has_begun(observed: SavepointObserved) -> bool:
+    """Return whether a pod was asked to delete it: from then on no pipeline begins to go on from it."""
+    work = observed.status.work
+    return work is not None and work.task is SavepointTask.DELETE
+
+
+def _begin(observed: SavepointObserved, now: datetime) -> Plan:
+    wait = measure_wait(observed, now) if observed.status.state == SavepointState.DELETING else 0.0
+    if wait > 0:
+        return Plan(requeue_after=wait)
+    verdict = working(SavepointState.DELETING, Reason.SAVEPOINT_DELETING, "a pod deletes its files")
+    return begin_work(observed, SavepointTask.DELETE, verdict, now)
+
+
+def _follow(observed: SavepointObserved, work: Work, now: datetime) -> Plan:
+    request = WorkRequest(
+        task=SavepointTask.DELETE,
+        name=name_savepoint(observed.resource.metadata),
+        location=observed.status.location or find_location(observed),
+        needed_by=observed.needed_by,
+    )
+    verdict = working(
+        SavepointState.DELETING,
+        Reason.SAVEPOINT_DELETING,
+        f"pod {name_worker(observed, work)} deletes its files",
+    )
+    result = follow_work(observed, work, request, verdict, now)
+    if isinstance(result, Plan):
+        return result
+    if result.removed is not None:
+        return _release(observed, Reason.DELETED, _describe(observed, result.removed))
+    return _fail(observed, work, result, now)
+
+
+def _fail(observed: SavepointObserved, work: Work, result: WorkResult, now: datetime) -> Plan:
+    """Record that a pod could not delete it, and try again later. In a namespace that goes, no pod can be made any more."""
+    failure = result.failure
+    message = failure.message if failure else "the pod ended without a word"
+    if "because it is being terminated" in message:
+        return _release(
+            observed, Reason.RETAINED, f"the namespace goes, and {_where(observed)} with its claim"
+        )
+    reason = failure.reason if failure else Reason.DELETION_BLOCKED
+    pause = measure_pause(observed.status.attempts)
+    written = build_status(
+        observed, stalled(SavepointState.DELETING, reason, f"{message}; repair that, {_WAY_OUT}"), now,
+        work=end_work(work), next_attempt=now.replace(microsecond=0) + pause,
+    )  # fmt: skip
+    return Plan((RecordStatus(written),), look_again=True)
+
+
+def _block(observed: SavepointObserved, reason: Reason, message: str, now: datetime) -> Plan:
+    return say(
+        observed, stalled(SavepointState.DELETING, reason, f"{message}, {_WAY_OUT}"), now, BLOCKED_POLL
+    )
+
+
+def _release(observed: SavepointObserved, reason: Reason, message: str) -> Plan:
+    pod = observed.worker
+    actions: tuple[Action, ...] = () if pod is None else (DeleteObject(pod.ref, pod.uid, "its work is done"),)
+    return Plan((*actions, EmitEvent(reason, message), RemoveFinalizer(SAVEPOINT_FINALIZER)))
+
+
+def _describe(observed: SavepointObserved, removed: Removal) -> str:
+    if removed.postponed:
+        said = f"what only it needed is freed with the next savepoint that is deleted: {removed.postponed}"
+    else:
+        said = f"{removed.objects} files and {format_size(removed.size_bytes)} that only it needed are free"
+    return f"{_where(observed)} is deleted; {said}"
+
+
+def _where(observed: SavepointObserved) -> str:
+    location = observed.status.location or find_location(observed)
+    return f"{location}/{name_savepoint(observed.resource.metadata)}"

@@ -1,0 +1,103 @@
+"""What decisions about a savepoint share: the observation, and how the status is built."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from kappa_crds.progress import Progress, SavepointProgress
+from kappa_crds.savepoint import SavepointStatus
+from kappa_crds.savepoint_work import Work, WorkResult, WorkState
+from kappa_operator.errors import KappaError
+from kappa_operator.keys import ObjectRef
+from kappa_operator.plan.driver import DriverPod
+from kappa_operator.plan.model import Failure, Plan, Verdict, build_conditions
+from kappa_operator.resources.pipeline import PipelineResource
+from kappa_operator.resources.savepoint import SavepointResource, name_savepoint
+
+POLL = 1.0
+BLOCKED_POLL = 5.0
+LONGEST_PAUSE = 300.0
+_FIRST_PAUSE = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerPod:
+    """The pod of a piece of work. `result` is there when it has ended, `waits` says what keeps it from starting."""
+
+    ref: ObjectRef
+    uid: str
+    deleting: bool = False
+    result: WorkResult | None = None
+    waits: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SavepointObserved:
+    """All that a decision about a savepoint needs.
+
+    `driver` is there while the pipeline runs, `drivers` are all of its pods, and `progress` is what the current one says. `claim` holds
+    the savepoints, or an error says why that is not known; it is `lost` where there is no such claim any more. `awaited_by` are
+    pipelines that are still to go on from the savepoint, `needed_by` the checkpoints that are, or will be, made of it.
+    """
+
+    resource: SavepointResource
+    pipeline: PipelineResource | None = None
+    driver: DriverPod | None = None
+    progress: Progress | None = None
+    failures: tuple[Failure, ...] = ()
+    drivers: tuple[DriverPod, ...] = ()
+    claim: str | KappaError = ""
+    lost: bool = False
+    worker: WorkerPod | None = None
+    node: str | None = None
+    image: str = ""
+    pull_policy: str = "IfNotPresent"
+    awaited_by: tuple[str, ...] = ()
+    needed_by: tuple[str, ...] = ()
+
+    @property
+    def status(self) -> SavepointStatus:
+        """Return the status as it was read."""
+        return self.resource.status
+
+    @property
+    def work(self) -> Work | None:
+        """Return the piece of work that is under way."""
+        work = self.status.work
+        return work if work is not None and work.state is WorkState.RUNNING else None
+
+    @property
+    def reported(self) -> SavepointProgress | None:
+        """Return what the driver says of this savepoint, if it was asked for it."""
+        name = name_savepoint(self.resource.metadata)
+        known = self.progress.savepoints if self.progress else ()
+        return next((each for each in known if each.name == name), None)
+
+
+def measure_pause(attempts: int) -> timedelta:
+    """Return how long to wait after so many attempts have failed."""
+    return timedelta(seconds=min(LONGEST_PAUSE, _FIRST_PAUSE * 2 ** min(10, attempts - 1)))
+
+
+def measure_wait(observed: SavepointObserved, now: datetime) -> float:
+    """Return the seconds until the next attempt is due, 0 for now."""
+    due = observed.status.next_attempt
+    return 0.0 if due is None else max(0.0, (due - now).total_seconds())
+
+
+def say(
+    observed: SavepointObserved, verdict: Verdict, now: datetime, requeue: float | None, **fields: Any
+) -> Plan:
+    """Return the plan that just says how the savepoint is."""
+    return Plan(status=build_status(observed, verdict, now, **fields), requeue_after=requeue)
+
+
+def build_status(
+    observed: SavepointObserved, verdict: Verdict, now: datetime, **fields: Any
+) -> SavepointStatus:
+    """Return the status for a verdict; what `fields` leaves out stays as it was."""
+    status, generation = observed.status, observed.resource.metadata.generation
+    conditions = build_conditions(verdict, status.conditions, generation, now)
+    return status.replace(
+        conditions=conditions, state=verdict.state, observed_generation=generation, **fields
+    )

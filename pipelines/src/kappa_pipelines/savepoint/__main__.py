@@ -1,0 +1,54 @@
+"""The entry of a savepoint's worker pod: `python -m kappa_pipelines.savepoint REQUEST_FILE`.
+
+Does one piece of work and writes a `WorkResult` as JSON to the container's termination message. Exits with 0 where it was done.
+"""
+
+import sys
+from pathlib import Path
+
+import structlog
+from pydantic import ValidationError
+
+from kappa_crds.reasons import Reason
+from kappa_crds.revision import REVISION_DIR, REVISION_KEY
+from kappa_crds.savepoint_work import WorkRequest, WorkResult
+from kappa_pipelines.environment import termination_file
+from kappa_pipelines.errors import DriverError, SpecError, UnavailableError
+from kappa_pipelines.load import list_problems
+from kappa_pipelines.logs import configure_logs
+from kappa_pipelines.savepoint.work import do_work
+
+log = structlog.get_logger()
+
+
+def main(arguments: list[str]) -> int:
+    """Do the work and return the process's exit code."""
+    configure_logs()
+    try:
+        request = read_request(Path(arguments[0]))
+        configure_logs(savepoint=request.name, task=request.task)
+        result = do_work(request, Path(REVISION_DIR) / REVISION_KEY)
+    except DriverError as error:
+        result = WorkResult(failure=error.to_exit())
+    except Exception as error:
+        log.exception("unexpected")
+        crash = UnavailableError(Reason.SAVEPOINT_WORK_FAILED, f"{type(error).__name__}: {error}")
+        result = WorkResult(failure=crash.to_exit())
+    log.info("ended", **result.model_dump(mode="json", exclude_none=True))
+    termination_file().write_text(result.model_dump_json(by_alias=True, exclude_none=True))
+    return 0 if result.failure is None else 1
+
+
+def read_request(path: Path) -> WorkRequest:
+    """Return the request in a file; SpecError says what is wrong with it."""
+    try:
+        return WorkRequest.model_validate_json(path.read_bytes())
+    except OSError as error:
+        said = f"the request file {path} cannot be read: {error.strerror}"
+        raise SpecError(Reason.INVALID_SPEC, said) from error
+    except ValidationError as error:
+        raise SpecError(Reason.INVALID_SPEC, f"{path} is no request: {list_problems(error)}") from error
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

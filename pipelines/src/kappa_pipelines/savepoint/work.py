@@ -1,0 +1,74 @@
+"""What a worker pod does with a savepoint, one piece of work a pod; it has no JVM."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import assert_never
+
+import structlog
+
+from kappa_crds.progress import SavepointProgress
+from kappa_crds.reasons import Reason
+from kappa_crds.savepoint_work import SavepointTask, WorkRequest, WorkResult
+from kappa_pipelines.checkpoint.folder import LocalFolder
+from kappa_pipelines.checkpoint.generation import FOLDER, parse_generation
+from kappa_pipelines.checkpoint.offsets import read_committed_batch
+from kappa_pipelines.errors import UnavailableError
+from kappa_pipelines.load import load_revision
+from kappa_pipelines.savepoint.collect import delete_savepoint
+from kappa_pipelines.savepoint.restore import is_restored
+from kappa_pipelines.savepoint.store import SavepointStore
+from kappa_pipelines.savepoint.take import take_savepoint
+from kappa_pipelines.savepoint.worker import describe_taken
+
+log = structlog.get_logger()
+
+
+def do_work(request: WorkRequest, revision_file: Path) -> WorkResult:
+    """Do what is asked for; DriverError says why it cannot be done. `revision_file` is read where a checkpoint is."""
+    store = SavepointStore(LocalFolder(request.location))
+    match request.task:
+        case SavepointTask.TAKE:
+            return _take(store, request, revision_file)
+        case SavepointTask.DELETE:
+            return _delete(store, request)
+        case _:
+            assert_never(request.task)
+
+
+def _take(store: SavepointStore, request: WorkRequest, revision_file: Path) -> WorkResult:
+    """Take a savepoint of the last committed batches of a checkpoint that no driver writes."""
+    revision = load_revision(revision_file)
+    files = LocalFolder(revision.checkpoint)
+    if all(read_committed_batch(files, sink.name) < 0 for sink in revision.spec.sinks):
+        raise UnavailableError(
+            Reason.PIPELINE_NOT_RUNNING,
+            f"the checkpoint {files.root} has no committed batch yet; let the pipeline run until it has",
+        )
+    held = files.read(f"{FOLDER}/generation")
+    generation = parse_generation(None if held is None else held.decode(errors="replace"))
+    taken = take_savepoint(files, revision, generation, store, request.name, note=_tell())
+    told = SavepointProgress(name=request.name, location=request.location, done=True)
+    return WorkResult(taken=told.replace(**describe_taken(taken)))
+
+
+def _delete(store: SavepointStore, request: WorkRequest) -> WorkResult:
+    for checkpoint in request.needed_by:
+        if not is_restored(LocalFolder(checkpoint), request.name):
+            raise UnavailableError(
+                Reason.SAVEPOINT_IN_USE, f"the checkpoint {checkpoint} is to be made of it, and was not yet"
+            )
+    return WorkResult(removed=delete_savepoint(store, request.name))
+
+
+def _tell() -> Callable[[int, int], None]:
+    """Return a `note` that logs each tenth of the work."""
+    told = -1
+
+    def tell(done: int, of: int) -> None:
+        nonlocal told
+        tenth = 10 * done // max(1, of)
+        if tenth > told:
+            told = tenth
+            log.info("kept", files=done, of=of)
+
+    return tell

@@ -1,0 +1,290 @@
+"""Deleting savepoints and collecting what nobody names, while savepoints are taken: every order of their steps, and deaths after each."""
+
+import os
+import shutil
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from kappa_crds.reasons import Reason
+from kappa_pipelines.checkpoint.folder import Digest, LocalFolder
+from kappa_pipelines.errors import LostDataError, UnavailableError
+from kappa_pipelines.savepoint.collect import collect_garbage, delete_savepoint
+from kappa_pipelines.savepoint.store import SavepointStore
+from kappa_pipelines.savepoint.take import Taken, take_savepoint
+from unit.runtime.checkpoints import build_revision, write_checkpoint, write_entry
+
+IGNORING_MARKS = -1e9
+"""A patience with which every mark is of a dead taker: then only the protocol itself keeps what is needed."""
+
+
+class SteppedFolder(LocalFolder):
+    """A folder that calls `at[n]` before its n-th change of the disk."""
+
+    def __init__(self, root: str, at: dict[int, Callable[[], object]] | None = None) -> None:
+        super().__init__(root)
+        self.at = at or {}
+        self.steps = 0
+
+    def _step(self) -> None:
+        self.steps += 1
+        self.at.get(self.steps, lambda: None)()
+
+    def write(self, path: str, held: bytes) -> None:
+        self._step()
+        super().write(path, held)
+
+    def copy(self, path: str, to: LocalFolder, target: str) -> Digest:
+        if isinstance(to, SteppedFolder):
+            to._step()
+        return super().copy(path, to, target)
+
+    def move(self, path: str, target: str) -> bool:
+        self._step()
+        return super().move(path, target)
+
+    def delete(self, path: str) -> None:
+        self._step()
+        super().delete(path)
+
+    def delete_folder(self, folder: str) -> None:
+        self._step()
+        super().delete_folder(folder)
+
+
+class Died(BaseException):
+    """The process is no more."""
+
+
+def die() -> None:
+    raise Died
+
+
+class Place:
+    """A checkpoint and the savepoints beside it, below a folder."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.checkpoint = root / "checkpoint"
+
+    @classmethod
+    def make(cls, root: Path) -> "Place":
+        place = cls(root)
+        write_checkpoint(place.checkpoint)
+        return place
+
+    def copy(self, name: str) -> "Place":
+        """The same, elsewhere: the disk is asked for less than by taking all savepoints again."""
+        shutil.copytree(self.root, self.root.with_name(name))
+        return Place(self.root.with_name(name))
+
+    def open(self, at: dict[int, Callable[[], object]] | None = None) -> SavepointStore:
+        return SavepointStore(SteppedFolder(f"file://{self.root}/savepoints", at))
+
+    def take(self, name: str, store: SavepointStore | None = None) -> Taken:
+        revision = build_revision(self.checkpoint)
+        files = SteppedFolder(revision.checkpoint)
+        return take_savepoint(files, revision, 1, store or self.open(), name)
+
+    def go_on(self) -> None:
+        """The pipeline commits a further batch."""
+        ids = {"0": [["p0v6"], ["p1v6"]]}
+        write_entry(self.checkpoint / "out" / "offsets" / "5", 'x\nin:{"in":{"0":50}}')
+        write_entry(self.checkpoint / "out" / "commits" / "5", {"stateUniqueIds": ids})
+
+    def objects(self) -> set[str]:
+        return {path.name for path in (self.root / "savepoints" / "objects").rglob("*") if path.is_file()}
+
+    def named(self) -> set[str]:
+        return {file.sha256 for manifest in self.open().read_all() for file in manifest.files}
+
+    def check(self, *names: str) -> None:
+        """These savepoints are there and whole."""
+        store = self.open()
+        assert store.names() == sorted(names)
+        for name in names:
+            assert list(store.find_damage(store.read(name))) == []
+
+
+def count_steps(run: Callable[[SavepointStore], object], store: SavepointStore) -> int:
+    run(store)
+    assert isinstance(store.files, SteppedFolder)
+    return store.files.steps
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place.make(tmp_path / "place")
+
+
+def test_what_only_the_deleted_one_needed_is_freed_and_nothing_else(place: Place) -> None:
+    one = place.take("one").manifest
+    place.go_on()
+    two = place.take("two").manifest
+    removal = delete_savepoint(place.open(), "one")
+    shared = {file.sha256 for file in two.files}
+    gone = {file.sha256: file.size for file in one.files if file.sha256 not in shared}
+    assert (removal.objects, removal.size_bytes, removal.postponed) == (len(gone), sum(gone.values()), "")
+    assert removal.objects > 0
+    assert place.objects() == shared
+    place.check("two")
+    assert delete_savepoint(place.open(), "one").objects == 0, "deleting it twice is fine"
+
+
+def test_the_last_one_leaves_nothing(place: Place) -> None:
+    place.take("one")
+    delete_savepoint(place.open(), "one")
+    assert [path for path in (place.root / "savepoints").rglob("*") if path.is_file()] == []
+
+
+def test_nothing_is_collected_while_one_is_taken(place: Place) -> None:
+    place.take("one")
+    before = place.objects()
+    place.open().files.write("taking/two", b"")
+    place.open().files.write("objects/ab/abandoned", b"x")
+    removal = delete_savepoint(place.open(), "one")
+    assert (removal.objects, removal.postponed) == (0, "two is being taken")
+    assert place.objects() == before | {"abandoned"}
+
+
+def test_the_mark_of_a_dead_taker_holds_nothing_up(place: Place) -> None:
+    store = place.open()
+    store.files.write("taking/dead", b"")
+    store.files.write("objects/ab/abandoned", b"x")
+    mark = place.root / "savepoints" / "taking" / "dead"
+    os.utime(mark, (1, 1))
+    assert collect_garbage(store).objects == 1
+    assert not mark.exists()
+
+
+def test_what_a_copy_left_that_was_never_finished_is_freed(place: Place) -> None:
+    place.take("one")
+    store = place.open()
+    store.files.write("objects/ab/.abcd.0123.part", b"half")
+    assert collect_garbage(store).objects == 1
+    place.check("one")
+
+
+def test_a_manifest_that_cannot_be_read_keeps_every_object(place: Place) -> None:
+    place.take("one")
+    place.take("two")
+    manifest = place.root / "savepoints" / "one" / "manifest.json"
+    manifest.write_text("{")
+    before = place.objects()
+    with pytest.raises(LostDataError, match=r"one/manifest.json is no manifest .* so delete that savepoint"):
+        collect_garbage(place.open())
+    removal = delete_savepoint(place.open(), "two")
+    assert "one/manifest.json is no manifest" in removal.postponed
+    assert place.objects() == before
+    assert delete_savepoint(place.open(), "one").objects == len(before)
+
+
+def drop_and_collect(store: SavepointStore, patience: float) -> None:
+    store.drop("old")
+    collect_garbage(store, patience)
+
+
+def collect_again(place: Place) -> None:
+    collect_garbage(place.open(), IGNORING_MARKS)
+
+
+@pytest.fixture
+def old(place: Place) -> Place:
+    """A place with a savepoint."""
+    place.take("old")
+    return place
+
+
+def test_a_collection_at_any_step_of_a_taker_takes_nothing_from_it(old: Place) -> None:
+    model = old.copy("model")
+    steps = count_steps(lambda store: model.take("new", store), model.open())
+    for step in range(1, steps + 1):
+        place = old.copy(str(step))
+        place.take("new", place.open({step: partial(drop_and_collect, place.open(), IGNORING_MARKS)}))
+        place.check("new")
+
+
+def test_a_collection_at_any_step_of_the_first_taker_takes_nothing_from_it(place: Place) -> None:
+    model = place.copy("model")
+    steps = count_steps(lambda store: model.take("new", store), model.open())
+    assert steps > 20
+    for step in range(1, steps + 1, 4):
+        at = place.copy(str(step))
+        at.take("new", at.open({step: partial(collect_again, at)}))
+        at.check("new")
+
+
+@pytest.mark.parametrize("patience", [IGNORING_MARKS, 900.0])
+def test_a_taker_at_any_step_of_a_collection_loses_nothing(old: Place, patience: float) -> None:
+    model = old.copy("model")
+    steps = count_steps(lambda store: drop_and_collect(store, patience), model.open())
+    assert steps > 20
+    for step in range(1 if patience > 0 else 2, steps + 1, 3):
+        place = old.copy(str(step))
+        drop_and_collect(place.open({step: partial(place.take, "new")}), patience)
+        place.check("new")
+
+
+def test_a_taker_and_two_collections_that_take_turns_lose_nothing(old: Place) -> None:
+    """The taker begins at one step of the first collection, and the second one runs whole at a step of that taker."""
+    for outer in range(1, 50, 9):
+        for inner in (2, 3, 4):
+            place = old.copy(f"{outer}-{inner}")
+
+            taker = place.open({inner: partial(collect_again, place)})
+            drop_and_collect(place.open({outer: partial(place.take, "new", taker)}), IGNORING_MARKS)
+            place.check("new")
+
+
+def test_a_collection_that_died_at_any_step_harms_nobody_and_the_next_one_ends_it(old: Place) -> None:
+    old.go_on()
+    old.take("kept")
+    model = old.copy("model")
+    steps = count_steps(lambda store: delete_savepoint(store, "old"), model.open())
+    for step in range(1, steps + 1):
+        place = old.copy(str(step))
+        with pytest.raises(Died):
+            delete_savepoint(place.open({step: die}), "old")
+        place.take("new")
+        delete_savepoint(place.open(), "old")
+        place.check("kept", "new")
+        assert place.objects() == place.named()
+
+
+def test_what_a_taker_left_that_died_at_any_step_is_collected(place: Place) -> None:
+    model = place.copy("model")
+    steps = count_steps(lambda store: model.take("new", store), model.open())
+    for step in range(1, steps + 1, 5):
+        at = place.copy(str(step))
+        with pytest.raises(Died):
+            at.take("new", at.open({step: die}))
+        delete_savepoint(at.open(), "new")
+        assert at.objects() == set()
+
+
+def test_a_savepoint_whose_files_were_collected_and_are_gone_is_none(place: Place) -> None:
+    store = place.open()
+    revision = build_revision(place.checkpoint)
+
+    def lose() -> None:
+        collect_garbage(place.open(), IGNORING_MARKS)
+        (place.checkpoint / "dead-letter" / "in.json").write_text("changed since")
+
+    with pytest.raises(
+        UnavailableError, match=r"dead-letter/in.json was collected .* and has changed since"
+    ) as raised:
+        take_savepoint(LocalFolder(revision.checkpoint), revision, 1, store, "one", check=lose)
+    assert raised.value.reason is Reason.SAVEPOINT_UNSTABLE
+    assert store.names() == []
+    place.take("one")
+    place.check("one")
+
+
+def test_a_reader_finds_what_a_collection_has_in_its_hands(place: Place) -> None:
+    manifest = place.take("one").manifest
+    store = place.open()
+    for file in manifest.files:
+        store.files.move(f"objects/{file.sha256[:2]}/{file.sha256}", f"garbage/{file.sha256}")
+    place.check("one")
