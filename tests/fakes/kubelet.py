@@ -13,7 +13,14 @@ from fakes.world import FakeDrivers, report_taken
 from kappa_crds.progress import DriverExit, DriverState, Progress
 from kappa_crds.reasons import Reason
 from kappa_crds.revision import GENERATION_ANNOTATION
-from kappa_crds.savepoint_work import REQUEST_ANNOTATION, Removal, SavepointTask, WorkRequest, WorkResult
+from kappa_crds.savepoint_work import (
+    REQUEST_ANNOTATION,
+    Removal,
+    SavepointTask,
+    Verification,
+    WorkRequest,
+    WorkResult,
+)
 from kappa_operator.keys import ObjectRef
 from kappa_operator.resources.pipeline import DRIVER_ROLE
 from kappa_operator.resources.savepoint import WORKER_ROLE
@@ -103,6 +110,10 @@ class FakeKubelet:
         if request.task is SavepointTask.TAKE:
             self._drivers.kept.add(request.name)
             return WorkResult(taken=report_taken(request.name, request.location, SINCE))
+        if request.task is SavepointTask.VERIFY:
+            lost = () if request.name in self._drivers.kept else ("manifest.json is missing",)
+            found = Verification(files=3, size_bytes=2048, damage=lost, damaged=len(lost))
+            return WorkResult(verification=found)
         self._drivers.kept.discard(request.name)
         return WorkResult(removed=Removal(objects=3, size_bytes=2048))
 

@@ -1,7 +1,10 @@
 """Savepoints on real Spark and Kafka: taken while batches go on, and restored elsewhere."""
 
 import json
+import os
 import random
+import subprocess
+import sys
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -10,6 +13,7 @@ from typing import Any
 import pytest
 
 from kappa_crds.revision import Revision
+from kappa_crds.savepoint_work import SavepointTask, VerifyBy, WorkRequest, WorkResult
 from kappa_pipelines.checkpoint.folder import LocalFolder
 from kappa_pipelines.errors import LostDataError
 from kappa_pipelines.savepoint.restore import restore_savepoint
@@ -75,6 +79,24 @@ def write_records(topics: Any, names: dict[str, str], start: int, end: int) -> N
         topics.write(names[name], build_records(end, seed)[start:])
 
 
+def check_state_reader(store: SavepointStore, name: str, folder: Path) -> None:
+    """A pod of its own, without the pipeline, reads every operator's state through Spark."""
+    request, message = folder / "request.json", folder / "message"
+    asked = WorkRequest(
+        task=SavepointTask.VERIFY, name=name, location=store.root, verify_by=VerifyBy.STATE_READER
+    )
+    request.write_text(asked.model_dump_json(by_alias=True))
+    command = [sys.executable, "-m", "kappa_pipelines.savepoint", str(request)]
+    environment = {**os.environ, "KAPPA_TERMINATION_FILE": str(message)}
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+    found = WorkResult.model_validate_json(message.read_text()).verification
+    assert found is not None
+    assert (found.damaged, found.damage) == (0, ())
+    assert {each.sink for each in found.state} == set(SINKS)
+    assert all(each.rows > 0 for each in found.state), found.state
+
+
 def read_rows(topics: Any, names: dict[str, str], sink: str) -> list[str]:
     return sorted(json.dumps(row, sort_keys=True) for row in topics.values(names[sink]))
 
@@ -120,6 +142,7 @@ def test_what_is_restored_goes_on_as_the_pipeline_did_after_its_savepoint(
     again = build_revision(SPEC, f"file://{tmp_path}/second", broker.bootstrap, topics=other)
     files = LocalFolder(again.checkpoint)
     assert list(store.find_damage(one.manifest)) == []
+    check_state_reader(store, one.manifest.name, tmp_path)
     assert restore_savepoint(store, one.manifest, files, fork=True)
     assert not restore_savepoint(store, one.manifest, files, fork=True)
     with pytest.raises(LostDataError, match="was made of the savepoint 'one', not of 'two'"):

@@ -23,6 +23,10 @@ class ConditionType(StrEnum):
     STALLED = "Stalled"
 
 
+VERIFIED = "Verified"
+"""What a Savepoint has besides: whether it was read back whole."""
+
+
 ConditionStatus = Literal["True", "False", "Unknown"]
 
 

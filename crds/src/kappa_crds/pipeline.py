@@ -29,6 +29,7 @@ from kappa_crds.resource import (
     ResourceStatus,
 )
 from kappa_crds.savepoint import Restoration, Restore
+from kappa_crds.savepoint_policy import SavepointPolicy
 from kappa_crds.sink import Sink
 from kappa_crds.source import Source
 from kappa_crds.spark_settings import SETTINGS_RULES
@@ -199,6 +200,10 @@ class PipelineSpec(Model):
     stop_timeout: Annotated[
         Duration, Field(description="How long a batch may take to end when the driver is asked to stop.")
     ] = "2m"
+    savepoints: Annotated[
+        SavepointPolicy | None,
+        Field(description="Savepoints that are taken by themselves, and how long they are kept."),
+    ] = None
     restore: Annotated[
         Restore | None,
         Field(
@@ -294,6 +299,9 @@ class PipelineStatus(ResourceStatus):
     checkpoint: Annotated[
         int, Field(ge=0, description="Number of the checkpoint; each restored savepoint begins another one.")
     ] = 0
+    last_scheduled: Annotated[
+        datetime | None, Field(description="Until when the schedule of spec.savepoints has been seen to.")
+    ] = None
     restarts: Annotated[Restarts, Field(description="Failures and restarts.")] = Restarts()
     executors: Annotated[int, Field(ge=0, description="Executors of the current revision.")] = 0
     selector: Annotated[

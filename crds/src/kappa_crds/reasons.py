@@ -134,6 +134,8 @@ class Reason(StrEnum):
     SAVEPOINT_ABANDONED = "SavepointAbandoned", SAVEPOINT, "Every attempt to take the savepoint failed; repair what the message says, and create a new Savepoint."
     PIPELINE_NOT_FOUND = "PipelineNotFound", SAVEPOINT, "There is no such Pipeline in the namespace; create it or correct `spec.pipelineRef`."
     PIPELINE_NOT_RUNNING = "PipelineNotRunning", SAVEPOINT, "The Pipeline is starting, or has never run; its savepoint is taken once there is a batch."
+    SAVEPOINT_VERIFIED = "SavepointVerified", SAVEPOINT, "The savepoint was read back whole; there is nothing to do."
+    SAVEPOINT_VERIFYING = "SavepointVerifying", SAVEPOINT, "The savepoint is being read back; wait."
     SAVEPOINT_WORK_FAILED = "SavepointWorkFailed", SAVEPOINT, "A pod that was to work on the savepoint ended without saying why, or could not be made; the message says more. It is tried again."
     SAVEPOINT_IN_USE = "SavepointInUse", SAVEPOINT, "The savepoint is deleted, but a Pipeline is still to go on from it; wait until it has, or take it out of `spec.restore`."
     SAVEPOINT_DELETING = "SavepointDeleting", SAVEPOINT, "The savepoint's files are deleted; wait."

@@ -8,10 +8,19 @@ from pydantic import Field
 
 from kappa_crds.model import Model, ResourceName, Rule, Status
 from kappa_crds.resource import AGE, MESSAGE, READY, REASON, STATE, Kind, PrinterColumn, ResourceStatus
-from kappa_crds.savepoint_work import Work
+from kappa_crds.savepoint_work import StateRows, VerifyBy, Work
 from kappa_crds.topic import DeletionPolicy
 
 SAVEPOINT_FINALIZER = "kappa-platform.io/savepoint"
+
+
+class Cause(StrEnum):
+    """Why a savepoint was taken."""
+
+    MANUAL = "Manual"
+    SCHEDULE = "Schedule"
+    UPGRADE = "Upgrade"
+    BEFORE_ROLLBACK = "BeforeRollback"
 
 
 class Restore(Model):
@@ -26,6 +35,20 @@ class Restore(Model):
     request: Annotated[
         str,
         Field(max_length=64, description="Any text; with another one the same savepoint is restored again."),
+    ] = ""
+
+
+class Verify(Model):
+    """How a savepoint is verified. It is done once for each value, after it was taken."""
+
+    by: Annotated[
+        VerifyBy,
+        Field(
+            description="Checksums reads every file again; StateReader also restores it in a pod and reads every row of state through Spark."
+        ),
+    ] = VerifyBy.CHECKSUMS
+    request: Annotated[
+        str, Field(max_length=64, description="Any text; with another one it is verified again.")
     ] = ""
 
 
@@ -52,12 +75,24 @@ class SavepointSpec(Model):
             description="Name of the Pipeline. It goes on while its savepoint is taken, and may be suspended or have failed."
         ),
     ]
+    cause: Annotated[
+        Cause,
+        Field(
+            description="Why it is taken; those that are not Manual are deleted as spec.savepoints of the Pipeline says."
+        ),
+    ] = Cause.MANUAL
     deletion_policy: Annotated[
         DeletionPolicy,
         Field(
             description="Whether the savepoint's files go when this resource is deleted; files that other savepoints share stay."
         ),
     ] = DeletionPolicy.DELETE
+    verify: Annotated[
+        Verify | None,
+        Field(
+            description="Read it back; the condition Verified says what was found. Not done where left out."
+        ),
+    ] = None
 
 
 class SavepointState(StrEnum):
@@ -67,6 +102,7 @@ class SavepointState(StrEnum):
     TAKING = "Taking"
     READY = "Ready"
     FAILED = "Failed"
+    DAMAGED = "Damaged"
     DELETING = "Deleting"
 
 
@@ -98,6 +134,13 @@ class SavepointStatus(ResourceStatus):
         int | None, Field(ge=0, description="Bytes that were not kept for an earlier savepoint already.")
     ] = None
     size: Annotated[str | None, Field(description="Both, for people.")] = None
+    verified: Annotated[
+        Verify | None, Field(description="The last spec.verify that was carried out, or given up.")
+    ] = None
+    last_verified: Annotated[datetime | None, Field(description="When it was last found to be whole.")] = None
+    state_rows: Annotated[
+        tuple[StateRows, ...], Field(description="The rows of state that Spark's state reader found.")
+    ] = ()
     attempts: Annotated[
         int,
         Field(ge=0, description="How often what is done with it now was attempted, by drivers or workers."),
@@ -122,8 +165,10 @@ SAVEPOINT = Kind(
         PrinterColumn("Pipeline", ".spec.pipelineRef"),
         READY,
         STATE,
+        PrinterColumn("Cause", ".spec.cause", priority=1),
         PrinterColumn("Size", ".status.size"),
         PrinterColumn("Taken", ".status.taken", "date"),
+        PrinterColumn("Verified", ".status.lastVerified", "date"),
         REASON,
         MESSAGE,
         AGE,

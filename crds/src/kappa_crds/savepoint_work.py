@@ -22,7 +22,15 @@ class SavepointTask(StrEnum):
     """What a worker can be asked for."""
 
     TAKE = "Take"
+    VERIFY = "Verify"
     DELETE = "Delete"
+
+
+class VerifyBy(StrEnum):
+    """How thoroughly a savepoint is read."""
+
+    CHECKSUMS = "Checksums"
+    STATE_READER = "StateReader"
 
 
 class WorkState(StrEnum):
@@ -52,6 +60,7 @@ class WorkRequest(Model):
     name: str
     location: str
     needed_by: tuple[str, ...] = ()
+    verify_by: VerifyBy = VerifyBy.CHECKSUMS
 
 
 class Removal(Status):
@@ -65,9 +74,32 @@ class Removal(Status):
     postponed: str = ""
 
 
+class StateRows(Status):
+    """The rows of one stateful operator of a sink's query, all stores together, as Spark's state reader found them."""
+
+    sink: Annotated[str, Field(description="Name of the sink.")]
+    operator: Annotated[int, Field(ge=0, description="Number of the operator in its query.")]
+    name: Annotated[str, Field(description="What Spark calls the operator.")]
+    rows: Annotated[int, Field(ge=0, description="Rows of its state.")]
+
+
+class Verification(Status):
+    """What was read: how many files and bytes, the rows of state where those were asked for, and what is damaged.
+
+    `damage` names the first files; `damaged` counts all.
+    """
+
+    files: int = 0
+    size_bytes: int = 0
+    damage: tuple[str, ...] = ()
+    damaged: int = 0
+    state: tuple[StateRows, ...] = ()
+
+
 class WorkResult(Status):
     """How a piece of work ended: with what it did, or with why it could not."""
 
     taken: SavepointProgress | None = None
     removed: Removal | None = None
+    verification: Verification | None = None
     failure: DriverExit | None = None

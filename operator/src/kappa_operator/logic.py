@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from kappa_operator.observe.kafkacluster import observe_kafkacluster
-from kappa_operator.observe.pipeline import observe_pipeline
 from kappa_operator.observe.savepoint import observe_savepoint
+from kappa_operator.observe.savepoint_policy import observe_kept_pipeline
 from kappa_operator.observe.statestore import observe_statestore
 from kappa_operator.observe.topic import observe_topic
 from kappa_operator.plan.kafkacluster import decide_kafkacluster
-from kappa_operator.plan.pipeline import decide_pipeline
 from kappa_operator.plan.savepoint import decide_savepoint
+from kappa_operator.plan.savepoint_policy import decide_kept_pipeline
 from kappa_operator.plan.statestore import decide_statestore
 from kappa_operator.plan.topic import decide_topic
 from kappa_operator.reconcile import Logic
@@ -19,6 +19,6 @@ LOGICS: Mapping[str, Logic[Any]] = {
     "KafkaCluster": Logic(observe_kafkacluster, decide_kafkacluster),
     "Topic": Logic(observe_topic, decide_topic),
     "StateStore": Logic(observe_statestore, decide_statestore),
-    "Pipeline": Logic(observe_pipeline, decide_pipeline),
+    "Pipeline": Logic(observe_kept_pipeline, decide_kept_pipeline),
     "Savepoint": Logic(observe_savepoint, decide_savepoint),
 }

@@ -31,6 +31,7 @@ SPEC: dict[str, Any] = {
     "sinks": [{"name": "log", "from": "events", "topic": "out"}],
 }
 SUSPENDED = {**SPEC, "suspend": True}
+SCHEDULED = {**SPEC, "savepoints": {"schedule": "0 3 * * *", "maxCount": 1}}
 CHANGED = {**SPEC, "trigger": {"maxRecords": 10}}
 CRASH = DriverExit(reason=Reason.DRIVER_CRASHED, message="out of luck")
 HOPELESS = DriverExit(reason=Reason.INVALID_SQL, message="no such column", retryable=False)
@@ -68,7 +69,8 @@ class Life:
             before = self.operator.cluster.fuse.writes
             try:
                 outcome = await self.operator.reconcile(PIPELINE)
-                await self.operator.reconcile(SAVEPOINT)
+                for body in self.operator.cluster.find(API_VERSION, "Savepoint"):
+                    await self.operator.reconcile(Key("Savepoint", "shop", body["metadata"]["name"]))
             except Killed:
                 self.operator = self.operator.restart()
                 self.node.watch()
@@ -127,6 +129,23 @@ def both(*steps: Step) -> Step:
     return step
 
 
+def verify_savepoint(request: str) -> Step:
+    def step(life: Life) -> None:
+        verify = {"by": "Checksums", "request": request}
+        spec: dict[str, Any] = {"pipelineRef": "delays", "verify": verify}
+        life.operator.cluster.put(build_resource("Savepoint", "one", **spec))
+
+    return step
+
+
+def lose_savepoint(life: Life) -> None:
+    life.operator.drivers.kept.clear()
+
+
+def wait_a_day(life: Life) -> None:
+    life.operator.clock.advance(86_400)
+
+
 def crash(end: DriverExit) -> Step:
     def step(life: Life) -> None:
         life.node.crash = end
@@ -163,6 +182,14 @@ STEPS: dict[str, tuple[Step, ...]] = {
     "deleting a savepoint at once": (write(SPEC), write(SUSPENDED), take_and_delete_savepoint),
     "deleting a savepoint that is restored": (write(SPEC), take_savepoint, both(restore(), delete_savepoint)),
     "retaining a savepoint": (write(SPEC), take_savepoint, both(retain_savepoint, delete_savepoint)),
+    "verifying a savepoint": (write(SPEC), verify_savepoint("")),
+    "verifying a savepoint again": (
+        write(SPEC),
+        verify_savepoint(""),
+        both(lose_savepoint, verify_savepoint("2")),
+    ),
+    "a savepoint that is due": (write(SCHEDULED), wait_a_day),
+    "a savepoint that takes the place of another": (write(SCHEDULED), wait_a_day, wait_a_day),
 }
 
 
@@ -192,6 +219,7 @@ def describe_end(life: Life) -> dict[str, Any]:
         "status": strip_times(life.operator.get(PIPELINE)),
         "savepoint": describe_savepoint(life.operator.get(SAVEPOINT)),
         "asked": sorted({name for _, name, _ in life.operator.drivers.savepoints}),
+        "savepoints": [body["metadata"]["name"] for body in cluster.find(API_VERSION, "Savepoint")],
         "kept": sorted(life.operator.drivers.kept),
     }
 
@@ -200,7 +228,10 @@ def describe_savepoint(body: Body | None) -> Any:
     if body is None:
         return None
     status = body["status"]
-    return {key: status.get(key) for key in ("state", "location", "queries", "attempts", "driver", "size")}
+    conditions = [(c["type"], c["status"], c["reason"]) for c in status["conditions"]]
+    return {"conditions": conditions} | {
+        key: status.get(key) for key in ("state", "location", "queries", "attempts", "driver", "size")
+    }
 
 
 def strip_times(body: Body | None) -> Any:
@@ -234,15 +265,26 @@ async def test_the_ends_are_what_was_asked_for() -> None:
         "deleting a savepoint": "Running", "deleting a savepoint at rest": "Suspended",
         "deleting a savepoint of no pipeline": None, "deleting a savepoint at once": "Suspended",
         "deleting a savepoint that is restored": "Running", "retaining a savepoint": "Running",
+        "verifying a savepoint": "Running", "verifying a savepoint again": "Running",
+        "a savepoint that is due": "Running", "a savepoint that takes the place of another": "Running",
     }  # fmt: skip
     taken = {name: end["savepoint"] and end["savepoint"]["state"] for name, end in ends.items()}
     assert {name for name, state in taken.items() if state == "Ready"} == {
         "taking a savepoint", "taking a savepoint at rest", "taking a savepoint of what failed",
-        "restoring", "restoring again", "restoring before it is taken",
+        "restoring", "restoring again", "restoring before it is taken", "verifying a savepoint",
     }  # fmt: skip
-    assert {name for name, end in ends.items() if end["kept"] and end["savepoint"] is None} == {
+    assert {name for name, end in ends.items() if end["kept"] and not end["savepoints"]} == {
         "retaining a savepoint"
     }
+    damaged = ends["verifying a savepoint again"]["savepoint"]
+    assert (damaged["state"], damaged["conditions"][-1]) == (
+        "Damaged",
+        ("Verified", "False", "SavepointDamaged"),
+    )
+    assert ends["a savepoint that is due"]["savepoints"] == ["delays-202601010300"]
+    another = ends["a savepoint that takes the place of another"]
+    assert another["savepoints"] == ["delays-202601020300"]
+    assert len(another["kept"]) == 1
     assert ends["deleting a savepoint that is restored"]["status"]["restoration"], "it was restored before"
     checkpoints = {name: end["status"].get("checkpoint") for name, end in ends.items() if end["status"]}
     assert checkpoints["restoring"] == checkpoints["restoring before it is taken"] == 1

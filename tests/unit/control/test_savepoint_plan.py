@@ -13,8 +13,8 @@ from kappa_crds.savepoint import SAVEPOINT_FINALIZER, SavepointStatus
 from kappa_operator.actions import RecordStatus, TakeSavepoint
 from kappa_operator.errors import DriverUnreachable
 from kappa_operator.plan.model import Failure, Plan
-from kappa_operator.plan.savepoint import MOST_ATTEMPTS, decide_savepoint
-from kappa_operator.plan.savepoint_model import SavepointObserved
+from kappa_operator.plan.savepoint import decide_savepoint
+from kappa_operator.plan.savepoint_model import MOST_ATTEMPTS, SavepointObserved
 from kappa_operator.resources.savepoint import SavepointResource
 from unit.control.pipelines import NOW, pod, running, started
 

@@ -24,8 +24,8 @@ from kappa_operator.errors import ReferenceProblem, Refused
 from kappa_operator.keys import ObjectRef
 from kappa_operator.observe.savepoint import parse_work
 from kappa_operator.plan.model import Failure, Plan
-from kappa_operator.plan.savepoint import MOST_ATTEMPTS, decide_savepoint
-from kappa_operator.plan.savepoint_model import SavepointObserved, WorkerPod
+from kappa_operator.plan.savepoint import decide_savepoint
+from kappa_operator.plan.savepoint_model import MOST_ATTEMPTS, SavepointObserved, WorkerPod
 from kappa_operator.resources.savepoint import SavepointResource
 from unit.control.pipelines import NOW, failed, pipeline, pod, running, started
 

@@ -62,6 +62,27 @@ def test_it_is_not_deleted_before_the_checkpoints_are_made_that_are_to_be(
     assert store.names() == []
 
 
+def test_what_is_verified_is_read_again_and_damage_is_named(tmp_path: Path, revision_file: Path) -> None:
+    write_checkpoint(tmp_path / "first")
+    do_work(build_request(tmp_path, SavepointTask.TAKE), revision_file)
+    verify = build_request(tmp_path, SavepointTask.VERIFY)
+    found = do_work(verify, revision_file).verification
+    assert found is not None
+    assert (found.files > 10, found.size_bytes > 0, found.damaged, found.state) == (True, True, 0, ())
+    for path in list((tmp_path / "savepoints" / "objects").rglob("*")):
+        if path.is_file():
+            path.unlink()
+    found = do_work(verify, revision_file).verification
+    assert found is not None
+    assert found.damaged == found.files
+    assert len(found.damage) == 5, "the first ones are named"
+    assert "is missing (objects/" in found.damage[0]
+    (tmp_path / "savepoints" / "one" / "manifest.json").unlink()
+    found = do_work(verify, revision_file).verification
+    assert found is not None
+    assert "there is no savepoint 'one'" in found.damage[0]
+
+
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: str) -> tuple[int, WorkResult]:
     message, file = tmp_path / "message", tmp_path / "request.json"
     monkeypatch.setenv("KAPPA_TERMINATION_FILE", str(message))

@@ -5,7 +5,7 @@ What is missing becomes a verdict. A running driver is not stopped for it; a new
 
 from collections.abc import Iterator
 
-from kappa_crds.conditions import ConditionType, find_condition
+from kappa_crds.conditions import VERIFIED, ConditionType, find_condition
 from kappa_crds.pipeline import PipelineSpec, PipelineState
 from kappa_crds.reasons import Reason
 from kappa_crds.savepoint_work import SavepointTask
@@ -85,6 +85,10 @@ def find_savepoint(world: World, resource: PipelineResource) -> SavepointResourc
         return None
     savepoint: SavepointResource | None = world.mirror.get(Key("Savepoint", namespace, restore.savepoint))
     if savepoint is not None and savepoint.status.taken is not None:
+        verified = find_condition(savepoint.status.conditions, VERIFIED)
+        if verified is not None and verified.status == "False":
+            said = f"Savepoint {restore.savepoint} of spec.restore is damaged: {verified.message}; name another one"
+            raise ReferenceProblem(said, reason=Reason.SAVEPOINT_DAMAGED)
         work = savepoint.status.work
         if work is None or work.task is not SavepointTask.DELETE:
             return savepoint

@@ -54,7 +54,9 @@ def _is_at_rest(resource: SavepointResource) -> bool:
     """Return whether all that is to be done can be seen from the resource alone."""
     work = resource.status.work
     busy = work is not None and work.state is not WorkState.DONE
-    return resource.status.taken is not None and resource.metadata.deletion_timestamp is None and not busy
+    verified = resource.spec.verify in (None, resource.status.verified)
+    is_there = resource.status.taken is not None and resource.metadata.deletion_timestamp is None
+    return is_there and verified and not busy
 
 
 def find_claim(

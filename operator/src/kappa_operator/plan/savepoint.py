@@ -21,6 +21,7 @@ from kappa_operator.plan.model import Plan, Verdict, ready, stalled, working
 from kappa_operator.plan.savepoint_deletion import decide_deletion
 from kappa_operator.plan.savepoint_model import (
     BLOCKED_POLL,
+    MOST_ATTEMPTS,
     POLL,
     SavepointObserved,
     build_status,
@@ -28,11 +29,10 @@ from kappa_operator.plan.savepoint_model import (
     measure_wait,
     say,
 )
+from kappa_operator.plan.savepoint_verify import decide_verification
 from kappa_operator.plan.savepoint_work import begin_work, decide_sweep, end_work, find_location, follow_work
 from kappa_operator.resources.pipeline import PipelineResource, build_token_ref
 from kappa_operator.resources.savepoint import build_location, name_savepoint
-
-MOST_ATTEMPTS = 5
 
 
 def decide_savepoint(observed: SavepointObserved, now: datetime) -> Plan:
@@ -45,7 +45,9 @@ def decide_savepoint(observed: SavepointObserved, now: datetime) -> Plan:
     finalizer = _decide_finalizer(observed)
     if finalizer is not None:
         return Plan((finalizer,), look_again=True)
-    if observed.status.taken is not None or observed.status.state == SavepointState.FAILED:
+    if observed.status.taken is not None:
+        return decide_verification(observed, now)
+    if observed.status.state == SavepointState.FAILED:
         return Plan()
     return _decide_take(observed, now)
 

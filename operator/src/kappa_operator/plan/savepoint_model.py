@@ -4,7 +4,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from kappa_crds.conditions import VERIFIED, Condition, ConditionStatus, find_condition, merge_conditions
 from kappa_crds.progress import Progress, SavepointProgress
+from kappa_crds.reasons import Reason
 from kappa_crds.savepoint import SavepointStatus
 from kappa_crds.savepoint_work import Work, WorkResult, WorkState
 from kappa_operator.errors import KappaError
@@ -16,6 +18,7 @@ from kappa_operator.resources.savepoint import SavepointResource, name_savepoint
 
 POLL = 1.0
 BLOCKED_POLL = 5.0
+MOST_ATTEMPTS = 5
 LONGEST_PAUSE = 300.0
 _FIRST_PAUSE = 5.0
 
@@ -93,11 +96,30 @@ def say(
 
 
 def build_status(
-    observed: SavepointObserved, verdict: Verdict, now: datetime, **fields: Any
+    observed: SavepointObserved,
+    verdict: Verdict,
+    now: datetime,
+    *,
+    verified: Condition | None = None,
+    **fields: Any,
 ) -> SavepointStatus:
-    """Return the status for a verdict; what `fields` leaves out stays as it was."""
+    """Return the status for a verdict; what `fields` leaves out stays as it was, and so does the condition Verified."""
     status, generation = observed.status, observed.resource.metadata.generation
     conditions = build_conditions(verdict, status.conditions, generation, now)
+    more = verified or find_condition(status.conditions, VERIFIED)
     return status.replace(
-        conditions=conditions, state=verdict.state, observed_generation=generation, **fields
+        conditions=(*conditions, *merge_conditions(status.conditions, () if more is None else (more,))),
+        state=verdict.state,
+        observed_generation=generation,
+        **fields,
     )
+
+
+def build_verified(
+    observed: SavepointObserved, status: ConditionStatus, reason: Reason, message: str, now: datetime
+) -> Condition:
+    """Return the condition Verified."""
+    return Condition(
+        type=VERIFIED, status=status, reason=reason, message=message, last_transition_time=now.replace(microsecond=0),
+        observed_generation=observed.resource.metadata.generation,
+    )  # fmt: skip

@@ -6,6 +6,7 @@ pod that is lost is made again.
 
 from datetime import datetime
 
+from kappa_crds.conditions import Condition
 from kappa_crds.progress import DriverExit
 from kappa_crds.reasons import Reason
 from kappa_crds.savepoint_work import SavepointTask, Work, WorkRequest, WorkResult, WorkState
@@ -15,13 +16,21 @@ from kappa_operator.plan.savepoint_model import POLL, SavepointObserved, build_s
 from kappa_operator.resources.savepoint import build_location, build_worker, build_worker_ref
 
 
-def begin_work(observed: SavepointObserved, task: SavepointTask, verdict: Verdict, now: datetime) -> Plan:
-    """Record a piece of work before its pod is made."""
+def begin_work(
+    observed: SavepointObserved,
+    task: SavepointTask,
+    verdict: Verdict,
+    now: datetime,
+    verified: Condition | None = None,
+) -> Plan:
+    """Record a piece of work before its pod is made. `verified` is the condition of that name, where it changes."""
     status, last = observed.status, observed.status.work
-    again = status.taken is None if task is SavepointTask.TAKE else last is not None and last.task is task
+    again = task is SavepointTask.TAKE or (
+        status.next_attempt is not None and last is not None and last.task is task
+    )
     number = 1 if last is None else last.number + 1
     written = build_status(
-        observed, verdict, now,
+        observed, verdict, now, verified=verified,
         work=Work(number=number, task=task, since=now.replace(microsecond=0)),
         attempts=status.attempts + 1 if again else 1, next_attempt=None, driver=None,
         location=status.location or find_location(observed),
@@ -40,6 +49,8 @@ def follow_work(
         return _make(observed, work, request) if failure is None else _fail(failure)
     if pod.result is not None:
         return pod.result
+    if work.task is SavepointTask.VERIFY:
+        return Plan(requeue_after=POLL)
     said = f"{verdict.message}; pod {pod.ref.name} waits: {pod.waits}" if pod.waits else verdict.message
     return say(observed, working(verdict.state, verdict.reason, said), now, POLL)
 

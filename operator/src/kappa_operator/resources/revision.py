@@ -113,7 +113,12 @@ def _strip_operational(spec: PipelineSpec) -> PipelineSpec:
     """Leave out what only the operator looks at, so that changing it restarts nothing."""
     fields = PipelineSpec.model_fields
     return spec.model_copy(
-        update={"suspend": False, "restore": None, "restart": fields["restart"].get_default()}
+        update={
+            "suspend": False,
+            "restore": None,
+            "savepoints": None,
+            "restart": fields["restart"].get_default(),
+        }
     )
 
 

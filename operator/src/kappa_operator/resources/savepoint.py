@@ -1,9 +1,19 @@
 """Where the savepoints of pipelines are, what they are called there, and the pod that works on one where no driver does."""
 
+from datetime import UTC, datetime
+
+from kappa_crds import API_VERSION
 from kappa_crds.resource import Metadata, Resource
 from kappa_crds.revision import CHECKPOINT_DIR, REVISION_DIR
-from kappa_crds.savepoint import SavepointSpec, SavepointStatus
-from kappa_crds.savepoint_work import REQUEST_ANNOTATION, REQUEST_DIR, REQUEST_FILE, Work, WorkRequest
+from kappa_crds.savepoint import Cause, SavepointSpec, SavepointStatus
+from kappa_crds.savepoint_work import (
+    REQUEST_ANNOTATION,
+    REQUEST_DIR,
+    REQUEST_FILE,
+    VerifyBy,
+    Work,
+    WorkRequest,
+)
 from kappa_operator.actions import Manifest
 from kappa_operator.keys import ObjectRef
 from kappa_operator.resources.pipeline import PIPELINE_LABEL, ROLE_LABEL
@@ -13,6 +23,7 @@ from kappa_operator.resources.storage import Mounts, build_claim_mount
 SavepointResource = Resource[SavepointSpec, SavepointStatus]
 
 SAVEPOINT_LABEL = "kappa-platform.io/savepoint"
+CAUSE_LABEL = "kappa-platform.io/cause"
 WORKER_ROLE = {ROLE_LABEL: "savepoint"}
 WORK_SECONDS = 4 * 3600
 
@@ -25,6 +36,25 @@ def build_location(namespace: str, pipeline: str) -> str:
 def name_savepoint(metadata: Metadata) -> str:
     """Return the name of a savepoint in its folder: a resource that is made again under the same name is another one."""
     return f"{metadata.name[:200]}-{metadata.uid[:8]}"
+
+
+def build_scheduled(pipeline: Metadata, at: datetime) -> Manifest:
+    """Return the Savepoint for a moment of a pipeline's schedule. It has no owner: savepoints outlive their pipeline."""
+    spec = SavepointSpec(pipeline_ref=pipeline.name, cause=Cause.SCHEDULE)
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "Savepoint",
+        "metadata": {
+            "name": f"{pipeline.name}-{at.astimezone(UTC):%Y%m%d%H%M}",
+            "namespace": pipeline.namespace,
+            "labels": {
+                "app.kubernetes.io/managed-by": "kappa-operator",
+                PIPELINE_LABEL: pipeline.name,
+                CAUSE_LABEL: spec.cause,
+            },
+        },
+        "spec": spec.to_manifest(),
+    }
 
 
 def build_worker_ref(resource: SavepointResource, work: Work) -> ObjectRef:
@@ -58,6 +88,7 @@ def build_worker(
                 "app.kubernetes.io/managed-by": "kappa-operator",
                 PIPELINE_LABEL: resource.spec.pipeline_ref,
                 SAVEPOINT_LABEL: resource.metadata.name,
+                CAUSE_LABEL: resource.spec.cause,
                 **WORKER_ROLE,
             },
             "annotations": {REQUEST_ANNOTATION: request.model_dump_json(by_alias=True, exclude_none=True)},
@@ -65,19 +96,22 @@ def build_worker(
         },
         "spec": {
             **build_restricted_spec(WORK_SECONDS, node),
-            "containers": [_build_container(image, pull_policy, mounts)],
+            "containers": [
+                _build_container(image, pull_policy, mounts, jvm=request.verify_by is VerifyBy.STATE_READER)
+            ],
             "volumes": list(mounts.volumes),
         },
     }
 
 
-def _build_container(image: str, pull_policy: str, mounts: Mounts) -> Manifest:
+def _build_container(image: str, pull_policy: str, mounts: Mounts, *, jvm: bool) -> Manifest:
+    memory = ("1Gi", "1536Mi") if jvm else ("128Mi", "512Mi")
     return {
         "name": "savepoint",
         "image": image,
         "imagePullPolicy": pull_policy,
         "command": ["tini", "--", "python3", "-m", "kappa_pipelines.savepoint", REQUEST_FILE],
-        "resources": {"requests": {"cpu": "50m", "memory": "128Mi"}, "limits": {"memory": "512Mi"}},
+        "resources": {"requests": {"cpu": "50m", "memory": memory[0]}, "limits": {"memory": memory[1]}},
         "securityContext": CONTAINER_SECURITY,
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": list(mounts.volume_mounts),

@@ -1,5 +1,6 @@
-"""What a worker pod does with a savepoint, one piece of work a pod; it has no JVM."""
+"""What a worker pod does with a savepoint, one piece of work a pod; only the state reader has a JVM."""
 
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import assert_never
@@ -8,17 +9,27 @@ import structlog
 
 from kappa_crds.progress import SavepointProgress
 from kappa_crds.reasons import Reason
-from kappa_crds.savepoint_work import SavepointTask, WorkRequest, WorkResult
+from kappa_crds.savepoint_work import (
+    SavepointTask,
+    StateRows,
+    Verification,
+    VerifyBy,
+    WorkRequest,
+    WorkResult,
+)
 from kappa_pipelines.checkpoint.folder import LocalFolder
 from kappa_pipelines.checkpoint.generation import FOLDER, parse_generation
 from kappa_pipelines.checkpoint.offsets import read_committed_batch
-from kappa_pipelines.errors import UnavailableError
+from kappa_pipelines.errors import LostDataError, UnavailableError, shorten
 from kappa_pipelines.load import load_revision
 from kappa_pipelines.savepoint.collect import delete_savepoint
-from kappa_pipelines.savepoint.restore import is_restored
+from kappa_pipelines.savepoint.manifest import Manifest
+from kappa_pipelines.savepoint.restore import is_restored, restore_savepoint
 from kappa_pipelines.savepoint.store import SavepointStore
 from kappa_pipelines.savepoint.take import take_savepoint
 from kappa_pipelines.savepoint.worker import describe_taken
+
+_TOLD_FILES, _TOLD_BYTES = 5, 400  # a termination message has 4096 bytes
 
 log = structlog.get_logger()
 
@@ -29,6 +40,8 @@ def do_work(request: WorkRequest, revision_file: Path) -> WorkResult:
     match request.task:
         case SavepointTask.TAKE:
             return _take(store, request, revision_file)
+        case SavepointTask.VERIFY:
+            return WorkResult(verification=_verify(store, request))
         case SavepointTask.DELETE:
             return _delete(store, request)
         case _:
@@ -58,6 +71,42 @@ def _delete(store: SavepointStore, request: WorkRequest) -> WorkResult:
                 Reason.SAVEPOINT_IN_USE, f"the checkpoint {checkpoint} is to be made of it, and was not yet"
             )
     return WorkResult(removed=delete_savepoint(store, request.name))
+
+
+def _verify(store: SavepointStore, request: WorkRequest) -> Verification:
+    """Read all files of a savepoint again, and where that is asked for and none is damaged, its state through Spark."""
+    try:
+        manifest = store.read(request.name)
+    except LostDataError as error:
+        return Verification(damage=(shorten(error.message, _TOLD_BYTES),), damaged=1)
+    damage = list(store.find_damage(manifest))
+    found = Verification(
+        files=len(manifest.files),
+        size_bytes=manifest.size,
+        damage=tuple(shorten(each, _TOLD_BYTES) for each in damage[:_TOLD_FILES]),
+        damaged=len(damage),
+    )
+    if damage or request.verify_by is VerifyBy.CHECKSUMS:
+        return found
+    try:
+        return found.replace(state=tuple(_read_state(store, manifest)))
+    except LostDataError as error:
+        return found.replace(damage=(shorten(error.message, _TOLD_BYTES),), damaged=1)
+
+
+def _read_state(store: SavepointStore, manifest: Manifest) -> list[StateRows]:
+    """Make a checkpoint of the savepoint on scratch space, and read its state."""
+    # Spark takes a while to load, and only this needs it.
+    from kappa_pipelines.savepoint.reader import create_reader_session, read_state  # noqa: PLC0415
+
+    with tempfile.TemporaryDirectory(prefix="kappa-verify-") as scratch:
+        checkpoint = f"file://{scratch}/checkpoint"
+        restore_savepoint(store, manifest, LocalFolder(checkpoint), note=_tell())
+        spark = create_reader_session()
+        try:
+            return read_state(spark, checkpoint, manifest)
+        finally:
+            spark.stop()
 
 
 def _tell() -> Callable[[int, int], None]:

@@ -1,0 +1,51 @@
+"""When a pipeline's savepoints are taken by themselves, and how long those are kept."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from kappa_crds.model import Model, PositiveDuration, Rule
+
+_MINUTE, _HOUR, _DAY, _MONTH, _WEEKDAY = (
+    "[0-5]?[0-9]",
+    "([01]?[0-9]|2[0-3])",
+    "(0?[1-9]|[12][0-9]|3[01])",
+    "(0?[1-9]|1[0-2])",
+    "[0-7]",
+)
+
+
+def _write_field(number: str) -> str:
+    """Return the pattern of one field: `*`, numbers, ranges and steps, with commas between them."""
+    one = f"([*]|{number}(-{number})?)(/[1-9][0-9]?)?"
+    return f"{one}(,{one})*"
+
+
+CRON_PATTERN = "^" + " ".join(map(_write_field, (_MINUTE, _HOUR, _DAY, _MONTH, _WEEKDAY))) + "$"
+
+
+class SavepointPolicy(Model):
+    """What is done by itself. Savepoints with the cause Manual are nobody's but their maker's: they are never deleted by it."""
+
+    schedule: Annotated[
+        str | None,
+        Field(
+            max_length=128,
+            description="When a savepoint is taken, in UTC, as cron writes it: minute, hour, day, month, day of the week."
+            " One that was missed is taken once, none while the pipeline is suspended.",
+        ),
+        Rule(
+            f"self.matches('{CRON_PATTERN}')",
+            "must be five fields of numbers as cron has them, such as '0 3 * * *' for three o'clock every night, or '*/15 * * * *'",
+        ),
+    ] = None
+    max_count: Annotated[
+        int | None,
+        Field(ge=1, le=1000, description="How many of them are kept, the newest ones; all where left out."),
+    ] = None
+    max_age: Annotated[
+        PositiveDuration | None,
+        Field(
+            description="How long they are kept. The newest savepoint and those that a spec.restore names always are."
+        ),
+    ] = None

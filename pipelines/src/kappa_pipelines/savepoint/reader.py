@@ -1,0 +1,93 @@
+"""Reads the state of a checkpoint through Spark's own state reader: what it reads there, a query can go on from.
+
+Needs a JVM, and is the only work on a savepoint that does.
+"""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from kappa_crds.reasons import Reason
+from kappa_crds.savepoint_work import StateRows
+from kappa_pipelines.classify import first_lines
+from kappa_pipelines.errors import LostDataError
+from kappa_pipelines.failures import read_failure
+from kappa_pipelines.savepoint.manifest import Manifest, QueryPoint
+from kappa_pipelines.settings import CHECKPOINT_SETTINGS, DEFAULTS, LOCAL_FILES, SESSION_SETTINGS
+
+_MEMORY = "512m"
+
+
+def create_reader_session() -> SparkSession:
+    """Start a small JVM that reads state and nothing else."""
+    settings = {
+        **DEFAULTS,
+        **SESSION_SETTINGS,
+        **CHECKPOINT_SETTINGS,
+        **LOCAL_FILES,
+        "spark.app.name": "kappa-savepoint",
+        "spark.master": "local[1]",
+        "spark.driver.memory": _MEMORY,
+    }
+    builder = SparkSession.Builder()
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+def read_state(spark: SparkSession, checkpoint: str, manifest: Manifest) -> list[StateRows]:
+    """Return the rows of each operator of each query, all stores together; LostDataError names what cannot be read."""
+    return [
+        rows
+        for point in manifest.queries
+        if point.state_ids
+        for rows in _read_query(spark, checkpoint, point)
+    ]
+
+
+def _read_query(spark: SparkSession, checkpoint: str, point: QueryPoint) -> Iterator[StateRows]:
+    path = f"{checkpoint}/{point.sink}"
+    try:
+        operators = spark.read.format("state-metadata").load(path).collect()
+    except (PySparkException, Py4JError) as error:
+        raise _refuse(f"the state of {point.sink}", error) from error
+    for operator in sorted({int(row.operatorId) for row in operators}):
+        stores = [row for row in operators if int(row.operatorId) == operator]
+        try:
+            counts = {
+                where: _count(spark, path, point.batch, operator, options)
+                for row in stores
+                for where, options in _list_reads(row)
+            }
+        except (PySparkException, Py4JError) as error:
+            raise _refuse(f"operator {operator} ({stores[0].operatorName}) of {point.sink}", error) from error
+        yield StateRows(
+            sink=point.sink, operator=operator, name=str(stores[0].operatorName), rows=sum(counts.values())
+        )
+
+
+def _list_reads(row: Any) -> Iterator[tuple[str, dict[str, str]]]:
+    """Yield the options with which a store is read: one with state of several names is read once for each."""
+    variables = json.loads(row.operatorProperties or "{}").get("stateVariables") or []
+    for variable in variables:
+        name = str(variable["stateName"])
+        yield name, {"stateVarName": name}
+    if not variables:
+        name = str(row.stateStoreName)
+        yield name, {"storeName": name}
+
+
+def _count(spark: SparkSession, path: str, batch: int, operator: int, options: dict[str, str]) -> int:
+    reader = spark.read.format("statestore").option("batchId", batch).option("operatorId", operator)
+    for key, value in options.items():
+        reader = reader.option(key, value)
+    return reader.load(path).count()
+
+
+def _refuse(what: str, error: Exception) -> LostDataError:
+    said = first_lines(str(read_failure(error).root))
+    return LostDataError(Reason.SAVEPOINT_DAMAGED, f"Spark's state reader cannot read {what}: {said}")
