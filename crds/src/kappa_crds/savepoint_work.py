@@ -24,6 +24,7 @@ class SavepointTask(StrEnum):
     TAKE = "Take"
     VERIFY = "Verify"
     DELETE = "Delete"
+    COLLECT = "Collect"
 
 
 class VerifyBy(StrEnum):
@@ -50,8 +51,21 @@ class Work(Status):
     since: Annotated[datetime | None, Field(description="When it was recorded.")] = None
 
 
+class CollectRequest(Model):
+    """What may go from a store, as things stood at `at`.
+
+    `current` has, for the uid of each pipeline that there is, the folder of its checkpoint below the namespace's and its own.
+    """
+
+    namespace: str
+    at: datetime
+    current: dict[str, str]
+    replaced: bool = False
+    orphaned: bool = False
+
+
 class WorkRequest(Model):
-    """One piece of work: on the savepoint `name` below `location`.
+    """One piece of work: on the savepoint `name` below `location`, or where `collect` is set, on all of a store at `location`.
 
     `needed_by` are checkpoints that are made of the savepoint: it is not deleted before they are.
     """
@@ -61,15 +75,17 @@ class WorkRequest(Model):
     location: str
     needed_by: tuple[str, ...] = ()
     verify_by: VerifyBy = VerifyBy.CHECKSUMS
+    collect: CollectRequest | None = None
 
 
 class Removal(Status):
-    """What a deletion freed: objects that no savepoint names any more, and their bytes.
+    """What was freed: objects that no savepoint names any more, folders of checkpoints, and the bytes of both.
 
     Where `postponed` says why, nothing could be freed; a later collection does it.
     """
 
     objects: int = 0
+    checkpoints: int = 0
     size_bytes: int = 0
     postponed: str = ""
 

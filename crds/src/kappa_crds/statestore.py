@@ -5,6 +5,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
+from kappa_crds.collection import Collection, CollectionStatus
 from kappa_crds.model import Model, PositiveDuration, PositiveSize, ResourceName, Rule
 from kappa_crds.resource import (
     AGE,
@@ -108,6 +109,10 @@ class StateStoreSpec(Model):
     rules: ClassVar[tuple[Rule, ...]] = (
         Rule("has(self.pvc) != has(self.s3)", "set exactly one of spec.pvc and spec.s3"),
         Rule(
+            "!has(self.collection) || has(self.pvc)",
+            "spec.collection goes with spec.pvc; buckets hold no checkpoints for now",
+        ),
+        Rule(
             "has(self.pvc) == has(oldSelf.pvc)",
             "spec.pvc and spec.s3 cannot be exchanged: the checkpoints would be left behind; create a new StateStore",
         ),
@@ -125,6 +130,10 @@ class StateStoreSpec(Model):
         None
     )
     s3: Annotated[S3 | None, Field(description="Keep state in a bucket of an S3-compatible store.")] = None
+    collection: Annotated[
+        Collection | None,
+        Field(description="When what nothing needs any more is removed; never by itself where left out."),
+    ] = None
     check_every: Annotated[
         PositiveDuration, Field(description="How often the store is checked by writing and reading.")
     ] = "5m"
@@ -141,6 +150,9 @@ class StateStoreStatus(ResourceStatus):
     claim_name: Annotated[str | None, Field(description="The claim that holds the state.")] = None
     last_check: Annotated[datetime | None, Field(description="When the last check ended.")] = None
     check: Annotated[int | None, Field(description="Number of the last check that was started.")] = None
+    collection: Annotated[
+        CollectionStatus | None, Field(description="What was removed last that nothing needed any more.")
+    ] = None
     free_bytes: Annotated[int | None, Field(description="Bytes free at the last check, where known.")] = None
 
 

@@ -38,7 +38,7 @@ async def observe_savepoint(
     progress = None if pipeline is None else await observe_progress(world, pipeline, pods)
     runs = progress is not None and progress.state is DriverState.RUNNING
     driver = next((pod for pod in pods if progress and runs and pod.generation == progress.generation), None)
-    claim, worker = find_claim(world.mirror, resource, pipeline), await _find_worker(world, resource)
+    claim, worker = find_claim(world.mirror, resource, pipeline), await _find_own_worker(world, resource)
     users = list(find_users(world.mirror, resource))
     return SavepointObserved(
         resource, pipeline, driver, progress, failures, pods,
@@ -87,11 +87,15 @@ async def _is_lost(world: World, resource: SavepointResource, claim: str | Kappa
     return await world.cluster.get(ref) is None
 
 
-async def _find_worker(world: World, resource: SavepointResource) -> WorkerPod | None:
+async def _find_own_worker(world: World, resource: SavepointResource) -> WorkerPod | None:
     work = resource.status.work
     if work is None or work.state is WorkState.DONE:
         return None
-    ref = build_worker_ref(resource, work)
+    return await find_worker(world, build_worker_ref(resource, work))
+
+
+async def find_worker(world: World, ref: ObjectRef) -> WorkerPod | None:
+    """Return the pod of a piece of work, if it is there."""
     pod = await world.cluster.get(ref)
     if pod is None:
         return None

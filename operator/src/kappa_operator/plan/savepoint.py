@@ -123,7 +123,7 @@ def _follow_worker(
         return _note_failure(observed, message, now, work=end_work(work))
     fields = _tell(observed, result.taken, pipeline.status.revision)
     written = build_status(observed, _judge(result.taken), now, **fields, work=end_work(work))
-    return Plan((RecordStatus(written),), look_again=True)
+    return Plan((RecordStatus(written),), requeue_after=POLL)
 
 
 def _ask_next(observed: SavepointObserved, driver: DriverPod, now: datetime) -> Plan:
@@ -175,12 +175,15 @@ def _note_failure(observed: SavepointObserved, message: str, now: datetime, **fi
     if attempts >= MOST_ATTEMPTS:
         said = f"given up after {attempts} attempts: {message}; repair that, and create a new Savepoint"
         verdict = stalled(SavepointState.FAILED, Reason.SAVEPOINT_ABANDONED, said)
-        return Plan((RecordStatus(build_status(observed, verdict, now, **fields)),), look_again=bool(fields))
+        return Plan(
+            (RecordStatus(build_status(observed, verdict, now, **fields)),),
+            requeue_after=POLL if fields else None,
+        )
     pause, said = measure_pause(attempts), f"attempt {attempts} failed: {message}"
     verdict = working(SavepointState.TAKING, Reason.SAVEPOINT_FAILED, said)
     due = now.replace(microsecond=0) + pause
     written = build_status(observed, verdict, now, next_attempt=due, **fields)
-    return Plan((RecordStatus(written),), requeue_after=pause.total_seconds(), look_again=bool(fields))
+    return Plan((RecordStatus(written),), requeue_after=POLL if fields else pause.total_seconds())
 
 
 def _judge(reported: SavepointProgress) -> Verdict:

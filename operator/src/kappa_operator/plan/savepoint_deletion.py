@@ -17,6 +17,7 @@ from kappa_operator.plan.driver import DriverPod
 from kappa_operator.plan.model import Plan, stalled, working
 from kappa_operator.plan.savepoint_model import (
     BLOCKED_POLL,
+    POLL,
     SavepointObserved,
     build_status,
     measure_pause,
@@ -120,7 +121,7 @@ def _fail(observed: SavepointObserved, work: Work, result: WorkResult, now: date
         observed, stalled(SavepointState.DELETING, reason, f"{message}; repair that, {_WAY_OUT}"), now,
         work=end_work(work), next_attempt=now.replace(microsecond=0) + pause,
     )  # fmt: skip
-    return Plan((RecordStatus(written),), look_again=True)
+    return Plan((RecordStatus(written),), requeue_after=POLL)
 
 
 def _block(observed: SavepointObserved, reason: Reason, message: str, now: datetime) -> Plan:

@@ -17,6 +17,7 @@ from kappa_operator.plan.model import Plan, Verdict, ready, stalled
 from kappa_operator.plan.savepoint_model import (
     BLOCKED_POLL,
     MOST_ATTEMPTS,
+    POLL,
     SavepointObserved,
     build_status,
     build_verified,
@@ -132,4 +133,4 @@ def _record(
     )
     if verified_as is not None:
         written = written.replace(verified=verified_as)
-    return Plan((RecordStatus(written),), look_again=True)
+    return Plan((RecordStatus(written),), requeue_after=POLL)

@@ -14,6 +14,7 @@ from kappa_operator.actions import CreateObject, DeleteObject, RecordStatus
 from kappa_operator.plan.model import Failure, Plan, Verdict, working
 from kappa_operator.plan.savepoint_model import POLL, SavepointObserved, build_status, say
 from kappa_operator.resources.savepoint import build_location, build_worker, build_worker_ref
+from kappa_operator.resources.worker import Placement
 
 
 def begin_work(
@@ -59,16 +60,9 @@ def _make(observed: SavepointObserved, work: Work, request: WorkRequest) -> Plan
     if not isinstance(observed.claim, str):
         raise AssertionError("work is begun only where the claim is known")
     takes = work.task is SavepointTask.TAKE and observed.pipeline is not None
-    pod = build_worker(
-        observed.resource,
-        work,
-        request,
-        claim=observed.claim,
-        image=observed.image,
-        pull_policy=observed.pull_policy,
-        node=observed.node,
-        revision=observed.pipeline.status.revision if takes and observed.pipeline else None,
-    )
+    placement = Placement(observed.claim, observed.node, observed.image, observed.pull_policy)
+    revision = observed.pipeline.status.revision if takes and observed.pipeline else None
+    pod = build_worker(observed.resource, work, request, placement, revision=revision)
     return Plan((CreateObject(pod),), requeue_after=POLL)
 
 

@@ -4,6 +4,7 @@ Needs a JVM, and is the only work on a savepoint that does.
 """
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from kappa_crds.reasons import Reason
 from kappa_crds.savepoint_work import StateRows
+from kappa_pipelines.checkpoint.folder import LocalFolder
 from kappa_pipelines.classify import first_lines
 from kappa_pipelines.errors import LostDataError
 from kappa_pipelines.failures import read_failure
@@ -20,6 +22,7 @@ from kappa_pipelines.savepoint.manifest import Manifest, QueryPoint
 from kappa_pipelines.settings import CHECKPOINT_SETTINGS, DEFAULTS, LOCAL_FILES, SESSION_SETTINGS
 
 _MEMORY = "512m"
+_NAMED = re.compile(r"\w+:")
 
 
 def create_reader_session() -> SparkSession:
@@ -39,14 +42,26 @@ def create_reader_session() -> SparkSession:
     return builder.getOrCreate()
 
 
-def read_state(spark: SparkSession, checkpoint: str, manifest: Manifest) -> list[StateRows]:
-    """Return the rows of each operator of each query, all stores together; LostDataError names what cannot be read."""
-    return [
-        rows
-        for point in manifest.queries
-        if point.state_ids
-        for rows in _read_query(spark, checkpoint, point)
-    ]
+def read_state(spark: SparkSession, files: LocalFolder, manifest: Manifest) -> list[StateRows]:
+    """Return the rows of each operator of each query of a checkpoint, all stores together.
+
+    The checkpoint is only good for reading after that. LostDataError names what cannot be read.
+    """
+    stateful = [point for point in manifest.queries if point.state_ids]
+    for point in stateful:
+        _write_offsets_plainly(files, f"{point.sink}/offsets/{point.batch}")
+    return [rows for point in stateful for rows in _read_query(spark, files.root, point)]
+
+
+def _write_offsets_plainly(files: LocalFolder, path: str) -> None:
+    """Write an entry of an offset log of version 2 as one of version 1, whose offsets have no names.
+
+    In Spark 4.2 the state reader looks for the settings of a batch in version 1 only, and fails on version 2 with `None.get`.
+    """
+    version, settings, *offsets = (files.read(path) or b"").decode().split("\n")
+    if version == "v2":
+        plain = (line.partition(":")[2] if _NAMED.match(line) else line for line in offsets)
+        files.write(path, "\n".join(["v1", settings, *plain]).encode())
 
 
 def _read_query(spark: SparkSession, checkpoint: str, point: QueryPoint) -> Iterator[StateRows]:

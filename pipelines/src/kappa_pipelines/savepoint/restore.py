@@ -33,11 +33,11 @@ def restore_savepoint(
     A fork's queries have new ids: sinks that know batches by the id of their query take those of a fork for new ones.
     LostDataError if the savepoint is damaged, or if the folder has a checkpoint that was not made of it.
     """
-    done = files.read(_MARK)
+    done = find_restored(files)
     if done is not None:
-        if done.decode().strip() == manifest.name:
+        if done == manifest.name:
             return False
-        raise _refuse(files, f"was made of the savepoint {done.decode().strip()!r}, not of {manifest.name!r}")
+        raise _refuse(files, f"was made of the savepoint {done!r}, not of {manifest.name!r}")
     for point in manifest.queries:
         if read_committed_batch(files, point.sink) > point.batch:
             raise _refuse(files, f"has later batches of {point.sink}")
@@ -49,10 +49,15 @@ def restore_savepoint(
     return True
 
 
+def find_restored(files: LocalFolder) -> str | None:
+    """Return the name of the savepoint that a checkpoint was made of; None where it was not, or not wholly."""
+    done = files.read(_MARK)
+    return None if done is None else done.decode(errors="replace").strip()
+
+
 def is_restored(files: LocalFolder, name: str) -> bool:
     """Return whether a checkpoint was made of the savepoint of that name, so that it needs it no more."""
-    done = files.read(_MARK)
-    return done is not None and done.decode().strip() == name
+    return find_restored(files) == name
 
 
 def _put_back(

@@ -10,6 +10,7 @@ import structlog
 from kappa_crds.progress import SavepointProgress
 from kappa_crds.reasons import Reason
 from kappa_crds.savepoint_work import (
+    Removal,
     SavepointTask,
     StateRows,
     Verification,
@@ -20,9 +21,10 @@ from kappa_crds.savepoint_work import (
 from kappa_pipelines.checkpoint.folder import LocalFolder
 from kappa_pipelines.checkpoint.generation import FOLDER, parse_generation
 from kappa_pipelines.checkpoint.offsets import read_committed_batch
-from kappa_pipelines.errors import LostDataError, UnavailableError, shorten
+from kappa_pipelines.errors import LostDataError, SpecError, UnavailableError, shorten
 from kappa_pipelines.load import load_revision
 from kappa_pipelines.savepoint.collect import delete_savepoint
+from kappa_pipelines.savepoint.collect_store import collect_store
 from kappa_pipelines.savepoint.manifest import Manifest
 from kappa_pipelines.savepoint.restore import is_restored, restore_savepoint
 from kappa_pipelines.savepoint.store import SavepointStore
@@ -37,6 +39,7 @@ log = structlog.get_logger()
 def do_work(request: WorkRequest, revision_file: Path) -> WorkResult:
     """Do what is asked for; DriverError says why it cannot be done. `revision_file` is read where a checkpoint is."""
     store = SavepointStore(LocalFolder(request.location))
+    log.info("begins", task=request.task, location=request.location)
     match request.task:
         case SavepointTask.TAKE:
             return _take(store, request, revision_file)
@@ -44,6 +47,8 @@ def do_work(request: WorkRequest, revision_file: Path) -> WorkResult:
             return WorkResult(verification=_verify(store, request))
         case SavepointTask.DELETE:
             return _delete(store, request)
+        case SavepointTask.COLLECT:
+            return WorkResult(removed=_collect(request))
         case _:
             assert_never(request.task)
 
@@ -73,6 +78,12 @@ def _delete(store: SavepointStore, request: WorkRequest) -> WorkResult:
     return WorkResult(removed=delete_savepoint(store, request.name))
 
 
+def _collect(request: WorkRequest) -> Removal:
+    if request.collect is None:
+        raise SpecError(Reason.INVALID_SPEC, "the request does not say what may be removed")
+    return collect_store(LocalFolder(request.location), request.collect)
+
+
 def _verify(store: SavepointStore, request: WorkRequest) -> Verification:
     """Read all files of a savepoint again, and where that is asked for and none is damaged, its state through Spark."""
     try:
@@ -100,11 +111,11 @@ def _read_state(store: SavepointStore, manifest: Manifest) -> list[StateRows]:
     from kappa_pipelines.savepoint.reader import create_reader_session, read_state  # noqa: PLC0415
 
     with tempfile.TemporaryDirectory(prefix="kappa-verify-") as scratch:
-        checkpoint = f"file://{scratch}/checkpoint"
-        restore_savepoint(store, manifest, LocalFolder(checkpoint), note=_tell())
+        files = LocalFolder(f"file://{scratch}/checkpoint")
+        restore_savepoint(store, manifest, files, note=_tell())
         spark = create_reader_session()
         try:
-            return read_state(spark, checkpoint, manifest)
+            return read_state(spark, files, manifest)
         finally:
             spark.stop()
 

@@ -1,0 +1,41 @@
+"""What a StateStore removes that nothing needs any more, and when."""
+
+from datetime import datetime
+from typing import Annotated
+
+from pydantic import Field
+
+from kappa_crds.model import Model, PositiveDuration, Status
+from kappa_crds.savepoint_work import WorkState
+from kappa_crds.topic import DeletionPolicy
+
+
+class Collection(Model):
+    """When the store is looked through. What savepoints left that no savepoint names always goes; checkpoints go where that is said."""
+
+    every: Annotated[
+        PositiveDuration | None, Field(description="How often; only on request where left out.")
+    ] = None
+    request: Annotated[
+        str,
+        Field(max_length=64, description="Any text; with another one the store is looked through at once."),
+    ] = ""
+    replaced_checkpoints: Annotated[
+        DeletionPolicy,
+        Field(
+            description="Whether checkpoints go that a Pipeline does not go on in, since it has begun again from a savepoint."
+        ),
+    ] = DeletionPolicy.RETAIN
+    orphaned_checkpoints: Annotated[
+        DeletionPolicy, Field(description="Whether checkpoints go whose Pipeline was deleted.")
+    ] = DeletionPolicy.RETAIN
+
+
+class CollectionStatus(Status):
+    """The last time that the store was looked through."""
+
+    number: Annotated[int, Field(ge=1, description="Number of its pod; recorded before the pod is made.")]
+    state: Annotated[WorkState, Field(description="How far it is.")] = WorkState.RUNNING
+    request: Annotated[str, Field(description="The last spec.collection.request that was seen to.")] = ""
+    at: Annotated[datetime, Field(description="When it began.")]
+    message: Annotated[str, Field(description="What was removed, or why nothing could be.")] = ""

@@ -1,0 +1,60 @@
+"""Gathers a state store with the pod of its collection and the checkpoints of the namespace's pipelines."""
+
+from pydantic import ValidationError
+
+from kappa_crds.savepoint_work import WorkState
+from kappa_operator.actions import CreateObject
+from kappa_operator.keys import Key
+from kappa_operator.mirror import Mirror
+from kappa_operator.observe.claims import find_claim_node
+from kappa_operator.observe.savepoint import find_worker
+from kappa_operator.observe.statestore import observe_statestore
+from kappa_operator.plan.collection import CollectedStore
+from kappa_operator.plan.model import Failure
+from kappa_operator.resources.collection import COLLECTOR_ROLE, build_collector_ref
+from kappa_operator.resources.revision import build_checkpoint
+from kappa_operator.resources.statestore import name_claim
+from kappa_operator.world import World
+
+
+async def observe_collected_store(
+    world: World, key: Key, failures: tuple[Failure, ...]
+) -> CollectedStore | None:
+    """Return what there is to know of the store, or None where it is gone."""
+    refused = [failure for failure in failures if _concerns_collection(failure)]
+    store = await observe_statestore(world, key, tuple(each for each in failures if each not in refused))
+    if store is None:
+        return None
+    collection = store.resource.status.collection
+    if collection is None or collection.state is WorkState.DONE:
+        return CollectedStore(store)
+    pod = await find_worker(world, build_collector_ref(store.resource, collection))
+    return CollectedStore(
+        store,
+        pod,
+        find_current(world.mirror, key.namespace),
+        None if pod else await find_claim_node(world, key.namespace, name_claim(store.resource)),
+        world.settings.runtime_image,
+        refused[-1].error.message if refused else "",
+    )
+
+
+def _concerns_collection(failure: Failure) -> bool:
+    action = failure.action
+    return (
+        isinstance(action, CreateObject)
+        and COLLECTOR_ROLE.items() <= action.manifest["metadata"].get("labels", {}).items()
+    )
+
+
+def find_current(mirror: Mirror, namespace: str) -> dict[str, str] | None:
+    """Return the folder of the checkpoint of each pipeline, by uid; None where one of them cannot be read."""
+    try:
+        found = [mirror.get(key) for key in mirror.find("Pipeline", namespace)]
+    except ValidationError:
+        return None
+    return {
+        each.metadata.uid: build_checkpoint(each.metadata, each.status.checkpoint).rsplit("/", 1)[1]
+        for each in found
+        if each is not None
+    }

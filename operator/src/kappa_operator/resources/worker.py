@@ -1,0 +1,91 @@
+"""The pod of the pipeline image that works on a state store's files: it sees its request, the claim, and nothing else."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kappa_crds.resource import Resource
+from kappa_crds.revision import REVISION_DIR
+from kappa_crds.savepoint_work import REQUEST_ANNOTATION, REQUEST_DIR, REQUEST_FILE, VerifyBy, WorkRequest
+from kappa_operator.actions import Manifest
+from kappa_operator.keys import ObjectRef
+from kappa_operator.resources.restricted import CONTAINER_SECURITY, build_owner, build_restricted_spec
+from kappa_operator.resources.storage import Mounts, build_claim_mount
+
+WORK_SECONDS = 4 * 3600
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """What a worker pod is made with: the claim, the node that has it mounted already, if any, and the image."""
+
+    claim: str
+    node: str | None = None
+    image: str = ""
+    pull_policy: str = "IfNotPresent"
+
+
+def build_worker_pod(
+    owner: Resource[Any, Any],
+    ref: ObjectRef,
+    labels: Mapping[str, str],
+    request: WorkRequest,
+    placement: Placement,
+    *,
+    revision: str | None = None,
+) -> Manifest:
+    """Return the pod; it goes with its owner. `revision` names the ConfigMap of a pipeline's revision."""
+    mounts = _build_scratch() + build_claim_mount(placement.claim) + _build_revision_mount(revision)
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": ref.name,
+            "namespace": ref.namespace,
+            "labels": {"app.kubernetes.io/managed-by": "kappa-operator", **labels},
+            "annotations": {REQUEST_ANNOTATION: request.model_dump_json(by_alias=True, exclude_none=True)},
+            "ownerReferences": [build_owner(owner)],
+        },
+        "spec": {
+            **build_restricted_spec(WORK_SECONDS, placement.node),
+            "containers": [_build_container(request, placement, mounts)],
+            "volumes": list(mounts.volumes),
+        },
+    }
+
+
+def _build_container(request: WorkRequest, placement: Placement, mounts: Mounts) -> Manifest:
+    has_jvm = request.verify_by is VerifyBy.STATE_READER
+    least, most = ("1Gi", "1536Mi") if has_jvm else ("128Mi", "512Mi")
+    return {
+        "name": "worker",
+        "image": placement.image,
+        "imagePullPolicy": placement.pull_policy,
+        "command": ["tini", "--", "python3", "-m", "kappa_pipelines.savepoint", REQUEST_FILE],
+        "resources": {"requests": {"cpu": "50m", "memory": least}, "limits": {"memory": most}},
+        "securityContext": CONTAINER_SECURITY,
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "volumeMounts": list(mounts.volume_mounts),
+    }
+
+
+def _build_scratch() -> Mounts:
+    """Return the mounts of scratch space and of the request, which is the pod's own annotation."""
+    field = {"fieldPath": f"metadata.annotations['{REQUEST_ANNOTATION}']"}
+    items = [{"path": REQUEST_FILE.rsplit("/", 1)[1], "fieldRef": field}]
+    return Mounts(
+        ({"name": "tmp", "emptyDir": {}}, {"name": "request", "downwardAPI": {"items": items}}),
+        (
+            {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - an emptyDir of its own
+            {"name": "request", "mountPath": REQUEST_DIR, "readOnly": True},
+        ),
+    )
+
+
+def _build_revision_mount(revision: str | None) -> Mounts:
+    if revision is None:
+        return Mounts()
+    return Mounts(
+        ({"name": "revision", "configMap": {"name": revision}},),
+        ({"name": "revision", "mountPath": REVISION_DIR, "readOnly": True},),
+    )

@@ -1,0 +1,106 @@
+"""Looks through a whole state store for what nothing needs any more: in the savepoints of every pipeline, and among checkpoints.
+
+    savepoints/NAMESPACE/PIPELINE/…    see `store`
+    NAMESPACE/PIPELINE/UID             the first checkpoint of the pipeline with that uid
+    NAMESPACE/PIPELINE/UID-N           its N-th one that was made of a savepoint
+
+What is not known stays. A checkpoint of which a savepoint is being taken stays, and one that was written to after the request was made, or up to
+an hour before: its pipeline may be newer than the request.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import structlog
+
+from kappa_crds.savepoint_work import CollectRequest, Removal
+from kappa_pipelines.checkpoint.folder import LocalFolder
+from kappa_pipelines.errors import LostDataError
+from kappa_pipelines.savepoint.collect import collect_garbage
+from kappa_pipelines.savepoint.restore import find_restored
+from kappa_pipelines.savepoint.store import TAKING, SavepointStore
+
+_SLACK_SECONDS = 3600.0
+
+_FOLDER = re.compile(r"^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?:-(\d+))?$")
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A checkpoint's folder: its path below the store, the uid of its pipeline, where that still is, and its number."""
+
+    path: str
+    uid: str | None
+    number: int
+
+
+def collect_store(files: LocalFolder, request: CollectRequest) -> Removal:
+    """Remove what the request allows; say what was freed, and what could not be."""
+    removals = [*_collect_savepoints(files, request), *_collect_checkpoints(files, request)]
+    return Removal(
+        objects=sum(each.objects for each in removals),
+        checkpoints=sum(each.checkpoints for each in removals),
+        size_bytes=sum(each.size_bytes for each in removals),
+        postponed="; ".join(each.postponed for each in removals if each.postponed)[:1000],
+    )
+
+
+def _collect_savepoints(files: LocalFolder, request: CollectRequest) -> Iterator[Removal]:
+    for store in _find_stores(files, request):
+        try:
+            yield collect_garbage(store)
+        except LostDataError as error:
+            yield Removal(postponed=error.message)
+
+
+def _find_stores(files: LocalFolder, request: CollectRequest) -> Iterator[SavepointStore]:
+    folder = f"savepoints/{request.namespace}"
+    for pipeline in files.names(folder):
+        yield SavepointStore(LocalFolder(f"{files.root}/{folder}/{pipeline}"))
+
+
+def _collect_checkpoints(files: LocalFolder, request: CollectRequest) -> Iterator[Removal]:
+    taken_of = {held for store in _find_stores(files, request) for held in _read_marks(store)}
+    for checkpoint in find_checkpoints(files, request):
+        if f"{files.root}/{checkpoint.path}" in taken_of or not _may_go(files, checkpoint, request):
+            continue
+        size = sum(files.size(path) or 0 for path in files.walk(checkpoint.path))
+        log.info("checkpoint goes", path=checkpoint.path, bytes=size, pipeline_is_there=bool(checkpoint.uid))
+        files.delete_folder(checkpoint.path)
+        yield Removal(checkpoints=1, size_bytes=size)
+
+
+def _read_marks(store: SavepointStore) -> Iterator[str]:
+    """Yield the checkpoints of which savepoints are being taken."""
+    for name in store.files.names(TAKING):
+        yield (store.files.read(f"{TAKING}/{name}") or b"").decode(errors="replace").strip()
+
+
+def find_checkpoints(files: LocalFolder, request: CollectRequest) -> Iterator[Checkpoint]:
+    """Yield the checkpoints of the namespace."""
+    for pipeline in files.names(request.namespace):
+        for name in files.names(f"{request.namespace}/{pipeline}"):
+            uid = next((uid for uid in request.current if name == uid or name.startswith(f"{uid}-")), None)
+            match = _FOLDER.match(name)
+            if match:
+                yield Checkpoint(f"{request.namespace}/{pipeline}/{name}", uid, int(match[1] or 0))
+
+
+def _may_go(files: LocalFolder, checkpoint: Checkpoint, request: CollectRequest) -> bool:
+    if checkpoint.uid is None:
+        return request.orphaned and _is_older(files, checkpoint, request)
+    current = request.current[checkpoint.uid]
+    match = _FOLDER.match(current)
+    number = int(match[1] or 0) if match else 0
+    folder = checkpoint.path.rpartition("/")[0]
+    is_begun = find_restored(LocalFolder(f"{files.root}/{folder}/{current}")) is not None
+    return request.replaced and checkpoint.number < number and is_begun
+
+
+def _is_older(files: LocalFolder, checkpoint: Checkpoint, request: CollectRequest) -> bool:
+    """Return whether a checkpoint was last written to long before the request was made."""
+    times = (files.modified(path) or 0.0 for path in files.walk(checkpoint.path))
+    return max(times, default=0.0) < request.at.timestamp() - _SLACK_SECONDS
