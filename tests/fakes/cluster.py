@@ -84,6 +84,10 @@ class FakeCluster:
         after = {**copy.deepcopy(before), "status": copy.deepcopy(manifest["status"])}
         return self._finish(self._store(before, after, is_status=True))
 
+    async def merge(self, ref: ObjectRef, patch: Body) -> Body:
+        """Merge a patch into the object."""
+        return self.patch(ref, **patch)
+
     async def delete(self, ref: ObjectRef, uid: str | None = None) -> None:
         """Delete the object, if it is the one with that uid."""
         body = self._objects.get(ref)

@@ -171,6 +171,11 @@ class ApiCluster:
         query = {"fieldManager": "kappa-plan", "force": "true", "dryRun": "All", "fieldValidation": "Strict"}
         return await self._request("PATCH", path, query, manifest, "application/apply-patch+yaml")
 
+    async def merge(self, ref: ObjectRef, patch: Body) -> Body:
+        """Merge a patch into an object, as a person's change: under another manager than the operator's."""
+        query = {"fieldManager": "kappa-cli", "fieldValidation": "Strict"}
+        return await self._request("PATCH", build_path(ref), query, patch, "application/merge-patch+json")
+
     async def _apply(self, path: str, manifest: Body) -> Body:
         query = {"fieldManager": FIELD_MANAGER, "force": "true"}
         return await self._request("PATCH", path, query, manifest, "application/apply-patch+yaml")

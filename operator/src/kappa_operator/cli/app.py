@@ -9,8 +9,10 @@ from typing import Annotated
 import typer
 
 from kappa_operator.cli.plan import PlanProblem, plan_manifests
+from kappa_operator.cli.savepoint import app as savepoint_app
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Look after Kappa pipelines.")
+app.add_typer(savepoint_app, name="savepoint")
 
 
 @app.callback()

@@ -1,0 +1,52 @@
+"""Savepoints as text for people."""
+
+from collections.abc import Iterable
+
+from rich.table import Table
+
+from kappa_crds.conditions import VERIFIED, find_condition
+from kappa_crds.quantities import format_count
+from kappa_operator.resources.savepoint import SavepointResource
+
+
+def build_table(savepoints: Iterable[SavepointResource]) -> Table:
+    """Return one line for each savepoint."""
+    table = Table(box=None, pad_edge=False)
+    for column in ("NAME", "PIPELINE", "STATE", "CAUSE", "SIZE", "TAKEN", "VERIFIED"):
+        table.add_column(column, no_wrap=True)
+    for savepoint in savepoints:
+        spec, status = savepoint.spec, savepoint.status
+        taken = f"{status.taken:%Y-%m-%d %H:%M:%S}" if status.taken else "-"
+        verified = f"{status.last_verified:%Y-%m-%d %H:%M:%S}" if status.last_verified else "-"
+        table.add_row(
+            savepoint.metadata.name, spec.pipeline_ref, status.state or "-", spec.cause, status.size or "-", taken, verified,
+        )  # fmt: skip
+    return table
+
+
+def build_view(savepoint: SavepointResource) -> Table:
+    """Return all that there is to know of a savepoint, one thing a line."""
+    spec, status = savepoint.spec, savepoint.status
+    table = Table(box=None, show_header=False, pad_edge=False)
+    lines = {
+        "name": savepoint.metadata.name,
+        "pipeline": spec.pipeline_ref,
+        "cause": spec.cause,
+        "state": status.state or "not looked at yet",
+        "taken": str(status.taken or "-"),
+        "revision": status.revision or "-",
+        "batches": ", ".join(f"{each.batch} of {each.sink}" for each in status.queries) or "-",
+        "size": status.size or "-",
+        "location": status.location or "-",
+        "claim": status.claim_name or "-",
+        "when deleted": "the files go" if spec.deletion_policy == "Delete" else "the files stay",
+        "state rows": ", ".join(f"{format_count(r.rows)} of {r.sink}/{r.name}" for r in status.state_rows)
+        or "-",
+    }
+    for name, text in lines.items():
+        table.add_row(name, text)
+    for kind in ("Ready", VERIFIED):
+        condition = find_condition(status.conditions, kind)
+        if condition is not None:
+            table.add_row(kind, f"{condition.status}, {condition.reason}: {condition.message}")
+    return table

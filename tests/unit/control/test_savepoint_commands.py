@@ -1,0 +1,220 @@
+"""`kappa savepoint`: what it asks of the API server, how it waits, and what it shows."""
+
+import io
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from fakes.cluster import FakeCluster
+from fakes.world import build_resource
+from kappa_crds.savepoint import SavepointSpec
+from kappa_crds.savepoint_work import VerifyBy
+from kappa_operator.cli.savepoint_calls import (
+    SavepointProblem,
+    ask_for_collection,
+    ask_for_restore,
+    ask_for_verification,
+    create_savepoint,
+    list_savepoints,
+    read_resource,
+    refer,
+)
+from kappa_operator.cli.savepoint_view import build_table, build_view
+from kappa_operator.cli.wait import (
+    Judge,
+    WaitProblem,
+    await_end,
+    judge_collected,
+    judge_restored,
+    judge_taken,
+    judge_verified,
+)
+from kappa_operator.errors import AlreadyExists
+from kappa_operator.keys import Key
+
+ONE = Key("Savepoint", "shop", "one")
+DELAYS = Key("Pipeline", "shop", "delays")
+STORE = Key("StateStore", "shop", "main")
+TAKEN: dict[str, Any] = {
+    "taken": "2026-01-01T00:00:00Z", "state": "Ready", "size": "3 MiB, 1 KiB copied",
+    "queries": [{"sink": "log", "batch": 7}],
+}  # fmt: skip
+
+
+def condition(kind: str, status: str, message: str = "said") -> dict[str, str]:
+    at = "2026-01-01T00:00:00Z"
+    return {
+        "type": kind,
+        "status": status,
+        "reason": "SavepointReady",
+        "message": message,
+        "lastTransitionTime": at,
+    }
+
+
+def told(ready: str, stalled: str = "False", message: str = "said", **status: Any) -> dict[str, Any]:
+    conditions = [condition("Ready", ready, message), condition("Stalled", stalled, message)]
+    return {"observedGeneration": 1, "conditions": conditions, **status}
+
+
+@pytest.fixture
+def cluster() -> FakeCluster:
+    made = FakeCluster()
+    source = {"name": "events", "topic": "in", "format": {"json": {"schema": "k STRING"}}}
+    spec: dict[str, Any] = {
+        "sources": [source],
+        "sinks": [{"name": "log", "from": "events", "topic": "out"}],
+    }
+    made.put(build_resource("Pipeline", "delays", **spec))
+    made.put(build_resource("StateStore", "main", pvc={"size": "1Gi"}))
+    return made
+
+
+async def make(cluster: FakeCluster, **status: Any) -> None:
+    await create_savepoint(cluster, ONE, SavepointSpec(pipeline_ref="delays"))
+    cluster.patch(refer(ONE), status=status)
+
+
+def spec_of(cluster: FakeCluster, key: Key) -> dict[str, Any]:
+    found: dict[str, Any] = (cluster.read(refer(key)) or {})["spec"]
+    return found
+
+
+async def test_a_savepoint_is_created_of_a_pipeline_that_is_there(cluster: FakeCluster) -> None:
+    await make(cluster)
+    assert spec_of(cluster, ONE) == {
+        "pipelineRef": "delays",
+        "cause": "Manual",
+        "deletionPolicy": "Delete",
+    }
+    with pytest.raises(SavepointProblem, match="no Pipeline dleays in namespace shop; there are: delays"):
+        await create_savepoint(cluster, ONE, SavepointSpec(pipeline_ref="dleays"))
+    with pytest.raises(AlreadyExists):
+        await make(cluster)
+
+
+async def test_to_be_read_back_is_asked_for_anew_each_time(cluster: FakeCluster) -> None:
+    await make(cluster)
+    await ask_for_verification(cluster, ONE, VerifyBy.STATE_READER, "now")
+    assert spec_of(cluster, ONE)["verify"] == {"by": "StateReader", "request": "now"}
+    with pytest.raises(SavepointProblem, match="no Savepoint two in namespace shop; there are: one"):
+        await ask_for_verification(cluster, Key("Savepoint", "shop", "two"), VerifyBy.CHECKSUMS, "now")
+
+
+async def test_going_back_to_one_again_is_another_request(cluster: FakeCluster) -> None:
+    await make(cluster, **TAKEN)
+    assert await ask_for_restore(cluster, ONE, None, "now") == DELAYS
+    assert spec_of(cluster, DELAYS)["restore"] == {"savepoint": "one", "request": ""}
+    await ask_for_restore(cluster, ONE, None, "again")
+    assert spec_of(cluster, DELAYS)["restore"] == {"savepoint": "one", "request": "again"}
+
+
+async def test_nothing_goes_back_to_what_is_not_there_yet(cluster: FakeCluster) -> None:
+    await make(cluster)
+    with pytest.raises(SavepointProblem, match="one was not taken yet"):
+        await ask_for_restore(cluster, ONE, None, "now")
+    assert "restore" not in spec_of(cluster, DELAYS)
+
+
+async def test_the_only_store_need_not_be_named(cluster: FakeCluster) -> None:
+    assert await ask_for_collection(cluster, "shop", None, "now") == STORE
+    assert spec_of(cluster, STORE)["collection"] == {"request": "now"}
+    cluster.put(build_resource("StateStore", "other", pvc={"size": "1Gi"}))
+    with pytest.raises(SavepointProblem, match="there are main, other; name one"):
+        await ask_for_collection(cluster, "shop", None, "now")
+    with pytest.raises(SavepointProblem, match="there is none; create one"):
+        await ask_for_collection(cluster, "empty", None, "now")
+
+
+class Waiting:
+    """A wait in which the resource gets the next status each time that it is looked at again."""
+
+    def __init__(self, cluster: FakeCluster, key: Key, *statuses: dict[str, Any]) -> None:
+        self.cluster, self.key, self.statuses = cluster, key, list(statuses)
+        self.time, self.shown = 0.0, list[str]()
+
+    async def sleep(self, seconds: float) -> None:
+        self.time += seconds
+        if self.statuses:
+            self.cluster.patch(refer(self.key), status=self.statuses.pop(0))
+
+    async def end(self, judge: Judge, seconds: float = 60) -> str:
+        await self.sleep(0)
+        show, now = self.shown.append, lambda: self.time
+        return await await_end(self.cluster, self.key, judge, seconds, show, sleep=self.sleep, now=now)
+
+
+async def test_what_is_under_way_is_shown_once_and_the_end_is_told(cluster: FakeCluster) -> None:
+    await make(cluster)
+    under_way = told("False", message="1 of 2 files are kept")
+    waiting = Waiting(cluster, ONE, {}, under_way, under_way, told("True", message="batch 7 of log"))
+    assert await waiting.end(judge_taken) == "batch 7 of log"
+    assert waiting.shown == ["the operator has not looked at it yet", "1 of 2 files are kept"]
+
+
+async def test_a_failure_ends_the_wait(cluster: FakeCluster) -> None:
+    await make(cluster)
+    with pytest.raises(WaitProblem, match="given up after 5 attempts"):
+        await Waiting(cluster, ONE, told("False", "True", "given up after 5 attempts")).end(judge_taken)
+
+
+async def test_what_takes_too_long_goes_on_by_itself(cluster: FakeCluster) -> None:
+    await make(cluster)
+    with pytest.raises(WaitProblem, match="not within 5s; it goes on by itself, so far: 1 of 2"):
+        await Waiting(cluster, ONE, told("False", message="1 of 2")).end(judge_taken, 5)
+
+
+async def test_damage_that_is_found_is_a_failure(cluster: FakeCluster) -> None:
+    await make(cluster)
+    await ask_for_verification(cluster, ONE, VerifyBy.CHECKSUMS, "now")
+    verified = {"by": "Checksums", "request": "now"}
+    before = told("True", observedGeneration=2, **TAKEN)
+    for status in ("True", "False"):
+        after = {**before, "verified": verified}
+        after["conditions"] = [*before["conditions"], condition("Verified", status, "3 files")]
+        waiting = Waiting(cluster, ONE, before, after)
+        if status == "True":
+            assert await waiting.end(judge_verified) == "3 files"
+        else:
+            with pytest.raises(WaitProblem, match="3 files"):
+                await waiting.end(judge_verified)
+        cluster.patch(refer(ONE), status={"verified": None})
+
+
+async def test_a_pipeline_runs_from_it_when_it_says_so(cluster: FakeCluster) -> None:
+    await make(cluster, **TAKEN)
+    await ask_for_restore(cluster, ONE, None, "now")
+    old = told("True", message="running", observedGeneration=2)
+    new = {**old, "restored": {"savepoint": "one", "request": ""}}
+    waiting = Waiting(cluster, DELAYS, old, {**new, **told("False", message="starting")}, new)
+    await waiting.end(judge_restored)
+    assert waiting.shown[0] == "running"
+
+
+async def test_a_store_is_looked_through_when_its_last_request_is(cluster: FakeCluster) -> None:
+    await ask_for_collection(cluster, "shop", None, "now")
+    done = {"number": 1, "request": "now", "at": "2026-01-01T00:00:00Z", "message": "all is free"}
+    statuses: tuple[dict[str, Any], ...] = (
+        {},
+        {"collection": {**done, "state": "Running"}},
+        {"collection": {**done, "state": "Done"}},
+    )
+    assert await Waiting(cluster, STORE, *statuses).end(judge_collected) == "all is free"
+
+
+async def test_the_list_and_the_view_fit_on_a_screen(cluster: FakeCluster) -> None:
+    await make(cluster, **told("True", message="batch 7 of log", **TAKEN))
+    found = await list_savepoints(cluster, "shop", "delays")
+    assert await list_savepoints(cluster, "shop", "other") == []
+    text = io.StringIO()
+    console = Console(file=text, width=120)
+    console.print(build_table(found))
+    header, line = text.getvalue().splitlines()
+    assert header.split() == ["NAME", "PIPELINE", "STATE", "CAUSE", "SIZE", "TAKEN", "VERIFIED"]
+    assert line.split() == [
+        "one", "delays", "Ready", "Manual", "3", "MiB,", "1", "KiB", "copied", "2026-01-01", "00:00:00", "-",
+    ]  # fmt: skip
+    console.print(build_view(await read_resource(cluster, ONE)))
+    assert "7 of log" in text.getvalue()
+    assert "True, SavepointReady: batch 7 of log" in text.getvalue()
