@@ -66,14 +66,8 @@ def create(
     spec = SavepointSpec(pipeline_ref=pipeline, deletion_policy=policy, verify=by)
     chosen = name or f"{pipeline}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
     key = _call(context, lambda desk: create_savepoint(desk, Key("Savepoint", namespace, chosen), spec))
-    _end(
-        f"savepoint {key.name} is asked for",
-        key,
-        judge_verified if by else judge_taken,
-        context,
-        wait,
-        timeout,
-    )
+    judge = judge_verified if by else judge_taken
+    _end(f"savepoint {key.name} is asked for", key, judge, context=context, wait=wait, timeout=timeout)
 
 
 @app.command("list")
