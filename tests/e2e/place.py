@@ -131,6 +131,6 @@ class Place:
         raise NotReachedError(f"{said}\n{build_screen(self.name)}")
 
     def empty(self) -> None:
-        """Delete pipelines and topics in the order in which they need each other; the namespace goes with the session."""
-        for kind in ("pipelines", "topics.kappa-platform.io"):
+        """Delete pipelines, savepoints and topics in the order in which they need each other; the namespace goes with the session."""
+        for kind in ("pipelines", "savepoints", "topics.kappa-platform.io"):
             self.kubectl("delete", kind, "--all", f"--timeout={_GONE_SECONDS}s", timeout=_GONE_SECONDS + 10)

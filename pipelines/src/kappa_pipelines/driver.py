@@ -172,8 +172,11 @@ class Driver:
 
     def _restore(self) -> None:
         """Make the checkpoint of the savepoint that it is to be made of, unless it was made before."""
-        made_of, files = self._revision.restoration, LocalFolder(self._revision.checkpoint)
-        if made_of is None or is_restored(files, made_of.savepoint):
+        made_of = self._revision.restoration
+        if made_of is None:
+            return
+        files = LocalFolder(self._revision.checkpoint)
+        if is_restored(files, made_of.savepoint):
             return
         store = SavepointStore(LocalFolder(made_of.location))
         manifest = store.read(made_of.savepoint)

@@ -188,6 +188,12 @@ STEPS: dict[str, tuple[Step, ...]] = {
         verify_savepoint(""),
         both(lose_savepoint, verify_savepoint("2")),
     ),
+    "restoring a damaged savepoint": (
+        write(SPEC),
+        take_savepoint,
+        both(lose_savepoint, verify_savepoint("")),
+        restore(),
+    ),
     "a savepoint that is due": (write(SCHEDULED), wait_a_day),
     "a savepoint that takes the place of another": (write(SCHEDULED), wait_a_day, wait_a_day),
 }
@@ -265,7 +271,7 @@ async def test_the_ends_are_what_was_asked_for() -> None:
         "deleting a savepoint": "Running", "deleting a savepoint at rest": "Suspended",
         "deleting a savepoint of no pipeline": None, "deleting a savepoint at once": "Suspended",
         "deleting a savepoint that is restored": "Running", "retaining a savepoint": "Running",
-        "verifying a savepoint": "Running", "verifying a savepoint again": "Running",
+        "restoring a damaged savepoint": "Running", "verifying a savepoint": "Running", "verifying a savepoint again": "Running",
         "a savepoint that is due": "Running", "a savepoint that takes the place of another": "Running",
     }  # fmt: skip
     taken = {name: end["savepoint"] and end["savepoint"]["state"] for name, end in ends.items()}
@@ -276,6 +282,9 @@ async def test_the_ends_are_what_was_asked_for() -> None:
     assert {name for name, end in ends.items() if end["kept"] and not end["savepoints"]} == {
         "retaining a savepoint"
     }
+    assert ends["restoring a damaged savepoint"]["status"].get("checkpoint", 0) == 0, (
+        "nothing was stopped for it"
+    )
     damaged = ends["verifying a savepoint again"]["savepoint"]
     assert (damaged["state"], damaged["conditions"][-1]) == (
         "Damaged",
