@@ -107,7 +107,10 @@ class FakeKubelet:
     def _answer(self, request: WorkRequest) -> WorkResult:
         if self.work_fails is not None:
             return WorkResult(failure=self.work_fails)
-        if request.task is SavepointTask.TAKE:
+        if request.task is SavepointTask.IMPORT and request.source not in self._drivers.kept:
+            gone = DriverExit(reason=Reason.SAVEPOINT_NOT_FOUND, message=f"there is no {request.source}")
+            return WorkResult(failure=gone)
+        if request.task in (SavepointTask.TAKE, SavepointTask.IMPORT):
             self._drivers.kept.add(request.name)
             return WorkResult(taken=report_taken(request.name, request.location, SINCE))
         if request.task is SavepointTask.VERIFY:

@@ -52,6 +52,23 @@ class Verify(Model):
     ] = ""
 
 
+class Import(Model):
+    """A savepoint that is there already: one whose resource was deleted, or that was brought from elsewhere."""
+
+    name: Annotated[
+        str,
+        Field(
+            min_length=1,
+            max_length=253,
+            description="Name of its folder among the savepoints of the pipeline, such as before-the-change-1a2b3c4d.",
+        ),
+        Rule(
+            "self.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')",
+            "must be the name of a folder of a savepoint: lower-case letters, digits, '-' and '.'",
+        ),
+    ]
+
+
 class Restoration(Status):
     """What a checkpoint is made of. In a fork, queries have other ids than in the pipeline that the savepoint is of."""
 
@@ -68,6 +85,11 @@ class SavepointSpec(Model):
             "self.pipelineRef == oldSelf.pipelineRef",
             "spec.pipelineRef cannot change: a savepoint is of one pipeline; create a new Savepoint",
         ),
+        Rule(
+            "has(self.__import__) == has(oldSelf.__import__)"
+            " && (!has(self.__import__) || self.__import__.name == oldSelf.__import__.name)",
+            "spec.import cannot change: a savepoint is taken or imported once; create a new Savepoint",
+        ),
     )
     pipeline_ref: Annotated[
         ResourceName,
@@ -75,6 +97,13 @@ class SavepointSpec(Model):
             description="Name of the Pipeline. It goes on while its savepoint is taken, and may be suspended or have failed."
         ),
     ]
+    import_: Annotated[
+        Import | None,
+        Field(
+            alias="import",
+            description="Have none taken, but a savepoint that is there already. The Pipeline need not be there any more.",
+        ),
+    ] = None
     cause: Annotated[
         Cause,
         Field(

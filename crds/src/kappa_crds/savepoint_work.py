@@ -22,6 +22,7 @@ class SavepointTask(StrEnum):
     """What a worker can be asked for."""
 
     TAKE = "Take"
+    IMPORT = "Import"
     VERIFY = "Verify"
     DELETE = "Delete"
     COLLECT = "Collect"
@@ -67,6 +68,7 @@ class CollectRequest(Model):
 class WorkRequest(Model):
     """One piece of work: on the savepoint `name` below `location`, or where `collect` is set, on all of a store at `location`.
 
+    `source` is the name of the savepoint below the same location that is imported.
     `needed_by` are checkpoints that are made of the savepoint: it is not deleted before they are.
     """
 
@@ -74,6 +76,7 @@ class WorkRequest(Model):
     name: str
     location: str
     needed_by: tuple[str, ...] = ()
+    source: str = ""
     verify_by: VerifyBy = VerifyBy.CHECKSUMS
     collect: CollectRequest | None = None
 

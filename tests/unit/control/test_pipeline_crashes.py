@@ -108,6 +108,12 @@ def take_and_delete_savepoint(life: Life) -> None:
     take_savepoint(life)
 
 
+def import_savepoint(life: Life) -> None:
+    (kept,) = life.operator.drivers.kept
+    spec: dict[str, Any] = {"pipelineRef": "delays", "import": {"name": kept}}
+    life.operator.cluster.put(build_resource("Savepoint", "one", **spec))
+
+
 def retain_savepoint(life: Life) -> None:
     spec = {"pipelineRef": "delays", "deletionPolicy": "Retain"}
     life.operator.cluster.put(build_resource("Savepoint", "one", **spec))
@@ -182,6 +188,13 @@ STEPS: dict[str, tuple[Step, ...]] = {
     "deleting a savepoint at once": (write(SPEC), write(SUSPENDED), take_and_delete_savepoint),
     "deleting a savepoint that is restored": (write(SPEC), take_savepoint, both(restore(), delete_savepoint)),
     "retaining a savepoint": (write(SPEC), take_savepoint, both(retain_savepoint, delete_savepoint)),
+    "importing a savepoint": (
+        write(SPEC),
+        take_savepoint,
+        both(retain_savepoint, delete_savepoint),
+        delete,
+        import_savepoint,
+    ),
     "verifying a savepoint": (write(SPEC), verify_savepoint("")),
     "verifying a savepoint again": (
         write(SPEC),
@@ -271,13 +284,15 @@ async def test_the_ends_are_what_was_asked_for() -> None:
         "deleting a savepoint": "Running", "deleting a savepoint at rest": "Suspended",
         "deleting a savepoint of no pipeline": None, "deleting a savepoint at once": "Suspended",
         "deleting a savepoint that is restored": "Running", "retaining a savepoint": "Running",
-        "restoring a damaged savepoint": "Running", "verifying a savepoint": "Running", "verifying a savepoint again": "Running",
+        "restoring a damaged savepoint": "Running", "importing a savepoint": None,
+        "verifying a savepoint": "Running", "verifying a savepoint again": "Running",
         "a savepoint that is due": "Running", "a savepoint that takes the place of another": "Running",
     }  # fmt: skip
     taken = {name: end["savepoint"] and end["savepoint"]["state"] for name, end in ends.items()}
     assert {name for name, state in taken.items() if state == "Ready"} == {
         "taking a savepoint", "taking a savepoint at rest", "taking a savepoint of what failed",
         "restoring", "restoring again", "restoring before it is taken", "verifying a savepoint",
+        "importing a savepoint",
     }  # fmt: skip
     assert {name for name, end in ends.items() if end["kept"] and not end["savepoints"]} == {
         "retaining a savepoint"
@@ -291,6 +306,7 @@ async def test_the_ends_are_what_was_asked_for() -> None:
         ("Verified", "False", "SavepointDamaged"),
     )
     assert ends["a savepoint that is due"]["savepoints"] == ["delays-202601010300"]
+    assert len(ends["importing a savepoint"]["kept"]) == 2
     another = ends["a savepoint that takes the place of another"]
     assert another["savepoints"] == ["delays-202601020300"]
     assert len(another["kept"]) == 1

@@ -7,7 +7,7 @@ import pytest
 from kappa_crds.reasons import Reason
 from kappa_crds.savepoint_work import SavepointTask, WorkRequest, WorkResult
 from kappa_pipelines.checkpoint.folder import LocalFolder
-from kappa_pipelines.errors import UnavailableError
+from kappa_pipelines.errors import LostDataError, UnavailableError
 from kappa_pipelines.savepoint.__main__ import main
 from kappa_pipelines.savepoint.restore import restore_savepoint
 from kappa_pipelines.savepoint.store import SavepointStore
@@ -60,6 +60,31 @@ def test_it_is_not_deleted_before_the_checkpoints_are_made_that_are_to_be(
     assert removed is not None
     assert removed.objects > 10
     assert store.names() == []
+
+
+def test_what_is_imported_has_a_manifest_of_its_own(tmp_path: Path, revision_file: Path) -> None:
+    write_checkpoint(tmp_path / "first")
+    do_work(build_request(tmp_path, SavepointTask.TAKE), revision_file)
+    ask = build_request(tmp_path, SavepointTask.IMPORT).replace(name="two", source="one")
+    taken = do_work(ask, revision_file).taken
+    assert taken is not None
+    assert (taken.name, taken.batches, taken.copied_bytes) == ("two", {"out": 4}, 0)
+    do_work(build_request(tmp_path, SavepointTask.DELETE), revision_file)
+    store = SavepointStore(LocalFolder(f"file://{tmp_path}/savepoints"))
+    assert store.names() == ["two"]
+    assert list(store.find_damage(store.read("two"))) == []
+
+
+def test_what_is_not_there_or_not_whole_is_not_imported(tmp_path: Path, revision_file: Path) -> None:
+    write_checkpoint(tmp_path / "first")
+    do_work(build_request(tmp_path, SavepointTask.TAKE), revision_file)
+    ask = build_request(tmp_path, SavepointTask.IMPORT).replace(name="two")
+    with pytest.raises(LostDataError, match=r"there is no savepoint 'three' below .*; there are: one"):
+        do_work(ask.replace(source="three"), revision_file)
+    next(path for path in (tmp_path / "savepoints" / "objects").rglob("*") if path.is_file()).unlink()
+    with pytest.raises(LostDataError, match=r"1 of \d+ files of one are missing, the first is "):
+        do_work(ask.replace(source="one"), revision_file)
+    assert SavepointStore(LocalFolder(f"file://{tmp_path}/savepoints")).names() == ["one"]
 
 
 def test_what_is_verified_is_read_again_and_damage_is_named(tmp_path: Path, revision_file: Path) -> None:

@@ -61,6 +61,8 @@ def _decide_finalizer(observed: SavepointObserved) -> AddFinalizer | RemoveFinal
 
 
 def _decide_take(observed: SavepointObserved, now: datetime) -> Plan:
+    if observed.resource.spec.import_ is not None:
+        return _import(observed, now)
     if observed.pipeline is None:
         resource = observed.resource
         said = f"there is no Pipeline {resource.spec.pipeline_ref} in namespace {resource.metadata.namespace}; create it"
@@ -106,22 +108,39 @@ def _take_at_rest(observed: SavepointObserved, pipeline: PipelineResource, now: 
     return begin_work(observed, SavepointTask.TAKE, verdict, now)
 
 
+def _import(observed: SavepointObserved, now: datetime) -> Plan:
+    """Have a pod look at a savepoint that is there already."""
+    verdict = working(SavepointState.TAKING, Reason.SAVEPOINT_TAKING, "a pod imports it")
+    if observed.work is not None:
+        return _follow_worker(observed, observed.work, None, now)
+    if isinstance(observed.claim, KappaError):
+        return _wait(observed, observed.claim.reason, observed.claim.message, now)
+    wait = measure_wait(observed, now)
+    return Plan(requeue_after=wait) if wait > 0 else begin_work(observed, SavepointTask.IMPORT, verdict, now)
+
+
 def _follow_worker(
-    observed: SavepointObserved, work: Work, pipeline: PipelineResource, now: datetime
+    observed: SavepointObserved, work: Work, pipeline: PipelineResource | None, now: datetime
 ) -> Plan:
+    imported = observed.resource.spec.import_
     request = WorkRequest(
-        task=SavepointTask.TAKE,
+        task=work.task,
+        source=imported.name if imported else "",
         name=name_savepoint(observed.resource.metadata),
         location=observed.status.location or find_location(observed),
     )
-    under_way = working(SavepointState.TAKING, Reason.SAVEPOINT_TAKING, "a pod takes it of the checkpoint")
+    under_way = working(
+        SavepointState.TAKING,
+        Reason.SAVEPOINT_TAKING,
+        "a pod imports it" if imported else "a pod takes it of the checkpoint",
+    )
     result = follow_work(observed, work, request, under_way, now)
     if isinstance(result, Plan):
         return result
     if result.taken is None:
         message = result.failure.message if result.failure else "the pod ended without a word"
         return _note_failure(observed, message, now, work=end_work(work))
-    fields = _tell(observed, result.taken, pipeline.status.revision)
+    fields = _tell(observed, result.taken, pipeline.status.revision if pipeline else None)
     written = build_status(observed, _judge(result.taken), now, **fields, work=end_work(work))
     return Plan((RecordStatus(written),), requeue_after=POLL)
 

@@ -26,7 +26,7 @@ def begin_work(
 ) -> Plan:
     """Record a piece of work before its pod is made. `verified` is the condition of that name, where it changes."""
     status, last = observed.status, observed.status.work
-    again = task is SavepointTask.TAKE or (
+    again = task in (SavepointTask.TAKE, SavepointTask.IMPORT) or (
         status.next_attempt is not None and last is not None and last.task is task
     )
     number = 1 if last is None else last.number + 1

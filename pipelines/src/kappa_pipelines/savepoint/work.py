@@ -28,7 +28,7 @@ from kappa_pipelines.savepoint.collect_store import collect_store
 from kappa_pipelines.savepoint.manifest import Manifest
 from kappa_pipelines.savepoint.restore import is_restored, restore_savepoint
 from kappa_pipelines.savepoint.store import SavepointStore
-from kappa_pipelines.savepoint.take import take_savepoint
+from kappa_pipelines.savepoint.take import Taken, take_savepoint
 from kappa_pipelines.savepoint.worker import describe_taken
 
 _TOLD_FILES, _TOLD_BYTES = 5, 400  # a termination message has 4096 bytes
@@ -43,6 +43,8 @@ def do_work(request: WorkRequest, revision_file: Path) -> WorkResult:
     match request.task:
         case SavepointTask.TAKE:
             return _take(store, request, revision_file)
+        case SavepointTask.IMPORT:
+            return _import(store, request)
         case SavepointTask.VERIFY:
             return WorkResult(verification=_verify(store, request))
         case SavepointTask.DELETE:
@@ -65,6 +67,25 @@ def _take(store: SavepointStore, request: WorkRequest, revision_file: Path) -> W
     held = files.read(f"{FOLDER}/generation")
     generation = parse_generation(None if held is None else held.decode(errors="replace"))
     taken = take_savepoint(files, revision, generation, store, request.name, note=_tell())
+    return _report(request, taken)
+
+
+def _import(store: SavepointStore, request: WorkRequest) -> WorkResult:
+    """Give a savepoint that is there a manifest under the new name; it shares all its files, so deleting one leaves the other."""
+    manifest = store.read(request.source).replace(name=request.name)
+    with store.taking(request.name, manifest.checkpoint):
+        store.keep(manifest)
+        missing = store.find_missing(manifest)
+    if missing:
+        store.drop(request.name)
+        raise LostDataError(
+            Reason.SAVEPOINT_DAMAGED,
+            f"{len(missing)} of {len(manifest.files)} files of {request.source} are missing, the first is {missing[0].path}",
+        )
+    return _report(request, Taken(manifest, 0, 0))
+
+
+def _report(request: WorkRequest, taken: Taken) -> WorkResult:
     told = SavepointProgress(name=request.name, location=request.location, done=True)
     return WorkResult(taken=told.replace(**describe_taken(taken)))
 
