@@ -25,8 +25,8 @@ _MEMORY = "512m"
 _NAMED = re.compile(r"\w+:")
 
 
-def create_reader_session() -> SparkSession:
-    """Start a small JVM that reads state and nothing else."""
+def create_reader_session(partitions: int) -> SparkSession:
+    """Start a small JVM that reads state, in so many partitions, and nothing else."""
     settings = {
         **DEFAULTS,
         **SESSION_SETTINGS,
@@ -35,6 +35,8 @@ def create_reader_session() -> SparkSession:
         "spark.app.name": "kappa-savepoint",
         "spark.master": "local[1]",
         "spark.driver.memory": _MEMORY,
+        # Of an offset log of version 2, Spark 4.2 does not take it from there.
+        "spark.sql.streaming.internal.stateStore.partitions": str(partitions),
     }
     builder = SparkSession.Builder()
     for key, value in settings.items():
@@ -49,11 +51,11 @@ def read_state(spark: SparkSession, files: LocalFolder, manifest: Manifest) -> l
     """
     stateful = [point for point in manifest.queries if point.state_ids]
     for point in stateful:
-        _write_offsets_plainly(files, f"{point.sink}/offsets/{point.batch}")
+        write_offsets_plainly(files, f"{point.sink}/offsets/{point.batch}")
     return [rows for point in stateful for rows in _read_query(spark, files.root, point)]
 
 
-def _write_offsets_plainly(files: LocalFolder, path: str) -> None:
+def write_offsets_plainly(files: LocalFolder, path: str) -> None:
     """Write an entry of an offset log of version 2 as one of version 1, whose offsets have no names.
 
     In Spark 4.2 the state reader looks for the settings of a batch in version 1 only, and fails on version 2 with `None.get`.
@@ -72,28 +74,24 @@ def _read_query(spark: SparkSession, checkpoint: str, point: QueryPoint) -> Iter
         raise _refuse(f"the state of {point.sink}", error) from error
     for operator in sorted({int(row.operatorId) for row in operators}):
         stores = [row for row in operators if int(row.operatorId) == operator]
+        name = str(stores[0].operatorName)
         try:
-            counts = {
-                where: _count(spark, path, point.batch, operator, options)
-                for row in stores
-                for where, options in _list_reads(row)
-            }
+            rows = sum(_count(spark, path, point.batch, operator, read) for read in list_reads(name, stores))
         except (PySparkException, Py4JError) as error:
-            raise _refuse(f"operator {operator} ({stores[0].operatorName}) of {point.sink}", error) from error
-        yield StateRows(
-            sink=point.sink, operator=operator, name=str(stores[0].operatorName), rows=sum(counts.values())
-        )
+            raise _refuse(f"operator {operator} ({name}) of {point.sink}", error) from error
+        yield StateRows(sink=point.sink, operator=operator, name=name, rows=rows)
 
 
-def _list_reads(row: Any) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yield the options with which a store is read: one with state of several names is read once for each."""
-    variables = json.loads(row.operatorProperties or "{}").get("stateVariables") or []
-    for variable in variables:
-        name = str(variable["stateName"])
-        yield name, {"stateVarName": name}
-    if not variables:
-        name = str(row.stateStoreName)
-        yield name, {"storeName": name}
+def list_reads(operator: str, stores: list[Any]) -> Iterator[dict[str, str]]:
+    """Yield the options with which the state of an operator is read: a join by its sides, state with several names by each."""
+    if operator == "symmetricHashJoin":
+        yield from ({"joinSide": side} for side in ("left", "right"))
+        return
+    for store in stores:
+        variables = json.loads(store.operatorProperties or "{}").get("stateVariables") or []
+        yield from ({"stateVarName": str(variable["stateName"])} for variable in variables)
+        if not variables:
+            yield {"storeName": str(store.stateStoreName)}
 
 
 def _count(spark: SparkSession, path: str, batch: int, operator: int, options: dict[str, str]) -> int:

@@ -134,7 +134,7 @@ def _read_state(store: SavepointStore, manifest: Manifest) -> list[StateRows]:
     with tempfile.TemporaryDirectory(prefix="kappa-verify-") as scratch:
         files = LocalFolder(f"file://{scratch}/checkpoint")
         restore_savepoint(store, manifest, files, note=_tell())
-        spark = create_reader_session()
+        spark = create_reader_session(manifest.shuffle_partitions)
         try:
             return read_state(spark, files, manifest)
         finally:
