@@ -4,7 +4,6 @@ Needs a JVM, and is the only work on a savepoint that does.
 """
 
 import json
-import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,7 +13,6 @@ from pyspark.sql import SparkSession
 
 from kappa_crds.reasons import Reason
 from kappa_crds.savepoint_work import StateRows
-from kappa_pipelines.checkpoint.folder import LocalFolder
 from kappa_pipelines.classify import first_lines
 from kappa_pipelines.errors import LostDataError
 from kappa_pipelines.failures import read_failure
@@ -22,7 +20,7 @@ from kappa_pipelines.savepoint.manifest import Manifest, QueryPoint
 from kappa_pipelines.settings import CHECKPOINT_SETTINGS, DEFAULTS, LOCAL_FILES, SESSION_SETTINGS
 
 _MEMORY = "512m"
-_NAMED = re.compile(r"\w+:")
+_TIMERS = "$"  # what Spark keeps for itself among the states of an operator
 
 
 def create_reader_session(partitions: int) -> SparkSession:
@@ -41,29 +39,15 @@ def create_reader_session(partitions: int) -> SparkSession:
     builder = SparkSession.Builder()
     for key, value in settings.items():
         builder = builder.config(key, value)
-    return builder.getOrCreate()
+    spark = builder.getOrCreate()
+    assert spark.streams is not None  # noqa: S101 - it brings what state stores report to, which a batch alone would lack
+    return spark
 
 
-def read_state(spark: SparkSession, files: LocalFolder, manifest: Manifest) -> list[StateRows]:
-    """Return the rows of each operator of each query of a checkpoint, all stores together.
-
-    The checkpoint is only good for reading after that. LostDataError names what cannot be read.
-    """
-    stateful = [point for point in manifest.queries if point.state_ids]
-    for point in stateful:
-        write_offsets_plainly(files, f"{point.sink}/offsets/{point.batch}")
-    return [rows for point in stateful for rows in _read_query(spark, files.root, point)]
-
-
-def write_offsets_plainly(files: LocalFolder, path: str) -> None:
-    """Write an entry of an offset log of version 2 as one of version 1, whose offsets have no names.
-
-    In Spark 4.2 the state reader looks for the settings of a batch in version 1 only, and fails on version 2 with `None.get`.
-    """
-    version, settings, *offsets = (files.read(path) or b"").decode().split("\n")
-    if version == "v2":
-        plain = (line.partition(":")[2] if _NAMED.match(line) else line for line in offsets)
-        files.write(path, "\n".join(["v1", settings, *plain]).encode())
+def read_state(spark: SparkSession, checkpoint: str, manifest: Manifest) -> list[StateRows]:
+    """Return the rows of each operator of each query, all stores together; LostDataError names what cannot be read."""
+    stateful = (point for point in manifest.queries if point.state_ids)
+    return [rows for point in stateful for rows in _read_query(spark, checkpoint, point)]
 
 
 def _read_query(spark: SparkSession, checkpoint: str, point: QueryPoint) -> Iterator[StateRows]:
@@ -89,7 +73,8 @@ def list_reads(operator: str, stores: list[Any]) -> Iterator[dict[str, str]]:
         return
     for store in stores:
         variables = json.loads(store.operatorProperties or "{}").get("stateVariables") or []
-        yield from ({"stateVarName": str(variable["stateName"])} for variable in variables)
+        names = [str(variable["stateName"]) for variable in variables]
+        yield from ({"stateVarName": name} for name in names if not name.startswith(_TIMERS))
         if not variables:
             yield {"storeName": str(store.stateStoreName)}
 

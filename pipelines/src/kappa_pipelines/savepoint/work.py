@@ -136,7 +136,7 @@ def _read_state(store: SavepointStore, manifest: Manifest) -> list[StateRows]:
         restore_savepoint(store, manifest, files, note=_tell())
         spark = create_reader_session(manifest.shuffle_partitions)
         try:
-            return read_state(spark, files, manifest)
+            return read_state(spark, files.root, manifest)
         finally:
             spark.stop()
 
