@@ -33,6 +33,7 @@ from kappa_crds.sink import Sink
 from kappa_crds.source import Source
 from kappa_crds.spark_settings import SETTINGS_RULES
 from kappa_crds.trigger import Trigger
+from kappa_crds.upgrade import Upgrade, UpgradeStatus
 from kappa_crds.view import View
 
 PIPELINE_FINALIZER = "kappa-platform.io/pipeline"
@@ -199,6 +200,9 @@ class PipelineSpec(Model):
     stop_timeout: Annotated[
         Duration, Field(description="How long a batch may take to end when the driver is asked to stop.")
     ] = "2m"
+    upgrade: Annotated[
+        Upgrade, Field(description="How a changed spec takes the place of the one that runs.")
+    ] = Upgrade()
     restore: Annotated[
         Restore | None,
         Field(
@@ -294,6 +298,10 @@ class PipelineStatus(ResourceStatus):
     checkpoint: Annotated[
         int, Field(ge=0, description="Number of the checkpoint; each restored savepoint begins another one.")
     ] = 0
+    running_checkpoint: Annotated[
+        int, Field(ge=0, description="Number of the checkpoint that the current driver was started with.")
+    ] = 0
+    upgrade: Annotated[UpgradeStatus | None, Field(description="The last change of the revision.")] = None
     restarts: Annotated[Restarts, Field(description="Failures and restarts.")] = Restarts()
     executors: Annotated[int, Field(ge=0, description="Executors of the current revision.")] = 0
     selector: Annotated[

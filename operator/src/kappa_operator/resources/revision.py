@@ -113,7 +113,11 @@ def _strip_operational(spec: PipelineSpec) -> PipelineSpec:
     """Leave out what only the operator looks at, so that changing it restarts nothing."""
     fields = PipelineSpec.model_fields
     return spec.model_copy(
-        update={"suspend": False, "restore": None, "restart": fields["restart"].get_default()}
+        update={
+            "suspend": False,
+            "restore": None,
+            **{name: fields[name].get_default() for name in ("restart", "upgrade")},
+        }
     )
 
 

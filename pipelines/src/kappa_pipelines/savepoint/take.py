@@ -7,17 +7,16 @@ is tried again with a newer batch.
 
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyspark
 
 from kappa_crds.revision import Revision
 from kappa_pipelines.checkpoint.folder import LocalFolder
-from kappa_pipelines.checkpoint.generation import FOLDER as GENERATION_FOLDER
 from kappa_pipelines.errors import LostDataError
-from kappa_pipelines.savepoint.manifest import KeptFile, Manifest, QueryPoint
-from kappa_pipelines.savepoint.query import find_query_files, read_point
+from kappa_pipelines.savepoint.manifest import KeptFile, Manifest
+from kappa_pipelines.savepoint.query import find_files, read_points
 from kappa_pipelines.savepoint.store import SavepointStore
 
 _TRIES = 3
@@ -52,10 +51,11 @@ def take_savepoint(
     if name in store.names():
         return Taken(store.read(name), 0, 0)
     known = _find_known(store, files.root)
+    sinks = [sink.name for sink in revision.spec.sinks]
     for left in reversed(range(_TRIES)):
         try:
-            points = _read_points(files, revision)
-            kept, copied = _put_all(files, store, list(_find_files(files, revision, points)), known, note)
+            points = read_points(files, sinks)
+            kept, copied = _put_all(files, store, list(find_files(files, sinks, points)), known, note)
             break
         except LostDataError:
             if not left:
@@ -78,21 +78,6 @@ def take_savepoint(
     check()
     store.keep(manifest)
     return Taken(manifest, len(copied), sum(file.size for file in copied))
-
-
-def _read_points(files: LocalFolder, revision: Revision) -> tuple[QueryPoint, ...]:
-    points = (read_point(files, sink.name) for sink in revision.spec.sinks)
-    return tuple(point for point in points if point is not None)
-
-
-def _find_files(files: LocalFolder, revision: Revision, points: Iterable[QueryPoint]) -> Iterator[str]:
-    """Yield the files of all queries, and those that the runtime keeps beside them, but for the generation."""
-    for point in points:
-        yield from find_query_files(files, point)
-    sinks = {sink.name for sink in revision.spec.sinks}
-    for name in files.names(""):
-        if name not in sinks and name != GENERATION_FOLDER and "metadata" not in files.names(name):
-            yield from files.walk(name)
 
 
 def _find_known(store: SavepointStore, checkpoint: str) -> Mapping[str, KeptFile]:
