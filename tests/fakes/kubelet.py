@@ -1,4 +1,4 @@
-"""What a node does with driver pods: runs them, lets them answer, ends them when they are asked or deleted. It also does the work of savepoints' pods.
+"""What a node does with driver pods: runs them, lets them answer, stand by and take over, ends them when they are asked or deleted. It also does the work of savepoints' pods.
 
 A pod that is deleted stays, marked, until the next `step`: as on a real node, it is gone only when its node says so.
 `count_alive` is what the platform promises about: how many drivers could be writing at this moment.
@@ -12,7 +12,7 @@ from fakes.cluster import Body, FakeCluster
 from fakes.world import FakeDrivers, report_taken
 from kappa_crds.progress import DriverExit, DriverState, Progress
 from kappa_crds.reasons import Reason
-from kappa_crds.revision import GENERATION_ANNOTATION
+from kappa_crds.revision import GENERATION_ANNOTATION, STANDBY_ANNOTATION
 from kappa_crds.savepoint_work import (
     REQUEST_ANNOTATION,
     Removal,
@@ -21,6 +21,7 @@ from kappa_crds.savepoint_work import (
     WorkRequest,
     WorkResult,
 )
+from kappa_crds.upgrade import UpgradeVerdict, VerdictKind
 from kappa_operator.keys import ObjectRef
 from kappa_operator.resources.pipeline import DRIVER_ROLE
 from kappa_operator.resources.savepoint import WORKER_ROLE
@@ -30,7 +31,11 @@ SINCE = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class FakeKubelet:
-    """One node. `crash` makes the drivers that run now end with that exit at the next step, `work_fails` all work fail."""
+    """One node. `crash` makes the drivers that run now end with that exit at the next step, but for those that stand by.
+
+    `verdict` is what a dry start shows, and `spoilt` how it fails where it does. Drivers that are `broken` crash
+    before they run. With `work_fails` all work of savepoints' pods fails.
+    """
 
     def __init__(self, cluster: FakeCluster, drivers: FakeDrivers) -> None:
         self._cluster = cluster
@@ -38,6 +43,9 @@ class FakeKubelet:
         self.crash: DriverExit | None = None
         self.work_fails: DriverExit | None = None
         self.when_work_begins: Callable[[], None] = lambda: None
+        self.verdict: UpgradeVerdict | None = UpgradeVerdict(kind=VerdictKind.RESUME)
+        self.spoilt: DriverExit | None = None
+        self.broken: Callable[[Body], bool] = lambda pod: False
         self.most_alive = 0
         self.made: list[str] = []
 
@@ -55,8 +63,12 @@ class FakeKubelet:
         self.most_alive = max(self.most_alive, self.count_alive())
 
     def count_alive(self) -> int:
-        """Return the driver pods that have not ended."""
-        return sum(1 for pod in self.find_pods() if not has_ended(pod))
+        """Return the driver pods that have not ended, without those that stand by."""
+        return sum(1 for pod in self.find_pods() if not has_ended(pod) and not self._stands_by(pod))
+
+    def _stands_by(self, pod: Body) -> bool:
+        is_standby = STANDBY_ANNOTATION in pod["metadata"].get("annotations", {})
+        return is_standby and _find_address(pod) not in self._drivers.activated
 
     def find_pods(self) -> list[Body]:
         """Return all driver pods."""
@@ -71,7 +83,7 @@ class FakeKubelet:
 
     def _advance(self, pod: Body) -> bool:
         ref, metadata = ObjectRef.of(pod), pod["metadata"]
-        address = f"10.0.0.{metadata['uid'].removeprefix('uid-')}"
+        address = _find_address(pod)
         if "deletionTimestamp" in metadata:
             self._drivers.progress.pop(address, None)
             self._cluster.patch(ref, metadata={"finalizers": []})
@@ -79,11 +91,18 @@ class FakeKubelet:
         if has_ended(pod):
             return False
         if "status" not in pod:
-            self._start(ref, metadata, address)
+            self._start(ref, metadata, address, self._begin(pod))
             return True
         if address in self._drivers.stopped:
             stopped = DriverExit(reason=Reason.DRIVER_STOPPED, message="stopped after batch 7", graceful=True)
             return self._end(ref, address, stopped)
+        if self._stands_by(pod):
+            return self._end(ref, address, self.spoilt) if self.spoilt is not None else False
+        if self.broken(pod):
+            return self._end(ref, address, DriverExit(reason=Reason.DRIVER_CRASHED, message="it is broken"))
+        if self._drivers.progress[address].state is not DriverState.RUNNING:
+            self._take_over(address)
+            return True
         if self.crash is not None:
             return self._end(ref, address, self.crash)
         return False
@@ -120,13 +139,25 @@ class FakeKubelet:
         self._drivers.kept.discard(request.name)
         return WorkResult(removed=Removal(objects=3, size_bytes=2048))
 
-    def _start(self, ref: ObjectRef, metadata: dict[str, Any], address: str) -> None:
+    def _begin(self, pod: Body) -> DriverState:
+        if self._stands_by(pod):
+            return DriverState.STANDING_BY if self.spoilt is None else DriverState.REHEARSING
+        return DriverState.STARTING if self.broken(pod) else DriverState.RUNNING
+
+    def _take_over(self, address: str) -> None:
+        running = {"state": DriverState.RUNNING, "running_since": SINCE}
+        self._drivers.progress[address] = self._drivers.progress[address].replace(**running)
+        self.most_alive = max(self.most_alive, self.count_alive())
+
+    def _start(self, ref: ObjectRef, metadata: dict[str, Any], address: str, state: DriverState) -> None:
         running = [{"name": "driver", "ready": True, "state": {"running": {}}}]
         self._cluster.patch(ref, status={"phase": "Running", "podIP": address, "containerStatuses": running})
         self._drivers.progress[address] = Progress(
             namespace=ref.namespace, pipeline=metadata["labels"]["kappa-platform.io/pipeline"], revision="",
-            generation=int(metadata["annotations"][GENERATION_ANNOTATION]), state=DriverState.RUNNING,
-            started_at=SINCE, running_since=SINCE,
+            generation=int(metadata["annotations"][GENERATION_ANNOTATION]), started_at=SINCE,
+            state=state,
+            running_since=SINCE if state is DriverState.RUNNING else None,
+            verdict=self.verdict if state is DriverState.STANDING_BY else None,
         )  # fmt: skip
 
     def _end(self, ref: ObjectRef, address: str, exit: DriverExit) -> bool:
@@ -138,6 +169,10 @@ class FakeKubelet:
         }
         self._cluster.patch(ref, status=status)
         return True
+
+
+def _find_address(pod: Body) -> str:
+    return f"10.0.0.{pod['metadata']['uid'].removeprefix('uid-')}"
 
 
 def is_driver(body: Body) -> bool:

@@ -62,6 +62,7 @@ class FakeDrivers:
 
     progress: dict[str, Progress] = field(default_factory=dict)
     stopped: list[str] = field(default_factory=list)
+    activated: list[str] = field(default_factory=list)
     savepoints: list[tuple[str, str, str]] = field(default_factory=list)
     kept: set[str] = field(default_factory=set)
 
@@ -74,6 +75,12 @@ class FakeDrivers:
     async def stop(self, address: str, token: str, within: float) -> None:
         """Note who was asked."""
         self.stopped.append(address)
+
+    async def activate(self, address: str, token: str) -> None:
+        """Note who was told to take over."""
+        if address not in self.progress:
+            raise DriverUnreachable(f"{address} does not answer")
+        self.activated.append(address)
 
     async def take_savepoint(self, address: str, token: str, name: str, location: str) -> None:
         """Note who was asked for what; it is taken at once, and only once."""

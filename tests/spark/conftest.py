@@ -49,8 +49,8 @@ def wait_for(what: str, condition: Callable[[], T | None], seconds: float = DEAD
 class DriverThread:
     """A driver that runs in this process, on the shared session."""
 
-    def __init__(self, revision: Revision, generation: int) -> None:
-        self.driver = Driver(revision, Environment(generation=generation))
+    def __init__(self, revision: Revision, generation: int, *, standby: bool) -> None:
+        self.driver = Driver(revision, Environment(generation=generation, standby=standby))
         self.ended: DriverExit | DriverError | BaseException | None = None
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
@@ -140,8 +140,8 @@ def run(spark: SparkSession) -> Iterator[Callable[..., DriverThread]]:
     """Starts drivers in this process and ends those that a test left running."""
     started: list[DriverThread] = []
 
-    def start(revision: Revision, generation: int = 1) -> DriverThread:
-        started.append(DriverThread(revision, generation))
+    def start(revision: Revision, generation: int = 1, *, standby: bool = False) -> DriverThread:
+        started.append(DriverThread(revision, generation, standby=standby))
         return started[-1]
 
     yield start
@@ -157,8 +157,8 @@ def run(spark: SparkSession) -> Iterator[Callable[..., DriverThread]]:
 def start(tmp_path: Path) -> Iterator[Callable[[Revision, int], DriverProcess]]:
     started: list[DriverProcess] = []
 
-    def start_driver(revision: Revision, generation: int) -> DriverProcess:
-        started.append(DriverProcess(tmp_path, revision, generation))
+    def start_driver(revision: Revision, generation: int, *, standby: bool = False) -> DriverProcess:
+        started.append(DriverProcess(tmp_path, revision, generation, standby=standby))
         return started[-1]
 
     yield start_driver

@@ -21,21 +21,23 @@ TOKEN = "let-me-in"
 class DriverProcess:
     """`python -m kappa_pipelines` with its files in a folder."""
 
-    def __init__(self, folder: Path, revision: Revision, generation: int) -> None:
+    def __init__(self, folder: Path, revision: Revision, generation: int, *, standby: bool = False) -> None:
         self.folder = folder
         self.port = free_ports(1)[0]
-        (folder / "revision.json").write_text(revision.to_json())
+        revision_file = folder / f"revision-{generation}.json"
+        revision_file.write_text(revision.to_json())
         (folder / "token").write_text(TOKEN + "\n")
         self.exit_file = folder / f"exit-{generation}"
         self.log = folder / f"log-{generation}"
         environment = {
             **os.environ,
             "KAPPA_GENERATION": str(generation),
+            "KAPPA_STANDBY": "1" if standby else "0",
             "KAPPA_CONTROL_PORT": str(self.port),
             "KAPPA_CONTROL_TOKEN_FILE": str(folder / "token"),
             "KAPPA_TERMINATION_FILE": str(self.exit_file),
         }
-        command = [sys.executable, "-m", "kappa_pipelines", str(folder / "revision.json")]
+        command = [sys.executable, "-m", "kappa_pipelines", str(revision_file)]
         self.process = subprocess.Popen(command, env=environment, stderr=self.log.open("wb"))
 
     def get(self, path: str, *, token: str | None = None, method: str = "GET") -> tuple[int, str]:
@@ -72,9 +74,20 @@ class DriverProcess:
 
     def kill(self) -> None:
         """End it as a lost node would, with its JVM, in the middle of whatever it does."""
+        self._signal(signal.SIGKILL)
+        self.process.wait()
+
+    def pause(self) -> None:
+        """Let it and its JVM stand still, as on a node that hangs."""
+        self._signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        """Let it wake up where it stood still."""
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, number: int) -> None:
         children = subprocess.run(
             ["pgrep", "-P", str(self.process.pid)], capture_output=True, text=True, check=False
         )
         for pid in (self.process.pid, *map(int, children.stdout.split())):
-            os.kill(pid, signal.SIGKILL)
-        self.process.wait()
+            os.kill(pid, number)

@@ -34,6 +34,7 @@ from kappa_crds.sink import Sink
 from kappa_crds.source import Source
 from kappa_crds.spark_settings import SETTINGS_RULES
 from kappa_crds.trigger import Trigger
+from kappa_crds.upgrade import Upgrade, UpgradeStatus
 from kappa_crds.view import View
 
 PIPELINE_FINALIZER = "kappa-platform.io/pipeline"
@@ -204,6 +205,9 @@ class PipelineSpec(Model):
         SavepointPolicy | None,
         Field(description="Savepoints that are taken by themselves, and how long they are kept."),
     ] = None
+    upgrade: Annotated[
+        Upgrade, Field(description="How a changed spec takes the place of the one that runs.")
+    ] = Upgrade()
     restore: Annotated[
         Restore | None,
         Field(
@@ -302,6 +306,10 @@ class PipelineStatus(ResourceStatus):
     last_scheduled: Annotated[
         datetime | None, Field(description="Until when the schedule of spec.savepoints has been seen to.")
     ] = None
+    running_checkpoint: Annotated[
+        int, Field(ge=0, description="Number of the checkpoint that the current driver was started with.")
+    ] = 0
+    upgrade: Annotated[UpgradeStatus | None, Field(description="The last change of the revision.")] = None
     restarts: Annotated[Restarts, Field(description="Failures and restarts.")] = Restarts()
     executors: Annotated[int, Field(ge=0, description="Executors of the current revision.")] = 0
     selector: Annotated[

@@ -10,6 +10,7 @@ from pydantic import Field
 
 from kappa_crds.model import Status
 from kappa_crds.reasons import Reason
+from kappa_crds.upgrade import UpgradeVerdict
 
 
 class DriverState(StrEnum):
@@ -17,6 +18,8 @@ class DriverState(StrEnum):
 
     STARTING = "Starting"
     WAITING_FOR_EXECUTORS = "WaitingForExecutors"
+    REHEARSING = "Rehearsing"
+    STANDING_BY = "StandingBy"
     RUNNING = "Running"
     STOPPING = "Stopping"
     STOPPED = "Stopped"
@@ -100,7 +103,7 @@ class SavepointProgress(Status):
 
 
 class Progress(Status):
-    """All that a driver knows of itself."""
+    """All that a driver knows of itself. One that stands by has a `verdict`, and no queries yet."""
 
     namespace: str
     pipeline: str
@@ -115,6 +118,7 @@ class Progress(Status):
     error: "DriverExit | None" = None
     queries: tuple[QueryProgress, ...] = ()
     savepoints: tuple[SavepointProgress, ...] = ()
+    verdict: UpgradeVerdict | None = None
 
     @property
     def lag(self) -> int:

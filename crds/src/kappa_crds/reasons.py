@@ -90,6 +90,7 @@ class Reason(StrEnum):
     PYTHON_MODULES_NOT_FOUND = "PythonModulesNotFound", WAITS, "The ConfigMap in `spec.pythonFrom` is not in the namespace; create it or correct the reference."
     PYTHON_MODULES_INVALID = "PythonModulesInvalid", WAITS, "The ConfigMap in `spec.pythonFrom` cannot be used as Python modules; correct the key that the message names."
     STOPPING_PREVIOUS = "StoppingPrevious", WAITS, "A driver from before has to be gone first, so that two never write; wait, or if its node is lost, delete the pod with --force."
+    HANDING_OVER = "HandingOver", WAITS, "The new driver stands by and takes over once the old one has ended its batch; wait."
     DRIVER_SCHEDULING = "DriverScheduling", WAITS, "The driver pod has no node or container yet; if it lasts, look at the pod's events."
     DRIVER_UNSCHEDULABLE = "DriverUnschedulable", WAITS, "No node takes the driver, or the API server refuses it; lower `spec.resources.driver`, add nodes, or raise the quota that the message names."
     IMAGE_UNAVAILABLE = "ImageUnavailable", WAITS, "The image cannot be pulled; correct `spec.image`, or give the nodes access to its registry."
@@ -100,6 +101,9 @@ class Reason(StrEnum):
     RUNNING = "Running", DOES, "The pipeline processes records; there is nothing to do."
     SUSPENDED = "Suspended", DOES, "`spec.suspend` is set and the driver has stopped at a committed batch; set it to false to go on from there."
     REVISION_CREATED = "RevisionCreated", DOES, "The spec, or something it refers to, changed; a driver with the new revision follows."
+    UPGRADE_REHEARSING = "UpgradeRehearsing", DOES, "A driver with the changed spec makes a dry start on a copy of the last batch; the one before goes on meanwhile."
+    UPGRADE_REFUSED = "UpgradeRefused", DOES, "The changed spec does not fit the state, or cannot start; the one before goes on. Do what the message says, or take the change back."
+    ROLLED_BACK = "RolledBack", DOES, "The changed spec ran and failed, so the one before has taken over again; correct the spec as the message says."
     DRIVER_STARTED = "DriverStarted", DOES, "A driver was started; there is nothing to do."
     DRIVER_STOPPED = "DriverStopped", DOES, "The driver ended because it was asked to; there is nothing to do."
 

@@ -125,6 +125,15 @@ class StopDriver:
 
 
 @dataclass(frozen=True, slots=True)
+class ActivateDriver:
+    """Have a driver that stands by take over. Asking twice is fine."""
+
+    pod: ObjectRef
+    address: str
+    token: ObjectRef
+
+
+@dataclass(frozen=True, slots=True)
 class TakeSavepoint:
     """Ask a driver for a savepoint below a location. Asking twice is fine."""
 
@@ -135,6 +144,7 @@ class TakeSavepoint:
     location: str
 
 
+DriverAction = StopDriver | ActivateDriver | TakeSavepoint
 KafkaAction = CreateTopic | GrowPartitions | AlterConfigs | DeleteTopic
 Action = (
     RecordStatus
@@ -145,8 +155,7 @@ Action = (
     | CreateToken
     | DeleteObject
     | EmitEvent
-    | StopDriver
-    | TakeSavepoint
+    | DriverAction
     | KafkaAction
 )
 
@@ -170,6 +179,8 @@ def describe_action(action: Action) -> str:  # noqa: PLR0912 - one line for each
             return f"event {reason}: {message}"
         case StopDriver(pod, _, _, timeout):
             return f"ask {pod} to stop at the end of its batch, within {timeout:.0f} s"
+        case ActivateDriver(pod, _, _):
+            return f"have {pod} take over"
         case TakeSavepoint(pod, _, _, name, location):
             return f"ask {pod} for the savepoint {name} below {location}"
         case CreateTopic(_, topic, partitions, replication, configs):

@@ -17,6 +17,7 @@ from kappa_crds.conditions import ConditionType, find_condition
 from kappa_crds.resource import Resource, ResourceStatus
 from kappa_operator.actions import (
     Action,
+    ActivateDriver,
     AddFinalizer,
     AlterConfigs,
     ApplyObject,
@@ -25,6 +26,7 @@ from kappa_operator.actions import (
     CreateTopic,
     DeleteObject,
     DeleteTopic,
+    DriverAction,
     EmitEvent,
     GrowPartitions,
     Manifest,
@@ -112,7 +114,7 @@ async def _apply(world: World, resource: AnyResource, action: Action) -> None:
             await world.cluster.delete(ref, uid)
         case EmitEvent():
             await emit_event(world, resource, action)
-        case StopDriver() | TakeSavepoint():
+        case StopDriver() | ActivateDriver() | TakeSavepoint():
             await _tell_driver(world, action, await read_secret_key(world, action.token, "token"))
         case CreateTopic() | GrowPartitions() | AlterConfigs() | DeleteTopic():
             await world.kafka.apply(action)
@@ -120,10 +122,12 @@ async def _apply(world: World, resource: AnyResource, action: Action) -> None:
             assert_never(action)
 
 
-async def _tell_driver(world: World, action: StopDriver | TakeSavepoint, token: str) -> None:
+async def _tell_driver(world: World, action: DriverAction, token: str) -> None:
     match action:
         case StopDriver(_, address, _, timeout):
             await world.drivers.stop(address, token, timeout)
+        case ActivateDriver(_, address, _):
+            await world.drivers.activate(address, token)
         case TakeSavepoint(_, address, _, name, location):
             await world.drivers.take_savepoint(address, token, name, location)
         case _:

@@ -30,6 +30,10 @@ class HttpDrivers:
         """Ask the driver to stop at the end of its batch, within so many seconds; asking twice is fine."""
         await self._request("POST", address, f"/stop?within={within:.0f}", token)
 
+    async def activate(self, address: str, token: str) -> None:
+        """Have a driver that stands by take over; asking twice is fine."""
+        await self._request("POST", address, "/activate", token)
+
     async def take_savepoint(self, address: str, token: str, name: str, location: str) -> None:
         """Ask the driver for a savepoint below a location; asking twice is fine."""
         await self._request("POST", address, f"/savepoints/{name}?location={quote(location, safe='')}", token)

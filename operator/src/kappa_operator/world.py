@@ -28,6 +28,9 @@ class Drivers(Protocol):
     async def stop(self, address: str, token: str, within: float) -> None:
         """Ask the driver to stop at the end of its batch, within so many seconds; raise DriverUnreachable where it does not answer."""
 
+    async def activate(self, address: str, token: str) -> None:
+        """Have a driver that stands by take over; asking twice is fine. Raise DriverUnreachable where it does not answer."""
+
     async def take_savepoint(self, address: str, token: str, name: str, location: str) -> None:
         """Ask the driver for a savepoint; asking twice is fine. Raise DriverUnreachable where it does not answer."""
 

@@ -56,6 +56,7 @@ def _run(driver: Driver, environment: Environment) -> DriverExit:
         snapshot=driver.snapshot,
         is_alive=lambda: driver.record.state is not DriverState.FAILED,
         stop=driver.request_stop,
+        activate=driver.activate,
         take_savepoint=driver.request_savepoint,
         registry=registry,
         token_file=environment.control_token_file,

@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 from kappa_crds.progress import QueryProgress
 from kappa_pipelines.background import Totals
 from kappa_pipelines.checkpoint.files import CheckpointFiles
-from kappa_pipelines.checkpoint.generation import GenerationFence
+from kappa_pipelines.checkpoint.generation import Fence
 from kappa_pipelines.checkpoint.offsets import Offsets, parse_kafka_offsets, read_committed_batch
 from kappa_pipelines.compile import Compiled
 from kappa_pipelines.deadletter.scan import DeadLetterScan
@@ -104,7 +104,7 @@ class Surroundings:
 
     spark: SparkSession
     files: CheckpointFiles
-    fence: GenerationFence
+    fence: Fence
     ends: KafkaEndpoints
     compiled: Compiled
     kafka: KafkaProgress

@@ -38,13 +38,17 @@ _SOURCE_PREFIX = "__kappa_source_"
 
 @dataclass(frozen=True)
 class CompiledSink:
-    """A sink's query, not started yet, the sources it reads, in the order of its plan, the state it keeps, and all names it reads."""
+    """A sink's query, not started yet, the sources it reads, in the order of its plan, the state it keeps, and all names it reads.
+
+    `rows` are what is written, view by view.
+    """
 
     sink: Sink
     writer: DataStreamWriter
     sources: tuple[str, ...]
     states: tuple[State, ...]
     views: frozenset[str]
+    rows: DataFrame
 
 
 @dataclass(frozen=True)
@@ -96,7 +100,7 @@ def compile_revision(
         stream.createOrReplaceTempView(source.name)
         stream.createOrReplaceTempView(_SOURCE_PREFIX + source.name)
     views = define_views(spark, spec)
-    sinks = tuple(_compile_sink(spark, spec, views, sink, ends) for sink in spec.sinks)
+    sinks = tuple(_compile_sink(spark, revision, views, sink, ends) for sink in spec.sinks)
     stragglers = find_straggler_views(spark, spec, {each.sink: each.views for each in sinks})
     for view in stragglers:
         StragglerRows(spark, spec, sources, view).check()
@@ -104,12 +108,15 @@ def compile_revision(
 
 
 def _compile_sink(
-    spark: SparkSession, spec: PipelineSpec, views: tuple[DefinedView, ...], sink: Sink, ends: Endpoints
+    spark: SparkSession, revision: Revision, views: tuple[DefinedView, ...], sink: Sink, ends: Endpoints
 ) -> CompiledSink:
+    spec = revision.spec
     rows = spark.table(sink.from_)
     states = find_states(spark, rows, {view.name: describe_state(view) for view in spec.views}, sink.mode)
     read = tuple(find_views(get_plan(rows)))
     found = [source.name for source in spec.sources for name in read if name == source.name]
+    sources = tuple(dict.fromkeys(found))
+    planned = rows
     if spec.trigger.real_time is not None:
         check_real_time(rows, sink, found)
     if len(found) > len(set(found)):
@@ -118,7 +125,7 @@ def _compile_sink(
     _check_stream(spark, views, sink, rows)
     check_bounds(spec.views, states)
     records = build_records(sink, rows)
-    return CompiledSink(sink, ends.write(sink, records), tuple(dict.fromkeys(found)), states, frozenset(read))
+    return CompiledSink(sink, ends.write(sink, records), sources, states, frozenset(read), planned)
 
 
 def _refuse_frames(views: tuple[DefinedView, ...], read: tuple[str, ...]) -> None:

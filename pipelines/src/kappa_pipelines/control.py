@@ -1,8 +1,7 @@
 """The driver's HTTP server: probes, metrics and progress to read, requests to stop and for savepoints.
 
-`/healthz`, `/readyz` and `/metrics` are open, as kubelet and Prometheus need them. `/progress`, `POST /stop` and
-`POST /savepoints/NAME?location=URI` need
-the bearer token from a mounted Secret, read for each request so that it can be rotated; without a token file only
+`/healthz`, `/readyz` and `/metrics` are open, as kubelet and Prometheus need them. `/progress`, `POST /stop`,
+`POST /activate` and `POST /savepoints/NAME?location=URI` need the bearer token from a mounted Secret, read for each request so that it can be rotated; without a token file only
 the loopback address may ask.
 """
 
@@ -37,6 +36,7 @@ class Control:
         snapshot: Callable[[], Progress],
         is_alive: Callable[[], bool],
         stop: Callable[[], None],
+        activate: Callable[[], bool],
         take_savepoint: Callable[[str, str], bool],
         registry: CollectorRegistry,
         token_file: Path,
@@ -44,6 +44,7 @@ class Control:
         self._snapshot = snapshot
         self._is_alive = is_alive
         self._stop = stop
+        self._activate = activate
         self._take_savepoint = take_savepoint
         self._registry = registry
         self._token_file = token_file
@@ -57,6 +58,7 @@ class Control:
                 Route("/metrics", self._metrics),
                 Route("/progress", self._progress),
                 Route("/stop", self._post_stop, methods=["POST"]),
+                Route("/activate", self._post_activate, methods=["POST"]),
                 Route("/savepoints/{name}", self._post_savepoint, methods=["POST"]),
             ]
         )
@@ -83,6 +85,14 @@ class Control:
             return refused
         self._stop()
         return JSONResponse({"state": DriverState.STOPPING.value}, status_code=202)
+
+    def _post_activate(self, request: Request) -> Response:
+        refused = self._refuse(request)
+        if refused is not None:
+            return refused
+        if not self._activate():
+            return PlainTextResponse("the driver does not stand by yet\n", status_code=409)
+        return JSONResponse({"state": self._snapshot().state.value}, status_code=202)
 
     def _post_savepoint(self, request: Request) -> Response:
         refused = self._refuse(request)

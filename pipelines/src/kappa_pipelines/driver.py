@@ -1,15 +1,12 @@
-"""A driver's life: check, start, supervise, stop.
+"""A driver's life: check, stand by where that is asked for, start, supervise, stop.
 
 `Driver.run` returns how it ended or raises DriverError. The order matters: Kafka is checked before the JVM starts,
-the checkpoint is claimed before anything is read from it, dead letters take up their position before a query moves
+the checkpoint is claimed before anything is changed in it, dead letters take up their position before a query moves
 on, and at the end positions are written after the last batch was committed.
 """
 
-import tempfile
 import threading
 import time
-from dataclasses import dataclass, field
-from pathlib import Path
 
 import structlog
 from py4j.protocol import Py4JJavaError
@@ -21,57 +18,35 @@ from kappa_crds.progress import DriverExit, DriverState, Progress, QueryProgress
 from kappa_crds.quantities import parse_duration
 from kappa_crds.reasons import Reason
 from kappa_crds.revision import Revision
-from kappa_pipelines.beside import Beside, Surroundings, build_beside
-from kappa_pipelines.checkpoint.files import CheckpointFiles
 from kappa_pipelines.checkpoint.folder import LocalFolder
-from kappa_pipelines.checkpoint.generation import GenerationFence
 from kappa_pipelines.checkpoint.offsets import Offsets, read_committed_offsets
 from kappa_pipelines.classify import classify
-from kappa_pipelines.compile import Compiled, compile_revision
 from kappa_pipelines.diagnose import explain, explain_query
-from kappa_pipelines.endpoints import KafkaEndpoints
 from kappa_pipelines.environment import Environment
 from kappa_pipelines.errors import DriverError, FencedError, UnavailableError
 from kappa_pipelines.failures import read_failure
-from kappa_pipelines.group import KafkaProgress
-from kappa_pipelines.idleness import IdleWatch
-from kappa_pipelines.limits import fetch_targets
 from kappa_pipelines.listener import ProgressListener
 from kappa_pipelines.metrics import Counts
 from kappa_pipelines.modules import install_modules
 from kappa_pipelines.preflight import check_kafka
+from kappa_pipelines.prepare import Running, make_marks, prepare
 from kappa_pipelines.realtime import build_real_time_settings, check_growth
 from kappa_pipelines.record import DriverRecord
-from kappa_pipelines.registry.resolve import resolve_subjects
-from kappa_pipelines.savepoint.restore import is_restored, restore_savepoint
 from kappa_pipelines.savepoint.store import SavepointStore
 from kappa_pipelines.savepoint.take import Taken, take_savepoint
 from kappa_pipelines.savepoint.worker import Note, SavepointWorker
 from kappa_pipelines.session import await_executors, count_executors, create_session, wanted_executors
 from kappa_pipelines.sources.schema_ids import remember_unknown_ids
 from kappa_pipelines.stop import stop_gracefully
+from kappa_pipelines.upgrade.rehearse import Rehearsal
 
 _TICK_SECONDS = 0.2
 _CHECK_SECONDS = 1.0
+_STANDBY_SECONDS = 0.1
 _EVENTS_MILLISECONDS = 10_000
 _FAILED_STOP_SECONDS = 30.0
 
 log = structlog.get_logger()
-
-
-@dataclass
-class Running:
-    """The parts of a driver that has started."""
-
-    spark: SparkSession
-    files: CheckpointFiles
-    fence: GenerationFence
-    compiled: Compiled
-    kafka: KafkaProgress
-    beside: Beside
-    idleness: IdleWatch
-    listener: ProgressListener
-    queries: dict[str, StreamingQuery] = field(default_factory=dict)
 
 
 class Driver:
@@ -82,13 +57,21 @@ class Driver:
         self._revision = revision
         self._environment = environment
         self._stopping = threading.Event()
+        self._activated = threading.Event()
         self._running: Running | None = None
+        self._listener: ProgressListener | None = None
         self._topics: dict[str, int] = {}
         self._savepoints = SavepointWorker(self._take_savepoint)
 
     def request_stop(self) -> None:
         """Ask for a graceful stop; returns at once."""
         self._stopping.set()
+
+    def activate(self) -> bool:
+        """Have a driver that stands by take over, or has done so; returns at once, and False while it does not stand by yet."""
+        if self.record.state is DriverState.STANDING_BY:
+            self._activated.set()
+        return self._activated.is_set()
 
     def request_savepoint(self, name: str, location: str) -> bool:
         """Ask for a savepoint below a location; returns at once, and False before the queries have started."""
@@ -128,10 +111,17 @@ class Driver:
         self._topics = check_kafka(self._revision)
         log.info("kafka answers")
         settings = build_real_time_settings(self._revision, self._topics)
-        spark = create_session(self._revision, self._environment.pod_name, settings)
+        pod, address = self._environment.pod_name, self._environment.pod_address
+        spark = create_session(self._revision, pod, settings, address=address)
         log.info("session started")
         try:
-            running = self._running = self._prepare(spark)
+            self._await_executors(spark)
+            install_modules(spark, self._revision)
+            if self._environment.standby and not self._stand_by(spark):
+                return DriverExit(reason=Reason.DRIVER_STOPPED, message="it was not needed", graceful=True)
+            running = self._running = prepare(
+                spark, self._revision, self._environment.generation, self.record
+            )
             log.info("plan compiled")
             self._start(running)
             self._supervise(running)
@@ -140,49 +130,25 @@ class Driver:
             self._interrupt()
             raise
         except Exception as error:
+            self._raise_if_fenced()
             self._stop_rest()
             raise explain(error) from error
         finally:
             self._let_go()
 
-    def _prepare(self, spark: SparkSession) -> Running:
-        files = CheckpointFiles(spark, self._revision.checkpoint)
-        fence = GenerationFence(files, self._environment.generation)
-        fence.take()
-        self._restore()
-        self._await_executors(spark)
-        install_modules(spark, self._revision)
-        targets = fetch_targets(self._revision)
-        subjects = resolve_subjects(self._revision, files)
-        marks = Path(tempfile.mkdtemp(prefix="kappa-idle-"))
-        ends = KafkaEndpoints(spark, self._revision, targets, marks)
-        compiled = compile_revision(spark, self._revision, ends, subjects)
-        self.record.set_reads(
-            {
-                sink: tuple((s, compiled.sources[s].subscription) for s in reads)
-                for sink, reads in compiled.reads.items()
-            }
-        )
-        subscriptions = tuple(dict.fromkeys(each.subscription for each in compiled.sources.values()))
-        kafka = KafkaProgress(self._revision, subscriptions, self.record.positions)
-        beside = build_beside(Surroundings(spark, files, fence, ends, compiled, kafka))
-        idleness = IdleWatch(self._revision.spec, compiled.reads, marks)
-        listener = ProgressListener(self.record, self._on_batch)
-        return Running(spark, files, fence, compiled, kafka, beside, idleness, listener)
-
-    def _restore(self) -> None:
-        """Make the checkpoint of the savepoint that it is to be made of, unless it was made before."""
-        made_of = self._revision.restoration
-        if made_of is None:
-            return
-        files = LocalFolder(self._revision.checkpoint)
-        if is_restored(files, made_of.savepoint):
-            return
-        store = SavepointStore(LocalFolder(made_of.location))
-        manifest = store.read(made_of.savepoint)
-        log.info("checkpoint is made of a savepoint", savepoint=made_of.savepoint, bytes=manifest.size)
-        if restore_savepoint(store, manifest, files, fork=made_of.fork):
-            log.info("restored", savepoint=made_of.savepoint, files=len(manifest.files))
+    def _stand_by(self, spark: SparkSession) -> bool:
+        """Rehearse and wait; return whether to take over, instead of to end."""
+        self.record.set_state(DriverState.REHEARSING)
+        rehearsal = Rehearsal(spark, self._revision, self._environment.generation, make_marks())
+        self.record.set_verdict(rehearsal.hold())
+        self.record.set_state(DriverState.STANDING_BY)
+        log.info("stands by")
+        while not self._activated.wait(_STANDBY_SECONDS):
+            if self._stopping.is_set():
+                return False
+        log.info("takes over")
+        self.record.set_state(DriverState.STARTING)
+        return True
 
     def _await_executors(self, spark: SparkSession) -> None:
         if wanted_executors(self._revision) == 0:
@@ -198,7 +164,8 @@ class Driver:
         for sink, offsets in committed.items():
             self.record.set_committed(sink, offsets)
         running.beside.start(committed)
-        running.spark.streams.addListener(running.listener)
+        self._listener = ProgressListener(self.record, self._on_batch)
+        running.spark.streams.addListener(self._listener)
         running.kafka.start()
         for compiled in running.compiled.sinks:
             if self._stopping.is_set():
@@ -319,6 +286,18 @@ class Driver:
         except Exception as error:
             log.warning("the other queries could not be stopped", error=str(error)[:300])
 
+    def _raise_if_fenced(self) -> None:
+        """Raise FencedError where a newer driver has taken over: then whatever failed, failed for that."""
+        if self._running is None:
+            return
+        try:
+            self._running.fence.check()
+        except FencedError:
+            self._interrupt()
+            raise
+        except UnavailableError as error:
+            log.warning("the generation cannot be read", error=error.message)
+
     def _interrupt(self) -> None:
         for query in self._running.queries.values() if self._running else ():
             query.stop()
@@ -331,6 +310,7 @@ class Driver:
         self._running.beside.abandon()
         self._running.kafka.abandon()
         try:
-            self._running.spark.streams.removeListener(self._running.listener)
+            if self._listener is not None:
+                self._running.spark.streams.removeListener(self._listener)
         except Exception as error:  # the JVM may be what failed
             log.warning("the listener could not be removed", error=str(error)[:300])

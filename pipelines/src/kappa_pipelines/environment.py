@@ -12,6 +12,7 @@ from kappa_crds.revision import (
     GENERATION_VARIABLE,
     REVISION_DIR,
     REVISION_KEY,
+    STANDBY_VARIABLE,
     TERMINATION_FILE,
 )
 from kappa_pipelines.errors import SpecError
@@ -19,19 +20,25 @@ from kappa_pipelines.errors import SpecError
 CONTROL_PORT_VARIABLE = "KAPPA_CONTROL_PORT"
 CONTROL_TOKEN_VARIABLE = "KAPPA_CONTROL_TOKEN_FILE"  # noqa: S105 - the name of a variable
 POD_NAME_VARIABLE = "KAPPA_POD_NAME"
+POD_ADDRESS_VARIABLE = "KAPPA_POD_ADDRESS"
 TERMINATION_VARIABLE = "KAPPA_TERMINATION_FILE"
 
 
 @dataclass(frozen=True)
 class Environment:
-    """Where things are, and which generation this process is. The paths are overridden only outside a pod."""
+    """Where things are, and which generation this process is. The paths are overridden only outside a pod.
+
+    One in standby makes ready and waits to be activated. `pod_address` is where executors reach this driver.
+    """
 
     generation: int
+    standby: bool = False
     revision_file: Path = Path(REVISION_DIR) / REVISION_KEY
     control_port: int = CONTROL_PORT
     control_token_file: Path = Path(CONTROL_TOKEN_FILE)
     termination_file: Path = Path(TERMINATION_FILE)
     pod_name: str | None = None
+    pod_address: str | None = None
 
 
 def read_environment(arguments: list[str], variables: Mapping[str, str] = os.environ) -> Environment:
@@ -45,11 +52,13 @@ def read_environment(arguments: list[str], variables: Mapping[str, str] = os.env
         )
     return Environment(
         generation=int(generation),
+        standby=variables.get(STANDBY_VARIABLE) == "1",
         revision_file=Path(arguments[0]) if arguments else default.revision_file,
         control_port=int(variables.get(CONTROL_PORT_VARIABLE, default.control_port)),
         control_token_file=Path(variables.get(CONTROL_TOKEN_VARIABLE, default.control_token_file)),
         termination_file=termination_file(variables),
         pod_name=variables.get(POD_NAME_VARIABLE),
+        pod_address=variables.get(POD_ADDRESS_VARIABLE),
     )
 
 

@@ -9,14 +9,14 @@ once until one succeeds again; it never stops the job.
 import math
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 
 import structlog
 from confluent_kafka import Consumer, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from kappa_crds.revision import Revision
-from kappa_pipelines.checkpoint.offsets import Offsets, Place
+from kappa_pipelines.bounds import LogBounds
+from kappa_pipelines.checkpoint.offsets import Offsets
 from kappa_pipelines.kafka_options import build_librdkafka_config
 from kappa_pipelines.sources.subscription import Subscription
 
@@ -57,7 +57,7 @@ class KafkaProgress:
         self._changed = threading.Event()
         self._ending = False
         self._abandoned = False
-        self._admin = AdminClient({**config, "log_level": 0})
+        self._bounds = LogBounds(revision)
         self._consumer = Consumer(
             {**config, "group.id": self._group, "enable.auto.commit": False, "log_level": 0}
         )
@@ -89,7 +89,7 @@ class KafkaProgress:
 
     def first_offsets(self, subscription: Subscription) -> Offsets:
         """Return the first offset that each partition still has; raises KafkaException."""
-        return self._list([subscription], OffsetSpec.earliest())  # type: ignore[no-untyped-call]
+        return self._bounds.first([subscription])
 
     def _run(self) -> None:
         while not self._ending:
@@ -104,7 +104,7 @@ class KafkaProgress:
         try:
             self._commit()
             began = time.monotonic()
-            self.ends = self._list(self._subscriptions, OffsetSpec.latest())  # type: ignore[no-untyped-call]
+            self.ends = self._bounds.ends(self._subscriptions)
             self._sampled = began
         except Exception as error:  # lag is only for looking at; the job goes on
             self.errors += 1
@@ -125,22 +125,3 @@ class KafkaProgress:
             if result.error is not None:
                 raise KafkaException(result.error)
         self._committed = offsets
-
-    def _list(self, subscriptions: Iterable[Subscription], spec: OffsetSpec) -> Offsets:
-        places = {place for each in subscriptions for place in self._list_places(each)}
-        wanted = {TopicPartition(topic, part): spec for topic, part in places}
-        futures = self._admin.list_offsets(wanted, request_timeout=_TIMEOUT_SECONDS) if wanted else {}
-        return {(at.topic, at.partition): future.result().offset for at, future in futures.items()}
-
-    def _list_places(self, subscription: Subscription) -> Iterator[Place]:
-        """Yield the partitions that are read, asked of Kafka each time: a topic can get more, a pattern more topics."""
-        if subscription.pattern is None:
-            names = subscription.topics
-            found = [self._admin.list_topics(name, timeout=_TIMEOUT_SECONDS).topics[name] for name in names]
-        else:
-            every = self._admin.list_topics(timeout=_TIMEOUT_SECONDS).topics
-            found = [topic for name, topic in every.items() if subscription.covers(name)]
-        for topic in found:
-            if topic.error is not None:
-                raise KafkaException(topic.error)
-            yield from ((str(topic.topic), part) for part in topic.partitions)

@@ -7,6 +7,7 @@ from typing import Any
 
 from kappa_crds.progress import DriverExit, DriverState, Progress, QueryProgress, SourceProgress
 from kappa_crds.revision import Revision
+from kappa_crds.upgrade import UpgradeVerdict
 from kappa_pipelines.checkpoint.offsets import Offsets, nest_offsets, parse_kafka_offsets
 from kappa_pipelines.progress import Reads, fold_event, with_latest
 
@@ -51,6 +52,11 @@ class DriverRecord:
             update["error"] = error
         with self._lock:
             self._progress = self._progress.model_copy(update=update)
+
+    def set_verdict(self, verdict: UpgradeVerdict) -> None:
+        """Say what the revision means for the state."""
+        with self._lock:
+            self._progress = self._progress.model_copy(update={"verdict": verdict})
 
     def set_counts(
         self, *, executors: int | None = None, dead_lettered: int | None = None, stragglers: int | None = None

@@ -20,11 +20,16 @@ _JAVA_OPTIONS = ("spark.driver.defaultJavaOptions", "spark.executor.defaultJavaO
 
 
 def create_session(
-    revision: Revision, pod_name: str | None = None, further: Mapping[str, str] | None = None
+    revision: Revision,
+    pod_name: str | None = None,
+    further: Mapping[str, str] | None = None,
+    *,
+    address: str | None = None,
 ) -> SparkSession:
     """Start the JVM and return the session; it logs warnings and worse. `further` are settings that win over the revision's.
 
-    With the driver's own pod named, executors are owned by it and go when it goes.
+    With the driver's own pod named, executors are owned by it and go when it goes. They reach it at its `address`: two drivers of
+    a pipeline may stand side by side.
     """
     logging.getLogger(_REFUSALS).disabled = True
     os.environ.setdefault(
@@ -33,6 +38,7 @@ def create_session(
     settings = build_spark_settings(revision) | dict(further or {})
     if pod_name is not None and wanted_executors(revision) > 0:
         settings["spark.kubernetes.driver.pod.name"] = pod_name
+        settings |= {"spark.driver.host": address} if address is not None else {}
     with as_file(files("kappa_pipelines") / "log4j2.properties") as properties:
         settings[_JAVA_OPTIONS[0]] += f" -Dlog4j2.configurationFile=file:{properties}{_archive_options()}"
         builder = SparkSession.Builder()

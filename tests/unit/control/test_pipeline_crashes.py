@@ -14,8 +14,10 @@ from fakes.world import Operator, build_resource
 from kappa_crds import API_VERSION
 from kappa_crds.progress import DriverExit
 from kappa_crds.reasons import Reason
+from kappa_crds.upgrade import UpgradeVerdict, VerdictKind
 from kappa_operator.keys import Key, ObjectRef
 from kappa_operator.logic import LOGICS
+from kappa_operator.resources.pipeline import REVISION_LABEL
 
 CLUSTER = Key("KafkaCluster", "shop", "main")
 TOPICS = (Key("Topic", "shop", "in"), Key("Topic", "shop", "out"))
@@ -33,6 +35,8 @@ SPEC: dict[str, Any] = {
 SUSPENDED = {**SPEC, "suspend": True}
 SCHEDULED = {**SPEC, "savepoints": {"schedule": "0 3 * * *", "maxCount": 1}}
 CHANGED = {**SPEC, "trigger": {"maxRecords": 10}}
+COLD = {**CHANGED, "upgrade": {"handover": "Cold"}}
+STATELESS = {**CHANGED, "upgrade": {"mode": "Stateless"}}
 CRASH = DriverExit(reason=Reason.DRIVER_CRASHED, message="out of luck")
 HOPELESS = DriverExit(reason=Reason.INVALID_SQL, message="no such column", retryable=False)
 
@@ -94,6 +98,39 @@ def write(spec: dict[str, Any]) -> Step:
     return step
 
 
+def judge(kind: VerdictKind) -> Step:
+    """Have the dry starts from now on show what a change means."""
+
+    def step(life: Life) -> None:
+        life.node.verdict = UpgradeVerdict(kind=kind, reasons=("a new key",))
+
+    return step
+
+
+def spoil(end: DriverExit) -> Step:
+    """Have drivers that stand by end with an error."""
+
+    def step(life: Life) -> None:
+        life.node.spoilt = end
+
+    return step
+
+
+def both(*steps: Step) -> Step:
+    def step(life: Life) -> None:
+        for each in steps:
+            each(life)
+
+    return step
+
+
+def change_and_fail(life: Life) -> None:
+    """The changed pipeline takes over, and each of its drivers crashes."""
+    before = {pod["metadata"]["labels"][REVISION_LABEL] for pod in life.node.find_pods()}
+    life.node.broken = lambda pod: pod["metadata"]["labels"][REVISION_LABEL] not in before
+    write(CHANGED)(life)
+
+
 def take_savepoint(life: Life) -> None:
     life.operator.cluster.put(build_resource("Savepoint", "one", pipelineRef="delays"))
 
@@ -125,14 +162,6 @@ def restore(request: str = "") -> Step:
 
 def delete(life: Life) -> None:
     life.operator.cluster.remove(REF)
-
-
-def both(*steps: Step) -> Step:
-    def step(life: Life) -> None:
-        for each in steps:
-            each(life)
-
-    return step
 
 
 def verify_savepoint(request: str) -> Step:
@@ -169,6 +198,21 @@ def lose_driver(life: Life) -> None:
 STEPS: dict[str, tuple[Step, ...]] = {
     "creating": (write(SPEC),),
     "changing": (write(SPEC), write(CHANGED)),
+    "changing, cold": (write(SPEC), write(COLD)),
+    "changing, without state": (write(SPEC), write(STATELESS)),
+    "changing what does not fit": (write(SPEC), both(judge(VerdictKind.REPROCESS), write(CHANGED))),
+    "taking back what does not fit": (
+        write(SPEC),
+        both(judge(VerdictKind.REPROCESS), write(CHANGED)),
+        write(SPEC),
+    ),
+    "changing to what cannot start": (write(SPEC), both(spoil(HOPELESS), write(CHANGED))),
+    "changing while no driver can stand by": (write(SPEC), both(spoil(CRASH), write(CHANGED))),
+    "restarting while a change is refused": (
+        write(SPEC),
+        both(judge(VerdictKind.REPROCESS), write(CHANGED)),
+        crash(CRASH),
+    ),
     "suspending": (write(SPEC), write({**SPEC, "suspend": True})),
     "resuming": (write(SPEC), write({**SPEC, "suspend": True}), write(SPEC)),
     "restarting after a crash": (write(SPEC), crash(CRASH)),
@@ -179,6 +223,7 @@ STEPS: dict[str, tuple[Step, ...]] = {
     "restoring": (write(SPEC), take_savepoint, restore()),
     "restoring again": (write(SPEC), take_savepoint, restore(), restore("again")),
     "restoring before it is taken": (write(SPEC), restore(), take_savepoint),
+    "rolling back": (write(SPEC), change_and_fail),
     "deleting": (write(SPEC), delete),
     "taking a savepoint at rest": (write(SPEC), write(SUSPENDED), take_savepoint),
     "taking a savepoint of what failed": (write(SPEC), crash(HOPELESS), take_savepoint),
@@ -258,6 +303,10 @@ def strip_times(body: Body | None) -> Any:
         return None
     status = body["status"]
     kept = {key: value for key, value in status.items() if not key.endswith("Since") and key != "driverUid"}
+    if "upgrade" in kept:
+        kept["upgrade"] = {
+            key: value for key, value in kept["upgrade"].items() if key not in ("since", "uid")
+        }
     kept["conditions"] = [(c["type"], c["status"], c["reason"]) for c in status["conditions"]]
     kept["restarts"] = {key: value for key, value in status["restarts"].items() if key != "nextStart"}
     return kept
@@ -276,7 +325,10 @@ async def test_the_ends_are_what_was_asked_for() -> None:
     ends = {name: (await live(steps, None))[0] for name, steps in STEPS.items()}
     states = {name: end["status"] and end["status"]["state"] for name, end in ends.items()}
     assert states == {
-        "creating": "Running", "changing": "Running", "suspending": "Suspended", "resuming": "Running",
+        "creating": "Running", "changing": "Running", "changing, cold": "Running", "changing, without state": "Running",
+        "changing what does not fit": "Running", "taking back what does not fit": "Running",
+        "changing to what cannot start": "Running", "changing while no driver can stand by": "Running",
+        "restarting while a change is refused": "Running", "rolling back": "Running", "suspending": "Suspended", "resuming": "Running",
         "restarting after a crash": "Running", "giving up": "Failed", "curing": "Running",
         "losing the driver": "Running", "taking a savepoint": "Running", "restoring": "Running",
         "restoring again": "Running", "restoring before it is taken": "Running", "deleting": None,
@@ -311,9 +363,24 @@ async def test_the_ends_are_what_was_asked_for() -> None:
     assert another["savepoints"] == ["delays-202601020300"]
     assert len(another["kept"]) == 1
     assert ends["deleting a savepoint that is restored"]["status"]["restoration"], "it was restored before"
+    phases = {
+        name: end["status"]["upgrade"]["phase"]
+        for name, end in ends.items()
+        if (end["status"] or {}).get("upgrade")
+    }
+    assert phases == {
+        "changing": "Done", "changing what does not fit": "Refused", "changing to what cannot start": "Refused",
+        "changing while no driver can stand by": "Done", "restarting while a change is refused": "Refused",
+        "rolling back": "RolledBack",
+    }  # fmt: skip
+    reasons = {name: end["status"]["conditions"][0][2] for name, end in ends.items() if end["status"]}
+    assert [reasons[name] for name in ("changing", "changing what does not fit", "taking back what does not fit", "rolling back")] == [
+        "Running", "UpgradeRefused", "Running", "RolledBack",
+    ]  # fmt: skip
     checkpoints = {name: end["status"].get("checkpoint") for name, end in ends.items() if end["status"]}
     assert checkpoints["restoring"] == checkpoints["restoring before it is taken"] == 1
     assert checkpoints["restoring again"] == 2
+    assert checkpoints["changing, without state"] == 1
     assert [ends[name]["alive"] for name in ("creating", "suspending", "giving up", "deleting")] == [
         1,
         0,
@@ -324,7 +391,18 @@ async def test_the_ends_are_what_was_asked_for() -> None:
 
 steps = st.lists(
     st.sampled_from(
-        [write(SPEC), write(CHANGED), write({**SPEC, "suspend": True}), crash(CRASH), lose_driver]
+        [
+            write(SPEC),
+            write(CHANGED),
+            write(COLD),
+            write(STATELESS),
+            write({**SPEC, "suspend": True}),
+            judge(VerdictKind.REPROCESS),
+            judge(VerdictKind.RESUME),
+            spoil(HOPELESS),
+            crash(CRASH),
+            lose_driver,
+        ]
     ),
     min_size=1,
     max_size=5,

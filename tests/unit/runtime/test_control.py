@@ -28,8 +28,10 @@ class Doors:
         self, token_file: Path, state: DriverState = DriverState.RUNNING, host: str = "10.0.0.9"
     ) -> None:
         self.stops = 0
+        self.activations = 0
         self.savepoints: list[tuple[str, str]] = []
         self._is_running = state is DriverState.RUNNING
+        self._stands_by = state is DriverState.STANDING_BY
         progress = Progress(
             namespace="n",
             pipeline="p",
@@ -42,6 +44,7 @@ class Doors:
             snapshot=lambda: progress,
             is_alive=lambda: state is not DriverState.FAILED,
             stop=self._stop,
+            activate=self._activate,
             registry=CollectorRegistry(),
             take_savepoint=self._take,
             token_file=token_file,
@@ -73,6 +76,10 @@ class Doors:
 
     def _stop(self) -> None:
         self.stops += 1
+
+    def _activate(self) -> bool:
+        self.activations += self._stands_by
+        return self._stands_by
 
     def _take(self, name: str, location: str) -> bool:
         self.savepoints += [(name, location)] if self._is_running else []
@@ -112,6 +119,17 @@ def test_a_stop_is_not_taken_from_a_get(token: Path) -> None:
 
 
 ONE = "/savepoints/one-1?location=file%3A%2F%2F%2Fs"
+
+
+def test_a_driver_takes_over_when_it_stands_by_and_is_told_so_with_the_token(token: Path) -> None:
+    doors = Doors(token, DriverState.STANDING_BY)
+    assert doors.ask("/activate", "Bearer wrong", method="POST").status == 401
+    assert doors.ask("/activate", "Bearer right").status == 405
+    assert doors.activations == 0
+    assert doors.ask("/activate", "Bearer right", method="POST").status == 202
+    assert doors.activations == 1
+    rehearsing = Doors(token, DriverState.REHEARSING)
+    assert rehearsing.ask("/activate", "Bearer right", method="POST").status == 409
 
 
 def test_a_savepoint_is_asked_for_with_the_token_while_the_queries_run(token: Path) -> None:

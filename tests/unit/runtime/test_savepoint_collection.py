@@ -49,9 +49,9 @@ class SteppedFolder(LocalFolder):
         self._step()
         super().delete(path)
 
-    def delete_folder(self, folder: str) -> None:
+    def remove(self, folder: str) -> None:
         self._step()
-        super().delete_folder(folder)
+        super().remove(folder)
 
 
 class Died(BaseException):

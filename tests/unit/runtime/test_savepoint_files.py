@@ -7,9 +7,9 @@ import zipfile
 import pytest
 
 from kappa_crds.reasons import Reason
+from kappa_pipelines.checkpoint.schemas import point_schemas
 from kappa_pipelines.errors import LostDataError
 from kappa_pipelines.savepoint.manifest import KeptFile, Manifest, QueryPoint, read_manifest
-from kappa_pipelines.savepoint.restore import move_schemas
 from kappa_pipelines.savepoint.state import (
     Version,
     find_state_files,
@@ -100,17 +100,17 @@ def test_the_tables_of_a_snapshot_are_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "written"),
+    "written",
     [
-        ("file:///var/lib/kappa/one", "file:/var/lib/kappa/one"),
-        ("/var/lib/kappa/one", "file:/var/lib/kappa/one"),
-        ("s3a://bucket/one", "s3a://bucket/one"),
+        "file:/var/lib/kappa/one/_kappa/g3",
+        "file:/var/lib/kappa/one",
+        "s3a://bucket/answer/state/0",
     ],
 )
-def test_schemas_move_with_the_checkpoint(old: str, written: str) -> None:
+def test_schemas_move_with_the_checkpoint(written: str) -> None:
     path = "/answer/state/0/_stateSchema/default/0_id"
     said = {"operatorInfo": {"operatorId": 0}, "stateStoreInfo": [{"stateSchemaFilePaths": [written + path]}]}
-    moved = move_schemas("v2\n" + json.dumps(said), old, "file:///elsewhere/two")
+    moved = point_schemas("v2\n" + json.dumps(said), "answer/state/0", "file:///elsewhere/two")
     assert moved.startswith("v2\n")
     assert json.loads(moved[3:])["stateStoreInfo"][0]["stateSchemaFilePaths"] == [
         "file:///elsewhere/two" + path

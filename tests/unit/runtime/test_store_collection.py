@@ -58,6 +58,12 @@ def test_checkpoints_that_were_replaced_go_and_none_that_is_newer(files: LocalFo
     assert left(files) == ALL - {"live", "live-1"}
 
 
+def test_a_checkpoint_that_was_replaced_just_now_stays_as_the_way_back(files: LocalFolder) -> None:
+    files.write(f"shop/orders/{LIVE}-1/out/commits/5", b"just now")
+    collect_store(files, request(replaced=True))
+    assert left(files) == ALL - {"live"}
+
+
 def test_nothing_is_replaced_before_the_new_checkpoint_is_whole(files: LocalFolder) -> None:
     files.delete(f"shop/orders/{LIVE}-2/_kappa/restored")
     collect_store(files, request(replaced=True))

@@ -5,9 +5,11 @@ how fast events arrive. The driver's own progress is asked for when its pod has 
 """
 
 from kappa_crds.progress import DriverState, Progress
+from kappa_crds.revision import REVISION_KEY, Revision
+from kappa_crds.upgrade import TAKEN_BACK
 from kappa_operator.apply import read_secret_key
 from kappa_operator.errors import KappaError
-from kappa_operator.keys import Key
+from kappa_operator.keys import Key, ObjectRef
 from kappa_operator.observe.dependencies import observe_dependencies
 from kappa_operator.observe.pods import explain_executor, parse_driver
 from kappa_operator.plan.driver import DriverPod
@@ -38,6 +40,8 @@ async def observe_pipeline(world: World, key: Key, failures: tuple[Failure, ...]
         pods=pods,
         images=Images(settings.runtime_image, settings.image_pull_policy, settings.java_options),
         progress=progress,
+        standby=await observe_standby(world, resource, pods),
+        previous=await observe_previous(world, resource),
         shortage=await observe_shortage(world, resource, progress),
         failures=failures,
     )
@@ -51,17 +55,38 @@ async def observe_drivers(world: World, resource: PipelineResource) -> tuple[Dri
 
 
 async def observe_progress(
-    world: World, resource: PipelineResource, pods: tuple[DriverPod, ...]
+    world: World, resource: PipelineResource, pods: tuple[DriverPod, ...], generation: int | None = None
 ) -> Progress | None:
-    """Return what the current driver says of itself, or None while it does not answer."""
-    current = next((pod for pod in pods if pod.generation == resource.status.generation), None)
-    if current is None or current.finished or not current.started or current.address is None:
+    """Return what the driver of a generation, or else the current one, says of itself; None while it does not answer."""
+    wanted = resource.status.generation if generation is None else generation
+    pod = next((pod for pod in pods if pod.generation == wanted), None)
+    if pod is None or pod.finished or not pod.started or pod.address is None:
         return None
     try:
         token = await read_secret_key(world, build_token_ref(resource), "token")
-        return await world.drivers.fetch_progress(current.address, token)
+        return await world.drivers.fetch_progress(pod.address, token)
     except KappaError:
         return None
+
+
+async def observe_standby(
+    world: World, resource: PipelineResource, pods: tuple[DriverPod, ...]
+) -> Progress | None:
+    """Return what the driver that is to take over says of itself."""
+    change = resource.status.upgrade
+    if change is None or change.generation <= resource.status.generation:
+        return None
+    return await observe_progress(world, resource, pods, change.generation)
+
+
+async def observe_previous(world: World, resource: PipelineResource) -> Revision | None:
+    """Return the revision before a change that was refused or failed; None where there is none, or it is lost."""
+    change = resource.status.upgrade
+    if change is None or change.previous is None or change.phase not in TAKEN_BACK:
+        return None
+    ref = ObjectRef("v1", "ConfigMap", resource.metadata.namespace, change.previous)
+    body = await world.cluster.get(ref)
+    return None if body is None else Revision.model_validate_json(body["data"][REVISION_KEY])
 
 
 async def observe_shortage(world: World, resource: PipelineResource, progress: Progress | None) -> str | None:

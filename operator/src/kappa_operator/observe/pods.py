@@ -6,7 +6,7 @@ from pydantic import ValidationError
 
 from kappa_crds.progress import DriverExit
 from kappa_crds.reasons import Reason
-from kappa_crds.revision import GENERATION_ANNOTATION
+from kappa_crds.revision import GENERATION_ANNOTATION, STANDBY_ANNOTATION
 from kappa_operator.keys import ObjectRef
 from kappa_operator.plan.driver import DriverPod
 from kappa_operator.resources.pipeline import REVISION_LABEL
@@ -35,6 +35,7 @@ def parse_driver(body: Body) -> DriverPod:
         started="running" in state or "terminated" in state,
         waiting=_explain_waiting(status, state),
         exit=_explain_exit(status, state),
+        standby=metadata.get("annotations", {}).get(STANDBY_ANNOTATION) == "true",
     )
 
 

@@ -14,7 +14,8 @@ from kappa_operator.keys import ObjectRef
 class DriverPod:
     """One driver pod. `exit` is set once its container has ended, in the driver's own words where it had any.
 
-    `waiting` is why the container or the pod does not start yet, as a reason and a message for people.
+    `waiting` is why the container or the pod does not start yet, as a reason and a message for people. One made in `standby` does
+    nothing to the checkpoint until it is activated.
     """
 
     ref: ObjectRef
@@ -28,6 +29,7 @@ class DriverPod:
     started: bool = False
     waiting: tuple[Reason, str] | None = None
     exit: DriverExit | None = None
+    standby: bool = False
 
     @property
     def finished(self) -> bool:

@@ -7,10 +7,14 @@ from typing import Any
 from kappa_crds.guarantee import AT_LEAST_ONCE
 from kappa_crds.pipeline import PipelineStatus
 from kappa_crds.progress import Progress
+from kappa_crds.revision import Revision
 from kappa_operator.plan.driver import DriverPod
 from kappa_operator.plan.model import Failure, Verdict, build_conditions
 from kappa_operator.resources.pipeline import EXECUTOR_ROLE, PIPELINE_LABEL, PipelineResource
 from kappa_operator.resources.revision import Dependencies, Images
+
+SOON = 1.0
+"""Seconds until the next look at what is about to change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +23,8 @@ class PipelineObserved:
 
     `dependencies` are what the spec refers to, or the verdict on what is missing. `pods` are all driver pods of the
     pipeline, read from the API server and not from a cache. `progress` is the current driver's own report, `shortage`
-    what keeps the executors that it waits for from starting.
+    what keeps the executors that it waits for from starting. `standby` is the report of the driver that stands by, `previous` the
+    revision to go back to where a change was refused or failed.
     """
 
     resource: PipelineResource
@@ -28,6 +33,8 @@ class PipelineObserved:
     images: Images
     progress: Progress | None = None
     shortage: str | None = None
+    standby: Progress | None = None
+    previous: Revision | None = None
     failures: tuple[Failure, ...] = ()
 
     @property
@@ -39,6 +46,14 @@ class PipelineObserved:
     def current(self) -> DriverPod | None:
         """Return the pod of the current generation."""
         return next((pod for pod in self.pods if pod.generation == self.status.generation), None)
+
+    @property
+    def standby_pod(self) -> DriverPod | None:
+        """Return the pod of the driver that is to take over, as long as it has not."""
+        change = self.status.upgrade
+        if change is None or change.generation <= self.status.generation:
+            return None
+        return next((pod for pod in self.pods if pod.generation == change.generation), None)
 
 
 def say(observed: PipelineObserved, verdict: Verdict, now: datetime, **fields: Any) -> PipelineStatus:

@@ -21,6 +21,8 @@ from kappa_crds.revision import (
     GENERATION_VARIABLE,
     REVISION_DIR,
     REVISION_KEY,
+    STANDBY_ANNOTATION,
+    STANDBY_VARIABLE,
     Revision,
 )
 from kappa_operator.actions import Manifest
@@ -194,9 +196,15 @@ def build_executor_template(pipeline: str, mounts: Mounts) -> Manifest:
 
 
 def build_driver(
-    resource: PipelineResource, revision: Revision, mounts: Mounts, generation: int, pull_policy: str
+    resource: PipelineResource,
+    revision: Revision,
+    mounts: Mounts,
+    generation: int,
+    pull_policy: str,
+    *,
+    standby: bool = False,
 ) -> Manifest:
-    """Return the driver pod of a generation of the pipeline."""
+    """Return the driver pod of a generation of the pipeline. One in standby makes ready and waits until it is activated."""
     pipeline = resource.metadata.name
     volumes = [
         {"name": "tmp", "emptyDir": {}},
@@ -213,6 +221,7 @@ def build_driver(
             labels={**DRIVER_ROLE, REVISION_LABEL: revision.name},
             annotations={
                 GENERATION_ANNOTATION: str(generation),
+                **({STANDBY_ANNOTATION: "true"} if standby else {}),
                 "prometheus.io/scrape": "true",
                 "prometheus.io/port": str(CONTROL_PORT),
             },
@@ -224,14 +233,27 @@ def build_driver(
             "restartPolicy": "Never",
             "terminationGracePeriodSeconds": int(parse_duration(revision.spec.stop_timeout)) + 30,
             "securityContext": _POD_SECURITY,
-            "containers": [_build_driver_container(resource, revision, mounts, generation, pull_policy)],
+            "containers": [
+                _build_driver_container(
+                    revision, mounts, _build_environment(generation, standby), pull_policy
+                )
+            ],
             "volumes": volumes,
         },
     }
 
 
+def _build_environment(generation: int, standby: bool) -> list[Manifest]:
+    return [
+        {"name": GENERATION_VARIABLE, "value": str(generation)},
+        *([{"name": STANDBY_VARIABLE, "value": "1"}] if standby else []),
+        {"name": "KAPPA_POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+        {"name": "KAPPA_POD_ADDRESS", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
+    ]
+
+
 def _build_driver_container(
-    resource: PipelineResource, revision: Revision, mounts: Mounts, generation: int, pull_policy: str
+    revision: Revision, mounts: Mounts, environment: list[Manifest], pull_policy: str
 ) -> Manifest:
     driver = revision.spec.resources.driver
     probe = {"port": CONTROL_PORT}
@@ -240,10 +262,7 @@ def _build_driver_container(
         "image": revision.image,
         "imagePullPolicy": pull_policy,
         "args": ["driver"],
-        "env": [
-            {"name": GENERATION_VARIABLE, "value": str(generation)},
-            {"name": "KAPPA_POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
-        ],
+        "env": environment,
         "ports": [{"name": "control", "containerPort": CONTROL_PORT}],
         "resources": {
             "requests": {"cpu": driver.cpu, "memory": str(parse_size(driver.memory))},

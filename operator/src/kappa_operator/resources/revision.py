@@ -117,7 +117,7 @@ def _strip_operational(spec: PipelineSpec) -> PipelineSpec:
             "suspend": False,
             "restore": None,
             "savepoints": None,
-            "restart": fields["restart"].get_default(),
+            **{name: fields[name].get_default() for name in ("restart", "upgrade")},
         }
     )
 

@@ -5,6 +5,7 @@ each file that it makes, which is right for a few and not for thousands.
 """
 
 import contextlib
+import errno
 import hashlib
 import os
 import shutil
@@ -21,6 +22,7 @@ from kappa_crds.reasons import Reason
 from kappa_pipelines.errors import UnavailableError
 
 _BUFFER_BYTES = 2**20
+_UNLINKABLE = (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +55,11 @@ class LocalFolder:
                 return []
 
     def walk(self, folder: str) -> Iterator[str]:
-        """Yield the paths of all files below a folder; none if there is no such folder."""
+        """Yield the paths of all files below a folder; none if there is no such folder. Links are not followed."""
         for name in self.names(folder):
             path = f"{folder}/{name}" if folder else name
+            if (self._path / path).is_symlink():
+                continue
             if (self._path / path).is_dir():
                 yield from self.walk(path)
             else:
@@ -118,10 +122,23 @@ class LocalFolder:
         with self._explain("deleted", path):
             (self._path / path).unlink(missing_ok=True)
 
-    def delete_folder(self, folder: str) -> None:
-        """Delete a folder with all that is in it, if it is there."""
-        with self._explain("deleted", folder), contextlib.suppress(FileNotFoundError):
-            shutil.rmtree(self._path / folder)
+    def link(self, path: str, to: "LocalFolder", target: str) -> None:
+        """Give a file that never changes another name, in a folder where it has none; copy it where the file system cannot."""
+        with self._explain(f"linked to {to.root}", path):
+            made = to._path / target
+            made.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                os.link(self._path / path, made)
+                return
+            except OSError as error:
+                if error.errno not in _UNLINKABLE:
+                    raise
+        self.copy(path, to, target)
+
+    def remove(self, folder: str) -> None:
+        """Remove a folder with all that is in it, if it is there."""
+        with self._explain("removed", folder):
+            shutil.rmtree(self._path / folder, ignore_errors=True)
 
     def _pour(self, path: str, out: BinaryIO | None) -> Digest:
         size, sha256, crc = 0, hashlib.sha256(), 0

@@ -5,7 +5,7 @@
     NAMESPACE/PIPELINE/UID-N           its N-th one that was made of a savepoint
 
 What is not known stays. A checkpoint of which a savepoint is being taken stays, and one that was written to after the request was made, or up to
-an hour before: its pipeline may be newer than the request.
+an hour before: its pipeline may be newer than the request, or go back to it because the change that replaced it fails.
 """
 
 import re
@@ -69,7 +69,7 @@ def _collect_checkpoints(files: LocalFolder, request: CollectRequest) -> Iterato
             continue
         size = sum(files.size(path) or 0 for path in files.walk(checkpoint.path))
         log.info("checkpoint goes", path=checkpoint.path, bytes=size, pipeline_is_there=bool(checkpoint.uid))
-        files.delete_folder(checkpoint.path)
+        files.remove(checkpoint.path)
         yield Removal(checkpoints=1, size_bytes=size)
 
 
@@ -97,7 +97,8 @@ def _may_go(files: LocalFolder, checkpoint: Checkpoint, request: CollectRequest)
     number = int(match[1] or 0) if match else 0
     folder = checkpoint.path.rpartition("/")[0]
     is_begun = find_restored(LocalFolder(f"{files.root}/{folder}/{current}")) is not None
-    return request.replaced and checkpoint.number < number and is_begun
+    is_replaced = checkpoint.number < number and is_begun
+    return request.replaced and is_replaced and _is_older(files, checkpoint, request)
 
 
 def _is_older(files: LocalFolder, checkpoint: Checkpoint, request: CollectRequest) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from kappa_crds.reasons import Reason
 from kappa_pipelines.checkpoint.folder import LocalFolder
+from kappa_pipelines.checkpoint.generation import FOLDER
 from kappa_pipelines.checkpoint.offsets import nest_offsets, parse_offset_log, read_committed_batch
 from kappa_pipelines.errors import LostDataError
 from kappa_pipelines.savepoint.manifest import QueryPoint
@@ -39,6 +40,22 @@ def read_point(files: LocalFolder, sink: str) -> QueryPoint | None:
         offsets={source: nest_offsets(found) for source, found in offsets.items()},
         state_ids=commit.get("stateUniqueIds") or {},
     )
+
+
+def read_points(files: LocalFolder, sinks: Iterable[str]) -> tuple[QueryPoint, ...]:
+    """Return the last committed batch of each sink's query; those without one are left out."""
+    points = (read_point(files, sink) for sink in sinks)
+    return tuple(point for point in points if point is not None)
+
+
+def find_files(files: LocalFolder, sinks: Iterable[str], points: Iterable[QueryPoint]) -> Iterator[str]:
+    """Yield the files of all queries, and those that the runtime keeps beside them, but for those of this checkpoint alone."""
+    for point in points:
+        yield from find_query_files(files, point)
+    queries = {*sinks, FOLDER}
+    for name in files.names(""):
+        if name not in queries and "metadata" not in files.names(name):
+            yield from files.walk(name)
 
 
 def find_query_files(files: LocalFolder, point: QueryPoint) -> Iterator[str]:

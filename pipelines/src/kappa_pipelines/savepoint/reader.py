@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from kappa_crds.reasons import Reason
 from kappa_crds.savepoint_work import StateRows
 from kappa_pipelines.classify import first_lines
-from kappa_pipelines.errors import LostDataError
+from kappa_pipelines.errors import UnavailableError
 from kappa_pipelines.failures import read_failure
 from kappa_pipelines.savepoint.manifest import Manifest, QueryPoint
 from kappa_pipelines.settings import CHECKPOINT_SETTINGS, DEFAULTS, LOCAL_FILES, SESSION_SETTINGS
@@ -45,7 +45,7 @@ def create_reader_session(partitions: int) -> SparkSession:
 
 
 def read_state(spark: SparkSession, checkpoint: str, manifest: Manifest) -> list[StateRows]:
-    """Return the rows of each operator of each query, all stores together; LostDataError names what cannot be read."""
+    """Return the rows of each operator of each query, all stores together; UnavailableError names what cannot be read."""
     stateful = (point for point in manifest.queries if point.state_ids)
     return [rows for point in stateful for rows in _read_query(spark, checkpoint, point)]
 
@@ -86,6 +86,7 @@ def _count(spark: SparkSession, path: str, batch: int, operator: int, options: d
     return reader.load(path).count()
 
 
-def _refuse(what: str, error: Exception) -> LostDataError:
+def _refuse(what: str, error: Exception) -> UnavailableError:
+    """Return why state was not read. The files are whole, their checksums say so, so it is not said that they are damaged."""
     said = first_lines(str(read_failure(error).root))
-    return LostDataError(Reason.SAVEPOINT_DAMAGED, f"Spark's state reader cannot read {what}: {said}")
+    return UnavailableError(Reason.SAVEPOINT_WORK_FAILED, f"Spark's state reader cannot read {what}: {said}")

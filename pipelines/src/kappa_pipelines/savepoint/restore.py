@@ -12,6 +12,7 @@ from kappa_crds.reasons import Reason
 from kappa_pipelines.checkpoint.folder import LocalFolder
 from kappa_pipelines.checkpoint.generation import FOLDER
 from kappa_pipelines.checkpoint.offsets import read_committed_batch
+from kappa_pipelines.checkpoint.schemas import point_schemas
 from kappa_pipelines.errors import LostDataError
 from kappa_pipelines.savepoint.manifest import KeptFile, Manifest
 from kappa_pipelines.savepoint.store import SavepointStore
@@ -64,32 +65,14 @@ def _put_back(
     store: SavepointStore, manifest: Manifest, file: KeptFile, files: LocalFolder, *, fork: bool
 ) -> None:
     if _OPERATOR.search(file.path):
-        moved = move_schemas(store.read_object(file).decode(), manifest.checkpoint, files.root)
+        moved = point_schemas(
+            store.read_object(file).decode(), file.path.partition("/_metadata/")[0], files.root
+        )
         files.write(file.path, moved.encode())
     elif fork and file.path in {f"{point.sink}/metadata" for point in manifest.queries}:
         files.write(file.path, json.dumps({"id": str(uuid.uuid4())}).encode())
     else:
         store.get(file, files)
-
-
-def move_schemas(text: str, old: str, new: str) -> str:
-    """Return what an operator says of itself with the paths of its schemas in another checkpoint.
-
-    Spark writes them whole, so a copy would read them where it was copied from, and they go with the old checkpoint.
-    """
-    version, _, body = text.partition("\n")
-    said = json.loads(body)
-    for kept in said["stateStoreInfo"]:
-        kept["stateSchemaFilePaths"] = [
-            f"{new}{path[path.index(_strip_scheme(old)) + len(_strip_scheme(old)) :]}"
-            for path in kept["stateSchemaFilePaths"]
-        ]
-    return f"{version}\n{json.dumps(said, separators=(',', ':'))}"
-
-
-def _strip_scheme(root: str) -> str:
-    """Return a folder's path as it ends every way in which it can be written: `file:/a`, `file:///a` and `/a`."""
-    return re.sub(r"^file:/*", "/", root)
 
 
 def _refuse(files: LocalFolder, why: str) -> LostDataError:

@@ -87,7 +87,7 @@ class SavepointStore:
     def drop(self, name: str) -> None:
         """Have a savepoint be no more: its manifest goes first. Its objects stay until they are collected."""
         self.files.delete(f"{name}/{_MANIFEST}")
-        self.files.delete_folder(name)
+        self.files.remove(name)
 
     def has(self, file: KeptFile) -> bool:
         """Return whether a file is there, by its size alone."""

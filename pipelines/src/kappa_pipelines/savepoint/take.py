@@ -7,7 +7,7 @@ is tried again with a newer batch.
 
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyspark
@@ -15,10 +15,9 @@ import pyspark
 from kappa_crds.reasons import Reason
 from kappa_crds.revision import Revision
 from kappa_pipelines.checkpoint.folder import LocalFolder
-from kappa_pipelines.checkpoint.generation import FOLDER as GENERATION_FOLDER
 from kappa_pipelines.errors import DriverError, LostDataError, UnavailableError
 from kappa_pipelines.savepoint.manifest import KeptFile, Manifest, QueryPoint
-from kappa_pipelines.savepoint.query import find_query_files, read_point
+from kappa_pipelines.savepoint.query import find_files, read_points
 from kappa_pipelines.savepoint.store import SavepointStore
 
 _TRIES = 3
@@ -98,8 +97,9 @@ def _keep_last(
     known: Mapping[str, KeptFile],
     note: Callable[[int, int], None],
 ) -> tuple[tuple[QueryPoint, ...], list[KeptFile], list[KeptFile]]:
-    points = _read_points(files, revision)
-    return points, *_put_all(files, store, list(_find_files(files, revision, points)), known, note)
+    sinks = [sink.name for sink in revision.spec.sinks]
+    points = read_points(files, sinks)
+    return points, *_put_all(files, store, list(find_files(files, sinks, points)), known, note)
 
 
 def _renewing(note: Callable[[int, int], None], renew: Callable[[], None]) -> Callable[[int, int], None]:
@@ -130,21 +130,6 @@ def _settle(store: SavepointStore, files: LocalFolder, manifest: Manifest) -> No
     except DriverError:
         store.drop(manifest.name)
         raise
-
-
-def _read_points(files: LocalFolder, revision: Revision) -> tuple[QueryPoint, ...]:
-    points = (read_point(files, sink.name) for sink in revision.spec.sinks)
-    return tuple(point for point in points if point is not None)
-
-
-def _find_files(files: LocalFolder, revision: Revision, points: Iterable[QueryPoint]) -> Iterator[str]:
-    """Yield the files of all queries, and those that the runtime keeps beside them, but for the generation."""
-    for point in points:
-        yield from find_query_files(files, point)
-    sinks = {sink.name for sink in revision.spec.sinks}
-    for name in files.names(""):
-        if name not in sinks and name != GENERATION_FOLDER and "metadata" not in files.names(name):
-            yield from files.walk(name)
 
 
 def _find_known(store: SavepointStore, checkpoint: str) -> Mapping[str, KeptFile]:

@@ -1,5 +1,6 @@
 """What a worker pod does with a savepoint, one piece of work a pod; only the state reader has a JVM."""
 
+import re
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +20,7 @@ from kappa_crds.savepoint_work import (
     WorkResult,
 )
 from kappa_pipelines.checkpoint.folder import LocalFolder
-from kappa_pipelines.checkpoint.generation import FOLDER, parse_generation
+from kappa_pipelines.checkpoint.generation import FOLDER
 from kappa_pipelines.checkpoint.offsets import read_committed_batch
 from kappa_pipelines.errors import LostDataError, SpecError, UnavailableError, shorten
 from kappa_pipelines.load import load_revision
@@ -64,10 +65,14 @@ def _take(store: SavepointStore, request: WorkRequest, revision_file: Path) -> W
             Reason.PIPELINE_NOT_RUNNING,
             f"the checkpoint {files.root} has no committed batch yet; let the pipeline run until it has",
         )
-    held = files.read(f"{FOLDER}/generation")
-    generation = parse_generation(None if held is None else held.decode(errors="replace"))
-    taken = take_savepoint(files, revision, generation, store, request.name, note=_tell())
+    taken = take_savepoint(files, revision, _find_generation(files), store, request.name, note=_tell())
     return _report(request, taken)
+
+
+def _find_generation(files: LocalFolder) -> int:
+    """Return the generation of the driver that had a checkpoint last."""
+    links = (re.fullmatch(r"g(\d+)", name) for name in files.names(FOLDER))
+    return max((int(found[1]) for found in links if found), default=0)
 
 
 def _import(store: SavepointStore, request: WorkRequest) -> WorkResult:
@@ -120,10 +125,7 @@ def _verify(store: SavepointStore, request: WorkRequest) -> Verification:
     )
     if damage or request.verify_by is VerifyBy.CHECKSUMS:
         return found
-    try:
-        return found.replace(state=tuple(_read_state(store, manifest)))
-    except LostDataError as error:
-        return found.replace(damage=(shorten(error.message, _TOLD_BYTES),), damaged=1)
+    return found.replace(state=tuple(_read_state(store, manifest)))
 
 
 def _read_state(store: SavepointStore, manifest: Manifest) -> list[StateRows]:

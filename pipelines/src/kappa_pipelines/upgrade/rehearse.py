@@ -1,0 +1,187 @@
+"""A dry start: a revision goes on from a copy of the last batch, with a batch without records, and writes nowhere.
+
+Spark checks the state of a query against its plan when it plans a batch, not before. So the copy is given one more batch that was
+planned and never done, whose offsets end where they begin. Spark does it, as after a crash: it plans, loads the state of all
+partitions, and commits. The copy is made of links, as the files of a checkpoint never change, and costs next to nothing.
+"""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import structlog
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from kappa_crds.reasons import Reason
+from kappa_crds.revision import Revision
+from kappa_crds.sink import Sink
+from kappa_crds.upgrade import UpgradeVerdict, VerdictKind
+from kappa_pipelines.bounds import LogBounds
+from kappa_pipelines.checkpoint.files import CheckpointFiles
+from kappa_pipelines.checkpoint.folder import LocalFolder
+from kappa_pipelines.checkpoint.generation import FOLDER
+from kappa_pipelines.checkpoint.offsets import Offsets
+from kappa_pipelines.checkpoint.schemas import point_all_schemas
+from kappa_pipelines.classify import classify
+from kappa_pipelines.compile import Compiled, CompiledSink, compile_revision
+from kappa_pipelines.diagnose import ask_kafka
+from kappa_pipelines.endpoints import KafkaEndpoints
+from kappa_pipelines.errors import DriverError, LostDataError, UnavailableError
+from kappa_pipelines.failures import read_failure, read_query_failure
+from kappa_pipelines.limits import Targets
+from kappa_pipelines.registry.resolve import resolve_subjects
+from kappa_pipelines.savepoint.manifest import QueryPoint
+from kappa_pipelines.savepoint.query import find_files, read_points
+from kappa_pipelines.sinks.kafka import choose_output_mode, sink_checkpoint
+from kappa_pipelines.upgrade.compare import Finding, compare_partitions, compare_pipelines, judge
+from kappa_pipelines.upgrade.plans import read_kept_shapes
+from kappa_pipelines.upgrade.shapes import read_shapes
+
+_BATCH_SECONDS = 300
+_PARTITIONS = "spark.sql.shuffle.partitions"
+_TRIES = 3
+
+log = structlog.get_logger()
+
+
+class Nowhere(KafkaEndpoints):
+    """Topics at one end, and nothing at the other."""
+
+    def __init__(self, spark: SparkSession, revision: Revision, targets: Targets, marks: Path) -> None:
+        super().__init__(spark, revision, targets, marks)
+        self._rehearsed = revision
+
+    def write(self, sink: Sink, records: DataFrame) -> DataStreamWriter:
+        """Return the query that drops the records of a sink after one batch."""
+        return (
+            records.writeStream.format("noop")
+            .queryName(f"rehearsal_{sink.name}")
+            .outputMode(choose_output_mode(sink, self._rehearsed.spec.trigger).value)
+            .option("checkpointLocation", sink_checkpoint(self._rehearsed, sink.name))
+            .trigger(once=True)
+        )
+
+
+class Rehearsal:
+    """The dry start of one revision beside the driver that runs. It writes nothing but its copy."""
+
+    def __init__(self, spark: SparkSession, revision: Revision, generation: int, marks: Path) -> None:
+        self._spark = spark
+        self._revision = revision
+        self._files = LocalFolder(revision.checkpoint)
+        self._place = f"{FOLDER}/rehearsal-{generation}"
+        self._copy = LocalFolder(f"{revision.checkpoint.rstrip('/')}/{self._place}")
+        self._marks = marks
+
+    def hold(self) -> UpgradeVerdict:
+        """Return what the revision means for the state; DriverError if it cannot start whatever the state."""
+        try:
+            points = self._make_copy()
+            compiled = self._compile()
+            verdict = judge(self._find(points, compiled))
+        finally:
+            self._files.remove(self._place)
+        log.info("rehearsed", verdict=verdict.kind.value, reasons=verdict.reasons)
+        return verdict
+
+    def _make_copy(self) -> tuple[QueryPoint, ...]:
+        """Copy the last batch of each query; while batches go on, what Spark has just cleaned away is looked for once more."""
+        sinks = [sink.name for sink in self._revision.spec.sinks]
+        for left in reversed(range(_TRIES)):
+            self._files.remove(self._place)
+            try:
+                points = read_points(self._files, sinks)
+                for path in find_files(self._files, sinks, points):
+                    self._files.link(path, self._files, f"{self._place}/{path}")
+                break
+            except (LostDataError, UnavailableError):
+                if not left:
+                    raise
+        point_all_schemas(self._copy, self._copy.root)
+        for point in points:
+            log_of = f"{point.sink}/offsets"
+            self._copy.write(f"{log_of}/{point.batch + 1}", self._copy.read(f"{log_of}/{point.batch}") or b"")
+        return points
+
+    def _compile(self) -> Compiled:
+        revision = self._revision.model_copy(update={"checkpoint": self._copy.root})
+        ends = Nowhere(self._spark, revision, Targets(revision), self._marks)
+        subjects = resolve_subjects(revision, CheckpointFiles(self._spark, self._copy.root))
+        return compile_revision(self._spark, revision, ends, subjects)
+
+    def _find(self, points: tuple[QueryPoint, ...], compiled: Compiled) -> Iterator[Finding]:
+        """Yield all that there is to say, and try it if nothing speaks against it."""
+        shapes = read_shapes(self._revision, compiled)
+        known = read_kept_shapes(self._files)
+        found = [
+            *(compare_pipelines(known, shapes) if known else ()),
+            *compare_partitions(self._read_partitions(points), self._revision.tuning.shuffle_partitions),
+            *self._find_lost(points, compiled),
+        ]
+        yield from found
+        if all(each.kind is not VerdictKind.REPROCESS for each in found):
+            yield from self._try(points, compiled)
+
+    def _read_partitions(self, points: tuple[QueryPoint, ...]) -> int | None:
+        """Return how many partitions the state has, as the log of offsets says; None where there is no state."""
+        for point in points:
+            if point.state_ids:
+                text = (self._copy.read(f"{point.sink}/offsets/{point.batch}") or b"").decode()
+                found = json.loads(text.splitlines()[1]).get("conf", {}).get(_PARTITIONS)
+                return None if found is None else int(found)
+        return None
+
+    def _find_lost(self, points: tuple[QueryPoint, ...], compiled: Compiled) -> Iterator[Finding]:
+        """Yield the records that are still to be read and that their topics no longer have."""
+        bounds = LogBounds(self._revision)
+        for point in points:
+            for name, offsets in point.offsets.items():
+                if name in compiled.reads.get(point.sink, ()):
+                    first = bounds.first([compiled.sources[name].subscription])
+                    yield from _compare_offsets(point.sink, name, offsets, first)
+
+    def _try(self, points: tuple[QueryPoint, ...], compiled: Compiled) -> Iterator[Finding]:
+        if self._revision.spec.trigger.real_time is not None:
+            return  # it keeps no state, and has no single batch
+        for point in points:
+            sink = next(each for each in compiled.sinks if each.sink.name == point.sink)
+            error = self._run(sink)
+            if isinstance(error, LostDataError):
+                yield Finding(VerdictKind.REPROCESS, error.message)
+            elif error is not None:
+                raise error
+
+    def _run(self, compiled: CompiledSink) -> DriverError | None:
+        """Do the one batch of a query; return why it failed."""
+        where = f"sink {compiled.sink.name!r}"
+        try:
+            query = compiled.writer.start()
+        except PySparkException as error:
+            return classify(read_failure(error), where)
+        try:
+            ended = query.awaitTermination(_BATCH_SECONDS)
+        except PySparkException:
+            failure = read_query_failure(query)
+            if failure is None:
+                raise
+            return ask_kafka(classify(failure, where), self._revision)
+        if not ended:
+            query.stop()
+            said = f"{where}: a batch without records took longer than {_BATCH_SECONDS} s in a dry start"
+            return UnavailableError(Reason.QUERY_FAILED, said)
+        return None
+
+
+def _compare_offsets(
+    sink: str, source: str, offsets: dict[str, dict[int, int]], first: Offsets
+) -> Iterator[Finding]:
+    for (topic, part), there in sorted(first.items()):
+        wanted = offsets.get(topic, {}).get(part, there)
+        if wanted < there:
+            said = (
+                f"sink {sink!r}: source {source!r} is to go on at offset {wanted} of partition {part} of {topic}, and the first"
+                f" that is still there is {there}: {there - wanted} records are lost"
+            )
+            yield Finding(VerdictKind.REPROCESS, said)

@@ -1,0 +1,223 @@
+"""What a change of a pipeline means for its state: every kind of change, really made, on a checkpoint that Spark made."""
+
+import copy
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kappa_crds.revision import Revision
+from kappa_crds.upgrade import UpgradeVerdict, VerdictKind
+from kappa_pipelines.prepare import make_marks
+from kappa_pipelines.session import create_session
+from kappa_pipelines.upgrade.rehearse import Rehearsal
+from spark.revisions import build_revision, source
+from spark.topics import Topics
+
+Spec = dict[str, Any]
+RESUME, REPARTITION, REPROCESS = VerdictKind.RESUME, VerdictKind.REPARTITION, VerdictKind.REPROCESS
+START = datetime(2026, 1, 1, tzinfo=UTC)
+TIMED: Spec = {"eventTime": {"column": "ts", "watermark": "30s"}}
+CLICKS = source("clicks", "k BIGINT, v INT, w INT, ts TIMESTAMP", **TIMED)
+TAPS = source("taps", "k BIGINT, v INT, w INT, ts TIMESTAMP", **TIMED)
+
+
+def build_spec(view: Spec, *sources: Spec, mode: str = "append") -> Spec:
+    return {
+        "sources": copy.deepcopy(list(sources or (CLICKS,))),
+        "views": [{"name": "result", **view}],
+        "sinks": [{"name": "out", "from": "result", "topic": "out", "mode": mode, "key": ["k"]}],
+    }
+
+
+COUNT = "SELECT k, count(*) AS n, sum(v) AS total FROM clicks GROUP BY k, window(ts, '1 minute')"
+JOIN = (
+    "SELECT c.k, c.v AS a, t.v AS b FROM clicks c JOIN taps t ON c.k = t.k"
+    " AND t.ts BETWEEN c.ts - INTERVAL 20 SECONDS AND c.ts"
+)
+BASES: dict[str, Spec] = {
+    "plain": build_spec({"sql": "SELECT k, v FROM clicks WHERE v > 1"}),
+    "count": build_spec({"sql": COUNT}),
+    "join": build_spec({"sql": JOIN}, CLICKS, TAPS),
+    "pattern": build_spec(
+        {
+            "pattern": {
+                "from": "clicks",
+                "key": ["k"],
+                "steps": "A B+",
+                "define": {"B": "v > PREV(v)"},
+                "measures": {"last": "LAST(B.v)"},
+                "within": "40s",
+            }
+        }
+    ),
+    "distinct": build_spec({"sql": "SELECT DISTINCT k, ts FROM clicks"}),
+}
+
+
+def sql(text: str) -> Callable[[Spec], None]:
+    def change(spec: Spec) -> None:
+        spec["views"][0]["sql"] = text
+
+    return change
+
+
+def setting(*path: str | int, to: Any) -> Callable[[Spec], None]:
+    """Set one field of the spec, or take it out where the value is None."""
+
+    def change(spec: Any) -> None:
+        for step in path[:-1]:
+            spec = spec[step] if isinstance(step, int) else spec.setdefault(step, {})
+        if to is None:
+            del spec[path[-1]]
+        else:
+            spec[path[-1]] = to
+
+    return change
+
+
+def both(*changes: Callable[[Spec], None]) -> Callable[[Spec], None]:
+    def change(spec: Spec) -> None:
+        for each in changes:
+            each(spec)
+
+    return change
+
+
+def add_sink(spec: Spec) -> None:
+    spec["sinks"].append({"name": "more", "from": "result", "topic": "more", "key": ["k"]})
+
+
+def rename_sink(spec: Spec) -> None:
+    spec["sinks"][0]["name"] = "other"
+
+
+def add_source(spec: Spec) -> None:
+    spec["sources"].append(copy.deepcopy(TAPS))
+    spec["views"][0]["sql"] = "SELECT k, v FROM clicks WHERE v > 1 UNION ALL SELECT k, v FROM taps"
+
+
+def reverse_sources(spec: Spec) -> None:
+    spec["sources"].reverse()
+
+
+@dataclass(frozen=True)
+class Change:
+    """A kind of change, what is expected of it, and words of the reason; none where there is nothing to say."""
+
+    base: str
+    what: str
+    make: Callable[[Spec], None]
+    verdict: VerdictKind
+    said: str = ""
+
+
+PATTERN = ("views", 0, "pattern")
+CHANGES = (
+    Change("plain", "nothing", lambda spec: None, RESUME),
+    Change("plain", "another filter", sql("SELECT k, v FROM clicks WHERE v > 2"), RESUME),
+    Change("plain", "another column", sql("SELECT k, v, w FROM clicks WHERE v > 1"), RESUME),
+    Change("plain", "a first aggregation", sql(COUNT), REPROCESS, "a new aggregation, for which there is no state"),
+    Change("plain", "a source more", add_source, RESUME, "source 'taps' is new"),
+    Change("plain", "another topic to read", setting("sources", 0, "topic", to="taps"), REPROCESS, "reads taps"),
+    Change("plain", "another topic to write", setting("sinks", 0, "topic", to="more"), RESUME, "rows up to now are in the old one"),
+    Change("plain", "a sink more", add_sink, RESUME, "sink 'more' is new"),
+    Change("plain", "another name of a sink", rename_sink, RESUME, "sink 'out' is gone"),
+    Change("plain", "a column of the source more", setting("sources", 0, "format", "json", "schema", to="k BIGINT, v INT, w INT, x STRING, ts TIMESTAMP"), RESUME),
+    Change("plain", "smaller batches", setting("trigger", "maxRecords", to=10), RESUME),
+    Change("plain", "another start of a source", setting("sources", 0, "startingOffsets", to="latest"), RESUME),
+    Change("count", "nothing", lambda spec: None, RESUME),
+    Change("count", "another name of a result", sql(COUNT.replace("AS n", "AS number")), RESUME, "view 'result' was changed"),
+    Change("count", "something computed of results", sql(COUNT.replace("sum(v) AS total", "sum(v) * 2 AS total")), RESUME),
+    Change("count", "another filter before", sql(COUNT.replace("FROM clicks", "FROM clicks WHERE v > 3")), RESUME, "was computed by the old one"),
+    Change("count", "an aggregate more", sql(COUNT.replace("sum(v) AS total", "sum(v) AS total, max(v) AS most")), REPROCESS, "new aggregates, for which there is no state: max("),
+    Change("count", "an aggregate less", sql(COUNT.replace(", sum(v) AS total", "")), REPROCESS, "gone now: sum("),
+    Change("count", "another aggregate of the same type", sql(COUNT.replace("sum(v)", "sum(w)")), REPROCESS, "new aggregates"),
+    Change("count", "aggregates in another order", sql(COUNT.replace("count(*) AS n, sum(v) AS total", "sum(v) AS total, count(*) AS n")), REPROCESS, "another order"),
+    Change("count", "a key more", sql(COUNT.replace("GROUP BY k,", "GROUP BY k, w,")), REPROCESS, "the keys of the aggregation are"),
+    Change("count", "another key of the same type", sql(COUNT.replace("SELECT k,", "SELECT v AS k,").replace("GROUP BY k,", "GROUP BY v,")), REPROCESS, "the keys of the aggregation are"),
+    Change("count", "a longer window", sql(COUNT.replace("1 minute", "2 minutes")), REPROCESS, "the keys of the aggregation are"),
+    Change("count", "a key that is computed otherwise", sql(COUNT.replace("FROM clicks", "FROM (SELECT k + 1 AS k, v, ts FROM clicks)")), REPROCESS, "the keys of the aggregation are"),
+    Change("count", "a longer watermark", setting("sources", 0, "eventTime", "watermark", to="2m"), RESUME),
+    Change("count", "another mode", setting("sinks", 0, "mode", to="update"), RESUME, "its mode is update instead of append"),
+    Change("count", "all groups at each batch", both(setting("sinks", 0, "mode", to="complete"), setting("views", 0, "allowUnboundedState", to=True)), REPROCESS, "its mode is complete"),
+    Change("count", "a filter after", sql(COUNT + " HAVING count(*) > 1"), RESUME),
+    Change("count", "no aggregation", sql("SELECT k, v FROM clicks"), REPROCESS, "the aggregation is gone"),
+    Change("count", "distinct rows before", sql(COUNT.replace("FROM clicks", "FROM (SELECT DISTINCT * FROM clicks)")), REPROCESS, "a set of distinct rows where there was an aggregation"),
+    Change("join", "nothing", lambda spec: None, RESUME),
+    Change("join", "sources in another order", reverse_sources, RESUME),
+    Change("join", "another range", sql(JOIN.replace("20 SECONDS", "60 SECONDS")), REPROCESS, "the condition of the join is"),
+    Change("join", "rows without a partner", sql(JOIN.replace("JOIN taps", "LEFT JOIN taps")), REPROCESS, "the type of the join is"),
+    Change("join", "another column of one side", sql(JOIN.replace("t.v AS b", "t.w AS b")), REPROCESS, "the columns of the right side of the join are"),
+    Change("join", "both sides swapped", sql(JOIN.replace("clicks c JOIN taps t", "taps t JOIN clicks c")), REPROCESS, "the left side of the join is taps instead of clicks"),
+    Change("join", "a column of one side that is not read", setting("sources", 0, "format", "json", "schema", to="k BIGINT, v INT, w INT, x STRING, ts TIMESTAMP"), RESUME),
+    Change("pattern", "nothing", lambda spec: None, RESUME),
+    Change("pattern", "another step", setting(*PATTERN, "steps", to="A B B"), REPROCESS, "its definition was changed (pattern.steps)"),
+    Change("pattern", "another condition", setting(*PATTERN, "define", "B", to="v < PREV(v)"), REPROCESS, "pattern.define.B"),
+    Change("distinct", "nothing", lambda spec: None, RESUME),
+    Change("distinct", "a column more", sql("SELECT DISTINCT k, v, ts FROM clicks"), REPROCESS, "the keys of the set of distinct rows are"),
+)  # fmt: skip
+
+
+class Bases:
+    """Checkpoints of pipelines that ran, each made when it is first asked for."""
+
+    def __init__(self, spark: Any, broker: Any, topics: Any, folder: Path) -> None:
+        self._broker = broker
+        self._topics = topics
+        self._folder = folder
+        self._made: dict[str, Revision] = {}
+        self.names = {name: topics.make(name) for name in ("clicks", "taps", "out", "more")}
+        for name in ("clicks", "taps"):
+            topics.write(self.names[name], [json.dumps(_row(number)) for number in range(40)])
+
+    def get(self, name: str, run: Any) -> Revision:
+        """Return the revision whose driver ran until it had read all."""
+        if name not in self._made:
+            revision = self.build(BASES[name], self._folder / name)
+            driver = run(revision)
+            driver.wait_for("no lag", lambda p: p.queries and p.lag == 0 and p.queries[0].batch_id >= 0)
+            assert driver.stop().graceful
+            self._made[name] = revision
+        return self._made[name]
+
+    def build(self, spec: Spec, checkpoint: Path | str) -> Revision:
+        return build_revision(spec, checkpoint, self._broker.bootstrap, topics=self.names)
+
+
+def _row(number: int) -> dict[str, Any]:
+    ts = START + timedelta(seconds=number)
+    return {"k": number % 3, "v": number % 7, "w": number % 5, "ts": ts.isoformat()}
+
+
+@pytest.fixture(scope="module")
+def bases(spark: Any, broker: Any, tmp_path_factory: pytest.TempPathFactory) -> Bases:
+    return Bases(spark, broker, Topics(broker.bootstrap), tmp_path_factory.mktemp("bases"))
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=lambda each: f"{each.base}: {each.what}")
+def test_each_kind_of_change_has_its_verdict(run: Any, bases: Bases, change: Change) -> None:
+    old = bases.get(change.base, run)
+    spec = copy.deepcopy(BASES[change.base])
+    change.make(spec)
+    verdict = hold(bases.build(spec, old.checkpoint))
+    assert verdict.kind is change.verdict, verdict
+    assert change.said in " · ".join(verdict.reasons)
+    if change.what == "nothing":
+        assert verdict.reasons == ()
+
+
+def hold(revision: Revision) -> UpgradeVerdict:
+    before = list_files(revision)
+    verdict = Rehearsal(create_session(revision), revision, 7, make_marks()).hold()
+    assert list_files(revision) == before, "a dry start leaves nothing behind"
+    return verdict
+
+
+def list_files(revision: Revision) -> list[str]:
+    root = Path(revision.checkpoint.removeprefix("file://"))
+    return sorted(str(path.relative_to(root)) for path in root.rglob("*") if path.name != "rehearsal-7")

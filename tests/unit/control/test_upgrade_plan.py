@@ -1,0 +1,284 @@
+"""What the operator decides about a changed pipeline, one situation a test. The whole way is in test_pipeline_crashes.py."""
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from kappa_crds.conditions import find_condition
+from kappa_crds.pipeline import PipelineStatus
+from kappa_crds.progress import DriverExit, DriverState, Progress
+from kappa_crds.reasons import Reason
+from kappa_crds.revision import REVISION_KEY, Revision
+from kappa_crds.upgrade import Handover, UpgradePhase, UpgradeStatus, UpgradeVerdict, VerdictKind
+from kappa_operator.actions import ActivateDriver, CreateObject, DeleteObject, RecordStatus, StopDriver
+from kappa_operator.errors import Refused
+from kappa_operator.plan.driver import DriverPod
+from kappa_operator.plan.model import Failure, Plan
+from kappa_operator.plan.pipeline import decide_pipeline
+from kappa_operator.plan.pipeline_model import PipelineObserved
+from kappa_operator.resources.pipeline import PipelineResource
+from unit.control.pipelines import NOW, failed, observed, pipeline, pod, revision_of, running, started
+
+CHANGED: dict[str, Any] = {"trigger": {"maxRecords": 10}}
+OLD = revision_of(pipeline(shufflePartitions=1))
+NEW = revision_of(pipeline(CHANGED, shufflePartitions=1))
+FITS = UpgradeVerdict(kind=VerdictKind.RESUME)
+DOES_NOT = UpgradeVerdict(
+    kind=VerdictKind.REPROCESS, reasons=("the keys of the aggregation are k, w instead of k",)
+)
+
+
+def change(phase: UpgradePhase = UpgradePhase.REHEARSING, **fields: Any) -> dict[str, Any]:
+    known = UpgradeStatus(phase=phase, revision=NEW, previous=OLD, generation=2, uid="pod-2", since=NOW)
+    return known.model_copy(update=fields).model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+def changed(**status: Any) -> PipelineResource:
+    """Return a pipeline whose spec was changed while its driver runs."""
+    return started(CHANGED, **{"revision": OLD, **status})
+
+
+def standby(**fields: Any) -> DriverPod:
+    return pod(2, **{"revision": NEW, "address": "10.0.0.2", "standby": True, **fields})
+
+
+def standing(verdict: UpgradeVerdict | None, state: DriverState = DriverState.STANDING_BY) -> Progress:
+    return running(2, state=state, verdict=verdict, queries=(), running_since=None)
+
+
+def look(resource: PipelineResource, *pods: DriverPod, **fields: Any) -> PipelineObserved:
+    return observed(resource, *(pods or (pod(), standby())), **{"progress": running(), **fields})
+
+
+def decide(situation: PipelineObserved) -> tuple[Plan, PipelineStatus]:
+    plan = decide_pipeline(situation, NOW)
+    recorded = [action.status for action in plan.actions if isinstance(action, RecordStatus)]
+    status = plan.status or (recorded[-1] if recorded else situation.resource.status)
+    assert isinstance(status, PipelineStatus)
+    return plan, status
+
+
+def kinds(plan: Plan) -> list[type]:
+    return [type(action) for action in plan.actions]
+
+
+def ready_of(status: PipelineStatus) -> tuple[str, str]:
+    condition = find_condition(status.conditions, "Ready")
+    assert condition is not None
+    return condition.status, condition.reason
+
+
+def upgrade_of(status: PipelineStatus) -> UpgradeStatus:
+    assert status.upgrade is not None
+    return status.upgrade
+
+
+def test_a_change_is_recorded_before_a_driver_is_made_for_it_and_the_old_one_goes_on() -> None:
+    plan, status = decide(look(changed(), pod()))
+    assert kinds(plan) == [RecordStatus]
+    assert (upgrade_of(status).phase, upgrade_of(status).generation) == (UpgradePhase.REHEARSING, 2)
+    assert (upgrade_of(status).revision, upgrade_of(status).previous) == (NEW, OLD)
+    assert (status.generation, status.driver, status.stopping_since) == (1, "delays-driver-1", None)
+
+
+def test_then_its_driver_is_made_to_stand_by() -> None:
+    plan, _ = decide(look(changed(upgrade=change(uid=None)), pod()))
+    made = plan.actions[-1]
+    assert isinstance(made, CreateObject)
+    assert made.manifest["metadata"]["name"] == "delays-driver-2"
+    assert made.manifest["metadata"]["annotations"]["kappa-platform.io/standby"] == "true"
+    assert {"name": "KAPPA_STANDBY", "value": "1"} in made.manifest["spec"]["containers"][0]["env"]
+    assert StopDriver not in kinds(plan)
+
+
+@pytest.mark.parametrize("progress", [None, standing(None, DriverState.REHEARSING)])
+def test_while_it_makes_ready_the_old_one_runs_and_its_progress_is_shown(progress: Progress | None) -> None:
+    plan, status = decide(look(changed(upgrade=change()), standby=progress))
+    assert plan.actions == ()
+    assert ready_of(status) == ("False", Reason.UPGRADE_REHEARSING)
+    assert (status.batch, status.state) == (42, "Running")
+
+
+@pytest.mark.parametrize("kind", [VerdictKind.RESUME, VerdictKind.REPARTITION])
+def test_where_the_state_fits_the_old_one_is_stopped(kind: VerdictKind) -> None:
+    verdict = UpgradeVerdict(kind=kind)
+    plan, status = decide(look(changed(upgrade=change()), standby=standing(verdict)))
+    assert kinds(plan) == [RecordStatus]
+    assert (upgrade_of(status).phase, status.stopping_since) == (UpgradePhase.HANDING_OVER, NOW)
+    assert upgrade_of(status).verdict == verdict
+
+
+def test_where_it_does_not_the_change_is_refused_with_the_reason_and_the_old_one_goes_on() -> None:
+    plan, status = decide(look(changed(upgrade=change()), standby=standing(DOES_NOT)))
+    assert kinds(plan) == [RecordStatus]
+    assert ready_of(status) == ("False", Reason.UPGRADE_REFUSED)
+    condition = find_condition(status.conditions, "Ready")
+    assert condition is not None
+    assert "the keys of the aggregation are k, w instead of k" in condition.message
+    assert (upgrade_of(status).phase, status.stopping_since) == (UpgradePhase.REFUSED, None)
+
+
+def test_a_refused_change_has_its_driver_removed_and_is_not_tried_again() -> None:
+    refused = changed(upgrade=change(UpgradePhase.REFUSED))
+    previous = observed(pipeline(shufflePartitions=1))
+    plan, _ = decide(look(refused))
+    assert kinds(plan) == [DeleteObject]
+    revision = build_previous(previous)
+    plan, status = decide(look(refused, pod(), previous=revision))
+    assert plan.actions == ()
+    assert ready_of(status) == ("False", Reason.UPGRADE_REFUSED)
+
+
+def build_previous(situation: PipelineObserved) -> Any:
+    plan = decide_pipeline(situation, NOW)
+    config = next(
+        a for a in plan.actions if isinstance(a, CreateObject) and a.manifest["kind"] == "ConfigMap"
+    )
+    return Revision.model_validate_json(config.manifest["data"][REVISION_KEY])
+
+
+def test_when_the_old_one_says_that_its_queries_have_ended_the_new_one_takes_over_at_once() -> None:
+    handing = changed(upgrade=change(UpgradePhase.HANDING_OVER), stoppingSince=NOW.isoformat())
+    plan, _ = decide(look(handing))
+    assert kinds(plan) == [StopDriver]
+    plan, status = decide(look(handing, progress=running(state=DriverState.STOPPED)))
+    assert kinds(plan) == [RecordStatus, ActivateDriver]
+    assert (status.generation, status.driver, status.driver_uid) == (2, "delays-driver-2", "pod-2")
+    assert (status.revision, status.stopping_since) == (NEW, None)
+    assert upgrade_of(status).phase is UpgradePhase.WATCHING
+
+
+def taken_over(phase: UpgradePhase = UpgradePhase.WATCHING, **fields: Any) -> PipelineResource:
+    """Return a pipeline whose changed driver is the current one."""
+    status = {"revision": NEW, "driver": "delays-driver-2", "driverUid": "pod-2", "upgrade": change(phase)}
+    return started(CHANGED, generation=2, **{**status, **fields})
+
+
+def test_it_is_told_again_until_it_has_heard() -> None:
+    plan, _ = decide(look(taken_over(), standby(), progress=standing(FITS)))
+    assert kinds(plan) == [ActivateDriver]
+
+
+def test_the_pod_of_the_old_one_may_end_by_itself_for_a_while() -> None:
+    plan, _ = decide(look(taken_over(), progress=standing(FITS)))
+    assert kinds(plan) == [ActivateDriver]
+    later = decide_pipeline(look(taken_over()), NOW + timedelta(minutes=2))
+    assert [action.ref.name for action in later.actions if isinstance(action, DeleteObject)] == [
+        "delays-driver-1"
+    ]
+
+
+def test_a_change_is_done_when_its_driver_has_committed_a_batch() -> None:
+    behind = running(2)
+    fresh = behind.replace(queries=(behind.queries[0].replace(batch_id=-1),))
+    _, status = decide(look(taken_over(), standby(), progress=fresh))
+    assert upgrade_of(status).phase is UpgradePhase.WATCHING
+    _, status = decide(look(taken_over(), standby(), progress=behind))
+    assert upgrade_of(status).phase is UpgradePhase.DONE
+    assert ready_of(status) == ("True", Reason.RUNNING)
+
+
+@pytest.mark.parametrize(
+    "restarts",
+    [
+        {"crashes": 2, "lastReason": "DriverCrashed", "lastFailure": "out of luck"},
+        {"crashes": 1, "lastReason": "InvalidSql", "lastFailure": "out of luck", "hopelessRevision": NEW},
+    ],
+)
+def test_one_that_fails_before_makes_room_for_the_revision_before(restarts: dict[str, Any]) -> None:
+    gone = taken_over(restarts=restarts, driver=None, driverUid=None)
+    plan, status = decide(look(gone, failed(2), progress=None))
+    assert kinds(plan) == [RecordStatus]
+    assert upgrade_of(status).phase is UpgradePhase.ROLLING_BACK
+    assert "out of luck" in (upgrade_of(status).message or "")
+    assert status.restarts.crashes == 0
+
+
+def test_one_that_does_not_run_in_time_does_so_too() -> None:
+    late = taken_over()
+    late = late.replace(
+        status=late.status.replace(upgrade=upgrade_of(late.status).replace(since=NOW - timedelta(minutes=6)))
+    )
+    _, status = decide(look(late, standby(), progress=running(2, state=DriverState.STARTING)))
+    assert upgrade_of(status).phase is UpgradePhase.ROLLING_BACK
+    assert "spec.upgrade.healthTimeout" in (upgrade_of(status).message or "")
+
+
+def test_one_that_has_done_its_first_batch_is_restarted_like_any_other() -> None:
+    restarts = {"crashes": 3, "lastReason": "DriverCrashed", "lastFailure": "out of luck"}
+    gone = taken_over(UpgradePhase.DONE, restarts=restarts, driver=None, driverUid=None)
+    _, status = decide(look(gone, failed(2), progress=None))
+    assert upgrade_of(status).phase is UpgradePhase.DONE
+    assert status.revision == NEW
+
+
+def test_where_no_node_takes_a_second_driver_the_old_one_is_stopped_first() -> None:
+    full = standby(
+        waiting=(Reason.DRIVER_UNSCHEDULABLE, "no node takes the driver"), started=False, address=None
+    )
+    waiting = changed(upgrade=change())
+    _, status = decide(look(waiting, pod(), full))
+    assert upgrade_of(status).handover is Handover.WARM
+    plan = decide_pipeline(look(waiting, pod(), full), NOW + timedelta(seconds=61))
+    assert isinstance(plan.actions[0], RecordStatus)
+    recorded = plan.actions[0].status
+    assert isinstance(recorded, PipelineStatus)
+    assert upgrade_of(recorded).handover is Handover.COLD
+    assert "no node takes the driver" in (upgrade_of(recorded).message or "")
+    plan, _ = decide(look(waiting.replace(status=recorded), pod(), full))
+    assert kinds(plan) == [DeleteObject]
+    plan, status = decide(look(waiting.replace(status=recorded), pod()))
+    assert status.stopping_since == NOW
+
+
+def test_a_quota_that_refuses_the_second_pod_is_told_and_the_old_one_is_stopped_first() -> None:
+    made = decide_pipeline(look(changed(upgrade=change(uid=None)), pod()), NOW).actions[-1]
+    failure = Failure(made, Refused("pods is forbidden: exceeded quota"))
+    _, status = decide(look(changed(upgrade=change(uid=None)), pod(), failures=(failure,)))
+    assert upgrade_of(status).handover is Handover.COLD
+    assert "exceeded quota" in (upgrade_of(status).message or "")
+
+
+def test_one_that_ends_with_an_error_of_its_spec_is_refused_with_that_error() -> None:
+    end = DriverExit(reason=Reason.UNKNOWN_COLUMN, message="there is no column 'x'", retryable=False)
+    _, status = decide(look(changed(upgrade=change()), pod(), standby(phase="Failed", exit=end)))
+    assert upgrade_of(status).phase is UpgradePhase.REFUSED
+    assert upgrade_of(status).message == "there is no column 'x'"
+
+
+def test_taking_the_change_back_removes_the_driver_that_stands_by() -> None:
+    back = started(upgrade=change())
+    plan, _ = decide(look(back))
+    assert [a.ref.name for a in plan.actions if isinstance(a, DeleteObject)] == ["delays-driver-2"]
+    plan, status = decide(look(back, pod()))
+    assert plan.actions == ()
+    assert ready_of(status) == ("True", Reason.RUNNING)
+
+
+def test_another_change_begins_anew_with_a_driver_of_its_own() -> None:
+    again = started({"trigger": {"maxRecords": 11}}, revision=OLD, upgrade=change())
+    plan, _ = decide(look(again))
+    assert [a.ref.name for a in plan.actions if isinstance(a, DeleteObject)] == ["delays-driver-2"]
+    _, status = decide(look(again, pod(), replace(standby(), deleting=True)))
+    assert (upgrade_of(status).generation, upgrade_of(status).revision) == (
+        3,
+        revision_of(pipeline({"trigger": {"maxRecords": 11}}, shufflePartitions=1)),
+    )
+
+
+def test_while_a_driver_does_not_run_the_cure_is_not_held_up_by_a_rehearsal() -> None:
+    _, status = decide(look(changed(), pod(), progress=running(state=DriverState.STARTING)))
+    assert status.stopping_since == NOW
+    assert status.upgrade is None
+
+
+def test_a_change_without_state_begins_with_another_checkpoint_once() -> None:
+    spec = {**CHANGED, "upgrade": {"mode": "Stateless"}}
+    resource = started(spec, revision=OLD, checkpoint=3, runningCheckpoint=3)
+    plan, status = decide(look(resource, pod()))
+    assert kinds(plan) == [RecordStatus]
+    assert (status.checkpoint, status.restoration) == (4, None)
+    plan, status = decide(look(resource.replace(status=status), pod()))
+    assert (status.checkpoint, status.stopping_since) == (4, NOW)
