@@ -91,13 +91,16 @@ async def test_the_request_says_which_checkpoints_pipelines_go_on_in() -> None:
     source = {"name": "events", "topic": "in", "format": {"json": {"schema": "k STRING"}}}
     sink = {"name": "log", "from": "events", "topic": "out"}
     uids = {}
-    for number, name in enumerate(("one", "two")):
+    for number, name in enumerate(("one", "two", "underway")):
         spec: dict[str, Any] = {"sources": [source], "sinks": [sink]}
         made = operator.cluster.put(build_resource("Pipeline", name, **spec))
         uids[name] = made["metadata"]["uid"]
-        operator.cluster.patch(ObjectRef.of(made), status={"checkpoint": number})
+        operator.cluster.patch(
+            ObjectRef.of(made), status={"checkpoint": number, "runningCheckpoint": min(number, 1)}
+        )
     asked = read_request(await operator.settle(STORE))
-    assert asked.current == {uids["one"]: uids["one"], uids["two"]: f"{uids['two']}-1"}
+    folders = {"one": "", "two": "-1", "underway": "-1"}
+    assert asked.current == {uids[name]: f"{uids[name]}{suffix}" for name, suffix in folders.items()}
     assert (asked.namespace, asked.replaced, asked.orphaned) == ("shop", True, False)
 
 

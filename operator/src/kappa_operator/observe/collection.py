@@ -48,13 +48,18 @@ def _concerns_collection(failure: Failure) -> bool:
 
 
 def find_current(mirror: Mirror, namespace: str) -> dict[str, str] | None:
-    """Return the folder of the checkpoint of each pipeline, by uid; None where one of them cannot be read."""
+    """Return the folder of the checkpoint of each pipeline, by uid; None where one of them cannot be read.
+
+    While a pipeline is on its way from one checkpoint to the next, it is the one before: it may go back to that.
+    """
     try:
         found = [mirror.get(key) for key in mirror.find("Pipeline", namespace)]
     except ValidationError:
         return None
     return {
-        each.metadata.uid: build_checkpoint(each.metadata, each.status.checkpoint).rsplit("/", 1)[1]
+        each.metadata.uid: build_checkpoint(
+            each.metadata, min(each.status.checkpoint, each.status.running_checkpoint)
+        ).rsplit("/", 1)[1]
         for each in found
         if each is not None
     }
