@@ -9,16 +9,21 @@ from typing import IO, Any, Self
 
 from lab.paths import BIN, KUBECONFIG
 
+_STANDBY = "kappa-platform.io/standby"
 _SELECTOR = "kappa-platform.io/role=driver"
 
 
 class DriverWatch:
-    """A context. A driver counts as alive from the moment its pod exists until its container has ended."""
+    """A context. A driver counts as alive from the moment its pod exists until its container has ended.
+
+    One that stands by does nothing while the one that it is made beside is alive, so it counts once that has ended.
+    """
 
     def __init__(self, namespace: str) -> None:
         self.history: list[str] = []
         self.most_alive = 0
         self._alive: dict[str, str] = {}
+        self._beside: dict[str, set[str]] = {}
         self._command = [
             *(str(BIN / "kubectl"), f"--kubeconfig={KUBECONFIG}", "get", "pods", "-n", namespace),
             *(f"--selector={_SELECTOR}", "--watch", "--output-watch-events", "-o", "json"),
@@ -72,9 +77,12 @@ class DriverWatch:
         if kind == "DELETED" or state == "ended":
             self._alive.pop(uid, None)
         else:
+            if uid not in self._alive and _STANDBY in pod["metadata"].get("annotations", {}):
+                self._beside[uid] = set(self._alive)
             self._alive[uid] = name
         self.history.append(f"{kind} {name} {state}; alive: {', '.join(self._alive.values()) or 'none'}")
-        self.most_alive = max(self.most_alive, len(self._alive))
+        counted = [each for each in self._alive if not self._beside.get(each, set()) & self._alive.keys()]
+        self.most_alive = max(self.most_alive, len(counted))
 
 
 def describe(pod: dict[str, Any]) -> str:

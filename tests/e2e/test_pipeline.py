@@ -12,6 +12,7 @@ from confluent_kafka.admin import AdminClient
 from e2e.counting import Counting
 from e2e.place import START_SECONDS
 from kappa_crds.pipeline import PipelineState, PipelineStatus
+from kappa_crds.upgrade import Handover, UpgradePhase, VerdictKind
 from lab import kafka
 
 pytestmark = pytest.mark.timeout(900)
@@ -94,7 +95,7 @@ def test_kubectl_scale_starts_a_new_revision_with_that_many_executors(counting: 
     assert [pod["status"]["phase"] for pod in executors] == ["Running"]
 
 
-def test_a_change_of_spec_goes_on_from_the_same_checkpoint(counting: Counting) -> None:
+def test_a_change_of_spec_is_rehearsed_and_taken_over_at_the_same_checkpoint(counting: Counting) -> None:
     before, checkpoint = counting.place.pipeline(), read_revision(counting)["checkpoint"]
     counting.place.patch(
         "kp/counts", {"trigger": {"maxRecords": 50_000}, "resources": {"executors": {"count": 0}}}
@@ -104,7 +105,34 @@ def test_a_change_of_spec_goes_on_from_the_same_checkpoint(counting: Counting) -
     assert read_revision(counting)["checkpoint"] == checkpoint
     assert after.restarts.total == before.restarts.total, "a stop that was asked for is no failure"
     assert (after.batch or 0) > (before.batch or 0), "batches are numbered on"
+    change = counting.place.await_pipeline(
+        lambda status: status.upgrade is not None and status.upgrade.phase is UpgradePhase.DONE, "is done", 30
+    ).upgrade
+    assert change is not None
+    assert (change.handover, change.previous) == (Handover.WARM, before.revision)
+    assert change.verdict is not None
+    assert change.verdict.kind is VerdictKind.RESUME
     assert counting.place.pipeline().generation == before.generation + 1
+
+
+def test_a_change_that_the_state_does_not_fit_is_refused_and_nothing_stops(counting: Counting) -> None:
+    before = counting.place.pipeline()
+    good = counting.place.get("Pipeline", "counts").spec.views[0].sql
+    change_view(counting, good.replace("max(seq)", "min(seq)"))
+    said = counting.place.await_reason("Pipeline", "counts", "UpgradeRefused", START_SECONDS).message
+    assert "the revision before goes on" in said
+    assert "view 'counted': new aggregates, for which there is no state: min(" in said
+    counting.check()
+    after = counting.place.pipeline()
+    assert (after.driver_uid, after.state) == (before.driver_uid, PipelineState.RUNNING)
+    change_view(counting, good)
+    counting.place.await_reason("Pipeline", "counts", "Running", 30)
+    assert counting.place.pipeline().driver_uid == before.driver_uid
+
+
+def change_view(counting: Counting, sql: str) -> None:
+    view = {"name": "counted", "sql": sql, "allowUnboundedState": True}
+    counting.place.patch("kp/counts", {"views": [view]})
 
 
 def test_a_suspended_pipeline_stays_stopped_and_goes_on_where_it_was(counting: Counting) -> None:
@@ -149,30 +177,23 @@ def test_a_driver_pod_deleted_by_force_is_started_again_after_a_pause(counting: 
     assert after.restarts.last_reason == "DriverLost"
 
 
-def test_bad_sql_is_refused_with_its_place_and_nothing_is_lost_until_it_is_repaired(
-    counting: Counting,
-) -> None:
+def test_bad_sql_is_refused_with_its_place_while_the_pipeline_goes_on(counting: Counting) -> None:
     """First a syntax error, then a column that is not there, then the query as it was."""
     before = counting.place.pipeline()
     good = counting.place.get("Pipeline", "counts").spec.views[0].sql
-
-    def change(sql: str) -> None:
-        counting.place.patch(
-            "kp/counts", {"views": [{"name": "counted", "sql": sql, "allowUnboundedState": True}]}
-        )
-
-    change("SELECT k, count(*) AS n,\n  max(seq AS last FROM events GROUP BY k")
-    said = counting.place.await_reason("Pipeline", "counts", "InvalidSql", START_SECONDS).message
+    change_view(counting, "SELECT k, count(*) AS n,\n  max(seq AS last FROM events GROUP BY k")
+    said = counting.place.await_reason("Pipeline", "counts", "UpgradeRefused", START_SECONDS).message
     assert "'counted'" in said
     assert "line 2, column" in said
 
-    change(good.replace("max(seq)", "max(sequ)"))
-    said = counting.place.await_reason("Pipeline", "counts", "UnknownColumn", START_SECONDS).message
+    change_view(counting, good.replace("max(seq)", "max(sequ)"))
+    counting.place.await_reason("Pipeline", "counts", "UpgradeRehearsing", 30)
+    said = counting.place.await_reason("Pipeline", "counts", "UpgradeRefused", START_SECONDS).message
     assert "'counted', line 1, column" in said
     assert "no column 'sequ'" in said
     assert "seq" in said.split("did you mean")[1]
-    assert counting.place.pipeline().state == PipelineState.FAILED
 
-    change(good)
-    await_generation(counting, before.generation + 3)
+    change_view(counting, good)
+    counting.place.await_reason("Pipeline", "counts", "Running", 30)
     counting.check()
+    assert counting.place.pipeline().driver_uid == before.driver_uid

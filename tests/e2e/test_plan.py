@@ -71,10 +71,10 @@ def test_a_new_pipeline_would_be_made_with_all_that_belongs_to_it(frozen: Place,
     assert "state partitions: 1" in said
 
 
-def test_a_changed_pipeline_would_stop_its_driver_first(frozen: Place, tmp_path: Path) -> None:
+def test_a_changed_pipeline_would_be_rehearsed_beside_its_driver_first(frozen: Place, tmp_path: Path) -> None:
     said = plan(frozen, tmp_path, build_pipeline(frozen, "counts", trigger={"maxRecords": 77}))
-    assert "StoppingPrevious" in said
-    assert "a new revision waits" in said
+    assert "UpgradeRehearsing" in said
+    assert "a driver of the new revision starts" in said
 
 
 def test_an_unchanged_pipeline_has_nothing_to_do(frozen: Place, tmp_path: Path) -> None:

@@ -71,7 +71,8 @@ class _Reader:
 
     def __init__(self, rows: DataFrame, views: Mapping[str, View]) -> None:
         self._views = views
-        self._kept = list(_find_joins(rows._jdf.queryExecution().optimizedPlan()))
+        optimizer = rows.sparkSession._jsparkSession.sessionState().optimizer()
+        self._kept = list(_find_joins(optimizer.execute(get_plan(rows))))
         self._joins = self._left = len(list(_find_joins(get_plan(rows))))
 
     def walk(self, plan: Any, view: str | None) -> Iterator[OperatorShape]:
