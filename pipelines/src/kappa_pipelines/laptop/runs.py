@@ -67,6 +67,7 @@ class LocalRun:
         self.late = 0
         """Rows that were dropped as late, over all sinks."""
         self.compiled: Compiled = self._compile()
+        self._is_used = False
 
     @property
     def spec(self) -> PipelineSpec:
@@ -85,7 +86,7 @@ class LocalRun:
 
     def process(self) -> None:
         """Run until all that was fed is processed; DriverError says what went wrong."""
-        self.compiled = self._compile()
+        self._renew()
         for sink in self.compiled.sinks:
             self.late += count_late(run_query(sink, self._show_progress))
 
@@ -94,7 +95,7 @@ class LocalRun:
 
         Return whether every sink's query died so; one that has nothing to process ends in order.
         """
-        self.compiled = self._compile()
+        self._renew()
         died = []
         for sink in self.compiled.sinks:
             self._crash, self._crashed = True, False
@@ -132,6 +133,12 @@ class LocalRun:
     def stragglers(self) -> list[Straggler]:
         """Return the rows that came too late so far and would be written to the topics of their views."""
         return self._tape.find(self.compiled)
+
+    def _renew(self) -> None:
+        """Compile anew, as a driver that starts does; what was compiled to be looked at is good for the first start."""
+        if self._is_used:
+            self.compiled = self._compile()
+        self._is_used = True
 
     def _compile(self) -> Compiled:
         return compile_revision(self._spark, self._revision, self._ends, self._subjects)
