@@ -30,20 +30,17 @@ from kappa_operator.plan.pipeline_model import SOON, PipelineObserved, say
 from kappa_operator.plan.pipeline_verdicts import explain_missing, judge_deletion, judge_progress, judge_start
 from kappa_operator.plan.progress import build_progress_fields, say_progress
 from kappa_operator.plan.restore import decide_restore
+from kappa_operator.plan.rollback import decide_rollback, forget_unwanted, judge_running, note_health
 from kappa_operator.plan.starting import start_driver, sweep
 from kappa_operator.plan.stopping import STOP_MARGIN, report_deaf, stop_driver
 from kappa_operator.plan.upgrade import (
     AT_ONCE,
     activate,
-    decide_rollback,
     decide_upgrade,
     drop_standby,
-    forget_unwanted,
     go_cold,
     is_taken_back,
-    judge_running,
     leave_state,
-    note_health,
     replace_lost,
 )
 from kappa_operator.resources.revision import build_revision
