@@ -36,8 +36,12 @@ from kappa_operator.cluster import ApiCluster
 from kappa_operator.errors import KappaError
 from kappa_operator.keys import Key
 
+_WIDE = 250
+
 app = typer.Typer(no_args_is_help=True, help="Take savepoints, look at them, and go back to them.")
 console = Console()
+if not console.is_terminal:  # other programs read it line by line
+    console = Console(width=_WIDE)
 
 T = TypeVar("T")
 Namespace = Annotated[str, typer.Option("-n", "--namespace", help="Namespace.")]

@@ -13,7 +13,7 @@ def build_table(savepoints: Iterable[SavepointResource]) -> Table:
     """Return one line for each savepoint."""
     table = Table(box=None, pad_edge=False)
     for column in ("NAME", "PIPELINE", "STATE", "CAUSE", "SIZE", "TAKEN", "VERIFIED"):
-        table.add_column(column, no_wrap=True)
+        table.add_column(column, overflow="fold")  # nothing is cut off, however narrow the screen
     for savepoint in savepoints:
         spec, status = savepoint.spec, savepoint.status
         taken = f"{status.taken:%Y-%m-%d %H:%M:%S}" if status.taken else "-"
