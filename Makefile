@@ -12,7 +12,7 @@ RUN := $(UV) run --frozen --no-sync
 LAB := PYTHONPATH=tests $(RUN) python -m lab
 BROKERS ?= 1
 
-.PHONY: help setup jars up down status demo test test-unit test-spark test-laptop test-equivalence test-waiting test-integration test-e2e chaos bench verify generate images lint fmt
+.PHONY: help setup jars up down status demo test test-unit test-spark test-laptop test-waiting test-integration test-e2e chaos bench verify generate images lint fmt
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sort | awk -F':.*## ' '{printf "  \033[1m%-18s\033[0m %s\n", $$1, $$2}'
@@ -55,13 +55,13 @@ demo: setup ## Run the flights pipeline on real data and compare it with DuckDB
 # Three at a time: those on Spark keep the processors busy, those of integration and of test-waiting mostly wait, for brokers that are away and
 # for time-outs. The cluster is up by then, and is not to be looked at again: that would put integration last.
 test: up $(CLASSES) ## Run all tests but the long ones
-	@$(MAKE) -j3 -o up test-spark test-equivalence test-laptop test-integration test-waiting test-unit
+	@$(MAKE) -j3 -o up test-spark test-laptop test-waiting test-integration test-unit
 	@$(MAKE) test-e2e
 
 test-unit: setup ## Run the tests that need nothing but Python
 	@$(RUN) pytest tests/unit
 
-WAITING := tests/spark/test_driver.py tests/spark/test_idle.py tests/spark/test_real_time.py tests/spark/test_handover.py
+WAITING := tests/spark/test_driver.py tests/spark/test_real_time.py tests/spark/test_handover.py
 
 test-spark: $(CLASSES) ## Run the tests on real Spark and Kafka, but those of test-waiting
 	@$(RUN) pytest tests/spark -m "not chaos" $(WAITING:%=--ignore=%)
@@ -69,13 +69,8 @@ test-spark: $(CLASSES) ## Run the tests on real Spark and Kafka, but those of te
 test-waiting: $(CLASSES) ## Run the tests on real Spark and Kafka that mostly wait
 	@$(RUN) pytest $(WAITING) -m "not chaos"
 
-EQUIVALENCE := $(foreach what,corrections equivalence examples patterns sketches stragglers,tests/laptop/test_$(what).py)
-
-test-equivalence: $(CLASSES) ## Run the tests of streams against the batch computation of the same rows
-	@$(RUN) pytest $(EQUIVALENCE) -m "not chaos"
-
-test-laptop: $(CLASSES) ## Run the tests of the commands that need no cluster, and of views that need no Kafka
-	@$(RUN) pytest tests/laptop -m "not chaos" $(EQUIVALENCE:%=--ignore=%)
+test-laptop: $(CLASSES) ## Run the tests of the commands that need no cluster, and of streams against batches over the same rows
+	@$(RUN) pytest tests/laptop -m "not chaos"
 
 test-integration: up ## Run the tests on a real API server, Kafka and S3
 	@$(RUN) pytest tests/integration

@@ -20,6 +20,7 @@ from demo.show import show_failure
 from demo.watch import NotProcessedError
 from lab import cluster, kafka
 from lab.errors import LabError
+from lab.kube import kubectl
 
 BOOTSTRAP = kafka.host_bootstrap()
 EXAMPLE = Example(namespace="flights-e2e", prefix="e2e-")
@@ -47,7 +48,7 @@ def demo(request: pytest.FixtureRequest) -> Iterator[Demo]:
     if not os.environ.get("KAPPA_E2E_INSTALLED"):
         if os.environ.get("KAPPA_E2E_ALONE"):
             pytest.skip("with KAPPA_E2E_ALONE=1 the operator does not watch this test's namespace")
-        request.getfixturevalue("platform")
+        request.getfixturevalue("head_start")
     run.clean(EXAMPLE, BOOTSTRAP)
     yield process_january()
     run.clean(EXAMPLE, BOOTSTRAP)
@@ -98,8 +99,9 @@ def test_a_user_sees_all_resources_with_one_word(demo: Demo) -> None:
         assert f"/{name} " in listed
 
 
-def test_a_finished_run_leaves_nothing(demo: Demo) -> None:
-    """Last in this file but for the next: it takes the resources of the run away."""
+def test_a_namespace_with_a_running_pipeline_ends_by_itself_and_leaves_no_topic(demo: Demo) -> None:
+    """Last in this file but for those of `make chaos`: it takes the resources of the run away."""
+    kubectl("delete", "namespace", EXAMPLE.namespace, "--timeout=120s", timeout=130)
     assert run.clean(EXAMPLE, BOOTSTRAP) == [], (
         "the platform deletes topics with deletionPolicy Delete itself"
     )
@@ -111,3 +113,8 @@ def test_a_second_run_starts_clean(demo: Demo) -> None:
     again = process_january()
     assert again.outcome.differences == ()
     assert again.outcome.result.rows == demo.outcome.result.rows
+
+
+@pytest.mark.chaos
+def test_resources_that_are_removed_one_by_one_leave_nothing(demo: Demo) -> None:
+    assert run.clean(EXAMPLE, BOOTSTRAP) == []

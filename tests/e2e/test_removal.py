@@ -35,7 +35,8 @@ def test_a_deleted_pipeline_stops_in_order_and_only_its_state_stays(counting: Co
     assert any(file.startswith(f"{checkpoint}/state/") for file in files)
 
 
-def test_a_namespace_with_a_running_pipeline_and_topics_ends_by_itself(counting: Counting) -> None:
+@pytest.mark.chaos
+def test_a_namespace_ends_by_itself_while_records_come_in(counting: Counting) -> None:
     """The pipeline of the test before is made again: a new one, with a checkpoint of its own, counts from the start."""
     place = counting.place
     place.apply(place.render("counting.yaml"))

@@ -40,7 +40,11 @@ def read_revision(counting: Counting) -> dict[str, str]:
 def test_a_savepoint_is_taken_while_records_come_in_and_can_be_gone_back_to(counting: Counting) -> None:
     counting.check()
     before, checkpoint = counting.place.pipeline(), read_revision(counting)["checkpoint"]
-    first, second = take(counting, "first"), take(counting, "second")
+    first = take(counting, "first")
+    counting.place.await_pipeline(
+        lambda status: (status.batch or 0) > first.queries[0].batch, "goes on after the savepoint", 60
+    )
+    second = take(counting, "second")
     assert first.queries[0].batch < second.queries[0].batch
     assert (second.copied_bytes or 0) < (second.size_bytes or 0), "what the first one has is not copied again"
     counting.check()

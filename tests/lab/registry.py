@@ -32,15 +32,15 @@ class Version:
 class RegistryDouble:
     """A context manager; `url` is where it answers. With `login` it wants basic authentication."""
 
-    def __init__(self, login: tuple[str, str] | None = None) -> None:
+    def __init__(self, login: tuple[str, str] | None = None, address: str = "127.0.0.1") -> None:
         self.subjects: dict[str, list[Version]] = {}
         self.requests: list[str] = []
         self.breakdown: Answer | bytes | None = None
         """What it answers to everything, if anything."""
         self.login = login
         self._ids = 0
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+        self._server = ThreadingHTTPServer((address, 0), self._handler())
+        self.url = f"http://{address}:{self._server.server_address[1]}"
 
     def __enter__(self) -> Self:
         threading.Thread(target=self._server.serve_forever, daemon=True).start()

@@ -47,7 +47,7 @@ def test_late_rows_correct_their_windows_as_often_as_they_are_in_time_for_it(
     run = LocalRun(start_spark(revision), revision, tmp_path)
     arrivals: dict[tuple[str, datetime], list[tuple[datetime, int]]] = defaultdict(list)
     watermark = datetime.min.replace(tzinfo=UTC)
-    for step in range(4):
+    for step in range(3):
         rows: list[dict[str, Any]] = [
             {
                 "k": rng.choice("ab"),

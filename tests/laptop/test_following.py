@@ -87,6 +87,7 @@ def test_a_folder_cannot_be_followed(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "a folder has an end" in capsys.readouterr().err
 
 
+@pytest.mark.chaos
 def test_an_error_in_the_rules_is_told_and_what_workers_say_of_themselves_is_not() -> None:
     folder = FLIGHTS.parent / "auction-commands"
     kappa = str(Path(sys.executable).parent / "kappa")

@@ -25,6 +25,9 @@ from kappa_pipelines.registry.subject import Reference, fetch_subject
 from lab.schema_registry import RegistryServer
 from spark.revisions import build_revision
 
+pytestmark = pytest.mark.chaos
+"""A registry takes its time to start. What it was found to answer is in `lab.registry`, which the other tests ask."""
+
 
 @pytest.fixture(scope="module")
 def registry() -> Iterator[RegistryServer]:

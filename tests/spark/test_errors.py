@@ -375,6 +375,7 @@ def test_a_running_driver_stops_at_once_when_a_newer_generation_starts(
     assert (error.reason, error.retryable) == (Reason.GENERATION_FENCED, False)
 
 
+@pytest.mark.chaos  # Kafka's client looks for a minute; `tests/e2e/test_faults.py` deletes one too
 def test_a_topic_deleted_while_running_is_named(
     run: Any, broker: Any, topics: Any, names: Any, checkpoint: Path
 ) -> None:

@@ -54,7 +54,6 @@ SPEC: dict[str, Any] = {
             },
         },
     ],
-    "sinks": [{"name": name, "from": name, "topic": name} for name in SINKS],
     "trigger": {"maxRecords": 80},
 }
 
@@ -117,29 +116,40 @@ def take(store: SavepointStore) -> Take:
     return take_one
 
 
+@pytest.mark.parametrize(
+    "sinks",
+    [pytest.param(("joined",), id="a join"), pytest.param(SINKS, id="all state", marks=pytest.mark.chaos)],
+)
 def test_what_is_restored_goes_on_as_the_pipeline_did_after_its_savepoint(
-    run: Any, broker: Any, topics: Any, tmp_path: Path, store: SavepointStore, take: Take
+    run: Any,
+    broker: Any,
+    topics: Any,
+    tmp_path: Path,
+    store: SavepointStore,
+    take: Take,
+    sinks: tuple[str, ...],
 ) -> None:
-    names = {name: topics.make(name) for name in ("clicks", "taps", *SINKS)}
-    revision = build_revision(SPEC, f"file://{tmp_path}/first", broker.bootstrap, topics=names)
+    names = {name: topics.make(name) for name in ("clicks", "taps", *sinks)}
+    spec = {**SPEC, "sinks": [{"name": name, "from": name, "topic": name} for name in sinks]}
+    revision = build_revision(spec, f"file://{tmp_path}/first", broker.bootstrap, topics=names)
     write_records(topics, names, 0, 480)
     driver = run(revision)
     driver.wait_for("some batches", lambda p: p.queries and all(q.batch_id >= 1 for q in p.queries))
     one = take(revision, "one")
     driver.wait_for("more batches", lambda p: all(q.batch_id >= 4 for q in p.queries))
     two = take(revision, "two")
-    assert [point.sink for point in one.manifest.queries] == list(SINKS)
+    assert [point.sink for point in one.manifest.queries] == list(sinks)
     assert all(
         b.batch > a.batch >= 1 for a, b in zip(one.manifest.queries, two.manifest.queries, strict=True)
     )
     assert two.copied_files < len(two.manifest.files), "what one has is not copied again"
     driver.wait_for("no lag", lambda p: p.lag == 0)
     assert driver.stop().graceful
-    wanted = {sink: read_rows(topics, names, sink) for sink in SINKS}
+    wanted = {sink: read_rows(topics, names, sink) for sink in sinks}
     assert all(wanted.values())
 
-    other = {**names, **{sink: topics.make(sink) for sink in SINKS}}
-    again = build_revision(SPEC, f"file://{tmp_path}/second", broker.bootstrap, topics=other)
+    other = {**names, **{sink: topics.make(sink) for sink in sinks}}
+    again = build_revision(spec, f"file://{tmp_path}/second", broker.bootstrap, topics=other)
     files = LocalFolder(again.checkpoint)
     assert list(store.find_damage(one.manifest)) == []
     check_state_reader(store, one.manifest.name, tmp_path)
@@ -151,10 +161,10 @@ def test_what_is_restored_goes_on_as_the_pipeline_did_after_its_savepoint(
     batches = {point.sink: point.batch for point in one.manifest.queries}
     driver.wait_for(
         "batches after those of the savepoint, up to the end",
-        lambda p: {q.sink for q in p.queries if q.batch_id > batches[q.sink]} == set(SINKS) and p.lag == 0,
+        lambda p: {q.sink for q in p.queries if q.batch_id > batches[q.sink]} == set(sinks) and p.lag == 0,
     )
     assert driver.stop().graceful
-    found = {sink: read_rows(topics, other, sink) for sink in SINKS}
+    found = {sink: read_rows(topics, other, sink) for sink in sinks}
     for point in one.manifest.queries:
         rest = wanted[point.sink]
         for row in found[point.sink]:
