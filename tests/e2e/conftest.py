@@ -43,34 +43,18 @@ def platform() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def head_start(request: pytest.FixtureRequest, platform: None) -> None:
-    """Have the pipelines that later tests look at applied, so that their drivers start while the first tests run."""
-    wanted = {name for item in request.session.items for name in getattr(item, "fixturenames", ())}
-    for name in ("applied_count", "applied_guarded"):
-        if name in wanted:
-            request.getfixturevalue(name)
-
-
-@pytest.fixture(scope="session")
-def applied_count(platform: None) -> Iterator[tuple[Place, DriverWatch]]:
-    """The counting pipeline, made from manifests with everything around it, and who watches its drivers."""
+def running_count(platform: None) -> Iterator[Counting]:
+    """The counting pipeline, Ready, with everything around it made from manifests."""
     place = Place.create("count")
     with DriverWatch(place.name) as drivers:
         place.apply(place.render("counting.yaml"))
-        yield place, drivers
-
-
-@pytest.fixture(scope="session")
-def running_count(applied_count: tuple[Place, DriverWatch]) -> Iterator[Counting]:
-    """The counting pipeline, Ready."""
-    place, drivers = applied_count
-    place.await_ready("topics.kappa-platform.io/events", 60)
-    place.await_ready("topics.kappa-platform.io/counted", 60)
-    source, result = f"{place.name}-events", f"{place.name}-counted"
-    with Ledger(kafka.host_bootstrap(), source, result) as ledger:
-        place.await_ready("pipeline/counts")
-        ledger.pause()
-        yield Counting(place, ledger, drivers)
+        place.await_ready("topics.kappa-platform.io/events", 60)
+        place.await_ready("topics.kappa-platform.io/counted", 60)
+        source, result = f"{place.name}-events", f"{place.name}-counted"
+        with Ledger(kafka.host_bootstrap(), source, result) as ledger:
+            place.await_ready("pipeline/counts")
+            ledger.pause()
+            yield Counting(place, ledger, drivers)
     place.empty()
 
 
@@ -89,8 +73,8 @@ def sasl_broker() -> Iterator[Broker]:
 
 
 @pytest.fixture(scope="session")
-def applied_guarded(platform: None, sasl_broker: Broker) -> Iterator[tuple[Place, DriverWatch, SmallVolume]]:
-    """The counting pipeline behind a log-in, with one executor and workers of Python on it, made from manifests."""
+def running_guarded(platform: None, sasl_broker: Broker) -> Iterator[Guarded]:
+    """The counting pipeline behind a log-in, Ready, with one executor and workers of Python on it."""
     place = Place.create("guarded")
     admin = AdminClient({"bootstrap.servers": sasl_broker.bootstrap})
     for future in admin.create_topics([NewTopic("events", 4, 1), NewTopic("counted", 2, 1)]).values():
@@ -98,20 +82,11 @@ def applied_guarded(platform: None, sasl_broker: Broker) -> Iterator[tuple[Place
     with SmallVolume(place.name, "small") as volume, DriverWatch(place.name) as drivers:
         values = {"password": PASSWORD, "bootstrap": sasl_broker.sasl_bootstrap, "volume": volume.name}
         place.apply(place.render("guarded.yaml", schema=indent(SCHEMA, " " * 12), **values))
-        yield place, drivers, volume
+        with Ledger(sasl_broker.bootstrap, "events", "counted", encode_protobuf) as ledger:
+            place.await_ready("pipeline/counts")
+            ledger.pause()
+            yield Guarded(place, ledger, drivers, sasl_broker, volume)
         place.empty()
-
-
-@pytest.fixture(scope="session")
-def running_guarded(
-    applied_guarded: tuple[Place, DriverWatch, SmallVolume], sasl_broker: Broker
-) -> Iterator[Guarded]:
-    """The counting pipeline behind a log-in, Ready."""
-    place, drivers, volume = applied_guarded
-    with Ledger(sasl_broker.bootstrap, "events", "counted", encode_protobuf) as ledger:
-        place.await_ready("pipeline/counts")
-        ledger.pause()
-        yield Guarded(place, ledger, drivers, sasl_broker, volume)
 
 
 @pytest.fixture

@@ -48,7 +48,7 @@ def demo(request: pytest.FixtureRequest) -> Iterator[Demo]:
     if not os.environ.get("KAPPA_E2E_INSTALLED"):
         if os.environ.get("KAPPA_E2E_ALONE"):
             pytest.skip("with KAPPA_E2E_ALONE=1 the operator does not watch this test's namespace")
-        request.getfixturevalue("head_start")
+        request.getfixturevalue("platform")
     run.clean(EXAMPLE, BOOTSTRAP)
     yield process_january()
     run.clean(EXAMPLE, BOOTSTRAP)
