@@ -13,10 +13,11 @@ _SHORT = 120
 
 
 class Finding(NamedTuple):
-    """One thing that was changed, and what it means."""
+    """One thing that was changed, and what it means; `view` is the one that it is in, if it is in one."""
 
     kind: VerdictKind
     text: str
+    view: str | None = None
 
 
 def judge(findings: Iterable[Finding]) -> UpgradeVerdict:
@@ -40,8 +41,8 @@ def compare_pipelines(old: Mapping[str, QueryShape], new: Mapping[str, QueryShap
     for sink in new.keys() - old.keys():
         yield Finding(VerdictKind.RESUME, f"sink {sink!r} is new; it begins where its sources say")
     for sink in sorted(old.keys() & new.keys()):
-        for kind, text in compare_queries(old[sink], new[sink]):
-            yield Finding(kind, f"sink {sink!r}: {text}")
+        for found in compare_queries(old[sink], new[sink]):
+            yield found._replace(text=f"sink {sink!r}: {found.text}")
 
 
 def compare_queries(old: QueryShape, new: QueryShape) -> Iterator[Finding]:
@@ -49,17 +50,12 @@ def compare_queries(old: QueryShape, new: QueryShape) -> Iterator[Finding]:
     yield from _compare_ends(old, new)
     operators = list(_compare_operators(old.operators, new.operators))
     yield from operators
-    told = {view for each in operators for view in _names(each)}
+    told = {each.view for each in operators}
     if old.operators and new.operators:
         for view in sorted(old.views.keys() & new.views.keys() - told):
             if old.views[view] != new.views[view]:
                 said = f"view {view!r} was changed; what is in state already was computed by the old one"
                 yield Finding(VerdictKind.RESUME, said)
-
-
-def _names(finding: Finding) -> Iterator[str]:
-    if finding.text.startswith("view '"):
-        yield finding.text.split("'")[1]
 
 
 def _compare_ends(old: QueryShape, new: QueryShape) -> Iterator[Finding]:
@@ -157,4 +153,5 @@ def _list(texts: Iterable[str]) -> str:
 
 
 def _reprocess(shape: OperatorShape, text: str) -> Finding:
-    return Finding(VerdictKind.REPROCESS, f"view {shape.view!r}: {text}" if shape.view else text)
+    said = f"view {shape.view!r}: {text}" if shape.view else text
+    return Finding(VerdictKind.REPROCESS, said, shape.view)

@@ -1,0 +1,125 @@
+"""What a change from one plan to another means for the state, as far as the plans say it. Spark's part is in tests/spark."""
+
+from typing import Any
+
+import pytest
+
+from kappa_crds.sink import OutputMode
+from kappa_crds.upgrade import VerdictKind
+from kappa_pipelines.upgrade.compare import (
+    Finding,
+    compare_partitions,
+    compare_pipelines,
+    compare_queries,
+    judge,
+)
+from kappa_pipelines.upgrade.shapes import OperatorShape, QueryShape
+
+COUNT = OperatorShape(
+    view="counted", operator="aggregation", parts={"keys": ("k",), "aggregates": ("count(1)", "sum(v)")}
+)
+PYTHON = OperatorShape(
+    view="matched", operator="state in Python", parts={"definition": ('{"within": "1m", "steps": "A B"}',)}
+)
+OLD = QueryShape(
+    sources={"clicks": "clicks"},
+    topic="out",
+    mode=OutputMode.APPEND,
+    operators=(COUNT,),
+    views={"counted": "one"},
+)
+
+
+def change(**fields: Any) -> list[Finding]:
+    return list(compare_queries(OLD, OLD.model_copy(update=fields)))
+
+
+def with_parts(**parts: tuple[str, ...]) -> OperatorShape:
+    return COUNT.model_copy(update={"parts": {**COUNT.parts, **parts}})
+
+
+def test_the_same_query_goes_on_and_there_is_nothing_to_say() -> None:
+    verdict = judge(compare_pipelines({"out": OLD}, {"out": OLD}))
+    assert (verdict.kind, verdict.reasons) == (VerdictKind.RESUME, ())
+
+
+def test_the_gravest_finding_counts_and_stands_first() -> None:
+    findings = [
+        Finding(VerdictKind.RESUME, "a"),
+        Finding(VerdictKind.REPROCESS, "c"),
+        Finding(VerdictKind.REPARTITION, "b"),
+        Finding(VerdictKind.REPROCESS, "c"),
+    ]
+    verdict = judge(findings)
+    assert (verdict.kind, verdict.reasons) == (VerdictKind.REPROCESS, ("c", "b", "a"))
+
+
+def test_more_partitions_are_a_division_of_the_state() -> None:
+    assert [each.kind for each in compare_partitions(2, 4)] == [VerdictKind.REPARTITION]
+    assert list(compare_partitions(4, 4)) == list(compare_partitions(None, 4)) == []
+
+
+@pytest.mark.parametrize(
+    ("shape", "said"),
+    [
+        (with_parts(keys=("k", "w")), "view 'counted': the keys of the aggregation are k, w instead of k"),
+        (with_parts(keys=()), "the keys of the aggregation are none instead of k"),
+        (with_parts(aggregates=("count(1)",)), "gone now: sum(v)"),
+        (
+            with_parts(aggregates=("count(1)", "sum(w)")),
+            "new aggregates, for which there is no state: sum(w)",
+        ),
+        (with_parts(aggregates=("sum(v)", "count(1)")), "its aggregates have another order"),
+        (PYTHON, "a state in Python where there was an aggregation"),
+    ],
+)
+def test_an_operator_that_keeps_something_else_has_no_state_to_go_on_from(
+    shape: OperatorShape, said: str
+) -> None:
+    found = change(operators=(shape,))
+    assert {each.kind for each in found} == {VerdictKind.REPROCESS}
+    assert any(said in each.text for each in found), found
+
+
+def test_operators_are_known_by_their_place() -> None:
+    assert "a new aggregation" in change(operators=(COUNT, COUNT))[0].text
+    assert "the aggregation is gone" in change(operators=())[0].text
+
+
+def test_of_a_definition_the_fields_that_were_changed_are_named() -> None:
+    other = PYTHON.model_copy(update={"parts": {"definition": ('{"within": "2m", "steps": "A B"}',)}})
+    old = OLD.model_copy(update={"operators": (PYTHON,)})
+    found = list(compare_queries(old, old.model_copy(update={"operators": (other,)})))
+    assert "its definition was changed (within)" in found[0].text
+
+
+def test_a_changed_view_is_told_once() -> None:
+    assert "computed by the old one" in change(views={"counted": "two"})[0].text
+    both = change(views={"counted": "two"}, operators=(with_parts(keys=("w",)),))
+    assert [each.kind for each in both] == [VerdictKind.REPROCESS]
+
+
+@pytest.mark.parametrize(
+    ("fields", "kind", "said"),
+    [
+        ({"sources": {"clicks": "clicks", "taps": "taps"}}, VerdictKind.RESUME, "source 'taps' is new"),
+        ({"sources": {}}, VerdictKind.RESUME, "source 'clicks' is not read any more"),
+        ({"sources": {"clicks": "other"}}, VerdictKind.REPROCESS, "reads other instead of clicks"),
+        ({"topic": "other"}, VerdictKind.RESUME, "writes to topic other instead of out"),
+        ({"mode": OutputMode.UPDATE}, VerdictKind.RESUME, "its mode is update instead of append"),
+        ({"mode": OutputMode.COMPLETE}, VerdictKind.REPROCESS, "its mode is complete instead of append"),
+    ],
+)
+def test_the_ends_of_a_query(fields: dict[str, Any], kind: VerdictKind, said: str) -> None:
+    found = change(**fields)
+    assert [each.kind for each in found] == [kind]
+    assert said in found[0].text
+
+
+def test_sinks_that_come_and_go_are_told() -> None:
+    verdict = judge(compare_pipelines({"out": OLD}, {"more": OLD}))
+    assert verdict.kind is VerdictKind.RESUME
+    assert sorted(verdict.reasons) == [
+        "sink 'more' is new; it begins where its sources say",
+        "sink 'out' is gone; its state is left behind",
+    ]
