@@ -9,6 +9,7 @@ from confluent_kafka import TopicPartition
 from kappa_crds.reasons import Reason
 from kappa_crds.revision import KafkaConnection
 from kappa_pipelines.checkpoint.files import CheckpointFiles
+from kappa_pipelines.checkpoint.generation import LinkFence
 from kappa_pipelines.session import create_session
 from spark.revisions import build_revision, source
 
@@ -369,8 +370,7 @@ def test_a_running_driver_stops_at_once_when_a_newer_generation_starts(
 ) -> None:
     driver = run(build_revision(_spec(), checkpoint, broker.bootstrap, topics=names), generation=1)
     driver.wait_until_running()
-    (checkpoint / "_kappa" / ".generation.crc").unlink(missing_ok=True)
-    (checkpoint / "_kappa" / "generation").write_text("2\n")
+    LinkFence(str(checkpoint), 2).take()
     error = driver.failure()
     assert (error.reason, error.retryable) == (Reason.GENERATION_FENCED, False)
 
