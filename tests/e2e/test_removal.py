@@ -29,7 +29,10 @@ def test_a_deleted_pipeline_stops_in_order_and_only_its_state_stays(counting: Co
 
     place.wait(is_gone, "everything that the pipeline owned is gone", 60)
     files = list_claim(counting.place)
-    checkpoint = f"/state/{place.name}/counts/{uid}/log"
+    folder = (
+        f"{uid}-{before.checkpoint}" if before.checkpoint else uid
+    )  # of a savepoint, where it went back to one
+    checkpoint = f"/state/{place.name}/counts/{folder}/log"
     commits = [file for file in files if file.startswith(f"{checkpoint}/commits/")]
     assert max(int(file.rsplit("/", 1)[1]) for file in commits if file[-1].isdigit()) >= (before.batch or 0)
     assert any(file.startswith(f"{checkpoint}/state/") for file in files)
