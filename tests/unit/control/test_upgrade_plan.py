@@ -170,6 +170,12 @@ def test_the_pod_of_the_old_one_may_end_by_itself_for_a_while() -> None:
     ]
 
 
+def test_a_first_batch_before_the_old_pod_is_gone_is_no_reason_to_wait_for_that() -> None:
+    plan, status = decide(look(taken_over(UpgradePhase.DONE), progress=running(2)))
+    assert plan.actions == ()
+    assert ready_of(status) == ("True", Reason.RUNNING)
+
+
 def test_a_change_is_done_when_its_driver_has_committed_a_batch() -> None:
     behind = running(2)
     fresh = behind.replace(queries=(behind.queries[0].replace(batch_id=-1),))

@@ -49,6 +49,7 @@ STARTING_POLL = 1.0
 CATCHING_UP_POLL = 3.0
 RUNNING_POLL = 10.0
 BLOCKED_POLL = 15.0
+_TAKEN_OVER = (UpgradePhase.WATCHING, UpgradePhase.DONE)
 
 
 def decide_pipeline(observed: PipelineObserved, now: datetime) -> Plan:
@@ -127,9 +128,7 @@ def _is_stray(observed: PipelineObserved, pod: DriverPod, now: datetime) -> bool
     if pod.generation == observed.status.generation or pod.finished:
         return False
     change = observed.status.upgrade
-    taken_over = (
-        change is not None and change.handover is Handover.WARM and change.phase is UpgradePhase.WATCHING
-    )
+    taken_over = change is not None and change.handover is Handover.WARM and change.phase in _TAKEN_OVER
     since = change.since if change is not None and taken_over else None
     return since is None or (now - since).total_seconds() > STOP_MARGIN
 
