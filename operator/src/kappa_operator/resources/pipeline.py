@@ -7,7 +7,6 @@ Standard asks: no root, no added rights, a read-only root file system. Secrets a
 import json
 from typing import Any
 
-from kappa_crds import API_VERSION
 from kappa_crds.pipeline import PipelineSpec, PipelineStatus
 from kappa_crds.quantities import parse_duration, parse_size
 from kappa_crds.resource import Resource
@@ -27,6 +26,7 @@ from kappa_crds.revision import (
 )
 from kappa_operator.actions import Manifest
 from kappa_operator.keys import ObjectRef
+from kappa_operator.resources.restricted import CONTAINER_SECURITY, POD_SECURITY, build_owner
 from kappa_operator.resources.storage import Mounts
 
 PipelineResource = Resource[PipelineSpec, PipelineStatus]
@@ -36,20 +36,6 @@ REVISION_LABEL = "kappa-platform.io/revision"
 ROLE_LABEL = "kappa-platform.io/role"
 DRIVER_ROLE = {ROLE_LABEL: "driver"}
 EXECUTOR_ROLE = {ROLE_LABEL: "executor"}
-
-_POD_SECURITY = {
-    "runAsNonRoot": True,
-    "runAsUser": 1000,
-    "runAsGroup": 1000,
-    "fsGroup": 1000,
-    "fsGroupChangePolicy": "OnRootMismatch",
-    "seccompProfile": {"type": "RuntimeDefault"},
-}
-_CONTAINER_SECURITY = {
-    "allowPrivilegeEscalation": False,
-    "readOnlyRootFilesystem": True,
-    "capabilities": {"drop": ["ALL"]},
-}
 
 
 def build_labels(pipeline: str) -> dict[str, str]:
@@ -80,20 +66,12 @@ def build_token_ref(resource: PipelineResource) -> ObjectRef:
 
 def _build_metadata(resource: PipelineResource, name: str, **more: Any) -> Manifest:
     metadata = resource.metadata
-    owner = {
-        "apiVersion": API_VERSION,
-        "kind": resource.kind,
-        "name": metadata.name,
-        "uid": metadata.uid,
-        "controller": True,
-        "blockOwnerDeletion": False,
-    }
     labels = build_labels(metadata.name) | more.pop("labels", {})
     return {
         "name": name,
         "namespace": metadata.namespace,
         "labels": labels,
-        "ownerReferences": [owner],
+        "ownerReferences": [build_owner(resource)],
         **more,
     }
 
@@ -182,11 +160,11 @@ def build_executor_template(pipeline: str, mounts: Mounts) -> Manifest:
         "spec": {
             "automountServiceAccountToken": False,
             "enableServiceLinks": False,
-            "securityContext": _POD_SECURITY,
+            "securityContext": POD_SECURITY,
             "containers": [
                 {
                     "name": "executor",
-                    "securityContext": _CONTAINER_SECURITY,
+                    "securityContext": CONTAINER_SECURITY,
                     "volumeMounts": list(mounts.volume_mounts),
                 }
             ],
@@ -232,7 +210,7 @@ def build_driver(
             "enableServiceLinks": False,
             "restartPolicy": "Never",
             "terminationGracePeriodSeconds": int(parse_duration(revision.spec.stop_timeout)) + 30,
-            "securityContext": _POD_SECURITY,
+            "securityContext": POD_SECURITY,
             "containers": [
                 _build_driver_container(
                     revision, mounts, _build_environment(generation, standby), pull_policy
@@ -268,7 +246,7 @@ def _build_driver_container(
             "requests": {"cpu": driver.cpu, "memory": str(parse_size(driver.memory))},
             "limits": {"memory": str(parse_size(driver.memory))},
         },
-        "securityContext": _CONTAINER_SECURITY,
+        "securityContext": CONTAINER_SECURITY,
         "startupProbe": {
             "httpGet": {"path": "/healthz", **probe},
             "periodSeconds": 2,

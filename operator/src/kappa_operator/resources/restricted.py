@@ -1,4 +1,4 @@
-"""What the operator's short-lived pods have in common: the restricted Pod Security Standard, their owner, and their node."""
+"""What the operator's pods have in common: the restricted Pod Security Standard and their owner; short-lived ones also their node."""
 
 from typing import Any
 
@@ -6,6 +6,14 @@ from kappa_crds import API_VERSION
 from kappa_crds.resource import Resource
 from kappa_operator.actions import Manifest
 
+POD_SECURITY: Manifest = {
+    "runAsNonRoot": True,
+    "runAsUser": 1000,
+    "runAsGroup": 1000,
+    "fsGroup": 1000,
+    "fsGroupChangePolicy": "OnRootMismatch",
+    "seccompProfile": {"type": "RuntimeDefault"},
+}
 CONTAINER_SECURITY: Manifest = {
     "allowPrivilegeEscalation": False,
     "readOnlyRootFilesystem": True,
@@ -24,14 +32,7 @@ def build_restricted_spec(deadline: int, node: str | None) -> Manifest:
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
         "terminationGracePeriodSeconds": 0,
-        "securityContext": {
-            "runAsNonRoot": True,
-            "runAsUser": 1000,
-            "runAsGroup": 1000,
-            "fsGroup": 1000,
-            "fsGroupChangePolicy": "OnRootMismatch",
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
+        "securityContext": POD_SECURITY,
         **({"affinity": _build_affinity(node)} if node else {}),
     }
 

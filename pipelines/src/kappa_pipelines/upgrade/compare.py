@@ -30,7 +30,7 @@ def judge(findings: Iterable[Finding]) -> UpgradeVerdict:
 def compare_partitions(had: int | None, wants: int) -> Iterator[Finding]:
     """Yield what a change of the number of state partitions means."""
     if had is not None and had != wants:
-        said = f"the state has {had} partitions and is to have {wants}; it is divided anew"
+        said = f"the state has {had} partitions and is to have {wants}; it has to be divided anew"
         yield Finding(VerdictKind.REPARTITION, said)
 
 
