@@ -118,10 +118,8 @@ def test_a_suspended_pipeline_is_saved_by_a_pod_and_what_nothing_needs_is_free(c
     said = {event["note"] for event in place.find("events.events.k8s.io") if event["reason"] == "Deleted"}
     assert any("that only it needed are free" in note for note in said), said
     assert "files of savepoints" in kappa(counting, "gc", "--wait")
-    assert (
-        place.find("pods", "-l", "app.kubernetes.io/managed-by=kappa-operator,!kappa-platform.io/revision")
-        == []
-    )
+    workers = "app.kubernetes.io/managed-by=kappa-operator,!kappa-platform.io/revision"
+    place.wait(lambda: not place.find("pods", "-l", workers), "pods that have done their work are gone", 30)
 
     place.patch("kp/counts", {"suspend": False})
     place.await_pipeline(lambda status: status.state == PipelineState.RUNNING, "runs again")
