@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from kappa_crds.reasons import Reason
 from kappa_crds.revision import Revision
 from kappa_crds.upgrade import UpgradeVerdict, VerdictKind
 from kappa_pipelines.prepare import make_marks
@@ -232,6 +233,24 @@ def test_each_kind_of_change_has_its_verdict(run: Any, bases: Bases, change: Cha
     assert change.said in " · ".join(verdict.reasons)
     if change.what == "nothing":
         assert verdict.reasons == ()
+
+
+def test_a_driver_that_starts_without_a_rehearsal_refuses_state_of_another_plan_and_writes_nothing(
+    run: Any, bases: Bases
+) -> None:
+    old = bases.get("count", run)
+    plans = {path: path.read_bytes() for path in Path(old.checkpoint).glob("_plans/*")}
+    spec = copy.deepcopy(BASES["count"])
+    sql(COUNT.replace("sum(v)", "sum(w)"))(spec)
+    before = list_files(old)
+    error = run(bases.build(spec, old.checkpoint), 2).failure()
+    assert (error.reason, error.retryable) == (Reason.STATE_INCOMPATIBLE, False)
+    assert "view 'result': new aggregates, for which there is no state: sum(clicks.w)" in error.message
+    assert {path for path in set(list_files(old)) - set(before) if not path.startswith("_kappa/")} == set()
+    assert {path: path.read_bytes() for path in Path(old.checkpoint).glob("_plans/*")} == plans
+    again = run(old, 3)
+    again.wait_until_running()
+    assert again.stop().graceful
 
 
 def hold(revision: Revision) -> UpgradeVerdict:

@@ -23,7 +23,7 @@ from kappa_pipelines.record import DriverRecord
 from kappa_pipelines.registry.resolve import resolve_subjects
 from kappa_pipelines.savepoint.restore import is_restored, restore_savepoint
 from kappa_pipelines.savepoint.store import SavepointStore
-from kappa_pipelines.upgrade.plans import write_shapes
+from kappa_pipelines.upgrade.plans import check_fit, write_shapes
 from kappa_pipelines.upgrade.shapes import read_shapes
 
 log = structlog.get_logger()
@@ -49,7 +49,7 @@ def make_marks() -> Path:
 
 
 def prepare(spark: SparkSession, revision: Revision, generation: int, record: DriverRecord) -> Running:
-    """Claim the checkpoint and compile the revision; FencedError if a newer driver has it."""
+    """Claim the checkpoint and compile the revision; FencedError if a newer driver has it, LostDataError if the state was kept for another plan."""
     fence = _claim(spark, revision, generation)
     revision = revision.model_copy(update={"checkpoint": fence.root})
     files = CheckpointFiles(spark, fence.root)
@@ -58,7 +58,9 @@ def prepare(spark: SparkSession, revision: Revision, generation: int, record: Dr
     subjects = resolve_subjects(revision, files)
     ends = KafkaEndpoints(spark, revision, targets, marks)
     compiled = compile_revision(spark, revision, ends, subjects)
-    write_shapes(files, read_shapes(revision, compiled))
+    shapes = read_shapes(revision, compiled)
+    check_fit(files, shapes)
+    write_shapes(files, shapes)
     record.set_reads(
         {
             sink: tuple((s, compiled.sources[s].subscription) for s in reads)
