@@ -4,7 +4,6 @@ A check writes a small object under `<prefix>/_kappa/`, reads it back, compares 
 listed says nothing about whether a checkpoint can be kept there.
 """
 
-import re
 import secrets
 from collections.abc import Awaitable, Mapping
 from datetime import timedelta
@@ -14,6 +13,7 @@ import obstore
 from obstore.exceptions import BaseError
 from obstore.store import S3Store
 
+from kappa_crds.buckets import explain_refusal
 from kappa_crds.reasons import Reason
 from kappa_crds.resource import Resource
 from kappa_crds.statestore import S3, StateStoreSpec, StateStoreStatus
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from obstore.store import S3Config
 
 ACCESS_KEY, SECRET_KEY = "accessKeyId", "secretAccessKey"
-_TEXT_LIMIT = 400
 
 Result = TypeVar("Result")
 
@@ -75,10 +74,7 @@ async def _attempt(s3: S3, credentials: Mapping[str, str], what: str, request: A
 
 def build_failure(s3: S3, what: str, text: str, credentials: Mapping[str, str]) -> StoreFailure:
     """Return the failure with the store's own code and message, and never a secret."""
-    code = _find(text, "Code")
-    said = f"{code}: {_find(text, 'Message') or ''}" if code else _shorten(text)
-    for secret in credentials.values():
-        said = said.replace(secret, "(hidden)")
+    code, said = explain_refusal(text, credentials.values())
     where = s3.endpoint or "Amazon S3"
     if code == "NoSuchBucket":
         message = f"there is no bucket {s3.bucket} at {where}; create it ({said})"
@@ -87,13 +83,3 @@ def build_failure(s3: S3, what: str, text: str, credentials: Mapping[str, str]) 
         f"an object under {s3.prefix or '/'} in bucket {s3.bucket} at {where} could not be {what}: {said}"
     )
     return StoreFailure(message)
-
-
-def _find(text: str, tag: str) -> str | None:
-    found = re.search(rf"<{tag}>(.*?)</{tag}>", text, re.DOTALL)
-    return found[1].strip() if found else None
-
-
-def _shorten(text: str) -> str:
-    """Drop the library's debug dump, which follows the message after an empty line."""
-    return " ".join(text.split("\n\nDebug source", maxsplit=1)[0].split())[:_TEXT_LIMIT]

@@ -6,7 +6,7 @@ from typing import Protocol
 from pydantic import ValidationError
 
 from kappa_crds.reasons import Reason
-from kappa_pipelines.checkpoint.folder import LocalFolder
+from kappa_pipelines.checkpoint.folder import Folder
 from kappa_pipelines.errors import LostDataError
 from kappa_pipelines.upgrade.shapes import QueryShape
 
@@ -39,7 +39,7 @@ def write_shapes(files: SmallFiles, shapes: Mapping[str, QueryShape]) -> None:
             files.write(f"{_FOLDER}/{sink}", text)
 
 
-def read_kept_shapes(files: LocalFolder) -> dict[str, QueryShape]:
+def read_kept_shapes(files: Folder) -> dict[str, QueryShape]:
     """Return what was written down, by sink; LostDataError if it cannot be understood."""
     found: dict[str, QueryShape] = {}
     for sink in files.names(_FOLDER):
