@@ -95,3 +95,44 @@ def test_a_driver_that_hangs_is_taken_over_from_and_what_it_does_later_is_nothin
     rows = read_windows(topics, names["out"])
     assert set(rows) == expect(3300)
     assert len(rows) - len(set(rows)) <= 3 * 3, "at least once: no more than one batch comes again"
+
+
+def test_a_savepoint_there_is_taken_read_gone_back_to_and_deleted(
+    start: Any, build: Any, topics: Any, bucket: BucketConnection, tmp_path: Path
+) -> None:
+    revision = build(SPEC)
+    first = start(revision, 1)
+    topics.write(revision.topics["events"], build_records(0, 600))
+    first.wait_for("batches", lambda p: p.queries and p.queries[0].batch_id >= 3)
+    path = f"/savepoints/one?location={SAVEPOINTS}"
+    assert first.get(path, token=TOKEN, method="POST")[0] == 202
+    told = first.wait_for("the savepoint", lambda p: p.savepoints and p.savepoints[0].done).savepoints[0]
+    assert told.failure is None, told
+    first.wait_for("no lag", lambda p: p.lag == 0)
+    first.process.terminate()
+    assert first.wait().graceful
+
+    def work(task: SavepointTask, name: str, **more: Any) -> Any:
+        request = WorkRequest(task=task, name=name, location=SAVEPOINTS, bucket=bucket, **more)
+        return do_work(request, tmp_path / "revision-1.json")
+
+    taken = work(SavepointTask.TAKE, "two").taken
+    assert (taken.batches["out"] > told.batches["out"], taken.copied_bytes < taken.size_bytes) == (True, True)
+    verified = work(SavepointTask.VERIFY, "one", verify_by=VerifyBy.STATE_READER).verification
+    assert (verified.damage, [rows.sink for rows in verified.state]) == ((), ["out"])
+    assert verified.state[0].rows > 0
+
+    made_of = Restoration(location=SAVEPOINTS, savepoint="one")
+    second = start(build(SPEC, f"{CHECKPOINT}-1", restoration=made_of), 2)
+    second.wait_for(
+        "batches after that of the savepoint",
+        lambda p: p.queries and p.queries[0].batch_id > told.batches["out"] and p.lag == 0,
+    )
+    second.process.terminate()
+    assert second.wait().graceful
+    rows = read_windows(topics, revision.topics["out"])
+    assert set(rows) == expect(600)
+    assert len(rows) > len(set(rows)), "what was done after the savepoint was done again"
+    work(SavepointTask.DELETE, "two")
+    assert work(SavepointTask.DELETE, "one", needed_by=(f"{CHECKPOINT}-1",)).removed.objects > 0
+    assert list(SavepointStore(open_bucket(SAVEPOINTS, bucket)).files.walk("")) == []

@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, TypeVar
 
 import obstore
-from obstore.exceptions import BaseError
+from obstore.exceptions import AlreadyExistsError, BaseError
 from obstore.store import S3Store
 
 from kappa_crds.buckets import explain_refusal
@@ -43,11 +43,26 @@ class S3Buckets:
         await _attempt(s3, credentials, "written", obstore.put_async(client, path, content))
         answer = await _attempt(s3, credentials, "read", obstore.get_async(client, path))
         found = bytes(await _attempt(s3, credentials, "read", answer.bytes_async()))
+        again = obstore.put_async(client, path, content, mode="create")
+        refuses = await _attempt(s3, credentials, "written", _is_refused(again))
         await _attempt(s3, credentials, "deleted", obstore.delete_async(client, path))
+        if not refuses:
+            raise StoreFailure(
+                f"bucket {s3.bucket} ignores If-None-Match: two drivers could both take a checkpoint there; use a store that has it"
+            )
         if found != content:
             raise StoreFailure(
                 f"bucket {s3.bucket} returned other bytes than were written just before: it is not consistent"
             )
+
+
+async def _is_refused(request: Awaitable[object]) -> bool:
+    """Return whether an object is not written where there is one already."""
+    try:
+        await request
+    except AlreadyExistsError:
+        return True
+    return False
 
 
 def _build_store(s3: S3, credentials: Mapping[str, str]) -> S3Store:

@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import structlog
 
+from kappa_crds.reasons import Reason
 from kappa_pipelines.checkpoint.bucket import BucketFolder
 from kappa_pipelines.checkpoint.bucket_view import (
     CLAIMS,
@@ -23,7 +24,7 @@ from kappa_pipelines.checkpoint.bucket_view import (
     read_world,
 )
 from kappa_pipelines.checkpoint.generation import FOLDER
-from kappa_pipelines.errors import FencedError
+from kappa_pipelines.errors import FencedError, UnavailableError
 
 RESTORED = f"{FOLDER}/restored"
 SEAL = b"sealed by generation "
@@ -31,6 +32,7 @@ _OVER = re.compile(r"taken over by generation (\d+)")
 _ENTRY = re.compile(r"^([^/]+)/(offsets|commits)/(\d+)(\.crc)?$")
 _KEPT_ENTRIES = 2
 _COPIERS = 8
+_TRIES = 20
 
 log = structlog.get_logger()
 
@@ -106,7 +108,8 @@ class BucketFence:
         """Copy what a generation has to this one's prefix, but for its state, and shut it out."""
         world = read_world(self._whole, base) or World()
         old = BucketView(self._whole.root, self._whole.connection, base, world.state)
-        last = {sink: _seal(old, sink, self.generation) for sink in {*self._sinks, *old.names("")} - {FOLDER}}
+        begun = {name for name in old.names("") if "offsets" in old.names(name)}
+        last = {sink: _seal(old, sink, self.generation) for sink in begun.union(self._sinks)}
         paths = [path for path in old.walk_small() if _is_wanted(path, last)]
         with ThreadPoolExecutor(_COPIERS) as copiers:
             list(copiers.map(lambda path: old.link(path, self.files, path), paths))
@@ -131,12 +134,14 @@ def _seal(old: BucketView, sink: str, generation: int) -> int:
 
     Its entry is in the place of the next one, so Spark finds it instead, or finds that it cannot write there.
     """
-    while True:
+    for _ in range(_TRIES):
         last = max((int(name) for name in old.names(f"{sink}/offsets") if name.isdigit()), default=-1)
         if last >= 0 and (old.read(f"{sink}/offsets/{last}") or b"").startswith(SEAL):
             return last - 1
         if old.create(f"{sink}/offsets/{last + 1}", SEAL + f"{generation}\n".encode()):
             return last
+    said = f"{old.root}: batches of {sink} are planned faster than they can be kept from it"
+    raise UnavailableError(Reason.CHECKPOINT_UNAVAILABLE, said)
 
 
 def _is_wanted(path: str, last: dict[str, int]) -> bool:
