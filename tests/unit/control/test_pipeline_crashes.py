@@ -38,6 +38,7 @@ CHANGED = {**SPEC, "trigger": {"maxRecords": 10}}
 COLD = {**CHANGED, "upgrade": {"handover": "Cold"}}
 STATELESS = {**CHANGED, "upgrade": {"mode": "Stateless"}}
 CRASH = DriverExit(reason=Reason.DRIVER_CRASHED, message="out of luck")
+MISFIT = DriverExit(reason=Reason.STATE_INCOMPATIBLE, message="the keys are others", retryable=False)
 HOPELESS = DriverExit(reason=Reason.INVALID_SQL, message="no such column", retryable=False)
 
 
@@ -124,11 +125,15 @@ def both(*steps: Step) -> Step:
     return step
 
 
-def change_and_fail(life: Life) -> None:
-    """The changed pipeline takes over, and each of its drivers crashes."""
-    before = {pod["metadata"]["labels"][REVISION_LABEL] for pod in life.node.find_pods()}
-    life.node.broken = lambda pod: pod["metadata"]["labels"][REVISION_LABEL] not in before
-    write(CHANGED)(life)
+def change_and_fail(spec: dict[str, Any], end: DriverExit) -> Step:
+    """Change the pipeline; each driver of another revision than the one that ran before ends so when it has taken over."""
+
+    def step(life: Life) -> None:
+        before = (life.operator.get(PIPELINE) or {})["status"]["revision"]
+        life.node.broken = lambda pod: None if pod["metadata"]["labels"][REVISION_LABEL] == before else end
+        write(spec)(life)
+
+    return step
 
 
 def take_savepoint(life: Life) -> None:
@@ -223,7 +228,10 @@ STEPS: dict[str, tuple[Step, ...]] = {
     "restoring": (write(SPEC), take_savepoint, restore()),
     "restoring again": (write(SPEC), take_savepoint, restore(), restore("again")),
     "restoring before it is taken": (write(SPEC), restore(), take_savepoint),
-    "rolling back": (write(SPEC), change_and_fail),
+    "rolling back": (write(SPEC), change_and_fail(CHANGED, CRASH)),
+    "changing what does not fit, cold": (write(SPEC), change_and_fail(COLD, MISFIT)),
+    "resuming with what does not fit": (write(SPEC), write(SUSPENDED), change_and_fail(CHANGED, MISFIT)),
+    "curing with what does not fit": (write(SPEC), crash(HOPELESS), change_and_fail(CHANGED, MISFIT)),
     "deleting": (write(SPEC), delete),
     "taking a savepoint at rest": (write(SPEC), write(SUSPENDED), take_savepoint),
     "taking a savepoint of what failed": (write(SPEC), crash(HOPELESS), take_savepoint),
@@ -336,6 +344,7 @@ def check_states(ends: dict[str, Any]) -> None:
         "changing to what cannot start": "Running", "changing while no driver can stand by": "Running",
         "restarting while a change is refused": "Running", "rolling back": "Running", "suspending": "Suspended", "resuming": "Running",
         "restarting after a crash": "Running", "giving up": "Failed", "curing": "Running",
+        "changing what does not fit, cold": "Running", "resuming with what does not fit": "Running", "curing with what does not fit": "Failed",
         "losing the driver": "Running", "taking a savepoint": "Running", "restoring": "Running",
         "restoring again": "Running", "restoring before it is taken": "Running", "deleting": None,
         "taking a savepoint at rest": "Suspended", "taking a savepoint of what failed": "Failed",
@@ -389,11 +398,16 @@ def check_changes(ends: dict[str, Any]) -> None:
     assert phases == {
         "changing": "Done", "changing what does not fit": "Refused", "changing to what cannot start": "Refused",
         "changing while no driver can stand by": "Done", "restarting while a change is refused": "Refused",
-        "rolling back": "RolledBack",
+        "rolling back": "RolledBack", "changing, cold": "Done", "changing, without state": "Done", "curing": "Done",
+        "changing what does not fit, cold": "RolledBack", "resuming with what does not fit": "RolledBack",
+        "curing with what does not fit": "Watching",
+        "restoring": "Done", "restoring again": "Done", "restoring before it is taken": "Done",
+        "deleting a savepoint that is restored": "Done",
     }  # fmt: skip
     reasons = {name: end["status"]["conditions"][0][2] for name, end in ends.items() if end["status"]}
-    assert [reasons[name] for name in ("changing", "changing what does not fit", "taking back what does not fit", "rolling back")] == [
-        "Running", "UpgradeRefused", "Running", "RolledBack",
+    assert [reasons[name] for name in ("changing", "changing what does not fit", "taking back what does not fit", "rolling back",
+            "changing what does not fit, cold", "resuming with what does not fit", "curing with what does not fit")] == [
+        "Running", "UpgradeRefused", "Running", "RolledBack", "RolledBack", "RolledBack", "StateIncompatible",
     ]  # fmt: skip
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from kappa_crds.pipeline import PipelineState
 from kappa_crds.reasons import Reason
 from kappa_crds.revision import Revision
-from kappa_crds.upgrade import AT_WORK, UpgradePhase, UpgradeStatus
+from kappa_crds.upgrade import AT_WORK, TAKEN_BACK, Handover, UpgradePhase, UpgradeStatus
 from kappa_operator.actions import Action, ApplyObject, CreateObject, CreateToken, DeleteObject, RecordStatus
 from kappa_operator.plan.model import Plan, Verdict, working
 from kappa_operator.plan.pipeline_model import SOON, PipelineObserved, say
@@ -39,7 +39,7 @@ def start_driver(observed: PipelineObserved, revision: Revision, now: datetime) 
     verdict = working(PipelineState.STARTING, Reason.DRIVER_STARTING, f"making driver {name}")
     intent = say(
         observed, verdict, now,
-        generation=generation, driver=name, driver_uid=None, upgrade=begin_watch(status.upgrade, revision, now),
+        generation=generation, driver=name, driver_uid=None, upgrade=_watch_start(observed, revision, generation, now),
         **describe_revision(observed, revision),
     )  # fmt: skip
     actions = (
@@ -86,6 +86,42 @@ def describe_revision(observed: PipelineObserved, revision: Revision) -> dict[st
         "tuning": explain_tuning(tuning, spec),
         "executors": spec.resources.executors.count,
     }
+
+
+def _watch_start(
+    observed: PipelineObserved, revision: Revision, generation: int, now: datetime
+) -> UpgradeStatus | None:
+    """Return the change to watch: one that was rehearsed, or that begins now as no driver was there to rehearse it beside."""
+    status, change = observed.status, observed.status.upgrade
+    if status.revision in (None, revision.name) or (change is not None and _is_part_of(change, revision)):
+        return begin_watch(change, revision, now)
+    return UpgradeStatus(
+        phase=UpgradePhase.WATCHING,
+        revision=revision.name,
+        previous=_find_good(observed),
+        generation=generation,
+        handover=Handover.COLD,
+        message="not rehearsed, as no driver ran that it could stand by beside; it compares its plan with the state that it finds",
+        since=now.replace(microsecond=0),
+    )
+
+
+def _is_part_of(change: UpgradeStatus, revision: Revision) -> bool:
+    """Return whether a start of the revision is a step of the change: forward, or back."""
+    if change.phase in TAKEN_BACK:
+        return revision.name == change.previous
+    return revision.name == change.revision and change.phase in AT_WORK
+
+
+def _find_good(observed: PipelineObserved) -> str | None:
+    """Return the revision to go back to: none where the last one has failed or had another checkpoint, as that would help nobody."""
+    status, change, restarts = observed.status, observed.status.upgrade, observed.status.restarts
+    if status.checkpoint != status.running_checkpoint:
+        return None
+    if change is not None and change.phase is UpgradePhase.ROLLING_BACK:
+        return change.previous
+    failed = restarts.hopeless_revision == status.revision or restarts.crashes + restarts.scheduling > 0
+    return None if failed else status.revision
 
 
 def begin_watch(change: UpgradeStatus | None, revision: Revision, now: datetime) -> UpgradeStatus | None:
