@@ -14,9 +14,11 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from kappa_crds.revision import Revision
 from kappa_pipelines.beside import Beside, Surroundings, build_beside
+from kappa_pipelines.checkpoint.bucket_fence import BucketFence
 from kappa_pipelines.checkpoint.files import CheckpointFiles
-from kappa_pipelines.checkpoint.folder import LocalFolder
-from kappa_pipelines.checkpoint.generation import Fence, FileFence, LinkFence, is_local
+from kappa_pipelines.checkpoint.folder import Folder
+from kappa_pipelines.checkpoint.generation import Fence, LinkFence, is_local
+from kappa_pipelines.checkpoint.place import open_bucket, open_folder
 from kappa_pipelines.checkpoint.schemas import point_all_schemas
 from kappa_pipelines.compile import Compiled, compile_revision
 from kappa_pipelines.endpoints import KafkaEndpoints
@@ -110,30 +112,33 @@ def prepare(
 
 def name_root(revision: Revision, generation: int) -> str:
     """Return the path by which a generation reaches the checkpoint, once it has claimed it."""
-    checkpoint = revision.checkpoint
-    return LinkFence(checkpoint, generation).root if is_local(checkpoint) else checkpoint
+    return _build_fence(revision, generation).root
 
 
 def _claim(spark: SparkSession, revision: Revision, generation: int) -> Fence:
     """Claim the checkpoint, and make it of the savepoint that it is to be made of, unless that was done before."""
-    checkpoint = revision.checkpoint
-    if not is_local(checkpoint):
-        other = FileFence(CheckpointFiles(spark, checkpoint), checkpoint, generation)
-        other.take()
-        return other
-    fence = LinkFence(checkpoint, generation)
+    fence = _build_fence(revision, generation)
     fence.take()
-    files = LocalFolder(checkpoint)
-    _restore(revision, files)
-    point_all_schemas(files, fence.root)
+    _restore(revision, fence.files)
+    point_all_schemas(fence.files, fence.root)
+    fence.open()
+    for key, value in fence.list_settings().items():
+        spark.conf.set(key, value)
     return fence
 
 
-def _restore(revision: Revision, files: LocalFolder) -> None:
+def _build_fence(revision: Revision, generation: int) -> Fence:
+    if is_local(revision.checkpoint):
+        return LinkFence(revision.checkpoint, generation)
+    sinks = [sink.name for sink in revision.spec.sinks]
+    return BucketFence(open_bucket(revision.checkpoint, revision.bucket), generation, sinks)
+
+
+def _restore(revision: Revision, files: Folder) -> None:
     made_of = revision.restoration
     if made_of is None or is_restored(files, made_of.savepoint):
         return
-    store = SavepointStore(LocalFolder(made_of.location))
+    store = SavepointStore(open_folder(made_of.location, revision.bucket))
     manifest = store.read(made_of.savepoint)
     log.info("checkpoint is made of a savepoint", savepoint=made_of.savepoint, bytes=manifest.size)
     if restore_savepoint(store, manifest, files, fork=made_of.fork):

@@ -10,7 +10,7 @@ from kappa_crds.revision import Revision
 from kappa_operator.resources.pipeline import build_config, build_driver, build_support
 from kappa_operator.resources.revision import Dependencies, build_driver_mounts, build_mounts, build_revision
 from kappa_operator.resources.tuning import explain_tuning
-from unit.control.pipelines import DEPENDENCIES, IMAGES, pipeline
+from unit.control.pipelines import DEPENDENCIES, IMAGES, ON_CLAIM, pipeline
 
 SECURED = Dependencies(
     KafkaClusterSpec.model_validate(
@@ -20,7 +20,7 @@ SECURED = Dependencies(
             "sasl": {"mechanism": "PLAIN", "credentialsSecretRef": {"name": "kafka-user"}},
         }
     ),
-    "state",
+    ON_CLAIM,
     {"in": "in", "out": "out"},
 )
 

@@ -13,7 +13,6 @@ from kappa_crds.quantities import parse_cpu, parse_size
 from kappa_crds.resource import Metadata
 from kappa_crds.revision import (
     BLOCK_MANAGER_PORT,
-    CHECKPOINT_DIR,
     DRIVER_PORT,
     EXECUTOR_TEMPLATE_KEY,
     REVISION_DIR,
@@ -28,11 +27,12 @@ from kappa_operator.resources.pipeline import (
 from kappa_operator.resources.savepoint import SavepointResource
 from kappa_operator.resources.storage import (
     Mounts,
-    build_claim_mount,
+    Storage,
     build_kafka_connection,
     build_kafka_mounts,
     build_registry_mounts,
     build_registry_secrets,
+    build_storage_mounts,
 )
 from kappa_operator.resources.tuning import build_tuning
 
@@ -49,7 +49,7 @@ class Dependencies:
     """
 
     cluster: KafkaClusterSpec
-    claim: str
+    storage: Storage
     topics: dict[str, str]
     modules: dict[str, str] | None = None
     savepoint: SavepointResource | None = None
@@ -67,7 +67,7 @@ class Images:
 
 def build_mounts(dependencies: Dependencies) -> Mounts:
     """Return what driver and executors mount."""
-    return build_claim_mount(dependencies.claim) + build_kafka_mounts(dependencies.cluster)
+    return build_storage_mounts(dependencies.storage) + build_kafka_mounts(dependencies.cluster)
 
 
 def build_driver_mounts(dependencies: Dependencies, spec: PipelineSpec) -> Mounts:
@@ -87,7 +87,8 @@ def build_revision(resource: PipelineResource, dependencies: Dependencies, image
         kafka=build_kafka_connection(dependencies.cluster),
         registries=build_registry_secrets(spec.sources),
         topics=dict(sorted(dependencies.topics.items())),
-        checkpoint=build_checkpoint(metadata, resource.status.checkpoint),
+        checkpoint=build_checkpoint(dependencies.storage.root, metadata, resource.status.checkpoint),
+        bucket=dependencies.storage.bucket,
         tuning=build_tuning(spec, resource.status.shuffle_partitions),
         spark_conf=build_spark_conf(resource, image, images),
         image=image,
@@ -97,10 +98,14 @@ def build_revision(resource: PipelineResource, dependencies: Dependencies, image
     )
 
 
-def build_checkpoint(metadata: Metadata, number: int) -> str:
-    """Return the place of a pipeline's checkpoint. Each one that is made of a savepoint has a folder of its own."""
-    folder = metadata.uid if number == 0 else f"{metadata.uid}-{number}"
-    return f"file://{CHECKPOINT_DIR}/{metadata.namespace}/{metadata.name}/{folder}"
+def build_checkpoint(root: str, metadata: Metadata, number: int) -> str:
+    """Return the place of a pipeline's checkpoint below the root of a store."""
+    return f"{root}/{metadata.namespace}/{metadata.name}/{name_checkpoint(metadata, number)}"
+
+
+def name_checkpoint(metadata: Metadata, number: int) -> str:
+    """Return the folder of a pipeline's checkpoint. Each one that is made of a savepoint has a folder of its own."""
+    return metadata.uid if number == 0 else f"{metadata.uid}-{number}"
 
 
 def _build_executor_pod(resource: PipelineResource, dependencies: Dependencies) -> Manifest:

@@ -23,9 +23,9 @@ from kappa_crds.sink import Sink
 from kappa_crds.upgrade import UpgradeVerdict, VerdictKind
 from kappa_pipelines.bounds import LogBounds
 from kappa_pipelines.checkpoint.files import CheckpointFiles
-from kappa_pipelines.checkpoint.folder import LocalFolder
 from kappa_pipelines.checkpoint.generation import FOLDER
 from kappa_pipelines.checkpoint.offsets import Offsets
+from kappa_pipelines.checkpoint.place import open_checkpoint
 from kappa_pipelines.checkpoint.schemas import point_all_schemas
 from kappa_pipelines.classify import classify
 from kappa_pipelines.compile import Compiled, CompiledSink, compile_revision
@@ -85,9 +85,9 @@ class Rehearsal:
         self.subjects: Subjects = {}
         self._spark = spark
         self._revision = revision
-        self._files = LocalFolder(revision.checkpoint)
+        self._files = open_checkpoint(revision.checkpoint, revision.bucket).files
         self._place = f"{FOLDER}/rehearsal-{generation}"
-        self._copy = LocalFolder(f"{revision.checkpoint.rstrip('/')}/{self._place}")
+        self._copy = self._files.below(self._place)
         self._targets = targets
         self._marks = marks
 
@@ -98,7 +98,7 @@ class Rehearsal:
             compiled = self._compile()
             verdict = judge(self._find(points, compiled))
         finally:
-            self._files.remove(self._place)
+            self._copy.remove("")
         log.info("rehearsed", verdict=verdict.kind.value, reasons=verdict.reasons)
         return verdict
 
@@ -106,11 +106,11 @@ class Rehearsal:
         """Copy the last batch of each query; while batches go on, what Spark has just cleaned away is looked for once more."""
         sinks = [sink.name for sink in self._revision.spec.sinks]
         for left in reversed(range(_TRIES)):
-            self._files.remove(self._place)
+            self._copy.remove("")
             try:
                 points = read_points(self._files, sinks)
                 for path in find_files(self._files, sinks, points):
-                    self._files.link(path, self._files, f"{self._place}/{path}")
+                    self._files.link(path, self._copy, path)
                 break
             except (LostDataError, UnavailableError):
                 if not left:
