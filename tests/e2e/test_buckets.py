@@ -44,12 +44,12 @@ def server() -> Iterator[ObjectStore]:
 
 @pytest.fixture
 def counting(platform: None, server: ObjectStore) -> Iterator[Counting]:
-    """The counting pipeline of the other tests, but for its StateStore."""
+    """The counting pipeline of the other tests, but for its StateStore, and with an executor: that has the state."""
     place = Place.create("bucket")
     keys = {"access": server.access_key, "secret": server.secret_key}
     encoded = {name: b64encode(value.encode()).decode() for name, value in keys.items()}
     store = STORE.format(endpoint=server.endpoint, region=REGION, **encoded)
-    parts = place.render("counting.yaml").split("\n---\n")
+    parts = place.render("counting.yaml").replace("{count: 0,", "{count: 1,").split("\n---\n")
     with DriverWatch(place.name) as drivers:
         place.apply("\n---\n".join([store, *(part for part in parts if "kind: StateStore" not in part)]))
         place.await_ready("topics.kappa-platform.io/events", 60)
