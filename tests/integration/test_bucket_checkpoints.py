@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 
 from kappa_crds.buckets import BucketConnection
 from kappa_crds.reasons import Reason
-from kappa_crds.savepoint_work import SavepointTask, WorkRequest
+from kappa_crds.savepoint_work import CollectRequest, SavepointTask, WorkRequest
 from kappa_pipelines.checkpoint.bucket import BucketFolder
 from kappa_pipelines.checkpoint.bucket_fence import BucketFence
 from kappa_pipelines.checkpoint.bucket_view import BucketView
@@ -233,3 +234,33 @@ def test_savepoints_are_taken_restored_verified_and_collected_there(
         assert work(SavepointTask.DELETE, name).removed.objects == 0
     assert work(SavepointTask.DELETE, needed_by=(second.root,)).removed.objects == 25
     assert list(store.files.walk("")) == []
+
+
+def test_checkpoints_that_were_replaced_or_whose_pipeline_is_gone_go(
+    whole: BucketFolder, bucket: BucketConnection, tmp_path: Path
+) -> None:
+    fill(claim(whole, 1).files, tmp_path)
+    second, gone = open_bucket(f"{ROOT}-1", bucket), open_bucket(f"{ROOT[:-12]}{'b' * 12}", bucket)
+    for folder in (second, gone):
+        claim(folder, 2).files.write("out/metadata", b"")
+    uid = ROOT.rsplit("/", 1)[1]
+    collect = CollectRequest(
+        namespace="shop",
+        at=datetime.now(UTC) + timedelta(hours=2),
+        current={uid: f"{uid}-1"},
+        replaced=True,
+        orphaned=True,
+    )
+    root = ROOT.split("/shop/", maxsplit=1)[0]
+    request = WorkRequest(task=SavepointTask.COLLECT, name="", location=root, collect=collect, bucket=bucket)
+
+    def do() -> int:
+        removed = do_work(request, tmp_path).removed
+        assert removed is not None
+        return removed.checkpoints
+
+    assert (do(), list(gone.walk(""))) == (1, [])
+    assert list(whole.walk("")), "the one after it is not whole yet"
+    claim(second, 3).files.write("_kappa/restored", b"one")
+    assert (do(), list(whole.walk(""))) == (1, [])
+    assert list(second.walk(""))

@@ -5,7 +5,7 @@ compiles before it takes over, and again only where those schemas have changed m
 """
 
 import tempfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import structlog
@@ -71,7 +71,8 @@ def compile_plan(
 ) -> Plan:
     """Compile a revision for the path by which a generation reaches the checkpoint; SpecError says what is wrong."""
     revision = revision.model_copy(update={"checkpoint": root})
-    ends = KafkaEndpoints(spark, revision, targets, marks)
+    # Sinks take the checkpoint from the targets' revision: with any other path they would write past the fence.
+    ends = KafkaEndpoints(spark, revision, replace(targets, revision=revision), marks)
     compiled = compile_revision(spark, revision, ends, subjects)
     return Plan(revision, subjects, ends, compiled, read_shapes(revision, compiled))
 
