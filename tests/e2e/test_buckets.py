@@ -63,7 +63,11 @@ def counting(platform: None, server: ObjectStore) -> Iterator[Counting]:
 
 def take(place: Place, name: str) -> SavepointStatus:
     place.apply(SAVEPOINT.format(name=name))
-    place.kubectl("wait", "--for=condition=Verified", f"savepoint/{name}", "--timeout=120s", timeout=130)
+    place.wait(lambda: read_savepoint(place, name).last_verified is not None, f"{name} is verified", 90)
+    return read_savepoint(place, name)
+
+
+def read_savepoint(place: Place, name: str) -> SavepointStatus:
     status = place.get("Savepoint", name).status
     assert isinstance(status, SavepointStatus)
     return status
