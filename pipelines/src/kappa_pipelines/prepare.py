@@ -29,6 +29,7 @@ from kappa_pipelines.record import DriverRecord
 from kappa_pipelines.registry.resolve import Subjects, resolve_subjects
 from kappa_pipelines.savepoint.restore import is_restored, restore_savepoint
 from kappa_pipelines.savepoint.store import SavepointStore
+from kappa_pipelines.upgrade.divide import divide_checkpoint
 from kappa_pipelines.upgrade.plans import check_fit, write_shapes
 from kappa_pipelines.upgrade.shapes import QueryShape, read_shapes
 
@@ -117,10 +118,12 @@ def name_root(revision: Revision, generation: int) -> str:
 
 
 def _claim(spark: SparkSession, revision: Revision, generation: int) -> Fence:
-    """Claim the checkpoint, and make it of the savepoint that it is to be made of, unless that was done before."""
+    """Claim the checkpoint; make it of the savepoint that it is to be made of, unless that was done before; divide its state where asked for."""
     fence = _build_fence(revision, generation)
     fence.take()
     _restore(revision, fence.files)
+    sinks = tuple(sink.name for sink in revision.spec.sinks)
+    divide_checkpoint(spark, fence.files, sinks, revision.tuning.shuffle_partitions)
     point_all_schemas(fence.files, fence.root)
     fence.open()
     for key, value in fence.list_settings().items():
