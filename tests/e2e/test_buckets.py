@@ -9,7 +9,7 @@ from e2e.counting import Counting
 from e2e.driver_watch import DriverWatch
 from e2e.ledger import Ledger
 from e2e.place import Place
-from kappa_crds.pipeline import PipelineState
+from kappa_crds.pipeline import PipelineState, PipelineStatus
 from kappa_crds.savepoint import SavepointStatus
 from lab import kafka
 from lab.s3 import FOR_PODS, REGION, ObjectStore
@@ -63,7 +63,11 @@ def counting(platform: None, server: ObjectStore) -> Iterator[Counting]:
 
 def take(place: Place, name: str) -> SavepointStatus:
     place.apply(SAVEPOINT.format(name=name))
-    place.kubectl("wait", "--for=condition=Verified", f"savepoint/{name}", "--timeout=120s", timeout=130)
+    place.wait(lambda: read_savepoint(place, name).last_verified is not None, f"{name} is verified", 90)
+    return read_savepoint(place, name)
+
+
+def read_savepoint(place: Place, name: str) -> SavepointStatus:
     status = place.get("Savepoint", name).status
     assert isinstance(status, SavepointStatus)
     return status
@@ -82,9 +86,13 @@ def test_a_pipeline_in_a_bucket_outlives_its_driver_and_goes_back_to_its_savepoi
     (driver,) = place.drivers()
     generation = place.pipeline().generation
     place.kubectl("delete", "pod", driver, "--force", "--grace-period=0")
-    place.await_pipeline(
-        lambda status: status.generation > generation and status.state == PipelineState.RUNNING, "runs again"
-    )
+
+    def runs_again(status: PipelineStatus) -> bool:
+        if status.generation > generation + 1:
+            place.fail("the driver after the one that was lost has ended, too")
+        return status.generation > generation and status.state == PipelineState.RUNNING
+
+    place.await_pipeline(runs_again, "runs again")
     counting.check()
 
     place.patch("kp/counts", {"suspend": True})

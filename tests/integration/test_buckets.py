@@ -1,7 +1,11 @@
 """Buckets of a real S3 server: what works, and what its refusals become."""
 
+import re
 from collections.abc import Iterator
-from typing import Any
+from email.utils import formatdate
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import Any, ClassVar
 
 import pytest
 
@@ -52,3 +56,47 @@ async def test_a_server_that_is_away_is_told() -> None:
         credentials = {"accessKeyId": "id", "secretAccessKey": "word"}
         await S3Buckets().check(build_store("http://127.0.0.1:1"), credentials)
     assert "127.0.0.1:1" in failure.value.message
+
+
+class Careless(BaseHTTPRequestHandler):
+    """A store that writes whatever it is asked to, and knows no conditions."""
+
+    held: ClassVar[dict[str, bytes]] = {}
+
+    def do_PUT(self) -> None:
+        self.held[self.path] = self.rfile.read(int(self.headers["Content-Length"]))
+        self.answer(b"")
+
+    def do_GET(self) -> None:
+        self.answer(self.held[self.path])
+
+    def do_POST(self) -> None:
+        asked = self.rfile.read(int(self.headers["Content-Length"])).decode()
+        keys = re.findall("<Key>(.*?)</Key>", asked)
+        for key in keys:
+            del self.held[f"/state/{key}"]
+        deleted = "".join(f"<Deleted><Key>{key}</Key></Deleted>" for key in keys)
+        self.answer(f"<DeleteResult>{deleted}</DeleteResult>".encode())
+
+    def answer(self, body: bytes) -> None:
+        self.send_response(200)
+        self.send_header("ETag", '"1"')
+        self.send_header("Last-Modified", formatdate(usegmt=True))
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing."""
+
+
+async def test_a_store_that_creates_what_is_there_is_refused() -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Careless) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            credentials = {"accessKeyId": "id", "secretAccessKey": "word"}
+            with pytest.raises(StoreFailure, match="ignores If-None-Match: two drivers could both"):
+                await S3Buckets().check(build_store(f"http://127.0.0.1:{server.server_port}"), credentials)
+        finally:
+            server.shutdown()
+    assert Careless.held == {}, "it is left clean"

@@ -136,3 +136,24 @@ def test_a_savepoint_there_is_taken_read_gone_back_to_and_deleted(
     work(SavepointTask.DELETE, "two")
     assert work(SavepointTask.DELETE, "one", needed_by=(f"{CHECKPOINT}-1",)).removed.objects > 0
     assert list(SavepointStore(open_bucket(SAVEPOINTS, bucket)).files.walk("")) == []
+
+
+def test_a_driver_that_was_killed_is_followed_by_another_that_goes_on(
+    start: Any, build: Any, topics: Any, bucket: BucketConnection
+) -> None:
+    revision = build(SPEC)
+    first = start(revision, 1)
+    topics.write(revision.topics["events"], build_records(0, 600))
+    first.wait_for("batches", lambda p: p.queries and p.queries[0].batch_id >= 3)
+    first.kill()
+    last = max(read_commits(bucket))
+    second = start(revision, 2)
+    second.wait_for(
+        "no lag",
+        lambda p: (
+            p.state is DriverState.RUNNING and p.queries and p.queries[0].batch_id > last and p.lag == 0
+        ),
+    )
+    second.process.terminate()
+    assert second.wait().graceful
+    assert set(read_windows(topics, revision.topics["out"])) == expect(600)

@@ -3,6 +3,8 @@
 from datetime import timedelta
 from typing import Any
 
+import pytest
+
 from kappa_crds.conditions import VERIFIED, Condition, find_condition
 from kappa_crds.kinds import find_kind
 from kappa_crds.progress import DriverExit, SavepointProgress
@@ -22,7 +24,7 @@ from kappa_operator.errors import ReferenceProblem
 from kappa_operator.keys import ObjectRef
 from kappa_operator.plan.model import Plan
 from kappa_operator.plan.savepoint import decide_savepoint
-from kappa_operator.plan.savepoint_model import MOST_ATTEMPTS, SavepointObserved, WorkerPod
+from kappa_operator.plan.savepoint_model import MOST_ATTEMPTS, POLL, SavepointObserved, WorkerPod
 from kappa_operator.resources.savepoint import SavepointResource
 from unit.control.pipelines import NOW, ON_CLAIM, pod, running, started
 
@@ -51,6 +53,18 @@ def taken() -> dict[str, Any]:
     status = decide_savepoint(situation, NOW).status
     assert status is not None
     return status.to_manifest()
+
+
+@pytest.mark.parametrize(("verify", "again"), [(None, None), ({"by": "Checksums"}, POLL)])
+def test_one_that_a_driver_has_taken_is_looked_at_again_where_it_is_to_be_verified(
+    verify: dict[str, str] | None, again: float | None
+) -> None:
+    done = SavepointProgress(name="before-abcdef01", location="file:///s", done=True, taken=NOW)
+    resource = savepoint(verify, driver="delays-driver-1", attempts=1)
+    situation = SavepointObserved(
+        resource, started(), pod(), running(savepoints=(done,)), drivers=(pod(),), storage=ON_CLAIM
+    )
+    assert decide_savepoint(situation, NOW).requeue_after == again
 
 
 def decide(resource: SavepointResource, **fields: Any) -> Plan:

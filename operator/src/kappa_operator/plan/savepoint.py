@@ -82,7 +82,9 @@ def _decide_take(observed: SavepointObserved, now: datetime) -> Plan:
     if reported.failure is not None:
         return _try_again(observed, observed.driver, reported.failure.message, now)
     revision = observed.progress.revision if observed.progress else None
-    return say(observed, _judge(reported), now, None, **_tell(observed, reported, revision))
+    # It is still to be verified, where that is asked for: nothing else wakes the savepoint up for that.
+    again = None if observed.resource.spec.verify is None else POLL
+    return say(observed, _judge(reported), now, again, **_tell(observed, reported, revision))
 
 
 def _wait(observed: SavepointObserved, reason: Reason, message: str, now: datetime) -> Plan:
