@@ -34,7 +34,7 @@ class FakeKubelet:
     """One node. `crash` makes the drivers that run now end with that exit at the next step, but for those that stand by.
 
     `verdict` is what a dry start shows, and `spoilt` how it fails where it does. Drivers that are `broken` crash
-    before they run. With `work_fails` all work of savepoints' pods fails.
+    before they run, with the exit `breaks`. With `work_fails` all work of savepoints' pods fails.
     """
 
     def __init__(self, cluster: FakeCluster, drivers: FakeDrivers) -> None:
@@ -45,6 +45,7 @@ class FakeKubelet:
         self.when_work_begins: Callable[[], None] = lambda: None
         self.verdict: UpgradeVerdict | None = UpgradeVerdict(kind=VerdictKind.RESUME)
         self.spoilt: DriverExit | None = None
+        self.breaks = DriverExit(reason=Reason.DRIVER_CRASHED, message="it is broken")
         self.broken: Callable[[Body], bool] = lambda pod: False
         self.most_alive = 0
         self.made: list[str] = []
@@ -99,7 +100,7 @@ class FakeKubelet:
         if self._stands_by(pod):
             return self._end(ref, address, self.spoilt) if self.spoilt is not None else False
         if self.broken(pod):
-            return self._end(ref, address, DriverExit(reason=Reason.DRIVER_CRASHED, message="it is broken"))
+            return self._end(ref, address, self.breaks)
         if self._drivers.progress[address].state is not DriverState.RUNNING:
             self._take_over(address)
             return True

@@ -72,6 +72,8 @@ class Revision(Model):
     driver adds nothing that depends on the cluster. `executor_pod` is the pod template that Spark completes.
     `restoration` is what the checkpoint is made of, where it does not begin empty.
     `modules` are the texts of the Python modules that are not in the image, by file name.
+    `from_beginning` are sources that the checkpoint was begun with at their first record, as `spec` says here, whatever the pipeline does.
+    `content` is a hash of all but where the state is and what it is made of, and `spec.restart_nonce`.
     """
 
     namespace: str
@@ -88,6 +90,8 @@ class Revision(Model):
     executor_pod: dict[str, Any] = Field(default_factory=dict)
     modules: dict[str, str] | None = None
     restoration: Restoration | None = None
+    from_beginning: tuple[str, ...] = ()
+    content: str = ""
 
     def to_json(self) -> str:
         """Return canonical JSON: the same revision gives the same bytes, in whatever order its maps were made."""
@@ -97,6 +101,11 @@ class Revision(Model):
     def content_hash(self) -> str:
         """Return the first ten hex digits of the SHA-256 of the canonical JSON."""
         return hashlib.sha256(self.to_json().encode()).hexdigest()[:10]
+
+    @property
+    def intent(self) -> str:
+        """Return a hash of what a driver is asked for, wherever its state is: two changes with one intent are the same change."""
+        return hashlib.sha256(f"{self.content}/{self.spec.restart_nonce}".encode()).hexdigest()[:10]
 
     @property
     def name(self) -> str:

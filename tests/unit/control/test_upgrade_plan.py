@@ -11,19 +11,36 @@ from kappa_crds.pipeline import PipelineStatus
 from kappa_crds.progress import DriverExit, DriverState, Progress
 from kappa_crds.reasons import Reason
 from kappa_crds.revision import REVISION_KEY, Revision
-from kappa_crds.upgrade import Handover, UpgradePhase, UpgradeStatus, UpgradeVerdict, VerdictKind
-from kappa_operator.actions import ActivateDriver, CreateObject, DeleteObject, RecordStatus, StopDriver
+from kappa_crds.upgrade import (
+    Anew,
+    Handover,
+    Health,
+    UpgradePhase,
+    UpgradeStatus,
+    UpgradeVerdict,
+    VerdictKind,
+)
+from kappa_operator.actions import (
+    ActivateDriver,
+    CreateObject,
+    DeleteObject,
+    EmitEvent,
+    RecordStatus,
+    StopDriver,
+)
 from kappa_operator.errors import Refused
 from kappa_operator.plan.driver import DriverPod
 from kappa_operator.plan.model import Failure, Plan
 from kappa_operator.plan.pipeline import decide_pipeline
 from kappa_operator.plan.pipeline_model import PipelineObserved
 from kappa_operator.resources.pipeline import PipelineResource
-from unit.control.pipelines import NOW, failed, observed, pipeline, pod, revision_of, running, started
+from unit.control.pipelines import NOW, build, failed, observed, pipeline, pod, revision_of, running, started
 
 CHANGED: dict[str, Any] = {"trigger": {"maxRecords": 10}}
 OLD = revision_of(pipeline(shufflePartitions=1))
 NEW = revision_of(pipeline(CHANGED, shufflePartitions=1))
+INTENT = build(pipeline(CHANGED)).intent
+BEFORE = build(pipeline(shufflePartitions=1))
 FITS = UpgradeVerdict(kind=VerdictKind.RESUME)
 DOES_NOT = UpgradeVerdict(
     kind=VerdictKind.REPROCESS, reasons=("the keys of the aggregation are k, w instead of k",)
@@ -31,7 +48,9 @@ DOES_NOT = UpgradeVerdict(
 
 
 def change(phase: UpgradePhase = UpgradePhase.REHEARSING, **fields: Any) -> dict[str, Any]:
-    known = UpgradeStatus(phase=phase, revision=NEW, previous=OLD, generation=2, uid="pod-2", since=NOW)
+    known = UpgradeStatus(
+        phase=phase, revision=NEW, intent=INTENT, previous=OLD, generation=2, uid="pod-2", since=NOW
+    )
     return known.model_copy(update=fields).model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
@@ -150,9 +169,12 @@ def test_when_the_old_one_says_that_its_queries_have_ended_the_new_one_takes_ove
     assert upgrade_of(status).phase is UpgradePhase.WATCHING
 
 
-def taken_over(phase: UpgradePhase = UpgradePhase.WATCHING, **fields: Any) -> PipelineResource:
+def taken_over(
+    phase: UpgradePhase = UpgradePhase.WATCHING, health: Health | None = None, **fields: Any
+) -> PipelineResource:
     """Return a pipeline whose changed driver is the current one."""
-    status = {"revision": NEW, "driver": "delays-driver-2", "driverUid": "pod-2", "upgrade": change(phase)}
+    known = change(phase, health=health)
+    status = {"revision": NEW, "driver": "delays-driver-2", "driverUid": "pod-2", "upgrade": known}
     return started(CHANGED, generation=2, **{**status, **fields})
 
 
@@ -176,12 +198,17 @@ def test_a_first_batch_before_the_old_pod_is_gone_is_no_reason_to_wait_for_that(
     assert ready_of(status) == ("True", Reason.RUNNING)
 
 
-def test_a_change_is_done_when_its_driver_has_committed_a_batch() -> None:
+def test_a_change_is_done_when_each_query_has_committed_a_second_batch() -> None:
     behind = running(2)
-    fresh = behind.replace(queries=(behind.queries[0].replace(batch_id=-1),))
-    _, status = decide(look(taken_over(), standby(), progress=fresh))
+    query = behind.queries[0]
+    _, status = decide(
+        look(taken_over(), standby(), progress=behind.replace(queries=(query.replace(batch_id=-1),)))
+    )
     assert upgrade_of(status).phase is UpgradePhase.WATCHING
     _, status = decide(look(taken_over(), standby(), progress=behind))
+    assert upgrade_of(status).phase is UpgradePhase.WATCHING
+    second = behind.replace(queries=(query.replace(batch_id=43),))
+    _, status = decide(look(taken_over(health=upgrade_of(status).health), standby(), progress=second))
     assert upgrade_of(status).phase is UpgradePhase.DONE
     assert ready_of(status) == ("True", Reason.RUNNING)
 
@@ -195,7 +222,7 @@ def test_a_change_is_done_when_its_driver_has_committed_a_batch() -> None:
 )
 def test_one_that_fails_before_makes_room_for_the_revision_before(restarts: dict[str, Any]) -> None:
     gone = taken_over(restarts=restarts, driver=None, driverUid=None)
-    plan, status = decide(look(gone, failed(2), progress=None))
+    plan, status = decide(look(gone, failed(2), progress=None, previous=BEFORE))
     assert kinds(plan) == [RecordStatus]
     assert upgrade_of(status).phase is UpgradePhase.ROLLING_BACK
     assert "out of luck" in (upgrade_of(status).message or "")
@@ -207,7 +234,9 @@ def test_one_that_does_not_run_in_time_does_so_too() -> None:
     late = late.replace(
         status=late.status.replace(upgrade=upgrade_of(late.status).replace(since=NOW - timedelta(minutes=6)))
     )
-    _, status = decide(look(late, standby(), progress=running(2, state=DriverState.STARTING)))
+    _, status = decide(
+        look(late, standby(), progress=running(2, state=DriverState.STARTING), previous=BEFORE)
+    )
     assert upgrade_of(status).phase is UpgradePhase.ROLLING_BACK
     assert "spec.upgrade.healthTimeout" in (upgrade_of(status).message or "")
 
@@ -280,11 +309,16 @@ def test_while_a_driver_does_not_run_the_cure_is_not_held_up_by_a_rehearsal() ->
     assert status.upgrade is None
 
 
-def test_a_change_without_state_begins_with_another_checkpoint_once() -> None:
+def test_a_change_without_state_begins_in_a_checkpoint_of_its_own_and_leaves_the_other_one() -> None:
     spec = {**CHANGED, "upgrade": {"mode": "Stateless"}}
     resource = started(spec, revision=OLD, checkpoint=3, runningCheckpoint=3)
     plan, status = decide(look(resource, pod()))
-    assert kinds(plan) == [RecordStatus]
-    assert (status.checkpoint, status.restoration) == (4, None)
+    assert kinds(plan) == [EmitEvent, RecordStatus]
+    assert upgrade_of(status).anew == Anew(checkpoint=4, instead_of=3)
+    assert (status.checkpoint, status.last_checkpoint) == (3, 4)
     plan, status = decide(look(resource.replace(status=status), pod()))
-    assert (status.checkpoint, status.stopping_since) == (4, NOW)
+    assert status.stopping_since == NOW
+    ended = resource.replace(status=status.replace(driver=None, driver_uid=None))
+    plan, status = decide(observed(ended))
+    assert (status.checkpoint, status.running_checkpoint) == (4, 4)
+    assert upgrade_of(status).phase is UpgradePhase.WATCHING

@@ -53,6 +53,8 @@ CHANGES: dict[str, Any] = {
     "executor_pod": {"spec": {"nodeName": "other"}},
     "modules": {"rules.py": "LIMIT = 1"},
     "restoration": Restoration(location="file:///savepoints", savepoint="one"),
+    "from_beginning": ("flights",),
+    "content": "0123456789",
 }
 
 
