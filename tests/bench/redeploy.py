@@ -35,7 +35,7 @@ from lab import kafka
 
 CHANGES = 20
 """Of each kind."""
-QUICK = 2
+QUICK = 3
 
 
 @contextmanager

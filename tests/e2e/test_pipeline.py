@@ -160,6 +160,24 @@ def test_a_suspended_pipeline_stays_stopped_and_goes_on_where_it_was_with_what_w
     assert (after.batch or 0) > (before.batch or 0), "batches are numbered on"
 
 
+@pytest.mark.chaos
+def test_what_was_changed_while_it_was_suspended_and_does_not_fit_is_taken_back(counting: Counting) -> None:
+    good = counting.place.get("Pipeline", "counts").spec.views[0].sql
+    counting.place.patch("kp/counts", {"suspend": True})
+    counting.place.await_reason("Pipeline", "counts", "Suspended")
+    before = counting.place.pipeline()
+    change_view(counting, good.replace("max(seq)", "min(seq)"))
+    counting.place.patch("kp/counts", {"suspend": False})
+    said = counting.place.await_reason("Pipeline", "counts", "RolledBack", START_SECONDS).message
+    assert "view 'counted': new aggregates, for which there is no state: min(" in said
+    counting.check()
+    after = counting.place.pipeline()
+    assert (after.state, after.revision) == (PipelineState.RUNNING, before.revision)
+    change_view(counting, good)
+    counting.place.await_reason("Pipeline", "counts", "Running", 30)
+    assert counting.place.pipeline().driver_uid == after.driver_uid
+
+
 def test_a_driver_whose_jvm_is_killed_is_started_again(counting: Counting) -> None:
     before = counting.place.pipeline()
     counting.place.kubectl("exec", before.driver or "", "--", "python3", "-c", _KILL_JVM)

@@ -33,8 +33,8 @@ SINCE = datetime(2026, 1, 1, tzinfo=UTC)
 class FakeKubelet:
     """One node. `crash` makes the drivers that run now end with that exit at the next step, but for those that stand by.
 
-    `verdict` is what a dry start shows, and `spoilt` how it fails where it does. Drivers that are `broken` crash
-    before they run, with the exit `breaks`. With `work_fails` all work of savepoints' pods fails.
+    `verdict` is what a dry start shows, and `spoilt` how it fails where it does. `broken` says of a driver how it ends before
+    it runs, if it does. With `work_fails` all work of savepoints' pods fails.
     """
 
     def __init__(self, cluster: FakeCluster, drivers: FakeDrivers) -> None:
@@ -45,8 +45,7 @@ class FakeKubelet:
         self.when_work_begins: Callable[[], None] = lambda: None
         self.verdict: UpgradeVerdict | None = UpgradeVerdict(kind=VerdictKind.RESUME)
         self.spoilt: DriverExit | None = None
-        self.breaks = DriverExit(reason=Reason.DRIVER_CRASHED, message="it is broken")
-        self.broken: Callable[[Body], bool] = lambda pod: False
+        self.broken: Callable[[Body], DriverExit | None] = lambda pod: None
         self.most_alive = 0
         self.made: list[str] = []
 
@@ -99,8 +98,8 @@ class FakeKubelet:
             return self._end(ref, address, stopped)
         if self._stands_by(pod):
             return self._end(ref, address, self.spoilt) if self.spoilt is not None else False
-        if self.broken(pod):
-            return self._end(ref, address, self.breaks)
+        if (end := self.broken(pod)) is not None:
+            return self._end(ref, address, end)
         if self._drivers.progress[address].state is not DriverState.RUNNING:
             self._take_over(address)
             return True

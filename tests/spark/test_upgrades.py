@@ -10,8 +10,11 @@ from typing import Any
 
 import pytest
 
+from kappa_crds.reasons import Reason
 from kappa_crds.revision import Revision
 from kappa_crds.upgrade import UpgradeVerdict, VerdictKind
+from kappa_pipelines.errors import DriverError
+from kappa_pipelines.limits import Targets
 from kappa_pipelines.prepare import make_marks
 from kappa_pipelines.session import create_session
 from kappa_pipelines.upgrade.rehearse import Rehearsal
@@ -172,8 +175,12 @@ class Bases:
         self._folder = folder
         self._made: dict[str, Revision] = {}
         self.names = {name: topics.make(name) for name in ("clicks", "taps", "out", "more")}
+        self.write(range(40))
+
+    def write(self, numbers: range) -> None:
+        """Write the rows of these numbers to both topics that are read."""
         for name in ("clicks", "taps"):
-            topics.write(self.names[name], [json.dumps(_row(number)) for number in range(40)])
+            self._topics.write(self.names[name], [json.dumps(_row(number)) for number in numbers])
 
     def get(self, name: str, run: Any) -> Revision:
         """Return the revision whose driver ran until it had read all."""
@@ -234,9 +241,40 @@ def test_each_kind_of_change_has_its_verdict(run: Any, bases: Bases, change: Cha
         assert verdict.reasons == ()
 
 
+def test_a_driver_that_starts_without_a_rehearsal_refuses_state_of_another_plan_and_writes_nothing(
+    run: Any, bases: Bases
+) -> None:
+    old = bases.get("count", run)
+    plans = {path: path.read_bytes() for path in Path(old.checkpoint).glob("_plans/*")}
+    spec = copy.deepcopy(BASES["count"])
+    sql(COUNT.replace("sum(v)", "sum(w)"))(spec)
+    before = list_files(old)
+    error = run(bases.build(spec, old.checkpoint), 2).failure()
+    assert (error.reason, error.retryable) == (Reason.STATE_INCOMPATIBLE, False)
+    assert "view 'result': new aggregates, for which there is no state: sum(clicks.w)" in error.message
+    assert {path for path in set(list_files(old)) - set(before) if not path.startswith("_kappa/")} == set()
+    assert {path: path.read_bytes() for path in Path(old.checkpoint).glob("_plans/*")} == plans
+    again = run(old, 3)
+    again.wait_until_running()
+    assert again.stop().graceful
+
+
+def test_a_change_that_fails_on_the_records_that_come_next_is_refused_before_anything_stops(
+    run: Any, bases: Bases
+) -> None:
+    old = bases.get("plain", run)
+    bases.write(range(40, 60))
+    spec = copy.deepcopy(BASES["plain"])
+    sql("SELECT k, v FROM clicks WHERE 10 / (v - 3) > 0")(spec)
+    with pytest.raises(DriverError, match=r"sink 'out'.*(?i:division by zero)") as refused:
+        hold(bases.build(spec, old.checkpoint))
+    assert not refused.value.retryable
+    assert hold(bases.build(BASES["plain"], old.checkpoint)).reasons == ()
+
+
 def hold(revision: Revision) -> UpgradeVerdict:
     before = list_files(revision)
-    verdict = Rehearsal(create_session(revision), revision, 7, make_marks()).hold()
+    verdict = Rehearsal(create_session(revision), revision, 7, Targets(revision), make_marks()).hold()
     assert list_files(revision) == before, "a dry start leaves nothing behind"
     return verdict
 

@@ -7,6 +7,7 @@ on, and at the end positions are written after the last batch was committed.
 
 import threading
 import time
+from pathlib import Path
 
 import structlog
 from py4j.protocol import Py4JJavaError
@@ -18,6 +19,7 @@ from kappa_crds.progress import DriverExit, DriverState, Progress, QueryProgress
 from kappa_crds.quantities import parse_duration
 from kappa_crds.reasons import Reason
 from kappa_crds.revision import Revision
+from kappa_crds.upgrade import VerdictKind
 from kappa_pipelines.checkpoint.folder import LocalFolder
 from kappa_pipelines.checkpoint.offsets import Offsets, read_committed_offsets
 from kappa_pipelines.classify import classify
@@ -25,17 +27,19 @@ from kappa_pipelines.diagnose import explain, explain_query
 from kappa_pipelines.environment import Environment
 from kappa_pipelines.errors import DriverError, FencedError, UnavailableError
 from kappa_pipelines.failures import read_failure
+from kappa_pipelines.limits import fetch_targets
 from kappa_pipelines.listener import ProgressListener
 from kappa_pipelines.metrics import Counts
 from kappa_pipelines.modules import install_modules
 from kappa_pipelines.preflight import check_kafka
-from kappa_pipelines.prepare import Running, make_marks, prepare
+from kappa_pipelines.prepare import Plan, Running, compile_plan, make_marks, name_root, prepare
 from kappa_pipelines.realtime import build_real_time_settings, check_growth
 from kappa_pipelines.record import DriverRecord
 from kappa_pipelines.savepoint.store import SavepointStore
 from kappa_pipelines.savepoint.take import Taken, take_savepoint
 from kappa_pipelines.savepoint.worker import Note, SavepointWorker
 from kappa_pipelines.session import await_executors, count_executors, create_session, wanted_executors
+from kappa_pipelines.sinks.kafka import open_producer
 from kappa_pipelines.sources.schema_ids import remember_unknown_ids
 from kappa_pipelines.stop import stop_gracefully
 from kappa_pipelines.upgrade.rehearse import Rehearsal
@@ -117,10 +121,16 @@ class Driver:
         try:
             self._await_executors(spark)
             install_modules(spark, self._revision)
-            if self._environment.standby and not self._stand_by(spark):
-                return DriverExit(reason=Reason.DRIVER_STOPPED, message="it was not needed", graceful=True)
+            marks, plan = make_marks(), None
+            if self._environment.standby:
+                plan = self._rehearse(spark, marks)
+                if not self._stand_by():
+                    return DriverExit(
+                        reason=Reason.DRIVER_STOPPED, message="it was not needed", graceful=True
+                    )
+            generation = self._environment.generation
             running = self._running = prepare(
-                spark, self._revision, self._environment.generation, self.record
+                spark, self._revision, generation, self.record, marks=marks, ahead=plan
             )
             log.info("plan compiled")
             self._start(running)
@@ -136,11 +146,24 @@ class Driver:
         finally:
             self._let_go()
 
-    def _stand_by(self, spark: SparkSession) -> bool:
-        """Rehearse and wait; return whether to take over, instead of to end."""
+    def _rehearse(self, spark: SparkSession, marks: Path) -> Plan | None:
+        """Make a dry start, and all of the real one that can be done beside the driver that runs; None where it is not to take over."""
         self.record.set_state(DriverState.REHEARSING)
-        rehearsal = Rehearsal(spark, self._revision, self._environment.generation, make_marks())
-        self.record.set_verdict(rehearsal.hold())
+        generation, targets = self._environment.generation, fetch_targets(self._revision)
+        rehearsal = Rehearsal(spark, self._revision, generation, targets, marks)
+        verdict = rehearsal.hold()
+        plan = None
+        if verdict.kind is not VerdictKind.REPROCESS:
+            root = name_root(self._revision, generation)
+            plan = compile_plan(
+                spark, self._revision, root, subjects=rehearsal.subjects, targets=targets, marks=marks
+            )
+            open_producer(spark, targets)
+        self.record.set_verdict(verdict)
+        return plan
+
+    def _stand_by(self) -> bool:
+        """Wait, and return whether to take over, instead of to end."""
         self.record.set_state(DriverState.STANDING_BY)
         log.info("stands by")
         while not self._activated.wait(_STANDBY_SECONDS):

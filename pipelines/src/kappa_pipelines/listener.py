@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from typing import Any
 
 import structlog
 from pyspark.sql.streaming.listener import (
@@ -31,6 +32,7 @@ class ProgressListener(StreamingQueryListener):
         self._record = record
         self._on_batch = on_batch
         self._names: dict[str, str] = {}
+        self._begun: set[str] = set()
         self.errors = 0
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:
@@ -41,11 +43,20 @@ class ProgressListener(StreamingQueryListener):
         """Fold the progress of a committed batch."""
         try:
             progress = json.loads(event.progress.json)
+            self._note_first(event.progress.name or "", progress)
             folded = self._record.add_event(progress, event.progress.name or "")
             self._on_batch(folded, count_malformed(progress, folded.sources))
         except Exception:
             self.errors += 1
             log.exception("a progress event could not be read")
+
+    def _note_first(self, sink: str, progress: dict[str, Any]) -> None:
+        """Say how long a query's first batch took, in milliseconds by its parts: a restart is as short as that."""
+        if sink not in self._begun:
+            self._begun.add(sink)
+            log.info(
+                "first batch", sink=sink, batch=progress["batchId"], milliseconds=progress.get("durationMs")
+            )
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:
         """Take note that the query is up to date."""

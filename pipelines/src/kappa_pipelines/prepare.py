@@ -1,4 +1,8 @@
-"""From a session to queries that are ready to start: the checkpoint is claimed, and what it holds is made to fit."""
+"""From a session to queries that are ready to start: the checkpoint is claimed, and what it holds is made to fit.
+
+Compiling takes most of the time and needs the checkpoint for nothing but the schemas that it remembers. So a driver that stands by
+compiles before it takes over, and again only where those schemas have changed meanwhile.
+"""
 
 import tempfile
 from dataclasses import dataclass, field
@@ -18,13 +22,13 @@ from kappa_pipelines.compile import Compiled, compile_revision
 from kappa_pipelines.endpoints import KafkaEndpoints
 from kappa_pipelines.group import KafkaProgress
 from kappa_pipelines.idleness import IdleWatch
-from kappa_pipelines.limits import fetch_targets
+from kappa_pipelines.limits import Targets, fetch_targets
 from kappa_pipelines.record import DriverRecord
-from kappa_pipelines.registry.resolve import resolve_subjects
+from kappa_pipelines.registry.resolve import Subjects, resolve_subjects
 from kappa_pipelines.savepoint.restore import is_restored, restore_savepoint
 from kappa_pipelines.savepoint.store import SavepointStore
-from kappa_pipelines.upgrade.plans import write_shapes
-from kappa_pipelines.upgrade.shapes import read_shapes
+from kappa_pipelines.upgrade.plans import check_fit, write_shapes
+from kappa_pipelines.upgrade.shapes import QueryShape, read_shapes
 
 log = structlog.get_logger()
 
@@ -48,17 +52,49 @@ def make_marks() -> Path:
     return Path(tempfile.mkdtemp(prefix="kappa-idle-"))
 
 
-def prepare(spark: SparkSession, revision: Revision, generation: int, record: DriverRecord) -> Running:
-    """Claim the checkpoint and compile the revision; FencedError if a newer driver has it."""
-    fence = _claim(spark, revision, generation)
-    revision = revision.model_copy(update={"checkpoint": fence.root})
-    files = CheckpointFiles(spark, fence.root)
-    marks = make_marks()
-    targets = fetch_targets(revision)
-    subjects = resolve_subjects(revision, files)
+@dataclass(frozen=True)
+class Plan:
+    """A revision that was compiled for one generation's path into the checkpoint, by the subjects of its sources."""
+
+    revision: Revision
+    subjects: Subjects
+    ends: KafkaEndpoints
+    compiled: Compiled
+    shapes: dict[str, QueryShape]
+
+
+def compile_plan(
+    spark: SparkSession, revision: Revision, root: str, *, subjects: Subjects, targets: Targets, marks: Path
+) -> Plan:
+    """Compile a revision for the path by which a generation reaches the checkpoint; SpecError says what is wrong."""
+    revision = revision.model_copy(update={"checkpoint": root})
     ends = KafkaEndpoints(spark, revision, targets, marks)
     compiled = compile_revision(spark, revision, ends, subjects)
-    write_shapes(files, read_shapes(revision, compiled))
+    return Plan(revision, subjects, ends, compiled, read_shapes(revision, compiled))
+
+
+def prepare(
+    spark: SparkSession,
+    revision: Revision,
+    generation: int,
+    record: DriverRecord,
+    *,
+    marks: Path,
+    ahead: Plan | None = None,
+) -> Running:
+    """Claim the checkpoint and compile the revision, unless that was done ahead.
+
+    FencedError if a newer driver has the checkpoint, LostDataError if its state was kept for another plan.
+    """
+    fence = _claim(spark, revision, generation)
+    files = CheckpointFiles(spark, fence.root)
+    subjects = resolve_subjects(revision, files)
+    if ahead is None or ahead.subjects != subjects:
+        targets = fetch_targets(revision)
+        ahead = compile_plan(spark, revision, fence.root, subjects=subjects, targets=targets, marks=marks)
+    revision, ends, compiled = ahead.revision, ahead.ends, ahead.compiled
+    check_fit(files, ahead.shapes)
+    write_shapes(files, ahead.shapes)
     record.set_reads(
         {
             sink: tuple((s, compiled.sources[s].subscription) for s in reads)
@@ -70,6 +106,12 @@ def prepare(spark: SparkSession, revision: Revision, generation: int, record: Dr
     beside = build_beside(Surroundings(spark, files, fence, ends, compiled, kafka))
     idleness = IdleWatch(revision.spec, compiled.reads, marks)
     return Running(spark, files, fence, compiled, kafka, beside, idleness)
+
+
+def name_root(revision: Revision, generation: int) -> str:
+    """Return the path by which a generation reaches the checkpoint, once it has claimed it."""
+    checkpoint = revision.checkpoint
+    return LinkFence(checkpoint, generation).root if is_local(checkpoint) else checkpoint
 
 
 def _claim(spark: SparkSession, revision: Revision, generation: int) -> Fence:

@@ -41,7 +41,7 @@ AUTO_COLD = {**CHANGED, "upgrade": {"mode": "Auto", "handover": "Cold"}}
 RESTARTED = {**SPEC, "restartNonce": "1", "upgrade": {"mode": "Stateless"}}
 CRASH = DriverExit(reason=Reason.DRIVER_CRASHED, message="out of luck")
 HOPELESS = DriverExit(reason=Reason.INVALID_SQL, message="no such column", retryable=False)
-UNFIT = DriverExit(reason=Reason.STATE_INCOMPATIBLE, message="another key", retryable=False)
+MISFIT = DriverExit(reason=Reason.STATE_INCOMPATIBLE, message="the keys are others", retryable=False)
 
 
 class Life:
@@ -127,28 +127,23 @@ def both(*steps: Step) -> Step:
     return step
 
 
-def fail_to(spec: dict[str, Any]) -> Step:
-    """The changed pipeline takes over, and each driver of its first new revision crashes."""
+def fail_to(spec: dict[str, Any], end: DriverExit = CRASH) -> Step:
+    """Change the pipeline; each driver of its first new revision ends so when it has taken over."""
 
     def step(life: Life) -> None:
         known = {body["metadata"]["name"] for body in life.operator.cluster.find("v1", "ConfigMap")}
         changed: set[str] = set()
 
-        def broken(pod: Body) -> bool:
+        def broken(pod: Body) -> DriverExit | None:
             revision: str = pod["metadata"]["labels"][REVISION_LABEL]
             if revision not in known and not changed:
                 changed.add(revision)
-            return revision in changed
+            return end if revision in changed else None
 
         life.node.broken = broken
         write(spec)(life)
 
     return step
-
-
-def find_unfit(life: Life) -> None:
-    """Drivers that crash say that the state does not fit."""
-    life.node.breaks = UNFIT
 
 
 def fail_savepoints(life: Life) -> None:

@@ -13,6 +13,7 @@ from unit.control.lives import (
     COLD,
     CRASH,
     HOPELESS,
+    MISFIT,
     SAVED,
     SCHEDULED,
     SPEC,
@@ -70,6 +71,9 @@ STEPS: dict[str, tuple[Step, ...]] = {
     "restoring again": (write(SPEC), take_savepoint, restore(), restore("again")),
     "restoring before it is taken": (write(SPEC), restore(), take_savepoint),
     "rolling back": (write(SPEC), fail_to(CHANGED)),
+    "changing what does not fit, cold": (write(SPEC), fail_to(COLD, MISFIT)),
+    "resuming with what does not fit": (write(SPEC), write(SUSPENDED), fail_to(CHANGED, MISFIT)),
+    "curing with what does not fit": (write(SPEC), crash(HOPELESS), fail_to(CHANGED, MISFIT)),
     "deleting": (write(SPEC), delete),
     "taking a savepoint at rest": (write(SPEC), write(SUSPENDED), take_savepoint),
     "taking a savepoint of what failed": (write(SPEC), crash(HOPELESS), take_savepoint),
@@ -127,6 +131,7 @@ def check_states(ends: dict[str, Any]) -> None:
         "changing to what cannot start": "Running", "changing while no driver can stand by": "Running",
         "restarting while a change is refused": "Running", "rolling back": "Running", "suspending": "Suspended", "resuming": "Running",
         "restarting after a crash": "Running", "giving up": "Failed", "curing": "Running",
+        "changing what does not fit, cold": "Running", "resuming with what does not fit": "Running", "curing with what does not fit": "Failed",
         "losing the driver": "Running", "taking a savepoint": "Running", "restoring": "Running",
         "restoring again": "Running", "restoring before it is taken": "Running", "deleting": None,
         "taking a savepoint at rest": "Suspended", "taking a savepoint of what failed": "Failed",
@@ -182,10 +187,13 @@ def check_changes(ends: dict[str, Any]) -> None:
         "changing while no driver can stand by": "Done", "restarting while a change is refused": "Refused",
         "rolling back": "RolledBack", "changing, cold": "Done", "changing, without state": "Done", "curing": "Done",
         "taking back what does not fit": "Withdrawn",
+        "changing what does not fit, cold": "RolledBack", "resuming with what does not fit": "RolledBack",
+        "curing with what does not fit": "Watching",
     }  # fmt: skip
     reasons = {name: end["status"]["conditions"][0][2] for name, end in ends.items() if end["status"]}
-    assert [reasons[name] for name in ("changing", "changing what does not fit", "taking back what does not fit", "rolling back")] == [
-        "Running", "UpgradeRefused", "Running", "RolledBack",
+    assert [reasons[name] for name in ("changing", "changing what does not fit", "taking back what does not fit", "rolling back",
+            "changing what does not fit, cold", "resuming with what does not fit", "curing with what does not fit")] == [
+        "Running", "UpgradeRefused", "Running", "RolledBack", "RolledBack", "RolledBack", "StateIncompatible",
     ]  # fmt: skip
 
 

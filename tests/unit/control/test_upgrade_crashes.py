@@ -11,6 +11,7 @@ from unit.control.lives import (
     CHANGED,
     COLD,
     HOPELESS,
+    MISFIT,
     REPROCESSED,
     RESTARTED,
     SAVED,
@@ -23,7 +24,6 @@ from unit.control.lives import (
     crash,
     fail_savepoints,
     fail_to,
-    find_unfit,
     judge,
     live,
     lose_the_old_driver,
@@ -32,7 +32,7 @@ from unit.control.lives import (
     write,
 )
 
-MISFIT = judge(VerdictKind.REPROCESS)
+UNFIT = judge(VerdictKind.REPROCESS)
 ATTEMPTS = (wait_an_hour,) * 4
 
 STEPS: dict[str, tuple[Step, ...]] = {
@@ -47,7 +47,7 @@ STEPS: dict[str, tuple[Step, ...]] = {
         both(fail_savepoints, write(SAVED)),
         *ATTEMPTS,
     ),
-    "what does not fit, with a savepoint": (write(SPEC), both(MISFIT, write(SAVED))),
+    "what does not fit, with a savepoint": (write(SPEC), both(UNFIT, write(SAVED))),
     "losing the driver while a savepoint is taken": (
         write(SPEC),
         both(slow_savepoints, write(SAVED)),
@@ -64,18 +64,18 @@ STEPS: dict[str, tuple[Step, ...]] = {
     "back, cold": (write(SPEC), fail_to(COLD)),
     "back to the state that was left": (write(SPEC), fail_to(STATELESS)),
     "again without state": (write(SPEC), fail_to(STATELESS), write({**STATELESS, "restartNonce": "2"})),
-    "reprocessing": (write(SPEC), both(MISFIT, write(REPROCESSED))),
+    "reprocessing": (write(SPEC), both(UNFIT, write(REPROCESSED))),
     "reprocessing, then suspended": (
         write(SPEC),
-        both(MISFIT, write(REPROCESSED)),
+        both(UNFIT, write(REPROCESSED)),
         write({**REPROCESSED, "suspend": True}),
         write(REPROCESSED),
     ),
-    "reprocessing what was refused": (write(SPEC), both(MISFIT, write(CHANGED)), write(REPROCESSED)),
-    "reprocessing that fails": (write(SPEC), both(MISFIT, fail_to(REPROCESSED))),
-    "by itself": (write(SPEC), both(MISFIT, write(AUTO))),
+    "reprocessing what was refused": (write(SPEC), both(UNFIT, write(CHANGED)), write(REPROCESSED)),
+    "reprocessing that fails": (write(SPEC), both(UNFIT, fail_to(REPROCESSED))),
+    "by itself": (write(SPEC), both(UNFIT, write(AUTO))),
     "by itself, what fits": (write(SPEC), write(AUTO)),
-    "by itself, what a driver finds unfit": (write(SPEC), both(find_unfit, fail_to(AUTO_COLD))),
+    "by itself, what a driver finds unfit": (write(SPEC), fail_to(AUTO_COLD, MISFIT)),
     "restarting": (write(SPEC), write(RESTARTED)),
     "restarting, cold": (
         write(SPEC),

@@ -34,7 +34,7 @@ from kappa_operator.plan.beginning import (
     say_verdict,
 )
 from kappa_operator.plan.change import describe_change, is_at_work, is_moved
-from kappa_operator.plan.driver import DriverPod
+from kappa_operator.plan.driver import DriverPod, has_failed
 from kappa_operator.plan.model import Plan, working
 from kappa_operator.plan.pipeline_model import SOON, PipelineObserved, say
 from kappa_operator.plan.progress import build_progress_fields, say_progress
@@ -44,7 +44,8 @@ from kappa_operator.resources.pipeline import build_token_ref
 
 AT_ONCE = 0.2
 ROOM_PATIENCE = 60.0
-_COLD = "spec.upgrade.handover is Cold"
+_COLD = "not rehearsed, as spec.upgrade.handover is Cold; the new driver compares its plan with the state that it finds"
+_AT_REST = "not rehearsed, as no driver ran; the new one compares its plan with the state that it finds"
 _STATELESS = "spec.upgrade.mode is Stateless"
 
 
@@ -91,11 +92,11 @@ def _begin_at_rest(observed: PipelineObserved, revision: Revision, now: datetime
     if not is_change or is_moved(status) or _is_way_back(observed, revision):
         return None
     change = describe_change(observed, revision, now)
-    failed = status.restarts.crashes > 0 or status.restarts.hopeless_revision == change.previous
+    failed = has_failed(status.restarts) or status.restarts.hopeless_revision == change.previous
     change = change.replace(previous=None if failed else change.previous)
     if change.mode is UpgradeMode.STATELESS:
         return begin_anew(observed, change, _STATELESS, now, replay=False)
-    return go_cold(observed, change, "the pipeline did not run, so the change is not rehearsed", now)
+    return go_cold(observed, change, _AT_REST, now)
 
 
 def _is_way_back(observed: PipelineObserved, revision: Revision) -> bool:

@@ -8,7 +8,7 @@ nothing is cut off.
 import difflib
 
 from pyspark import StorageLevel
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 from pyspark.sql.types import ArrayType, BinaryType, BooleanType, DataType, MapType, StructType, VariantType
@@ -144,6 +144,17 @@ def build_write_options(revision: Revision, *targets: Target) -> dict[str, str]:
         **build_spark_connection(revision.kafka),
         **prefix_options({"max.request.size": str(largest), **revision.tuning.producer}),
     }
+
+
+def open_producer(spark: SparkSession, targets: Targets) -> None:
+    """Have Spark make the producer of its Kafka sink, which keeps it: by a table without rows, written to each sink's topic."""
+    revision = targets.revision
+    for topic in dict.fromkeys(sink.topic for sink in revision.spec.sinks):
+        target = targets.find(topic)
+        options = build_write_options(revision, target, targets.dead or target)
+        # Spark would see through a plain False, and start no task.
+        none = spark.range(1).where(f.rand() > 1).select(f.lit("").alias("value"))
+        none.write.format("kafka").options(**options, topic=target.topic).save()
 
 
 def write_counted(records: DataFrame, revision: Revision, target: Target) -> int:

@@ -36,11 +36,14 @@ def compare_partitions(had: int | None, wants: int) -> Iterator[Finding]:
 
 def compare_pipelines(old: Mapping[str, QueryShape], new: Mapping[str, QueryShape]) -> Iterator[Finding]:
     """Yield what was changed between the queries of two revisions, by sink, as far as state is concerned."""
-    for sink in old.keys() - new.keys():
-        yield Finding(VerdictKind.RESUME, f"sink {sink!r} is gone; its state is left behind")
-    for sink in new.keys() - old.keys():
+    for sink in sorted(old.keys() - new.keys()):
+        if not old[sink].left:
+            yield Finding(VerdictKind.RESUME, f"sink {sink!r} is gone; its state is left behind")
+    for sink in sorted(new.keys() - old.keys()):
         yield Finding(VerdictKind.RESUME, f"sink {sink!r} is new; it begins where its sources say")
     for sink in sorted(old.keys() & new.keys()):
+        if old[sink].left:
+            yield Finding(VerdictKind.RESUME, f"sink {sink!r} is back; it goes on where it was when it went")
         for found in compare_queries(old[sink], new[sink]):
             yield found._replace(text=f"sink {sink!r}: {found.text}")
 

@@ -6,8 +6,9 @@ from typing import Protocol
 from pydantic import ValidationError
 
 from kappa_crds.reasons import Reason
-from kappa_pipelines.checkpoint.folder import LocalFolder
+from kappa_crds.upgrade import VerdictKind
 from kappa_pipelines.errors import LostDataError
+from kappa_pipelines.upgrade.compare import compare_pipelines, judge
 from kappa_pipelines.upgrade.shapes import QueryShape
 
 _FOLDER = "_plans"
@@ -29,24 +30,57 @@ class SmallFiles(Protocol):
         """Delete a file if it is there."""
 
 
+class ReadFiles(Protocol):
+    """Small files below the root of a checkpoint, to be read."""
+
+    root: str
+
+    def read(self, path: str) -> bytes | str | None:
+        """Return what a file holds, or None if there is none."""
+
+    def names(self, folder: str) -> list[str]:
+        """Return the names in a folder; none if there is no such folder."""
+
+
 def write_shapes(files: SmallFiles, shapes: Mapping[str, QueryShape]) -> None:
-    """Write down what the queries of a driver that begins keep state for, in the place of those before."""
-    for gone in set(files.names(_FOLDER)) - shapes.keys():
-        files.delete(f"{_FOLDER}/{gone}")
+    """Write down what the queries of a driver that begins keep state for, in the place of those before.
+
+    The state of a sink that is gone stays where it is, so what it was kept for stays, too: the sink may come back.
+    """
+    for sink in set(files.names(_FOLDER)) - shapes.keys():
+        left = QueryShape.model_validate_json(files.read(f"{_FOLDER}/{sink}") or "")
+        _write(files, sink, left.replace(left=True))
     for sink, shape in shapes.items():
-        text = shape.model_dump_json(by_alias=True)
-        if files.read(f"{_FOLDER}/{sink}") != text:
-            files.write(f"{_FOLDER}/{sink}", text)
+        _write(files, sink, shape)
 
 
-def read_kept_shapes(files: LocalFolder) -> dict[str, QueryShape]:
-    """Return what was written down, by sink; LostDataError if it cannot be understood."""
+def _write(files: SmallFiles, sink: str, shape: QueryShape) -> None:
+    text = shape.model_dump_json(by_alias=True)
+    if files.read(f"{_FOLDER}/{sink}") != text:
+        files.write(f"{_FOLDER}/{sink}", text)
+
+
+def read_kept_shapes(files: ReadFiles) -> dict[str, QueryShape]:
+    """Return what was written down, by sink, of the queries that have begun a batch; LostDataError if it cannot be understood."""
     found: dict[str, QueryShape] = {}
     for sink in files.names(_FOLDER):
         held = files.read(f"{_FOLDER}/{sink}") or b""
         try:
-            found[sink] = QueryShape.model_validate_json(held)
+            shape = QueryShape.model_validate_json(held)
         except ValidationError as error:
             said = f"the checkpoint {files.root} is damaged: {_FOLDER}/{sink} cannot be understood: {error.errors()[0]['msg']}"
             raise LostDataError(Reason.CHECKPOINT_DAMAGED, said) from error
+        if files.names(f"{sink}/offsets"):
+            found[sink] = shape
     return found
+
+
+def check_fit(files: ReadFiles, shapes: Mapping[str, QueryShape]) -> None:
+    """Compare what queries are about to keep state for with what the state that is there was kept for.
+
+    This is for a driver that starts without having stood by. LostDataError, with all reasons, where the state does not fit.
+    """
+    verdict = judge(compare_pipelines(read_kept_shapes(files), shapes))
+    if verdict.kind is VerdictKind.REPROCESS:
+        said = "the state that is there was kept for another plan, and nothing was written: "
+        raise LostDataError(Reason.STATE_INCOMPATIBLE, said + "; ".join(verdict.reasons))

@@ -1,17 +1,20 @@
-"""A dry start: a revision goes on from a copy of the last batch, with a batch without records, and writes nowhere.
+"""A dry start: a revision goes on from a copy of the last batch, and writes nowhere.
 
 Spark checks the state of a query against its plan when it plans a batch, not before. So the copy is given one more batch that was
 planned and never done, whose offsets end where they begin. Spark does it, as after a crash: it plans, loads the state of all
-partitions, and commits. The copy is made of links, as the files of a checkpoint never change, and costs next to nothing.
+partitions, and commits. Then come a few small batches of the records that follow: they show what the new views make of real records,
+and leave the driver warm. The copy is made of links, as the files of a checkpoint never change, and costs next to nothing.
 """
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import structlog
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from kappa_crds.reasons import Reason
@@ -31,15 +34,20 @@ from kappa_pipelines.endpoints import KafkaEndpoints
 from kappa_pipelines.errors import DriverError, LostDataError, UnavailableError
 from kappa_pipelines.failures import read_failure, read_query_failure
 from kappa_pipelines.limits import Targets
-from kappa_pipelines.registry.resolve import resolve_subjects
+from kappa_pipelines.registry.resolve import Subjects, resolve_subjects
 from kappa_pipelines.savepoint.manifest import QueryPoint
 from kappa_pipelines.savepoint.query import find_files, read_points
 from kappa_pipelines.sinks.kafka import choose_output_mode, sink_checkpoint
+from kappa_pipelines.sinks.refusals import route_records
 from kappa_pipelines.upgrade.compare import Finding, compare_partitions, compare_pipelines, judge
 from kappa_pipelines.upgrade.plans import read_kept_shapes
 from kappa_pipelines.upgrade.shapes import read_shapes
 
 _BATCH_SECONDS = 300
+_BATCHES = 3
+_BATCH_RECORDS = 1000
+_RECORDS_SECONDS = 3.0
+_POLL_SECONDS = 0.05
 _PARTITIONS = "spark.sql.shuffle.partitions"
 _TRIES = 3
 
@@ -54,25 +62,33 @@ class Nowhere(KafkaEndpoints):
         self._rehearsed = revision
 
     def write(self, sink: Sink, records: DataFrame) -> DataStreamWriter:
-        """Return the query that drops the records of a sink after one batch."""
+        """Return the query that drops the records of a sink."""
+        revision, targets = self._rehearsed, self.targets
+        routed = route_records(records, sink, revision.full_name, targets.find(sink.topic), targets.dead)
         return (
-            records.writeStream.format("noop")
+            routed.writeStream.format("noop")
             .queryName(f"rehearsal_{sink.name}")
-            .outputMode(choose_output_mode(sink, self._rehearsed.spec.trigger).value)
-            .option("checkpointLocation", sink_checkpoint(self._rehearsed, sink.name))
-            .trigger(once=True)
+            .outputMode(choose_output_mode(sink, revision.spec.trigger).value)
+            .option("checkpointLocation", sink_checkpoint(revision, sink.name))
         )
 
 
 class Rehearsal:
-    """The dry start of one revision beside the driver that runs. It writes nothing but its copy."""
+    """The dry start of one revision beside the driver that runs. It writes nothing but its copy.
 
-    def __init__(self, spark: SparkSession, revision: Revision, generation: int, marks: Path) -> None:
+    `subjects` are what the registries say, once it was held.
+    """
+
+    def __init__(
+        self, spark: SparkSession, revision: Revision, generation: int, targets: Targets, marks: Path
+    ) -> None:
+        self.subjects: Subjects = {}
         self._spark = spark
         self._revision = revision
         self._files = LocalFolder(revision.checkpoint)
         self._place = f"{FOLDER}/rehearsal-{generation}"
         self._copy = LocalFolder(f"{revision.checkpoint.rstrip('/')}/{self._place}")
+        self._targets = targets
         self._marks = marks
 
     def hold(self) -> UpgradeVerdict:
@@ -106,10 +122,13 @@ class Rehearsal:
         return points
 
     def _compile(self) -> Compiled:
-        revision = self._revision.model_copy(update={"checkpoint": self._copy.root})
-        ends = Nowhere(self._spark, revision, Targets(revision), self._marks)
-        subjects = resolve_subjects(revision, CheckpointFiles(self._spark, self._copy.root))
-        return compile_revision(self._spark, revision, ends, subjects)
+        spec = self._revision.spec
+        small = spec.trigger.model_copy(update={"max_records": _BATCH_RECORDS * len(spec.sources)})
+        changes = {"checkpoint": self._copy.root, "spec": spec.model_copy(update={"trigger": small})}
+        revision = self._revision.model_copy(update=changes)
+        self.subjects = resolve_subjects(revision, CheckpointFiles(self._spark, self._copy.root))
+        ends = Nowhere(self._spark, revision, self._targets, self._marks)
+        return compile_revision(self._spark, revision, ends, self.subjects)
 
     def _find(self, points: tuple[QueryPoint, ...], compiled: Compiled) -> Iterator[Finding]:
         """Yield all that there is to say, and try it if nothing speaks against it."""
@@ -147,31 +166,40 @@ class Rehearsal:
             return  # it keeps no state, and has no single batch
         for point in points:
             sink = next(each for each in compiled.sinks if each.sink.name == point.sink)
-            error = self._run(sink)
+            error = self._run(sink, point.batch + 1)
             if isinstance(error, LostDataError):
                 yield Finding(VerdictKind.REPROCESS, error.message)
             elif error is not None:
                 raise error
 
-    def _run(self, compiled: CompiledSink) -> DriverError | None:
-        """Do the one batch of a query; return why it failed."""
+    def _run(self, compiled: CompiledSink, planned: int) -> DriverError | None:
+        """Do the planned batch of a query, and a few more if there are records; return why it failed."""
         where = f"sink {compiled.sink.name!r}"
         try:
             query = compiled.writer.start()
         except PySparkException as error:
             return classify(read_failure(error), where)
         try:
-            ended = query.awaitTermination(_BATCH_SECONDS)
-        except PySparkException:
+            if _await_batch(query, planned, _BATCH_SECONDS):
+                _await_batch(query, planned + _BATCHES, _RECORDS_SECONDS)
+            elif query.isActive:
+                said = f"{where}: a batch without records took longer than {_BATCH_SECONDS} s in a dry start"
+                return UnavailableError(Reason.QUERY_FAILED, said)
             failure = read_query_failure(query)
-            if failure is None:
-                raise
-            return ask_kafka(classify(failure, where), self._revision)
-        if not ended:
+            return None if failure is None else ask_kafka(classify(failure, where), self._revision)
+        finally:
             query.stop()
-            said = f"{where}: a batch without records took longer than {_BATCH_SECONDS} s in a dry start"
-            return UnavailableError(Reason.QUERY_FAILED, said)
-        return None
+
+
+def _await_batch(query: StreamingQuery, batch: int, seconds: float) -> bool:
+    """Wait until a query has done a batch; False where it has ended before, or it took longer."""
+    deadline = time.monotonic() + seconds
+    while query.isActive and time.monotonic() < deadline:
+        done = query.lastProgress
+        if done is not None and done["batchId"] >= batch:
+            return True
+        time.sleep(_POLL_SECONDS)
+    return False
 
 
 def _compare_offsets(

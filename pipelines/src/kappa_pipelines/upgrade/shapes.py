@@ -33,7 +33,8 @@ class OperatorShape(Status):
 class QueryShape(Status):
     """What a sink's query keeps state for, from the sources on, and between which topics it stands.
 
-    `sources` are the topics by source, `views` the definitions of the views that it reads.
+    `sources` are the topics by source, `views` the definitions of the views that it reads. It is `left` where the pipeline has no
+    such sink any more.
     """
 
     sources: dict[str, str]
@@ -41,6 +42,7 @@ class QueryShape(Status):
     mode: OutputMode
     operators: tuple[OperatorShape, ...] = ()
     views: dict[str, str] = Field(default_factory=dict)
+    left: bool = False
 
 
 def read_shapes(revision: Revision, compiled: Compiled) -> dict[str, QueryShape]:
