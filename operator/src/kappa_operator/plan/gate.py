@@ -28,7 +28,7 @@ def is_healthy(health: Health, progress: Progress) -> bool:
     """Return whether a new revision has shown that it works: it has nothing left to read, or goes on and does not fall behind."""
     begun = all(query.batch_id >= 0 for query in progress.queries)
     if progress.lag == 0:
-        return True
+        return begun or _knows_ends(progress)
     return begun and _advances(health, progress) and not _falls_behind(health, progress)
 
 
@@ -46,12 +46,12 @@ def find_failure(
     health = note_first_batches(change.health, progress)
     if is_healthy(health, progress):
         return None
-    if any(query.batch_id < 0 for query in progress.queries):
+    if progress.lag > 0 and any(query.batch_id < 0 for query in progress.queries):
         return f"it committed no batch within {limit}"
     if _falls_behind(health, progress):
         grown = f"{format_count(health.lag)} to {format_count(progress.lag)} records"
         return f"its lag grew from {grown} within {limit}"
-    if not _advances(health, progress) and _is_due(spec):
+    if progress.lag > 0 and not _advances(health, progress) and _is_due(spec):
         return f"it committed a first batch, and no other one within {limit}"
     return None
 
@@ -59,6 +59,11 @@ def find_failure(
 def is_overdue(change: UpgradeStatus, spec: PipelineSpec, now: datetime) -> bool:
     """Return whether the time that a new revision has is over."""
     return (now - (change.since or now)).total_seconds() > parse_duration(spec.upgrade.health_timeout)
+
+
+def _knows_ends(progress: Progress) -> bool:
+    """Return whether the ends of all topics are known: before, a lag of nothing means nothing."""
+    return all(source.latest_offsets for query in progress.queries for source in query.sources)
 
 
 def _advances(health: Health, progress: Progress) -> bool:
