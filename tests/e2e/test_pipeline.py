@@ -151,9 +151,10 @@ def test_a_suspended_pipeline_stays_stopped_and_goes_on_where_it_was_with_what_w
     counting.ledger.read()
     assert counting.ledger.counted == counted, "a suspended pipeline counts nothing"
     changed = {"trigger": {"maxRecords": 60_000}, "resources": {"executors": {"count": 0}}}
-    counting.place.patch("kp/counts", {"suspend": False, **changed})
+    counting.place.patch("kp/counts", {"suspend": False, "statePartitions": 3, **changed})
     after = await_generation(counting, before.generation + 1)
     counting.check()
+    assert (before.shuffle_partitions, after.shuffle_partitions) == (1, 3), "its state was divided"
     assert after.revision != before.revision
     assert read_revision(counting)["checkpoint"] == checkpoint
     assert after.restarts.total == before.restarts.total, "a stop that was asked for is no failure"

@@ -19,6 +19,7 @@ from kappa_pipelines.errors import DriverError
 from kappa_pipelines.session import use_own_python
 from kappa_pipelines.settings import DEFAULTS, LOCAL_FILES
 from lab.broker import Broker
+from spark.bases import Bases
 from spark.processes import DriverProcess
 from spark.revisions import spark_conf
 from spark.topics import Topics
@@ -165,3 +166,8 @@ def start(tmp_path: Path) -> Iterator[Callable[[Revision, int], DriverProcess]]:
     for driver in started:
         if driver.process.poll() is None:
             driver.kill()
+
+
+@pytest.fixture(scope="module")
+def bases(spark: Any, broker: Any, tmp_path_factory: pytest.TempPathFactory) -> Bases:
+    return Bases(spark, broker, Topics(broker.bootstrap), tmp_path_factory.mktemp("bases"))

@@ -197,6 +197,15 @@ class PipelineSpec(Model):
     ] = None
     trigger: Annotated[Trigger, Field(description="When a batch starts, and how much it takes.")] = Trigger()
     resources: Annotated[Resources, Field(description="What the pods get.")] = Resources()
+    state_partitions: Annotated[
+        int | None,
+        Field(
+            ge=1,
+            le=4096,
+            description="Partitions of the state. Left out: one for each core when the checkpoint is born, and as many ever since."
+            " Another number has the state divided anew, which reads and writes all of it once.",
+        ),
+    ] = None
     restart: Annotated[Restart, Field(description="How a driver that failed is started again.")] = Restart()
     stop_timeout: Annotated[
         Duration, Field(description="How long a batch may take to end when the driver is asked to stop.")
@@ -339,9 +348,7 @@ class PipelineStatus(ResourceStatus):
     selector: Annotated[
         str | None, Field(description="Label selector of the executors, for autoscalers.")
     ] = None
-    shuffle_partitions: Annotated[
-        int | None, Field(ge=1, description="Partitions of the state, fixed when the checkpoint was born.")
-    ] = None
+    shuffle_partitions: Annotated[int | None, Field(ge=1, description="Partitions of the state.")] = None
     tuning: Annotated[tuple[str, ...], Field(description="What the operator sized by itself, and why.")] = ()
     guarantee: Annotated[str | None, Field(description="Delivery guarantee of the sinks, as computed.")] = (
         None

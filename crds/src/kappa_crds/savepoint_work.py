@@ -10,6 +10,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from kappa_crds.buckets import BucketConnection
 from kappa_crds.model import Model, Status
 from kappa_crds.progress import DriverExit, SavepointProgress
 
@@ -68,7 +69,7 @@ class CollectRequest(Model):
 class WorkRequest(Model):
     """One piece of work: on the savepoint `name` below `location`, or where `collect` is set, on all of a store at `location`.
 
-    `source` is the name of the savepoint below the same location that is imported.
+    `bucket` is how the store is reached, where that is a bucket. `source` is the name of the savepoint below the same location that is imported.
     `needed_by` are checkpoints that are made of the savepoint: it is not deleted before they are.
     """
 
@@ -79,6 +80,7 @@ class WorkRequest(Model):
     source: str = ""
     verify_by: VerifyBy = VerifyBy.CHECKSUMS
     collect: CollectRequest | None = None
+    bucket: BucketConnection | None = None
 
 
 class Removal(Status):

@@ -98,7 +98,7 @@ class S3(Model):
     credentials_secret_ref: Annotated[
         SecretRef | None,
         Field(
-            description="A Secret with the keys accessKeyId and secretAccessKey; the pods' own identity where left out."
+            description="A Secret with the keys accessKeyId and secretAccessKey, which pods get as variables; the pods' own identity where left out."
         ),
     ] = None
 
@@ -108,10 +108,6 @@ class StateStoreSpec(Model):
 
     rules: ClassVar[tuple[Rule, ...]] = (
         Rule("has(self.pvc) != has(self.s3)", "set exactly one of spec.pvc and spec.s3"),
-        Rule(
-            "!has(self.collection) || has(self.pvc)",
-            "spec.collection goes with spec.pvc; buckets hold no checkpoints for now",
-        ),
         Rule(
             "has(self.pvc) == has(oldSelf.pvc)",
             "spec.pvc and spec.s3 cannot be exchanged: the checkpoints would be left behind; create a new StateStore",

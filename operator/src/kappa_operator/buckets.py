@@ -4,16 +4,16 @@ A check writes a small object under `<prefix>/_kappa/`, reads it back, compares 
 listed says nothing about whether a checkpoint can be kept there.
 """
 
-import re
 import secrets
 from collections.abc import Awaitable, Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, TypeVar
 
 import obstore
-from obstore.exceptions import BaseError
+from obstore.exceptions import AlreadyExistsError, BaseError
 from obstore.store import S3Store
 
+from kappa_crds.buckets import explain_refusal
 from kappa_crds.reasons import Reason
 from kappa_crds.resource import Resource
 from kappa_crds.statestore import S3, StateStoreSpec, StateStoreStatus
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from obstore.store import S3Config
 
 ACCESS_KEY, SECRET_KEY = "accessKeyId", "secretAccessKey"
-_TEXT_LIMIT = 400
 
 Result = TypeVar("Result")
 
@@ -44,11 +43,26 @@ class S3Buckets:
         await _attempt(s3, credentials, "written", obstore.put_async(client, path, content))
         answer = await _attempt(s3, credentials, "read", obstore.get_async(client, path))
         found = bytes(await _attempt(s3, credentials, "read", answer.bytes_async()))
+        again = obstore.put_async(client, path, content, mode="create")
+        refuses = await _attempt(s3, credentials, "written", _is_refused(again))
         await _attempt(s3, credentials, "deleted", obstore.delete_async(client, path))
+        if not refuses:
+            raise StoreFailure(
+                f"bucket {s3.bucket} ignores If-None-Match: two drivers could both take a checkpoint there; use a store that has it"
+            )
         if found != content:
             raise StoreFailure(
                 f"bucket {s3.bucket} returned other bytes than were written just before: it is not consistent"
             )
+
+
+async def _is_refused(request: Awaitable[object]) -> bool:
+    """Return whether an object is not written where there is one already."""
+    try:
+        await request
+    except AlreadyExistsError:
+        return True
+    return False
 
 
 def _build_store(s3: S3, credentials: Mapping[str, str]) -> S3Store:
@@ -75,10 +89,7 @@ async def _attempt(s3: S3, credentials: Mapping[str, str], what: str, request: A
 
 def build_failure(s3: S3, what: str, text: str, credentials: Mapping[str, str]) -> StoreFailure:
     """Return the failure with the store's own code and message, and never a secret."""
-    code = _find(text, "Code")
-    said = f"{code}: {_find(text, 'Message') or ''}" if code else _shorten(text)
-    for secret in credentials.values():
-        said = said.replace(secret, "(hidden)")
+    code, said = explain_refusal(text, credentials.values())
     where = s3.endpoint or "Amazon S3"
     if code == "NoSuchBucket":
         message = f"there is no bucket {s3.bucket} at {where}; create it ({said})"
@@ -87,13 +98,3 @@ def build_failure(s3: S3, what: str, text: str, credentials: Mapping[str, str]) 
         f"an object under {s3.prefix or '/'} in bucket {s3.bucket} at {where} could not be {what}: {said}"
     )
     return StoreFailure(message)
-
-
-def _find(text: str, tag: str) -> str | None:
-    found = re.search(rf"<{tag}>(.*?)</{tag}>", text, re.DOTALL)
-    return found[1].strip() if found else None
-
-
-def _shorten(text: str) -> str:
-    """Drop the library's debug dump, which follows the message after an empty line."""
-    return " ".join(text.split("\n\nDebug source", maxsplit=1)[0].split())[:_TEXT_LIMIT]

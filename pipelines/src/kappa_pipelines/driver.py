@@ -20,8 +20,8 @@ from kappa_crds.quantities import parse_duration
 from kappa_crds.reasons import Reason
 from kappa_crds.revision import Revision
 from kappa_crds.upgrade import VerdictKind
-from kappa_pipelines.checkpoint.folder import LocalFolder
 from kappa_pipelines.checkpoint.offsets import Offsets, read_committed_offsets
+from kappa_pipelines.checkpoint.place import open_folder
 from kappa_pipelines.classify import classify
 from kappa_pipelines.diagnose import explain, explain_query
 from kappa_pipelines.environment import Environment
@@ -93,7 +93,7 @@ class Driver:
         running = self._running
         if running is None:
             raise UnavailableError(Reason.DRIVER_STARTING, "the driver has not started its queries")
-        store, files = SavepointStore(LocalFolder(location)), LocalFolder(self._revision.checkpoint)
+        store, files = SavepointStore(open_folder(location, self._revision.bucket)), running.fence.files
         generation = self._environment.generation
         return take_savepoint(
             files, self._revision, generation, store, name, note=note, check=running.fence.check

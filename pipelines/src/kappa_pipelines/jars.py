@@ -1,4 +1,4 @@
-"""The jars that Spark needs for Kafka and Avro: fetched by Maven, checked against `jars.lock`.
+"""The jars that Spark needs for Kafka and Avro, and for buckets: fetched by Maven, checked against `jars.lock` and `jars-s3.lock`.
 
 `python -m kappa_pipelines.jars [DESTINATION]` puts them into a folder (the cache where left out) and prints it. The
 image is built from such a folder; tests use the cache.
@@ -13,6 +13,9 @@ import tempfile
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
+
+CORE, S3 = "jars.lock", "jars-s3.lock"
+"""The locks: what every driver needs, and what one needs whose checkpoint is in a bucket."""
 
 _POM = """<project><modelVersion>4.0.0</modelVersion>
 <groupId>kappa</groupId><artifactId>jars</artifactId><version>1</version><packaging>pom</packaging>
@@ -53,9 +56,9 @@ def _parse_jar(coordinates: str, sha256: str) -> Jar:
     return Jar(group, artifact, version, sha256)
 
 
-def locked_jars() -> tuple[Jar, ...]:
-    """Return the jars of the package's lock."""
-    return read_lock((files("kappa_pipelines") / "jars.lock").read_text())
+def locked_jars(*locks: str) -> tuple[Jar, ...]:
+    """Return the jars of some of the package's locks."""
+    return tuple(jar for lock in locks for jar in read_lock((files("kappa_pipelines") / lock).read_text()))
 
 
 def default_folder() -> Path:
@@ -63,13 +66,13 @@ def default_folder() -> Path:
     return Path(os.environ.get("KAPPA_CACHE") or Path.home() / ".cache" / "kappa") / "jars"
 
 
-def fetch_jars(folder: Path | None = None) -> tuple[Path, ...]:
-    """Return the paths of all jars in a folder, fetching what is missing or wrong; JarError if that fails.
+def fetch_jars(folder: Path | None = None, *, locks: tuple[str, ...] = (CORE,)) -> tuple[Path, ...]:
+    """Return the paths of the jars of some locks in a folder, fetching what is missing or wrong; JarError if that fails.
 
     Other versions of the same artifacts are removed from the folder.
     """
     target = folder or default_folder()
-    jars = locked_jars()
+    jars = locked_jars(*locks)
     missing = tuple(jar for jar in jars if not _is_right(target / jar.file, jar))
     if missing:
         target.mkdir(parents=True, exist_ok=True)
@@ -97,7 +100,7 @@ def _run_maven(folder: Path, jars: tuple[Jar, ...]) -> None:
     (folder / "pom.xml").write_text(_POM.format(items=items))
     maven = shutil.which("mvn")
     if maven is None:
-        raise JarError("mvn is not installed; install Maven, or copy the jars of jars.lock into the folder")
+        raise JarError("mvn is not installed; install Maven, or copy the jars of the lock into the folder")
     command = [
         maven,
         "-q",
@@ -116,10 +119,10 @@ def _run_maven(folder: Path, jars: tuple[Jar, ...]) -> None:
 
 def _move(source: Path, target: Path, jar: Jar) -> None:
     if not _is_right(source, jar):
-        raise JarError(f"{jar.file} is not what jars.lock says; it was damaged or replaced")
+        raise JarError(f"{jar.file} is not what the lock says; it was damaged or replaced")
     source.replace(target)
 
 
 if __name__ == "__main__":
-    paths = fetch_jars(Path(sys.argv[1]) if len(sys.argv) > 1 else None)
+    paths = fetch_jars(Path(sys.argv[1]) if len(sys.argv) > 1 else None, locks=(CORE, S3))
     sys.stdout.write(f"{paths[0].parent}\n")

@@ -5,7 +5,7 @@ compiles before it takes over, and again only where those schemas have changed m
 """
 
 import tempfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import structlog
@@ -14,9 +14,11 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from kappa_crds.revision import Revision
 from kappa_pipelines.beside import Beside, Surroundings, build_beside
+from kappa_pipelines.checkpoint.bucket_fence import BucketFence
 from kappa_pipelines.checkpoint.files import CheckpointFiles
-from kappa_pipelines.checkpoint.folder import LocalFolder
-from kappa_pipelines.checkpoint.generation import Fence, FileFence, LinkFence, is_local
+from kappa_pipelines.checkpoint.folder import Folder
+from kappa_pipelines.checkpoint.generation import Fence, LinkFence, is_local
+from kappa_pipelines.checkpoint.place import open_bucket, open_folder
 from kappa_pipelines.checkpoint.schemas import point_all_schemas
 from kappa_pipelines.compile import Compiled, compile_revision
 from kappa_pipelines.endpoints import KafkaEndpoints
@@ -27,6 +29,7 @@ from kappa_pipelines.record import DriverRecord
 from kappa_pipelines.registry.resolve import Subjects, resolve_subjects
 from kappa_pipelines.savepoint.restore import is_restored, restore_savepoint
 from kappa_pipelines.savepoint.store import SavepointStore
+from kappa_pipelines.upgrade.divide import divide_checkpoint
 from kappa_pipelines.upgrade.plans import check_fit, write_shapes
 from kappa_pipelines.upgrade.shapes import QueryShape, read_shapes
 
@@ -68,7 +71,8 @@ def compile_plan(
 ) -> Plan:
     """Compile a revision for the path by which a generation reaches the checkpoint; SpecError says what is wrong."""
     revision = revision.model_copy(update={"checkpoint": root})
-    ends = KafkaEndpoints(spark, revision, targets, marks)
+    # Sinks take the checkpoint from the targets' revision: with any other path they would write past the fence.
+    ends = KafkaEndpoints(spark, revision, replace(targets, revision=revision), marks)
     compiled = compile_revision(spark, revision, ends, subjects)
     return Plan(revision, subjects, ends, compiled, read_shapes(revision, compiled))
 
@@ -110,30 +114,35 @@ def prepare(
 
 def name_root(revision: Revision, generation: int) -> str:
     """Return the path by which a generation reaches the checkpoint, once it has claimed it."""
-    checkpoint = revision.checkpoint
-    return LinkFence(checkpoint, generation).root if is_local(checkpoint) else checkpoint
+    return _build_fence(revision, generation).root
 
 
 def _claim(spark: SparkSession, revision: Revision, generation: int) -> Fence:
-    """Claim the checkpoint, and make it of the savepoint that it is to be made of, unless that was done before."""
-    checkpoint = revision.checkpoint
-    if not is_local(checkpoint):
-        other = FileFence(CheckpointFiles(spark, checkpoint), checkpoint, generation)
-        other.take()
-        return other
-    fence = LinkFence(checkpoint, generation)
+    """Claim the checkpoint; make it of the savepoint that it is to be made of, unless that was done before; divide its state where asked for."""
+    fence = _build_fence(revision, generation)
     fence.take()
-    files = LocalFolder(checkpoint)
-    _restore(revision, files)
-    point_all_schemas(files, fence.root)
+    _restore(revision, fence.files)
+    sinks = tuple(sink.name for sink in revision.spec.sinks)
+    divide_checkpoint(spark, fence.files, sinks, revision.tuning.shuffle_partitions)
+    point_all_schemas(fence.files, fence.root)
+    fence.open()
+    for key, value in fence.list_settings().items():
+        spark.conf.set(key, value)
     return fence
 
 
-def _restore(revision: Revision, files: LocalFolder) -> None:
+def _build_fence(revision: Revision, generation: int) -> Fence:
+    if is_local(revision.checkpoint):
+        return LinkFence(revision.checkpoint, generation)
+    sinks = [sink.name for sink in revision.spec.sinks]
+    return BucketFence(open_bucket(revision.checkpoint, revision.bucket), generation, sinks)
+
+
+def _restore(revision: Revision, files: Folder) -> None:
     made_of = revision.restoration
     if made_of is None or is_restored(files, made_of.savepoint):
         return
-    store = SavepointStore(LocalFolder(made_of.location))
+    store = SavepointStore(open_folder(made_of.location, revision.bucket))
     manifest = store.read(made_of.savepoint)
     log.info("checkpoint is made of a savepoint", savepoint=made_of.savepoint, bytes=manifest.size)
     if restore_savepoint(store, manifest, files, fork=made_of.fork):

@@ -13,6 +13,7 @@ Spark's own defaults are unsafe or slow for a long-running stream:
 
 from urllib.parse import urlsplit
 
+from kappa_crds.buckets import BucketConnection
 from kappa_crds.revision import Revision
 
 _STREAMING = "spark.sql.streaming"
@@ -40,6 +41,13 @@ LOCAL_FILES: dict[str, str] = {
     "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.LocalFileSystem",
 }
 
+# FileContext does not know a table of mounts in which a folder is a mount and its parent is not, and takes the same steps. In a bucket a
+# rename is a copy, which appears whole.
+_BUCKET_FILES = {
+    f"{_STREAMING}.checkpointFileManagerClass": LOCAL_FILES[f"{_STREAMING}.checkpointFileManagerClass"],
+}
+_PROVIDERS = "software.amazon.awssdk.auth.credentials"
+
 # The session's time zone decides what a timestamp without zone means; it must not depend on the machine.
 SESSION_SETTINGS: dict[str, str] = {
     "spark.sql.session.timeZone": "UTC",
@@ -66,6 +74,21 @@ DEFAULTS: dict[str, str] = {
 }
 
 
+def build_bucket_settings(bucket: BucketConnection | None) -> dict[str, str]:
+    """Return how Hadoop's client reaches a bucket; none where there is none. Keys are in the pods' variables, not here."""
+    if bucket is None:
+        return {}
+    provider = "EnvironmentVariableCredentialsProvider" if bucket.has_keys else "DefaultCredentialsProvider"
+    s3a = "spark.hadoop.fs.s3a"
+    return {
+        **_BUCKET_FILES,
+        **({f"{s3a}.endpoint": bucket.endpoint} if bucket.endpoint else {}),
+        f"{s3a}.endpoint.region": bucket.region,
+        f"{s3a}.path.style.access": str(bucket.path_style).lower(),
+        f"{s3a}.aws.credentials.provider": f"{_PROVIDERS}.{provider}",
+    }
+
+
 def build_spark_settings(revision: Revision) -> dict[str, str]:
     """Return every setting of the session: defaults, then the revision's, then what is not negotiable."""
     return {
@@ -75,5 +98,6 @@ def build_spark_settings(revision: Revision) -> dict[str, str]:
         **SESSION_SETTINGS,
         **CHECKPOINT_SETTINGS,
         **(LOCAL_FILES if urlsplit(revision.checkpoint).scheme in ("", "file") else {}),
+        **build_bucket_settings(revision.bucket),
         "spark.sql.shuffle.partitions": str(revision.tuning.shuffle_partitions),
     }

@@ -15,11 +15,13 @@ from kappa_operator.plan.driver import DriverPod
 from kappa_operator.plan.pipeline_model import PipelineObserved
 from kappa_operator.resources.pipeline import PipelineResource, name_driver
 from kappa_operator.resources.revision import Dependencies, Images, build_revision
+from kappa_operator.resources.storage import build_claim_storage
 
+ON_CLAIM = build_claim_storage("state")
 NOW = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
 IMAGES = Images("kappa/pipelines:dev", "IfNotPresent")
 DEPENDENCIES = Dependencies(
-    KafkaClusterSpec(bootstrap_servers=("kafka:9092",)), "state", {"in": "in", "out": "out"}
+    KafkaClusterSpec(bootstrap_servers=("kafka:9092",)), ON_CLAIM, {"in": "in", "out": "out"}
 )
 SPEC: dict[str, Any] = {
     "sources": [{"name": "events", "topic": "in", "format": {"json": {"schema": "k STRING"}}}],

@@ -10,7 +10,7 @@ from kappa_crds.revision import Revision
 from kappa_operator.resources.pipeline import build_config, build_driver, build_support
 from kappa_operator.resources.revision import Dependencies, build_driver_mounts, build_mounts, build_revision
 from kappa_operator.resources.tuning import explain_tuning
-from unit.control.pipelines import DEPENDENCIES, IMAGES, pipeline
+from unit.control.pipelines import DEPENDENCIES, IMAGES, ON_CLAIM, pipeline
 
 SECURED = Dependencies(
     KafkaClusterSpec.model_validate(
@@ -20,7 +20,7 @@ SECURED = Dependencies(
             "sasl": {"mechanism": "PLAIN", "credentialsSecretRef": {"name": "kafka-user"}},
         }
     ),
-    "state",
+    ON_CLAIM,
     {"in": "in", "out": "out"},
 )
 
@@ -129,7 +129,14 @@ def test_state_partitions_stay_as_they_were_born() -> None:
     grown = pipeline({"resources": {"executors": {"count": 4}}}, shufflePartitions=1)
     tuning = build_revision(grown, DEPENDENCIES, IMAGES).tuning
     assert tuning.shuffle_partitions == 1
-    assert "fixed when the checkpoint was born" in explain_tuning(tuning, grown.spec)[0]
+    assert "as when the checkpoint was born" in explain_tuning(tuning, grown.spec)[0]
+
+
+def test_state_partitions_are_those_of_the_spec_where_it_sets_them() -> None:
+    wanted = pipeline({"statePartitions": 6}, shufflePartitions=1)
+    tuning = build_revision(wanted, DEPENDENCIES, IMAGES).tuning
+    assert tuning.shuffle_partitions == 6
+    assert "state partitions: 6, for 1 cores (spec.statePartitions)" in explain_tuning(tuning, wanted.spec)[0]
 
 
 def test_the_checkpoint_belongs_to_this_pipeline_alone() -> None:

@@ -16,7 +16,7 @@ from kappa_operator.plan.model import Failure, Plan
 from kappa_operator.plan.savepoint import decide_savepoint
 from kappa_operator.plan.savepoint_model import MOST_ATTEMPTS, SavepointObserved
 from kappa_operator.resources.savepoint import SavepointResource
-from unit.control.pipelines import NOW, pod, running, started
+from unit.control.pipelines import NOW, ON_CLAIM, pod, running, started
 
 NAME = "before-abcdef01"
 DRIVER = "delays-driver-1"
@@ -32,7 +32,12 @@ def savepoint(**status: Any) -> SavepointResource:
 
 
 def observed(resource: SavepointResource, *reported: SavepointProgress, **fields: Any) -> SavepointObserved:
-    base = {"pipeline": started(), "driver": pod(), "progress": running(savepoints=reported)}
+    base = {
+        "pipeline": started(),
+        "driver": pod(),
+        "progress": running(savepoints=reported),
+        "storage": ON_CLAIM,
+    }
     return SavepointObserved(resource, **{**base, **fields})
 
 

@@ -24,7 +24,7 @@ from kappa_operator.plan.model import Plan
 from kappa_operator.plan.savepoint import decide_savepoint
 from kappa_operator.plan.savepoint_model import MOST_ATTEMPTS, SavepointObserved, WorkerPod
 from kappa_operator.resources.savepoint import SavepointResource
-from unit.control.pipelines import NOW, pod, running, started
+from unit.control.pipelines import NOW, ON_CLAIM, pod, running, started
 
 WHOLE = Verification(files=3, size_bytes=2048)
 ROWS = (StateRows(sink="log", operator=0, name="stateStoreSave", rows=1234),)
@@ -46,7 +46,7 @@ def taken() -> dict[str, Any]:
     )
     resource = savepoint(None, driver="delays-driver-1", attempts=1)
     situation = SavepointObserved(
-        resource, started(), pod(), running(savepoints=(done,)), drivers=(pod(),), claim="state"
+        resource, started(), pod(), running(savepoints=(done,)), drivers=(pod(),), storage=ON_CLAIM
     )
     status = decide_savepoint(situation, NOW).status
     assert status is not None
@@ -54,7 +54,7 @@ def taken() -> dict[str, Any]:
 
 
 def decide(resource: SavepointResource, **fields: Any) -> Plan:
-    return decide_savepoint(SavepointObserved(resource, **{"claim": "state", **fields}), NOW)
+    return decide_savepoint(SavepointObserved(resource, **{"storage": ON_CLAIM, **fields}), NOW)
 
 
 def status_of(plan: Plan) -> SavepointStatus:
@@ -157,7 +157,7 @@ def test_a_pod_that_found_nothing_out_is_followed_by_another_one_and_at_last_by_
 
 def test_without_a_known_claim_it_says_why() -> None:
     unknown = ReferenceProblem("there is no StateStore", reason=Reason.STATE_STORE_NOT_FOUND)
-    plan = decide(savepoint({}, **taken()), claim=unknown)
+    plan = decide(savepoint({}, **taken()), storage=unknown)
     assert (plan.actions, condition(plan).status, condition(plan).message) == (
         (), "Unknown", "there is no StateStore",
     )  # fmt: skip

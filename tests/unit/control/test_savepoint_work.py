@@ -27,7 +27,7 @@ from kappa_operator.plan.model import Failure, Plan
 from kappa_operator.plan.savepoint import decide_savepoint
 from kappa_operator.plan.savepoint_model import MOST_ATTEMPTS, SavepointObserved, WorkerPod
 from kappa_operator.resources.savepoint import SavepointResource
-from unit.control.pipelines import NOW, failed, pipeline, pod, running, started
+from unit.control.pipelines import NOW, ON_CLAIM, failed, pipeline, pod, running, started
 
 LOCATION = "file:///var/lib/kappa/state/savepoints/flights/delays"
 NAME = "before-abcdef01"
@@ -55,7 +55,7 @@ def savepoint(policy: str = "Delete", *, deleted: bool = False, **status: Any) -
 
 
 def decide(resource: SavepointResource, **fields: Any) -> Plan:
-    base = {"pipeline": SUSPENDED, "claim": "state", "image": "kappa/pipelines:dev"}
+    base = {"pipeline": SUSPENDED, "storage": ON_CLAIM, "image": "kappa/pipelines:dev"}
     return decide_savepoint(SavepointObserved(resource, **{**base, **fields}), NOW)
 
 
@@ -138,7 +138,7 @@ def test_the_pod_runs_where_the_claim_is_mounted() -> None:
         ({"pipeline": started()}, "starts or stops"),
         ({"drivers": (pod(),)}, "starts or stops"),
         (
-            {"claim": ReferenceProblem("there is no StateStore", reason=Reason.STATE_STORE_NOT_FOUND)},
+            {"storage": ReferenceProblem("there is no StateStore", reason=Reason.STATE_STORE_NOT_FOUND)},
             "no StateStore",
         ),
     ],
@@ -181,7 +181,7 @@ def test_a_pod_that_failed_is_followed_by_another_one_after_a_pause_that_grows()
     swept = decide(savepoint(**status_of(plan).to_manifest()))
     waiting = savepoint(**status_of(swept).to_manifest())
     assert decide(waiting) == Plan(requeue_after=20)
-    due = SavepointObserved(waiting, SUSPENDED, claim="state")
+    due = SavepointObserved(waiting, SUSPENDED, storage=ON_CLAIM)
     again = status_of(decide_savepoint(due, NOW + timedelta(seconds=20)))
     assert again.work is not None
     assert (again.work.number, again.attempts) == (2, 4)
@@ -305,7 +305,7 @@ def test_in_a_namespace_that_goes_it_does_not_hold_it_up() -> None:
 
 def test_without_a_known_claim_it_says_what_to_do() -> None:
     unknown = ReferenceProblem("there is no StateStore", reason=Reason.STATE_STORE_NOT_FOUND)
-    plan = decide(deleted(claimName=None), claim=unknown)
+    plan = decide(deleted(claimName=None), storage=unknown)
     assert told(plan)[1] == Reason.DELETION_BLOCKED
     assert "set spec.deletionPolicy to Retain" in told(plan)[2]
 

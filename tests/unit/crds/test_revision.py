@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from kappa_crds.buckets import BucketConnection
 from kappa_crds.pipeline import PipelineSpec
 from kappa_crds.revision import KafkaConnection, RegistrySecrets, Revision, Tuning
 from kappa_crds.savepoint import Restoration
@@ -52,6 +53,7 @@ CHANGES: dict[str, Any] = {
     "image": "kappa/pipelines:2",
     "executor_pod": {"spec": {"nodeName": "other"}},
     "modules": {"rules.py": "LIMIT = 1"},
+    "bucket": BucketConnection(region="eu"),
     "restoration": Restoration(location="file:///savepoints", savepoint="one"),
     "from_beginning": ("flights",),
     "content": "0123456789",

@@ -9,7 +9,7 @@ from kappa_crds.reasons import Reason
 from kappa_crds.revision import KafkaConnection, Revision, Tuning
 from kappa_pipelines.errors import DriverError, SpecError
 from kappa_pipelines.graph import assign_owners, check_names, explain_cycle, explain_unknown_name
-from kappa_pipelines.jars import locked_jars, read_lock
+from kappa_pipelines.jars import CORE, S3, locked_jars, read_lock
 from kappa_pipelines.kafka_options import build_librdkafka_config, build_spark_connection
 from kappa_pipelines.load import load_revision
 from kappa_pipelines.settings import CHECKPOINT_SETTINGS, build_spark_settings
@@ -170,8 +170,8 @@ def test_the_first_sink_that_reads_a_source_owns_its_dead_letters() -> None:
 
 
 def test_the_lock_names_every_jar_once_with_its_checksum() -> None:
-    jars = locked_jars()
-    assert {jar.artifact for jar in jars} >= {"spark-sql-kafka-0-10_2.13", "kafka-clients"}
+    jars = locked_jars(CORE, S3)
+    assert {jar.artifact for jar in jars} >= {"spark-sql-kafka-0-10_2.13", "kafka-clients", "hadoop-aws"}
     assert all(len(jar.sha256) == 64 for jar in jars)
     assert len({jar.artifact for jar in jars}) == len(jars)
     assert read_lock("# a comment\n\na.b:c:1 ff\n")[0].file == "c-1.jar"

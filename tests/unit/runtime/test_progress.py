@@ -7,7 +7,6 @@ import pytest
 from prometheus_client import generate_latest
 
 from kappa_crds.progress import DriverState, Progress, QueryProgress
-from kappa_pipelines.checkpoint.generation import parse_generation
 from kappa_pipelines.checkpoint.offsets import parse_offset_log
 from kappa_pipelines.group import lowest_offsets
 from kappa_pipelines.limits import Limits, parse_limits
@@ -145,10 +144,6 @@ def test_an_offset_log_of_version_2_names_its_sources() -> None:
         "flights": {("in", 0): 12, ("in", 1): 3},
         "airports": {("places", 0): 1},
     }
-
-
-def test_a_checkpoint_without_a_generation_counts_as_generation_0() -> None:
-    assert (parse_generation(None), parse_generation("12\n")) == (0, 12)
 
 
 def _progress(*queries: QueryProgress) -> Progress:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kappa_crds.reasons import Reason
-from kappa_pipelines.checkpoint.folder import Digest, LocalFolder
+from kappa_pipelines.checkpoint.folder import Digest, Folder, LocalFolder
 from kappa_pipelines.errors import LostDataError, UnavailableError
 from kappa_pipelines.savepoint.collect import collect_garbage, delete_savepoint
 from kappa_pipelines.savepoint.store import SavepointStore
@@ -36,7 +36,7 @@ class SteppedFolder(LocalFolder):
         self._step()
         super().write(path, held)
 
-    def copy(self, path: str, to: LocalFolder, target: str) -> Digest:
+    def copy(self, path: str, to: Folder, target: str) -> Digest:
         if isinstance(to, SteppedFolder):
             to._step()
         return super().copy(path, to, target)

@@ -14,8 +14,8 @@ from kappa_operator.observe.statestore import observe_statestore
 from kappa_operator.plan.collection import CollectedStore
 from kappa_operator.plan.model import Failure
 from kappa_operator.resources.collection import COLLECTOR_ROLE, build_collector_ref
-from kappa_operator.resources.revision import build_checkpoint
-from kappa_operator.resources.statestore import name_claim
+from kappa_operator.resources.revision import name_checkpoint
+from kappa_operator.resources.statestore import StateStoreResource, name_claim
 from kappa_operator.world import World
 
 
@@ -35,10 +35,15 @@ async def observe_collected_store(
         store,
         pod,
         find_current(world.mirror, key.namespace),
-        None if pod else await find_claim_node(world, key.namespace, name_claim(store.resource)),
+        None if pod else await _find_node(world, key, store.resource),
         world.settings.runtime_image,
         refused[-1].error.message if refused else "",
     )
+
+
+async def _find_node(world: World, key: Key, store: StateStoreResource) -> str | None:
+    """Return the node that has the store mounted already; a bucket is mounted nowhere."""
+    return None if store.spec.pvc is None else await find_claim_node(world, key.namespace, name_claim(store))
 
 
 def _concerns_collection(failure: Failure) -> bool:
@@ -59,7 +64,7 @@ def find_current(mirror: Mirror, namespace: str) -> dict[str, str] | None:
     except ValidationError:
         return None
     return {
-        each.metadata.uid: build_checkpoint(each.metadata, _find_oldest(each.status)).rsplit("/", 1)[1]
+        each.metadata.uid: name_checkpoint(each.metadata, _find_oldest(each.status))
         for each in found
         if each is not None
     }

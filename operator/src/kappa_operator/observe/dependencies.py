@@ -25,6 +25,7 @@ from kappa_operator.resources.modules import select_modules
 from kappa_operator.resources.pipeline import PipelineResource
 from kappa_operator.resources.revision import Dependencies
 from kappa_operator.resources.savepoint import SavepointResource
+from kappa_operator.resources.statestore import build_storage
 from kappa_operator.world import World
 
 
@@ -34,16 +35,11 @@ async def observe_dependencies(world: World, resource: PipelineResource) -> Depe
     try:
         cluster = resolve_cluster(world.mirror, namespace, spec.cluster_ref)
         store = resolve_store(world.mirror, namespace, spec.state_store_ref)
-        if store.status.claim_name is None:
-            raise ReferenceProblem(
-                f"StateStore {store.metadata.name} is a bucket; pipelines need one with spec.pvc for now",
-                reason=Reason.STATE_STORE_NOT_READY,
-            )
         await read_access(world, cluster)
         await check_registry_secrets(world, resource)
         return Dependencies(
             cluster=cluster.spec,
-            claim=store.status.claim_name,
+            storage=build_storage(store),
             topics=await resolve_topics(world, cluster, resource),
             modules=await read_modules(world, resource),
             savepoint=find_savepoint(world, resource),

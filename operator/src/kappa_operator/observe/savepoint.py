@@ -20,6 +20,8 @@ from kappa_operator.plan.savepoint_model import SavepointObserved, WorkerPod
 from kappa_operator.resources.pipeline import PipelineResource
 from kappa_operator.resources.revision import build_checkpoint
 from kappa_operator.resources.savepoint import SavepointResource, build_worker_ref, name_savepoint
+from kappa_operator.resources.statestore import build_storage
+from kappa_operator.resources.storage import Storage, build_claim_storage
 from kappa_operator.world import World
 
 
@@ -39,15 +41,15 @@ async def observe_savepoint(
     progress = None if pipeline is None else await observe_progress(world, pipeline, pods)
     runs = progress is not None and progress.state is DriverState.RUNNING
     driver = next((pod for pod in pods if progress and runs and pod.generation == progress.generation), None)
-    claim, worker = find_claim(world.mirror, resource, pipeline), await _find_own_worker(world, resource)
+    storage, worker = find_storage(world.mirror, resource, pipeline), await _find_own_worker(world, resource)
     users = list(find_users(world.mirror, resource))
     return SavepointObserved(
         resource, pipeline, driver, progress, failures, pods,
-        claim=claim, lost=await _is_lost(world, resource, claim),
-        worker=worker, node=await _find_node(world, resource, claim, worker),
+        storage=storage, lost=await _is_lost(world, resource, storage),
+        worker=worker, node=await _find_node(world, resource, storage, worker),
         image=world.settings.runtime_image, pull_policy=world.settings.image_pull_policy,
         awaited_by=tuple(user.metadata.name for user in users if _awaits(user, resource)),
-        needed_by=tuple(_find_checkpoints(users, resource)),
+        needed_by=() if isinstance(storage, KappaError) else tuple(_find_checkpoints(storage, users, resource)),
     )  # fmt: skip
 
 
@@ -60,31 +62,35 @@ def _is_at_rest(resource: SavepointResource) -> bool:
     return is_there and verified and not busy
 
 
-def find_claim(
+def find_storage(
     mirror: Mirror, resource: SavepointResource, pipeline: PipelineResource | None
-) -> str | KappaError:
-    """Return the claim that holds the savepoint, or why it is not known."""
-    if resource.status.claim_name is not None:
-        return resource.status.claim_name
-    named = pipeline.spec.state_store_ref if pipeline else None
+) -> Storage | KappaError:
+    """Return where the savepoint is, or why it is not known."""
+    status = resource.status
+    if status.claim_name is not None:
+        return build_claim_storage(status.claim_name)
+    named = status.store_name or (pipeline.spec.state_store_ref if pipeline else None)
     try:
-        key = find_referred(mirror, "StateStore", resource.metadata.namespace, named)
-        store = mirror.get(key)
-        claim: str | None = store.status.claim_name if store else None
+        store = mirror.get(find_referred(mirror, "StateStore", resource.metadata.namespace, named))
     except (KappaError, ValidationError) as error:
         return error if isinstance(error, KappaError) else _refuse("the StateStore has an invalid spec")
-    return claim or _refuse(f"StateStore {key.name} has no claim; savepoints need one with spec.pvc for now")
+    return _refuse(f"StateStore {named} is gone") if store is None else build_storage(store)
 
 
 def _refuse(why: str) -> ReferenceProblem:
     return ReferenceProblem(why, reason=Reason.STATE_STORE_NOT_READY)
 
 
-async def _is_lost(world: World, resource: SavepointResource, claim: str | KappaError) -> bool:
-    """Return whether the claim is gone; that matters where something is to be deleted from it."""
-    if resource.metadata.deletion_timestamp is None or isinstance(claim, KappaError):
+async def _is_lost(world: World, resource: SavepointResource, storage: Storage | KappaError) -> bool:
+    """Return whether the claim, or what says where the bucket is, is gone; that matters where something is to be deleted."""
+    namespace, store = resource.metadata.namespace, resource.status.store_name
+    if resource.metadata.deletion_timestamp is None:
         return False
-    ref = ObjectRef("v1", "PersistentVolumeClaim", resource.metadata.namespace, claim)
+    if store is not None:
+        return world.mirror.get_version(Key("StateStore", namespace, store)) < 0
+    if isinstance(storage, KappaError) or storage.claim is None:
+        return False
+    ref = ObjectRef("v1", "PersistentVolumeClaim", namespace, storage.claim)
     return await world.cluster.get(ref) is None
 
 
@@ -121,12 +127,13 @@ def parse_work(pod: Body) -> WorkResult | None:
 
 
 async def _find_node(
-    world: World, resource: SavepointResource, claim: str | KappaError, worker: WorkerPod | None
+    world: World, resource: SavepointResource, storage: Storage | KappaError, worker: WorkerPod | None
 ) -> str | None:
     """Return the node for a pod that is to be made."""
-    if resource.status.work is None or worker is not None or isinstance(claim, KappaError):
+    known = storage.claim if isinstance(storage, Storage) else None
+    if resource.status.work is None or worker is not None or known is None:
         return None
-    return await find_claim_node(world, resource.metadata.namespace, claim)
+    return await find_claim_node(world, resource.metadata.namespace, known)
 
 
 def find_users(mirror: Mirror, resource: SavepointResource) -> Iterator[PipelineResource]:
@@ -152,7 +159,9 @@ def _is_made_of(pipeline: PipelineResource, resource: SavepointResource) -> bool
     return made_of is not None and made_of.savepoint == name_savepoint(resource.metadata)
 
 
-def _find_checkpoints(users: list[PipelineResource], resource: SavepointResource) -> Iterator[str]:
+def _find_checkpoints(
+    storage: Storage, users: list[PipelineResource], resource: SavepointResource
+) -> Iterator[str]:
     for user in users:
         if _is_made_of(user, resource):
-            yield build_checkpoint(user.metadata, user.status.checkpoint)
+            yield build_checkpoint(storage.root, user.metadata, user.status.checkpoint)

@@ -18,7 +18,7 @@ from kappa_operator.plan.savepoint_model import WorkerPod
 from kappa_operator.plan.statestore import decide_statestore
 from kappa_operator.plan.store_model import StateStoreObserved, get_ready
 from kappa_operator.resources.collection import build_collector, build_collector_ref
-from kappa_operator.resources.statestore import StateStoreResource, name_claim
+from kappa_operator.resources.statestore import StateStoreResource, build_storage
 from kappa_operator.resources.worker import Placement
 
 _POLL = 1.0
@@ -99,7 +99,7 @@ def _build_pod(observed: CollectedStore, collection: CollectionStatus, now: date
         orphaned=wanted.orphaned_checkpoints is DeletionPolicy.DELETE and observed.current is not None,
     )
     placement = Placement(
-        name_claim(observed.resource), observed.node, observed.image, observed.store.pull_policy
+        build_storage(observed.resource), observed.node, observed.image, observed.store.pull_policy
     )
     return build_collector(observed.resource, collection, request, placement)
 

@@ -32,7 +32,7 @@ from kappa_operator.plan.savepoint_model import (
 from kappa_operator.plan.savepoint_verify import decide_verification
 from kappa_operator.plan.savepoint_work import begin_work, decide_sweep, end_work, find_location, follow_work
 from kappa_operator.resources.pipeline import PipelineResource, build_token_ref
-from kappa_operator.resources.savepoint import build_location, name_savepoint
+from kappa_operator.resources.savepoint import name_savepoint
 
 
 def decide_savepoint(observed: SavepointObserved, now: datetime) -> Plan:
@@ -98,8 +98,8 @@ def _take_at_rest(observed: SavepointObserved, pipeline: PipelineResource, now: 
     if status.revision is None:
         said = f"Pipeline {name} has never run; the savepoint is taken once it does"
         return _wait(observed, Reason.PIPELINE_NOT_RUNNING, said, now)
-    if isinstance(observed.claim, KappaError):
-        return _wait(observed, observed.claim.reason, observed.claim.message, now)
+    if isinstance(observed.storage, KappaError):
+        return _wait(observed, observed.storage.reason, observed.storage.message, now)
     wait = measure_wait(observed, now)
     if wait > 0:
         return Plan(requeue_after=wait)
@@ -113,8 +113,8 @@ def _import(observed: SavepointObserved, now: datetime) -> Plan:
     verdict = working(SavepointState.TAKING, Reason.SAVEPOINT_TAKING, "a pod imports it")
     if observed.work is not None:
         return _follow_worker(observed, observed.work, None, now)
-    if isinstance(observed.claim, KappaError):
-        return _wait(observed, observed.claim.reason, observed.claim.message, now)
+    if isinstance(observed.storage, KappaError):
+        return _wait(observed, observed.storage.reason, observed.storage.message, now)
     wait = measure_wait(observed, now)
     return Plan(requeue_after=wait) if wait > 0 else begin_work(observed, SavepointTask.IMPORT, verdict, now)
 
@@ -164,8 +164,9 @@ def _ask(observed: SavepointObserved, driver: DriverPod, now: datetime) -> Plan:
         return say(observed, verdict, now, BLOCKED_POLL)
     if observed.pipeline is None or driver.address is None:
         raise AssertionError("there is a driver with an address")
-    metadata = observed.resource.metadata
-    location = build_location(metadata.namespace, observed.pipeline.metadata.name)
+    if isinstance(observed.storage, KappaError):
+        return _wait(observed, observed.storage.reason, observed.storage.message, now)
+    metadata, location = observed.resource.metadata, find_location(observed)
     token = build_token_ref(observed.pipeline)
     return Plan(
         (TakeSavepoint(driver.ref, driver.address, token, name_savepoint(metadata), location),),
@@ -219,7 +220,7 @@ def _tell(observed: SavepointObserved, taken: SavepointProgress, revision: str |
     """Return the fields of the status that say what was taken."""
     return {
         "location": taken.location,
-        "claim_name": observed.claim if isinstance(observed.claim, str) else None,
+        **observed.place,
         "taken": taken.taken,
         "queries": tuple(QueryBatch(sink=sink, batch=batch) for sink, batch in sorted(taken.batches.items())),
         "size": _size(taken),

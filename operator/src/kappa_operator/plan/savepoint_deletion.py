@@ -33,6 +33,7 @@ from kappa_operator.plan.savepoint_work import (
     name_worker,
 )
 from kappa_operator.resources.savepoint import name_savepoint
+from kappa_operator.resources.storage import Storage
 
 _WAY_OUT = "or set spec.deletionPolicy to Retain to leave the files and let this resource go"
 
@@ -57,9 +58,11 @@ def decide_deletion(observed: SavepointObserved, now: datetime) -> Plan:
         said = f"Pipeline {names} is to go on from it; wait until it does, take it out of spec.restore"
         return _block(observed, Reason.SAVEPOINT_IN_USE, said, now)
     if observed.lost:
-        return _release(observed, Reason.DELETED, f"the claim with {_where(observed)} is gone")
-    if isinstance(observed.claim, KappaError):
-        return _block(observed, Reason.DELETION_BLOCKED, f"{observed.claim.message}; repair that", now)
+        return _release(
+            observed, Reason.DELETED, f"the {_name_place(observed)} with {_where(observed)} is gone"
+        )
+    if isinstance(observed.storage, KappaError):
+        return _block(observed, Reason.DELETION_BLOCKED, f"{observed.storage.message}; repair that", now)
     return _begin(observed, now) if work is None else _follow(observed, work, now)
 
 
@@ -113,7 +116,9 @@ def _fail(observed: SavepointObserved, work: Work, result: WorkResult, now: date
     message = failure.message if failure else "the pod ended without a word"
     if "because it is being terminated" in message:
         return _release(
-            observed, Reason.RETAINED, f"the namespace goes, and {_where(observed)} with its claim"
+            observed,
+            Reason.RETAINED,
+            f"the namespace goes, and {_where(observed)} with its {_name_place(observed)}",
         )
     reason = failure.reason if failure else Reason.DELETION_BLOCKED
     pause = measure_pause(observed.status.attempts)
@@ -145,5 +150,10 @@ def _describe(observed: SavepointObserved, removed: Removal) -> str:
 
 
 def _where(observed: SavepointObserved) -> str:
-    location = observed.status.location or find_location(observed)
+    known = isinstance(observed.storage, Storage)
+    location = observed.status.location or (find_location(observed) if known else "its store")
     return f"{location}/{name_savepoint(observed.resource.metadata)}"
+
+
+def _name_place(observed: SavepointObserved) -> str:
+    return "StateStore" if observed.status.store_name else "claim"

@@ -15,12 +15,14 @@ from kappa_operator.plan.driver import DriverPod
 from kappa_operator.plan.model import Failure, Plan, Verdict, build_conditions
 from kappa_operator.resources.pipeline import PipelineResource
 from kappa_operator.resources.savepoint import SavepointResource, name_savepoint
+from kappa_operator.resources.storage import Storage
 
 POLL = 1.0
 BLOCKED_POLL = 5.0
 MOST_ATTEMPTS = 5
 LONGEST_PAUSE = 300.0
 _FIRST_PAUSE = 5.0
+_NOWHERE = Storage("")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +40,8 @@ class WorkerPod:
 class SavepointObserved:
     """All that a decision about a savepoint needs.
 
-    `driver` is there while the pipeline runs, `drivers` are all of its pods, and `progress` is what the current one says. `claim` holds
-    the savepoints, or an error says why that is not known; it is `lost` where there is no such claim any more. `awaited_by` are
+    `driver` is there while the pipeline runs, `drivers` are all of its pods, and `progress` is what the current one says. `storage` is
+    where the savepoints are, or an error says why that is not known; it is `lost` where that is no more. `awaited_by` are
     pipelines that are still to go on from the savepoint, `needed_by` the checkpoints that are, or will be, made of it.
     """
 
@@ -49,7 +51,7 @@ class SavepointObserved:
     progress: Progress | None = None
     failures: tuple[Failure, ...] = ()
     drivers: tuple[DriverPod, ...] = ()
-    claim: str | KappaError = ""
+    storage: Storage | KappaError = _NOWHERE
     lost: bool = False
     worker: WorkerPod | None = None
     node: str | None = None
@@ -68,6 +70,12 @@ class SavepointObserved:
         """Return the piece of work that is under way."""
         work = self.status.work
         return work if work is not None and work.state is WorkState.RUNNING else None
+
+    @property
+    def place(self) -> dict[str, str | None]:
+        """Return the fields of the status that say where the savepoint is."""
+        known = self.storage if isinstance(self.storage, Storage) else _NOWHERE
+        return {"claim_name": known.claim, "store_name": known.store}
 
     @property
     def reported(self) -> SavepointProgress | None:

@@ -36,8 +36,8 @@ def decide_verification(observed: SavepointObserved, now: datetime) -> Plan:
         return _follow(observed, wanted or Verify(), work, now)
     if wanted is None or wanted == observed.status.verified:
         return Plan()
-    if isinstance(observed.claim, KappaError):
-        unknown = build_verified(observed, "Unknown", observed.claim.reason, observed.claim.message, now)
+    if isinstance(observed.storage, KappaError):
+        unknown = build_verified(observed, "Unknown", observed.storage.reason, observed.storage.message, now)
         return say(observed, _stay(observed), now, BLOCKED_POLL, verified=unknown)
     wait = measure_wait(observed, now)
     if wait > 0:

@@ -14,6 +14,7 @@ from kappa_operator.actions import CreateObject, DeleteObject, RecordStatus
 from kappa_operator.plan.model import Failure, Plan, Verdict, working
 from kappa_operator.plan.savepoint_model import POLL, SavepointObserved, build_status, say
 from kappa_operator.resources.savepoint import build_location, build_worker, build_worker_ref
+from kappa_operator.resources.storage import Storage
 from kappa_operator.resources.worker import Placement
 
 
@@ -35,7 +36,7 @@ def begin_work(
         work=Work(number=number, task=task, since=now.replace(microsecond=0)),
         attempts=status.attempts + 1 if again else 1, next_attempt=None, driver=None,
         location=status.location or find_location(observed),
-        claim_name=observed.claim if isinstance(observed.claim, str) else None,
+        **observed.place,
     )  # fmt: skip
     return Plan((RecordStatus(written),), look_again=True)
 
@@ -57,10 +58,10 @@ def follow_work(
 
 
 def _make(observed: SavepointObserved, work: Work, request: WorkRequest) -> Plan:
-    if not isinstance(observed.claim, str):
-        raise AssertionError("work is begun only where the claim is known")
+    if not isinstance(observed.storage, Storage):
+        raise AssertionError("work is begun only where it is known where")
     takes = work.task is SavepointTask.TAKE and observed.pipeline is not None
-    placement = Placement(observed.claim, observed.node, observed.image, observed.pull_policy)
+    placement = Placement(observed.storage, observed.node, observed.image, observed.pull_policy)
     revision = observed.pipeline.status.revision if takes and observed.pipeline else None
     pod = build_worker(observed.resource, work, request, placement, revision=revision)
     return Plan((CreateObject(pod),), requeue_after=POLL)
@@ -102,7 +103,9 @@ def decide_halt(observed: SavepointObserved, work: Work) -> Plan:
 def find_location(observed: SavepointObserved) -> str:
     """Return the folder of the pipeline's savepoints."""
     resource = observed.resource
-    return build_location(resource.metadata.namespace, resource.spec.pipeline_ref)
+    if not isinstance(observed.storage, Storage):
+        raise AssertionError("nothing is asked for before it is known where")
+    return build_location(observed.storage.root, resource.metadata.namespace, resource.spec.pipeline_ref)
 
 
 def name_worker(observed: SavepointObserved, work: Work) -> str:

@@ -1,7 +1,6 @@
 """The pod that looks through a state store for what nothing needs any more."""
 
 from kappa_crds.collection import CollectionStatus
-from kappa_crds.revision import CHECKPOINT_DIR
 from kappa_crds.savepoint_work import CollectRequest, SavepointTask, WorkRequest
 from kappa_operator.actions import Manifest
 from kappa_operator.keys import ObjectRef
@@ -27,6 +26,6 @@ def build_collector(
         STORE_LABEL: resource.metadata.name,
         **COLLECTOR_ROLE,
     }
-    location = f"file://{CHECKPOINT_DIR}"
+    location = placement.storage.root
     request = WorkRequest(task=SavepointTask.COLLECT, name="", location=location, collect=collect)
     return build_worker_pod(resource, build_collector_ref(resource, collection), labels, request, placement)

@@ -1,7 +1,7 @@
 """The objects of a pipeline: account, rights, service, revision and driver pod.
 
 Every object is owned by the `Pipeline`, so Kubernetes removes them with it. Pods run as the restricted Pod Security
-Standard asks: no root, no added rights, a read-only root file system. Secrets are files, never variables or arguments.
+Standard asks: no root, no added rights, a read-only root file system. Secrets are files, never arguments; only the keys of a bucket are variables.
 """
 
 import json
@@ -166,6 +166,7 @@ def build_executor_template(pipeline: str, mounts: Mounts) -> Manifest:
                     "name": "executor",
                     "securityContext": CONTAINER_SECURITY,
                     "volumeMounts": list(mounts.volume_mounts),
+                    **({"env": list(mounts.variables)} if mounts.variables else {}),
                 }
             ],
             "volumes": list(mounts.volumes),
@@ -240,7 +241,7 @@ def _build_driver_container(
         "image": revision.image,
         "imagePullPolicy": pull_policy,
         "args": ["driver"],
-        "env": environment,
+        "env": [*environment, *mounts.variables],
         "ports": [{"name": "control", "containerPort": CONTROL_PORT}],
         "resources": {
             "requests": {"cpu": driver.cpu, "memory": str(parse_size(driver.memory))},

@@ -13,7 +13,6 @@ from kappa_crds.quantities import parse_cpu, parse_size
 from kappa_crds.resource import Metadata
 from kappa_crds.revision import (
     BLOCK_MANAGER_PORT,
-    CHECKPOINT_DIR,
     DRIVER_PORT,
     EXECUTOR_TEMPLATE_KEY,
     REVISION_DIR,
@@ -30,11 +29,12 @@ from kappa_operator.resources.pipeline import (
 from kappa_operator.resources.savepoint import SavepointResource
 from kappa_operator.resources.storage import (
     Mounts,
-    build_claim_mount,
+    Storage,
     build_kafka_connection,
     build_kafka_mounts,
     build_registry_mounts,
     build_registry_secrets,
+    build_storage_mounts,
 )
 from kappa_operator.resources.tuning import build_tuning
 
@@ -51,7 +51,7 @@ class Dependencies:
     """
 
     cluster: KafkaClusterSpec
-    claim: str
+    storage: Storage
     topics: dict[str, str]
     modules: dict[str, str] | None = None
     savepoint: SavepointResource | None = None
@@ -69,7 +69,7 @@ class Images:
 
 def build_mounts(dependencies: Dependencies) -> Mounts:
     """Return what driver and executors mount."""
-    return build_claim_mount(dependencies.claim) + build_kafka_mounts(dependencies.cluster)
+    return build_storage_mounts(dependencies.storage) + build_kafka_mounts(dependencies.cluster)
 
 
 def build_driver_mounts(dependencies: Dependencies, spec: PipelineSpec) -> Mounts:
@@ -115,10 +115,12 @@ def build_revision(
 
 def move_revision(revision: Revision, metadata: Metadata, place: Place) -> Revision:
     """Return the revision with its state in another place; its sources begin there where they did."""
-    partitions = place.shuffle_partitions or revision.tuning.shuffle_partitions
+    store = revision.checkpoint.rsplit("/", 1)[0]
+    asked = revision.spec.state_partitions
+    partitions = asked or place.shuffle_partitions or revision.tuning.shuffle_partitions
     return revision.model_copy(
         update={
-            "checkpoint": build_checkpoint(metadata, place.checkpoint),
+            "checkpoint": f"{store}/{name_checkpoint(metadata, place.checkpoint)}",
             "restoration": place.restoration,
             "tuning": revision.tuning.model_copy(update={"shuffle_partitions": partitions}),
             "from_beginning": place.from_beginning,
@@ -150,7 +152,8 @@ def _build_bare(resource: PipelineResource, dependencies: Dependencies, images: 
         kafka=build_kafka_connection(dependencies.cluster),
         registries=build_registry_secrets(spec.sources),
         topics=dict(sorted(dependencies.topics.items())),
-        checkpoint="",
+        checkpoint=build_checkpoint(dependencies.storage.root, metadata, 0),
+        bucket=dependencies.storage.bucket,
         tuning=build_tuning(spec, None),
         spark_conf=build_spark_conf(resource, image, images),
         image=image,
@@ -159,10 +162,14 @@ def _build_bare(resource: PipelineResource, dependencies: Dependencies, images: 
     )
 
 
-def build_checkpoint(metadata: Metadata, number: int) -> str:
-    """Return the place of a pipeline's checkpoint. Each one that is made of a savepoint has a folder of its own."""
-    folder = metadata.uid if number == 0 else f"{metadata.uid}-{number}"
-    return f"file://{CHECKPOINT_DIR}/{metadata.namespace}/{metadata.name}/{folder}"
+def build_checkpoint(root: str, metadata: Metadata, number: int) -> str:
+    """Return the place of a pipeline's checkpoint below the root of a store."""
+    return f"{root}/{metadata.namespace}/{metadata.name}/{name_checkpoint(metadata, number)}"
+
+
+def name_checkpoint(metadata: Metadata, number: int) -> str:
+    """Return the folder of a pipeline's checkpoint. Each one that is made of a savepoint has a folder of its own."""
+    return metadata.uid if number == 0 else f"{metadata.uid}-{number}"
 
 
 def _build_executor_pod(resource: PipelineResource, dependencies: Dependencies) -> Manifest:

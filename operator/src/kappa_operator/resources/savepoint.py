@@ -4,7 +4,6 @@ from datetime import UTC, datetime
 
 from kappa_crds import API_VERSION
 from kappa_crds.resource import Metadata, Resource
-from kappa_crds.revision import CHECKPOINT_DIR
 from kappa_crds.savepoint import Cause, SavepointSpec, SavepointStatus
 from kappa_crds.savepoint_work import Work, WorkRequest
 from kappa_crds.upgrade import UpgradeStatus
@@ -20,9 +19,9 @@ CAUSE_LABEL = "kappa-platform.io/cause"
 WORKER_ROLE = {ROLE_LABEL: "savepoint"}
 
 
-def build_location(namespace: str, pipeline: str) -> str:
-    """Return the folder of a pipeline's savepoints, beside the checkpoints and not in them: they outlive a checkpoint."""
-    return f"file://{CHECKPOINT_DIR}/savepoints/{namespace}/{pipeline}"
+def build_location(root: str, namespace: str, pipeline: str) -> str:
+    """Return the folder of a pipeline's savepoints in a store, beside the checkpoints and not in them: they outlive a checkpoint."""
+    return f"{root}/savepoints/{namespace}/{pipeline}"
 
 
 def name_savepoint(metadata: Metadata) -> str:

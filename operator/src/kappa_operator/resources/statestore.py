@@ -5,6 +5,7 @@ from kappa_crds.statestore import PersistentVolume, StateStoreSpec, StateStoreSt
 from kappa_operator.actions import Manifest
 from kappa_operator.keys import ObjectRef
 from kappa_operator.resources.restricted import CONTAINER_SECURITY, build_owner, build_restricted_spec
+from kappa_operator.resources.storage import Storage, build_bucket_storage, build_claim_storage
 
 StateStoreResource = Resource[StateStoreSpec, StateStoreStatus]
 
@@ -17,6 +18,14 @@ def name_claim(resource: StateStoreResource) -> str:
     """Return the claim's name: the one given, or one made of the store's name."""
     pvc = resource.spec.pvc
     return pvc.claim_name if pvc and pvc.claim_name else f"{resource.metadata.name}-state"
+
+
+def build_storage(resource: StateStoreResource) -> Storage:
+    """Return where the store keeps state, as pods find it."""
+    s3 = resource.spec.s3
+    if s3 is not None:
+        return build_bucket_storage(resource.metadata.name, s3)
+    return build_claim_storage(name_claim(resource))
 
 
 def build_claim_ref(resource: StateStoreResource) -> ObjectRef:

@@ -2,9 +2,11 @@
 
 from dataclasses import dataclass
 
+from kappa_crds.buckets import KEY_VARIABLES, BucketConnection
 from kappa_crds.kafkacluster import KafkaClusterSpec
 from kappa_crds.revision import CHECKPOINT_DIR, KAFKA_DIR, REGISTRY_DIR, KafkaConnection, RegistrySecrets
 from kappa_crds.source import Source, find_registries
+from kappa_crds.statestore import S3
 from kappa_operator.actions import Manifest
 
 _SECRET_MODE = 0o440
@@ -13,20 +15,66 @@ _LOGIN: list[Manifest] = [{"key": key, "path": key} for key in ("username", "pas
 
 @dataclass(frozen=True, slots=True)
 class Mounts:
-    """Volumes and where they are mounted, for driver and executors alike."""
+    """Volumes and where they are mounted, and variables, for driver and executors alike."""
 
     volumes: tuple[Manifest, ...] = ()
     volume_mounts: tuple[Manifest, ...] = ()
+    variables: tuple[Manifest, ...] = ()
 
     def __add__(self, other: "Mounts") -> "Mounts":
-        return Mounts(self.volumes + other.volumes, self.volume_mounts + other.volume_mounts)
+        return Mounts(
+            self.volumes + other.volumes,
+            self.volume_mounts + other.volume_mounts,
+            self.variables + other.variables,
+        )
 
 
-def build_claim_mount(claim: str) -> Mounts:
-    """Return the mount of a claim that holds the checkpoints."""
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """Where state is kept, as pods find it: below `root`, on a claim or in the bucket of the StateStore `store`.
+
+    `secret` names the Secret with the bucket's keys, if it has some.
+    """
+
+    root: str
+    claim: str | None = None
+    store: str | None = None
+    bucket: BucketConnection | None = None
+    secret: str | None = None
+
+
+def build_claim_storage(claim: str) -> Storage:
+    """Return the storage on a claim."""
+    return Storage(f"file://{CHECKPOINT_DIR}", claim=claim)
+
+
+def build_bucket_storage(store: str, s3: S3) -> Storage:
+    """Return the storage in the bucket of a StateStore."""
+    reference = s3.credentials_secret_ref
+    connection = BucketConnection(
+        endpoint=s3.endpoint, region=s3.region, path_style=s3.path_style, has_keys=reference is not None
+    )
+    root = f"s3a://{s3.bucket}/{s3.prefix}".rstrip("/")
+    return Storage(root, store=store, bucket=connection, secret=reference.name if reference else None)
+
+
+def build_storage_mounts(storage: Storage) -> Mounts:
+    """Return what a pod needs to reach the storage: the claim's mount, or the bucket's keys.
+
+    Those are variables and no files, because that is where the clients of Python and of the JVM both look.
+    """
+    if storage.claim is not None:
+        return Mounts(
+            ({"name": "state", "persistentVolumeClaim": {"claimName": storage.claim}},),
+            ({"name": "state", "mountPath": CHECKPOINT_DIR},),
+        )
+    if storage.secret is None:
+        return Mounts()
     return Mounts(
-        ({"name": "state", "persistentVolumeClaim": {"claimName": claim}},),
-        ({"name": "state", "mountPath": CHECKPOINT_DIR},),
+        variables=tuple(
+            {"name": variable, "valueFrom": {"secretKeyRef": {"name": storage.secret, "key": key}}}
+            for variable, key in KEY_VARIABLES.items()
+        )
     )
 
 

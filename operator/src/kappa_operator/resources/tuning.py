@@ -30,10 +30,10 @@ def count_cores(spec: PipelineSpec) -> int:
 
 
 def build_tuning(spec: PipelineSpec, pinned_partitions: int | None) -> Tuning:
-    """Return the sizes for a pipeline. State partitions stay as they were when the checkpoint was born."""
+    """Return the sizes for a pipeline. State partitions stay as they were when the checkpoint was born, unless the spec sets them."""
     cores = count_cores(spec)
     return Tuning(
-        shuffle_partitions=pinned_partitions or cores,
+        shuffle_partitions=spec.state_partitions or pinned_partitions or cores,
         min_partitions=2 * cores if spec.trigger.real_time is None else None,
         consumer=CONSUMER,
         producer=PRODUCER if spec.trigger.real_time is None else PRODUCER | REAL_TIME,
@@ -43,13 +43,18 @@ def build_tuning(spec: PipelineSpec, pinned_partitions: int | None) -> Tuning:
 def explain_tuning(tuning: Tuning, spec: PipelineSpec) -> tuple[str, ...]:
     """Say each size and why, for status and `kappa plan`."""
     cores = count_cores(spec)
-    kept = "" if tuning.shuffle_partitions == cores else " (fixed when the checkpoint was born)"
     return (
-        f"state partitions: {tuning.shuffle_partitions}, for {cores} cores{kept}; Spark's default is 200",
+        f"state partitions: {tuning.shuffle_partitions}, for {cores} cores{_explain_partitions(tuning, spec, cores)}; Spark's default is 200",
         _explain_splits(tuning),
         f"consumer: {_list_settings(tuning.consumer)}",
         f"producer: {_list_settings(tuning.producer)}",
     )
+
+
+def _explain_partitions(tuning: Tuning, spec: PipelineSpec, cores: int) -> str:
+    if spec.state_partitions is not None:
+        return " (spec.statePartitions)"
+    return "" if tuning.shuffle_partitions == cores else " (as when the checkpoint was born)"
 
 
 def _explain_splits(tuning: Tuning) -> str:

@@ -1,4 +1,4 @@
-"""The pod of the pipeline image that works on a state store's files: it sees its request, the claim, and nothing else."""
+"""The pod of the pipeline image that works on a state store's files: it sees its request, the store, and nothing else."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,16 +10,16 @@ from kappa_crds.savepoint_work import REQUEST_ANNOTATION, REQUEST_DIR, REQUEST_F
 from kappa_operator.actions import Manifest
 from kappa_operator.keys import ObjectRef
 from kappa_operator.resources.restricted import CONTAINER_SECURITY, build_owner, build_restricted_spec
-from kappa_operator.resources.storage import Mounts, build_claim_mount
+from kappa_operator.resources.storage import Mounts, Storage, build_storage_mounts
 
 WORK_SECONDS = 4 * 3600
 
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """What a worker pod is made with: the claim, the node that has it mounted already, if any, and the image."""
+    """What a worker pod is made with: where the state is, the node that has it mounted already, if any, and the image."""
 
-    claim: str
+    storage: Storage
     node: str | None = None
     image: str = ""
     pull_policy: str = "IfNotPresent"
@@ -35,7 +35,8 @@ def build_worker_pod(
     revision: str | None = None,
 ) -> Manifest:
     """Return the pod; it goes with its owner. `revision` names the ConfigMap of a pipeline's revision."""
-    mounts = _build_scratch() + build_claim_mount(placement.claim) + _build_revision_mount(revision)
+    mounts = _build_scratch() + build_storage_mounts(placement.storage) + _build_revision_mount(revision)
+    request = request.model_copy(update={"bucket": placement.storage.bucket})
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -62,6 +63,7 @@ def _build_container(request: WorkRequest, placement: Placement, mounts: Mounts)
         "image": placement.image,
         "imagePullPolicy": placement.pull_policy,
         "command": ["tini", "--", "python3", "-m", "kappa_pipelines.savepoint", REQUEST_FILE],
+        **({"env": list(mounts.variables)} if mounts.variables else {}),
         "resources": {"requests": {"cpu": "50m", "memory": least}, "limits": {"memory": most}},
         "securityContext": CONTAINER_SECURITY,
         "terminationMessagePolicy": "FallbackToLogsOnError",

@@ -1,4 +1,4 @@
-"""A folder on a mounted volume, read and written without the JVM: for what copies many files.
+"""A folder that is read and written without the JVM, for what copies many files; here, one on a mounted volume.
 
 A file appears whole or not at all, and is on the disk when a call returns. Hadoop's client for local files starts a program for
 each file that it makes, which is right for a few and not for thousands.
@@ -10,10 +10,10 @@ import hashlib
 import os
 import shutil
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Protocol, Self
 from urllib.parse import urlsplit
 
 import google_crc32c
@@ -34,17 +34,98 @@ class Digest:
     crc32c: int
 
 
+class Folder(Protocol):
+    """Files below one folder, by their paths below it. UnavailableError says what could not be done with which of them."""
+
+    @property
+    def root(self) -> str:
+        """Return the folder's URI, as Spark takes it."""
+
+    def below(self, folder: str) -> "Folder":
+        """Return a folder in this one."""
+
+    def names(self, folder: str) -> list[str]:
+        """Return the names in a folder, sorted; none if there is no such folder."""
+
+    def walk(self, folder: str) -> Iterator[str]:
+        """Yield the paths of all files below a folder; none if there is no such folder."""
+
+    def read(self, path: str) -> bytes | None:
+        """Return what a file holds, or None if there is no such file."""
+
+    def chunks(self, path: str) -> Iterator[bytes]:
+        """Yield what a file holds, in pieces."""
+
+    def size(self, path: str) -> int | None:
+        """Return how many bytes a file has, or None if there is no such file."""
+
+    def digest(self, path: str) -> Digest | None:
+        """Return what a file's bytes come to, or None if there is no such file."""
+
+    def write(self, path: str, held: bytes) -> None:
+        """Write a file, in the place of an older one."""
+
+    def fill(self, path: str, chunks: Iterable[bytes]) -> Digest:
+        """Write a file of pieces, in the place of an older one; return what they came to."""
+
+    def copy(self, path: str, to: "Folder", target: str) -> Digest:
+        """Copy a file, in the place of an older one; return what was copied."""
+
+    def modified(self, path: str) -> float | None:
+        """Return when a file was last written, in seconds of the store's own clock; None if there is no such file."""
+
+    def move(self, path: str, target: str) -> bool:
+        """Move a file to another path, in the place of an older one; return whether it was there."""
+
+    def delete(self, path: str) -> None:
+        """Delete a file if it is there."""
+
+    def link(self, path: str, to: "Folder", target: str) -> None:
+        """Have a file that never changes in another folder too, in the cheapest way that there is."""
+
+    def remove(self, folder: str) -> None:
+        """Remove a folder with all that is in it, if it is there."""
+
+
+class Counter:
+    """Takes in bytes and says what they come to."""
+
+    def __init__(self) -> None:
+        self._size, self._sha256, self._crc = 0, hashlib.sha256(), 0
+
+    def count(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
+        """Yield the pieces as they are taken in."""
+        for held in chunks:
+            self._size += len(held)
+            self._sha256.update(held)
+            self._crc = google_crc32c.extend(self._crc, held)
+            yield held
+
+    def exhaust(self, chunks: Iterable[bytes]) -> Digest:
+        """Take in all pieces, and return what they come to."""
+        for _ in self.count(chunks):
+            pass
+        return self.digest
+
+    @property
+    def digest(self) -> Digest:
+        """Return what came in so far."""
+        return Digest(self._size, self._sha256.hexdigest(), self._crc)
+
+
 class LocalFolder:
     """Files below one folder, by their paths below it. UnavailableError says what could not be done with which of them."""
 
     def __init__(self, root: str) -> None:
         parts = urlsplit(root)
         if parts.scheme not in ("", "file"):
-            raise UnavailableError(
-                Reason.CHECKPOINT_UNAVAILABLE, f"{root} is on no mounted volume; savepoints need one for now"
-            )
+            raise UnavailableError(Reason.CHECKPOINT_UNAVAILABLE, f"{root} is on no mounted volume")
         self.root = root.rstrip("/")
         self._path = Path(parts.path)
+
+    def below(self, folder: str) -> Self:
+        """Return a folder in this one."""
+        return type(self)(f"{self.root}/{folder}")
 
     def names(self, folder: str) -> list[str]:
         """Return the names in a folder, sorted; none if there is no such folder."""
@@ -84,20 +165,31 @@ class LocalFolder:
     def digest(self, path: str) -> Digest | None:
         """Return what a file's bytes come to, or None if there is no such file."""
         with self._explain("read", path):
-            try:
-                return self._pour(path, None)
-            except FileNotFoundError:
+            if not (self._path / path).is_file():
                 return None
+            return Counter().exhaust(self.chunks(path))
 
     def write(self, path: str, held: bytes) -> None:
         """Write a file, in the place of an older one."""
         with self._explain("written", path), self._replace(path) as part:
             part.write(held)
 
-    def copy(self, path: str, to: "LocalFolder", target: str) -> Digest:
-        """Copy a file, in the place of an older one; return what was read."""
-        with self._explain(f"copied to {to.root}", path), to._replace(target) as part:
-            return self._pour(path, part)
+    def chunks(self, path: str) -> Iterator[bytes]:
+        """Yield what a file holds, in pieces."""
+        with self._explain("read", path), (self._path / path).open("rb") as file:
+            while held := file.read(_BUFFER_BYTES):
+                yield held
+
+    def fill(self, path: str, chunks: Iterable[bytes]) -> Digest:
+        """Write a file of pieces, in the place of an older one; return what they came to."""
+        counter = Counter()
+        with self._explain("written", path), self._replace(path) as part:
+            part.writelines(counter.count(chunks))
+        return counter.digest
+
+    def copy(self, path: str, to: Folder, target: str) -> Digest:
+        """Copy a file, in the place of an older one; return what was copied."""
+        return to.fill(target, self.chunks(path))
 
     def modified(self, path: str) -> float | None:
         """Return when a file was last written, in seconds of the volume's own clock; None if there is no such file."""
@@ -122,8 +214,11 @@ class LocalFolder:
         with self._explain("deleted", path):
             (self._path / path).unlink(missing_ok=True)
 
-    def link(self, path: str, to: "LocalFolder", target: str) -> None:
+    def link(self, path: str, to: Folder, target: str) -> None:
         """Give a file that never changes another name, in a folder where it has none; copy it where the file system cannot."""
+        if not isinstance(to, LocalFolder):
+            self.copy(path, to, target)
+            return
         with self._explain(f"linked to {to.root}", path):
             made = to._path / target
             made.parent.mkdir(parents=True, exist_ok=True)
@@ -139,17 +234,6 @@ class LocalFolder:
         """Remove a folder with all that is in it, if it is there."""
         with self._explain("removed", folder):
             shutil.rmtree(self._path / folder, ignore_errors=True)
-
-    def _pour(self, path: str, out: BinaryIO | None) -> Digest:
-        size, sha256, crc = 0, hashlib.sha256(), 0
-        with (self._path / path).open("rb") as file:
-            while held := file.read(_BUFFER_BYTES):
-                size += len(held)
-                sha256.update(held)
-                crc = google_crc32c.extend(crc, held)
-                if out is not None:
-                    out.write(held)
-        return Digest(size, sha256.hexdigest(), crc)
 
     @contextlib.contextmanager
     def _replace(self, path: str) -> Iterator[BinaryIO]:

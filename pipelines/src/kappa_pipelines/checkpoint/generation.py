@@ -8,7 +8,7 @@ an hour, and Spark begins no batch that it cannot write down. See ADR 0013.
     CHECKPOINT/_kappa/g7 -> ..      the driver of generation 7
     CHECKPOINT/_kappa/g6            a file: whose driver was taken over from
 
-Stores without links have a file with the generation, which is read each second: an older driver finds out, but not before it writes.
+In a bucket, which has no links, see `bucket_fence`.
 """
 
 import os
@@ -19,22 +19,12 @@ from typing import Protocol
 from urllib.parse import urlsplit
 
 from kappa_crds.reasons import Reason
-from kappa_pipelines.errors import FencedError, LostDataError, UnavailableError
+from kappa_pipelines.checkpoint.folder import Folder, LocalFolder
+from kappa_pipelines.errors import FencedError, UnavailableError
 
 FOLDER = "_kappa"
 """What is of one checkpoint alone, and not part of its savepoints."""
-_FILE = f"{FOLDER}/generation"
 _LINK = re.compile(r"g(\d+)")
-
-
-class SmallFiles(Protocol):
-    """Small files below a checkpoint, which are replaced whole."""
-
-    def read(self, name: str) -> str | None:
-        """Return a file's text, or None if there is none."""
-
-    def write(self, name: str, text: str) -> None:
-        """Write a file, in the place of an older one."""
 
 
 class Fence(Protocol):
@@ -44,8 +34,18 @@ class Fence(Protocol):
     root: str
     """The URI by which this generation, and no other, reaches the checkpoint."""
 
+    @property
+    def files(self) -> Folder:
+        """Return the checkpoint as this generation has it, once it is taken."""
+
     def take(self) -> None:
         """Claim the checkpoint; FencedError if a newer generation has it, UnavailableError if it is unusable."""
+
+    def open(self) -> None:
+        """Have what the checkpoint is now be what the next generation goes on from; FencedError as for `take`."""
+
+    def list_settings(self) -> dict[str, str]:
+        """Return the settings of Hadoop that `root` needs."""
 
     def check(self) -> None:
         """Raise FencedError if a newer generation has taken the checkpoint."""
@@ -62,6 +62,7 @@ class LinkFence:
     def __init__(self, checkpoint: str, generation: int) -> None:
         self.generation = generation
         self.root = f"{checkpoint.rstrip('/')}/{FOLDER}/g{generation}"
+        self.files = LocalFolder(checkpoint)
         self._checkpoint = checkpoint
         self._folder = Path(urlsplit(checkpoint).path) / FOLDER
         self._own = self._folder / f"g{generation}"
@@ -81,6 +82,13 @@ class LinkFence:
             self._refuse_newer()
         except OSError as error:
             raise self._unavailable("claimed", error) from error
+
+    def open(self) -> None:
+        """Do nothing: what is written counts at once."""
+
+    def list_settings(self) -> dict[str, str]:
+        """Return none."""
+        return {}
 
     def check(self) -> None:
         """Raise FencedError if a newer generation has taken the checkpoint."""
@@ -130,35 +138,3 @@ def _write_through(folder: Path) -> None:
         os.fsync(opened)
     finally:
         os.close(opened)
-
-
-class FileFence:
-    """A fence on a store that has files alone."""
-
-    def __init__(self, files: SmallFiles, checkpoint: str, generation: int) -> None:
-        self._files = files
-        self.root = checkpoint
-        self.generation = generation
-
-    def take(self) -> None:
-        """Claim the checkpoint."""
-        self.check()
-        self._files.write(_FILE, f"{self.generation}\n")
-
-    def check(self) -> None:
-        """Raise FencedError if a newer generation has taken the checkpoint."""
-        stored = parse_generation(self._files.read(_FILE))
-        if stored > self.generation:
-            raise FencedError(self.generation, stored)
-
-
-def parse_generation(text: str | None) -> int:
-    """Return the generation in the file's text; 0 if there is no file."""
-    if text is None:
-        return 0
-    if not text.strip().isdigit():
-        raise LostDataError(
-            Reason.CHECKPOINT_UNAVAILABLE,
-            f"{_FILE} holds {text[:40]!r} instead of a generation; it was damaged",
-        )
-    return int(text)

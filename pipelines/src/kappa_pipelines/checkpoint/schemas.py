@@ -7,13 +7,13 @@ own, and a copy is elsewhere, so whoever takes a checkpoint over has them lead t
 import json
 
 from kappa_crds.reasons import Reason
-from kappa_pipelines.checkpoint.folder import LocalFolder
+from kappa_pipelines.checkpoint.folder import Folder
 from kappa_pipelines.errors import LostDataError
 
 _METADATA = "_metadata/v2"
 
 
-def point_all_schemas(files: LocalFolder, root: str) -> None:
+def point_all_schemas(files: Folder, root: str) -> None:
     """Have all operators of a checkpoint find their schemas below a root, which is a path to the same checkpoint."""
     for sink in files.names(""):
         for operator in files.names(f"{sink}/state"):
@@ -22,7 +22,7 @@ def point_all_schemas(files: LocalFolder, root: str) -> None:
                 _point_file(files, folder, f"{folder}/{_METADATA}/{name}", root)
 
 
-def _point_file(files: LocalFolder, folder: str, path: str, root: str) -> None:
+def _point_file(files: Folder, folder: str, path: str, root: str) -> None:
     held = (files.read(path) or b"").decode(errors="replace")
     try:
         pointed = point_schemas(held, folder, root)

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 import structlog
 
 from kappa_crds.savepoint_work import CollectRequest, Removal
-from kappa_pipelines.checkpoint.folder import LocalFolder
+from kappa_pipelines.checkpoint.folder import Folder
+from kappa_pipelines.checkpoint.place import find_checkpoint
 from kappa_pipelines.errors import LostDataError
 from kappa_pipelines.savepoint.collect import collect_garbage
 from kappa_pipelines.savepoint.restore import find_restored
@@ -37,7 +38,7 @@ class Checkpoint:
     number: int
 
 
-def collect_store(files: LocalFolder, request: CollectRequest) -> Removal:
+def collect_store(files: Folder, request: CollectRequest) -> Removal:
     """Remove what the request allows; say what was freed, and what could not be."""
     removals = [*_collect_savepoints(files, request), *_collect_checkpoints(files, request)]
     return Removal(
@@ -48,7 +49,7 @@ def collect_store(files: LocalFolder, request: CollectRequest) -> Removal:
     )
 
 
-def _collect_savepoints(files: LocalFolder, request: CollectRequest) -> Iterator[Removal]:
+def _collect_savepoints(files: Folder, request: CollectRequest) -> Iterator[Removal]:
     for store in _find_stores(files, request):
         try:
             yield collect_garbage(store)
@@ -56,21 +57,23 @@ def _collect_savepoints(files: LocalFolder, request: CollectRequest) -> Iterator
             yield Removal(postponed=error.message)
 
 
-def _find_stores(files: LocalFolder, request: CollectRequest) -> Iterator[SavepointStore]:
+def _find_stores(files: Folder, request: CollectRequest) -> Iterator[SavepointStore]:
     folder = f"savepoints/{request.namespace}"
     for pipeline in files.names(folder):
-        yield SavepointStore(LocalFolder(f"{files.root}/{folder}/{pipeline}"))
+        yield SavepointStore(files.below(f"{folder}/{pipeline}"))
 
 
-def _collect_checkpoints(files: LocalFolder, request: CollectRequest) -> Iterator[Removal]:
+def _collect_checkpoints(files: Folder, request: CollectRequest) -> Iterator[Removal]:
     taken_of = {held for store in _find_stores(files, request) for held in _read_marks(store)}
     for checkpoint in find_checkpoints(files, request):
         if f"{files.root}/{checkpoint.path}" in taken_of or not _may_go(files, checkpoint, request):
             continue
-        size = sum(files.size(path) or 0 for path in files.walk(checkpoint.path))
+        paths = list(files.walk(checkpoint.path))
+        size = sum(files.size(path) or 0 for path in paths)
         log.info("checkpoint goes", path=checkpoint.path, bytes=size, pipeline_is_there=bool(checkpoint.uid))
         files.remove(checkpoint.path)
-        yield Removal(checkpoints=1, size_bytes=size)
+        # In a bucket the name of a folder may stay where Hadoop made it.
+        yield Removal(checkpoints=1 if paths else 0, size_bytes=size)
 
 
 def _read_marks(store: SavepointStore) -> Iterator[str]:
@@ -79,7 +82,7 @@ def _read_marks(store: SavepointStore) -> Iterator[str]:
         yield (store.files.read(f"{TAKING}/{name}") or b"").decode(errors="replace").strip()
 
 
-def find_checkpoints(files: LocalFolder, request: CollectRequest) -> Iterator[Checkpoint]:
+def find_checkpoints(files: Folder, request: CollectRequest) -> Iterator[Checkpoint]:
     """Yield the checkpoints of the namespace."""
     for pipeline in files.names(request.namespace):
         for name in files.names(f"{request.namespace}/{pipeline}"):
@@ -89,19 +92,19 @@ def find_checkpoints(files: LocalFolder, request: CollectRequest) -> Iterator[Ch
                 yield Checkpoint(f"{request.namespace}/{pipeline}/{name}", uid, int(match[1] or 0))
 
 
-def _may_go(files: LocalFolder, checkpoint: Checkpoint, request: CollectRequest) -> bool:
+def _may_go(files: Folder, checkpoint: Checkpoint, request: CollectRequest) -> bool:
     if checkpoint.uid is None:
         return request.orphaned and _is_older(files, checkpoint, request)
     current = request.current[checkpoint.uid]
     match = _FOLDER.match(current)
     number = int(match[1] or 0) if match else 0
     folder = checkpoint.path.rpartition("/")[0]
-    is_begun = find_restored(LocalFolder(f"{files.root}/{folder}/{current}")) is not None
+    is_begun = find_restored(find_checkpoint(files.below(f"{folder}/{current}")).files) is not None
     is_replaced = checkpoint.number < number and is_begun
     return request.replaced and is_replaced and _is_older(files, checkpoint, request)
 
 
-def _is_older(files: LocalFolder, checkpoint: Checkpoint, request: CollectRequest) -> bool:
+def _is_older(files: Folder, checkpoint: Checkpoint, request: CollectRequest) -> bool:
     """Return whether a checkpoint was last written to long before the request was made."""
     times = (files.modified(path) or 0.0 for path in files.walk(checkpoint.path))
     return max(times, default=0.0) < request.at.timestamp() - _SLACK_SECONDS

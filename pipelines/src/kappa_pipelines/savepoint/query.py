@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from kappa_crds.reasons import Reason
-from kappa_pipelines.checkpoint.folder import LocalFolder
+from kappa_pipelines.checkpoint.folder import Folder
 from kappa_pipelines.checkpoint.generation import FOLDER
 from kappa_pipelines.checkpoint.offsets import nest_offsets, parse_offset_log, read_committed_batch
 from kappa_pipelines.errors import LostDataError
@@ -26,7 +26,7 @@ _DEFAULT_CODEC = "lz4"
 _LOG_OFFSET = re.compile(r'^(\w+):\{"logOffset":(\d+)\}$', re.MULTILINE)
 
 
-def read_point(files: LocalFolder, sink: str) -> QueryPoint | None:
+def read_point(files: Folder, sink: str) -> QueryPoint | None:
     """Return the last committed batch of a sink's query; None before the first."""
     batch = read_committed_batch(files, sink)
     if batch < 0:
@@ -42,13 +42,13 @@ def read_point(files: LocalFolder, sink: str) -> QueryPoint | None:
     )
 
 
-def read_points(files: LocalFolder, sinks: Iterable[str]) -> tuple[QueryPoint, ...]:
+def read_points(files: Folder, sinks: Iterable[str]) -> tuple[QueryPoint, ...]:
     """Return the last committed batch of each sink's query; those without one are left out."""
     points = (read_point(files, sink) for sink in sinks)
     return tuple(point for point in points if point is not None)
 
 
-def find_files(files: LocalFolder, sinks: Iterable[str], points: Iterable[QueryPoint]) -> Iterator[str]:
+def find_files(files: Folder, sinks: Iterable[str], points: Iterable[QueryPoint]) -> Iterator[str]:
     """Yield the files of all queries, and those that the runtime keeps beside them, but for those of this checkpoint alone."""
     for point in points:
         yield from find_query_files(files, point)
@@ -58,7 +58,7 @@ def find_files(files: LocalFolder, sinks: Iterable[str], points: Iterable[QueryP
             yield from files.walk(name)
 
 
-def find_query_files(files: LocalFolder, point: QueryPoint) -> Iterator[str]:
+def find_query_files(files: Folder, point: QueryPoint) -> Iterator[str]:
     """Yield the paths of all files that a query needs to go on after the batch; LostDataError names one that is missing."""
     sink = point.sink
     yield f"{sink}/metadata"
@@ -73,14 +73,14 @@ def find_query_files(files: LocalFolder, point: QueryPoint) -> Iterator[str]:
             yield from _find_partition_files(files, f"{folder}/{number}", point, ids)
 
 
-def _find_entries(files: LocalFolder, log: str, *batches: int) -> Iterator[str]:
+def _find_entries(files: Folder, log: str, *batches: int) -> Iterator[str]:
     """Yield the entries of a log with their checksums, as far as they are there."""
     names = files.names(log)
     wanted = (each for batch in batches for each in (str(batch), f"{batch}{CHECKSUM}"))
     yield from (f"{log}/{each}" for each in wanted if each in names)
 
 
-def _find_source_files(files: LocalFolder, point: QueryPoint) -> Iterator[str]:
+def _find_source_files(files: Folder, point: QueryPoint) -> Iterator[str]:
     """Yield what sources remember. A source of files has an entry for each batch; those of later batches would be taken for read."""
     text = _expect(files, f"{point.sink}/offsets/{point.batch}")
     last = {name: int(number) for name, number in _LOG_OFFSET.findall(text)}
@@ -91,9 +91,7 @@ def _find_source_files(files: LocalFolder, point: QueryPoint) -> Iterator[str]:
             yield path
 
 
-def _find_partition_files(
-    files: LocalFolder, folder: str, point: QueryPoint, ids: Iterable[str]
-) -> Iterator[str]:
+def _find_partition_files(files: Folder, folder: str, point: QueryPoint, ids: Iterable[str]) -> Iterator[str]:
     """Yield the files of one partition of an operator: it has one store, or several in folders of their own."""
     yield from _walk_private(files, folder)
     names = files.names(folder)
@@ -115,7 +113,7 @@ def _find_partition_files(
 class _StoreReader:
     """Reads what files of a store say of others."""
 
-    files: LocalFolder
+    files: Folder
     store: str
     codec: str
 
@@ -144,20 +142,20 @@ def _find_store(stores: dict[str, list[str]], version: Version, folder: str) -> 
     raise LostDataError(Reason.CHECKPOINT_DAMAGED, f"{folder} lacks {version.changelog}")
 
 
-def _walk_private(files: LocalFolder, folder: str) -> Iterator[str]:
+def _walk_private(files: Folder, folder: str) -> Iterator[str]:
     """Yield the files of Spark's own folders in a folder: schemas, and what operators say of themselves."""
     for name in files.names(folder):
         if name.startswith("_"):
             yield from files.walk(f"{folder}/{name}")
 
 
-def _read_entry(files: LocalFolder, name: str) -> dict[str, object]:
+def _read_entry(files: Folder, name: str) -> dict[str, object]:
     """Return the JSON of an entry of a log, which follows a line with the log's version."""
     found: dict[str, object] = json.loads(_expect(files, name).partition("\n")[2] or "{}")
     return found
 
 
-def _expect(files: LocalFolder, name: str) -> str:
+def _expect(files: Folder, name: str) -> str:
     held = files.read(name)
     if held is None:
         raise LostDataError(Reason.CHECKPOINT_DAMAGED, f"the checkpoint {files.root} lacks {name}")

@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Callable
 
 from kappa_crds.reasons import Reason
-from kappa_pipelines.checkpoint.folder import LocalFolder
+from kappa_pipelines.checkpoint.folder import Folder
 from kappa_pipelines.checkpoint.generation import FOLDER
 from kappa_pipelines.checkpoint.offsets import read_committed_batch
 from kappa_pipelines.checkpoint.schemas import point_schemas
@@ -24,7 +24,7 @@ _OPERATOR = re.compile(r"/state/\d+/_metadata/v2/\d+$")
 def restore_savepoint(
     store: SavepointStore,
     manifest: Manifest,
-    files: LocalFolder,
+    files: Folder,
     *,
     fork: bool = False,
     note: Callable[[int, int], None] = lambda done, of: None,
@@ -50,19 +50,19 @@ def restore_savepoint(
     return True
 
 
-def find_restored(files: LocalFolder) -> str | None:
+def find_restored(files: Folder) -> str | None:
     """Return the name of the savepoint that a checkpoint was made of; None where it was not, or not wholly."""
     done = files.read(_MARK)
     return None if done is None else done.decode(errors="replace").strip()
 
 
-def is_restored(files: LocalFolder, name: str) -> bool:
+def is_restored(files: Folder, name: str) -> bool:
     """Return whether a checkpoint was made of the savepoint of that name, so that it needs it no more."""
     return find_restored(files) == name
 
 
 def _put_back(
-    store: SavepointStore, manifest: Manifest, file: KeptFile, files: LocalFolder, *, fork: bool
+    store: SavepointStore, manifest: Manifest, file: KeptFile, files: Folder, *, fork: bool
 ) -> None:
     if _OPERATOR.search(file.path):
         moved = point_schemas(
@@ -75,7 +75,7 @@ def _put_back(
         store.get(file, files)
 
 
-def _refuse(files: LocalFolder, why: str) -> LostDataError:
+def _refuse(files: Folder, why: str) -> LostDataError:
     return LostDataError(
         Reason.CHECKPOINT_IN_USE, f"no savepoint can be restored to {files.root}: that checkpoint {why}"
     )

@@ -15,7 +15,7 @@ import json
 from collections.abc import Callable, Iterator
 
 from kappa_crds.reasons import Reason
-from kappa_pipelines.checkpoint.folder import Digest, LocalFolder
+from kappa_pipelines.checkpoint.folder import Digest, Folder
 from kappa_pipelines.errors import LostDataError, UnavailableError
 from kappa_pipelines.savepoint.manifest import KeptFile, Manifest, read_manifest
 from kappa_pipelines.savepoint.state import CHECKSUM
@@ -30,7 +30,7 @@ _FOLDERS = (OBJECTS, TAKING, GARBAGE)
 class SavepointStore:
     """The savepoints of one pipeline, below one folder."""
 
-    def __init__(self, files: LocalFolder) -> None:
+    def __init__(self, files: Folder) -> None:
         self.files = files
 
     @property
@@ -97,7 +97,7 @@ class SavepointStore:
         """Make a savepoint of what was put; it is there when this returns."""
         self.files.write(f"{manifest.name}/{_MANIFEST}", manifest.to_json().encode())
 
-    def put(self, files: LocalFolder, path: str) -> tuple[KeptFile, bool]:
+    def put(self, files: Folder, path: str) -> tuple[KeptFile, bool]:
         """Keep a file of a checkpoint; return it, and whether it was copied. What was copied is read again."""
         found = files.digest(path)
         if found is None:
@@ -125,7 +125,7 @@ class SavepointStore:
             elif found.sha256 != file.sha256:
                 yield f"{file.path} was changed ({place(file)})"
 
-    def get(self, file: KeptFile, files: LocalFolder) -> None:
+    def get(self, file: KeptFile, files: Folder) -> None:
         """Put a file back into a checkpoint; LostDataError if it is damaged."""
         if not self._find(file):
             raise _damaged(f"{file.path} is missing ({self.root}/{place(file)})")
@@ -148,7 +148,7 @@ class SavepointStore:
         return there or self.files.move(f"{GARBAGE}/{file.sha256}", place(file))
 
 
-def _check_crc(files: LocalFolder, path: str, found: Digest) -> None:
+def _check_crc(files: Folder, path: str, found: Digest) -> None:
     """Raise LostDataError where Spark says in a file beside it that the file was another when it was written."""
     held = files.read(path + CHECKSUM) if not path.endswith(CHECKSUM) else None
     if held is None:

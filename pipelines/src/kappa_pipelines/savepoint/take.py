@@ -14,7 +14,7 @@ import pyspark
 
 from kappa_crds.reasons import Reason
 from kappa_crds.revision import Revision
-from kappa_pipelines.checkpoint.folder import LocalFolder
+from kappa_pipelines.checkpoint.folder import Folder
 from kappa_pipelines.errors import DriverError, LostDataError, UnavailableError
 from kappa_pipelines.savepoint.manifest import KeptFile, Manifest, QueryPoint
 from kappa_pipelines.savepoint.query import find_files, read_points
@@ -35,7 +35,7 @@ class Taken:
 
 
 def take_savepoint(
-    files: LocalFolder,
+    files: Folder,
     revision: Revision,
     generation: int,
     store: SavepointStore,
@@ -78,7 +78,7 @@ def take_savepoint(
 
 
 def _keep_batch(
-    files: LocalFolder, revision: Revision, store: SavepointStore, note: Callable[[int, int], None]
+    files: Folder, revision: Revision, store: SavepointStore, note: Callable[[int, int], None]
 ) -> tuple[tuple[QueryPoint, ...], list[KeptFile], list[KeptFile]]:
     """Keep the files of a committed batch of all queries; return the batches, the files, and those that were copied."""
     known = _find_known(store, files.root)
@@ -91,7 +91,7 @@ def _keep_batch(
 
 
 def _keep_last(
-    files: LocalFolder,
+    files: Folder,
     revision: Revision,
     store: SavepointStore,
     known: Mapping[str, KeptFile],
@@ -116,7 +116,7 @@ def _renewing(note: Callable[[int, int], None], renew: Callable[[], None]) -> Ca
     return tell
 
 
-def _settle(store: SavepointStore, files: LocalFolder, manifest: Manifest) -> None:
+def _settle(store: SavepointStore, files: Folder, manifest: Manifest) -> None:
     """Copy again what a collection took away before the manifest was there to name it, see `collect`.
 
     Where that cannot be, there is no savepoint: DriverError says why, and it is to be taken anew.
@@ -141,7 +141,7 @@ def _find_known(store: SavepointStore, checkpoint: str) -> Mapping[str, KeptFile
 
 
 def _put_all(
-    files: LocalFolder,
+    files: Folder,
     store: SavepointStore,
     paths: Sequence[str],
     known: Mapping[str, KeptFile],

@@ -1,6 +1,5 @@
 """What a worker pod does with a savepoint, one piece of work a pod; only the state reader has a JVM."""
 
-import re
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -20,8 +19,8 @@ from kappa_crds.savepoint_work import (
     WorkResult,
 )
 from kappa_pipelines.checkpoint.folder import LocalFolder
-from kappa_pipelines.checkpoint.generation import FOLDER
 from kappa_pipelines.checkpoint.offsets import read_committed_batch
+from kappa_pipelines.checkpoint.place import open_checkpoint, open_folder
 from kappa_pipelines.errors import LostDataError, SpecError, UnavailableError, shorten
 from kappa_pipelines.load import load_revision
 from kappa_pipelines.savepoint.collect import delete_savepoint
@@ -39,7 +38,7 @@ log = structlog.get_logger()
 
 def do_work(request: WorkRequest, revision_file: Path) -> WorkResult:
     """Do what is asked for; DriverError says why it cannot be done. `revision_file` is read where a checkpoint is."""
-    store = SavepointStore(LocalFolder(request.location))
+    store = SavepointStore(open_folder(request.location, request.bucket))
     log.info("begins", task=request.task, location=request.location)
     match request.task:
         case SavepointTask.TAKE:
@@ -59,20 +58,15 @@ def do_work(request: WorkRequest, revision_file: Path) -> WorkResult:
 def _take(store: SavepointStore, request: WorkRequest, revision_file: Path) -> WorkResult:
     """Take a savepoint of the last committed batches of a checkpoint that no driver writes."""
     revision = load_revision(revision_file)
-    files = LocalFolder(revision.checkpoint)
+    checkpoint = open_checkpoint(revision.checkpoint, revision.bucket)
+    files = checkpoint.files
     if all(read_committed_batch(files, sink.name) < 0 for sink in revision.spec.sinks):
         raise UnavailableError(
             Reason.PIPELINE_NOT_RUNNING,
             f"the checkpoint {files.root} has no committed batch yet; let the pipeline run until it has",
         )
-    taken = take_savepoint(files, revision, _find_generation(files), store, request.name, note=_tell())
+    taken = take_savepoint(files, revision, checkpoint.generation, store, request.name, note=_tell())
     return _report(request, taken)
-
-
-def _find_generation(files: LocalFolder) -> int:
-    """Return the generation of the driver that had a checkpoint last."""
-    links = (re.fullmatch(r"g(\d+)", name) for name in files.names(FOLDER))
-    return max((int(found[1]) for found in links if found), default=0)
 
 
 def _import(store: SavepointStore, request: WorkRequest) -> WorkResult:
@@ -97,7 +91,7 @@ def _report(request: WorkRequest, taken: Taken) -> WorkResult:
 
 def _delete(store: SavepointStore, request: WorkRequest) -> WorkResult:
     for checkpoint in request.needed_by:
-        if not is_restored(LocalFolder(checkpoint), request.name):
+        if not is_restored(open_checkpoint(checkpoint, request.bucket).files, request.name):
             raise UnavailableError(
                 Reason.SAVEPOINT_IN_USE, f"the checkpoint {checkpoint} is to be made of it, and was not yet"
             )
@@ -107,7 +101,7 @@ def _delete(store: SavepointStore, request: WorkRequest) -> WorkResult:
 def _collect(request: WorkRequest) -> Removal:
     if request.collect is None:
         raise SpecError(Reason.INVALID_SPEC, "the request does not say what may be removed")
-    return collect_store(LocalFolder(request.location), request.collect)
+    return collect_store(open_folder(request.location, request.bucket), request.collect)
 
 
 def _verify(store: SavepointStore, request: WorkRequest) -> Verification:

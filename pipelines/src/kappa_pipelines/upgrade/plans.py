@@ -33,7 +33,9 @@ class SmallFiles(Protocol):
 class ReadFiles(Protocol):
     """Small files below the root of a checkpoint, to be read."""
 
-    root: str
+    @property
+    def root(self) -> str:
+        """Return the URI of the checkpoint."""
 
     def read(self, path: str) -> bytes | str | None:
         """Return what a file holds, or None if there is none."""

@@ -6,7 +6,6 @@ partitions, and commits. Then come a few small batches of the records that follo
 and leave the driver warm. The copy is made of links, as the files of a checkpoint never change, and costs next to nothing.
 """
 
-import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,9 +22,9 @@ from kappa_crds.sink import Sink
 from kappa_crds.upgrade import UpgradeVerdict, VerdictKind
 from kappa_pipelines.bounds import LogBounds
 from kappa_pipelines.checkpoint.files import CheckpointFiles
-from kappa_pipelines.checkpoint.folder import LocalFolder
 from kappa_pipelines.checkpoint.generation import FOLDER
 from kappa_pipelines.checkpoint.offsets import Offsets
+from kappa_pipelines.checkpoint.place import open_checkpoint
 from kappa_pipelines.checkpoint.schemas import point_all_schemas
 from kappa_pipelines.classify import classify
 from kappa_pipelines.compile import Compiled, CompiledSink, compile_revision
@@ -40,6 +39,7 @@ from kappa_pipelines.savepoint.query import find_files, read_points
 from kappa_pipelines.sinks.kafka import choose_output_mode, sink_checkpoint
 from kappa_pipelines.sinks.refusals import route_records
 from kappa_pipelines.upgrade.compare import Finding, compare_partitions, compare_pipelines, judge
+from kappa_pipelines.upgrade.divide import count_partitions, divide_copy, note_partitions
 from kappa_pipelines.upgrade.plans import read_kept_shapes
 from kappa_pipelines.upgrade.shapes import read_shapes
 
@@ -48,7 +48,6 @@ _BATCHES = 3
 _BATCH_RECORDS = 1000
 _RECORDS_SECONDS = 3.0
 _POLL_SECONDS = 0.05
-_PARTITIONS = "spark.sql.shuffle.partitions"
 _TRIES = 3
 
 log = structlog.get_logger()
@@ -85,9 +84,9 @@ class Rehearsal:
         self.subjects: Subjects = {}
         self._spark = spark
         self._revision = revision
-        self._files = LocalFolder(revision.checkpoint)
+        self._files = open_checkpoint(revision.checkpoint, revision.bucket).files
         self._place = f"{FOLDER}/rehearsal-{generation}"
-        self._copy = LocalFolder(f"{revision.checkpoint.rstrip('/')}/{self._place}")
+        self._copy = self._files.below(self._place)
         self._targets = targets
         self._marks = marks
 
@@ -98,7 +97,7 @@ class Rehearsal:
             compiled = self._compile()
             verdict = judge(self._find(points, compiled))
         finally:
-            self._files.remove(self._place)
+            self._copy.remove("")
         log.info("rehearsed", verdict=verdict.kind.value, reasons=verdict.reasons)
         return verdict
 
@@ -106,19 +105,16 @@ class Rehearsal:
         """Copy the last batch of each query; while batches go on, what Spark has just cleaned away is looked for once more."""
         sinks = [sink.name for sink in self._revision.spec.sinks]
         for left in reversed(range(_TRIES)):
-            self._files.remove(self._place)
+            self._copy.remove("")
             try:
                 points = read_points(self._files, sinks)
                 for path in find_files(self._files, sinks, points):
-                    self._files.link(path, self._files, f"{self._place}/{path}")
+                    self._files.link(path, self._copy, path)
                 break
             except (LostDataError, UnavailableError):
                 if not left:
                     raise
         point_all_schemas(self._copy, self._copy.root)
-        for point in points:
-            log_of = f"{point.sink}/offsets"
-            self._copy.write(f"{log_of}/{point.batch + 1}", self._copy.read(f"{log_of}/{point.batch}") or b"")
         return points
 
     def _compile(self) -> Compiled:
@@ -136,21 +132,18 @@ class Rehearsal:
         known = read_kept_shapes(self._files)
         found = [
             *(compare_pipelines(known, shapes) if known else ()),
-            *compare_partitions(self._read_partitions(points), self._revision.tuning.shuffle_partitions),
+            *self._compare_partitions(points),
             *self._find_lost(points, compiled),
         ]
         yield from found
         if all(each.kind is not VerdictKind.REPROCESS for each in found):
             yield from self._try(points, compiled)
 
-    def _read_partitions(self, points: tuple[QueryPoint, ...]) -> int | None:
-        """Return how many partitions the state has, as the log of offsets says; None where there is no state."""
+    def _compare_partitions(self, points: tuple[QueryPoint, ...]) -> Iterator[Finding]:
         for point in points:
-            if point.state_ids:
-                text = (self._copy.read(f"{point.sink}/offsets/{point.batch}") or b"").decode()
-                found = json.loads(text.splitlines()[1]).get("conf", {}).get(_PARTITIONS)
-                return None if found is None else int(found)
-        return None
+            wanted = self._revision.tuning.shuffle_partitions
+            for found in compare_partitions(count_partitions(point), wanted):
+                yield found._replace(text=f"sink {point.sink!r}: {found.text}")
 
     def _find_lost(self, points: tuple[QueryPoint, ...], compiled: Compiled) -> Iterator[Finding]:
         """Yield the records that are still to be read and that their topics no longer have."""
@@ -166,11 +159,27 @@ class Rehearsal:
             return  # it keeps no state, and has no single batch
         for point in points:
             sink = next(each for each in compiled.sinks if each.sink.name == point.sink)
-            error = self._run(sink, point.batch + 1)
-            if isinstance(error, LostDataError):
+            try:
+                planned = self._plan_batch(point)
+            except LostDataError as error:
                 yield Finding(VerdictKind.REPROCESS, error.message)
-            elif error is not None:
-                raise error
+                continue
+            failed = self._run(sink, planned)
+            if isinstance(failed, LostDataError):
+                yield Finding(VerdictKind.REPROCESS, failed.message)
+            elif failed is not None:
+                raise failed
+
+    def _plan_batch(self, point: QueryPoint) -> int:
+        """Plan one more batch, without records, after the state was divided where it has to be; return its number."""
+        wanted, batch = self._revision.tuning.shuffle_partitions, point.batch + 1
+        plan = f"{point.sink}/offsets"
+        entry = self._copy.read(f"{plan}/{point.batch}") or b""
+        if count_partitions(point) not in (None, wanted):
+            divide_copy(self._spark, self._copy, point, wanted)
+            entry, batch = note_partitions(entry, wanted), batch + 1
+        self._copy.write(f"{plan}/{batch}", entry)
+        return batch
 
     def _run(self, compiled: CompiledSink, planned: int) -> DriverError | None:
         """Do the planned batch of a query, and a few more if there are records; return why it failed."""

@@ -1,0 +1,266 @@
+"""Checkpoints and savepoints in a bucket of a real S3 server, without Spark: who has them, and what an older driver can still do."""
+
+import shutil
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kappa_crds.buckets import BucketConnection
+from kappa_crds.reasons import Reason
+from kappa_crds.savepoint_work import CollectRequest, SavepointTask, WorkRequest
+from kappa_pipelines.checkpoint.bucket import BucketFolder
+from kappa_pipelines.checkpoint.bucket_fence import BucketFence
+from kappa_pipelines.checkpoint.bucket_view import BucketView
+from kappa_pipelines.checkpoint.folder import LocalFolder
+from kappa_pipelines.checkpoint.place import open_bucket, open_checkpoint
+from kappa_pipelines.errors import FencedError, UnavailableError
+from kappa_pipelines.savepoint.restore import restore_savepoint
+from kappa_pipelines.savepoint.store import SavepointStore
+from kappa_pipelines.savepoint.work import do_work
+from lab.s3 import REGION, ObjectStore
+from unit.runtime.checkpoints import build_revision, write_checkpoint
+
+ROOT = "s3a://state/prod/shop/orders/0a0a0a0a-0000-0000-0000-000000000000"
+SAVEPOINTS = "s3a://state/prod/savepoints/shop/orders"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ObjectStore]:
+    with ObjectStore() as running:
+        yield running
+
+
+@pytest.fixture
+def bucket(server: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> Iterator[BucketConnection]:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", server.access_key)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", server.secret_key)
+    server.create_bucket("state")
+    yield BucketConnection(endpoint=server.endpoint, region=REGION)
+    shutil.rmtree(server.folder / "state")
+
+
+@pytest.fixture
+def whole(bucket: BucketConnection) -> BucketFolder:
+    return open_bucket(ROOT, bucket)
+
+
+def claim(whole: BucketFolder, generation: int) -> BucketFence:
+    fence = BucketFence(whole, generation, ["out"])
+    fence.take()
+    fence.open()
+    return fence
+
+
+def fill(files: BucketFolder, folder: Path) -> None:
+    """Put a checkpoint as Spark leaves it where a driver writes."""
+    write_checkpoint(folder)
+    local = LocalFolder(f"file://{folder}")
+    for path in local.walk(""):
+        local.copy(path, files, path)
+
+
+def last(whole: BucketFolder) -> BucketView:
+    files = open_checkpoint(whole.root, whole.connection).files
+    assert isinstance(files, BucketView)
+    return files
+
+
+def test_of_several_that_create_an_object_one_does(whole: BucketFolder) -> None:
+    assert whole.create("a/b", b"mine")
+    assert not whole.create("a/b", b"yours")
+    assert whole.create("a/b", b"mine"), "an answer that was lost makes it be asked again"
+    assert whole.read("a/b") == b"mine"
+
+
+def test_large_and_small_files_are_what_was_written(whole: BucketFolder, tmp_path: Path) -> None:
+    local = LocalFolder(f"file://{tmp_path}")
+    for name, held in {"empty": b"", "small": b"x" * 10, "large": bytes(range(256)) * 90_000}.items():
+        local.write(name, held)
+        assert local.copy(name, whole, f"in/{name}") == local.digest(name)
+        assert whole.copy(f"in/{name}", whole, f"again/{name}") == local.digest(name)
+        assert whole.copy(f"again/{name}", local, f"back/{name}") == local.digest(name)
+        assert whole.size(f"in/{name}") == len(held)
+    assert list(whole.walk("")) == [f"{f}/{n}" for f in ("again", "in") for n in ("empty", "large", "small")]
+    assert whole.names("") == ["again", "in"]
+    assert whole.move("in/small", "moved")
+    assert not whole.move("in/small", "moved")
+    assert (whole.read("in/small"), whole.digest("in/small"), whole.modified("in/small")) == (None,) * 3
+
+
+def test_a_store_that_refuses_is_told_without_its_secret(
+    whole: BucketFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wrong-word")
+    with pytest.raises(UnavailableError, match="SignatureDoesNotMatch") as failure:
+        open_bucket(ROOT, whole.connection).write("a", b"")
+    assert "wrong-word" not in failure.value.message
+
+
+def test_each_generation_goes_on_where_the_one_before_was(whole: BucketFolder, tmp_path: Path) -> None:
+    fill(claim(whole, 1).files, tmp_path)
+    first = {path: last(whole).read(path) for path in last(whole).walk("")}
+    fence = claim(whole, 4)
+    assert last(whole).generation == 4
+    second = {path: fence.files.read(path) for path in fence.files.walk("")}
+    gone = {"_kappa/generation", *(f"out/{log}/{n}" for log in ("offsets", "commits") for n in range(3))}
+    assert second == {path: held for path, held in first.items() if path not in gone}
+    assert fence.list_settings() == {
+        "fs.viewfs.mounttable.g4.linkFallback": f"{ROOT}/_kappa/g4",
+        "fs.viewfs.mounttable.g4.link./out/state/0/0": f"{ROOT}/_kappa/g1/out/state/0/0",
+        "fs.viewfs.mounttable.g4.link./out/state/0/1": f"{ROOT}/_kappa/g1/out/state/0/1",
+    }
+    third = claim(whole, 7)
+    assert (
+        third.list_settings()["fs.viewfs.mounttable.g7.link./out/state/0/1"]
+        == f"{ROOT}/_kappa/g1/out/state/0/1"
+    )
+    assert {path: third.files.read(path) for path in third.files.walk("")} == second
+
+
+def test_what_a_driver_does_that_was_taken_over_from_nobody_reads(
+    whole: BucketFolder, tmp_path: Path
+) -> None:
+    old = claim(whole, 1)
+    fill(old.files, tmp_path)
+    new = claim(whole, 2)
+    before = {path: new.files.read(path) for path in new.files.walk("")}
+    assert not old.files.create("out/offsets/5", b"v2\n"), "it plans no further batch"
+    old.files.write("out/commits/4", b"another")
+    old.files.write("out/state/0/_metadata/v2/5", b"another")
+    old.files.write("_plans/out", b"another")
+    assert {path: last(whole).read(path) for path in last(whole).walk("")} == before
+    with pytest.raises(FencedError, match="this driver is generation 1, but generation 2"):
+        old.check()
+    new.check()
+
+
+def test_a_driver_of_a_generation_before_the_present_one_is_refused(whole: BucketFolder) -> None:
+    claim(whole, 3)
+    with pytest.raises(FencedError, match="this driver is generation 2, but generation 3"):
+        claim(whole, 2)
+    claim(whole, 3).check()
+
+
+@pytest.mark.parametrize("step", ["_claim", "_take_over", "_have", "_forget"])
+def test_of_two_that_claim_it_at_once_the_newer_one_has_it(
+    whole: BucketFolder, tmp_path: Path, step: str
+) -> None:
+    fill(claim(whole, 1).files, tmp_path)
+    newer: list[BucketFence] = []
+
+    class Overtaken(BucketFence):
+        """Another driver claims the checkpoint before a step of this one."""
+
+    def interrupted(self: BucketFence, *arguments: object) -> object:
+        newer.append(claim(whole, 9))
+        return getattr(BucketFence, step)(self, *arguments)
+
+    setattr(Overtaken, step, interrupted)
+    fence = Overtaken(whole, 8, ["out"])
+    if step == "_forget":  # it has the checkpoint already, and finds out as any other
+        fence.take()
+        fence.open()
+        with pytest.raises(FencedError):
+            fence.check()
+    else:
+        with pytest.raises(FencedError, match="generation 9 has taken over"):
+            fence.take()
+            fence.open()
+    newer[0].check()
+    fence.files.write("out/commits/5", b"v1")
+    assert (last(whole).generation, last(whole).read("out/commits/5")) == (9, None)
+    assert (last(whole).read("out/commits/4") or b"").startswith(b"v2")
+
+
+def test_one_that_dies_while_it_takes_over_leaves_the_checkpoint_to_the_next(
+    whole: BucketFolder, tmp_path: Path
+) -> None:
+    fill(claim(whole, 1).files, tmp_path)
+    died = BucketFence(whole, 2, ["out"])
+    died.take()
+    assert last(whole).generation == 1
+    assert claim(whole, 3).files.read("out/offsets/4") is not None
+    assert last(whole).read("out/offsets/5") is None, "what keeps the old one from planning is not taken over"
+
+
+def test_what_older_generations_had_goes_but_for_their_state(whole: BucketFolder, tmp_path: Path) -> None:
+    fill(claim(whole, 1).files, tmp_path)
+    for generation in (2, 3):
+        claim(whole, generation)
+    left = (
+        {path.split("/")[2] for path in whole.walk("_kappa/g1/out")}
+        if False
+        else set(whole.walk("_kappa/g1"))
+    )
+    assert left
+    assert all("/state/0/0/" in path or "/state/0/1/" in path for path in left)
+    assert "out/metadata" in set(last(whole).walk(""))
+
+
+def test_savepoints_are_taken_restored_verified_and_collected_there(
+    whole: BucketFolder, bucket: BucketConnection, tmp_path: Path
+) -> None:
+    fill(claim(whole, 1).files, tmp_path / "first")
+    claim(whole, 2)
+    revision = build_revision(tmp_path / "none").model_copy(update={"checkpoint": ROOT, "bucket": bucket})
+    file = tmp_path / "revision.json"
+    file.write_text(revision.to_json())
+
+    def work(task: SavepointTask, name: str = "one", **more: Any) -> Any:
+        request = WorkRequest(task=task, name=name, location=SAVEPOINTS, bucket=bucket, **more)
+        return do_work(request, file)
+
+    taken = work(SavepointTask.TAKE)
+    assert taken.taken.batches == {"out": 4}
+    assert work(SavepointTask.TAKE, "two").taken.copied_bytes == 0
+    assert work(SavepointTask.IMPORT, "three", source="one").taken.done
+    verified = work(SavepointTask.VERIFY).verification
+    assert (verified.damaged, verified.files) == (0, 25)
+
+    store = SavepointStore(open_bucket(SAVEPOINTS, bucket))
+    second = open_bucket(f"{ROOT}-1", bucket)
+    fence = BucketFence(second, 3, ["out"])
+    fence.take()
+    assert restore_savepoint(store, store.read("one"), fence.files)
+    with pytest.raises(UnavailableError) as failure:
+        work(SavepointTask.DELETE, needed_by=(second.root,))
+    assert failure.value.reason == Reason.SAVEPOINT_IN_USE, "it is not whole before the generation is"
+    fence.open()
+    assert last(second).read("out/commits/4") == last(whole).read("out/commits/4")
+    for name in ("two", "three"):
+        assert work(SavepointTask.DELETE, name).removed.objects == 0
+    assert work(SavepointTask.DELETE, needed_by=(second.root,)).removed.objects == 25
+    assert list(store.files.walk("")) == []
+
+
+def test_checkpoints_that_were_replaced_or_whose_pipeline_is_gone_go(
+    whole: BucketFolder, bucket: BucketConnection, tmp_path: Path
+) -> None:
+    fill(claim(whole, 1).files, tmp_path)
+    second, gone = open_bucket(f"{ROOT}-1", bucket), open_bucket(f"{ROOT[:-12]}{'b' * 12}", bucket)
+    for folder in (second, gone):
+        claim(folder, 2).files.write("out/metadata", b"")
+    uid = ROOT.rsplit("/", 1)[1]
+    collect = CollectRequest(
+        namespace="shop",
+        at=datetime.now(UTC) + timedelta(hours=2),
+        current={uid: f"{uid}-1"},
+        replaced=True,
+        orphaned=True,
+    )
+    root = ROOT.split("/shop/", maxsplit=1)[0]
+    request = WorkRequest(task=SavepointTask.COLLECT, name="", location=root, collect=collect, bucket=bucket)
+
+    def do() -> int:
+        removed = do_work(request, tmp_path).removed
+        assert removed is not None
+        return removed.checkpoints
+
+    assert (do(), list(gone.walk(""))) == (1, [])
+    assert list(whole.walk("")), "the one after it is not whole yet"
+    claim(second, 3).files.write("_kappa/restored", b"one")
+    assert (do(), list(whole.walk(""))) == (1, [])
+    assert list(second.walk(""))
