@@ -5,6 +5,8 @@ from typing import Any
 import pytest
 
 from kappa_crds.upgrade import VerdictKind
+from kappa_operator.observe.savepoint import observe_savepoint
+from kappa_operator.observe.savepoint_policy import observe_kept_pipeline
 from unit.control.lives import (
     AUTO,
     AUTO_COLD,
@@ -12,13 +14,18 @@ from unit.control.lives import (
     COLD,
     HOPELESS,
     MISFIT,
+    PIPELINE,
+    REF,
     REPROCESSED,
     RESTARTED,
     SAVED,
     SAVED_COLD,
+    SAVEPOINT,
+    SAVEPOINT_REF,
     SPEC,
     STATELESS,
     SUSPENDED,
+    Life,
     Step,
     both,
     crash,
@@ -28,6 +35,7 @@ from unit.control.lives import (
     live,
     lose_the_old_driver,
     slow_savepoints,
+    take_savepoint,
     wait_an_hour,
     write,
 )
@@ -131,3 +139,25 @@ def tell(end: dict[str, Any], writes: int) -> tuple[str, int, list[str], int]:
     made_of = status.get("restoration", {}).get("savepoint", "")
     assert bool(made_of) == (status["checkpoint"] == 1 and bool(end["savepoints"]))
     return status["upgrade"]["phase"], status["checkpoint"], status["fromBeginning"], len(end["savepoints"])
+
+
+@pytest.mark.parametrize(("phase", "needed"), [("Saving", True), ("Watching", True), ("Done", False)])
+async def test_the_savepoint_before_a_change_is_kept_while_that_may_go_back_to_it(
+    phase: str, needed: bool
+) -> None:
+    life = Life()
+    await life.prepare()
+    write({**SPEC, "savepoints": {"maxCount": 1}})(life)
+    await life.settle()
+    take_savepoint(life)
+    await life.settle()
+    change = {"phase": phase, "revision": "new", "savepoint": SAVEPOINT.name}
+    life.operator.cluster.patch(REF, status={"upgrade": change})
+    operator = life.operator.restart()
+    kept = await observe_kept_pipeline(operator.world, PIPELINE, ())
+    assert kept is not None
+    assert (SAVEPOINT.name in kept.restored) is needed
+    life.operator.cluster.remove(SAVEPOINT_REF)
+    savepoint = await observe_savepoint(operator.restart().world, SAVEPOINT, ())
+    assert savepoint is not None
+    assert savepoint.awaited_by == (("delays",) if needed else ())
