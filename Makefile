@@ -52,14 +52,15 @@ images: up ## Build the images and load them into the cluster
 demo: setup ## Run the flights pipeline on real data and compare it with DuckDB
 	@PYTHONPATH=tests $(RUN) python -m demo
 
-# Three at a time: those on Spark keep the processors busy, those of integration and of test-waiting mostly wait, for brokers that are away and
-# for time-outs. The cluster is up by then, and is not to be looked at again: that would put integration last.
+# Four at a time: those on Spark keep the processors busy, those of integration and of test-waiting mostly wait, for brokers that are away and
+# for time-outs. Those on the whole cluster wait for pods, and take turns with the unit tests, which give way to them. The cluster is up by
+# then, and is not to be looked at again: that would put integration last.
 test: up $(CLASSES) ## Run all tests but the long ones
-	@$(MAKE) -j3 -o up test-spark test-laptop test-waiting test-integration test-unit
-	@$(MAKE) test-e2e
+	@$(MAKE) -j4 -o up test-spark test-laptop test-waiting test-integration
+	@$(MAKE) -j2 test-e2e test-unit
 
 test-unit: setup ## Run the tests that need nothing but Python
-	@$(RUN) pytest tests/unit
+	@nice $(RUN) pytest tests/unit
 
 WAITING := tests/spark/test_driver.py tests/spark/test_real_time.py tests/spark/test_handover.py
 
