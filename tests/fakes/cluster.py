@@ -42,6 +42,7 @@ class FakeCluster:
         self._objects: dict[ObjectRef, Body] = {}
         self._versions = itertools.count(1)
         self._uids = itertools.count(1)
+        self._event_uids = itertools.count(1)
         self._subscribers: list[Subscriber] = []
 
     # what the operator calls
@@ -166,7 +167,9 @@ class FakeCluster:
         body.pop("status", None)
         metadata = body["metadata"]
         metadata.pop("resourceVersion", None)
-        metadata["uid"] = f"uid-{next(self._uids)}"
+        # Those of Events are counted apart: whether one was written does not matter to what comes after.
+        number = next(self._event_uids if body["kind"] == "Event" else self._uids)
+        metadata["uid"] = f"event-{number}" if body["kind"] == "Event" else f"uid-{number}"
         metadata["creationTimestamp"] = metadata.get("creationTimestamp") or _stamp(self.now())
         metadata["generation"] = 1
         return self._write(body, "ADDED")

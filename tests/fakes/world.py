@@ -15,7 +15,7 @@ from fakes.fuse import Fuse, Killed
 from fakes.kafka import FakeBroker, FakeKafka
 from kappa_crds import API_VERSION
 from kappa_crds.kinds import KINDS
-from kappa_crds.progress import Progress, SavepointProgress
+from kappa_crds.progress import DriverExit, Progress, SavepointProgress
 from kappa_crds.resource import Resource
 from kappa_operator.errors import Conflict, DriverUnreachable, NotFound, StoreFailure
 from kappa_operator.keys import Key, ObjectRef
@@ -58,13 +58,18 @@ class FakeBuckets:
 
 @dataclass
 class FakeDrivers:
-    """Drivers by address: their progress, and who was asked to stop. `kept` are the savepoints that are in the store."""
+    """Drivers by address: their progress, and who was asked to stop. `kept` are the savepoints that are in the store.
+
+    Each attempt to take one fails with `unsaved`, where that is there; with `slow` none comes to its end.
+    """
 
     progress: dict[str, Progress] = field(default_factory=dict)
     stopped: list[str] = field(default_factory=list)
     activated: list[str] = field(default_factory=list)
     savepoints: list[tuple[str, str, str]] = field(default_factory=list)
     kept: set[str] = field(default_factory=set)
+    unsaved: DriverExit | None = None
+    slow: bool = False
 
     async def fetch_progress(self, address: str, token: str) -> Progress:
         """Return the progress; raise DriverUnreachable where there is none."""
@@ -86,6 +91,10 @@ class FakeDrivers:
         """Note who was asked for what; it is taken at once, and only once."""
         self.savepoints.append((address, name, location))
         progress = self.progress[address]
+        if self.unsaved is not None or self.slow:
+            begun = SavepointProgress(name=name, location=location, done=not self.slow, failure=self.unsaved)
+            self.progress[address] = progress.replace(savepoints=(begun,))
+            return
         if name not in {each.name for each in progress.savepoints}:
             self.kept.add(name)
             taken = report_taken(name, location, progress.started_at)

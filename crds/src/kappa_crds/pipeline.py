@@ -224,6 +224,13 @@ class PipelineSpec(Model):
         ),
     ] = None
     suspend: Annotated[bool, Field(description="Stop at the end of a batch, and stay stopped.")] = False
+    restart_nonce: Annotated[
+        str,
+        Field(
+            max_length=64,
+            description="Any text; with another one a new driver takes over, warm where spec.upgrade.handover says so. The state is kept in every mode.",
+        ),
+    ] = ""
     image: Annotated[
         str | None,
         Field(min_length=1, max_length=512, description="Image of driver and executors."),
@@ -310,7 +317,11 @@ class PipelineStatus(ResourceStatus):
         Restoration | None, Field(description="The savepoint that the checkpoint is made of.")
     ] = None
     checkpoint: Annotated[
-        int, Field(ge=0, description="Number of the checkpoint; each restored savepoint begins another one.")
+        int,
+        Field(
+            ge=0,
+            description="Number of the checkpoint; each restored savepoint and each empty state begins another one.",
+        ),
     ] = 0
     last_scheduled: Annotated[
         datetime | None, Field(description="Until when the schedule of spec.savepoints has been seen to.")
@@ -318,6 +329,19 @@ class PipelineStatus(ResourceStatus):
     running_checkpoint: Annotated[
         int, Field(ge=0, description="Number of the checkpoint that the current driver was started with.")
     ] = 0
+    last_checkpoint: Annotated[
+        int, Field(ge=0, description="Highest number that was meant for a checkpoint; none is given twice.")
+    ] = 0
+    from_beginning: Annotated[
+        tuple[str, ...],
+        Field(
+            description="Sources that the checkpoint was begun with at their first record, whatever they say."
+        ),
+    ] = ()
+    content: Annotated[
+        str | None,
+        Field(description="What the current revision does, as a hash, without its state and restartNonce."),
+    ] = None
     upgrade: Annotated[UpgradeStatus | None, Field(description="The last change of the revision.")] = None
     restarts: Annotated[Restarts, Field(description="Failures and restarts.")] = Restarts()
     executors: Annotated[int, Field(ge=0, description="Executors of the current revision.")] = 0

@@ -102,6 +102,8 @@ class Reason(StrEnum):
     SUSPENDED = "Suspended", DOES, "`spec.suspend` is set and the driver has stopped at a committed batch; set it to false to go on from there."
     REVISION_CREATED = "RevisionCreated", DOES, "The spec, or something it refers to, changed; a driver with the new revision follows."
     UPGRADE_REHEARSING = "UpgradeRehearsing", DOES, "A driver with the changed spec makes a dry start on a copy of the last batch; the one before goes on meanwhile."
+    UPGRADE_SAVING = "UpgradeSaving", DOES, "A savepoint is taken before the change, as `spec.upgrade.mode` says; the driver before goes on meanwhile."
+    UPGRADE_ANEW = "UpgradeAnew", DOES, "The changed spec does not go on from the state that there is; the message says where it begins and what is written again. The checkpoint before stays."
     UPGRADE_REFUSED = "UpgradeRefused", DOES, "The changed spec does not fit the state, or cannot start; the one before goes on. Do what the message says, or take the change back."
     ROLLED_BACK = "RolledBack", DOES, "The changed spec ran and failed, so the one before has taken over again; correct the spec as the message says."
     DRIVER_STARTED = "DriverStarted", DOES, "A driver was started; there is nothing to do."

@@ -74,6 +74,8 @@ class Revision(Model):
     `bucket` is how the store of the checkpoint is reached, where that is a bucket.
     `restoration` is what the checkpoint is made of, where it does not begin empty.
     `modules` are the texts of the Python modules that are not in the image, by file name.
+    `from_beginning` are sources that the checkpoint was begun with at their first record, as `spec` says here, whatever the pipeline does.
+    `content` is a hash of all but where the state is and what it is made of, and `spec.restart_nonce`.
     """
 
     namespace: str
@@ -90,6 +92,8 @@ class Revision(Model):
     executor_pod: dict[str, Any] = Field(default_factory=dict)
     modules: dict[str, str] | None = None
     restoration: Restoration | None = None
+    from_beginning: tuple[str, ...] = ()
+    content: str = ""
     bucket: BucketConnection | None = None
 
     def to_json(self) -> str:
@@ -100,6 +104,11 @@ class Revision(Model):
     def content_hash(self) -> str:
         """Return the first ten hex digits of the SHA-256 of the canonical JSON."""
         return hashlib.sha256(self.to_json().encode()).hexdigest()[:10]
+
+    @property
+    def intent(self) -> str:
+        """Return a hash of what a driver is asked for, wherever its state is: two changes with one intent are the same change."""
+        return hashlib.sha256(f"{self.content}/{self.spec.restart_nonce}".encode()).hexdigest()[:10]
 
     @property
     def name(self) -> str:

@@ -13,7 +13,10 @@ class UpgradeMode(StrEnum):
     """Where a new revision goes on from."""
 
     LAST_STATE = "LastState"
+    SAVEPOINT = "Savepoint"
     STATELESS = "Stateless"
+    REPROCESS = "Reprocess"
+    AUTO = "Auto"
 
 
 class Handover(StrEnum):
@@ -29,8 +32,12 @@ class Upgrade(Model):
     mode: Annotated[
         UpgradeMode,
         Field(
-            description="LastState goes on from the last batch, and refuses a change that its state does not fit. Stateless"
-            " leaves the state behind and begins anew where the sources say; it is never chosen by itself."
+            description="LastState goes on from the last batch, and refuses a change that its state does not fit. Savepoint does"
+            " so too, but takes a savepoint before, without which nothing is changed, and goes back to it if the change fails."
+            " Stateless leaves the state behind and begins anew where the sources say; it is never chosen by itself. Reprocess"
+            " goes on from the last batch where the state fits; where it does not, it begins with an empty state, reads its"
+            " sources from the first record that they still have, whatever startingOffsets says, and writes its outputs again."
+            " Auto does the same, and warns when it begins anew, as nobody has asked for that by name."
         ),
     ] = UpgradeMode.LAST_STATE
     handover: Annotated[
@@ -43,7 +50,8 @@ class Upgrade(Model):
     health_timeout: Annotated[
         PositiveDuration,
         Field(
-            description="How long a new revision has to commit a batch; if it fails before, the one before it takes over again."
+            description="How long a new revision has to show that it works: batches follow each other, or nothing is left to be"
+            " read, and the lag is not above what it was. If it fails before or does not, the one before it takes over again."
         ),
     ] = "5m"
 
@@ -73,18 +81,54 @@ class UpgradePhase(StrEnum):
     """How far a change is."""
 
     REHEARSING = "Rehearsing"
+    SAVING = "Saving"
     HANDING_OVER = "HandingOver"
     WATCHING = "Watching"
     DONE = "Done"
     REFUSED = "Refused"
     ROLLING_BACK = "RollingBack"
     ROLLED_BACK = "RolledBack"
+    WITHDRAWN = "Withdrawn"
 
 
-AT_WORK = (UpgradePhase.REHEARSING, UpgradePhase.HANDING_OVER)
+AT_WORK = (UpgradePhase.REHEARSING, UpgradePhase.SAVING, UpgradePhase.HANDING_OVER)
 """Phases in which the new revision does not run yet."""
 TAKEN_BACK = (UpgradePhase.REFUSED, UpgradePhase.ROLLING_BACK, UpgradePhase.ROLLED_BACK)
 """Phases in which the revision before the change is the one to run."""
+
+NEEDS_SAVEPOINT = (UpgradePhase.SAVING, UpgradePhase.HANDING_OVER, UpgradePhase.WATCHING)
+"""Phases in which the savepoint that was taken before a change may still be gone back to."""
+
+
+class Anew(Status):
+    """The checkpoint of a revision that does not go on from the state that there is."""
+
+    checkpoint: Annotated[int, Field(ge=0, description="Number of the checkpoint, which begins empty.")]
+    instead_of: Annotated[
+        int, Field(ge=0, description="Number of the checkpoint before; it is left as it is.")
+    ]
+    from_beginning: Annotated[
+        tuple[str, ...],
+        Field(description="Sources that are read from the first record that they have, whatever they say."),
+    ] = ()
+
+
+class FirstBatch(Status):
+    """The first batch that a new revision has committed in one query."""
+
+    sink: Annotated[str, Field(description="Name of the sink.")]
+    batch: Annotated[int, Field(ge=0, description="The batch.")]
+
+
+class Health(Status):
+    """What a new revision is measured against while it is watched."""
+
+    lag: Annotated[
+        int, Field(ge=0, description="Records not processed at the handover, or after the first batch.")
+    ] = 0
+    batches: Annotated[
+        tuple[FirstBatch, ...], Field(description="Its first batches, once each query has one.")
+    ] = ()
 
 
 class UpgradeStatus(Status):
@@ -98,6 +142,21 @@ class UpgradeStatus(Status):
     ] = 0
     uid: Annotated[str | None, Field(description="Uid of its pod, once it was seen.")] = None
     handover: Annotated[Handover, Field(description="How the drivers follow each other.")] = Handover.WARM
+    mode: Annotated[
+        UpgradeMode, Field(description="The mode it is made in; a mere restart always is one of LastState.")
+    ] = UpgradeMode.LAST_STATE
+    intent: Annotated[
+        str | None, Field(description="What the new revision is to do, as a hash, wherever its state is.")
+    ] = None
+    savepoint: Annotated[
+        str | None, Field(description="Name of the Savepoint that is taken before, and gone back to.")
+    ] = None
+    anew: Annotated[
+        Anew | None, Field(description="Where it begins, if not from the state that there is.")
+    ] = None
+    health: Annotated[
+        Health | None, Field(description="What it is measured against while it is watched.")
+    ] = None
     verdict: Annotated[UpgradeVerdict | None, Field(description="What the change means for the state.")] = (
         None
     )

@@ -9,6 +9,7 @@ from kappa_crds.kinds import find_kind
 from kappa_crds.pipeline import PIPELINE_FINALIZER
 from kappa_crds.progress import DriverExit, DriverState, Progress, QueryProgress, SourceProgress
 from kappa_crds.reasons import Reason
+from kappa_crds.revision import Revision
 from kappa_operator.keys import ObjectRef
 from kappa_operator.plan.driver import DriverPod
 from kappa_operator.plan.pipeline_model import PipelineObserved
@@ -44,7 +45,12 @@ def pipeline(spec: dict[str, Any] | None = None, **status: Any) -> PipelineResou
 
 def revision_of(resource: PipelineResource) -> str:
     """Return the name of the revision that the pipeline wants."""
-    return build_revision(resource, DEPENDENCIES, IMAGES).name
+    return build(resource).name
+
+
+def build(resource: PipelineResource) -> Revision:
+    """Return the revision that the pipeline wants."""
+    return build_revision(resource, DEPENDENCIES, IMAGES)
 
 
 def started(spec: dict[str, Any] | None = None, *, generation: int = 1, **more: Any) -> PipelineResource:

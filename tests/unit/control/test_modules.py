@@ -9,7 +9,7 @@ from kappa_crds.reasons import Reason
 from kappa_operator.errors import ReferenceProblem
 from kappa_operator.keys import ObjectRef
 from kappa_operator.resources.modules import MODULES_LIMIT, select_modules
-from unit.control.test_pipeline_crashes import PIPELINE, SPEC, Life
+from unit.control.lives import PIPELINE, SPEC, Life
 
 CONFIG_MAP = ObjectRef("v1", "ConfigMap", "shop", "rules")
 FROM_RULES = {**SPEC, "pythonFrom": {"configMapRef": {"name": "rules"}}}

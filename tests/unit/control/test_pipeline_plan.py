@@ -90,13 +90,10 @@ def test_a_driver_that_was_recorded_but_never_made_is_made_with_the_same_generat
 
 
 def test_a_driver_that_was_recorded_for_another_revision_is_not_made() -> None:
-    plan = decide(
-        observed(
-            started({"deadLetter": "in2"}, driverUid=None, revision="delays-older"),
-            dependencies=observed(pipeline()).dependencies,
-        )
-    )
-    assert status_of(plan).generation == 2
+    resource = started({"deadLetter": "in2"}, driverUid=None, revision="delays-older")
+    begun = status_of(decide(observed(resource)))
+    assert begun.driver is None
+    assert status_of(decide(observed(resource.replace(status=begun)))).generation > 1
 
 
 def test_what_is_missing_keeps_a_pipeline_pending() -> None:
@@ -281,8 +278,11 @@ def test_an_error_that_would_repeat_stalls_the_pipeline_until_its_spec_changes()
     held: dict[str, Any] = {"driver": None, "driverUid": None, "restarts": restarts.to_manifest()}
     waits = decide(observed(started(**held), failed(reason=Reason.INVALID_SQL, retryable=False)))
     assert (waits.actions, reason_of(waits), is_stalled(waits)) == ((), Reason.INVALID_SQL, True)
-    cured = decide(observed(started({"trigger": {"maxRecords": 10}}, **{**held, "revision": "delays-old"})))
+    changed = started({"trigger": {"maxRecords": 10}}, **{**held, "revision": "delays-old"})
+    begun = status_of(decide(observed(changed)))
+    cured = decide(observed(changed.replace(status=begun)))
     assert kinds(cured)[-1] == "create Pod"
+    assert status_of(cured).restarts.crashes == 0
 
 
 def test_a_lost_driver_counts_as_a_crash() -> None:

@@ -4,7 +4,7 @@ import base64
 from typing import Any
 
 from kappa_operator.keys import ObjectRef
-from unit.control.test_pipeline_crashes import PIPELINE, REF, SPEC, Life, write
+from unit.control.lives import PIPELINE, REF, SPEC, Life, write
 
 REGISTRY = {"url": "http://registry:8081", "credentialsSecretRef": {"name": "registry-user"}}
 AVRO = {**SPEC, "sources": [{"name": "events", "topic": "in", "format": {"avro": {"registry": REGISTRY}}}]}

@@ -98,8 +98,14 @@ async def test_the_request_says_which_checkpoints_pipelines_go_on_in() -> None:
         operator.cluster.patch(
             ObjectRef.of(made), status={"checkpoint": number, "runningCheckpoint": min(number, 1)}
         )
+    watched = operator.cluster.put(build_resource("Pipeline", "watched", **spec))
+    uids["watched"] = watched["metadata"]["uid"]
+    change = {"phase": "Watching", "revision": "new", "anew": {"checkpoint": 3, "insteadOf": 2}}
+    operator.cluster.patch(
+        ObjectRef.of(watched), status={"checkpoint": 3, "runningCheckpoint": 3, "upgrade": change}
+    )
     asked = read_request(await operator.settle(STORE))
-    folders = {"one": "", "two": "-1", "underway": "-1"}
+    folders = {"one": "", "two": "-1", "underway": "-1", "watched": "-2"}
     assert asked.current == {uids[name]: f"{uids[name]}{suffix}" for name, suffix in folders.items()}
     assert (asked.namespace, asked.replaced, asked.orphaned) == ("shop", True, False)
 

@@ -7,23 +7,55 @@ from typing import Any
 import pytest
 
 from kappa_crds.conditions import find_condition
+from kappa_crds.kinds import find_kind
 from kappa_crds.pipeline import PipelineStatus
 from kappa_crds.progress import DriverExit, DriverState, Progress
 from kappa_crds.reasons import Reason
 from kappa_crds.revision import REVISION_KEY, Revision
-from kappa_crds.upgrade import Handover, UpgradePhase, UpgradeStatus, UpgradeVerdict, VerdictKind
-from kappa_operator.actions import ActivateDriver, CreateObject, DeleteObject, RecordStatus, StopDriver
+from kappa_crds.savepoint import Restoration
+from kappa_crds.upgrade import (
+    Anew,
+    Handover,
+    Health,
+    UpgradeMode,
+    UpgradePhase,
+    UpgradeStatus,
+    UpgradeVerdict,
+    VerdictKind,
+)
+from kappa_operator.actions import (
+    ActivateDriver,
+    CreateObject,
+    DeleteObject,
+    EmitEvent,
+    RecordStatus,
+    StopDriver,
+)
 from kappa_operator.errors import Refused
 from kappa_operator.plan.driver import DriverPod
 from kappa_operator.plan.model import Failure, Plan
 from kappa_operator.plan.pipeline import decide_pipeline
 from kappa_operator.plan.pipeline_model import PipelineObserved
 from kappa_operator.resources.pipeline import PipelineResource
-from unit.control.pipelines import NOW, failed, observed, pipeline, pod, revision_of, running, started
+from kappa_operator.resources.savepoint import SavepointResource
+from unit.control.pipelines import (
+    NOW,
+    SPEC,
+    build,
+    failed,
+    observed,
+    pipeline,
+    pod,
+    revision_of,
+    running,
+    started,
+)
 
 CHANGED: dict[str, Any] = {"trigger": {"maxRecords": 10}}
 OLD = revision_of(pipeline(shufflePartitions=1))
 NEW = revision_of(pipeline(CHANGED, shufflePartitions=1))
+INTENT = build(pipeline(CHANGED)).intent
+BEFORE = build(pipeline(shufflePartitions=1))
 FITS = UpgradeVerdict(kind=VerdictKind.RESUME)
 DOES_NOT = UpgradeVerdict(
     kind=VerdictKind.REPROCESS, reasons=("the keys of the aggregation are k, w instead of k",)
@@ -31,7 +63,9 @@ DOES_NOT = UpgradeVerdict(
 
 
 def change(phase: UpgradePhase = UpgradePhase.REHEARSING, **fields: Any) -> dict[str, Any]:
-    known = UpgradeStatus(phase=phase, revision=NEW, previous=OLD, generation=2, uid="pod-2", since=NOW)
+    known = UpgradeStatus(
+        phase=phase, revision=NEW, intent=INTENT, previous=OLD, generation=2, uid="pod-2", since=NOW
+    )
     return known.model_copy(update=fields).model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
@@ -150,9 +184,12 @@ def test_when_the_old_one_says_that_its_queries_have_ended_the_new_one_takes_ove
     assert upgrade_of(status).phase is UpgradePhase.WATCHING
 
 
-def taken_over(phase: UpgradePhase = UpgradePhase.WATCHING, **fields: Any) -> PipelineResource:
+def taken_over(
+    phase: UpgradePhase = UpgradePhase.WATCHING, health: Health | None = None, **fields: Any
+) -> PipelineResource:
     """Return a pipeline whose changed driver is the current one."""
-    status = {"revision": NEW, "driver": "delays-driver-2", "driverUid": "pod-2", "upgrade": change(phase)}
+    known = change(phase, health=health)
+    status = {"revision": NEW, "driver": "delays-driver-2", "driverUid": "pod-2", "upgrade": known}
     return started(CHANGED, generation=2, **{**status, **fields})
 
 
@@ -176,12 +213,17 @@ def test_a_first_batch_before_the_old_pod_is_gone_is_no_reason_to_wait_for_that(
     assert ready_of(status) == ("True", Reason.RUNNING)
 
 
-def test_a_change_is_done_when_its_driver_has_committed_a_batch() -> None:
+def test_a_change_is_done_when_each_query_has_committed_a_second_batch() -> None:
     behind = running(2)
-    fresh = behind.replace(queries=(behind.queries[0].replace(batch_id=-1),))
-    _, status = decide(look(taken_over(), standby(), progress=fresh))
+    query = behind.queries[0]
+    _, status = decide(
+        look(taken_over(), standby(), progress=behind.replace(queries=(query.replace(batch_id=-1),)))
+    )
     assert upgrade_of(status).phase is UpgradePhase.WATCHING
     _, status = decide(look(taken_over(), standby(), progress=behind))
+    assert upgrade_of(status).phase is UpgradePhase.WATCHING
+    second = behind.replace(queries=(query.replace(batch_id=43),))
+    _, status = decide(look(taken_over(health=upgrade_of(status).health), standby(), progress=second))
     assert upgrade_of(status).phase is UpgradePhase.DONE
     assert ready_of(status) == ("True", Reason.RUNNING)
 
@@ -195,7 +237,7 @@ def test_a_change_is_done_when_its_driver_has_committed_a_batch() -> None:
 )
 def test_one_that_fails_before_makes_room_for_the_revision_before(restarts: dict[str, Any]) -> None:
     gone = taken_over(restarts=restarts, driver=None, driverUid=None)
-    plan, status = decide(look(gone, failed(2), progress=None))
+    plan, status = decide(look(gone, failed(2), progress=None, previous=BEFORE))
     assert kinds(plan) == [RecordStatus]
     assert upgrade_of(status).phase is UpgradePhase.ROLLING_BACK
     assert "out of luck" in (upgrade_of(status).message or "")
@@ -207,7 +249,9 @@ def test_one_that_does_not_run_in_time_does_so_too() -> None:
     late = late.replace(
         status=late.status.replace(upgrade=upgrade_of(late.status).replace(since=NOW - timedelta(minutes=6)))
     )
-    _, status = decide(look(late, standby(), progress=running(2, state=DriverState.STARTING)))
+    _, status = decide(
+        look(late, standby(), progress=running(2, state=DriverState.STARTING), previous=BEFORE)
+    )
     assert upgrade_of(status).phase is UpgradePhase.ROLLING_BACK
     assert "spec.upgrade.healthTimeout" in (upgrade_of(status).message or "")
 
@@ -280,11 +324,166 @@ def test_while_a_driver_does_not_run_the_cure_is_not_held_up_by_a_rehearsal() ->
     assert status.upgrade is None
 
 
-def test_a_change_without_state_begins_with_another_checkpoint_once() -> None:
+def test_a_change_without_state_begins_in_a_checkpoint_of_its_own_and_leaves_the_other_one() -> None:
     spec = {**CHANGED, "upgrade": {"mode": "Stateless"}}
     resource = started(spec, revision=OLD, checkpoint=3, runningCheckpoint=3)
     plan, status = decide(look(resource, pod()))
-    assert kinds(plan) == [RecordStatus]
-    assert (status.checkpoint, status.restoration) == (4, None)
+    assert kinds(plan) == [EmitEvent, RecordStatus]
+    assert upgrade_of(status).anew == Anew(checkpoint=4, instead_of=3)
+    assert (status.checkpoint, status.last_checkpoint) == (3, 4)
     plan, status = decide(look(resource.replace(status=status), pod()))
-    assert (status.checkpoint, status.stopping_since) == (4, NOW)
+    assert status.stopping_since == NOW
+    ended = resource.replace(status=status.replace(driver=None, driver_uid=None))
+    plan, status = decide(observed(ended))
+    assert (status.checkpoint, status.running_checkpoint) == (4, 4)
+    assert upgrade_of(status).phase is UpgradePhase.WATCHING
+
+
+SAVED = {**CHANGED, "upgrade": {"mode": "Savepoint"}}
+
+
+def test_with_mode_savepoint_the_name_is_recorded_then_the_savepoint_is_made_and_the_old_one_goes_on() -> (
+    None
+):
+    waiting = started(SAVED, revision=OLD, upgrade=change(mode=UpgradeMode.SAVEPOINT))
+    plan, status = decide(look(waiting, standby=standing(FITS)))
+    assert kinds(plan) == [RecordStatus]
+    assert (upgrade_of(status).phase, status.stopping_since) == (UpgradePhase.SAVING, None)
+    name = upgrade_of(status).savepoint
+    assert name == f"delays-{INTENT}-2"
+    plan, _ = decide(look(waiting.replace(status=status), standby=standing(FITS)))
+    made = plan.actions[0]
+    assert isinstance(made, CreateObject)
+    assert (made.manifest["kind"], made.manifest["metadata"]["name"]) == ("Savepoint", name)
+    assert made.manifest["spec"]["cause"] == "Upgrade"
+
+
+def saving(phase: UpgradePhase = UpgradePhase.SAVING, **fields: Any) -> PipelineResource:
+    known = change(phase, mode=UpgradeMode.SAVEPOINT, savepoint="before", **fields)
+    return started(SAVED, revision=OLD, upgrade=known)
+
+
+def before(state: str, **status: Any) -> SavepointResource:
+    """Return the savepoint before the change, in this state."""
+    condition = {"type": "Ready", "status": "False", "reason": "SavepointTaking", "message": "3 of 7 files"}
+    known = {"state": state, "conditions": [{**condition, "lastTransitionTime": NOW.isoformat()}], **status}
+    metadata = {"name": "before", "namespace": "flights", "uid": "12345678"}
+    return find_kind("Savepoint").parse(
+        {"metadata": metadata, "spec": {"pipelineRef": "delays", "cause": "Upgrade"}, "status": known}
+    )
+
+
+TAKEN = before("Ready", taken=NOW.isoformat(), location="file:///kept", shufflePartitions=5)
+
+
+def test_while_it_is_taken_the_status_says_how_far_it_is() -> None:
+    plan, status = decide(look(saving(), savepoint=before("Taking")))
+    assert plan.actions == ()
+    assert ready_of(status) == ("False", Reason.UPGRADE_SAVING)
+    assert status.batch == 42
+    condition = find_condition(status.conditions, "Ready")
+    assert condition is not None
+    assert "3 of 7 files" in condition.message
+
+
+def test_when_it_is_taken_the_old_one_is_stopped() -> None:
+    _, status = decide(look(saving(), savepoint=TAKEN))
+    assert (upgrade_of(status).phase, status.stopping_since) == (UpgradePhase.HANDING_OVER, NOW)
+
+
+@pytest.mark.parametrize("state", ["Failed", "Damaged"])
+def test_without_it_the_change_is_refused_and_the_old_one_goes_on(state: str) -> None:
+    _, status = decide(look(saving(), savepoint=before(state)))
+    assert (upgrade_of(status).phase, status.stopping_since) == (UpgradePhase.REFUSED, None)
+    assert "there is no savepoint to go back to" in (upgrade_of(status).message or "")
+
+
+def test_another_mode_tries_a_refused_change_again() -> None:
+    refused = started(CHANGED, revision=OLD, upgrade=change(UpgradePhase.REFUSED, mode=UpgradeMode.SAVEPOINT))
+    _, status = decide(look(refused, pod(), previous=BEFORE))
+    assert (upgrade_of(status).phase, upgrade_of(status).mode) == (
+        UpgradePhase.REHEARSING,
+        UpgradeMode.LAST_STATE,
+    )
+
+
+def test_what_fails_goes_back_to_the_savepoint_in_a_new_checkpoint() -> None:
+    restarts = {"crashes": 2, "lastReason": "DriverCrashed", "lastFailure": "out of luck"}
+    gone = taken_over(restarts=restarts, driver=None, driverUid=None, checkpoint=3, runningCheckpoint=3)
+    known = upgrade_of(gone.status).replace(mode=UpgradeMode.SAVEPOINT, savepoint="before")
+    gone = gone.replace(status=gone.status.replace(upgrade=known))
+    _, status = decide(look(gone, failed(2), progress=None, previous=BEFORE, savepoint=TAKEN))
+    assert upgrade_of(status).phase is UpgradePhase.ROLLING_BACK
+    assert (status.checkpoint, status.running_checkpoint, status.shuffle_partitions) == (4, 3, 5)
+    assert status.restoration == Restoration(location="file:///kept", savepoint="before-12345678")
+    assert "it goes back to savepoint before" in (upgrade_of(status).message or "")
+
+
+def test_where_the_savepoint_is_gone_it_is_said_that_the_state_that_was_left_is_gone_on_from() -> None:
+    restarts = {"crashes": 2, "lastReason": "DriverCrashed", "lastFailure": "out of luck"}
+    gone = taken_over(restarts=restarts, driver=None, driverUid=None)
+    known = upgrade_of(gone.status).replace(mode=UpgradeMode.SAVEPOINT, savepoint="before")
+    gone = gone.replace(status=gone.status.replace(upgrade=known))
+    _, status = decide(look(gone, failed(2), progress=None, previous=BEFORE))
+    assert "savepoint before is gone, so it goes on from the state that the new revision left" in (
+        upgrade_of(status).message or ""
+    )
+
+
+@pytest.mark.parametrize(("mode", "warns"), [(UpgradeMode.REPROCESS, False), (UpgradeMode.AUTO, True)])
+def test_what_does_not_fit_begins_with_an_empty_state_and_the_whole_log_where_the_mode_says_so(
+    mode: UpgradeMode, warns: bool
+) -> None:
+    sources = [{**SPEC["sources"][0], "startingOffsets": "latest"}]
+    spec = {**CHANGED, "sources": sources, "upgrade": {"mode": mode}}
+    asked = started(spec, revision=OLD, checkpoint=3, runningCheckpoint=3)
+    known = upgrade_of(taken_over().status).replace(
+        phase=UpgradePhase.REHEARSING, intent=build(asked).intent, mode=mode
+    )
+    resource = asked.replace(status=asked.status.replace(upgrade=known))
+    plan, status = decide(look(resource, standby=standing(DOES_NOT)))
+    told = plan.actions[0]
+    assert isinstance(told, EmitEvent)
+    assert (told.reason, told.warning) == (Reason.UPGRADE_ANEW, warns)
+    assert "what it writes to out is written again" in told.message
+    assert upgrade_of(status).anew == Anew(checkpoint=4, instead_of=3, from_beginning=("events",))
+    assert (status.checkpoint, upgrade_of(status).handover) == (3, Handover.COLD)
+    ended = resource.replace(status=status.replace(driver=None, driver_uid=None, stopping_since=None))
+    plan, begun = decide(observed(ended))
+    config = next(
+        a for a in plan.actions if isinstance(a, CreateObject) and a.manifest["kind"] == "ConfigMap"
+    )
+    revision = Revision.model_validate_json(config.manifest["data"][REVISION_KEY])
+    assert revision.checkpoint.endswith("/u1-4")
+    assert [source.starting_offsets for source in revision.spec.sources] == ["earliest"]
+    assert (begun.checkpoint, begun.from_beginning) == (4, ("events",))
+    assert build(ended.replace(status=begun)).name == begun.revision, "it does not change again by itself"
+
+
+@pytest.mark.parametrize("mode", [UpgradeMode.LAST_STATE, UpgradeMode.SAVEPOINT])
+def test_in_other_modes_it_is_refused(mode: UpgradeMode) -> None:
+    waiting = started({**CHANGED, "upgrade": {"mode": mode}}, revision=OLD, upgrade=change(mode=mode))
+    _, status = decide(look(waiting, standby=standing(DOES_NOT)))
+    assert upgrade_of(status).phase is UpgradePhase.REFUSED
+
+
+@pytest.mark.parametrize("mode", list(UpgradeMode))
+def test_a_request_to_restart_keeps_the_state_in_every_mode(mode: UpgradeMode) -> None:
+    content = BEFORE.content
+    asked = started({"restartNonce": "2", "upgrade": {"mode": mode}}, revision=OLD, content=content)
+    _, status = decide(look(asked, pod()))
+    assert (upgrade_of(status).phase, upgrade_of(status).mode) == (
+        UpgradePhase.REHEARSING,
+        UpgradeMode.LAST_STATE,
+    )
+    assert (upgrade_of(status).anew, upgrade_of(status).savepoint) == (None, None)
+
+
+def test_a_pipeline_that_is_suspended_while_it_is_watched_is_not_taken_back_for_that() -> None:
+    late = NOW - timedelta(hours=1)
+    known = upgrade_of(taken_over().status).replace(since=late)
+    waiting = taken_over(driver=None, driverUid=None)
+    waiting = waiting.replace(status=waiting.status.replace(upgrade=known))
+    plan, status = decide(observed(waiting, previous=BEFORE))
+    assert (upgrade_of(status).phase, upgrade_of(status).since) == (UpgradePhase.WATCHING, NOW)
+    assert CreateObject in kinds(plan)

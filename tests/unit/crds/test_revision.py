@@ -55,6 +55,8 @@ CHANGES: dict[str, Any] = {
     "modules": {"rules.py": "LIMIT = 1"},
     "bucket": BucketConnection(region="eu"),
     "restoration": Restoration(location="file:///savepoints", savepoint="one"),
+    "from_beginning": ("flights",),
+    "content": "0123456789",
 }
 
 

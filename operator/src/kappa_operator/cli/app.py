@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from kappa_operator.cli.change import find_judge
 from kappa_operator.cli.plan import PlanProblem, plan_manifests
 from kappa_operator.cli.savepoint import app as savepoint_app
 
@@ -29,11 +30,18 @@ def plan(
         str, typer.Option("-n", "--namespace", help="Namespace for manifests that name none.")
     ] = "default",
     context: Annotated[str | None, typer.Option(help="Context of the kubeconfig.")] = None,
+    verdict: Annotated[
+        bool,
+        typer.Option(
+            help="Compile changed pipelines on this machine and judge what that means for the state."
+        ),
+    ] = True,
 ) -> None:
     """Show what the operator would do if the manifests were applied now, and why. Changes nothing."""
     texts = [sys.stdin.read() if str(path) == "-" else path.read_text() for path in file]
     try:
-        for line in asyncio.run(plan_manifests(texts, namespace, context)):
+        judge = find_judge() if verdict else None
+        for line in asyncio.run(plan_manifests(texts, namespace, context, judge)):
             typer.echo(line)
     except PlanProblem as problem:
         typer.echo(f"error: {problem}", err=True)

@@ -19,6 +19,7 @@ from kappa_crds.resource import Resource, ResourceStatus
 from kappa_crds.savepoint import SAVEPOINT_FINALIZER
 from kappa_crds.statestore import StateStoreSpec, StateStoreStatus
 from kappa_operator.actions import RecordStatus, describe_action
+from kappa_operator.cli.change import Judge, describe_change
 from kappa_operator.cli.installation import find_settings
 from kappa_operator.cluster import ApiCluster
 from kappa_operator.drivers import HttpDrivers
@@ -28,6 +29,7 @@ from kappa_operator.keys import Key, ObjectRef
 from kappa_operator.logic import LOGICS
 from kappa_operator.mirror import Mirror
 from kappa_operator.plan.model import Plan
+from kappa_operator.plan.savepoint_policy import KeptPipeline
 from kappa_operator.world import World
 
 Body = dict[str, Any]
@@ -47,8 +49,10 @@ class UntouchedBuckets:
         """Do nothing."""
 
 
-async def plan_manifests(texts: Iterable[str], namespace: str, context: str | None) -> list[str]:
-    """Return the lines of the plan; raise PlanProblem where a manifest is not acceptable."""
+async def plan_manifests(
+    texts: Iterable[str], namespace: str, context: str | None, judge: Judge | None = None
+) -> list[str]:
+    """Return the lines of the plan; raise PlanProblem where a manifest is not acceptable. `judge` compares revisions here."""
     try:
         manifests = [manifest for text in texts for manifest in read_manifests(text, namespace)]
     except ManifestError as error:
@@ -63,7 +67,7 @@ async def plan_manifests(texts: Iterable[str], namespace: str, context: str | No
                 await fill_mirror(cluster, world.mirror, present)
             keys = [await overlay(cluster, world.mirror, manifest) for manifest in manifests]
             try:
-                planned = [line for key in keys for line in await plan_one(world, key)]
+                planned = [line for key in keys for line in await plan_one(world, key, judge)]
                 return planned if note is None else [f"# {note}", *planned]
             finally:
                 await kafka.close()
@@ -95,13 +99,16 @@ def _foresee_finalizers(kind: str) -> list[str]:
     return [_FINALIZERS[kind]] if kind in _FINALIZERS else []
 
 
-async def plan_one(world: World, key: Key) -> list[str]:
+async def plan_one(world: World, key: Key, judge: Judge | None = None) -> list[str]:
     """Return the lines of one resource's plan."""
     logic = LOGICS[key.kind]
     observed = await logic.observe(world, key, ())
     if observed is None:
         raise PlanProblem(f"{key} vanished")
-    return list(render_plan(key, logic.decide(observed, datetime.now(UTC))))
+    lines = list(render_plan(key, logic.decide(observed, datetime.now(UTC))))
+    if not isinstance(observed, KeptPipeline):
+        return lines
+    return [*lines, *await describe_change(world, observed.pipeline, judge)]
 
 
 def render_plan(key: Key, plan: Plan) -> Iterator[str]:

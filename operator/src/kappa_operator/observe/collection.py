@@ -2,7 +2,9 @@
 
 from pydantic import ValidationError
 
+from kappa_crds.pipeline import PipelineStatus
 from kappa_crds.savepoint_work import WorkState
+from kappa_crds.upgrade import UpgradePhase
 from kappa_operator.actions import CreateObject
 from kappa_operator.keys import Key
 from kappa_operator.mirror import Mirror
@@ -55,16 +57,22 @@ def _concerns_collection(failure: Failure) -> bool:
 def find_current(mirror: Mirror, namespace: str) -> dict[str, str] | None:
     """Return the folder of the checkpoint of each pipeline, by uid; None where one of them cannot be read.
 
-    While a pipeline is on its way from one checkpoint to the next, it is the one before: it may go back to that.
+    While a pipeline is on its way from one checkpoint to the next, or may still go back, it is the one before.
     """
     try:
         found = [mirror.get(key) for key in mirror.find("Pipeline", namespace)]
     except ValidationError:
         return None
     return {
-        each.metadata.uid: name_checkpoint(
-            each.metadata, min(each.status.checkpoint, each.status.running_checkpoint)
-        )
+        each.metadata.uid: name_checkpoint(each.metadata, _find_oldest(each.status))
         for each in found
         if each is not None
     }
+
+
+def _find_oldest(status: PipelineStatus) -> int:
+    """Return the number of the oldest checkpoint that a pipeline may still go on in."""
+    change = status.upgrade
+    watched = change is not None and change.phase is UpgradePhase.WATCHING
+    left = [change.anew.instead_of] if change is not None and change.anew is not None and watched else []
+    return min(status.checkpoint, status.running_checkpoint, *left)

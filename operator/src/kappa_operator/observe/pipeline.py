@@ -6,7 +6,7 @@ how fast events arrive. The driver's own progress is asked for when its pod has 
 
 from kappa_crds.progress import DriverState, Progress
 from kappa_crds.revision import REVISION_KEY, Revision
-from kappa_crds.upgrade import TAKEN_BACK
+from kappa_crds.upgrade import TAKEN_BACK, UpgradePhase
 from kappa_operator.apply import read_secret_key
 from kappa_operator.errors import KappaError
 from kappa_operator.keys import Key, ObjectRef
@@ -23,6 +23,7 @@ from kappa_operator.resources.pipeline import (
     build_token_ref,
 )
 from kappa_operator.resources.revision import Images
+from kappa_operator.resources.savepoint import SavepointResource
 from kappa_operator.world import World
 
 
@@ -42,6 +43,7 @@ async def observe_pipeline(world: World, key: Key, failures: tuple[Failure, ...]
         progress=progress,
         standby=await observe_standby(world, resource, pods),
         previous=await observe_previous(world, resource),
+        savepoint=find_change_savepoint(world, resource),
         shortage=await observe_shortage(world, resource, progress),
         failures=failures,
     )
@@ -80,13 +82,24 @@ async def observe_standby(
 
 
 async def observe_previous(world: World, resource: PipelineResource) -> Revision | None:
-    """Return the revision before a change that was refused or failed; None where there is none, or it is lost."""
+    """Return the revision before a change that is watched, was refused or failed; None where there is none, or it is lost."""
     change = resource.status.upgrade
-    if change is None or change.previous is None or change.phase not in TAKEN_BACK:
+    if change is None or change.previous is None or change.phase not in (UpgradePhase.WATCHING, *TAKEN_BACK):
         return None
     ref = ObjectRef("v1", "ConfigMap", resource.metadata.namespace, change.previous)
     body = await world.cluster.get(ref)
     return None if body is None else Revision.model_validate_json(body["data"][REVISION_KEY])
+
+
+def find_change_savepoint(world: World, resource: PipelineResource) -> SavepointResource | None:
+    """Return the savepoint that is taken before the last change, if it is there."""
+    change = resource.status.upgrade
+    if change is None or change.savepoint is None:
+        return None
+    savepoint: SavepointResource | None = world.mirror.get(
+        Key("Savepoint", resource.metadata.namespace, change.savepoint)
+    )
+    return savepoint
 
 
 async def observe_shortage(world: World, resource: PipelineResource, progress: Progress | None) -> str | None:

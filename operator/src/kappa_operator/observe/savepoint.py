@@ -7,6 +7,7 @@ from pydantic import ValidationError
 from kappa_crds.progress import DriverExit, DriverState
 from kappa_crds.reasons import Reason
 from kappa_crds.savepoint_work import WorkResult, WorkState
+from kappa_crds.upgrade import NEEDS_SAVEPOINT
 from kappa_operator.cluster import Body
 from kappa_operator.errors import KappaError, ReferenceProblem
 from kappa_operator.keys import Key, ObjectRef
@@ -145,9 +146,12 @@ def find_users(mirror: Mirror, resource: SavepointResource) -> Iterator[Pipeline
 
 def _awaits(pipeline: PipelineResource, resource: SavepointResource) -> bool:
     restore = pipeline.spec.restore
-    named = restore is not None and restore.savepoint == resource.metadata.name
-    gone = pipeline.metadata.deletion_timestamp is not None
-    return named and restore != pipeline.status.restored and not gone
+    if pipeline.metadata.deletion_timestamp is not None:
+        return False
+    change, name = pipeline.status.upgrade, resource.metadata.name
+    if change is not None and change.savepoint == name and change.phase in NEEDS_SAVEPOINT:
+        return True
+    return restore is not None and restore.savepoint == name and restore != pipeline.status.restored
 
 
 def _is_made_of(pipeline: PipelineResource, resource: SavepointResource) -> bool:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from pydantic import ValidationError
 
+from kappa_crds.upgrade import NEEDS_SAVEPOINT
 from kappa_operator.keys import Key
 from kappa_operator.mirror import Mirror
 from kappa_operator.observe.pipeline import observe_pipeline
@@ -40,8 +41,12 @@ def _find_savepoints(mirror: Mirror, pipeline: Key) -> Iterator[SavepointResourc
 
 
 def _find_restored(mirror: Mirror, pipeline: Key) -> Iterator[str]:
-    """Yield the names of savepoints that a pipeline of the namespace wants to go on from, or went on from last."""
+    """Yield the names of savepoints that a pipeline of the namespace wants to go on from, went on from last, or may go back to."""
     for key in mirror.find("Pipeline", pipeline.namespace):
-        restore = (mirror.get_body(key) or {}).get("spec", {}).get("restore")
+        body = mirror.get_body(key) or {}
+        restore = body.get("spec", {}).get("restore")
         if restore:
             yield restore["savepoint"]
+        change = body.get("status", {}).get("upgrade") or {}
+        if change.get("savepoint") and change["phase"] in NEEDS_SAVEPOINT:
+            yield change["savepoint"]

@@ -66,6 +66,11 @@ def count_failure(
     )
 
 
+def has_failed(restarts: Restarts) -> bool:
+    """Return whether the last driver ended with a failure, or could not be made."""
+    return restarts.crashes > 0 or restarts.scheduling > 0
+
+
 def delay_restart(failures: int, policy: Restart) -> float:
     """Return the seconds to wait after so many failures in a row."""
     initial, longest = parse_duration(policy.initial_delay), parse_duration(policy.max_delay)

@@ -23,27 +23,31 @@ from kappa_operator.actions import (
     RemoveFinalizer,
     StopDriver,
 )
+from kappa_operator.plan.beginning import go_cold
+from kappa_operator.plan.change import want_revision
 from kappa_operator.plan.driver import DriverPod, count_failure, forgive
 from kappa_operator.plan.ending import count_end
 from kappa_operator.plan.model import Plan, Verdict, stalled, working
 from kappa_operator.plan.pipeline_model import SOON, PipelineObserved, say
-from kappa_operator.plan.pipeline_verdicts import explain_missing, judge_deletion, judge_progress, judge_start
+from kappa_operator.plan.pipeline_verdicts import (
+    explain_missing,
+    judge_deletion,
+    judge_progress,
+    judge_running,
+    judge_start,
+)
 from kappa_operator.plan.progress import build_progress_fields, say_progress
 from kappa_operator.plan.restore import decide_restore
-from kappa_operator.plan.rollback import decide_rollback, forget_unwanted, judge_running, note_health
+from kappa_operator.plan.rollback import decide_rollback, follow_change
 from kappa_operator.plan.starting import start_driver, sweep
 from kappa_operator.plan.stopping import STOP_MARGIN, report_deaf, stop_driver
 from kappa_operator.plan.upgrade import (
     AT_ONCE,
     activate,
+    decide_at_rest,
     decide_upgrade,
     drop_standby,
-    go_cold,
-    is_taken_back,
-    leave_state,
-    replace_lost,
 )
-from kappa_operator.resources.revision import build_revision
 
 STARTING_POLL = 1.0
 CATCHING_UP_POLL = 3.0
@@ -68,25 +72,15 @@ def decide_pipeline(observed: PipelineObserved, now: datetime) -> Plan:
     )
     if plan is not None:
         return plan
-    revision = _want(observed)
+    revision = want_revision(observed)
     if leftover := drop_standby(observed, revision):
         return Plan(leftover, look_again=True)
-    if revision is not None and (plan := leave_state(observed, revision, now)):
-        return plan
     current = observed.current
     if current is not None and not current.finished:
         if _is_wanted(observed, revision):
             return _follow(observed, current, revision, now)
         return decide_upgrade(observed, revision, current, now) or stop_driver(observed, current, now)
     return _rest_or_start(observed, revision, now)
-
-
-def _want(observed: PipelineObserved) -> Revision | None:
-    """Return the revision that should run: the one before, where the spec's was refused or failed; None where there is none now."""
-    if isinstance(observed.dependencies, Verdict):
-        return None
-    revision = build_revision(observed.resource, observed.dependencies, observed.images)
-    return observed.previous if is_taken_back(observed.status.upgrade, revision) else revision
 
 
 def _is_wanted(observed: PipelineObserved, revision: Revision | None) -> bool:
@@ -148,10 +142,7 @@ def _rest_or_start(observed: PipelineObserved, revision: Revision | None, now: d
         verdict = explain_missing(observed.dependencies, restarts)
         return Plan((), say(observed, verdict, now), BLOCKED_POLL)
     if revision is None:
-        message = (
-            "the revision before the change is lost, and the change cannot run; take it back or correct it"
-        )
-        return Plan((), say(observed, stalled(PipelineState.FAILED, Reason.UPGRADE_REFUSED, message), now))
+        return Plan((), say(observed, _explain_dead_end(observed), now))
     if restarts.hopeless_revision == revision.name:
         reason, message = (
             Reason.parse(restarts.last_reason or Reason.QUERY_FAILED),
@@ -163,7 +154,15 @@ def _rest_or_start(observed: PipelineObserved, revision: Revision | None, now: d
         reason = Reason.parse(restarts.last_reason or Reason.BACKING_OFF)
         message = f"{restarts.last_failure}; failure {restarts.crashes + restarts.scheduling} in a row, next start after back-off"
         return Plan((), say(observed, working(PipelineState.FAILED, reason, message), now), wait)
-    return replace_lost(observed, revision, now) or start_driver(observed, revision, now)
+    return decide_at_rest(observed, revision, now) or start_driver(observed, revision, now)
+
+
+def _explain_dead_end(observed: PipelineObserved) -> Verdict:
+    """The change cannot be made, and there is no revision to go back to."""
+    change = observed.status.upgrade
+    why = change.message if change is not None and change.message else "the change cannot run"
+    said = "no revision before the change can run; correct the spec, or choose another spec.upgrade.mode"
+    return stalled(PipelineState.FAILED, Reason.UPGRADE_REFUSED, f"{why}; {said}")
 
 
 def _wait_before_start(observed: PipelineObserved, revision: Revision, now: datetime) -> float:
@@ -184,7 +183,7 @@ def _follow(observed: PipelineObserved, current: DriverPod, wanted: Revision | N
     if progress.state is not DriverState.RUNNING:
         return Plan((), say(observed, judge_progress(progress, observed.shortage), now), STARTING_POLL)
     restarts = forgive(observed.status.restarts, progress.running_since, spec.restart, now)
-    change = note_health(forget_unwanted(observed, wanted), progress, now)
+    change = follow_change(observed, wanted, progress, now)
     verdict = judge_running(change, say_progress(progress))
     if isinstance(observed.dependencies, Verdict):
         verdict = replace(verdict, message=f"{verdict.message}; but {observed.dependencies.message}")
@@ -212,6 +211,10 @@ def _report_failure(observed: PipelineObserved, now: datetime) -> Plan:
         return Plan((), say(observed, verdict, now), SOON)
     if isinstance(failure.action, StopDriver) and observed.current is not None:
         return report_deaf(observed, observed.current, message, now)
+    if isinstance(failure.action, CreateObject) and failure.action.manifest["kind"] == "Savepoint":
+        said = f"the savepoint before the change cannot be made: {message}"
+        verdict = working(observed.status.state or PipelineState.PENDING, Reason.UPGRADE_SAVING, said)
+        return Plan((), say(observed, verdict, now), BLOCKED_POLL)
     judge = working if failure.error.retryable else stalled
     return Plan(
         (), say(observed, judge(PipelineState.PENDING, failure.error.reason, message), now), BLOCKED_POLL

@@ -12,6 +12,7 @@ from kappa_operator.plan.driver import DriverPod
 from kappa_operator.plan.model import Failure, Verdict, build_conditions
 from kappa_operator.resources.pipeline import EXECUTOR_ROLE, PIPELINE_LABEL, PipelineResource
 from kappa_operator.resources.revision import Dependencies, Images
+from kappa_operator.resources.savepoint import SavepointResource
 
 SOON = 1.0
 """Seconds until the next look at what is about to change."""
@@ -24,7 +25,7 @@ class PipelineObserved:
     `dependencies` are what the spec refers to, or the verdict on what is missing. `pods` are all driver pods of the
     pipeline, read from the API server and not from a cache. `progress` is the current driver's own report, `shortage`
     what keeps the executors that it waits for from starting. `standby` is the report of the driver that stands by, `previous` the
-    revision to go back to where a change was refused or failed.
+    revision to go back to where a change is watched, was refused or failed, and `savepoint` the one that is taken before it.
     """
 
     resource: PipelineResource
@@ -35,6 +36,7 @@ class PipelineObserved:
     shortage: str | None = None
     standby: Progress | None = None
     previous: Revision | None = None
+    savepoint: SavepointResource | None = None
     failures: tuple[Failure, ...] = ()
 
     @property

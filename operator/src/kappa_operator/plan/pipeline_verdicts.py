@@ -5,8 +5,9 @@ from dataclasses import replace
 from kappa_crds.pipeline import PipelineState, Restarts
 from kappa_crds.progress import DriverState, Progress
 from kappa_crds.reasons import Reason
+from kappa_crds.upgrade import UpgradePhase, UpgradeStatus
 from kappa_operator.plan.driver import DriverPod
-from kappa_operator.plan.model import Verdict, working
+from kappa_operator.plan.model import Verdict, ready, stalled, working
 
 
 def explain_missing(missing: Verdict, restarts: Restarts) -> Verdict:
@@ -56,3 +57,19 @@ def judge_deletion(alive: list[DriverPod]) -> Verdict:
         Reason.DELETION_BLOCKED,
         f"deletion waits for driver {names} to end its batch; if its node is lost, delete the pod with --force",
     )
+
+
+def judge_running(change: UpgradeStatus | None, message: str) -> Verdict:
+    """Return the verdict on a driver that runs: ready, unless it is there in the place of what the spec says."""
+    if change is not None and change.phase in (UpgradePhase.REFUSED, UpgradePhase.ROLLED_BACK):
+        return explain_change(change)
+    return ready(PipelineState.RUNNING, Reason.RUNNING, message)
+
+
+def explain_change(change: UpgradeStatus) -> Verdict:
+    """Return the verdict on a pipeline that runs, but not what its spec says."""
+    if change.phase is UpgradePhase.REFUSED:
+        reason, said = Reason.UPGRADE_REFUSED, "the change is refused and the revision before goes on"
+    else:
+        reason, said = Reason.ROLLED_BACK, "the change failed and the revision before has taken over again"
+    return stalled(PipelineState.RUNNING, reason, f"{said}: {change.message or 'no reason was given'}")

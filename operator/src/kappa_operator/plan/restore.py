@@ -10,8 +10,10 @@ from kappa_crds.pipeline import PipelineState
 from kappa_crds.reasons import Reason
 from kappa_crds.savepoint import Restoration
 from kappa_operator.actions import RecordStatus
+from kappa_operator.plan.change import next_checkpoint
 from kappa_operator.plan.model import Plan, Verdict, working
 from kappa_operator.plan.pipeline_model import PipelineObserved, say
+from kappa_operator.plan.rollback import withdraw
 from kappa_operator.resources.savepoint import name_savepoint
 
 
@@ -31,9 +33,11 @@ def decide_restore(observed: PipelineObserved, now: datetime) -> Plan | None:
     verdict = working(
         PipelineState.PENDING, Reason.RESTORING, f"goes on from savepoint {savepoint.metadata.name}"
     )
+    number = next_checkpoint(status)
     written = say(
         observed, verdict, now,
-        restored=spec.restore, restoration=made_of, checkpoint=status.checkpoint + 1,
+        restored=spec.restore, restoration=made_of, checkpoint=number, last_checkpoint=number,
         shuffle_partitions=savepoint.status.shuffle_partitions,
+        upgrade=withdraw(status.upgrade, "spec.restore asks for another state", now),
     )  # fmt: skip
     return Plan((RecordStatus(written),), look_again=True)

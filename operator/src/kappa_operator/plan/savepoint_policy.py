@@ -45,10 +45,10 @@ class KeptPipeline:
 
 
 def concerns_savepoint(failure: Failure) -> bool:
-    """Return whether a Savepoint could not be made or deleted."""
+    """Return whether a Savepoint of the schedule could not be made, or one not be deleted."""
     match failure.action:
         case CreateObject(manifest):
-            return bool(manifest["kind"] == "Savepoint")
+            return bool(manifest["kind"] == "Savepoint" and manifest["spec"]["cause"] == Cause.SCHEDULE)
         case DeleteObject(ref, _, _):
             return ref.kind == "Savepoint"
         case _:

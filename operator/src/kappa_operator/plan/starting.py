@@ -3,11 +3,12 @@
 from datetime import datetime
 from typing import Any
 
-from kappa_crds.pipeline import PipelineState
+from kappa_crds.pipeline import PipelineState, Restarts
 from kappa_crds.reasons import Reason
 from kappa_crds.revision import Revision
-from kappa_crds.upgrade import AT_WORK, TAKEN_BACK, Handover, UpgradePhase, UpgradeStatus
+from kappa_crds.upgrade import AT_WORK, Health, UpgradePhase, UpgradeStatus
 from kappa_operator.actions import Action, ApplyObject, CreateObject, CreateToken, DeleteObject, RecordStatus
+from kappa_operator.plan.driver import has_failed
 from kappa_operator.plan.model import Plan, Verdict, working
 from kappa_operator.plan.pipeline_model import SOON, PipelineObserved, say
 from kappa_operator.resources.pipeline import (
@@ -17,7 +18,7 @@ from kappa_operator.resources.pipeline import (
     build_token,
     name_driver,
 )
-from kappa_operator.resources.revision import build_driver_mounts
+from kappa_operator.resources.revision import build_driver_mounts, read_checkpoint_number
 from kappa_operator.resources.tuning import explain_tuning
 
 
@@ -37,9 +38,11 @@ def start_driver(observed: PipelineObserved, revision: Revision, now: datetime) 
     generation = status.generation if resumed else next_generation(observed)
     name = name_driver(resource.metadata.name, generation)
     verdict = working(PipelineState.STARTING, Reason.DRIVER_STARTING, f"making driver {name}")
+    change = begin_watch(observed, revision, now)
+    restarts = Restarts(total=status.restarts.total) if change != status.upgrade else status.restarts
     intent = say(
         observed, verdict, now,
-        generation=generation, driver=name, driver_uid=None, upgrade=_watch_start(observed, revision, generation, now),
+        generation=generation, driver=name, driver_uid=None, upgrade=change, restarts=restarts,
         **describe_revision(observed, revision),
     )  # fmt: skip
     actions = (
@@ -76,10 +79,15 @@ def make_driver(
 
 def describe_revision(observed: PipelineObserved, revision: Revision) -> dict[str, Any]:
     """Return the fields of the status that follow from the revision of the current driver."""
-    spec, tuning = revision.spec, revision.tuning
+    spec, tuning, number = revision.spec, revision.tuning, read_checkpoint_number(revision)
     return {
         "revision": revision.name,
-        "running_checkpoint": observed.status.checkpoint,
+        "content": revision.content,
+        "checkpoint": number,
+        "running_checkpoint": number,
+        "last_checkpoint": max(number, observed.status.last_checkpoint),
+        "restoration": revision.restoration,
+        "from_beginning": revision.from_beginning,
         "running_since": None,
         "stopping_since": None,
         "shuffle_partitions": tuning.shuffle_partitions,
@@ -88,44 +96,14 @@ def describe_revision(observed: PipelineObserved, revision: Revision) -> dict[st
     }
 
 
-def _watch_start(
-    observed: PipelineObserved, revision: Revision, generation: int, now: datetime
-) -> UpgradeStatus | None:
-    """Return the change to watch: one that was rehearsed, or that begins now as no driver was there to rehearse it beside."""
-    status, change = observed.status, observed.status.upgrade
-    if status.revision in (None, revision.name) or (change is not None and _is_part_of(change, revision)):
-        return begin_watch(change, revision, now)
-    return UpgradeStatus(
-        phase=UpgradePhase.WATCHING,
-        revision=revision.name,
-        previous=_find_good(observed),
-        generation=generation,
-        handover=Handover.COLD,
-        message="not rehearsed, as no driver ran that it could stand by beside; it compares its plan with the state that it finds",
-        since=now.replace(microsecond=0),
-    )
-
-
-def _is_part_of(change: UpgradeStatus, revision: Revision) -> bool:
-    """Return whether a start of the revision is a step of the change: forward, or back."""
-    if change.phase in TAKEN_BACK:
-        return revision.name == change.previous
-    return revision.name == change.revision and change.phase in AT_WORK
-
-
-def _find_good(observed: PipelineObserved) -> str | None:
-    """Return the revision to go back to: none where the last one has failed or had another checkpoint, as that would help nobody."""
-    status, change, restarts = observed.status, observed.status.upgrade, observed.status.restarts
-    if status.checkpoint != status.running_checkpoint:
-        return None
-    if change is not None and change.phase is UpgradePhase.ROLLING_BACK:
-        return change.previous
-    failed = restarts.hopeless_revision == status.revision or restarts.crashes + restarts.scheduling > 0
-    return None if failed else status.revision
-
-
-def begin_watch(change: UpgradeStatus | None, revision: Revision, now: datetime) -> UpgradeStatus | None:
-    """Return the change, watched from now on where this is the driver that it was made for."""
-    if change is None or change.phase not in AT_WORK or change.revision != revision.name:
+def begin_watch(observed: PipelineObserved, revision: Revision, now: datetime) -> UpgradeStatus | None:
+    """Return the change, watched from now on where this is the driver that it was made for, or goes on after it was suspended."""
+    change, restarts, since = observed.status.upgrade, observed.status.restarts, now.replace(microsecond=0)
+    if change is None or change.revision != revision.name:
         return change
-    return change.replace(phase=UpgradePhase.WATCHING, since=now.replace(microsecond=0))
+    if change.phase is UpgradePhase.WATCHING and not has_failed(restarts):
+        return change.replace(since=since)
+    if change.phase not in AT_WORK:
+        return change
+    lag = 0 if change.anew is not None else observed.status.lag_records or 0
+    return change.replace(phase=UpgradePhase.WATCHING, health=Health(lag=lag), since=since)

@@ -21,75 +21,116 @@ from kappa_crds.upgrade import (
     UpgradeMode,
     UpgradePhase,
     UpgradeStatus,
-    UpgradeVerdict,
     VerdictKind,
 )
 from kappa_operator.actions import Action, ActivateDriver, DeleteObject, RecordStatus
-from kappa_operator.plan.driver import DriverPod
+from kappa_operator.plan.beginning import (
+    ANEW_MODES,
+    begin_anew,
+    go_cold,
+    hand_over,
+    refuse,
+    save,
+    say_verdict,
+)
+from kappa_operator.plan.change import describe_change, is_at_work, is_moved
+from kappa_operator.plan.driver import DriverPod, has_failed
 from kappa_operator.plan.model import Plan, working
 from kappa_operator.plan.pipeline_model import SOON, PipelineObserved, say
 from kappa_operator.plan.progress import build_progress_fields, say_progress
-from kappa_operator.plan.rollback import explain_change
-from kappa_operator.plan.starting import begin_watch, describe_revision, make_driver, next_generation
+from kappa_operator.plan.starting import begin_watch, describe_revision, make_driver
 from kappa_operator.plan.stopping import stop_driver
 from kappa_operator.resources.pipeline import build_token_ref
 
 AT_ONCE = 0.2
 ROOM_PATIENCE = 60.0
-
-
-def is_taken_back(change: UpgradeStatus | None, revision: Revision) -> bool:
-    """Return whether the change to this revision was refused or failed, so that the one before is to run."""
-    return change is not None and change.revision == revision.name and change.phase in TAKEN_BACK
-
-
-def leave_state(observed: PipelineObserved, revision: Revision, now: datetime) -> Plan | None:
-    """Record, once for each change, that the next checkpoint begins empty, where the spec asks for that."""
-    status = observed.status
-    changed = observed.current is not None and observed.current.revision != revision.name
-    if observed.resource.spec.upgrade.mode is not UpgradeMode.STATELESS or not changed:
-        return None
-    if status.checkpoint != status.running_checkpoint:
-        return None
-    verdict = working(
-        PipelineState.PENDING,
-        Reason.HANDING_OVER,
-        "the change begins without state, as spec.upgrade.mode says",
-    )
-    written = say(
-        observed, verdict, now, checkpoint=status.checkpoint + 1, restoration=None, shuffle_partitions=None
-    )
-    return Plan((RecordStatus(written),), look_again=True)
+_COLD = "not rehearsed, as spec.upgrade.handover is Cold; the new driver compares its plan with the state that it finds"
+_AT_REST = "not rehearsed, as no driver ran; the new one compares its plan with the state that it finds"
+_STATELESS = "spec.upgrade.mode is Stateless"
 
 
 def decide_upgrade(
     observed: PipelineObserved, revision: Revision | None, current: DriverPod, now: datetime
 ) -> Plan | None:
-    """Return the next step of a warm change; None where the old driver is just to be stopped."""
-    if revision is None or not _can_stand_by(observed, revision, current):
+    """Return the next step of a change while the old driver goes on; None where that is just to be stopped."""
+    change, spec = observed.status.upgrade, observed.resource.spec
+    if revision is None or spec.suspend or current.deleting:
         return None
-    change = observed.status.upgrade
-    if change is None or not _is_at_work(change, revision):
-        return _begin(observed, revision, now)
+    if change is None or not is_at_work(change, revision):
+        return _begin(observed, revision, now) if _may_begin(observed, current) else None
+    if change.phase is UpgradePhase.SAVING:
+        return save(observed, change, now)
     if change.handover is Handover.COLD:
         return None
     if change.phase is UpgradePhase.HANDING_OVER:
-        return _hand_over(observed, revision, current, now)
+        return _stop_and_promote(observed, revision, current, now)
+    if spec.upgrade.handover is Handover.COLD:
+        return go_cold(observed, change, _COLD, now)
     return _go_on(observed, change, revision, now)
 
 
-def replace_lost(observed: PipelineObserved, revision: Revision, now: datetime) -> Plan | None:
-    """Return what has a driver that stands by take over where the old one has ended; None where there is none."""
+def decide_at_rest(observed: PipelineObserved, revision: Revision, now: datetime) -> Plan | None:
+    """Return the next step of a change where no driver runs any more; None where its driver is just to be started."""
     change, pod = observed.status.upgrade, observed.standby_pod
-    if change is None or pod is None or not _is_at_work(change, revision) or change.handover is Handover.COLD:
+    if change is None or not is_at_work(change, revision):
+        return _begin_at_rest(observed, revision, now)
+    if change.phase is UpgradePhase.SAVING:
+        if change.handover is Handover.WARM:
+            return _give_up_standby(observed, change, now)
+        return save(observed, change, now)
+    if pod is None or change.handover is Handover.COLD:
         return None
     if change.phase is UpgradePhase.REHEARSING:
         return _go_on(observed, change, revision, now)
     return None if pod.finished or pod.deleting else promote(observed, revision, pod, now)
 
 
-def _is_at_work(change: UpgradeStatus | None, revision: Revision) -> bool:
-    return change is not None and change.revision == revision.name and change.phase in AT_WORK
+def _begin_at_rest(observed: PipelineObserved, revision: Revision, now: datetime) -> Plan | None:
+    """Record a change of what does not run. What had failed is not gone back to: the change may be its cure."""
+    status = observed.status
+    is_change = status.revision is not None and status.revision != revision.name
+    if not is_change or is_moved(status) or _is_way_back(observed, revision):
+        return None
+    change = describe_change(observed, revision, now)
+    failed = has_failed(status.restarts) or status.restarts.hopeless_revision == change.previous
+    change = change.replace(previous=None if failed else change.previous)
+    if change.mode is UpgradeMode.STATELESS:
+        return begin_anew(observed, change, _STATELESS, now, replay=False)
+    return go_cold(observed, change, _AT_REST, now)
+
+
+def _is_way_back(observed: PipelineObserved, revision: Revision) -> bool:
+    """Return whether this is the revision before a change that was refused or failed."""
+    change, previous = observed.status.upgrade, observed.previous
+    taken_back = change is not None and change.phase in TAKEN_BACK
+    return taken_back and previous is not None and previous.intent == revision.intent
+
+
+def _give_up_standby(observed: PipelineObserved, change: UpgradeStatus, now: datetime) -> Plan:
+    """The old driver is lost while its savepoint is taken: a pod takes it, once no driver stands by any more."""
+    change = change.replace(handover=Handover.COLD)
+    said = "the driver before is lost; a pod takes the savepoint, and then the new driver starts"
+    verdict = working(PipelineState.PENDING, Reason.UPGRADE_SAVING, said)
+    return Plan((RecordStatus(say(observed, verdict, now, upgrade=change)),), look_again=True)
+
+
+def _may_begin(observed: PipelineObserved, current: DriverPod) -> bool:
+    """Return whether a change can begin beside the driver that runs: that works, and both have one checkpoint."""
+    status, change = observed.status, observed.status.upgrade
+    if is_moved(status) or status.stopping_since is not None:
+        return False
+    if change is not None and change.phase is UpgradePhase.ROLLING_BACK:
+        return False
+    return current.ready if observed.progress is None else observed.progress.state is DriverState.RUNNING
+
+
+def _begin(observed: PipelineObserved, revision: Revision, now: datetime) -> Plan:
+    change = describe_change(observed, revision, now)
+    if change.mode is UpgradeMode.STATELESS:
+        return begin_anew(observed, change, _STATELESS, now, replay=False)
+    if observed.resource.spec.upgrade.handover is Handover.COLD:
+        return go_cold(observed, change, _COLD, now)
+    return Plan((RecordStatus(_say_rehearsing(observed, change, now)),), look_again=True)
 
 
 def _go_on(observed: PipelineObserved, change: UpgradeStatus, revision: Revision, now: datetime) -> Plan:
@@ -102,30 +143,6 @@ def _go_on(observed: PipelineObserved, change: UpgradeStatus, revision: Revision
             (RecordStatus(_say_rehearsing(observed, change.replace(uid=pod.uid), now)),), look_again=True
         )
     return _rehearse(observed, change, pod, now)
-
-
-def _can_stand_by(observed: PipelineObserved, revision: Revision, current: DriverPod) -> bool:
-    """Return whether the change can be warm: the driver works, and both revisions have one checkpoint."""
-    spec, status, change = observed.resource.spec, observed.status, observed.status.upgrade
-    if spec.suspend or current.deleting or spec.upgrade.handover is not Handover.WARM:
-        return False
-    if is_taken_back(change, revision) or (change is not None and change.phase is UpgradePhase.ROLLING_BACK):
-        return False
-    if _is_at_work(change, revision):
-        return True
-    works = current.ready if observed.progress is None else observed.progress.state is DriverState.RUNNING
-    return works and status.stopping_since is None and status.checkpoint == status.running_checkpoint
-
-
-def _begin(observed: PipelineObserved, revision: Revision, now: datetime) -> Plan:
-    change = UpgradeStatus(
-        phase=UpgradePhase.REHEARSING,
-        revision=revision.name,
-        previous=observed.status.revision,
-        generation=next_generation(observed),
-        since=now.replace(microsecond=0),
-    )
-    return Plan((RecordStatus(_say_rehearsing(observed, change, now)),), look_again=True)
 
 
 def _make_standby(
@@ -141,29 +158,24 @@ def _rehearse(observed: PipelineObserved, change: UpgradeStatus, pod: DriverPod,
     if pod.exit is not None:
         if pod.exit.retryable:
             return go_cold(observed, change, f"the driver that stood by ended: {pod.exit.message}", now)
-        return _refuse(observed, change.replace(message=pod.exit.message), now)
+        return refuse(observed, change, pod.exit.message, now)
     verdict = observed.standby.verdict if observed.standby else None
     if verdict is None:
         waited = (now - (change.since or now)).total_seconds()
         if pod.waiting is not None and waited > ROOM_PATIENCE:
             return go_cold(observed, change, pod.waiting[1], now)
         return Plan((), _say_rehearsing(observed, change, now), SOON)
-    if verdict.kind is VerdictKind.REPROCESS:
-        return _refuse(observed, change.replace(verdict=verdict, message="; ".join(verdict.reasons)), now)
-    change = change.replace(
-        phase=UpgradePhase.HANDING_OVER,
-        verdict=verdict,
-        message=_say_verdict(verdict),
-        since=now.replace(microsecond=0),
-    )
-    said = working(
-        PipelineState.RUNNING, Reason.HANDING_OVER, f"{_say_verdict(verdict)}; the old driver ends its batch"
-    )
-    written = say(observed, said, now, upgrade=change, stopping_since=now.replace(microsecond=0))
-    return Plan((RecordStatus(written),), look_again=True)
+    change = change.replace(verdict=verdict)
+    if verdict.kind is not VerdictKind.REPROCESS:
+        return hand_over(observed, change, say_verdict(verdict), now)
+    if change.mode in ANEW_MODES:
+        return begin_anew(observed, change, say_verdict(verdict), now, replay=True)
+    return refuse(observed, change, "; ".join(verdict.reasons), now)
 
 
-def _hand_over(observed: PipelineObserved, revision: Revision, current: DriverPod, now: datetime) -> Plan:
+def _stop_and_promote(
+    observed: PipelineObserved, revision: Revision, current: DriverPod, now: datetime
+) -> Plan:
     """The old driver stops; once it says that its queries have ended, the new one need not wait for its pod to be gone."""
     pod = observed.standby_pod
     stopped = observed.progress is not None and observed.progress.state is DriverState.STOPPED
@@ -179,7 +191,7 @@ def promote(observed: PipelineObserved, revision: Revision, pod: DriverPod, now:
     intent = say(
         observed, verdict, now,
         generation=pod.generation, driver=pod.ref.name, driver_uid=pod.uid,
-        upgrade=begin_watch(status.upgrade, revision, now), restarts=Restarts(total=status.restarts.total),
+        upgrade=begin_watch(observed, revision, now), restarts=Restarts(total=status.restarts.total),
         **describe_revision(observed, revision),
     )  # fmt: skip
     return Plan((RecordStatus(intent), *activate(observed, pod)), requeue_after=AT_ONCE)
@@ -190,25 +202,6 @@ def activate(observed: PipelineObserved, pod: DriverPod) -> tuple[Action, ...]:
     if pod.address is None:
         return ()
     return (ActivateDriver(pod.ref, pod.address, build_token_ref(observed.resource)),)
-
-
-def go_cold(observed: PipelineObserved, change: UpgradeStatus, why: str, now: datetime) -> Plan:
-    """Give up the driver that stands by; the old one is stopped, and then the new one started."""
-    message = f"{why}; the new driver starts once the old one has ended"
-    change = change.replace(
-        phase=UpgradePhase.HANDING_OVER,
-        handover=Handover.COLD,
-        message=message,
-        since=now.replace(microsecond=0),
-    )
-    verdict = working(PipelineState.RUNNING, Reason.HANDING_OVER, message)
-    return Plan((RecordStatus(say(observed, verdict, now, upgrade=change)),), look_again=True)
-
-
-def _refuse(observed: PipelineObserved, change: UpgradeStatus, now: datetime) -> Plan:
-    change = change.replace(phase=UpgradePhase.REFUSED, since=now.replace(microsecond=0))
-    status = say(observed, explain_change(change), now, upgrade=change)
-    return Plan((RecordStatus(status),), look_again=True)
 
 
 def _say_rehearsing(observed: PipelineObserved, change: UpgradeStatus, now: datetime) -> Any:
@@ -225,11 +218,6 @@ def _say_rehearsing(observed: PipelineObserved, change: UpgradeStatus, now: date
     return say(observed, verdict, now, upgrade=change, **fields)
 
 
-def _say_verdict(verdict: UpgradeVerdict) -> str:
-    said = "; ".join(verdict.reasons)
-    return verdict.kind.value + (f": {said}" if said else "")
-
-
 def drop_standby(observed: PipelineObserved, revision: Revision | None) -> tuple[Action, ...]:
     """Return what deletes drivers that stand by and are not needed: they do nothing, so nobody waits for them."""
     change, known = observed.status.upgrade, observed.status.generation
@@ -244,4 +232,4 @@ def drop_standby(observed: PipelineObserved, revision: Revision | None) -> tuple
 def _needs_standby(observed: PipelineObserved, change: UpgradeStatus, revision: Revision | None) -> bool:
     if change.phase not in AT_WORK or change.handover is Handover.COLD or observed.resource.spec.suspend:
         return False
-    return revision is None or revision.name == change.revision
+    return revision is None or is_at_work(change, revision)

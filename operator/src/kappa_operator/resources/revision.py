@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kappa_crds.kafkacluster import KafkaClusterSpec
-from kappa_crds.pipeline import PipelineSpec
+from kappa_crds.pipeline import PipelineSpec, PipelineStatus
 from kappa_crds.quantities import parse_cpu, parse_size
 from kappa_crds.resource import Metadata
 from kappa_crds.revision import (
@@ -18,6 +18,8 @@ from kappa_crds.revision import (
     REVISION_DIR,
     Revision,
 )
+from kappa_crds.savepoint import Restoration
+from kappa_crds.source import Source
 from kappa_operator.actions import Manifest
 from kappa_operator.resources.pipeline import (
     PipelineResource,
@@ -75,8 +77,71 @@ def build_driver_mounts(dependencies: Dependencies, spec: PipelineSpec) -> Mount
     return build_mounts(dependencies) + build_registry_mounts(spec.sources)
 
 
-def build_revision(resource: PipelineResource, dependencies: Dependencies, images: Images) -> Revision:
-    """Return the revision for the pipeline as its spec and its surroundings are now."""
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a pipeline keeps its state, and what that begins with."""
+
+    checkpoint: int = 0
+    restoration: Restoration | None = None
+    shuffle_partitions: int | None = None
+    from_beginning: tuple[str, ...] = ()
+
+
+def read_place(status: PipelineStatus) -> Place:
+    """Return the place of the state that there is, or is about to be."""
+    return Place(status.checkpoint, status.restoration, status.shuffle_partitions, status.from_beginning)
+
+
+def build_revision(
+    resource: PipelineResource, dependencies: Dependencies, images: Images, place: Place | None = None
+) -> Revision:
+    """Return the revision for the pipeline as its spec and its surroundings are now, in its present place or another one."""
+    bare, where = _build_bare(resource, dependencies, images), place or read_place(resource.status)
+    asked = bare.spec.model_copy(
+        update={
+            "restart_nonce": resource.spec.restart_nonce,
+            "sources": tuple(_begin_at(each, where.from_beginning) for each in bare.spec.sources),
+        }
+    )
+    built = bare.model_copy(
+        update={
+            "spec": asked,
+            "tuning": build_tuning(asked, where.shuffle_partitions),
+            "content": bare.content_hash,
+        }
+    )
+    return move_revision(built, resource.metadata, where)
+
+
+def move_revision(revision: Revision, metadata: Metadata, place: Place) -> Revision:
+    """Return the revision with its state in another place; its sources begin there where they did."""
+    store = revision.checkpoint.rsplit("/", 1)[0]
+    asked = revision.spec.state_partitions
+    partitions = asked or place.shuffle_partitions or revision.tuning.shuffle_partitions
+    return revision.model_copy(
+        update={
+            "checkpoint": f"{store}/{name_checkpoint(metadata, place.checkpoint)}",
+            "restoration": place.restoration,
+            "tuning": revision.tuning.model_copy(update={"shuffle_partitions": partitions}),
+            "from_beginning": place.from_beginning,
+        }
+    )
+
+
+def read_checkpoint_number(revision: Revision) -> int:
+    """Return the number of a revision's checkpoint, the inverse of `build_checkpoint`."""
+    folder = revision.checkpoint.rsplit("/", 1)[1]
+    return int(folder.removeprefix(revision.uid).removeprefix("-") or 0)
+
+
+def _begin_at(source: Source, from_beginning: tuple[str, ...]) -> Source:
+    if source.name not in from_beginning:
+        return source
+    return source.model_copy(update={"starting_offsets": "earliest"})
+
+
+def _build_bare(resource: PipelineResource, dependencies: Dependencies, images: Images) -> Revision:
+    """Return the revision without the place of its state."""
     spec, metadata = resource.spec, resource.metadata
     image = spec.image or images.runtime
     return Revision(
@@ -87,14 +152,13 @@ def build_revision(resource: PipelineResource, dependencies: Dependencies, image
         kafka=build_kafka_connection(dependencies.cluster),
         registries=build_registry_secrets(spec.sources),
         topics=dict(sorted(dependencies.topics.items())),
-        checkpoint=build_checkpoint(dependencies.storage.root, metadata, resource.status.checkpoint),
+        checkpoint=build_checkpoint(dependencies.storage.root, metadata, 0),
         bucket=dependencies.storage.bucket,
-        tuning=build_tuning(spec, resource.status.shuffle_partitions),
+        tuning=build_tuning(spec, None),
         spark_conf=build_spark_conf(resource, image, images),
         image=image,
         executor_pod=_build_executor_pod(resource, dependencies),
         modules=dependencies.modules,
-        restoration=resource.status.restoration,
     )
 
 
@@ -120,6 +184,7 @@ def _strip_operational(spec: PipelineSpec) -> PipelineSpec:
     return spec.model_copy(
         update={
             "suspend": False,
+            "restart_nonce": "",
             "restore": None,
             "savepoints": None,
             **{name: fields[name].get_default() for name in ("restart", "upgrade")},

@@ -6,6 +6,7 @@ from kappa_crds import API_VERSION
 from kappa_crds.resource import Metadata, Resource
 from kappa_crds.savepoint import Cause, SavepointSpec, SavepointStatus
 from kappa_crds.savepoint_work import Work, WorkRequest
+from kappa_crds.upgrade import UpgradeStatus
 from kappa_operator.actions import Manifest
 from kappa_operator.keys import ObjectRef
 from kappa_operator.resources.pipeline import PIPELINE_LABEL, ROLE_LABEL
@@ -29,13 +30,30 @@ def name_savepoint(metadata: Metadata) -> str:
 
 
 def build_scheduled(pipeline: Metadata, at: datetime) -> Manifest:
-    """Return the Savepoint for a moment of a pipeline's schedule. It has no owner: savepoints outlive their pipeline."""
-    spec = SavepointSpec(pipeline_ref=pipeline.name, cause=Cause.SCHEDULE)
+    """Return the Savepoint for a moment of a pipeline's schedule."""
+    return _build_savepoint(pipeline, f"{pipeline.name}-{at.astimezone(UTC):%Y%m%d%H%M}", Cause.SCHEDULE)
+
+
+def name_upgrade_savepoint(pipeline: str, change: UpgradeStatus) -> str:
+    """Return the name of the Savepoint before a change: another one each time that it is tried."""
+    return f"{pipeline}-{change.intent}-{change.generation}"
+
+
+def build_upgrade_savepoint(pipeline: Metadata, change: UpgradeStatus) -> Manifest:
+    """Return the Savepoint that is taken before a change."""
+    if change.savepoint is None:
+        raise AssertionError("the name is recorded before the Savepoint is made")
+    return _build_savepoint(pipeline, change.savepoint, Cause.UPGRADE)
+
+
+def _build_savepoint(pipeline: Metadata, name: str, cause: Cause) -> Manifest:
+    """Return a Savepoint that the operator makes. It has no owner: savepoints outlive their pipeline."""
+    spec = SavepointSpec(pipeline_ref=pipeline.name, cause=cause)
     return {
         "apiVersion": API_VERSION,
         "kind": "Savepoint",
         "metadata": {
-            "name": f"{pipeline.name}-{at.astimezone(UTC):%Y%m%d%H%M}",
+            "name": name,
             "namespace": pipeline.namespace,
             "labels": {
                 "app.kubernetes.io/managed-by": "kappa-operator",

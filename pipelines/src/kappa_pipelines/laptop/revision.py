@@ -30,12 +30,17 @@ def build_local_revision(manifest: dict[str, Any]) -> Revision:
         topics={},
         checkpoint="",
         tuning=_TUNING,
-        spark_conf={
-            **spec.spark_conf,
-            "spark.master": "local[1]",
-            # What a batch dropped as late is read from its progress at the end; a hundred is what Spark keeps by itself.
-            "spark.sql.streaming.numRecentProgressUpdates": "100000",
-            "spark.jars": ",".join(map(str, fetch_jars())),
-        },
+        spark_conf=build_local_settings(spec),
         image="",
     )
+
+
+def build_local_settings(spec: PipelineSpec) -> dict[str, str]:
+    """Return Spark's settings for a pipeline in this process."""
+    return {
+        **spec.spark_conf,
+        "spark.master": "local[1]",
+        # What a batch dropped as late is read from its progress at the end; a hundred is what Spark keeps by itself.
+        "spark.sql.streaming.numRecentProgressUpdates": "100000",
+        "spark.jars": ",".join(map(str, fetch_jars())),
+    }

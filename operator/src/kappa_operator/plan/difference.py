@@ -1,0 +1,91 @@
+"""What was changed between the revision that runs and the one that is asked for: pure, from the two revisions, in words."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from kappa_crds.model import Model
+from kappa_crds.revision import Revision
+from kappa_crds.upgrade import UpgradeMode, VerdictKind
+
+_NAMED = {"sources": "source", "views": "view", "sinks": "sink"}
+_BESIDE = {*_NAMED, "sparkConf", "restartNonce", "image"}
+_IMAGE = "spark.kubernetes.container.image"
+_FOLLOWS = {
+    UpgradeMode.LAST_STATE: "the change would be refused, and what runs would go on",
+    UpgradeMode.SAVEPOINT: "the change would be refused, and what runs would go on",
+    UpgradeMode.REPROCESS: "it would begin with an empty state at the first record of its sources, and write its outputs again",
+    UpgradeMode.AUTO: "it would begin with an empty state at the first record of its sources, and write its outputs again",
+}
+
+
+def compare_revisions(old: Revision, new: Revision) -> Iterator[str]:
+    """Yield what was changed, one line each; nothing of values that may be long."""
+    for field, noun in _NAMED.items():
+        yield from _compare_named(noun, getattr(old.spec, field), getattr(new.spec, field))
+    was, now = old.spec.to_manifest(), new.spec.to_manifest()
+    for field in sorted((was.keys() | now.keys()) - _BESIDE):
+        if was.get(field) != now.get(field):
+            yield f"spec.{field} is changed{_list_fields(was.get(field), now.get(field))}"
+    yield from _compare_maps("topic {!r} is {} in Kafka instead of {}", old.topics, new.topics)
+    settings = (
+        {key: each.spark_conf[key] for key in each.spark_conf if key != _IMAGE} for each in (old, new)
+    )
+    yield from _compare_maps("setting {} is {} instead of {}", *settings)
+    yield from _compare_surroundings(old, new)
+    if old.spec.restart_nonce != new.spec.restart_nonce:
+        yield "spec.restartNonce asks for a new driver"
+
+
+def explain_mode(mode: UpgradeMode, kind: VerdictKind) -> str:
+    """Say what a verdict leads to in a mode."""
+    if mode is UpgradeMode.STATELESS:
+        return "spec.upgrade.mode is Stateless: it begins with an empty state where its sources say, whatever the verdict"
+    if kind is VerdictKind.REPROCESS:
+        return f"spec.upgrade.mode is {mode.value}: {_FOLLOWS[mode]}"
+    saved = " once a savepoint is taken" if mode is UpgradeMode.SAVEPOINT else ""
+    return f"spec.upgrade.mode is {mode.value}: it would go on from the last batch{saved}"
+
+
+def _compare_named(noun: str, old: Sequence[Any], new: Sequence[Any]) -> Iterator[str]:
+    was, now = {each.name: each for each in old}, {each.name: each for each in new}
+    for name in sorted(was.keys() - now.keys()):
+        yield f"{noun} {name!r} is gone"
+    for name in sorted(now.keys() - was.keys()):
+        yield f"{noun} {name!r} is new"
+    for name in sorted(was.keys() & now.keys()):
+        if was[name] != now[name]:
+            yield f"{noun} {name!r} is changed{_list_fields(_dump(was[name]), _dump(now[name]))}"
+
+
+def _dump(part: Model) -> dict[str, Any]:
+    return part.to_manifest()
+
+
+def _list_fields(old: Any, new: Any) -> str:
+    """Return the fields in which two maps differ, in brackets."""
+    if not isinstance(old, dict) or not isinstance(new, dict):
+        return ""
+    fields = sorted(key for key in old.keys() | new.keys() if old.get(key) != new.get(key))
+    return f" ({', '.join(fields)})"
+
+
+def _compare_maps(said: str, old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[str]:
+    for key in sorted(old.keys() | new.keys()):
+        was, now = old.get(key), new.get(key)
+        if was != now:
+            yield said.format(key, *("not set" if each is None else each for each in (now, was)))
+
+
+def _compare_surroundings(old: Revision, new: Revision) -> Iterator[str]:
+    if old.image != new.image:
+        yield f"the image is {new.image} instead of {old.image}"
+    was, now = old.modules or {}, new.modules or {}
+    for name in sorted(was.keys() | now.keys()):
+        if was.get(name) != now.get(name):
+            yield f"the Python module {name} is changed"
+    if old.kafka != new.kafka or old.registries != new.registries:
+        yield "the connection to Kafka or to a schema registry is changed"
+    if old.tuning != new.tuning:
+        yield "what the operator sizes by itself is changed"
+    if old.checkpoint != new.checkpoint:
+        yield "the state is in another checkpoint"

@@ -1,0 +1,69 @@
+"""What a change would mean for the state, as far as plans say it: both revisions are compiled on this machine, and compared.
+
+It is the comparison that a driver makes (ADR 0014) without its dry start: the state itself, and what its topics still have, are not looked at.
+"""
+
+import contextlib
+import importlib
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path, PurePath
+
+from pyspark.sql import SparkSession
+
+from kappa_crds.revision import Revision
+from kappa_crds.upgrade import UpgradeVerdict
+from kappa_pipelines.compile import compile_revision
+from kappa_pipelines.errors import DriverError
+from kappa_pipelines.jars import JarError
+from kappa_pipelines.laptop.console import start_spark
+from kappa_pipelines.laptop.revision import build_local_settings
+from kappa_pipelines.upgrade.compare import compare_partitions, compare_pipelines, judge
+from kappa_pipelines.upgrade.shapes import QueryShape, read_shapes
+
+
+def judge_change(old: Revision, new: Revision) -> UpgradeVerdict:
+    """Return what the change from one revision to another means; RuntimeError where one of them cannot be compiled here."""
+    try:
+        spark = start_spark(_move_here(new))
+        before, after = (_read(spark, _move_here(each)) for each in (old, new))
+    except DriverError as error:
+        raise RuntimeError(f"{error.reason}: {error.message}") from error
+    except (JarError, OSError) as error:
+        raise RuntimeError(str(error)) from error
+    partitions = compare_partitions(old.tuning.shuffle_partitions, new.tuning.shuffle_partitions)
+    return judge([*compare_pipelines(before, after), *partitions])
+
+
+def _read(spark: SparkSession, revision: Revision) -> dict[str, QueryShape]:
+    with _import_from(revision.modules or {}):
+        return read_shapes(revision, compile_revision(spark, revision))
+
+
+@contextlib.contextmanager
+def _import_from(modules: dict[str, str]) -> Iterator[None]:
+    """Let modules of a revision be imported here. Spark's workers are not told: they run nothing, and would keep those of the first one."""
+    names = [PurePath(name).stem for name in modules]
+    with tempfile.TemporaryDirectory(prefix="kappa-modules-") as folder:
+        for name, text in modules.items():
+            (Path(folder) / name).write_text(text)
+        _forget(names)
+        sys.path.insert(0, folder)
+        try:
+            yield
+        finally:
+            sys.path.remove(folder)
+            _forget(names)
+
+
+def _forget(names: list[str]) -> None:
+    for name in names:
+        sys.modules.pop(name, None)
+    importlib.invalidate_caches()
+
+
+def _move_here(revision: Revision) -> Revision:
+    """Return the revision as this machine can compile it: with Spark in this process, and the topics that it names."""
+    here = {"checkpoint": "", "bucket": None, "spark_conf": build_local_settings(revision.spec)}
+    return revision.model_copy(update=here)

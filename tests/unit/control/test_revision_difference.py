@@ -1,0 +1,115 @@
+"""What `kappa plan` says of a change before any driver has looked at it."""
+
+from typing import Any
+
+import pytest
+
+from fakes.world import Operator
+from kappa_crds.revision import REVISION_KEY, Revision
+from kappa_crds.upgrade import UpgradeMode, UpgradeVerdict, VerdictKind
+from kappa_operator.cli.change import describe_change
+from kappa_operator.logic import LOGICS
+from kappa_operator.plan.difference import compare_revisions, explain_mode
+from unit.control.pipelines import SPEC, build, observed, pipeline, started
+
+OLD = build(pipeline(shufflePartitions=1))
+VIEW = {"name": "seen", "sql": "SELECT k FROM events"}
+DOES_NOT_FIT = UpgradeVerdict(kind=VerdictKind.REPROCESS, reasons=("the keys are others",))
+
+
+def changes(spec: dict[str, Any], before: dict[str, Any] | None = None) -> list[str]:
+    old = build(pipeline(before or {}, shufflePartitions=1))
+    return list(compare_revisions(old, build(pipeline(spec, shufflePartitions=1))))
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        ({}, []),
+        ({"suspend": True, "upgrade": {"mode": "Auto"}}, []),
+        ({"views": [VIEW]}, ["view 'seen' is new"]),
+        ({"sinks": [{**SPEC["sinks"][0], "name": "more"}]}, ["sink 'log' is gone", "sink 'more' is new"]),
+        (
+            {"sources": [{**SPEC["sources"][0], "startingOffsets": "latest"}]},
+            ["source 'events' is changed (startingOffsets)"],
+        ),
+        ({"trigger": {"maxRecords": 10}}, ["spec.trigger is changed (maxRecords)"]),
+        ({"restartNonce": "2"}, ["spec.restartNonce asks for a new driver"]),
+        (
+            {"sparkConf": {"spark.sql.ansi.enabled": "false"}},
+            ["setting spark.sql.ansi.enabled is false instead of not set"],
+        ),
+        ({"image": "mine:2"}, ["the image is mine:2 instead of kappa/pipelines:dev"]),
+    ],
+)
+def test_each_change_is_one_line(spec: dict[str, Any], said: list[str]) -> None:
+    assert changes(spec) == said
+
+
+def test_a_view_that_is_changed_is_named_with_what_of_it() -> None:
+    assert changes({"views": [{**VIEW, "sql": "SELECT 1"}]}, {"views": [VIEW]}) == [
+        "view 'seen' is changed (sql)"
+    ]
+
+
+def test_what_a_verdict_leads_to_depends_on_the_mode() -> None:
+    assert "refused" in explain_mode(UpgradeMode.LAST_STATE, VerdictKind.REPROCESS)
+    assert "refused" in explain_mode(UpgradeMode.SAVEPOINT, VerdictKind.REPROCESS)
+    assert "empty state at the first record" in explain_mode(UpgradeMode.AUTO, VerdictKind.REPROCESS)
+    assert "where its sources say" in explain_mode(UpgradeMode.STATELESS, VerdictKind.RESUME)
+    assert "once a savepoint is taken" in explain_mode(UpgradeMode.SAVEPOINT, VerdictKind.RESUME)
+
+
+async def describe(spec: dict[str, Any], verdict: UpgradeVerdict | RuntimeError | None = None) -> list[str]:
+    """Return what is said of a pipeline that runs OLD; None has no runtime on this machine."""
+
+    def judge(old: Revision, new: Revision) -> UpgradeVerdict:
+        assert (old, new.name) == (OLD, build(pipeline(spec, shufflePartitions=1)).name)
+        if isinstance(verdict, UpgradeVerdict):
+            return verdict
+        raise verdict or AssertionError("nobody asked")
+
+    operator = Operator(LOGICS)
+    config = {"metadata": {"name": OLD.name, "namespace": "flights"}, "data": {REVISION_KEY: OLD.to_json()}}
+    operator.cluster.put({"apiVersion": "v1", "kind": "ConfigMap", **config})
+    resource = started(spec, revision=OLD.name, content=OLD.content)
+    return await describe_change(operator.world, observed(resource), None if verdict is None else judge)
+
+
+async def test_an_unchanged_pipeline_has_no_change() -> None:
+    assert await describe({}) == []
+
+
+async def test_where_the_runtime_is_not_installed_the_plan_says_what_is_changed_and_who_will_judge_it() -> (
+    None
+):
+    lines = await describe({"views": [VIEW]})
+    assert lines[0] == "  ~ view 'seen' is new"
+    assert "the runtime is not on this machine" in lines[1]
+    assert "a dry start on a copy of the last batch judges it" in lines[2]
+
+
+async def test_where_it_is_the_verdict_is_told_with_its_reasons_and_what_follows() -> None:
+    lines = await describe({"views": [VIEW], "upgrade": {"mode": "Reprocess"}}, DOES_NOT_FIT)
+    assert lines[1:4] == [
+        "  ? verdict of this machine: Reprocess",
+        "    · the keys are others",
+        "  ? spec.upgrade.mode is Reprocess: it would begin with an empty state at the first record of its sources, and write its"
+        " outputs again",
+    ]
+
+
+async def test_what_cannot_be_compiled_here_is_left_to_the_dry_start() -> None:
+    lines = await describe({"views": [VIEW]}, RuntimeError("the registry does not answer"))
+    assert lines[1] == "  ? no verdict can be made on this machine: the registry does not answer"
+
+
+async def test_a_restart_is_not_judged() -> None:
+    lines = await describe({"restartNonce": "2"}, RuntimeError("nobody asked"))
+    assert lines[-1] == "  ? a new driver goes on from the last batch"
+
+
+async def test_a_revision_that_is_lost_is_said() -> None:
+    resource = started({"views": [VIEW]}, revision="delays-lost")
+    lines = await describe_change(Operator(LOGICS).world, observed(resource), None)
+    assert lines == ["  ~ revision delays-lost cannot be read any more, so what is changed is not known"]
