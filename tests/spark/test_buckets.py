@@ -1,7 +1,9 @@
 """A checkpoint in a bucket, on real Spark, Kafka and S3: a driver takes over from one that hangs, and what that one does later is nothing."""
 
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from datetime import datetime
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +63,7 @@ def read_windows(topics: Any, name: str) -> list[tuple[int, datetime, int]]:
     return [(row["k"], datetime.fromisoformat(row["at"]), row["n"]) for row in topics.values(name)]
 
 
+@pytest.mark.chaos
 def test_a_driver_that_hangs_is_taken_over_from_and_what_it_does_later_is_nothing(
     start: Any, build: Any, topics: Any, bucket: BucketConnection, tmp_path: Path
 ) -> None:
@@ -97,6 +100,7 @@ def test_a_driver_that_hangs_is_taken_over_from_and_what_it_does_later_is_nothin
     assert len(rows) - len(set(rows)) <= 3 * 3, "at least once: no more than one batch comes again"
 
 
+@pytest.mark.chaos
 def test_a_savepoint_there_is_taken_read_gone_back_to_and_deleted(
     start: Any, build: Any, topics: Any, bucket: BucketConnection, tmp_path: Path
 ) -> None:
@@ -114,7 +118,9 @@ def test_a_savepoint_there_is_taken_read_gone_back_to_and_deleted(
 
     def work(task: SavepointTask, name: str, **more: Any) -> Any:
         request = WorkRequest(task=task, name=name, location=SAVEPOINTS, bucket=bucket, **more)
-        return do_work(request, tmp_path / "revision-1.json")
+        # In a process of its own, as in a pod: it ends its session, and there is but one in a process.
+        with ProcessPoolExecutor(1, get_context("spawn")) as process:
+            return process.submit(do_work, request, tmp_path / "revision-1.json").result()
 
     taken = work(SavepointTask.TAKE, "two").taken
     assert (taken.batches["out"] > told.batches["out"], taken.copied_bytes < taken.size_bytes) == (True, True)
