@@ -35,7 +35,7 @@ def start_driver(observed: PipelineObserved, revision: Revision, now: datetime) 
     """Record the generation, sweep, make what its driver needs, then the driver."""
     resource, status = observed.resource, observed.status
     resumed = status.driver is not None and status.revision == revision.name
-    generation = status.generation if resumed else next_generation(observed)
+    generation = status.generation if resumed else _choose_generation(observed)
     name = name_driver(resource.metadata.name, generation)
     verdict = working(PipelineState.STARTING, Reason.DRIVER_STARTING, f"making driver {name}")
     change = begin_watch(observed, revision, now)
@@ -51,6 +51,15 @@ def start_driver(observed: PipelineObserved, revision: Revision, now: datetime) 
         *make_driver(observed, revision, generation, standby=False),
     )
     return Plan(actions, None, SOON)
+
+
+def _choose_generation(observed: PipelineObserved) -> int:
+    """Return the generation that a change has set aside, where no driver was made with it; else a new one."""
+    change, known = observed.status.upgrade, observed.status.generation
+    made = max((pod.generation for pod in observed.pods), default=0)
+    if change is None or change.phase not in AT_WORK or change.uid is not None:
+        return next_generation(observed)
+    return change.generation if change.generation > max(known, made) else next_generation(observed)
 
 
 def next_generation(observed: PipelineObserved) -> int:

@@ -1,0 +1,90 @@
+"""The modes of a change on the whole cluster, while records come in. After each, all counts are exact."""
+
+import pytest
+
+from e2e.counting import Counting
+from kappa_crds.pipeline import PipelineState, PipelineStatus
+from kappa_crds.savepoint import SavepointStatus
+from kappa_crds.upgrade import UpgradePhase
+
+pytestmark = [pytest.mark.timeout(900), pytest.mark.chaos]
+
+
+def change(counting: Counting, upgrade: dict[str, str], **spec: object) -> PipelineStatus:
+    """Change the pipeline, and return its status once the change has come to its end."""
+    before = counting.place.pipeline()
+    counting.place.patch("kp/counts", {"upgrade": upgrade, **spec})
+    return counting.place.await_pipeline(lambda status: has_ended(status, before), "is changed, or is not")
+
+
+def has_ended(status: PipelineStatus, before: PipelineStatus) -> bool:
+    phases = (UpgradePhase.DONE, UpgradePhase.REFUSED, UpgradePhase.ROLLED_BACK)
+    is_new = status.upgrade is not None and (
+        before.upgrade is None or status.upgrade.generation != before.upgrade.generation
+    )
+    return is_new and status.upgrade is not None and status.upgrade.phase in phases
+
+
+def view(sql: str) -> list[dict[str, object]]:
+    return [{"name": "counted", "sql": sql, "allowUnboundedState": True}]
+
+
+def read_sql(counting: Counting) -> str:
+    sql = counting.place.get("Pipeline", "counts").spec.views[0].sql
+    assert isinstance(sql, str)
+    return sql
+
+
+def find_savepoint(counting: Counting, status: PipelineStatus) -> SavepointStatus:
+    assert status.upgrade is not None
+    assert status.upgrade.savepoint is not None
+    found = counting.place.get("Savepoint", status.upgrade.savepoint).status
+    assert isinstance(found, SavepointStatus)
+    return found
+
+
+def test_a_change_takes_a_savepoint_before_and_one_that_fails_goes_back_to_it(counting: Counting) -> None:
+    counting.check()
+    after = change(counting, {"mode": "Savepoint"}, trigger={"maxRecords": 41_000})
+    assert after.upgrade is not None
+    assert after.upgrade.phase is UpgradePhase.DONE
+    assert find_savepoint(counting, after).taken is not None
+    counting.check()
+
+    good, revision = read_sql(counting), after.revision
+    bad = good.replace("max(seq)", "min(seq)")
+    after = change(counting, {"mode": "Savepoint", "handover": "Cold"}, views=view(bad))
+    assert after.upgrade is not None
+    assert (after.upgrade.phase, after.state) == (UpgradePhase.ROLLED_BACK, PipelineState.RUNNING)
+    assert after.restoration is not None
+    assert after.restoration.savepoint.startswith(after.upgrade.savepoint or "-")
+    assert "min(" in (after.upgrade.message or "")
+    assert (after.revision == revision, after.checkpoint > 0) == (False, True), "in a checkpoint of its own"
+    counting.check()
+    counting.place.patch("kp/counts", {"views": view(good)})
+    counting.place.await_reason("Pipeline", "counts", "Running", 120)
+
+
+def test_with_auto_what_does_not_fit_begins_anew_over_the_whole_log(counting: Counting) -> None:
+    good = read_sql(counting)
+    more = good.replace("max(seq) AS last", "max(seq) AS last, min(seq) AS first")
+    after = change(counting, {"mode": "Auto", "handover": "Warm"}, views=view(more))
+    assert after.upgrade is not None
+    assert after.upgrade.phase is UpgradePhase.DONE, after.upgrade.message
+    assert after.upgrade.anew is not None
+    counting.check()
+    events = {
+        event["reason"] for event in counting.place.find("events.events.k8s.io") if event["type"] == "Warning"
+    }
+    assert any("Reprocess" in reason or "Anew" in reason for reason in events), events
+    counting.place.patch("kp/counts", {"views": view(good)})
+    counting.check()
+
+
+def test_another_nonce_is_a_new_driver_and_nothing_else(counting: Counting) -> None:
+    before = counting.place.pipeline()
+    after = change(counting, {"mode": "LastState", "handover": "Warm"}, restartNonce="again")
+    assert after.upgrade is not None
+    assert (after.upgrade.phase, after.generation) == (UpgradePhase.DONE, before.generation + 1)
+    assert after.checkpoint == before.checkpoint
+    counting.check()
