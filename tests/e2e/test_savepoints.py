@@ -56,7 +56,7 @@ def test_a_savepoint_is_taken_while_records_come_in_and_can_be_gone_back_to(coun
     counting.place.patch("kp/counts", {"restore": {"savepoint": "first"}})
 
     def is_back(status: PipelineStatus) -> bool:
-        return (status.state, status.generation) == (PipelineState.RUNNING, before.generation + 1)
+        return status.state == PipelineState.RUNNING and status.generation > before.generation
 
     after = counting.place.await_pipeline(is_back, "runs from the savepoint")
     counting.check()
@@ -65,7 +65,7 @@ def test_a_savepoint_is_taken_while_records_come_in_and_can_be_gone_back_to(coun
     later = counting.place.await_pipeline(
         lambda status: (status.batch or 0) > first.queries[0].batch, "goes on after the savepoint's batch", 60
     )
-    assert later.generation == before.generation + 1
+    assert later.generation == after.generation
     third = take(counting, "third")
     assert third.queries[0].batch > first.queries[0].batch
     counting.check()
