@@ -11,6 +11,7 @@ import pytest
 from kappa_crds.revision import Revision
 from kappa_crds.upgrade import VerdictKind
 from kappa_pipelines.checkpoint.folder import LocalFolder
+from kappa_pipelines.checkpoint.generation import LinkFence
 from kappa_pipelines.errors import LostDataError
 from kappa_pipelines.limits import Targets
 from kappa_pipelines.prepare import make_marks
@@ -49,13 +50,14 @@ def test_a_division_that_fails_leaves_the_checkpoint_as_it_was(
     run: Any, bases: Bases, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     revision = copy_checkpoint(bases.get("count", run), tmp_path / "one")
-    files, root = LocalFolder(revision.checkpoint), tmp_path / "one"
+    fence, root = LinkFence(revision.checkpoint, 2), tmp_path / "one"
+    fence.take()
     spark = create_session(revision)
     changes = sorted(root.glob("out/state/0/*/2_*.changelog"))[-1]
     held, known = changes.read_bytes(), list_files(root)
     changes.write_bytes(held[:-1] + bytes([held[-1] ^ 1]))
     with pytest.raises(LostDataError, match="sink 'out': its state cannot be divided from 2 into 5"):
-        divide_checkpoint(spark, files, ("out",), 5)
+        divide_checkpoint(spark, fence, ("out",), 5)
     assert list_files(root) == known
     changes.write_bytes(held)
 
@@ -66,9 +68,9 @@ def test_a_division_that_fails_leaves_the_checkpoint_as_it_was(
     with monkeypatch.context() as patched:
         patched.setattr(LocalFolder, "copy", stop)
         with pytest.raises(InterruptedError):
-            divide_checkpoint(spark, files, ("out",), 5)
+            divide_checkpoint(spark, fence, ("out",), 5)
     assert count(revision) == 2, "until the batch is committed, nothing has happened"
-    divide_checkpoint(spark, files, ("out",), 5)
+    divide_checkpoint(spark, fence, ("out",), 5)
     assert count(revision) == 5
 
 

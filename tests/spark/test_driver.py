@@ -1,5 +1,6 @@
 """The driver as a process of its own, as a pod runs it: controlled over HTTP, killed, stopped by a signal."""
 
+import ctypes
 import json
 import os
 import re
@@ -19,6 +20,8 @@ from lab.broker import Broker
 from spark.processes import TOKEN, DriverProcess
 from spark.revisions import build_revision, source
 from spark.topics import Topics
+
+_PIDFD_GETFD = 438
 
 
 def _has_malformed(progress: Progress) -> bool:
@@ -168,3 +171,42 @@ def test_a_driver_without_a_generation_says_so_and_ends(tmp_path: Path) -> None:
     )
     ended = DriverExit.model_validate_json((tmp_path / "exit").read_text())
     assert (done.returncode, ended.reason, ended.retryable) == (1, Reason.INVALID_SPEC, False)
+
+
+def test_a_driver_whose_jvm_is_killed_ends_also_where_its_connections_stay_open(
+    start: Any, broker: Broker, topics: Any, checkpoint: Path
+) -> None:
+    """As where the JVM was just starting a program, which has all that the JVM has open."""
+    names = {name: topics.make(name) for name in ("flights", "out")}
+    spec = {
+        "sources": [source()],
+        "sinks": [{"name": "out", "from": "flights", "topic": "out", "key": ["k"]}],
+    }
+    driver = start(build_revision(spec, checkpoint, broker.bootstrap, topics=names), 1)
+    topics.write(names["flights"], ['{"k": 1}'])
+    driver.wait_for("a batch", lambda p: p.queries and p.queries[0].batch_id >= 0)
+    found = subprocess.run(
+        ["pgrep", "-P", str(driver.process.pid), "java"], capture_output=True, text=True, check=True
+    )
+    jvm = int(found.stdout)
+    held = _borrow_sockets(jvm)
+    try:
+        assert held
+        os.kill(jvm, signal.SIGKILL)
+        ended = driver.wait()
+    finally:
+        for each in held:
+            os.close(each)
+    assert (ended.reason, ended.retryable) == (Reason.DRIVER_CRASHED, True)
+    assert "the JVM has ended (-9)" in ended.message
+
+
+def _borrow_sockets(pid: int) -> list[int]:
+    """Return descriptors of this process's own for all sockets of another (pidfd_getfd, Linux 5.6)."""
+    pidfd, call = os.pidfd_open(pid), ctypes.CDLL(None, use_errno=True).syscall
+    sockets = [
+        int(path.name) for path in Path(f"/proc/{pid}/fd").iterdir() if "socket:" in str(path.readlink())
+    ]
+    held = [call(_PIDFD_GETFD, pidfd, number, 0) for number in sockets]
+    os.close(pidfd)
+    return [number for number in held if number >= 0]

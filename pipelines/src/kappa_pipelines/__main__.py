@@ -11,6 +11,7 @@ import threading
 import time
 
 import structlog
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from kappa_crds.progress import DriverExit, DriverState
@@ -24,6 +25,7 @@ from kappa_pipelines.logs import configure_logs
 from kappa_pipelines.metrics import DriverCollector, build_registry
 
 _SPARK_STOP_SECONDS = 15.0
+_NOTICE_SECONDS = 5.0
 
 log = structlog.get_logger()
 
@@ -64,11 +66,27 @@ def _run(driver: Driver, environment: Environment) -> DriverExit:
     server = ControlServer(control.app(), environment.control_port)
     server.start()
     log.info("control server listens", port=server.port)
+    threading.Thread(target=_watch_jvm, name="jvm", daemon=True).start()
     try:
         return driver.run()
     except DriverError as error:
         driver.record.set_state(DriverState.FAILED, error.to_exit())
         raise
+
+
+def _watch_jvm() -> None:
+    """End this process where its JVM has ended and nobody has noticed.
+
+    A program that a JVM is just starting has its connections, too. If the JVM is killed then, they stay open, and whoever waits for
+    an answer waits for ever.
+    """
+    while SparkContext._gateway is None:
+        time.sleep(1.0)
+    code = SparkContext._gateway.proc.wait()
+    time.sleep(_NOTICE_SECONDS)
+    message = f"the JVM has ended ({code}), and its connections were still open {_NOTICE_SECONDS:.0f} s later"
+    _report(UnavailableError(Reason.DRIVER_CRASHED, message).to_exit())
+    os._exit(1)
 
 
 def _report(ended: DriverExit) -> None:

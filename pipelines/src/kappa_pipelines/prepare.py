@@ -98,6 +98,7 @@ def prepare(
         ahead = compile_plan(spark, revision, fence.root, subjects=subjects, targets=targets, marks=marks)
     revision, ends, compiled = ahead.revision, ahead.ends, ahead.compiled
     check_fit(files, ahead.shapes)
+    divide_checkpoint(spark, fence, tuple(ahead.shapes), revision.tuning.shuffle_partitions)
     write_shapes(files, ahead.shapes)
     record.set_reads(
         {
@@ -118,12 +119,10 @@ def name_root(revision: Revision, generation: int) -> str:
 
 
 def _claim(spark: SparkSession, revision: Revision, generation: int) -> Fence:
-    """Claim the checkpoint; make it of the savepoint that it is to be made of, unless that was done before; divide its state where asked for."""
+    """Claim the checkpoint, and make it of the savepoint that it is to be made of, unless that was done before."""
     fence = _build_fence(revision, generation)
     fence.take()
     _restore(revision, fence.files)
-    sinks = tuple(sink.name for sink in revision.spec.sinks)
-    divide_checkpoint(spark, fence.files, sinks, revision.tuning.shuffle_partitions)
     point_all_schemas(fence.files, fence.root)
     fence.open()
     for key, value in fence.list_settings().items():

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from kappa_crds.reasons import Reason
 from kappa_pipelines.checkpoint.folder import Folder
-from kappa_pipelines.checkpoint.generation import FOLDER
+from kappa_pipelines.checkpoint.generation import FOLDER, Fence
 from kappa_pipelines.checkpoint.schemas import point_all_schemas
 from kappa_pipelines.classify import first_lines
 from kappa_pipelines.errors import LostDataError
@@ -36,17 +36,18 @@ def count_partitions(point: QueryPoint) -> int | None:
     return next((len(partitions) for partitions in point.state_ids.values()), None)
 
 
-def divide_checkpoint(spark: SparkSession, files: Folder, sinks: tuple[str, ...], wanted: int) -> None:
+def divide_checkpoint(spark: SparkSession, fence: Fence, sinks: tuple[str, ...], wanted: int) -> None:
     """Have the state of all queries in so many partitions; LostDataError if that cannot be, and then nothing has changed.
 
-    No query may run on the checkpoint.
+    The checkpoint is the fence's, and no query may run on it.
     """
-    for point in read_points(files, sinks):
+    for point in read_points(fence.files, sinks):
         had = count_partitions(point)
-        _drop_unfinished(files, point, had)
+        _drop_unfinished(fence.files, point, had)
         if had not in (None, wanted):
             log.info("state is divided anew", sink=point.sink, partitions=had, into=wanted)
-            _divide_query(spark, files, point, wanted)
+            _divide_query(spark, fence.files, point, wanted)
+            point_all_schemas(fence.files, fence.root)
             log.info("state is divided", sink=point.sink, partitions=wanted)
 
 
