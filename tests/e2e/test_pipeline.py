@@ -11,19 +11,13 @@ from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from e2e.counting import Counting
+from e2e.faults import KILL_JVM
 from e2e.place import START_SECONDS
 from kappa_crds.pipeline import PipelineState, PipelineStatus
 from kappa_crds.upgrade import Handover, UpgradePhase, VerdictKind
 from lab import kafka
 
 pytestmark = pytest.mark.timeout(900)
-
-_KILL_JVM = """
-import os, pathlib, signal
-for entry in pathlib.Path("/proc").glob("[0-9]*"):
-    if (entry / "comm").read_text().strip() == "java":
-        os.kill(int(entry.name), signal.SIGKILL)
-"""
 
 
 def is_running(status: PipelineStatus, generation: int) -> bool:
@@ -182,7 +176,7 @@ def test_what_was_changed_while_it_was_suspended_and_does_not_fit_is_taken_back(
 
 def test_a_driver_whose_jvm_is_killed_is_started_again(counting: Counting) -> None:
     before = counting.place.pipeline()
-    counting.place.kubectl("exec", before.driver or "", "--", "python3", "-c", _KILL_JVM)
+    counting.place.kubectl("exec", before.driver or "", "--", "python3", "-c", KILL_JVM)
     after = await_generation(counting, before.generation + 1)
     counting.check()
     assert after.restarts.total == before.restarts.total + 1
@@ -216,9 +210,8 @@ BAD_SQL = {
 """What is wrong, what stands for `max(seq) AS last`, and what the message is like."""
 
 
-@pytest.mark.parametrize(
-    "wrong", [pytest.param("InvalidSql", marks=pytest.mark.chaos), pytest.param("UnknownColumn")]
-)
+@pytest.mark.chaos
+@pytest.mark.parametrize("wrong", BAD_SQL)
 def test_bad_sql_is_refused_with_its_place_while_the_pipeline_goes_on(counting: Counting, wrong: str) -> None:
     before = counting.place.pipeline()
     good = counting.place.get("Pipeline", "counts").spec.views[0].sql

@@ -250,7 +250,6 @@ def build_rows(seed: int, count: int = 240) -> dict[str, list[dict[str, Any]]]:
 SHORT = (
     "sliding windows",
     "the version that was valid, not older than half an hour, or nothing",
-    "stored queries, at times at which watermarks stand",
 )
 """What no example that `make test` runs does; the other stories, and other sizes, are told by `make chaos` alone."""
 CASES = [

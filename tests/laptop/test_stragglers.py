@@ -105,10 +105,8 @@ def test_results_and_stragglers_together_are_all_rows(
     assert run.late > 0, "a driver reads again only what Spark says that it dropped"
 
 
-@pytest.mark.parametrize(
-    "batches",
-    [pytest.param(batches, marks=() if batches == 3 else pytest.mark.chaos) for batches in (3, 5, 17)],
-)
+@pytest.mark.chaos
+@pytest.mark.parametrize("batches", [3, 5, 17])
 def test_of_sliding_windows_each_event_has_a_row_or_is_a_straggler_and_in_no_window(
     batches: int, spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -21,10 +21,11 @@ from kappa_pipelines.upgrade.divide import count_partitions, divide_checkpoint
 from kappa_pipelines.upgrade.rehearse import Rehearsal
 from spark.bases import BASES, Bases
 
-REST = tuple(name for name in BASES if name not in ("plain", "count"))
+STATEFUL = tuple(name for name in BASES if name != "plain")
 
 
-@pytest.mark.parametrize("base", ["count", *(pytest.param(each, marks=pytest.mark.chaos) for each in REST)])
+@pytest.mark.chaos  # `make test` divides the state of a count on the cluster
+@pytest.mark.parametrize("base", STATEFUL)
 def test_a_query_goes_on_with_its_state_in_more_partitions_and_then_in_fewer(
     run: Any, bases: Bases, topics: Any, tmp_path: Path, base: str
 ) -> None:
