@@ -3,27 +3,42 @@
 import json
 import subprocess
 import threading
+import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from types import TracebackType
 from typing import IO, Any, Self
 
 from lab.paths import BIN, KUBECONFIG
 
 _STANDBY = "kappa-platform.io/standby"
+_GENERATION = "kappa-platform.io/generation"
 _SELECTOR = "kappa-platform.io/role=driver"
+
+
+_PAUSE = 0.2
+"""Seconds before a watch is begun again, while the API server is away."""
+
+
+@dataclass(frozen=True)
+class Driver:
+    """A driver pod that is alive."""
+
+    name: str
+    generation: int
+    stands_by: bool
 
 
 class DriverWatch:
     """A context. A driver counts as alive from the moment its pod exists until its container has ended.
 
-    One that stands by does nothing while the one that it is made beside is alive, so it counts once that has ended.
+    One that stands by does nothing while the one that it is made beside is alive, so it counts once none of an older generation is.
     """
 
     def __init__(self, namespace: str) -> None:
         self.history: list[str] = []
         self.most_alive = 0
-        self._alive: dict[str, str] = {}
-        self._beside: dict[str, set[str]] = {}
+        self._alive: dict[str, Driver] = {}
         self._command = [
             *(str(BIN / "kubectl"), f"--kubeconfig={KUBECONFIG}", "get", "pods", "-n", namespace),
             *(f"--selector={_SELECTOR}", "--watch", "--output-watch-events", "-o", "json"),
@@ -69,6 +84,8 @@ class DriverWatch:
                 self._note(event["type"], event["object"])
             process.wait()
             if not self._ended:
+                time.sleep(_PAUSE)
+                self._alive.clear()  # a new watch begins with all that there is, and whatever went in between is not in it
                 self._process = self._start()
 
     def _note(self, kind: str, pod: dict[str, Any]) -> None:
@@ -77,12 +94,15 @@ class DriverWatch:
         if kind == "DELETED" or state == "ended":
             self._alive.pop(uid, None)
         else:
-            if uid not in self._alive and _STANDBY in pod["metadata"].get("annotations", {}):
-                self._beside[uid] = set(self._alive)
-            self._alive[uid] = name
-        self.history.append(f"{kind} {name} {state}; alive: {', '.join(self._alive.values()) or 'none'}")
-        counted = [each for each in self._alive if not self._beside.get(each, set()) & self._alive.keys()]
-        self.most_alive = max(self.most_alive, len(counted))
+            notes = pod["metadata"].get("annotations", {})
+            self._alive[uid] = Driver(name, int(notes[_GENERATION]), _STANDBY in notes)
+        drivers = list(self._alive.values())
+        self.history.append(
+            f"{kind} {name} {state}; alive: {', '.join(each.name for each in drivers) or 'none'}"
+        )
+        oldest = min((each.generation for each in drivers), default=0)
+        waiting = [each for each in drivers if each.stands_by and each.generation > oldest]
+        self.most_alive = max(self.most_alive, len(drivers) - len(waiting))
 
 
 def describe(pod: dict[str, Any]) -> str:

@@ -1,17 +1,14 @@
 """What pipelines and topics notice of their operator's failures: little."""
 
-import contextlib
 import json
-import os
-import signal
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from e2e.counting import Counting
+from e2e.faults import lose_pod
 from e2e.place import Place
 from kappa_crds.pipeline import PipelineState
 from lab.kube import kubectl
@@ -53,25 +50,12 @@ spec: {{topicName: {place.name}-{name}, deletionPolicy: Delete}}
 """
 
 
-def lose(pod: str) -> None:
-    """End a pod's processes as the loss of its node does, without a word to them, and take the pod away."""
-    uid = json.loads(kubectl("get", "pod", pod, "-n", NAMESPACE, "-o", "json"))["metadata"]["uid"]
-    killed = 0
-    for groups in Path("/proc").glob("[0-9]*/cgroup"):
-        with contextlib.suppress(OSError):
-            if uid in groups.read_text():
-                os.kill(int(groups.parent.name), signal.SIGKILL)
-                killed += 1
-    assert killed, f"no process of pod {pod} was found"
-    kubectl("delete", "pod", pod, "-n", NAMESPACE, "--force", "--grace-period=0")
-
-
 def test_when_the_leader_is_killed_the_standby_acts_within_15_seconds(
     served: Place, capsys: pytest.CaptureFixture[str]
 ) -> None:
     leader = read_lease()["holderIdentity"]
     killed = datetime.now(UTC)
-    lose(leader)
+    lose_pod(leader, NAMESPACE)
     served.apply(build_topic(served, "after"))
 
     def has_new_leader() -> bool:

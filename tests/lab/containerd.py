@@ -85,6 +85,11 @@ def import_archive(archive: Path) -> str:
     return run(_ctr("images", "import", archive))
 
 
+def name_image(reference: str, other: str) -> None:
+    """Give an image that is there a further name."""
+    run(_ctr("images", "tag", "--force", reference, other))
+
+
 def remove_images(references: Sequence[str]) -> None:
     """Forget names of images; their layers go with the last name."""
     if references:
