@@ -129,3 +129,50 @@ def test_what_no_savepoint_needs_any_more_is_free(counting: Counting) -> None:
     assert "files of savepoints" in kappa(counting, "gc", "--wait")
     workers = "app.kubernetes.io/managed-by=kappa-operator,!kappa-platform.io/revision"
     place.wait(lambda: not place.find("pods", "-l", workers), "pods that have done their work are gone", 30)
+
+
+@pytest.mark.chaos
+def test_what_the_resource_of_a_savepoint_left_can_be_imported_and_gone_back_to(counting: Counting) -> None:
+    place = counting.place
+    first = take(counting, "left")
+    place.patch("savepoint/left", {"deletionPolicy": "Retain"})
+    place.kubectl("delete", "savepoint", "left", "--timeout=60s", timeout=70)
+    (folder,) = {path.split("/")[0] for path in find_kept(counting)["left"]}
+    spec = f"{{pipelineRef: counts, import: {{name: {folder}}}}}"
+    place.apply(SAVEPOINT.format(name="brought-back").replace("{pipelineRef: counts}", spec))
+    place.await_ready("savepoint/brought-back", 90)
+    brought = place.get("Savepoint", "brought-back").status
+    assert isinstance(brought, SavepointStatus)
+    assert (brought.queries, brought.copied_bytes) == (first.queries, 0)
+
+    before = place.pipeline()
+    place.patch("kp/counts", {"restore": {"savepoint": "brought-back"}})
+    place.await_pipeline(
+        lambda status: status.state == PipelineState.RUNNING and status.checkpoint > before.checkpoint,
+        "runs from what was imported",
+    )
+    counting.check()
+
+
+@pytest.mark.chaos
+def test_a_schedule_takes_savepoints_and_keeps_as_many_as_are_wanted(counting: Counting) -> None:
+    place = counting.place
+    place.patch("kp/counts", {"savepoints": {"schedule": "* * * * *", "maxCount": 1}})
+    seen: set[str] = set()
+
+    def keeps_one_of_three() -> bool:
+        there = list_scheduled(counting)
+        seen.update(there)
+        return len(seen) >= 3 and there == [max(seen)]
+
+    place.wait(
+        keeps_one_of_three, "three savepoints were taken by the schedule, and the last one is kept", 300
+    )
+    place.patch("kp/counts", {"savepoints": None})
+    counting.check()
+    place.kubectl("delete", "savepoint", *list_scheduled(counting), "--timeout=60s", timeout=70)
+
+
+def list_scheduled(counting: Counting) -> list[str]:
+    found = counting.place.find("savepoints")
+    return sorted(each["metadata"]["name"] for each in found if each["spec"].get("cause") == "Schedule")
