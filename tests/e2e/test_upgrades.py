@@ -1,13 +1,24 @@
 """The modes of a change on the whole cluster, while records come in. After each, all counts are exact."""
 
 import pytest
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from e2e.counting import Counting
+from e2e.place import START_SECONDS
 from kappa_crds.pipeline import PipelineState, PipelineStatus
 from kappa_crds.savepoint import SavepointStatus
 from kappa_crds.upgrade import UpgradePhase
 
 pytestmark = [pytest.mark.timeout(900), pytest.mark.chaos]
+
+
+SAVEPOINT = """
+apiVersion: kappa-platform.io/v1alpha1
+kind: Savepoint
+metadata: {name: too-old}
+spec: {pipelineRef: counts}
+"""
 
 
 def change(counting: Counting, upgrade: dict[str, str], **spec: object) -> PipelineStatus:
@@ -77,7 +88,9 @@ def test_with_auto_what_does_not_fit_begins_anew_over_the_whole_log(counting: Co
         event["reason"] for event in counting.place.find("events.events.k8s.io") if event["type"] == "Warning"
     }
     assert any("Reprocess" in reason or "Anew" in reason for reason in events), events
-    counting.place.patch("kp/counts", {"views": view(good)})
+    back = change(counting, {"mode": "Auto", "handover": "Warm"}, views=view(good))
+    assert back.upgrade is not None
+    assert back.upgrade.phase is UpgradePhase.DONE, back.upgrade.message
     counting.check()
 
 
@@ -88,3 +101,36 @@ def test_another_nonce_is_a_new_driver_and_nothing_else(counting: Counting) -> N
     assert (after.upgrade.phase, after.generation) == (UpgradePhase.DONE, after.upgrade.generation)
     assert after.checkpoint == before.checkpoint
     counting.check()
+
+
+def test_a_savepoint_whose_records_are_gone_is_not_gone_back_to(counting: Counting) -> None:
+    """The last in this file: the log does not begin at the beginning any more."""
+    counting.check()
+    counting.place.apply(SAVEPOINT)
+    counting.place.await_ready("savepoint/too-old", 60)
+    counting.check()
+    admin, topic = AdminClient({"bootstrap.servers": counting.ledger.bootstrap}), counting.ledger.source
+    counting.place.await_pipeline(lambda status: status.lag_records == 0, "has nothing left to read", 60)
+    cut = [
+        TopicPartition(topic, number, offset - 1)
+        for number in range(4)
+        if (offset := read_end(counting, number)) > 0
+    ]
+    for future in admin.delete_records(cut).values():
+        future.result(20)
+    before = counting.place.pipeline()
+    counting.place.patch("kp/counts", {"restore": {"savepoint": "too-old"}})
+    said = counting.place.await_reason("Pipeline", "counts", "RolledBack", START_SECONDS).message
+    assert "no longer in the topic" in said
+    assert "it goes on from the state before" in said
+    after = counting.place.pipeline()
+    assert (after.state, after.checkpoint) == (PipelineState.RUNNING, before.checkpoint)
+    counting.check()
+
+
+def read_end(counting: Counting, partition: int) -> int:
+    """Return the end of a partition of the source."""
+    consumer = Consumer({"bootstrap.servers": counting.ledger.bootstrap, "group.id": "ends"})
+    _, end = consumer.get_watermark_offsets(TopicPartition(counting.ledger.source, partition), timeout=20)
+    consumer.close()
+    return int(end)

@@ -103,7 +103,9 @@ NEEDS_SAVEPOINT = (UpgradePhase.SAVING, UpgradePhase.HANDING_OVER, UpgradePhase.
 class Anew(Status):
     """The checkpoint of a revision that does not go on from the state that there is."""
 
-    checkpoint: Annotated[int, Field(ge=0, description="Number of the checkpoint, which begins empty.")]
+    checkpoint: Annotated[
+        int, Field(ge=0, description="Number of the checkpoint, which begins empty, or as a savepoint.")
+    ]
     instead_of: Annotated[
         int, Field(ge=0, description="Number of the checkpoint before; it is left as it is.")
     ]

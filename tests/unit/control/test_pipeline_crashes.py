@@ -188,7 +188,8 @@ def check_changes(ends: dict[str, Any]) -> None:
         "rolling back": "RolledBack", "changing, cold": "Done", "changing, without state": "Done", "curing": "Done",
         "taking back what does not fit": "Withdrawn",
         "changing what does not fit, cold": "RolledBack", "resuming with what does not fit": "RolledBack",
-        "curing with what does not fit": "Watching",
+        "curing with what does not fit": "Watching", "restoring": "Done", "restoring again": "Done",
+        "restoring before it is taken": "Done", "deleting a savepoint that is restored": "Done",
     }  # fmt: skip
     reasons = {name: end["status"]["conditions"][0][2] for name, end in ends.items() if end["status"]}
     assert [reasons[name] for name in ("changing", "changing what does not fit", "taking back what does not fit", "rolling back",

@@ -26,7 +26,7 @@ def want_revision(observed: PipelineObserved) -> Revision | None:
             return None
         return move_revision(observed.previous, observed.resource.metadata, read_place(status))
     if change is not None and change.anew is not None and is_at_work(change, revision):
-        return build_anew(observed, change)
+        return revision if change.anew.checkpoint == status.checkpoint else build_anew(observed, change)
     return revision
 
 
