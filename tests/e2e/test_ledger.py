@@ -39,7 +39,6 @@ pytestmark = [
 REDEPLOYS = int(os.environ.get("KAPPA_REDEPLOYS", "30"))
 SEED = int(os.environ.get("KAPPA_SEED", "0")) or random.SystemRandom().randrange(1, 10_000)
 _PAUSE = 0.002
-_SETTLED = (PipelineState.RUNNING,)
 _CHANGE_SECONDS = 600
 _CATCH_UP_SECONDS = 900.0
 _FAULT_WITHIN = 25.0
@@ -118,7 +117,7 @@ class Changes:
 
     def change_image(self, number: int) -> str:
         """Change the image."""
-        image = self.image if number % 2 else None
+        image = self.image if self.place.get("Pipeline", "counts").spec.image is None else None
         return self._patch(upgrade=self._upgrade("LastState"), image=image, restartNonce=f"image-{number}")
 
     def divide_state(self, number: int) -> str:
@@ -185,7 +184,12 @@ def await_end(place: Place, before: PipelineStatus) -> PipelineStatus:
             UpgradePhase.WATCHING,
             UpgradePhase.ROLLING_BACK,
         )
-        return seen and status.state in _SETTLED and not under_way and status.generation >= before.generation
+        return (
+            seen
+            and status.state == PipelineState.RUNNING
+            and not under_way
+            and status.generation >= before.generation
+        )
 
     place.wait(has_ended, "the change has come to its end", _CHANGE_SECONDS)
     return place.pipeline()
