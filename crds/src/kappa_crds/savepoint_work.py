@@ -24,6 +24,7 @@ class SavepointTask(StrEnum):
 
     TAKE = "Take"
     IMPORT = "Import"
+    EXPORT = "Export"
     VERIFY = "Verify"
     DELETE = "Delete"
     COLLECT = "Collect"
@@ -49,6 +50,12 @@ class Work(Status):
 
     number: Annotated[int, Field(ge=1, description="Number of the pod among all of this savepoint.")]
     task: Annotated[SavepointTask, Field(description="What it was asked for.")]
+    store: Annotated[
+        str | None,
+        Field(
+            description="The StateStore that it exports to or deletes an exported copy from, where it does."
+        ),
+    ] = None
     state: Annotated[WorkState, Field(description="How far it is.")] = WorkState.RUNNING
     since: Annotated[datetime | None, Field(description="When it was recorded.")] = None
 
@@ -66,10 +73,18 @@ class CollectRequest(Model):
     orphaned: bool = False
 
 
+class OtherPlace(Model):
+    """The savepoints of a pipeline in another folder, mostly of another store, and how that is reached where it is a bucket."""
+
+    location: str
+    bucket: BucketConnection | None = None
+
+
 class WorkRequest(Model):
     """One piece of work: on the savepoint `name` below `location`, or where `collect` is set, on all of a store at `location`.
 
-    `bucket` is how the store is reached, where that is a bucket. `source` is the name of the savepoint below the same location that is imported.
+    `bucket` is how the store is reached, where that is a bucket. `source` is the name of the savepoint that is imported, and `other` where that is
+    if it is not below the same location. It is exported to `other` under its own name.
     `needed_by` are checkpoints that are made of the savepoint: it is not deleted before they are.
     """
 
@@ -78,6 +93,7 @@ class WorkRequest(Model):
     location: str
     needed_by: tuple[str, ...] = ()
     source: str = ""
+    other: OtherPlace | None = None
     verify_by: VerifyBy = VerifyBy.CHECKSUMS
     collect: CollectRequest | None = None
     bucket: BucketConnection | None = None

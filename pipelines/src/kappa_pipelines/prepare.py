@@ -144,5 +144,7 @@ def _restore(revision: Revision, files: Folder) -> None:
     store = SavepointStore(open_folder(made_of.location, revision.bucket))
     manifest = store.read(made_of.savepoint)
     log.info("checkpoint is made of a savepoint", savepoint=made_of.savepoint, bytes=manifest.size)
-    if restore_savepoint(store, manifest, files, fork=made_of.fork):
+    # One that was imported may be of a pipeline with another name than its Savepoint says.
+    is_of_another = (manifest.namespace, manifest.pipeline) != (revision.namespace, revision.pipeline)
+    if restore_savepoint(store, manifest, files, fork=made_of.fork or is_of_another):
         log.info("restored", savepoint=made_of.savepoint, files=len(manifest.files))

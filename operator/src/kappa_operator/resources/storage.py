@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from kappa_crds.buckets import KEY_VARIABLES, BucketConnection
+from kappa_crds.buckets import BucketConnection, name_key_variables
 from kappa_crds.kafkacluster import KafkaClusterSpec
 from kappa_crds.revision import CHECKPOINT_DIR, KAFKA_DIR, REGISTRY_DIR, KafkaConnection, RegistrySecrets
 from kappa_crds.source import Source, find_registries
@@ -73,7 +73,7 @@ def build_storage_mounts(storage: Storage) -> Mounts:
     return Mounts(
         variables=tuple(
             {"name": variable, "valueFrom": {"secretKeyRef": {"name": storage.secret, "key": key}}}
-            for variable, key in KEY_VARIABLES.items()
+            for variable, key in name_key_variables().items()
         )
     )
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 
 from kappa_crds.reasons import Reason
 from kappa_pipelines.checkpoint.folder import Digest, Folder
-from kappa_pipelines.errors import LostDataError, UnavailableError
+from kappa_pipelines.errors import DriverError, LostDataError, UnavailableError
 from kappa_pipelines.savepoint.manifest import KeptFile, Manifest, read_manifest
 from kappa_pipelines.savepoint.state import CHECKSUM
 
@@ -84,6 +84,20 @@ class SavepointStore:
         """Return the files of a savepoint that are not there, by their sizes alone."""
         return [file for file in manifest.files if not self.has(file)]
 
+    def settle(self, manifest: Manifest, again: Callable[[KeptFile], KeptFile]) -> None:
+        """Have that put `again` which a collection took away before the manifest was there to name it, see `collect`.
+
+        Where that cannot be, there is no savepoint: DriverError says why, and it is to be made anew.
+        """
+        try:
+            for file in self.find_missing(manifest):
+                if again(file).sha256 != file.sha256:
+                    said = f"{file.path} was collected while the savepoint was taken, and has changed since"
+                    raise UnavailableError(Reason.SAVEPOINT_UNSTABLE, said)
+        except DriverError:
+            self.drop(manifest.name)
+            raise
+
     def drop(self, name: str) -> None:
         """Have a savepoint be no more: its manifest goes first. Its objects stay until they are collected."""
         self.files.delete(f"{name}/{_MANIFEST}")
@@ -107,10 +121,7 @@ class SavepointStore:
         if self.files.digest(place(kept)) == found:
             return kept, False
         if files.copy(path, self.files, place(kept)) != found or self.files.digest(place(kept)) != found:
-            raise UnavailableError(
-                Reason.SAVEPOINT_UNSTABLE,
-                f"{path} was not the same when it was read again after it was copied to {self.root}",
-            )
+            raise refuse_unstable(self, path)
         return kept, True
 
     def find_damage(self, manifest: Manifest) -> Iterator[str]:
@@ -142,6 +153,11 @@ class SavepointStore:
             raise _damaged(f"{file.path} was changed ({self.root}/{place(file)})")
         return found
 
+    def locate(self, file: KeptFile) -> str | None:
+        """Return where a file is without changing anything: a collection may have it in its hands, or just put it back."""
+        places = (place(file), f"{GARBAGE}/{file.sha256}", place(file))
+        return next((path for path in places if self.files.size(path) is not None), None)
+
     def _find(self, file: KeptFile) -> bool:
         """Return whether a file is there; what a collection has in its hands is put back, for a manifest names it."""
         there = self.files.size(place(file)) is not None
@@ -164,6 +180,14 @@ def _check_crc(files: Folder, path: str, found: Digest) -> None:
 def place(file: KeptFile) -> str:
     """Return where a file is kept, below the store's folder."""
     return f"{OBJECTS}/{file.sha256[:2]}/{file.sha256}"
+
+
+def refuse_unstable(store: SavepointStore, path: str) -> UnavailableError:
+    """Return why a copy does not count."""
+    return UnavailableError(
+        Reason.SAVEPOINT_UNSTABLE,
+        f"{path} was not the same when it was read again after it was copied to {store.root}",
+    )
 
 
 def _damaged(what: str) -> LostDataError:

@@ -10,6 +10,7 @@ import structlog
 from kappa_crds.progress import SavepointProgress
 from kappa_crds.reasons import Reason
 from kappa_crds.savepoint_work import (
+    OtherPlace,
     Removal,
     SavepointTask,
     StateRows,
@@ -29,6 +30,7 @@ from kappa_pipelines.savepoint.manifest import Manifest
 from kappa_pipelines.savepoint.restore import is_restored, restore_savepoint
 from kappa_pipelines.savepoint.store import SavepointStore
 from kappa_pipelines.savepoint.take import Taken, take_savepoint
+from kappa_pipelines.savepoint.transfer import transfer_savepoint
 from kappa_pipelines.savepoint.worker import describe_taken
 
 _TOLD_FILES, _TOLD_BYTES = 5, 400  # a termination message has 4096 bytes
@@ -45,6 +47,8 @@ def do_work(request: WorkRequest, revision_file: Path) -> WorkResult:
             return _take(store, request, revision_file)
         case SavepointTask.IMPORT:
             return _import(store, request)
+        case SavepointTask.EXPORT:
+            return _export(store, request)
         case SavepointTask.VERIFY:
             return WorkResult(verification=_verify(store, request))
         case SavepointTask.DELETE:
@@ -70,7 +74,13 @@ def _take(store: SavepointStore, request: WorkRequest, revision_file: Path) -> W
 
 
 def _import(store: SavepointStore, request: WorkRequest) -> WorkResult:
-    """Give a savepoint that is there a manifest under the new name; it shares all its files, so deleting one leaves the other."""
+    """Bring a savepoint in from another place, or give one that is there already a manifest under the new name.
+
+    That one shares all its files, so deleting one leaves the other.
+    """
+    if request.other is not None:
+        source = _open_other(request.other)
+        return _report(request, transfer_savepoint(source, request.source, store, request.name, note=_tell()))
     manifest = store.read(request.source).replace(name=request.name)
     with store.taking(request.name, manifest.checkpoint):
         store.keep(manifest)
@@ -82,6 +92,17 @@ def _import(store: SavepointStore, request: WorkRequest) -> WorkResult:
             f"{len(missing)} of {len(manifest.files)} files of {request.source} are missing, the first is {missing[0].path}",
         )
     return _report(request, Taken(manifest, 0, 0))
+
+
+def _export(store: SavepointStore, request: WorkRequest) -> WorkResult:
+    if request.other is None:
+        raise SpecError(Reason.INVALID_SPEC, "the request does not say where the savepoint is to be copied")
+    target = _open_other(request.other)
+    return _report(request, transfer_savepoint(store, request.name, target, request.name, note=_tell()))
+
+
+def _open_other(other: OtherPlace) -> SavepointStore:
+    return SavepointStore(open_folder(other.location, other.bucket))
 
 
 def _report(request: WorkRequest, taken: Taken) -> WorkResult:
