@@ -150,5 +150,11 @@ class Reason(StrEnum):
     SAVEPOINT_NOT_READY = "SavepointNotReady", SAVEPOINT, "The Savepoint that `spec.restore` names is not there or was not taken yet; until it is, the pipeline stays as it is."
     SAVEPOINT_NOT_FOUND = "SavepointNotFound", SAVEPOINT, "There is no such savepoint in the store; the message names those that there are."
     SAVEPOINT_DAMAGED = "SavepointDamaged", SAVEPOINT, "A file of the savepoint is missing or was changed since it was taken; the message names it. Use another savepoint."
+    SAVEPOINT_EXPORTED = "SavepointExported", SAVEPOINT, "Every copy that `spec.exports` asks for is in its StateStore; there is nothing to do."
+    SAVEPOINT_EXPORTING = "SavepointExporting", SAVEPOINT, "The savepoint is copied to another StateStore; wait."
+    EXPORT_FAILED = "ExportFailed", SAVEPOINT, "An attempt to copy the savepoint to another StateStore failed, as the message says; it is tried again."
+    EXPORT_ABANDONED = "ExportAbandoned", SAVEPOINT, "Every attempt to copy the savepoint to another StateStore failed; repair what the message says, and change `request` of that export."
+    IMPORT_REFUSED = "ImportRefused", SAVEPOINT, "The savepoint is of another namespace, and the StateStore does not say that it may be imported; name that namespace in its `spec.importNamespaces`."
+    SAVEPOINT_ELSEWHERE = "SavepointElsewhere", SAVEPOINT, "The Savepoint that `spec.restore` names is in another StateStore than the pipeline's state; import it, as the message says."
     SAVEPOINT_UNSTABLE = "SavepointUnstable", SAVEPOINT, "A file was not the same when it was read again after it was copied; look at the store. It is tried again."
     # fmt: on

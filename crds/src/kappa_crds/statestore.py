@@ -130,6 +130,13 @@ class StateStoreSpec(Model):
         Collection | None,
         Field(description="When what nothing needs any more is removed; never by itself where left out."),
     ] = None
+    import_namespaces: Annotated[
+        tuple[ResourceName, ...],
+        Field(
+            max_length=64,
+            description="Other namespaces whose savepoints in this store may be imported in this one; none where left out. What its keys may read says the bucket's own policy.",
+        ),
+    ] = ()
     check_every: Annotated[
         PositiveDuration, Field(description="How often the store is checked by writing and reading.")
     ] = "5m"

@@ -99,7 +99,10 @@ def _build_pod(observed: CollectedStore, collection: CollectionStatus, now: date
         orphaned=wanted.orphaned_checkpoints is DeletionPolicy.DELETE and observed.current is not None,
     )
     placement = Placement(
-        build_storage(observed.resource), observed.node, observed.image, observed.store.pull_policy
+        build_storage(observed.resource),
+        node=observed.node,
+        image=observed.image,
+        pull_policy=observed.store.pull_policy,
     )
     return build_collector(observed.resource, collection, request, placement)
 

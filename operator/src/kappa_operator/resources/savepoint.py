@@ -1,5 +1,6 @@
 """Where the savepoints of pipelines are, what they are called there, and the pod that works on one where no driver does."""
 
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from kappa_crds import API_VERSION
@@ -10,6 +11,7 @@ from kappa_crds.upgrade import UpgradeStatus
 from kappa_operator.actions import Manifest
 from kappa_operator.keys import ObjectRef
 from kappa_operator.resources.pipeline import PIPELINE_LABEL, ROLE_LABEL
+from kappa_operator.resources.storage import Storage
 from kappa_operator.resources.worker import Placement, build_worker_pod
 
 SavepointResource = Resource[SavepointSpec, SavepointStatus]
@@ -22,6 +24,19 @@ WORKER_ROLE = {ROLE_LABEL: "savepoint"}
 def build_location(root: str, namespace: str, pipeline: str) -> str:
     """Return the folder of a pipeline's savepoints in a store, beside the checkpoints and not in them: they outlive a checkpoint."""
     return f"{root}/savepoints/{namespace}/{pipeline}"
+
+
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """The savepoints of a pipeline in a second store, which a pod reaches besides the one that it works on."""
+
+    storage: Storage
+    namespace: str
+    pipeline: str
+
+    def locate(self, root: str) -> str:
+        """Return their folder, where the store is below `root`."""
+        return build_location(root, self.namespace, self.pipeline)
 
 
 def name_savepoint(metadata: Metadata) -> str:
