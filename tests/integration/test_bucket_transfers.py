@@ -13,6 +13,7 @@ from kappa_crds.savepoint_work import OtherPlace, SavepointTask, WorkRequest, Wo
 from kappa_pipelines.checkpoint.bucket_fence import BucketFence
 from kappa_pipelines.checkpoint.place import open_bucket, open_checkpoint, open_folder
 from kappa_pipelines.errors import LostDataError, UnavailableError
+from kappa_pipelines.savepoint.measure import measure_store
 from kappa_pipelines.savepoint.restore import restore_savepoint
 from kappa_pipelines.savepoint.store import SavepointStore, place
 from kappa_pipelines.savepoint.work import do_work
@@ -149,3 +150,21 @@ def test_keys_that_are_refused_are_told_with_their_bucket_and_without_the_secret
     with pytest.raises(UnavailableError, match=rf"s3a://{BUCKETS[keys]}/.*SignatureDoesNotMatch") as failure:
         ways.work(SavepointTask.EXPORT, "near", "far")
     assert "wrong-word" not in failure.value.message
+
+
+def test_what_a_bucket_holds_is_counted_from_its_listing(ways: Ways) -> None:
+    ways.work(SavepointTask.EXPORT, "claim", "near")
+    store = ways.open("near")
+    root, bucket = store.root.removesuffix("/savepoints/shop/orders"), ways.buckets["near"]
+    checkpoint = open_bucket(f"{root}/shop/orders/11111111-1a2b-4c3d-8e4f-0123456789ab", bucket)
+    for number in range(1100):  # more than one page
+        checkpoint.write(f"out/{number}", b"12345")
+    request = WorkRequest(task=SavepointTask.MEASURE, name="", location=root, bucket=bucket, namespace="shop")
+    held = do_work(request, Path("/nowhere")).holds
+    assert held is not None
+    assert (held.checkpoints, held.checkpoint_bytes, held.savepoints) == (1, 5500, 1)
+    objects = {file.sha256: file.size for file in store.read("one").files}
+    manifest = store.files.size("one/manifest.json") or 0
+    assert (held.savepoint_objects, held.savepoint_bytes) == (len(objects), sum(objects.values()) + manifest)
+    assert held.newest_savepoint == held.oldest_savepoint is not None
+    assert measure_store(open_bucket(root, bucket), "shop", most=100).partial

@@ -11,6 +11,7 @@ from typing import Annotated
 from pydantic import Field
 
 from kappa_crds.buckets import BucketConnection
+from kappa_crds.holdings import Holdings
 from kappa_crds.model import Model, Status
 from kappa_crds.progress import DriverExit, SavepointProgress
 
@@ -28,6 +29,7 @@ class SavepointTask(StrEnum):
     VERIFY = "Verify"
     DELETE = "Delete"
     COLLECT = "Collect"
+    MEASURE = "Measure"
 
 
 class VerifyBy(StrEnum):
@@ -85,6 +87,7 @@ class WorkRequest(Model):
 
     `bucket` is how the store is reached, where that is a bucket. `source` is the name of the savepoint that is imported, and `other` where that is
     if it is not below the same location. It is exported to `other` under its own name.
+    What is measured is all of `namespace` in the store at `location`.
     `needed_by` are checkpoints that are made of the savepoint: it is not deleted before they are.
     """
 
@@ -92,6 +95,7 @@ class WorkRequest(Model):
     name: str
     location: str
     needed_by: tuple[str, ...] = ()
+    namespace: str = ""
     source: str = ""
     other: OtherPlace | None = None
     verify_by: VerifyBy = VerifyBy.CHECKSUMS
@@ -139,4 +143,5 @@ class WorkResult(Status):
     taken: SavepointProgress | None = None
     removed: Removal | None = None
     verification: Verification | None = None
+    holds: Holdings | None = None
     failure: DriverExit | None = None

@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from kappa_crds.collection import Collection, CollectionStatus
+from kappa_crds.collection import Collection, CollectionStatus, Measurement
 from kappa_crds.model import Model, PositiveDuration, PositiveSize, ResourceName, Rule
 from kappa_crds.resource import (
     AGE,
@@ -130,6 +130,12 @@ class StateStoreSpec(Model):
         Collection | None,
         Field(description="When what nothing needs any more is removed; never by itself where left out."),
     ] = None
+    measure_every: Annotated[
+        PositiveDuration | None,
+        Field(
+            description="How often a pod counts what the store holds, for status.measurement and metrics; never where left out."
+        ),
+    ] = None
     import_namespaces: Annotated[
         tuple[ResourceName, ...],
         Field(
@@ -156,6 +162,9 @@ class StateStoreStatus(ResourceStatus):
     collection: Annotated[
         CollectionStatus | None, Field(description="What was removed last that nothing needed any more.")
     ] = None
+    measurement: Annotated[
+        Measurement | None, Field(description="What the store was found to hold last.")
+    ] = None
     free_bytes: Annotated[int | None, Field(description="Bytes free at the last check, where known.")] = None
 
 
@@ -171,6 +180,7 @@ STATE_STORE = Kind(
         STATE,
         PrinterColumn("Location", ".status.location"),
         PrinterColumn("Checked", ".status.lastCheck", "date"),
+        PrinterColumn("Holds", ".status.measurement.message", priority=1),
         REASON,
         MESSAGE,
         AGE,

@@ -1,8 +1,12 @@
 """Looks at a state store: checks a bucket when that is due, or reads the claim and the pod that checks it."""
 
 import json
+from collections.abc import Iterator
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
+
+from pydantic import ValidationError
 
 from kappa_crds.quantities import parse_size
 from kappa_crds.reasons import Reason
@@ -81,6 +85,15 @@ async def _observe_claim(
         pull_policy=world.settings.image_pull_policy,
         failures=failures,
     )
+
+
+def list_stores(world: World) -> Iterator[StateStoreResource]:
+    """Yield all StateStores that can be read, while this replica is the one that acts: another would tell the same once more."""
+    for key in world.mirror.find_all("StateStore") if world.is_leading() else ():
+        with suppress(ValidationError):
+            store: StateStoreResource | None = world.mirror.get(key)
+            if store is not None:
+                yield store
 
 
 def _parse_claim(body: Body) -> Claim:

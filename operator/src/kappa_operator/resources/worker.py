@@ -83,7 +83,7 @@ def _build_container(request: WorkRequest, placement: Placement, mounts: Mounts)
 
 
 def _build_stores(request: WorkRequest, placement: Placement) -> Mounts:
-    reads_own = request.task is SavepointTask.EXPORT
+    reads_own = request.task in (SavepointTask.EXPORT, SavepointTask.MEASURE)
     mounts = build_storage_mounts(placement.storage, read_only=reads_own)
     if placement.other is None:
         return mounts

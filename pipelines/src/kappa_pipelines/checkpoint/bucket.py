@@ -17,7 +17,7 @@ from obstore.store import S3Store
 
 from kappa_crds.buckets import DEFAULT_KEYS, BucketConnection, explain_refusal, name_key_variables
 from kappa_crds.reasons import Reason
-from kappa_pipelines.checkpoint.folder import Counter, Digest, Folder
+from kappa_pipelines.checkpoint.folder import Counter, Digest, Folder, Listed
 from kappa_pipelines.errors import UnavailableError
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 SCHEME = "s3a"
 _BUFFER_BYTES = 8 * 2**20
 """What is smaller goes in one request, and the least part of what goes in several."""
+_PAGE = 1000
 
 
 class BucketFolder:
@@ -67,6 +68,15 @@ class BucketFolder:
                 yield from self.walk(path)
             else:
                 yield path
+
+    def list_files(self, folder: str) -> Iterator[Listed]:
+        """Yield all files below a folder; none if there is no such folder. A thousand come with each request."""
+        base = f"{self._prefix}/" if self._prefix else ""
+        with self._explain("listed", folder):
+            for page in obstore.list(self._store, self._key(folder) or None, chunk_size=_PAGE):
+                for each in page:
+                    path = each["path"].removeprefix(base)
+                    yield Listed(path, each["size"], each["last_modified"].timestamp())
 
     def read(self, path: str) -> bytes | None:
         """Return what a file holds, or None if there is no such file."""

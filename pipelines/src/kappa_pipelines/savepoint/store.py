@@ -20,7 +20,7 @@ from kappa_pipelines.errors import DriverError, LostDataError, UnavailableError
 from kappa_pipelines.savepoint.manifest import KeptFile, Manifest, read_manifest
 from kappa_pipelines.savepoint.state import CHECKSUM
 
-_MANIFEST = "manifest.json"
+MANIFEST = "manifest.json"
 OBJECTS = "objects"
 TAKING = "taking"
 GARBAGE = "garbage"
@@ -43,13 +43,13 @@ class SavepointStore:
         return [
             name
             for name in sorted(self.files.names(""))
-            if name not in _FOLDERS and _MANIFEST in self.files.names(name)
+            if name not in _FOLDERS and MANIFEST in self.files.names(name)
         ]
 
     def read(self, name: str) -> Manifest:
         """Return a savepoint; LostDataError if there is none or its manifest is damaged."""
-        where = f"{self.root}/{name}/{_MANIFEST}"
-        held = self.files.read(f"{name}/{_MANIFEST}")
+        where = f"{self.root}/{name}/{MANIFEST}"
+        held = self.files.read(f"{name}/{MANIFEST}")
         if held is None:
             there = ", ".join(self.names()) or "none"
             raise LostDataError(
@@ -100,7 +100,7 @@ class SavepointStore:
 
     def drop(self, name: str) -> None:
         """Have a savepoint be no more: its manifest goes first. Its objects stay until they are collected."""
-        self.files.delete(f"{name}/{_MANIFEST}")
+        self.files.delete(f"{name}/{MANIFEST}")
         self.files.remove(name)
 
     def has(self, file: KeptFile) -> bool:
@@ -109,7 +109,7 @@ class SavepointStore:
 
     def keep(self, manifest: Manifest) -> None:
         """Make a savepoint of what was put; it is there when this returns."""
-        self.files.write(f"{manifest.name}/{_MANIFEST}", manifest.to_json().encode())
+        self.files.write(f"{manifest.name}/{MANIFEST}", manifest.to_json().encode())
 
     def put(self, files: Folder, path: str) -> tuple[KeptFile, bool]:
         """Keep a file of a checkpoint; return it, and whether it was copied. What was copied is read again."""

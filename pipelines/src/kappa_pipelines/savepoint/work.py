@@ -27,6 +27,7 @@ from kappa_pipelines.load import load_revision
 from kappa_pipelines.savepoint.collect import delete_savepoint
 from kappa_pipelines.savepoint.collect_store import collect_store
 from kappa_pipelines.savepoint.manifest import Manifest
+from kappa_pipelines.savepoint.measure import measure_store
 from kappa_pipelines.savepoint.restore import is_restored, restore_savepoint
 from kappa_pipelines.savepoint.store import SavepointStore
 from kappa_pipelines.savepoint.take import Taken, take_savepoint
@@ -55,6 +56,9 @@ def do_work(request: WorkRequest, revision_file: Path) -> WorkResult:
             return _delete(store, request)
         case SavepointTask.COLLECT:
             return WorkResult(removed=_collect(request))
+        case SavepointTask.MEASURE:
+            files = open_folder(request.location, request.bucket)
+            return WorkResult(holds=measure_store(files, request.namespace))
         case _:
             assert_never(request.task)
 
