@@ -80,7 +80,7 @@ class Reason(StrEnum):
     CLAIM_NOT_FOUND = "ClaimNotFound", STORE, "The PersistentVolumeClaim is not there; create it, correct `spec.pvc.claimName`, or set `spec.pvc.size` to have one made."
     BUCKET_NOT_FOUND = "BucketNotFound", STORE, "There is no such bucket, or these credentials do not see it; create it or correct `spec.s3`."
     STORE_COLLECTED = "StoreCollected", STORE, "What nothing needed any more was removed, as `spec.collection` says; the message says how much."
-    IN_USE = "InUse", STORE, "Pipelines still use the store, so its data is not deleted; delete them first, or set `spec.deletionPolicy` to Retain."
+    IN_USE = "InUse", STORE, "Pipelines still use the store, or it holds Savepoints, so its data is not deleted; delete those that the message names first, or set `spec.deletionPolicy` to Retain."
 
     STATE_STORE_NOT_FOUND = "StateStoreNotFound", WAITS, "There is no such StateStore in the namespace; create it or correct `spec.stateStoreRef`."
     STATE_STORE_AMBIGUOUS = "StateStoreAmbiguous", WAITS, "The namespace has several StateStores; say which one in `spec.stateStoreRef`."

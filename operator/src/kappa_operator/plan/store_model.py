@@ -54,11 +54,13 @@ class StateStoreObserved:
     """All that a decision about a state store needs.
 
     `checked` says that the bucket was checked just now, with `problem` for what went wrong. `claim`, `probe` and
-    `node` (where the claim is mounted already) concern a store on a claim. `users` are the pipelines that use it.
+    `node` (where the claim is mounted already) concern a store on a claim. `users` are the pipelines that use it,
+    and `savepoints` those on its claim, where it is to be deleted.
     """
 
     resource: StateStoreResource
     users: tuple[str, ...] = ()
+    savepoints: tuple[str, ...] = ()
     checked: bool = False
     problem: KappaError | None = None
     claim: Claim | None = None
