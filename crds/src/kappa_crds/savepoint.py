@@ -199,6 +199,7 @@ SAVEPOINT = Kind(
         PrinterColumn("Size", ".status.size"),
         PrinterColumn("Taken", ".status.taken", "date"),
         PrinterColumn("Verified", ".status.lastVerified", "date"),
+        PrinterColumn("Exported", '.status.conditions[?(@.type=="Exported")].status', priority=1),
         REASON,
         MESSAGE,
         AGE,

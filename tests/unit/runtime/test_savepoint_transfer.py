@@ -45,6 +45,26 @@ def test_it_is_the_same_there_and_the_one_here_is_left_as_it_is(near: Place, far
     assert taken.copied_bytes == sum(len(held) for path, held in before.items() if path.startswith("objects"))
 
 
+def test_several_threads_copy_the_same_and_stop_at_what_is_damaged(near: Place, far: Place) -> None:
+    told: list[tuple[int, int]] = []
+    large = near.checkpoint / "dead-letter" / "large.json"
+    large.write_bytes(b"x" * 5_000_000)
+    near.take("two")
+    taken = transfer_savepoint(
+        near.open(), "two", far.open(), "two", note=lambda *done: told.append(done), threads=4
+    )
+    far.check("two")
+    number = len(far.objects())
+    assert (taken.copied_files, told) == (number, [(each, number) for each in range(number + 1)])
+    first = near.open().read("two").files[0]
+    (near.root / "savepoints" / place(first)).write_bytes(b"x" * first.size)
+    empty = Place(far.root.with_name("empty"))
+    with pytest.raises(LostDataError, match=rf"damaged: {first.path} was changed"):
+        transfer_savepoint(near.open(), "two", empty.open(), "two", threads=4)
+    assert first.sha256 not in empty.objects()
+    assert empty.open().names() == []
+
+
 def test_a_second_one_copies_what_the_first_has_not_brought(near: Place, far: Place) -> None:
     transfer_savepoint(near.open(), "one", far.open(), "one")
     near.go_on()

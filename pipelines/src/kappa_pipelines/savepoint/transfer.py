@@ -3,9 +3,13 @@
 It is the same as taking one, only that the files come from another store and not from a checkpoint: what is there already is not
 copied, what was copied is read again, the manifest is written last, and after that it is looked once more whether a collection took something
 away meanwhile (ADR 0012). Where it came from is only read, so keys that may read are enough there.
+
+To a store that is far away most of the time goes into waiting for answers, some six for each file. So small files are copied several at a time; large ones,
+of which the client keeps parts in memory, one after another.
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 from kappa_crds.reasons import Reason
 from kappa_pipelines.checkpoint.folder import Counter
@@ -13,6 +17,8 @@ from kappa_pipelines.errors import LostDataError
 from kappa_pipelines.savepoint.manifest import KeptFile, Manifest
 from kappa_pipelines.savepoint.store import SavepointStore, place, refuse_unstable
 from kappa_pipelines.savepoint.take import Taken, renewing
+
+_SMALL_BYTES = 4 * 2**20
 
 
 def transfer_savepoint(
@@ -22,10 +28,11 @@ def transfer_savepoint(
     name_there: str,
     *,
     note: Callable[[int, int], None] = lambda done, of: None,
+    threads: int = 1,
 ) -> Taken:
     """Have the savepoint `name` in another store too, as `name_there`; it exists when this returns.
 
-    Where it is there already, only what it lacks is copied. `note` is told how many of how many files are there.
+    Where it is there already, only what it lacks is copied. `note` is told how many of how many files are there. So many `threads` copy small files.
 
     LostDataError names what is missing or damaged at the source, or says that another savepoint has that name; UnavailableError says what
     cannot be read or written.
@@ -37,35 +44,47 @@ def transfer_savepoint(
         said = f"{target.root}/{name_there} is another savepoint than {source.root}/{name}; import or export it under another name"
         raise LostDataError(Reason.SAVEPOINT_DAMAGED, said)
     with target.taking(name_there, manifest.checkpoint) as renew:
-        copy.put_all(manifest, renewing(note, renew))
+        copy.put_all(manifest, renewing(note, renew), threads)
         if known is None:
             target.keep(manifest)
         target.settle(manifest, copy.put)
-    return Taken(manifest, copy.files, copy.size)
+    return Taken(manifest, len(copy.copied), sum(file.size for file in copy.copied))
 
 
 class _Copy:
-    """Puts files of one store into another, and counts what it had to copy: files and bytes."""
+    """Puts files of one store into another, in several threads, and notes what it had to copy."""
 
     def __init__(self, source: SavepointStore, target: SavepointStore) -> None:
         self._source, self._target = source, target
-        self.files = self.size = 0
+        self.copied: list[KeptFile] = []
+        self._named: set[str] = set()
 
-    def put_all(self, manifest: Manifest, note: Callable[[int, int], None]) -> None:
-        """Have all files of a savepoint be there. Those that another savepoint there names were read when they were copied."""
-        named = {file.sha256 for known in self._target.read_all() for file in known.files}
-        files = list(_list_objects(manifest))
-        for number, file in enumerate(files):
+    def put_all(self, manifest: Manifest, note: Callable[[int, int], None], threads: int) -> None:
+        """Have all files of a savepoint be there."""
+        self._named = {file.sha256 for known in self._target.read_all() for file in known.files}
+        files = sorted(_list_objects(manifest), key=lambda file: file.size)
+        note(0, len(files))
+        for number, _ in enumerate(self._ensure_each(files, threads), 1):
             note(number, len(files))
-            is_known = file.sha256 in named and self._target.has(file)
-            if not is_known and not self._is_there(file):
-                self.put(file)
-        note(len(files), len(files))
+
+    def _ensure_each(self, files: list[KeptFile], threads: int) -> Iterator[None]:
+        small = [file for file in files if file.size <= _SMALL_BYTES] if threads > 1 else []
+        if small:
+            # Where one fails, those that have not begun are given up.
+            with ThreadPoolExecutor(threads) as pool:
+                yield from pool.map(self._ensure, small)
+        yield from map(self._ensure, files[len(small) :])
+
+    def _ensure(self, file: KeptFile) -> None:
+        if not self._is_there(file):
+            self.put(file)
 
     def _is_there(self, file: KeptFile) -> bool:
-        """Return whether a file is whole that no manifest names: an attempt that died left it."""
+        """Return whether a file is whole. One that another savepoint there names was read when it was copied; an attempt that died leaves others."""
         if not self._target.has(file):
             return False
+        if file.sha256 in self._named:
+            return True
         found = self._target.files.digest(place(file))
         return found is not None and found.sha256 == file.sha256
 
@@ -77,7 +96,7 @@ class _Copy:
         written = self._target.files.fill(place(file), self._check(file, self._source.files.chunks(path)))
         if self._target.files.digest(place(file)) != written:
             raise refuse_unstable(self._target, file.path)
-        self.files, self.size = self.files + 1, self.size + file.size
+        self.copied.append(file)
         return file
 
     def _check(self, file: KeptFile, chunks: Iterable[bytes]) -> Iterator[bytes]:

@@ -35,6 +35,7 @@ from kappa_pipelines.savepoint.transfer import transfer_savepoint
 from kappa_pipelines.savepoint.worker import describe_taken
 
 _TOLD_FILES, _TOLD_BYTES = 5, 400  # a termination message has 4096 bytes
+_THREADS = 8  # a worker has 512 MiB
 
 log = structlog.get_logger()
 
@@ -84,7 +85,7 @@ def _import(store: SavepointStore, request: WorkRequest) -> WorkResult:
     """
     if request.other is not None:
         source = _open_other(request.other)
-        return _report(request, transfer_savepoint(source, request.source, store, request.name, note=_tell()))
+        return _report(request, _transfer(source, request.source, store, request.name))
     manifest = store.read(request.source).replace(name=request.name)
     with store.taking(request.name, manifest.checkpoint):
         store.keep(manifest)
@@ -102,7 +103,11 @@ def _export(store: SavepointStore, request: WorkRequest) -> WorkResult:
     if request.other is None:
         raise SpecError(Reason.INVALID_SPEC, "the request does not say where the savepoint is to be copied")
     target = _open_other(request.other)
-    return _report(request, transfer_savepoint(store, request.name, target, request.name, note=_tell()))
+    return _report(request, _transfer(store, request.name, target, request.name))
+
+
+def _transfer(source: SavepointStore, name: str, target: SavepointStore, name_there: str) -> Taken:
+    return transfer_savepoint(source, name, target, name_there, note=_tell(), threads=_THREADS)
 
 
 def _open_other(other: OtherPlace) -> SavepointStore:
