@@ -8,7 +8,7 @@ from pydantic import Field
 
 from kappa_crds.model import Model, ResourceName, Rule, Status
 from kappa_crds.resource import AGE, MESSAGE, READY, REASON, STATE, Kind, PrinterColumn, ResourceStatus
-from kappa_crds.savepoint_transfer import Export, ExportStatus, Import
+from kappa_crds.savepoint_transfer import ONE_STORE_EACH, Export, ExportStatus, Import
 from kappa_crds.savepoint_work import StateRows, VerifyBy, Work
 from kappa_crds.topic import DeletionPolicy
 
@@ -74,10 +74,6 @@ class SavepointSpec(Model):
             " && (!has(self.__import__) || self.__import__ == oldSelf.__import__)",
             "spec.import cannot change: a savepoint is taken or imported once; create a new Savepoint",
         ),
-        Rule(
-            "!has(self.exports) || self.exports.all(e, self.exports.exists_one(other, other.storeRef == e.storeRef))",
-            "spec.exports names a StateStore more than once; name it once",
-        ),
     )
     pipeline_ref: Annotated[
         ResourceName,
@@ -98,6 +94,7 @@ class SavepointSpec(Model):
             max_length=8,
             description="Copies in other StateStores, made once it was taken; the condition Exported says whether all are there. One that is taken out stays where it is.",
         ),
+        ONE_STORE_EACH,
     ] = ()
     cause: Annotated[
         Cause,

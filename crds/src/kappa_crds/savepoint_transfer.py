@@ -57,6 +57,13 @@ class Import(Model):
     ] = None
 
 
+ONE_STORE_EACH = Rule(
+    "self.all(e, self.exists_one(other, other.storeRef == e.storeRef))",
+    "names a StateStore more than once; name it once",
+)
+"""For a list of exports."""
+
+
 class Export(Model):
     """A copy of the savepoint in another StateStore."""
 

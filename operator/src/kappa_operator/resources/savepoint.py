@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from kappa_crds import API_VERSION
 from kappa_crds.resource import Metadata, Resource
 from kappa_crds.savepoint import Cause, SavepointSpec, SavepointStatus
+from kappa_crds.savepoint_transfer import Export
 from kappa_crds.savepoint_work import Work, WorkRequest
 from kappa_crds.upgrade import UpgradeStatus
 from kappa_operator.actions import Manifest
@@ -44,9 +45,10 @@ def name_savepoint(metadata: Metadata) -> str:
     return f"{metadata.name[:200]}-{metadata.uid[:8]}"
 
 
-def build_scheduled(pipeline: Metadata, at: datetime) -> Manifest:
-    """Return the Savepoint for a moment of a pipeline's schedule."""
-    return _build_savepoint(pipeline, f"{pipeline.name}-{at.astimezone(UTC):%Y%m%d%H%M}", Cause.SCHEDULE)
+def build_scheduled(pipeline: Metadata, at: datetime, exports: tuple[Export, ...] = ()) -> Manifest:
+    """Return the Savepoint for a moment of a pipeline's schedule, with the copies that are wanted of it."""
+    name = f"{pipeline.name}-{at.astimezone(UTC):%Y%m%d%H%M}"
+    return _build_savepoint(pipeline, name, Cause.SCHEDULE, exports)
 
 
 def name_upgrade_savepoint(pipeline: str, change: UpgradeStatus) -> str:
@@ -61,9 +63,11 @@ def build_upgrade_savepoint(pipeline: Metadata, change: UpgradeStatus) -> Manife
     return _build_savepoint(pipeline, change.savepoint, Cause.UPGRADE)
 
 
-def _build_savepoint(pipeline: Metadata, name: str, cause: Cause) -> Manifest:
+def _build_savepoint(
+    pipeline: Metadata, name: str, cause: Cause, exports: tuple[Export, ...] = ()
+) -> Manifest:
     """Return a Savepoint that the operator makes. It has no owner: savepoints outlive their pipeline."""
-    spec = SavepointSpec(pipeline_ref=pipeline.name, cause=cause)
+    spec = SavepointSpec(pipeline_ref=pipeline.name, cause=cause, exports=exports)
     return {
         "apiVersion": API_VERSION,
         "kind": "Savepoint",
