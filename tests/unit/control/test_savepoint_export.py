@@ -265,6 +265,7 @@ def test_one_that_is_damaged_is_not_copied() -> None:
     assert plan.actions == ()
     assert exported is not None
     assert exported.reason == Reason.SAVEPOINT_DAMAGED
+    assert plan.requeue_after is None
 
 
 def test_it_is_read_back_first() -> None:

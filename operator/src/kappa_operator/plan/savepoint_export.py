@@ -186,7 +186,8 @@ def _tell(observed: SavepointObserved, copies: Copies, now: datetime) -> Plan:
         kept = tuple(each for each in written.conditions if each.type != EXPORTED)
         return Plan(status=written.replace(conditions=kept))
     waits = [(copy.next_attempt - now).total_seconds() for copy in copies if copy.next_attempt]
-    if any(copy.state not in _SETTLED and copy.next_attempt is None for copy in copies):
+    is_damaged = observed.status.state == SavepointState.DAMAGED  # until somebody has it read back again
+    if not is_damaged and any(copy.state not in _SETTLED and copy.next_attempt is None for copy in copies):
         waits.append(BLOCKED_POLL if observed.work is None else POLL)
     condition = judge_copies(observed, copies, now)
     wait = max(0.0, min(waits)) if waits else None
