@@ -11,10 +11,11 @@ from kappa_crds.savepoint_work import OtherPlace, SavepointTask, WorkRequest
 from kappa_pipelines.checkpoint.folder import LocalFolder
 from kappa_pipelines.errors import LostDataError, SpecError
 from kappa_pipelines.savepoint.collect import collect_garbage, delete_savepoint
-from kappa_pipelines.savepoint.restore import restore_savepoint
+from kappa_pipelines.savepoint.restore import is_of_another, restore_savepoint
 from kappa_pipelines.savepoint.store import SavepointStore, place
 from kappa_pipelines.savepoint.transfer import transfer_savepoint
 from kappa_pipelines.savepoint.work import do_work
+from unit.runtime.checkpoints import build_revision
 from unit.runtime.places import IGNORING_MARKS, Died, Place, SteppedFolder, count_steps, die
 
 
@@ -94,6 +95,14 @@ def test_it_is_brought_in_under_another_name_and_restored_from_there(
     assert restore_savepoint(store, store.read("brought"), files)
     for path in ("out/commits/4", "out/offsets/4", "out/state/0/0/5_p0v5.changelog"):
         assert files.read(path) == LocalFolder(f"file://{near.checkpoint}").read(path)
+
+
+def test_one_that_was_brought_in_says_itself_of_which_pipeline_it_was_taken(near: Place, far: Place) -> None:
+    transfer_savepoint(near.open(), "one", far.open(), "brought")
+    manifest, own = far.open().read("brought"), build_revision(near.checkpoint)
+    assert not is_of_another(manifest, own)
+    for other in ({"pipeline": "returns"}, {"namespace": "prod"}):
+        assert is_of_another(manifest, own.model_copy(update=other))
 
 
 def test_another_savepoint_of_that_name_is_not_written_over(near: Place, far: Place) -> None:
