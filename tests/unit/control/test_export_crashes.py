@@ -6,7 +6,11 @@ from typing import Any
 import pytest
 
 from fakes.world import build_resource
+from kappa_crds.kinds import find_kind
 from kappa_operator.keys import Key, ObjectRef
+from kappa_operator.observe.savepoint_stores import find_nodes
+from kappa_operator.plan.savepoint_model import Stores
+from kappa_operator.resources.storage import build_claim_storage
 from unit.control.lives import (
     SAVEPOINT,
     SPEC,
@@ -132,3 +136,37 @@ async def test_a_pipeline_in_another_store_is_told_to_import_it() -> None:
     pipeline = life.operator.get(COPY) or {}
     messages = [condition["message"] for condition in pipeline["status"]["conditions"]]
     assert any("is in another StateStore than the pipeline's state" in message for message in messages)
+
+
+def mount(life: Life, claim: str, node: str, mode: str) -> None:
+    """Have a pod on a node that has a claim mounted."""
+    metadata = {"name": claim, "namespace": "shop"}
+    claims = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata}
+    life.operator.cluster.put({**claims, "spec": {"accessModes": [mode]}})
+    volume = {"name": "state", "persistentVolumeClaim": {"claimName": claim}}
+    spec = {"nodeName": node, "volumes": [volume]}
+    life.operator.cluster.put({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+
+
+@pytest.mark.parametrize(
+    ("task", "mode", "nodes"),
+    [
+        ("Export", "ReadWriteOnce", ("one", "two")),
+        ("Export", "ReadWriteMany", ("one",)),
+        ("Verify", "ReadWriteOnce", ("one",)),
+        ("Delete", "ReadWriteOnce", ("two",)),
+    ],
+)
+async def test_a_pod_has_to_be_where_the_claims_are_mounted_that_it_needs(
+    task: str, mode: str, nodes: tuple[str, ...]
+) -> None:
+    life = Life()
+    mount(life, "near", "one", "ReadWriteOnce")
+    mount(life, "far", "two", mode)
+    work = {"number": 1, "task": task, "state": "Running"} | ({"store": "far"} if task != "Verify" else {})
+    metadata = {"name": "one", "namespace": "shop", "uid": "u"}
+    savepoint = find_kind("Savepoint").parse(
+        {"metadata": metadata, "spec": {"pipelineRef": "delays"}, "status": {"work": work}}
+    )
+    stores = Stores(build_claim_storage("near"), copies={"far": build_claim_storage("far")})
+    assert await find_nodes(life.operator.world, savepoint, stores) == nodes
