@@ -3,6 +3,9 @@
 import json
 import os
 import subprocess
+from base64 import b64encode
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +14,7 @@ from e2e.files import list_claim
 from kappa_crds.pipeline import PipelineState, PipelineStatus
 from kappa_crds.savepoint import SavepointStatus
 from lab.paths import KUBECONFIG
+from lab.s3 import FOR_PODS, REGION, ObjectStore
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -20,6 +24,27 @@ kind: Savepoint
 metadata: {{name: {name}}}
 spec: {{pipelineRef: counts}}
 """
+
+
+ARCHIVE = """
+apiVersion: v1
+kind: Secret
+metadata: {{name: archive-keys}}
+data: {{accessKeyId: {access}, secretAccessKey: {secret}}}
+---
+apiVersion: kappa-platform.io/v1alpha1
+kind: StateStore
+metadata: {{name: archive}}
+spec: {{s3: {{bucket: archive, prefix: eu, endpoint: "{endpoint}", region: {region}, credentialsSecretRef: {{name: archive-keys}}}}}}
+"""
+
+
+@pytest.fixture
+def archive() -> Iterator[ObjectStore]:
+    """An S3 server that pods reach, with a bucket."""
+    with ObjectStore(address=FOR_PODS) as running:
+        running.create_bucket("archive")
+        yield running
 
 
 def take(counting: Counting, name: str) -> SavepointStatus:
@@ -176,3 +201,50 @@ def test_a_schedule_takes_savepoints_and_keeps_as_many_as_are_wanted(counting: C
 def list_scheduled(counting: Counting) -> list[str]:
     found = counting.place.find("savepoints")
     return sorted(each["metadata"]["name"] for each in found if each["spec"].get("cause") == "Schedule")
+
+
+def list_archive(archive: ObjectStore) -> set[str]:
+    """Return the names of the savepoints in the bucket, and `objects` where files are left."""
+    root = archive.folder / "archive" / "eu" / "savepoints"
+    return {path.relative_to(root).parts[2] for path in root.rglob("*") if path.is_file()}
+
+
+@pytest.mark.chaos
+def test_a_savepoint_goes_to_a_bucket_and_comes_back_when_it_is_gone_here(
+    counting: Counting, archive: ObjectStore
+) -> None:
+    place = counting.place
+    counting.check()
+    # With a second store in the namespace it has to be said which is the pipeline's.
+    place.patch("kp/counts", {"stateStoreRef": "default"})
+    keys = {"access": archive.access_key, "secret": archive.secret_key}
+    encoded = {name: b64encode(value.encode()).decode() for name, value in keys.items()}
+    place.apply(ARCHIVE.format(endpoint=archive.endpoint, region=REGION, **encoded))
+    place.await_ready("statestore/archive", 60)
+    place.await_pipeline(lambda status: status.state == PipelineState.RUNNING, "runs", 90)
+
+    kappa(counting, "create", "counts", "--name", "away", "--wait")
+    assert "of StateStore archive" in kappa(counting, "export", "away", "--to", "archive", "--wait")
+    place.kubectl("wait", "--for=condition=Exported", "savepoint/away", "--timeout=10s")
+    away = place.get("Savepoint", "away").status
+    assert isinstance(away, SavepointStatus)
+    folder = Path(away.exports[0].location or "").name
+    assert list_archive(archive) == {folder, "objects"}
+    place.kubectl("delete", "savepoint", "away", "--timeout=120s", timeout=130)
+    assert "away" not in find_kept(counting), "here it is gone"
+    assert list_archive(archive) == {folder, "objects"}, "the copy stays"
+
+    kappa(counting, "import", "counts", folder, "--from", "archive", "--name", "back", "--wait")
+    back = place.get("Savepoint", "back").status
+    assert isinstance(back, SavepointStatus)
+    assert (back.queries, back.claim_name) == (away.queries, "default-state")
+    before = place.pipeline()
+    kappa(counting, "restore", "back", "--wait")
+    after = place.await_pipeline(
+        lambda status: status.state == PipelineState.RUNNING and status.checkpoint > before.checkpoint,
+        "runs from what was brought back",
+    )
+    counting.check()
+    assert after.restarts.total == before.restarts.total
+    place.kubectl("delete", "savepoint", "back", "--timeout=120s", timeout=130)
+    assert list_archive(archive) == {folder, "objects"}

@@ -126,9 +126,12 @@ class FakeKubelet:
     def _answer(self, request: WorkRequest) -> WorkResult:
         if self.work_fails is not None:
             return WorkResult(failure=self.work_fails)
-        if request.task is SavepointTask.IMPORT and request.source not in self._drivers.kept:
+        if request.task is SavepointTask.IMPORT and not self._is_there(request):
             gone = DriverExit(reason=Reason.SAVEPOINT_NOT_FOUND, message=f"there is no {request.source}")
             return WorkResult(failure=gone)
+        if request.task is SavepointTask.EXPORT and request.other is not None:
+            self._drivers.elsewhere.add((request.other.location, request.name))
+            return WorkResult(taken=report_taken(request.name, request.location, SINCE))
         if request.task in (SavepointTask.TAKE, SavepointTask.IMPORT):
             self._drivers.kept.add(request.name)
             return WorkResult(taken=report_taken(request.name, request.location, SINCE))
@@ -136,8 +139,16 @@ class FakeKubelet:
             lost = () if request.name in self._drivers.kept else ("manifest.json is missing",)
             found = Verification(files=3, size_bytes=2048, damage=lost, damaged=len(lost))
             return WorkResult(verification=found)
-        self._drivers.kept.discard(request.name)
+        if (request.location, request.name) in self._drivers.elsewhere:
+            self._drivers.elsewhere.discard((request.location, request.name))
+        else:
+            self._drivers.kept.discard(request.name)
         return WorkResult(removed=Removal(objects=3, size_bytes=2048))
+
+    def _is_there(self, request: WorkRequest) -> bool:
+        if request.other is not None:
+            return (request.other.location, request.source) in self._drivers.elsewhere
+        return request.source in self._drivers.kept
 
     def _begin(self, pod: Body) -> DriverState:
         if self._stands_by(pod):

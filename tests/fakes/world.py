@@ -60,6 +60,8 @@ class FakeBuckets:
 class FakeDrivers:
     """Drivers by address: their progress, and who was asked to stop. `kept` are the savepoints that are in the store.
 
+    `elsewhere` are those in other stores, by location and name.
+
     Each attempt to take one fails with `unsaved`, where that is there; with `slow` none comes to its end.
     """
 
@@ -68,6 +70,7 @@ class FakeDrivers:
     activated: list[str] = field(default_factory=list)
     savepoints: list[tuple[str, str, str]] = field(default_factory=list)
     kept: set[str] = field(default_factory=set)
+    elsewhere: set[tuple[str, str]] = field(default_factory=set)
     unsaved: DriverExit | None = None
     slow: bool = False
 

@@ -14,7 +14,7 @@ from kappa_crds.progress import DriverState
 from kappa_crds.reasons import Reason
 from kappa_crds.revision import Revision
 from kappa_crds.savepoint import Restoration
-from kappa_crds.savepoint_work import SavepointTask, VerifyBy, WorkRequest
+from kappa_crds.savepoint_work import OtherPlace, SavepointTask, VerifyBy, WorkRequest
 from kappa_crds.upgrade import VerdictKind
 from kappa_pipelines.checkpoint.place import open_bucket, open_checkpoint
 from kappa_pipelines.jars import CORE, S3, fetch_jars
@@ -142,6 +142,45 @@ def test_a_savepoint_there_is_taken_read_gone_back_to_and_deleted(
     work(SavepointTask.DELETE, "two")
     assert work(SavepointTask.DELETE, "one", needed_by=(f"{CHECKPOINT}-1",)).removed.objects > 0
     assert list(SavepointStore(open_bucket(SAVEPOINTS, bucket)).files.walk("")) == []
+
+
+@pytest.mark.chaos
+@pytest.mark.parametrize("to_bucket", [True, False], ids=["to the bucket", "to the claim"])
+def test_a_pipeline_moves_between_a_claim_and_a_bucket_with_its_savepoint(
+    start: Any, build: Any, topics: Any, bucket: BucketConnection, tmp_path: Path, *, to_bucket: bool
+) -> None:
+    roots = [f"file://{tmp_path}/claim", "s3a://state/prod"]
+    here, there = roots if to_bucket else reversed(roots)
+    revision = build(SPEC, f"{here}/test/delays/uid")
+    first = start(revision, 1)
+    topics.write(revision.topics["events"], build_records(0, 300))
+    first.wait_for("no lag", lambda p: p.queries and p.queries[0].batch_id >= 2 and p.lag == 0)
+    first.process.terminate()
+    assert first.wait().graceful
+
+    def work(task: SavepointTask, name: str, root: str, **more: Any) -> Any:
+        location = f"{root}/savepoints/test/delays"
+        request = WorkRequest(task=task, name=name, location=location, bucket=bucket, **more)
+        return do_work(request, tmp_path / "revision-1.json")
+
+    taken = work(SavepointTask.TAKE, "one", here).taken
+    other = OtherPlace(location=taken.location, bucket=bucket)
+    moved = work(SavepointTask.IMPORT, "moved", there, source="one", other=other).taken
+    assert (moved.batches, moved.copied_bytes > 0) == (taken.batches, True)
+    assert work(SavepointTask.DELETE, "one", here).removed.objects > 0
+
+    topics.write(revision.topics["events"], build_records(300, 600))
+    made_of = Restoration(location=moved.location, savepoint="moved")
+    second = start(build(SPEC, f"{there}/test/delays/another", restoration=made_of), 2)
+    second.wait_for(
+        "batches after that of the savepoint",
+        lambda p: p.queries and p.queries[0].batch_id > moved.batches["out"] and p.lag == 0,
+    )
+    second.process.terminate()
+    assert second.wait().graceful
+    rows = read_windows(topics, revision.topics["out"])
+    assert set(rows) == expect(600)
+    assert len(rows) == len(set(rows)), "what was done before the savepoint is not done again"
 
 
 def test_a_driver_that_was_killed_is_followed_by_another_that_goes_on(

@@ -8,26 +8,34 @@ from pydantic import Field
 
 from kappa_crds.model import Model
 
-SECRET_VARIABLE = "AWS_SECRET_ACCESS_KEY"  # noqa: S105 - the name of a variable
-KEY_VARIABLES = {"AWS_ACCESS_KEY_ID": "accessKeyId", SECRET_VARIABLE: "secretAccessKey"}
-"""The variables in which pods find a bucket's keys, and the keys of the Secret that they come from."""
+DEFAULT_KEYS = "AWS"
+"""What the names of the variables with keys begin with where the clients of Python and of the JVM look by themselves."""
 _TEXT_LIMIT = 400
 
 
+def name_key_variables(keys: str = DEFAULT_KEYS) -> dict[str, str]:
+    """Return the variables in which a pod finds a bucket's keys, and the keys of the Secret that they come from."""
+    return {f"{keys}_ACCESS_KEY_ID": "accessKeyId", f"{keys}_SECRET_ACCESS_KEY": "secretAccessKey"}
+
+
 class BucketConnection(Model):
-    """Where a bucket's store is. Keys are variables of the pod, see `KEY_VARIABLES`; without them it is the pod's own identity."""
+    """Where a bucket's store is. Keys are variables of the pod, see `name_key_variables`; without them it is the pod's own identity.
+
+    A pod that reaches two stores finds the keys of each in variables of their own, whose names begin with `keys`.
+    """
 
     endpoint: Annotated[str | None, Field(description="URL of the store; Amazon S3 where left out.")] = None
     region: str
     path_style: bool = True
     has_keys: bool = True
+    keys: str | None = None
 
 
 def explain_refusal(text: str, secrets: Iterable[str] = ()) -> tuple[str | None, str]:
     """Return the code in a client's error, where the store gave one, and what it said, without any secret."""
     code = _find(text, "Code")
     said = f"{code}: {_find(text, 'Message') or ''}" if code else _shorten(text)
-    for secret in secrets:
+    for secret in filter(None, secrets):
         said = said.replace(secret, "(hidden)")
     return code, said
 

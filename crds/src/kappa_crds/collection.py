@@ -1,10 +1,11 @@
-"""What a StateStore removes that nothing needs any more, and when."""
+"""What a StateStore removes that nothing needs any more, and when; and when it is counted what it holds."""
 
 from datetime import datetime
 from typing import Annotated
 
 from pydantic import Field
 
+from kappa_crds.holdings import Holdings
 from kappa_crds.model import Model, PositiveDuration, Status
 from kappa_crds.savepoint_work import WorkState
 from kappa_crds.topic import DeletionPolicy
@@ -39,3 +40,15 @@ class CollectionStatus(Status):
     request: Annotated[str, Field(description="The last spec.collection.request that was seen to.")] = ""
     at: Annotated[datetime, Field(description="When it began.")]
     message: Annotated[str, Field(description="What was removed, or why nothing could be.")] = ""
+
+
+class Measurement(Status):
+    """The last time that it was counted what the store holds."""
+
+    number: Annotated[int, Field(ge=1, description="Number of its pod; recorded before the pod is made.")]
+    state: Annotated[WorkState, Field(description="How far it is.")] = WorkState.RUNNING
+    at: Annotated[datetime, Field(description="When it began.")]
+    message: Annotated[str, Field(description="What was found, or why nothing could be.")] = ""
+    holds: Annotated[
+        Holdings | None, Field(description="What was found last; also where the last try failed.")
+    ] = None

@@ -25,6 +25,8 @@ class ConditionType(StrEnum):
 
 VERIFIED = "Verified"
 """What a Savepoint has besides: whether it was read back whole."""
+EXPORTED = "Exported"
+"""And whether each copy that is asked for is in its store."""
 
 
 ConditionStatus = Literal["True", "False", "Unknown"]

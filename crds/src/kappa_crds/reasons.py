@@ -80,7 +80,7 @@ class Reason(StrEnum):
     CLAIM_NOT_FOUND = "ClaimNotFound", STORE, "The PersistentVolumeClaim is not there; create it, correct `spec.pvc.claimName`, or set `spec.pvc.size` to have one made."
     BUCKET_NOT_FOUND = "BucketNotFound", STORE, "There is no such bucket, or these credentials do not see it; create it or correct `spec.s3`."
     STORE_COLLECTED = "StoreCollected", STORE, "What nothing needed any more was removed, as `spec.collection` says; the message says how much."
-    IN_USE = "InUse", STORE, "Pipelines still use the store, so its data is not deleted; delete them first, or set `spec.deletionPolicy` to Retain."
+    IN_USE = "InUse", STORE, "Pipelines still use the store, or it holds Savepoints, so its data is not deleted; delete those that the message names first, or set `spec.deletionPolicy` to Retain."
 
     STATE_STORE_NOT_FOUND = "StateStoreNotFound", WAITS, "There is no such StateStore in the namespace; create it or correct `spec.stateStoreRef`."
     STATE_STORE_AMBIGUOUS = "StateStoreAmbiguous", WAITS, "The namespace has several StateStores; say which one in `spec.stateStoreRef`."
@@ -150,5 +150,11 @@ class Reason(StrEnum):
     SAVEPOINT_NOT_READY = "SavepointNotReady", SAVEPOINT, "The Savepoint that `spec.restore` names is not there or was not taken yet; until it is, the pipeline stays as it is."
     SAVEPOINT_NOT_FOUND = "SavepointNotFound", SAVEPOINT, "There is no such savepoint in the store; the message names those that there are."
     SAVEPOINT_DAMAGED = "SavepointDamaged", SAVEPOINT, "A file of the savepoint is missing or was changed since it was taken; the message names it. Use another savepoint."
+    SAVEPOINT_EXPORTED = "SavepointExported", SAVEPOINT, "Every copy that `spec.exports` asks for is in its StateStore; there is nothing to do."
+    SAVEPOINT_EXPORTING = "SavepointExporting", SAVEPOINT, "The savepoint is copied to another StateStore; wait."
+    EXPORT_FAILED = "ExportFailed", SAVEPOINT, "An attempt to copy the savepoint to another StateStore failed, as the message says; it is tried again."
+    EXPORT_ABANDONED = "ExportAbandoned", SAVEPOINT, "Every attempt to copy the savepoint to another StateStore failed; repair what the message says, and change `request` of that export."
+    IMPORT_REFUSED = "ImportRefused", SAVEPOINT, "The savepoint is of another namespace, and the StateStore does not say that it may be imported; name that namespace in its `spec.importNamespaces`."
+    SAVEPOINT_ELSEWHERE = "SavepointElsewhere", SAVEPOINT, "The Savepoint that `spec.restore` names is in another StateStore than the pipeline's state; import it, as the message says."
     SAVEPOINT_UNSTABLE = "SavepointUnstable", SAVEPOINT, "A file was not the same when it was read again after it was copied; look at the store. It is tried again."
     # fmt: on

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from kappa_crds.model import Model, ResourceName, Rule, Status
 from kappa_crds.resource import AGE, MESSAGE, READY, REASON, STATE, Kind, PrinterColumn, ResourceStatus
+from kappa_crds.savepoint_transfer import ONE_STORE_EACH, Export, ExportStatus, Import
 from kappa_crds.savepoint_work import StateRows, VerifyBy, Work
 from kappa_crds.topic import DeletionPolicy
 
@@ -52,23 +53,6 @@ class Verify(Model):
     ] = ""
 
 
-class Import(Model):
-    """A savepoint that is there already: one whose resource was deleted, or that was brought from elsewhere."""
-
-    name: Annotated[
-        str,
-        Field(
-            min_length=1,
-            max_length=253,
-            description="Name of its folder among the savepoints of the pipeline, such as before-the-change-1a2b3c4d.",
-        ),
-        Rule(
-            "self.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')",
-            "must be the name of a folder of a savepoint: lower-case letters, digits, '-' and '.'",
-        ),
-    ]
-
-
 class Restoration(Status):
     """What a checkpoint is made of. In a fork, queries have other ids than in the pipeline that the savepoint is of."""
 
@@ -87,7 +71,7 @@ class SavepointSpec(Model):
         ),
         Rule(
             "has(self.__import__) == has(oldSelf.__import__)"
-            " && (!has(self.__import__) || self.__import__.name == oldSelf.__import__.name)",
+            " && (!has(self.__import__) || self.__import__ == oldSelf.__import__)",
             "spec.import cannot change: a savepoint is taken or imported once; create a new Savepoint",
         ),
     )
@@ -104,6 +88,14 @@ class SavepointSpec(Model):
             description="Have none taken, but a savepoint that is there already. The Pipeline need not be there any more.",
         ),
     ] = None
+    exports: Annotated[
+        tuple[Export, ...],
+        Field(
+            max_length=8,
+            description="Copies in other StateStores, made once it was taken; the condition Exported says whether all are there. One that is taken out stays where it is.",
+        ),
+        ONE_STORE_EACH,
+    ] = ()
     cause: Annotated[
         Cause,
         Field(
@@ -170,6 +162,9 @@ class SavepointStatus(ResourceStatus):
         Verify | None, Field(description="The last spec.verify that was carried out, or given up.")
     ] = None
     last_verified: Annotated[datetime | None, Field(description="When it was last found to be whole.")] = None
+    exports: Annotated[
+        tuple[ExportStatus, ...], Field(description="How far each copy of spec.exports is.")
+    ] = ()
     state_rows: Annotated[
         tuple[StateRows, ...], Field(description="The rows of state that Spark's state reader found.")
     ] = ()
@@ -201,6 +196,7 @@ SAVEPOINT = Kind(
         PrinterColumn("Size", ".status.size"),
         PrinterColumn("Taken", ".status.taken", "date"),
         PrinterColumn("Verified", ".status.lastVerified", "date"),
+        PrinterColumn("Exported", '.status.conditions[?(@.type=="Exported")].status', priority=1),
         REASON,
         MESSAGE,
         AGE,

@@ -5,6 +5,7 @@ from typing import Annotated
 from pydantic import Field
 
 from kappa_crds.model import Model, PositiveDuration, Rule
+from kappa_crds.savepoint_transfer import ONE_STORE_EACH, Export
 
 _MINUTE, _HOUR, _DAY, _MONTH, _WEEKDAY = (
     "[0-5]?[0-9]",
@@ -39,6 +40,14 @@ class SavepointPolicy(Model):
             "must be five fields of numbers as cron has them, such as '0 3 * * *' for three o'clock every night, or '*/15 * * * *'",
         ),
     ] = None
+    exports: Annotated[
+        tuple[Export, ...],
+        Field(
+            max_length=8,
+            description="Copies in other StateStores of each savepoint that the schedule takes. With deletionPolicy Retain they stay when that one is deleted.",
+        ),
+        ONE_STORE_EACH,
+    ] = ()
     max_count: Annotated[
         int | None,
         Field(ge=1, le=1000, description="How many of them are kept, the newest ones; all where left out."),

@@ -11,6 +11,7 @@ from typing import Annotated
 from pydantic import Field
 
 from kappa_crds.buckets import BucketConnection
+from kappa_crds.holdings import Holdings
 from kappa_crds.model import Model, Status
 from kappa_crds.progress import DriverExit, SavepointProgress
 
@@ -24,9 +25,11 @@ class SavepointTask(StrEnum):
 
     TAKE = "Take"
     IMPORT = "Import"
+    EXPORT = "Export"
     VERIFY = "Verify"
     DELETE = "Delete"
     COLLECT = "Collect"
+    MEASURE = "Measure"
 
 
 class VerifyBy(StrEnum):
@@ -49,6 +52,12 @@ class Work(Status):
 
     number: Annotated[int, Field(ge=1, description="Number of the pod among all of this savepoint.")]
     task: Annotated[SavepointTask, Field(description="What it was asked for.")]
+    store: Annotated[
+        str | None,
+        Field(
+            description="The StateStore that it exports to or deletes an exported copy from, where it does."
+        ),
+    ] = None
     state: Annotated[WorkState, Field(description="How far it is.")] = WorkState.RUNNING
     since: Annotated[datetime | None, Field(description="When it was recorded.")] = None
 
@@ -66,10 +75,19 @@ class CollectRequest(Model):
     orphaned: bool = False
 
 
+class OtherPlace(Model):
+    """The savepoints of a pipeline in another folder, mostly of another store, and how that is reached where it is a bucket."""
+
+    location: str
+    bucket: BucketConnection | None = None
+
+
 class WorkRequest(Model):
     """One piece of work: on the savepoint `name` below `location`, or where `collect` is set, on all of a store at `location`.
 
-    `bucket` is how the store is reached, where that is a bucket. `source` is the name of the savepoint below the same location that is imported.
+    `bucket` is how the store is reached, where that is a bucket. `source` is the name of the savepoint that is imported, and `other` where that is
+    if it is not below the same location. It is exported to `other` under its own name.
+    What is measured is all of `namespace` in the store at `location`.
     `needed_by` are checkpoints that are made of the savepoint: it is not deleted before they are.
     """
 
@@ -77,7 +95,9 @@ class WorkRequest(Model):
     name: str
     location: str
     needed_by: tuple[str, ...] = ()
+    namespace: str = ""
     source: str = ""
+    other: OtherPlace | None = None
     verify_by: VerifyBy = VerifyBy.CHECKSUMS
     collect: CollectRequest | None = None
     bucket: BucketConnection | None = None
@@ -123,4 +143,5 @@ class WorkResult(Status):
     taken: SavepointProgress | None = None
     removed: Removal | None = None
     verification: Verification | None = None
+    holds: Holdings | None = None
     failure: DriverExit | None = None

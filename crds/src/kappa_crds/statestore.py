@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from kappa_crds.collection import Collection, CollectionStatus
+from kappa_crds.collection import Collection, CollectionStatus, Measurement
 from kappa_crds.model import Model, PositiveDuration, PositiveSize, ResourceName, Rule
 from kappa_crds.resource import (
     AGE,
@@ -130,6 +130,19 @@ class StateStoreSpec(Model):
         Collection | None,
         Field(description="When what nothing needs any more is removed; never by itself where left out."),
     ] = None
+    measure_every: Annotated[
+        PositiveDuration | None,
+        Field(
+            description="How often a pod counts what the store holds, for status.measurement and metrics; never where left out."
+        ),
+    ] = None
+    import_namespaces: Annotated[
+        tuple[ResourceName, ...],
+        Field(
+            max_length=64,
+            description="Other namespaces whose savepoints in this store may be imported in this one; none where left out. What its keys may read says the bucket's own policy.",
+        ),
+    ] = ()
     check_every: Annotated[
         PositiveDuration, Field(description="How often the store is checked by writing and reading.")
     ] = "5m"
@@ -149,6 +162,9 @@ class StateStoreStatus(ResourceStatus):
     collection: Annotated[
         CollectionStatus | None, Field(description="What was removed last that nothing needed any more.")
     ] = None
+    measurement: Annotated[
+        Measurement | None, Field(description="What the store was found to hold last.")
+    ] = None
     free_bytes: Annotated[int | None, Field(description="Bytes free at the last check, where known.")] = None
 
 
@@ -164,6 +180,7 @@ STATE_STORE = Kind(
         STATE,
         PrinterColumn("Location", ".status.location"),
         PrinterColumn("Checked", ".status.lastCheck", "date"),
+        PrinterColumn("Holds", ".status.measurement.message", priority=1),
         REASON,
         MESSAGE,
         AGE,

@@ -8,12 +8,14 @@ import asyncio
 import os
 import signal
 import time
+from functools import partial
 from typing import Any
 
 import aiohttp
 import kopf
 import structlog
 from aiohttp import web
+from prometheus_client import REGISTRY
 
 from kappa_crds import API_VERSION
 from kappa_crds.kinds import KINDS
@@ -32,6 +34,7 @@ from kappa_operator.logic import LOGICS
 from kappa_operator.logs import configure_logs
 from kappa_operator.mirror import Mirror
 from kappa_operator.observe.references import find_dependents
+from kappa_operator.observe.statestore import list_stores
 from kappa_operator.queue import WorkQueue
 from kappa_operator.settings import Settings
 from kappa_operator.world import World
@@ -114,6 +117,7 @@ async def run(settings: Settings) -> None:
             cluster=cluster, mirror=Mirror(), kafka=kafka, drivers=HttpDrivers(session), buckets=S3Buckets(),
             settings=settings, is_leading=lambda: elector.leading, expect_echo=echoes.expect,
         )  # fmt: skip
+        REGISTRY.register(metrics.StoreCollector(partial(list_stores, world)))
         queue = WorkQueue(time.monotonic)
         controller = Controller(world, queue, LOGICS, find_dependents)
         runner = await serve_health(build_health_app(echoes, synced.is_set), settings.health_port)

@@ -79,6 +79,8 @@ METRICS: tuple[Declared, ...] = (
         "counter",
         "Offsets and batches that were gone before their stragglers were found.",
     ),
+    Declared("savepoint_timestamp_seconds", "gauge", "When this driver took its last savepoint, Unix time."),
+    Declared("savepoint_bytes", "gauge", "Bytes of all files of that savepoint."),
     Declared("group_commit_errors", "counter", "Commits to the consumer group that failed."),
 )
 
@@ -137,8 +139,17 @@ def samples(progress: Progress, counts: Counts, now: float) -> Iterator[Sample]:
     yield "straggler_errors", (), counts.straggler_errors
     yield "straggler_lost", (), counts.straggler_lost
     yield "group_commit_errors", (), counts.group_commit_errors
+    yield from _savepoint_samples(progress)
     for query in progress.queries:
         yield from _query_samples(query, now)
+
+
+def _savepoint_samples(progress: Progress) -> Iterator[Sample]:
+    taken = [(each.taken.timestamp(), each.size_bytes) for each in progress.savepoints if each.taken]
+    if taken:
+        at, size = max(taken)
+        yield "savepoint_timestamp_seconds", (), at
+        yield "savepoint_bytes", (), size
 
 
 def _query_samples(query: QueryProgress, now: float) -> Iterator[Sample]:

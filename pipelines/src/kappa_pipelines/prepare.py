@@ -27,7 +27,7 @@ from kappa_pipelines.idleness import IdleWatch
 from kappa_pipelines.limits import Targets, fetch_targets
 from kappa_pipelines.record import DriverRecord
 from kappa_pipelines.registry.resolve import Subjects, resolve_subjects
-from kappa_pipelines.savepoint.restore import is_restored, restore_savepoint
+from kappa_pipelines.savepoint.restore import is_of_another, is_restored, restore_savepoint
 from kappa_pipelines.savepoint.store import SavepointStore
 from kappa_pipelines.upgrade.divide import divide_checkpoint
 from kappa_pipelines.upgrade.plans import check_fit, write_shapes
@@ -144,5 +144,5 @@ def _restore(revision: Revision, files: Folder) -> None:
     store = SavepointStore(open_folder(made_of.location, revision.bucket))
     manifest = store.read(made_of.savepoint)
     log.info("checkpoint is made of a savepoint", savepoint=made_of.savepoint, bytes=manifest.size)
-    if restore_savepoint(store, manifest, files, fork=made_of.fork):
+    if restore_savepoint(store, manifest, files, fork=made_of.fork or is_of_another(manifest, revision)):
         log.info("restored", savepoint=made_of.savepoint, files=len(manifest.files))

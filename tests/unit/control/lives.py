@@ -228,10 +228,13 @@ def lose_driver(life: Life) -> None:
     life.node.step()
 
 
-async def live(steps: tuple[Step, ...], die_after: int | None) -> tuple[dict[str, Any], int]:
+async def live(
+    steps: tuple[Step, ...], die_after: int | None, prepare: Step = lambda life: None
+) -> tuple[dict[str, Any], int]:
     """Go through the steps, dying once after so many writes of the last one; return the end and its writes."""
     life = Life()
     await life.prepare()
+    prepare(life)
     for step in steps[:-1]:
         step(life)
         await life.settle()
@@ -256,6 +259,7 @@ def describe_end(life: Life) -> dict[str, Any]:
         "asked": sorted({name for _, name, _ in life.operator.drivers.savepoints}),
         "savepoints": [body["metadata"]["name"] for body in cluster.find(API_VERSION, "Savepoint")],
         "kept": sorted(life.operator.drivers.kept),
+        "elsewhere": sorted(life.operator.drivers.elsewhere),
     }
 
 

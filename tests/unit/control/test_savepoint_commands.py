@@ -1,18 +1,24 @@
 """`kappa savepoint`: what it asks of the API server, how it waits, and what it shows."""
 
 import io
+from pathlib import Path
 from typing import Any
 
 import pytest
 from rich.console import Console
+from typer.testing import CliRunner
 
 from fakes.cluster import FakeCluster
 from fakes.world import build_resource
 from kappa_crds.savepoint import SavepointSpec
+from kappa_crds.savepoint_transfer import Export
 from kappa_crds.savepoint_work import VerifyBy
+from kappa_crds.topic import DeletionPolicy
+from kappa_operator.cli.savepoint import app
 from kappa_operator.cli.savepoint_calls import (
     SavepointProblem,
     ask_for_collection,
+    ask_for_export,
     ask_for_restore,
     ask_for_verification,
     create_savepoint,
@@ -26,6 +32,7 @@ from kappa_operator.cli.wait import (
     WaitProblem,
     await_end,
     judge_collected,
+    judge_exported,
     judge_restored,
     judge_taken,
     judge_verified,
@@ -85,6 +92,7 @@ async def test_a_savepoint_is_created_of_a_pipeline_that_is_there(cluster: FakeC
     await make(cluster)
     assert spec_of(cluster, ONE) == {
         "pipelineRef": "delays",
+        "exports": [],
         "cause": "Manual",
         "deletionPolicy": "Delete",
     }
@@ -115,6 +123,84 @@ async def test_nothing_goes_back_to_what_is_not_there_yet(cluster: FakeCluster) 
     with pytest.raises(SavepointProblem, match="one was not taken yet"):
         await ask_for_restore(cluster, ONE, None, "now")
     assert "restore" not in spec_of(cluster, DELAYS)
+
+
+async def test_what_is_imported_needs_its_stores_and_no_pipeline(cluster: FakeCluster) -> None:
+    spec = SavepointSpec.model_validate(
+        {"pipelineRef": "gone", "import": {"name": "old-1a2b", "storeRef": "main"}}
+    )
+    await create_savepoint(cluster, ONE, spec)
+    assert spec_of(cluster, ONE)["import"] == {"name": "old-1a2b", "storeRef": "main"}
+    spec = SavepointSpec.model_validate(
+        {"pipelineRef": "gone", "import": {"name": "old-1a2b", "storeRef": "mian"}}
+    )
+    with pytest.raises(SavepointProblem, match="no StateStore mian in namespace shop; there are: main"):
+        await create_savepoint(cluster, Key("Savepoint", "shop", "two"), spec)
+
+
+async def test_an_export_is_added_to_the_others_and_one_again_is_another_request(
+    cluster: FakeCluster,
+) -> None:
+    await make(cluster)
+    cluster.put(build_resource("StateStore", "far", s3={"bucket": "far"}))
+    await ask_for_export(cluster, ONE, Export(store_ref="main"), "now")
+    leaving = Export(store_ref="far", deletion_policy=DeletionPolicy.DELETE)
+    await ask_for_export(cluster, ONE, leaving, "now")
+    exports = [
+        {"storeRef": "main", "deletionPolicy": "Retain", "request": ""},
+        {"storeRef": "far", "deletionPolicy": "Delete", "request": ""},
+    ]
+    assert spec_of(cluster, ONE)["exports"] == exports
+    await ask_for_export(cluster, ONE, Export(store_ref="main"), "again")
+    assert spec_of(cluster, ONE)["exports"] == [exports[1], {**exports[0], "request": "again"}]
+    with pytest.raises(SavepointProblem, match="no StateStore fra in namespace shop; there are: far, main"):
+        await ask_for_export(cluster, ONE, Export(store_ref="fra"), "now")
+
+
+@pytest.mark.parametrize("ends_well", [True, False])
+async def test_a_copy_is_waited_for_by_its_request(cluster: FakeCluster, ends_well: bool) -> None:
+    await make(cluster)
+    await ask_for_export(cluster, ONE, Export(store_ref="main"), "now")
+    await ask_for_export(cluster, ONE, Export(store_ref="main"), "again")
+    copy: dict[str, Any] = {
+        "storeRef": "main",
+        "request": "again",
+        "location": "s3a://b/one",
+        "copiedBytes": 2048,
+    }
+    end = {"state": "Exported"} if ends_well else {"state": "Abandoned", "message": "given up: no bucket"}
+    statuses = (
+        {"exports": [copy | {"state": "Exported", "request": ""}]},
+        {"exports": [copy | {"state": "Copying", "message": "a pod copies"}]},
+        {"exports": [copy | end]},
+    )
+    waiting = Waiting(cluster, ONE, *statuses)
+    if ends_well:
+        assert await waiting.end(judge_exported("main")) == "s3a://b/one of StateStore main; 2 KiB copied"
+    else:
+        with pytest.raises(WaitProblem, match="given up: no bucket"):
+            await waiting.end(judge_exported("main"))
+    assert waiting.shown == ["it is about to be copied", "a pod copies"]
+
+
+COMMANDS = (
+    "create delays --verify Checksums --wait --timeout 5m",
+    "export one --to far --delete",
+    "import delays old-1a2b --from far --of old --of-namespace prod --to main --name brought",
+    "restore one --to other -n shop",
+    "verify one --by StateReader --context lab",
+    "gc main",
+)
+
+
+@pytest.mark.parametrize("line", COMMANDS)
+def test_a_command_is_understood_up_to_the_cluster_that_is_not_there(
+    line: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
+    ended = CliRunner().invoke(app, line.split())
+    assert ended.exit_code == 1, ended.output
+    assert ended.stderr.startswith("error: "), ended.output
 
 
 async def test_the_only_store_need_not_be_named(cluster: FakeCluster) -> None:

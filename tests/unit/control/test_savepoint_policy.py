@@ -50,6 +50,15 @@ def decide(
     return decide_kept_pipeline(kept, now)
 
 
+def test_the_copies_that_the_policy_wants_are_asked_for_with_each_savepoint() -> None:
+    exports = [{"storeRef": "far", "deletionPolicy": "Delete", "request": ""}]
+    yesterday = NOW - timedelta(days=1)
+    (manifest,) = made(decide({**NIGHTLY, "exports": exports}, seen=yesterday))
+    assert manifest["spec"]["exports"] == exports
+    (manifest,) = made(decide(NIGHTLY, seen=yesterday))
+    assert manifest["spec"]["exports"] == []
+
+
 def made(plan: Plan) -> list[dict[str, Any]]:
     return [action.manifest for action in plan.actions if isinstance(action, CreateObject)]
 
@@ -82,7 +91,12 @@ def test_a_moment_that_passed_makes_one_and_then_is_recorded() -> None:
     assert [type(action) for action in plan.actions] == [CreateObject, RecordStatus]
     (manifest,) = made(plan)
     assert manifest["metadata"]["name"] == "delays-202601010300"
-    assert manifest["spec"] == {"pipelineRef": "delays", "cause": "Schedule", "deletionPolicy": "Delete"}
+    assert manifest["spec"] == {
+        "pipelineRef": "delays",
+        "exports": [],
+        "cause": "Schedule",
+        "deletionPolicy": "Delete",
+    }
     assert manifest["metadata"]["labels"].items() >= {
         "kappa-platform.io/pipeline": "delays", "kappa-platform.io/cause": "Schedule",
     }.items()  # fmt: skip

@@ -124,7 +124,7 @@ def test_the_pod_sees_its_request_the_revision_and_the_claim_and_nothing_else() 
 
 
 def test_the_pod_runs_where_the_claim_is_mounted() -> None:
-    spec = made(decide(savepoint(work=TAKE, attempts=1), node="one"))["spec"]
+    spec = made(decide(savepoint(work=TAKE, attempts=1), nodes=("one",)))["spec"]
     (term,) = spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"][
         "nodeSelectorTerms"
     ]

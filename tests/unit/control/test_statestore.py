@@ -15,6 +15,7 @@ from kappa_operator.errors import StoreFailure
 from kappa_operator.keys import Key, ObjectRef
 from kappa_operator.logic import LOGICS
 from kappa_operator.observe.claims import explain_waiting
+from kappa_operator.observe.references import find_dependents
 from kappa_operator.observe.statestore import parse_result
 
 STORE = Key("StateStore", "shop", "main")
@@ -200,6 +201,49 @@ async def test_delete_takes_the_claim_along_but_never_while_a_pipeline_uses_it()
     await operator.settle(STORE)
     assert operator.get(STORE) is None
     assert operator.cluster.read(CLAIM) is None
+
+
+def put_savepoint(operator: Operator, name: str, spec: dict[str, Any], **status: Any) -> ObjectRef:
+    body = build_resource("Savepoint", name, pipelineRef="delays", **spec)
+    operator.cluster.put(body)
+    operator.cluster.patch(ObjectRef.of(body), status=status)
+    return ObjectRef.of(body)
+
+
+async def test_delete_never_takes_a_claim_along_on_which_a_savepoint_or_a_copy_is() -> None:
+    operator = await make_ready(start(pvc={"size": "1Gi"}, deletionPolicy="Delete"))
+    there = put_savepoint(operator, "there", {}, claimName="main-state")
+    copied = [{"storeRef": "main", "state": "Exported"}]
+    exports = {"exports": [{"storeRef": "main"}]}
+    copy = put_savepoint(operator, "copied", exports, claimName="other-state", exports=copied)
+    put_savepoint(operator, "elsewhere", exports, claimName="other-state")
+    operator.cluster.remove(REF)
+    await operator.settle(STORE)
+    assert operator.get_condition(STORE)[1] == "InUse"
+    said = operator.get_condition(STORE)[2]
+    assert said.startswith("claim main-state holds the files of Savepoint copied, there; delete those first")
+    operator.cluster.remove(there)
+    assert STORE in find_dependents(operator.mirror, Key("Savepoint", there.namespace, "there")), (
+        "it is looked at again"
+    )
+    await operator.settle(STORE)
+    assert "of Savepoint copied;" in operator.get_condition(STORE)[2]
+    operator.cluster.put(build_resource("Savepoint", "copied", pipelineRef="delays"))
+    await operator.settle(STORE)
+    assert operator.get(STORE) is None, "a copy that is not asked for any more does not hold it"
+    assert (operator.cluster.read(CLAIM), operator.cluster.read(copy) is None) == (None, False)
+
+
+async def test_a_claim_with_many_savepoints_names_some() -> None:
+    operator = await make_ready(start(pvc={"size": "1Gi"}, deletionPolicy="Delete"))
+    for number in range(1, 8):
+        put_savepoint(operator, f"s{number}", {}, claimName="main-state")
+    operator.cluster.remove(REF)
+    await operator.settle(STORE)
+    assert "Savepoint s1, s2, s3, s4, s5 and 2 more; delete" in operator.get_condition(STORE)[2]
+    operator.cluster.remove(CLAIM)
+    await operator.settle(STORE)
+    assert operator.get(STORE) is None, "with the claim gone there is nothing to keep"
 
 
 @pytest.mark.parametrize("pvc", [{"size": "1Gi"}, {"claimName": "theirs"}])

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from prometheus_client import generate_latest
 
-from kappa_crds.progress import DriverState, Progress, QueryProgress
+from kappa_crds.progress import DriverState, Progress, QueryProgress, SavepointProgress
 from kappa_pipelines.checkpoint.offsets import parse_offset_log
 from kappa_pipelines.group import lowest_offsets
 from kappa_pipelines.limits import Limits, parse_limits
@@ -160,10 +160,19 @@ def _progress(*queries: QueryProgress) -> Progress:
 
 def test_every_declared_metric_is_exposed_and_no_other() -> None:
     progress = _progress(fold_event(None, _event(eventTime={"watermark": "2013-01-01T00:00:00.000Z"}), READS))
+    taken = [
+        SavepointProgress(name=f"of-{day}", location="file:///s", done=True, taken=datetime(2013, 1, day, tzinfo=UTC), size_bytes=day)
+        for day in (3, 2)
+    ]  # fmt: skip
+    progress = progress.replace(
+        savepoints=(*taken, SavepointProgress(name="under-way", location="file:///s"))
+    )
     registry = build_registry(DriverCollector(lambda: progress, Counts, lambda: 1_357_000_000.0))
     lines = generate_latest(registry).decode().splitlines()
     with_samples = {
         line.partition("{")[0].removesuffix("_total") for line in lines if not line.startswith("#")
     }
     assert with_samples == {PREFIX + declared.name for declared in METRICS}
-    assert f'{PREFIX}generation{{namespace="prod",pipeline="delays"}} 3.0' in lines
+    labels = '{namespace="prod",pipeline="delays"}'
+    assert f"{PREFIX}generation{labels} 3.0" in lines
+    assert f"{PREFIX}savepoint_bytes{labels} 3.0" in lines, "of the last savepoint"

@@ -1,21 +1,18 @@
 """`kappa savepoint …`: what kubectl does to the same resources, in one word each, and with an end to wait for."""
 
-import asyncio
-from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 import typer
-from rich.console import Console
 
-from kappa_crds.quantities import parse_duration
 from kappa_crds.savepoint import SavepointSpec, Verify
+from kappa_crds.savepoint_transfer import Export, Import
 from kappa_crds.savepoint_work import VerifyBy
 from kappa_crds.topic import DeletionPolicy
+from kappa_operator.cli.asking import Context, Namespace, Request, call, console, waiting
 from kappa_operator.cli.savepoint_calls import (
-    Desk,
-    SavepointProblem,
     ask_for_collection,
+    ask_for_export,
     ask_for_restore,
     ask_for_verification,
     create_savepoint,
@@ -24,54 +21,39 @@ from kappa_operator.cli.savepoint_calls import (
 )
 from kappa_operator.cli.savepoint_view import build_table, build_view
 from kappa_operator.cli.wait import (
-    Judge,
-    WaitProblem,
-    await_end,
     judge_collected,
+    judge_exported,
     judge_restored,
     judge_taken,
     judge_verified,
 )
-from kappa_operator.cluster import ApiCluster
-from kappa_operator.errors import KappaError
 from kappa_operator.keys import Key
 
-_WIDE = 250
-
 app = typer.Typer(no_args_is_help=True, help="Take savepoints, look at them, and go back to them.")
-console = Console()
-if not console.is_terminal:  # other programs read it line by line
-    console = Console(width=_WIDE)
 
-T = TypeVar("T")
-Namespace = Annotated[str, typer.Option("-n", "--namespace", help="Namespace.")]
-Context = Annotated[str | None, typer.Option(help="Context of the kubeconfig.")]
-Wait = Annotated[bool, typer.Option("--wait", help="Wait for the end, and say how it went.")]
-Timeout = Annotated[str, typer.Option(help="How long to wait at most, such as 90s or 10m.")]
+Savepoint = Annotated[str, typer.Argument(help="The Savepoint.")]
+NewName = Annotated[
+    str | None, typer.Option("--name", help="Name of the Savepoint; of pipeline and time where left out.")
+]
 
 
 @app.command()
+@waiting
 def create(
     pipeline: Annotated[str, typer.Argument(help="The Pipeline; it may run, be suspended or have failed.")],
     *,
-    name: Annotated[
-        str | None, typer.Option(help="Name of the Savepoint; of pipeline and time where left out.")
-    ] = None,
+    name: NewName = None,
     retain: Annotated[bool, typer.Option("--retain", help="Leave the files when it is deleted.")] = False,
     verify: Annotated[VerifyBy | None, typer.Option(help="Read it back after it was taken.")] = None,
     namespace: Namespace = "default",
-    context: Context = None,
-    wait: Wait = False,
-    timeout: Timeout = "10m",
-) -> None:
+) -> Request:
     """Take a savepoint of a pipeline."""
     policy = DeletionPolicy.RETAIN if retain else DeletionPolicy.DELETE
     by = None if verify is None else Verify(by=verify)
     spec = SavepointSpec(pipeline_ref=pipeline, deletion_policy=policy, verify=by)
-    chosen = name or f"{pipeline}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
-    key = _call(context, lambda desk: create_savepoint(desk, Key("Savepoint", namespace, chosen), spec))
+    key = Key("Savepoint", namespace, name or _name(pipeline))
     judge = judge_verified if by else judge_taken
-    _end(f"savepoint {key.name} is asked for", key, judge, context=context, wait=wait, timeout=timeout)
+    return Request(lambda desk: create_savepoint(desk, key, spec), "savepoint {name} is asked for", judge)
 
 
 @app.command("list")
@@ -81,116 +63,102 @@ def list_(
     context: Context = None,
 ) -> None:
     """List savepoints, the newest first."""
-    found = _call(context, lambda desk: list_savepoints(desk, namespace, pipeline))
+    found = call(context, lambda desk: list_savepoints(desk, namespace, pipeline))
     console.print(build_table(found) if found else f"there are no savepoints in namespace {namespace}")
 
 
 @app.command()
-def show(
-    name: Annotated[str, typer.Argument(help="The Savepoint.")],
-    namespace: Namespace = "default",
-    context: Context = None,
-) -> None:
+def show(name: Savepoint, namespace: Namespace = "default", context: Context = None) -> None:
     """Show a savepoint: what it holds, where it is, and how it is."""
     key = Key("Savepoint", namespace, name)
-    console.print(build_view(_call(context, lambda desk: read_resource(desk, key))))
+    console.print(build_view(call(context, lambda desk: read_resource(desk, key))))
 
 
 @app.command()
+@waiting
 def verify(
-    name: Annotated[str, typer.Argument(help="The Savepoint.")],
-    *,
+    name: Savepoint,
     by: Annotated[VerifyBy, typer.Option(help="How thoroughly it is read.")] = VerifyBy.CHECKSUMS,
     namespace: Namespace = "default",
-    context: Context = None,
-    wait: Wait = False,
-    timeout: Timeout = "10m",
-) -> None:
+) -> Request:
     """Read a savepoint back: its files, or also every row of its state."""
     key = Key("Savepoint", namespace, name)
-    _call(context, lambda desk: ask_for_verification(desk, key, by, _now()))
-    _end(
-        f"savepoint {name} is read back by {by}",
-        key,
-        judge_verified,
-        context=context,
-        wait=wait,
-        timeout=timeout,
+    begun = f"savepoint {{name}} is read back by {by}"
+    return Request(lambda desk: ask_for_verification(desk, key, by, _now()), begun, judge_verified)
+
+
+@app.command()
+@waiting
+def export(
+    name: Savepoint,
+    to: Annotated[str, typer.Option(help="The StateStore that it is copied to.")],
+    *,
+    delete: Annotated[
+        bool, typer.Option("--delete", help="Have the copy go when the Savepoint is deleted; it stays else.")
+    ] = False,
+    namespace: Namespace = "default",
+) -> Request:
+    """Copy a savepoint to another state store."""
+    policy = DeletionPolicy.DELETE if delete else DeletionPolicy.RETAIN
+    key, copy = Key("Savepoint", namespace, name), Export(store_ref=to, deletion_policy=policy)
+    begun = f"savepoint {{name}} is copied to state store {to}"
+    return Request(lambda desk: ask_for_export(desk, key, copy, _now()), begun, judge_exported(to))
+
+
+@app.command("import")
+@waiting
+def import_(
+    pipeline: Annotated[str, typer.Argument(help="The Pipeline that it is for; it need not be there yet.")],
+    folder: Annotated[str, typer.Argument(help="Name of the savepoint's folder, the last part of its URI.")],
+    *,
+    store: Annotated[str | None, typer.Option("--from", help="The StateStore that it is in.")] = None,
+    of: Annotated[str | None, typer.Option(help="The Pipeline that it was taken of, if another.")] = None,
+    of_namespace: Annotated[str | None, typer.Option(help="The namespace of that, if another.")] = None,
+    to: Annotated[
+        str | None, typer.Option(help="The StateStore to bring it to; the Pipeline's where left out.")
+    ] = None,
+    name: NewName = None,
+    namespace: Namespace = "default",
+) -> Request:
+    """Make a savepoint of what is in a state store already, or bring it in from another one."""
+    source = Import(name=folder, store_ref=store, pipeline=of, namespace=of_namespace, target_store_ref=to)
+    spec = SavepointSpec.model_validate({"pipelineRef": pipeline, "import": source})
+    key = Key("Savepoint", namespace, name or _name(pipeline))
+    return Request(
+        lambda desk: create_savepoint(desk, key, spec), f"{folder} is imported as {{name}}", judge_taken
     )
 
 
 @app.command()
+@waiting
 def restore(
-    name: Annotated[str, typer.Argument(help="The Savepoint.")],
-    *,
+    name: Savepoint,
     to: Annotated[
         str | None, typer.Option(help="The Pipeline that is to go on from it; its own where left out.")
     ] = None,
     namespace: Namespace = "default",
-    context: Context = None,
-    wait: Wait = False,
-    timeout: Timeout = "10m",
-) -> None:
+) -> Request:
     """Have a pipeline go on from a savepoint. Records after it are processed again; topics are not set back."""
-    savepoint = Key("Savepoint", namespace, name)
-    key = _call(context, lambda desk: ask_for_restore(desk, savepoint, to, _now()))
-    _end(
-        f"pipeline {key.name} goes on from {name}",
-        key,
-        judge_restored,
-        context=context,
-        wait=wait,
-        timeout=timeout,
-    )
+    savepoint, begun = Key("Savepoint", namespace, name), f"pipeline {{name}} goes on from {name}"
+    return Request(lambda desk: ask_for_restore(desk, savepoint, to, _now()), begun, judge_restored)
 
 
 @app.command()
+@waiting
 def gc(
     store: Annotated[
         str | None, typer.Argument(help="The StateStore; may be left out where there is one.")
     ] = None,
     namespace: Namespace = "default",
-    context: Context = None,
-    wait: Wait = False,
-    timeout: Timeout = "10m",
-) -> None:
+) -> Request:
     """Remove from a state store what nothing needs any more, as its spec.collection says."""
-    key = _call(context, lambda desk: ask_for_collection(desk, namespace, store, _now()))
-    _end(
-        f"state store {key.name} is looked through",
-        key,
-        judge_collected,
-        context=context,
-        wait=wait,
-        timeout=timeout,
-    )
+    begun = "state store {name} is looked through"
+    return Request(lambda desk: ask_for_collection(desk, namespace, store, _now()), begun, judge_collected)
+
+
+def _name(pipeline: str) -> str:
+    return f"{pipeline}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
 
 
 def _now() -> str:
     return f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ}"
-
-
-def _call(context: str | None, work: Callable[[Desk], Awaitable[T]]) -> T:
-    """Do something at the API server; end with one line where that cannot be."""
-
-    async def connect() -> T:
-        async with await ApiCluster.connect(context) as cluster:
-            return await work(cluster)
-
-    try:
-        return asyncio.run(connect())
-    except (KappaError, SavepointProblem, WaitProblem) as error:
-        message = error.message if isinstance(error, KappaError) else str(error)
-        typer.echo(f"error: {message}", err=True)
-        raise typer.Exit(1) from None
-
-
-def _end(begun: str, key: Key, judge: Judge, *, context: str | None, wait: bool, timeout: str) -> None:
-    """Say what was begun, and where that is wanted, wait for its end."""
-    console.print(begun)
-    if not wait:
-        return
-    with console.status(begun) as status:
-        show = status.update if console.is_terminal else console.print
-        said = _call(context, lambda desk: await_end(desk, key, judge, parse_duration(timeout), show))
-    console.print(said)

@@ -10,6 +10,7 @@ from kappa_crds.kinds import find_kind
 from kappa_crds.pipeline import PipelineSpec
 from kappa_crds.resource import Resource
 from kappa_crds.savepoint import SavepointSpec, Verify
+from kappa_crds.savepoint_transfer import Export
 from kappa_crds.savepoint_work import VerifyBy
 from kappa_operator.cluster import Body
 from kappa_operator.keys import Key, ObjectRef
@@ -65,8 +66,13 @@ async def read_resource(desk: Desk, key: Key) -> Resource[Any, Any]:
 
 
 async def create_savepoint(desk: Desk, key: Key, spec: SavepointSpec) -> Key:
-    """Create a Savepoint of a Pipeline that is there."""
-    await read_resource(desk, Key("Pipeline", key.namespace, spec.pipeline_ref))
+    """Create a Savepoint of a Pipeline that is there; one that is imported may be of one that is not, but of StateStores that are."""
+    imported = spec.import_
+    if imported is None:
+        await read_resource(desk, Key("Pipeline", key.namespace, spec.pipeline_ref))
+    for store in (imported.store_ref, imported.target_store_ref) if imported else ():
+        if store is not None:
+            await read_resource(desk, Key("StateStore", key.namespace, store))
     metadata = {"name": key.name, "namespace": key.namespace}
     await desk.create(
         {"apiVersion": API_VERSION, "kind": key.kind, "metadata": metadata, "spec": spec.to_manifest()}
@@ -82,11 +88,23 @@ async def list_savepoints(desk: Desk, namespace: str, pipeline: str | None) -> l
     return sorted(wanted, key=lambda each: str(each.metadata.creation_timestamp), reverse=True)
 
 
-async def ask_for_verification(desk: Desk, key: Key, by: VerifyBy, request: str) -> None:
-    """Have a savepoint read back, also one that was before."""
+async def ask_for_export(desk: Desk, key: Key, export: Export, request: str) -> Key:
+    """Have a savepoint copied to a StateStore, also where it was before; return the savepoint."""
+    found: SavepointResource = await read_resource(desk, key)
+    await read_resource(desk, Key("StateStore", key.namespace, export.store_ref))
+    others = [each for each in found.spec.exports if each.store_ref != export.store_ref]
+    anew = export if len(others) == len(found.spec.exports) else export.replace(request=request)
+    exports = [each.to_manifest() for each in (*others, anew)]
+    await desk.merge(refer(key), {"spec": {"exports": exports}})
+    return key
+
+
+async def ask_for_verification(desk: Desk, key: Key, by: VerifyBy, request: str) -> Key:
+    """Have a savepoint read back, also one that was before; return it."""
     await read_resource(desk, key)
     verify = Verify(by=by, request=request)
     await desk.merge(refer(key), {"spec": {"verify": verify.to_manifest()}})
+    return key
 
 
 async def ask_for_restore(desk: Desk, savepoint: Key, pipeline: str | None, request: str) -> Key:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from rich.table import Table
 
-from kappa_crds.conditions import VERIFIED, find_condition
+from kappa_crds.conditions import EXPORTED, VERIFIED, find_condition
 from kappa_crds.quantities import format_count
 from kappa_operator.resources.savepoint import SavepointResource
 
@@ -40,12 +40,13 @@ def build_view(savepoint: SavepointResource) -> Table:
         "location": status.location or "-",
         "claim": status.claim_name or "-",
         "when deleted": "the files go" if spec.deletion_policy == "Delete" else "the files stay",
+        "copies": ", ".join(f"{each.store_ref}: {each.state}" for each in status.exports) or "-",
         "state rows": ", ".join(f"{format_count(r.rows)} of {r.sink}/{r.name}" for r in status.state_rows)
         or "-",
     }
     for name, text in lines.items():
         table.add_row(name, text)
-    for kind in ("Ready", VERIFIED):
+    for kind in ("Ready", VERIFIED, EXPORTED):
         condition = find_condition(status.conditions, kind)
         if condition is not None:
             table.add_row(kind, f"{condition.status}, {condition.reason}: {condition.message}")

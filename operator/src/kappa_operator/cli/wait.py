@@ -6,12 +6,14 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from kappa_crds.conditions import VERIFIED, Condition, find_condition
-from kappa_crds.quantities import format_duration
+from kappa_crds.conditions import EXPORTED, VERIFIED, Condition, find_condition
+from kappa_crds.quantities import format_duration, format_size
 from kappa_crds.resource import Resource
+from kappa_crds.savepoint_transfer import ExportState
 from kappa_crds.savepoint_work import WorkState
 from kappa_operator.cli.savepoint_calls import Desk, read_resource
 from kappa_operator.keys import Key
+from kappa_operator.plan.savepoint_export import list_copies
 
 _EVERY_SECONDS = 1.0
 
@@ -74,6 +76,23 @@ def judge_verified(resource: Resource[Any, Any]) -> Outcome:
         return Outcome(said)
     is_good = condition.status == "True"
     return Outcome(said, done=is_good, failed=not is_good)
+
+
+def judge_exported(store: str) -> Judge:
+    """Return what tells whether the copy of a savepoint in a StateStore is there."""
+
+    def judge(resource: Resource[Any, Any]) -> Outcome:
+        copies, condition = list_copies(resource), _find(resource, EXPORTED)
+        copy = next((each for each in copies if each.store_ref == store), None)
+        if copy is None:
+            return Outcome(f"it is not to be exported to StateStore {store} any more", failed=True)
+        if copy.state is ExportState.EXPORTED:
+            copied = format_size(copy.copied_bytes or 0)
+            return Outcome(f"{copy.location} of StateStore {store}; {copied} copied", done=True)
+        said = copy.message or (condition.message if condition else "it is about to be copied")
+        return Outcome(said, failed=copy.state is ExportState.ABANDONED)
+
+    return judge
 
 
 def judge_restored(resource: Resource[Any, Any]) -> Outcome:

@@ -1,4 +1,4 @@
-"""Gathers a state store with the pod of its collection and the checkpoints of the namespace's pipelines."""
+"""Gathers a state store with the pod that looks through it and the checkpoints of the namespace's pipelines."""
 
 from pydantic import ValidationError
 
@@ -6,17 +6,25 @@ from kappa_crds.pipeline import PipelineStatus
 from kappa_crds.savepoint_work import WorkState
 from kappa_crds.upgrade import UpgradePhase
 from kappa_operator.actions import CreateObject
-from kappa_operator.keys import Key
+from kappa_operator.keys import Key, ObjectRef
 from kappa_operator.mirror import Mirror
 from kappa_operator.observe.claims import find_claim_node
 from kappa_operator.observe.savepoint import find_worker
 from kappa_operator.observe.statestore import observe_statestore
-from kappa_operator.plan.collection import CollectedStore
 from kappa_operator.plan.model import Failure
-from kappa_operator.resources.collection import COLLECTOR_ROLE, build_collector_ref
+from kappa_operator.plan.store_model import CollectedStore
+from kappa_operator.resources.collection import (
+    COLLECTOR_ROLE,
+    MEASURER_ROLE,
+    build_collector_ref,
+    build_measurer_ref,
+)
+from kappa_operator.resources.pipeline import ROLE_LABEL
 from kappa_operator.resources.revision import name_checkpoint
 from kappa_operator.resources.statestore import StateStoreResource, name_claim
 from kappa_operator.world import World
+
+_ROLES = (COLLECTOR_ROLE[ROLE_LABEL], MEASURER_ROLE[ROLE_LABEL])
 
 
 async def observe_collected_store(
@@ -27,10 +35,10 @@ async def observe_collected_store(
     store = await observe_statestore(world, key, tuple(each for each in failures if each not in refused))
     if store is None:
         return None
-    collection = store.resource.status.collection
-    if collection is None or collection.state is WorkState.DONE:
+    ref = _find_errand(store.resource)
+    if ref is None:
         return CollectedStore(store)
-    pod = await find_worker(world, build_collector_ref(store.resource, collection))
+    pod = await find_worker(world, ref)
     return CollectedStore(
         store,
         pod,
@@ -39,6 +47,16 @@ async def observe_collected_store(
         world.settings.runtime_image,
         refused[-1].error.message if refused else "",
     )
+
+
+def _find_errand(resource: StateStoreResource) -> ObjectRef | None:
+    """Return the pod that looks through the store now, or is to be made for that."""
+    collection, measurement = resource.status.collection, resource.status.measurement
+    if collection is not None and collection.state is not WorkState.DONE:
+        return build_collector_ref(resource, collection)
+    if measurement is not None and measurement.state is not WorkState.DONE:
+        return build_measurer_ref(resource, measurement)
+    return None
 
 
 async def _find_node(world: World, key: Key, store: StateStoreResource) -> str | None:
@@ -50,7 +68,7 @@ def _concerns_collection(failure: Failure) -> bool:
     action = failure.action
     return (
         isinstance(action, CreateObject)
-        and COLLECTOR_ROLE.items() <= action.manifest["metadata"].get("labels", {}).items()
+        and action.manifest["metadata"].get("labels", {}).get(ROLE_LABEL) in _ROLES
     )
 
 

@@ -12,6 +12,7 @@ from kappa_crds.savepoint_work import SavepointTask
 from kappa_crds.source import find_registries
 from kappa_operator.errors import KappaError, ReferenceProblem
 from kappa_operator.keys import Key, ObjectRef
+from kappa_operator.mirror import Mirror
 from kappa_operator.observe.references import (
     connect,
     read_access,
@@ -19,13 +20,15 @@ from kappa_operator.observe.references import (
     resolve_cluster,
     resolve_store,
 )
+from kappa_operator.observe.savepoint_stores import find_storage
 from kappa_operator.plan.kafkacluster import KafkaClusterResource
 from kappa_operator.plan.model import Verdict
 from kappa_operator.resources.modules import select_modules
 from kappa_operator.resources.pipeline import PipelineResource
 from kappa_operator.resources.revision import Dependencies
-from kappa_operator.resources.savepoint import SavepointResource
+from kappa_operator.resources.savepoint import SavepointResource, name_savepoint
 from kappa_operator.resources.statestore import build_storage
+from kappa_operator.resources.storage import Storage
 from kappa_operator.world import World
 
 
@@ -35,14 +38,15 @@ async def observe_dependencies(world: World, resource: PipelineResource) -> Depe
     try:
         cluster = resolve_cluster(world.mirror, namespace, spec.cluster_ref)
         store = resolve_store(world.mirror, namespace, spec.state_store_ref)
+        storage = build_storage(store)
         await read_access(world, cluster)
         await check_registry_secrets(world, resource)
         return Dependencies(
             cluster=cluster.spec,
-            storage=build_storage(store),
+            storage=storage,
             topics=await resolve_topics(world, cluster, resource),
             modules=await read_modules(world, resource),
-            savepoint=find_savepoint(world, resource),
+            savepoint=find_savepoint(world, resource, storage),
         )
     except KappaError as error:
         return Verdict(PipelineState.PENDING, error.reason, error.message, stalled=not error.retryable)
@@ -74,7 +78,7 @@ async def read_modules(world: World, resource: PipelineResource) -> dict[str, st
     return select_modules(name, body.get("data") or {})
 
 
-def find_savepoint(world: World, resource: PipelineResource) -> SavepointResource | None:
+def find_savepoint(world: World, resource: PipelineResource, storage: Storage) -> SavepointResource | None:
     """Return the savepoint that is to be restored and was not yet; raise ReferenceProblem where it is not there."""
     restore, namespace = resource.spec.restore, resource.metadata.namespace
     if restore is None or restore == resource.status.restored:
@@ -85,6 +89,7 @@ def find_savepoint(world: World, resource: PipelineResource) -> SavepointResourc
         if verified is not None and verified.status == "False":
             said = f"Savepoint {restore.savepoint} of spec.restore is damaged: {verified.message}; name another one"
             raise ReferenceProblem(said, reason=Reason.SAVEPOINT_DAMAGED)
+        check_place(world.mirror, savepoint, storage)
         work = savepoint.status.work
         if work is None or work.task is not SavepointTask.DELETE:
             return savepoint
@@ -95,6 +100,19 @@ def find_savepoint(world: World, resource: PipelineResource) -> SavepointResourc
         f"Savepoint {restore.savepoint} of spec.restore {said}",
         reason=Reason.SAVEPOINT_NOT_READY,
         retryable=True,
+    )
+
+
+def check_place(mirror: Mirror, savepoint: SavepointResource, storage: Storage) -> None:
+    """Raise ReferenceProblem where a savepoint is not in the store of the pipeline: its driver reaches no other."""
+    found = find_storage(mirror, savepoint, None)
+    if isinstance(found, KappaError) or found.is_same(storage):
+        return
+    name = savepoint.metadata.name
+    raise ReferenceProblem(
+        f"Savepoint {name} of spec.restore is in another StateStore than the pipeline's state; name a Savepoint with spec.import:"
+        f" {{name: {name_savepoint(savepoint.metadata)}, storeRef: the one that it is in}}, which brings it here",
+        reason=Reason.SAVEPOINT_ELSEWHERE,
     )
 
 

@@ -138,6 +138,21 @@ def find_store_users(mirror: Mirror, store: Key) -> tuple[str, ...]:
     return tuple(key.name for key in pipelines if uses(mirror.get_body(key)))
 
 
+def find_store_savepoints(mirror: Mirror, store: Key, claim: str) -> tuple[str, ...]:
+    """Return the names of the Savepoints whose files, or a copy of them, are on the claim of the store."""
+
+    def is_there(body: Body | None) -> bool:
+        status, spec = (body or {}).get("status", {}), (body or {}).get("spec", {})
+        wanted = {export["storeRef"] for export in spec.get("exports", [])}
+        copied = {
+            copy["storeRef"] for copy in status.get("exports", []) if copy["state"] in ("Copying", "Exported")
+        }
+        return status.get("claimName") == claim or store.name in wanted & copied
+
+    savepoints = mirror.find("Savepoint", store.namespace)
+    return tuple(key.name for key in savepoints if is_there(mirror.get_body(key)))
+
+
 def find_dependents(mirror: Mirror, key: Key) -> list[Key]:
     """Return the resources that wait for this one and should look again now that it changed.
 
@@ -151,7 +166,7 @@ def find_dependents(mirror: Mirror, key: Key) -> list[Key]:
         case "Topic":
             candidates = mirror.find("Pipeline", key.namespace) + _find_rivals(mirror, key)
         case "Savepoint":
-            candidates = mirror.find("Pipeline", key.namespace)
+            candidates = mirror.find("Pipeline", key.namespace) + mirror.find("StateStore", key.namespace)
         case _:
             candidates = mirror.find("StateStore", key.namespace) + mirror.find("Savepoint", key.namespace)
     return [candidate for candidate in candidates if _is_waiting(mirror.get_body(candidate))]

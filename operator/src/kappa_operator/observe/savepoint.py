@@ -9,19 +9,19 @@ from kappa_crds.reasons import Reason
 from kappa_crds.savepoint_work import WorkResult, WorkState
 from kappa_crds.upgrade import NEEDS_SAVEPOINT
 from kappa_operator.cluster import Body
-from kappa_operator.errors import KappaError, ReferenceProblem
+from kappa_operator.errors import KappaError
 from kappa_operator.keys import Key, ObjectRef
 from kappa_operator.mirror import Mirror
-from kappa_operator.observe.claims import explain_waiting, find_claim_node
+from kappa_operator.observe.claims import explain_waiting
 from kappa_operator.observe.pipeline import observe_drivers, observe_progress
-from kappa_operator.observe.references import find_referred
+from kappa_operator.observe.savepoint_stores import find_nodes, find_stores
 from kappa_operator.plan.model import Failure
+from kappa_operator.plan.savepoint_export import is_exported
 from kappa_operator.plan.savepoint_model import SavepointObserved, WorkerPod
 from kappa_operator.resources.pipeline import PipelineResource
 from kappa_operator.resources.revision import build_checkpoint
 from kappa_operator.resources.savepoint import SavepointResource, build_worker_ref, name_savepoint
-from kappa_operator.resources.statestore import build_storage
-from kappa_operator.resources.storage import Storage, build_claim_storage
+from kappa_operator.resources.storage import Storage
 from kappa_operator.world import World
 
 
@@ -41,15 +41,15 @@ async def observe_savepoint(
     progress = None if pipeline is None else await observe_progress(world, pipeline, pods)
     runs = progress is not None and progress.state is DriverState.RUNNING
     driver = next((pod for pod in pods if progress and runs and pod.generation == progress.generation), None)
-    storage, worker = find_storage(world.mirror, resource, pipeline), await _find_own_worker(world, resource)
+    stores, worker = find_stores(world.mirror, resource, pipeline), await _find_own_worker(world, resource)
     users = list(find_users(world.mirror, resource))
     return SavepointObserved(
         resource, pipeline, driver, progress, failures, pods,
-        storage=storage, lost=await _is_lost(world, resource, storage),
-        worker=worker, node=await _find_node(world, resource, storage, worker),
+        storage=stores.own, source=stores.source, copies=stores.copies, lost=await _is_lost(world, resource, stores.own),
+        worker=worker, nodes=() if worker else await find_nodes(world, resource, stores),
         image=world.settings.runtime_image, pull_policy=world.settings.image_pull_policy,
         awaited_by=tuple(user.metadata.name for user in users if _awaits(user, resource)),
-        needed_by=() if isinstance(storage, KappaError) else tuple(_find_checkpoints(storage, users, resource)),
+        needed_by=() if isinstance(stores.own, KappaError) else tuple(_find_checkpoints(stores.own, users, resource)),
     )  # fmt: skip
 
 
@@ -59,26 +59,7 @@ def _is_at_rest(resource: SavepointResource) -> bool:
     busy = work is not None and work.state is not WorkState.DONE
     verified = resource.spec.verify in (None, resource.status.verified)
     is_there = resource.status.taken is not None and resource.metadata.deletion_timestamp is None
-    return is_there and verified and not busy
-
-
-def find_storage(
-    mirror: Mirror, resource: SavepointResource, pipeline: PipelineResource | None
-) -> Storage | KappaError:
-    """Return where the savepoint is, or why it is not known."""
-    status = resource.status
-    if status.claim_name is not None:
-        return build_claim_storage(status.claim_name)
-    named = status.store_name or (pipeline.spec.state_store_ref if pipeline else None)
-    try:
-        store = mirror.get(find_referred(mirror, "StateStore", resource.metadata.namespace, named))
-    except (KappaError, ValidationError) as error:
-        return error if isinstance(error, KappaError) else _refuse("the StateStore has an invalid spec")
-    return _refuse(f"StateStore {named} is gone") if store is None else build_storage(store)
-
-
-def _refuse(why: str) -> ReferenceProblem:
-    return ReferenceProblem(why, reason=Reason.STATE_STORE_NOT_READY)
+    return is_there and verified and not busy and is_exported(resource)
 
 
 async def _is_lost(world: World, resource: SavepointResource, storage: Storage | KappaError) -> bool:
@@ -124,16 +105,6 @@ def parse_work(pod: Body) -> WorkResult | None:
         why = status.get("message") or status.get("reason") or ended.get("reason") or "no reason given"
         said = f"the pod ended with exit code {ended.get('exitCode', 'unknown')} ({why}): {text[-1500:] or 'it left no message'}"
         return WorkResult(failure=DriverExit(reason=Reason.SAVEPOINT_WORK_FAILED, message=said))
-
-
-async def _find_node(
-    world: World, resource: SavepointResource, storage: Storage | KappaError, worker: WorkerPod | None
-) -> str | None:
-    """Return the node for a pod that is to be made."""
-    known = storage.claim if isinstance(storage, Storage) else None
-    if resource.status.work is None or worker is not None or known is None:
-        return None
-    return await find_claim_node(world, resource.metadata.namespace, known)
 
 
 def find_users(mirror: Mirror, resource: SavepointResource) -> Iterator[PipelineResource]:

@@ -1,8 +1,12 @@
 """Looks at a state store: checks a bucket when that is due, or reads the claim and the pod that checks it."""
 
 import json
+from collections.abc import Iterator
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
+
+from pydantic import ValidationError
 
 from kappa_crds.quantities import parse_size
 from kappa_crds.reasons import Reason
@@ -11,7 +15,7 @@ from kappa_operator.cluster import Body
 from kappa_operator.errors import KappaError, SecretProblem, StoreFailure
 from kappa_operator.keys import Key, ObjectRef
 from kappa_operator.observe.claims import explain_waiting, find_claim_node
-from kappa_operator.observe.references import find_store_users, read_secret
+from kappa_operator.observe.references import find_store_savepoints, find_store_users, read_secret
 from kappa_operator.plan.model import Failure
 from kappa_operator.plan.statestore_claim import PATIENCE
 from kappa_operator.plan.store_model import Claim, Probe, ProbeResult, StateStoreObserved, get_wait
@@ -74,6 +78,7 @@ async def _observe_claim(
     return StateStoreObserved(
         resource,
         users=find_store_users(world.mirror, key),
+        savepoints=_find_savepoints(world, resource),
         claim=claim,
         probe=probe,
         node=await find_claim_node(world, resource.metadata.namespace, name_claim(resource)) if due else None,
@@ -81,6 +86,23 @@ async def _observe_claim(
         pull_policy=world.settings.image_pull_policy,
         failures=failures,
     )
+
+
+def list_stores(world: World) -> Iterator[StateStoreResource]:
+    """Yield all StateStores that can be read, while this replica is the one that acts: another would tell the same once more."""
+    for key in world.mirror.find_all("StateStore") if world.is_leading() else ():
+        with suppress(ValidationError):
+            store: StateStoreResource | None = world.mirror.get(key)
+            if store is not None:
+                yield store
+
+
+def _find_savepoints(world: World, resource: StateStoreResource) -> tuple[str, ...]:
+    """Return the Savepoints on the claim; that matters where it may go."""
+    if resource.metadata.deletion_timestamp is None:
+        return ()
+    key = Key("StateStore", resource.metadata.namespace, resource.metadata.name)
+    return find_store_savepoints(world.mirror, key, name_claim(resource))
 
 
 def _parse_claim(body: Body) -> Claim:

@@ -1,10 +1,11 @@
 """What `spec.collection` of a state store asks for: that it is looked through when that is due, by one pod at a time.
 
+A measurement takes turns with it, see `measurement`.
+
 The store itself comes first and is decided without regard to this. The number of a collection is recorded before its pod is made, and its
 result before the pod is deleted.
 """
 
-from dataclasses import dataclass
 from datetime import datetime
 
 from kappa_crds.collection import Collection, CollectionStatus
@@ -13,55 +14,49 @@ from kappa_crds.reasons import Reason
 from kappa_crds.savepoint_work import CollectRequest, Removal, WorkResult, WorkState
 from kappa_crds.topic import DeletionPolicy
 from kappa_operator.actions import CreateObject, DeleteObject, EmitEvent, RecordStatus
+from kappa_operator.plan.measurement import begin_measurement, follow_measurement, wait_to_measure
 from kappa_operator.plan.model import Plan
-from kappa_operator.plan.savepoint_model import WorkerPod
 from kappa_operator.plan.statestore import decide_statestore
-from kappa_operator.plan.store_model import StateStoreObserved, get_ready
+from kappa_operator.plan.store_model import CollectedStore, build_placement, get_ready
 from kappa_operator.resources.collection import build_collector, build_collector_ref
-from kappa_operator.resources.statestore import StateStoreResource, build_storage
-from kappa_operator.resources.worker import Placement
 
 _POLL = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class CollectedStore:
-    """A state store, the pod of its collection, the folder of each pipeline's checkpoint by uid, and what pods are made with."""
-
-    store: StateStoreObserved
-    pod: WorkerPod | None = None
-    current: dict[str, str] | None = None
-    node: str | None = None
-    image: str = ""
-    refused: str = ""
-
-    @property
-    def resource(self) -> StateStoreResource:
-        """Return the store."""
-        return self.store.resource
-
-
 def decide_collected_store(observed: CollectedStore, now: datetime) -> Plan:
     """Return the next step for the store; where it has none to take at once, the next one for its collection."""
-    plan, collection = decide_statestore(observed.store, now), observed.resource.status.collection
+    plan, status = decide_statestore(observed.store, now), observed.resource.status
+    collection, measurement = status.collection, status.measurement
     if plan.look_again or plan.actions or observed.resource.metadata.deletion_timestamp is not None:
         return plan
     if collection is not None and collection.state is WorkState.ENDED:
         return _sweep(observed, collection)
     if collection is not None and collection.state is WorkState.RUNNING:
         return _follow(observed, plan, collection, now)
+    if measurement is not None and measurement.state is not WorkState.DONE:
+        return follow_measurement(observed, plan, measurement)
+    return _decide_next(observed, plan, now)
+
+
+def _decide_next(observed: CollectedStore, plan: Plan, now: datetime) -> Plan:
+    """Begin what is due, a collection first; or look again when something is."""
     wanted, condition = observed.resource.spec.collection, get_ready(observed.resource)
-    if wanted is None or condition is None or condition.status != "True":
+    if condition is None or condition.status != "True":
         return plan
-    wait = measure_wait(wanted, collection, now)
-    if wait is None or wait > 0:
-        waits = [each for each in (plan.requeue_after, wait) if each is not None]
-        return Plan(plan.actions, plan.status, min(waits, default=None))
-    return _begin(observed, wanted, now)
+    to_collect = measure_wait(wanted, observed.resource.status.collection, now)
+    to_measure = wait_to_measure(observed.resource, now)
+    if wanted is not None and to_collect == 0:
+        return _begin(observed, wanted, now)
+    if to_measure == 0:
+        return begin_measurement(observed, now)
+    waits = [each for each in (plan.requeue_after, to_collect, to_measure) if each is not None]
+    return Plan(plan.actions, plan.status, min(waits, default=None))
 
 
-def measure_wait(wanted: Collection, last: CollectionStatus | None, now: datetime) -> float | None:
+def measure_wait(wanted: Collection | None, last: CollectionStatus | None, now: datetime) -> float | None:
     """Return the seconds until a collection is due, 0 for now; None where none is asked for."""
+    if wanted is None:
+        return None
     if (last.request if last else "") != wanted.request:
         return 0.0
     if wanted.every is None:
@@ -98,10 +93,7 @@ def _build_pod(observed: CollectedStore, collection: CollectionStatus, now: date
         # Without knowing the pipelines, all would seem to be gone.
         orphaned=wanted.orphaned_checkpoints is DeletionPolicy.DELETE and observed.current is not None,
     )
-    placement = Placement(
-        build_storage(observed.resource), observed.node, observed.image, observed.store.pull_policy
-    )
-    return build_collector(observed.resource, collection, request, placement)
+    return build_collector(observed.resource, collection, request, build_placement(observed))
 
 
 def _end(observed: CollectedStore, collection: CollectionStatus, message: str, *, warning: bool) -> Plan:

@@ -19,6 +19,7 @@ from kappa_operator.errors import KappaError
 from kappa_operator.plan.driver import DriverPod
 from kappa_operator.plan.model import Plan, Verdict, ready, stalled, working
 from kappa_operator.plan.savepoint_deletion import decide_deletion
+from kappa_operator.plan.savepoint_export import decide_export
 from kappa_operator.plan.savepoint_model import (
     BLOCKED_POLL,
     MOST_ATTEMPTS,
@@ -30,7 +31,14 @@ from kappa_operator.plan.savepoint_model import (
     say,
 )
 from kappa_operator.plan.savepoint_verify import decide_verification
-from kappa_operator.plan.savepoint_work import begin_work, decide_sweep, end_work, find_location, follow_work
+from kappa_operator.plan.savepoint_work import (
+    begin_work,
+    decide_sweep,
+    end_work,
+    find_location,
+    find_source,
+    follow_work,
+)
 from kappa_operator.resources.pipeline import PipelineResource, build_token_ref
 from kappa_operator.resources.savepoint import name_savepoint
 
@@ -46,15 +54,23 @@ def decide_savepoint(observed: SavepointObserved, now: datetime) -> Plan:
     if finalizer is not None:
         return Plan((finalizer,), look_again=True)
     if observed.status.taken is not None:
-        return decide_verification(observed, now)
+        return _decide_kept(observed, now)
     if observed.status.state == SavepointState.FAILED:
         return Plan()
     return _decide_take(observed, now)
 
 
+def _decide_kept(observed: SavepointObserved, now: datetime) -> Plan:
+    """Read it back first, then copy it to where that is asked for; of a pod that copies it, see to the end."""
+    copies = observed.work is not None and observed.work.task is SavepointTask.EXPORT
+    verified = None if copies else decide_verification(observed, now)
+    return decide_export(observed, now) if verified is None else verified
+
+
 def _decide_finalizer(observed: SavepointObserved) -> AddFinalizer | RemoveFinalizer | None:
-    """Hold deletion only where the files are to go with the resource."""
-    wanted = observed.resource.spec.deletion_policy is DeletionPolicy.DELETE
+    """Hold deletion only where files are to go with the resource, its own or those of a copy."""
+    spec = observed.resource.spec
+    wanted = DeletionPolicy.DELETE in (spec.deletion_policy, *(each.deletion_policy for each in spec.exports))
     if wanted == (SAVEPOINT_FINALIZER in observed.resource.metadata.finalizers):
         return None
     return AddFinalizer(SAVEPOINT_FINALIZER) if wanted else RemoveFinalizer(SAVEPOINT_FINALIZER)
@@ -82,8 +98,8 @@ def _decide_take(observed: SavepointObserved, now: datetime) -> Plan:
     if reported.failure is not None:
         return _try_again(observed, observed.driver, reported.failure.message, now)
     revision = observed.progress.revision if observed.progress else None
-    # It is still to be verified, where that is asked for: nothing else wakes the savepoint up for that.
-    again = None if observed.resource.spec.verify is None else POLL
+    # It is still to be verified or exported, where that is asked for: nothing else wakes the savepoint up for that.
+    again = POLL if observed.resource.spec.verify or observed.resource.spec.exports else None
     return say(observed, _judge(reported), now, again, **_tell(observed, reported, revision))
 
 
@@ -113,10 +129,11 @@ def _take_at_rest(observed: SavepointObserved, pipeline: PipelineResource, now: 
 def _import(observed: SavepointObserved, now: datetime) -> Plan:
     """Have a pod look at a savepoint that is there already."""
     verdict = working(SavepointState.TAKING, Reason.SAVEPOINT_TAKING, "a pod imports it")
+    for known in (observed.storage, observed.source):
+        if isinstance(known, KappaError) and observed.worker is None:
+            return _wait(observed, known.reason, known.message, now)
     if observed.work is not None:
         return _follow_worker(observed, observed.work, None, now)
-    if isinstance(observed.storage, KappaError):
-        return _wait(observed, observed.storage.reason, observed.storage.message, now)
     wait = measure_wait(observed, now)
     return Plan(requeue_after=wait) if wait > 0 else begin_work(observed, SavepointTask.IMPORT, verdict, now)
 
@@ -136,7 +153,7 @@ def _follow_worker(
         Reason.SAVEPOINT_TAKING,
         "a pod imports it" if imported else "a pod takes it of the checkpoint",
     )
-    result = follow_work(observed, work, request, under_way, now)
+    result = follow_work(observed, work, request, under_way, now, elsewhere=find_source(observed))
     if isinstance(result, Plan):
         return result
     if result.taken is None:

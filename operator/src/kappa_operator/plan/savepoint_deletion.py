@@ -9,12 +9,14 @@ from datetime import datetime
 from kappa_crds.quantities import format_size
 from kappa_crds.reasons import Reason
 from kappa_crds.savepoint import SAVEPOINT_FINALIZER, SavepointState
+from kappa_crds.savepoint_transfer import ExportState, ExportStatus
 from kappa_crds.savepoint_work import Removal, SavepointTask, Work, WorkRequest, WorkResult
 from kappa_crds.topic import DeletionPolicy
 from kappa_operator.actions import Action, DeleteObject, EmitEvent, RecordStatus, RemoveFinalizer
 from kappa_operator.errors import KappaError
 from kappa_operator.plan.driver import DriverPod
 from kappa_operator.plan.model import Plan, stalled, working
+from kappa_operator.plan.savepoint_export import find_elsewhere
 from kappa_operator.plan.savepoint_model import (
     BLOCKED_POLL,
     POLL,
@@ -36,6 +38,7 @@ from kappa_operator.resources.savepoint import name_savepoint
 from kappa_operator.resources.storage import Storage
 
 _WAY_OUT = "or set spec.deletionPolicy to Retain to leave the files and let this resource go"
+_COPY_WAY_OUT = "or set deletionPolicy of that export to Retain to leave the copy"
 
 
 def decide_deletion(observed: SavepointObserved, now: datetime) -> Plan:
@@ -43,11 +46,15 @@ def decide_deletion(observed: SavepointObserved, now: datetime) -> Plan:
     resource, status, work = observed.resource, observed.status, observed.work
     if SAVEPOINT_FINALIZER not in resource.metadata.finalizers:
         return Plan()
-    if resource.spec.deletion_policy is DeletionPolicy.RETAIN:
+    retains = resource.spec.deletion_policy is DeletionPolicy.RETAIN
+    copy = _find_copy(observed)
+    if retains and copy is None:
         return _release(observed, Reason.RETAINED, f"the files of {_where(observed)} stay")
     if status.taken is None and status.attempts == 0:
         return Plan((RemoveFinalizer(SAVEPOINT_FINALIZER),))
-    if work is not None and work.task is not SavepointTask.DELETE:
+    if work is not None and (
+        work.task is not SavepointTask.DELETE or work.store != (copy and copy.store_ref)
+    ):
         return decide_halt(observed, work)
     taker = _find_taker(observed)
     if taker is not None:
@@ -57,6 +64,8 @@ def decide_deletion(observed: SavepointObserved, now: datetime) -> Plan:
         names = ", ".join(observed.awaited_by)
         said = f"Pipeline {names} is to go on from it; wait until it does, take it out of spec.restore"
         return _block(observed, Reason.SAVEPOINT_IN_USE, said, now)
+    if copy is not None:
+        return _delete_copy(observed, copy, now)
     if observed.lost:
         return _release(
             observed, Reason.DELETED, f"the {_name_place(observed)} with {_where(observed)} is gone"
@@ -82,32 +91,79 @@ def _has_begun(observed: SavepointObserved) -> bool:
     return work is not None and work.task is SavepointTask.DELETE
 
 
-def _begin(observed: SavepointObserved, now: datetime) -> Plan:
+def _find_copy(observed: SavepointObserved) -> ExportStatus | None:
+    """Return the first copy that goes with the resource and is not gone yet."""
+    policies = {each.store_ref: each.deletion_policy for each in observed.resource.spec.exports}
+    return next(
+        (
+            copy
+            for copy in observed.status.exports
+            if copy.attempts > 0
+            and copy.state is not ExportState.DELETED
+            and policies.get(copy.store_ref) is DeletionPolicy.DELETE
+        ),
+        None,
+    )
+
+
+def _delete_copy(observed: SavepointObserved, copy: ExportStatus, now: datetime) -> Plan:
+    """Have a pod delete a copy in another StateStore, and record that it is gone."""
+    target, work = observed.copies[copy.store_ref], observed.work
+    if isinstance(target, KappaError):
+        return _block(observed, Reason.DELETION_BLOCKED, f"{target.message}; repair that", now)
+    if work is None:
+        return _begin(observed, now, copy.store_ref)
+    location = find_elsewhere(observed, target).locate(target.root)
+    result = _ask_pod(observed, work, location, now, target)
+    if isinstance(result, Plan):
+        return result
+    if result.removed is None:
+        return _fail(observed, work, result, now)
+    gone = copy.replace(state=ExportState.DELETED)
+    copies = tuple(gone if each.store_ref == copy.store_ref else each for each in observed.status.exports)
+    verdict = working(
+        SavepointState.DELETING, Reason.SAVEPOINT_DELETING, f"its copy in {copy.store_ref} is deleted"
+    )
+    written = build_status(observed, verdict, now, exports=copies, work=end_work(work))
+    return Plan((RecordStatus(written),), requeue_after=POLL)
+
+
+def _begin(observed: SavepointObserved, now: datetime, store: str | None = None) -> Plan:
     wait = measure_wait(observed, now) if observed.status.state == SavepointState.DELETING else 0.0
     if wait > 0:
         return Plan(requeue_after=wait)
-    verdict = working(SavepointState.DELETING, Reason.SAVEPOINT_DELETING, "a pod deletes its files")
-    return begin_work(observed, SavepointTask.DELETE, verdict, now)
+    what = "its files" if store is None else f"its copy in StateStore {store}"
+    verdict = working(SavepointState.DELETING, Reason.SAVEPOINT_DELETING, f"a pod deletes {what}")
+    return begin_work(observed, SavepointTask.DELETE, verdict, now, store=store)
 
 
 def _follow(observed: SavepointObserved, work: Work, now: datetime) -> Plan:
+    location = observed.status.location or find_location(observed)
+    result = _ask_pod(observed, work, location, now)
+    if isinstance(result, Plan):
+        return result
+    if result.removed is not None:
+        return _release(observed, Reason.DELETED, _describe(observed, result.removed))
+    return _fail(observed, work, result, now)
+
+
+def _ask_pod(
+    observed: SavepointObserved, work: Work, location: str, now: datetime, storage: Storage | None = None
+) -> Plan | WorkResult:
+    """Return how a pod deleted the savepoint below a location, in its own store or another; or what to do until then."""
     request = WorkRequest(
         task=SavepointTask.DELETE,
         name=name_savepoint(observed.resource.metadata),
-        location=observed.status.location or find_location(observed),
-        needed_by=observed.needed_by,
+        location=location,
+        # Checkpoints are made of the savepoint itself, never of a copy.
+        needed_by=() if storage else observed.needed_by,
     )
     verdict = working(
         SavepointState.DELETING,
         Reason.SAVEPOINT_DELETING,
         f"pod {name_worker(observed, work)} deletes its files",
     )
-    result = follow_work(observed, work, request, verdict, now)
-    if isinstance(result, Plan):
-        return result
-    if result.removed is not None:
-        return _release(observed, Reason.DELETED, _describe(observed, result.removed))
-    return _fail(observed, work, result, now)
+    return follow_work(observed, work, request, verdict, now, storage=storage)
 
 
 def _fail(observed: SavepointObserved, work: Work, result: WorkResult, now: datetime) -> Plan:
@@ -123,7 +179,7 @@ def _fail(observed: SavepointObserved, work: Work, result: WorkResult, now: date
     reason = failure.reason if failure else Reason.DELETION_BLOCKED
     pause = measure_pause(observed.status.attempts)
     written = build_status(
-        observed, stalled(SavepointState.DELETING, reason, f"{message}; repair that, {_WAY_OUT}"), now,
+        observed, stalled(SavepointState.DELETING, reason, f"{message}; repair that, {_say_way_out(observed)}"), now,
         work=end_work(work), next_attempt=now.replace(microsecond=0) + pause,
     )  # fmt: skip
     return Plan((RecordStatus(written),), requeue_after=POLL)
@@ -131,8 +187,16 @@ def _fail(observed: SavepointObserved, work: Work, result: WorkResult, now: date
 
 def _block(observed: SavepointObserved, reason: Reason, message: str, now: datetime) -> Plan:
     return say(
-        observed, stalled(SavepointState.DELETING, reason, f"{message}, {_WAY_OUT}"), now, BLOCKED_POLL
+        observed,
+        stalled(SavepointState.DELETING, reason, f"{message}, {_say_way_out(observed)}"),
+        now,
+        BLOCKED_POLL,
     )
+
+
+def _say_way_out(observed: SavepointObserved) -> str:
+    """Return how to let the resource go without what is in the way; copies are deleted before the savepoint itself."""
+    return _WAY_OUT if _find_copy(observed) is None else _COPY_WAY_OUT
 
 
 def _release(observed: SavepointObserved, reason: Reason, message: str) -> Plan:

@@ -1,13 +1,21 @@
 """What decisions about a savepoint share: the observation, and how the status is built."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from kappa_crds.conditions import VERIFIED, Condition, ConditionStatus, find_condition, merge_conditions
+from kappa_crds.conditions import (
+    EXPORTED,
+    VERIFIED,
+    Condition,
+    ConditionStatus,
+    find_condition,
+    merge_conditions,
+)
 from kappa_crds.progress import Progress, SavepointProgress
 from kappa_crds.reasons import Reason
-from kappa_crds.savepoint import SavepointStatus
+from kappa_crds.savepoint import SavepointState, SavepointStatus
 from kappa_crds.savepoint_work import Work, WorkResult, WorkState
 from kappa_operator.errors import KappaError
 from kappa_operator.keys import ObjectRef
@@ -37,12 +45,22 @@ class WorkerPod:
 
 
 @dataclass(frozen=True, slots=True)
+class Stores:
+    """Where a savepoint is, where it is brought in from, if anywhere, and where copies are wanted, by StateStore; or why that is not known."""
+
+    own: Storage | KappaError
+    source: Storage | KappaError | None = None
+    copies: Mapping[str, Storage | KappaError] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class SavepointObserved:
     """All that a decision about a savepoint needs.
 
     `driver` is there while the pipeline runs, `drivers` are all of its pods, and `progress` is what the current one says. `storage` is
-    where the savepoints are, or an error says why that is not known; it is `lost` where that is no more. `awaited_by` are
-    pipelines that are still to go on from the savepoint, `needed_by` the checkpoints that are, or will be, made of it.
+    where the savepoints are, or an error says why that is not known; it is `lost` where that is no more. `source` and `copies` are as in
+    `Stores`. `nodes` are those where the claims that the next pod needs are mounted. `awaited_by` are pipelines that are still to go on from the
+    savepoint, `needed_by` the checkpoints that are, or will be, made of it.
     """
 
     resource: SavepointResource
@@ -52,9 +70,11 @@ class SavepointObserved:
     failures: tuple[Failure, ...] = ()
     drivers: tuple[DriverPod, ...] = ()
     storage: Storage | KappaError = _NOWHERE
+    source: Storage | KappaError | None = None
+    copies: Mapping[str, Storage | KappaError] = field(default_factory=dict)
     lost: bool = False
     worker: WorkerPod | None = None
-    node: str | None = None
+    nodes: tuple[str, ...] = ()
     image: str = ""
     pull_policy: str = "IfNotPresent"
     awaited_by: tuple[str, ...] = ()
@@ -108,26 +128,46 @@ def build_status(
     verdict: Verdict,
     now: datetime,
     *,
-    verified: Condition | None = None,
+    more: Condition | None = None,
     **fields: Any,
 ) -> SavepointStatus:
-    """Return the status for a verdict; what `fields` leaves out stays as it was, and so does the condition Verified."""
+    """Return the status for a verdict; what `fields` leaves out stays as it was.
+
+    So do the conditions Verified and Exported, unless `more` is one of them.
+    """
     status, generation = observed.status, observed.resource.metadata.generation
     conditions = build_conditions(verdict, status.conditions, generation, now)
-    more = verified or find_condition(status.conditions, VERIFIED)
+    known = (
+        more if more is not None and more.type == kind else find_condition(status.conditions, kind)
+        for kind in (VERIFIED, EXPORTED)
+    )  # fmt: skip
+    kept = [condition for condition in known if condition is not None]
     return status.replace(
-        conditions=(*conditions, *merge_conditions(status.conditions, () if more is None else (more,))),
+        conditions=(*conditions, *merge_conditions(status.conditions, kept)),
         state=verdict.state,
         observed_generation=generation,
         **fields,
     )
 
 
-def build_verified(
-    observed: SavepointObserved, status: ConditionStatus, reason: Reason, message: str, now: datetime
+def build_condition(
+    observed: SavepointObserved,
+    kind: str,
+    status: ConditionStatus,
+    said: tuple[Reason, str],
+    now: datetime,
 ) -> Condition:
-    """Return the condition Verified."""
+    """Return a condition that a savepoint has besides those of every kind."""
+    reason, message = said
     return Condition(
-        type=VERIFIED, status=status, reason=reason, message=message, last_transition_time=now.replace(microsecond=0),
+        type=kind, status=status, reason=reason, message=message, last_transition_time=now.replace(microsecond=0),
         observed_generation=observed.resource.metadata.generation,
     )  # fmt: skip
+
+
+def stay(observed: SavepointObserved) -> Verdict:
+    """Return the verdict as it is: whether a savepoint is Ready does not depend on what else is done with it now."""
+    conditions = {each.type: each for each in observed.status.conditions}
+    found, is_stalled = conditions["Ready"], conditions["Stalled"].status == "True"
+    state = observed.status.state or SavepointState.READY
+    return Verdict(state, Reason.parse(found.reason), found.message, found.status, stalled=is_stalled)

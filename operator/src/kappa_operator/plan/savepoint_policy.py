@@ -87,7 +87,7 @@ def _decide_schedule(observed: KeptPipeline, policy: SavepointPolicy, now: datet
         return ()
     if not _may_take(observed, resource.spec):
         return (record,)
-    return (CreateObject(build_scheduled(resource.metadata, due)), record)
+    return (CreateObject(build_scheduled(resource.metadata, due, policy.exports)), record)
 
 
 def find_next(schedule: str, after: datetime) -> datetime:

@@ -6,7 +6,7 @@ One that is damaged is not Ready any more, so that nothing goes on from it.
 from datetime import datetime
 from typing import Any
 
-from kappa_crds.conditions import Condition
+from kappa_crds.conditions import VERIFIED, Condition
 from kappa_crds.quantities import format_count, format_size
 from kappa_crds.reasons import Reason
 from kappa_crds.savepoint import SavepointState, Verify
@@ -19,40 +19,35 @@ from kappa_operator.plan.savepoint_model import (
     MOST_ATTEMPTS,
     POLL,
     SavepointObserved,
+    build_condition,
     build_status,
-    build_verified,
     measure_pause,
     measure_wait,
     say,
+    stay,
 )
 from kappa_operator.plan.savepoint_work import begin_work, end_work, find_location, follow_work
 from kappa_operator.resources.savepoint import name_savepoint
 
 
-def decide_verification(observed: SavepointObserved, now: datetime) -> Plan:
-    """Have the savepoint read back where that is asked for, and say what was found."""
+def decide_verification(observed: SavepointObserved, now: datetime) -> Plan | None:
+    """Have the savepoint read back where that is asked for, and say what was found; None where there is nothing to do."""
     wanted, work = observed.resource.spec.verify, observed.work
-    if work is not None:
+    if work is not None and work.task is SavepointTask.VERIFY:
         return _follow(observed, wanted or Verify(), work, now)
     if wanted is None or wanted == observed.status.verified:
-        return Plan()
+        return None
     if isinstance(observed.storage, KappaError):
-        unknown = build_verified(observed, "Unknown", observed.storage.reason, observed.storage.message, now)
-        return say(observed, _stay(observed), now, BLOCKED_POLL, verified=unknown)
+        unknown = build_condition(
+            observed, VERIFIED, "Unknown", (observed.storage.reason, observed.storage.message), now
+        )
+        return say(observed, stay(observed), now, BLOCKED_POLL, more=unknown)
     wait = measure_wait(observed, now)
     if wait > 0:
         return Plan(requeue_after=wait)
     said = f"a pod reads it back by {wanted.by}"
-    verifying = build_verified(observed, "Unknown", Reason.SAVEPOINT_VERIFYING, said, now)
-    return begin_work(observed, SavepointTask.VERIFY, _stay(observed), now, verified=verifying)
-
-
-def _stay(observed: SavepointObserved) -> Verdict:
-    """Return the verdict as it is: whether a savepoint is Ready does not depend on its being read now."""
-    conditions = {each.type: each for each in observed.status.conditions}
-    found, is_stalled = conditions["Ready"], conditions["Stalled"].status == "True"
-    state = observed.status.state or SavepointState.READY
-    return Verdict(state, Reason.parse(found.reason), found.message, found.status, stalled=is_stalled)
+    verifying = build_condition(observed, VERIFIED, "Unknown", (Reason.SAVEPOINT_VERIFYING, said), now)
+    return begin_work(observed, SavepointTask.VERIFY, stay(observed), now, more=verifying)
 
 
 def _follow(observed: SavepointObserved, wanted: Verify, work: Work, now: datetime) -> Plan:
@@ -62,7 +57,7 @@ def _follow(observed: SavepointObserved, wanted: Verify, work: Work, now: dateti
         location=observed.status.location or find_location(observed),
         verify_by=wanted.by,
     )
-    result = follow_work(observed, work, request, _stay(observed), now)
+    result = follow_work(observed, work, request, stay(observed), now)
     if isinstance(result, Plan):
         return result
     if result.verification is None:
@@ -80,8 +75,8 @@ def _fail(observed: SavepointObserved, wanted: Verify, work: Work, result: WorkR
     else:
         said = f"given up after {attempts} attempts: {message}; repair that, and change spec.verify.request"
         fields["verified_as"] = wanted
-    unknown = build_verified(observed, "Unknown", Reason.SAVEPOINT_WORK_FAILED, said, now)
-    return _record(observed, _stay(observed), unknown, work, now, **fields)
+    unknown = build_condition(observed, VERIFIED, "Unknown", (Reason.SAVEPOINT_WORK_FAILED, said), now)
+    return _record(observed, stay(observed), unknown, work, now, **fields)
 
 
 def _finish(
@@ -92,9 +87,11 @@ def _finish(
         if not found.files:
             said = "; ".join(found.damage)
         verdict = stalled(SavepointState.DAMAGED, Reason.SAVEPOINT_DAMAGED, f"{said}; use another savepoint")
-        condition = build_verified(observed, "False", Reason.SAVEPOINT_DAMAGED, said, now)
+        condition = build_condition(observed, VERIFIED, "False", (Reason.SAVEPOINT_DAMAGED, said), now)
         return _record(observed, verdict, condition, work, now, verified_as=wanted, state_rows=())
-    condition = build_verified(observed, "True", Reason.SAVEPOINT_VERIFIED, _describe(wanted, found), now)
+    condition = build_condition(
+        observed, VERIFIED, "True", (Reason.SAVEPOINT_VERIFIED, _describe(wanted, found)), now
+    )
     at = now.replace(microsecond=0)
     return _record(
         observed, _recover(observed), condition, work, now,
@@ -105,7 +102,7 @@ def _finish(
 def _recover(observed: SavepointObserved) -> Verdict:
     """Return the verdict on what is whole; one that was damaged may have been repaired."""
     if observed.status.state != SavepointState.DAMAGED:
-        return _stay(observed)
+        return stay(observed)
     return ready(SavepointState.READY, Reason.SAVEPOINT_READY, f"{observed.status.size}; whole again")
 
 
@@ -129,7 +126,7 @@ def _record(
     **fields: Any,
 ) -> Plan:
     written = build_status(
-        observed, verdict, now, verified=condition, work=end_work(work), next_attempt=next_attempt, **fields
+        observed, verdict, now, more=condition, work=end_work(work), next_attempt=next_attempt, **fields
     )
     if verified_as is not None:
         written = written.replace(verified=verified_as)

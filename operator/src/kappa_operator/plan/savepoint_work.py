@@ -9,12 +9,12 @@ from datetime import datetime
 from kappa_crds.conditions import Condition
 from kappa_crds.progress import DriverExit
 from kappa_crds.reasons import Reason
-from kappa_crds.savepoint_work import SavepointTask, Work, WorkRequest, WorkResult, WorkState
+from kappa_crds.savepoint_work import OtherPlace, SavepointTask, Work, WorkRequest, WorkResult, WorkState
 from kappa_operator.actions import CreateObject, DeleteObject, RecordStatus
-from kappa_operator.plan.model import Failure, Plan, Verdict, working
+from kappa_operator.plan.model import Plan, Verdict, working
 from kappa_operator.plan.savepoint_model import POLL, SavepointObserved, build_status, say
-from kappa_operator.resources.savepoint import build_location, build_worker, build_worker_ref
-from kappa_operator.resources.storage import Storage
+from kappa_operator.resources.savepoint import Elsewhere, build_location, build_worker, build_worker_ref
+from kappa_operator.resources.storage import Storage, build_pair
 from kappa_operator.resources.worker import Placement
 
 
@@ -23,17 +23,17 @@ def begin_work(
     task: SavepointTask,
     verdict: Verdict,
     now: datetime,
-    verified: Condition | None = None,
+    *,
+    more: Condition | None = None,
+    store: str | None = None,
 ) -> Plan:
-    """Record a piece of work before its pod is made. `verified` is the condition of that name, where it changes."""
+    """Record a piece of work before its pod is made. `more` is a condition that changes with it, `store` a StateStore besides the savepoint's."""
     status, last = observed.status, observed.status.work
     again = task in (SavepointTask.TAKE, SavepointTask.IMPORT) or (
-        status.next_attempt is not None and last is not None and last.task is task
+        status.next_attempt is not None and last is not None and (last.task, last.store) == (task, store)
     )
-    number = 1 if last is None else last.number + 1
     written = build_status(
-        observed, verdict, now, verified=verified,
-        work=Work(number=number, task=task, since=now.replace(microsecond=0)),
+        observed, verdict, now, more=more, work=number_work(observed, task, now, store),
         attempts=status.attempts + 1 if again else 1, next_attempt=None, driver=None,
         location=status.location or find_location(observed),
         **observed.place,
@@ -41,38 +41,89 @@ def begin_work(
     return Plan((RecordStatus(written),), look_again=True)
 
 
+def number_work(
+    observed: SavepointObserved, task: SavepointTask, now: datetime, store: str | None = None
+) -> Work:
+    """Return the next piece of work."""
+    last = observed.status.work
+    number = 1 if last is None else last.number + 1
+    return Work(number=number, task=task, store=store, since=now.replace(microsecond=0))
+
+
 def follow_work(
-    observed: SavepointObserved, work: Work, request: WorkRequest, verdict: Verdict, now: datetime
+    observed: SavepointObserved,
+    work: Work,
+    request: WorkRequest,
+    verdict: Verdict,
+    now: datetime,
+    *,
+    storage: Storage | None = None,
+    elsewhere: Elsewhere | None = None,
 ) -> Plan | WorkResult:
-    """Return the result of the work, or what to do until there is one. `verdict` says what is under way."""
+    """Return the result of the work, or what to do until there is one. `verdict` says what is under way.
+
+    It is done in the savepoint's own store, or in `storage`, and with what is `elsewhere`.
+    """
     pod = observed.worker
     if pod is None:
         failure = next((each for each in observed.failures if isinstance(each.action, CreateObject)), None)
-        return _make(observed, work, request) if failure is None else _fail(failure)
+        if failure is not None:
+            return _refuse(f"the pod cannot be made: {failure.error.message}")
+        if len(observed.nodes) > 1:
+            return _refuse(_explain_apart(observed))
+        return _make(observed, work, request, storage or _get_storage(observed), elsewhere)
     if pod.result is not None:
         return pod.result
-    if work.task is SavepointTask.VERIFY:
+    if work.task in (SavepointTask.VERIFY, SavepointTask.EXPORT):
         return Plan(requeue_after=POLL)
     said = f"{verdict.message}; pod {pod.ref.name} waits: {pod.waits}" if pod.waits else verdict.message
     return say(observed, working(verdict.state, verdict.reason, said), now, POLL)
 
 
-def _make(observed: SavepointObserved, work: Work, request: WorkRequest) -> Plan:
-    if not isinstance(observed.storage, Storage):
-        raise AssertionError("work is begun only where it is known where")
+def _make(
+    observed: SavepointObserved,
+    work: Work,
+    request: WorkRequest,
+    storage: Storage,
+    elsewhere: Elsewhere | None,
+) -> Plan:
     takes = work.task is SavepointTask.TAKE and observed.pipeline is not None
-    placement = Placement(observed.storage, observed.node, observed.image, observed.pull_policy)
     revision = observed.pipeline.status.revision if takes and observed.pipeline else None
-    pod = build_worker(observed.resource, work, request, placement, revision=revision)
+    storage, other, place = _seat(storage, elsewhere)
+    placement = Placement(
+        storage, other, next(iter(observed.nodes), None), observed.image, observed.pull_policy
+    )
+    pod = build_worker(observed.resource, work, request.replace(other=place), placement, revision=revision)
     return Plan((CreateObject(pod),), requeue_after=POLL)
 
 
-def _fail(failure: Failure) -> WorkResult:
-    error = failure.error
-    said = f"the pod cannot be made: {error.message}"
-    return WorkResult(
-        failure=DriverExit(reason=Reason.SAVEPOINT_WORK_FAILED, message=said, retryable=error.retryable)
+def _seat(storage: Storage, elsewhere: Elsewhere | None) -> tuple[Storage, Storage | None, OtherPlace | None]:
+    """Return the two stores as the pod finds them, and where it finds what is elsewhere; that may be in the same store."""
+    if elsewhere is None:
+        return storage, None, None
+    if elsewhere.storage.is_same(storage):
+        return storage, None, OtherPlace(location=elsewhere.locate(storage.root), bucket=storage.bucket)
+    pair = build_pair(storage, elsewhere.storage)
+    return (
+        pair.own,
+        pair.other,
+        OtherPlace(location=elsewhere.locate(pair.other.root), bucket=pair.other.bucket),
     )
+
+
+def _get_storage(observed: SavepointObserved) -> Storage:
+    if not isinstance(observed.storage, Storage):
+        raise AssertionError("work is begun only where it is known where")
+    return observed.storage
+
+
+def _explain_apart(observed: SavepointObserved) -> str:
+    nodes = " and ".join(observed.nodes)
+    return f"the claims of both StateStores are mounted on different nodes ({nodes}), and each can be on one only; move a pipeline, or use a bucket"
+
+
+def _refuse(why: str) -> WorkResult:
+    return WorkResult(failure=DriverExit(reason=Reason.SAVEPOINT_WORK_FAILED, message=why))
 
 
 def end_work(work: Work) -> Work:
@@ -90,22 +141,32 @@ def decide_sweep(observed: SavepointObserved) -> Plan | None:
     return Plan((*delete, RecordStatus(swept)), look_again=True)
 
 
-def decide_halt(observed: SavepointObserved, work: Work) -> Plan:
+def decide_halt(observed: SavepointObserved, work: Work, why: str = "the savepoint is deleted") -> Plan:
     """Have a pod be gone that works on what is not wanted any more."""
     pod = observed.worker
     if pod is None:
         halted = observed.status.replace(work=work.replace(state=WorkState.DONE))
         return Plan((RecordStatus(halted),), look_again=True)
-    why = "the savepoint is deleted"
     return Plan(() if pod.deleting else (DeleteObject(pod.ref, pod.uid, why),), requeue_after=POLL)
 
 
 def find_location(observed: SavepointObserved) -> str:
     """Return the folder of the pipeline's savepoints."""
     resource = observed.resource
-    if not isinstance(observed.storage, Storage):
-        raise AssertionError("nothing is asked for before it is known where")
-    return build_location(observed.storage.root, resource.metadata.namespace, resource.spec.pipeline_ref)
+    return build_location(
+        _get_storage(observed).root, resource.metadata.namespace, resource.spec.pipeline_ref
+    )
+
+
+def find_source(observed: SavepointObserved) -> Elsewhere | None:
+    """Return where the savepoint is brought in from; None where it is in its place already."""
+    imported, resource, source = observed.resource.spec.import_, observed.resource, observed.source
+    if imported is None or not isinstance(source, Storage) or not isinstance(observed.storage, Storage):
+        return None
+    namespace = imported.namespace or resource.metadata.namespace
+    found = Elsewhere(source, namespace, imported.pipeline or resource.spec.pipeline_ref)
+    is_there = source.is_same(observed.storage) and found.locate(source.root) == find_location(observed)
+    return None if is_there else found
 
 
 def name_worker(observed: SavepointObserved, work: Work) -> str:

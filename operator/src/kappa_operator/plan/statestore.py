@@ -13,6 +13,7 @@ from kappa_operator.plan.store_model import FAILED_POLL, StateStoreObserved, get
 from kappa_operator.resources.statestore import StateStoreResource, build_claim_ref
 
 BLOCKED_POLL = 15.0
+_TOLD = 5
 
 
 def decide_statestore(observed: StateStoreObserved, now: datetime) -> Plan:
@@ -69,12 +70,24 @@ def _decide_deletion(observed: StateStoreObserved, now: datetime) -> Plan:
         return _block(observed, Reason.IN_USE, said, now)
     if observed.claim is None:
         return Plan((RemoveFinalizer(STATE_STORE_FINALIZER),))
+    if observed.savepoints:
+        said = (
+            f"claim {claim.name} holds the files of Savepoint {_list(observed.savepoints)}; delete those first, take this store out of the"
+            " spec.exports of those that only have a copy here, or set spec.deletionPolicy to Retain"
+        )
+        return _block(observed, Reason.IN_USE, said, now)
     if observed.failures:
         said = f"{observed.failures[-1].error.message}; repair that, or set spec.deletionPolicy to Retain"
         return _block(observed, Reason.DELETION_BLOCKED, said, now)
     delete = DeleteObject(claim, observed.claim.uid, "spec.deletionPolicy is Delete")
     event = EmitEvent(Reason.DELETED, f"claim {claim.name} was deleted, with all state")
     return Plan((delete, event, RemoveFinalizer(STATE_STORE_FINALIZER)))
+
+
+def _list(names: tuple[str, ...]) -> str:
+    """Return the first names, and how many more there are."""
+    more = len(names) - _TOLD
+    return ", ".join(names[:_TOLD]) + (f" and {more} more" if more > 0 else "")
 
 
 def _block(observed: StateStoreObserved, reason: Reason, message: str, now: datetime) -> Plan:

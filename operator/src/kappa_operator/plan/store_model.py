@@ -11,7 +11,9 @@ from kappa_crds.statestore import StateStoreStatus
 from kappa_operator.errors import KappaError
 from kappa_operator.keys import ObjectRef
 from kappa_operator.plan.model import Failure, Plan, Verdict, build_conditions
-from kappa_operator.resources.statestore import StateStoreResource, name_claim
+from kappa_operator.plan.savepoint_model import WorkerPod
+from kappa_operator.resources.statestore import StateStoreResource, build_storage, name_claim
+from kappa_operator.resources.worker import Placement
 
 FAILED_POLL = 30.0
 
@@ -52,11 +54,13 @@ class StateStoreObserved:
     """All that a decision about a state store needs.
 
     `checked` says that the bucket was checked just now, with `problem` for what went wrong. `claim`, `probe` and
-    `node` (where the claim is mounted already) concern a store on a claim. `users` are the pipelines that use it.
+    `node` (where the claim is mounted already) concern a store on a claim. `users` are the pipelines that use it,
+    and `savepoints` those on its claim, where it is to be deleted.
     """
 
     resource: StateStoreResource
     users: tuple[str, ...] = ()
+    savepoints: tuple[str, ...] = ()
     checked: bool = False
     problem: KappaError | None = None
     claim: Claim | None = None
@@ -65,6 +69,31 @@ class StateStoreObserved:
     image: str = ""
     pull_policy: str = "IfNotPresent"
     failures: tuple[Failure, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CollectedStore:
+    """A state store, the pod that collects or measures, the folder of each pipeline's checkpoint by uid, and what pods are made with."""
+
+    store: StateStoreObserved
+    pod: WorkerPod | None = None
+    current: dict[str, str] | None = None
+    node: str | None = None
+    image: str = ""
+    refused: str = ""
+
+    @property
+    def resource(self) -> StateStoreResource:
+        """Return the store."""
+        return self.store.resource
+
+
+def build_placement(observed: CollectedStore) -> Placement:
+    """Return what the pods that look through the store are made with."""
+    storage = build_storage(observed.resource)
+    return Placement(
+        storage, node=observed.node, image=observed.image, pull_policy=observed.store.pull_policy
+    )
 
 
 def get_ready(resource: StateStoreResource) -> Condition | None:

@@ -1,15 +1,18 @@
 """Where the savepoints of pipelines are, what they are called there, and the pod that works on one where no driver does."""
 
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from kappa_crds import API_VERSION
 from kappa_crds.resource import Metadata, Resource
 from kappa_crds.savepoint import Cause, SavepointSpec, SavepointStatus
+from kappa_crds.savepoint_transfer import Export
 from kappa_crds.savepoint_work import Work, WorkRequest
 from kappa_crds.upgrade import UpgradeStatus
 from kappa_operator.actions import Manifest
 from kappa_operator.keys import ObjectRef
 from kappa_operator.resources.pipeline import PIPELINE_LABEL, ROLE_LABEL
+from kappa_operator.resources.storage import Storage
 from kappa_operator.resources.worker import Placement, build_worker_pod
 
 SavepointResource = Resource[SavepointSpec, SavepointStatus]
@@ -24,14 +27,28 @@ def build_location(root: str, namespace: str, pipeline: str) -> str:
     return f"{root}/savepoints/{namespace}/{pipeline}"
 
 
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """The savepoints of a pipeline in a second store, which a pod reaches besides the one that it works on."""
+
+    storage: Storage
+    namespace: str
+    pipeline: str
+
+    def locate(self, root: str) -> str:
+        """Return their folder, where the store is below `root`."""
+        return build_location(root, self.namespace, self.pipeline)
+
+
 def name_savepoint(metadata: Metadata) -> str:
     """Return the name of a savepoint in its folder: a resource that is made again under the same name is another one."""
     return f"{metadata.name[:200]}-{metadata.uid[:8]}"
 
 
-def build_scheduled(pipeline: Metadata, at: datetime) -> Manifest:
-    """Return the Savepoint for a moment of a pipeline's schedule."""
-    return _build_savepoint(pipeline, f"{pipeline.name}-{at.astimezone(UTC):%Y%m%d%H%M}", Cause.SCHEDULE)
+def build_scheduled(pipeline: Metadata, at: datetime, exports: tuple[Export, ...] = ()) -> Manifest:
+    """Return the Savepoint for a moment of a pipeline's schedule, with the copies that are wanted of it."""
+    name = f"{pipeline.name}-{at.astimezone(UTC):%Y%m%d%H%M}"
+    return _build_savepoint(pipeline, name, Cause.SCHEDULE, exports)
 
 
 def name_upgrade_savepoint(pipeline: str, change: UpgradeStatus) -> str:
@@ -46,9 +63,11 @@ def build_upgrade_savepoint(pipeline: Metadata, change: UpgradeStatus) -> Manife
     return _build_savepoint(pipeline, change.savepoint, Cause.UPGRADE)
 
 
-def _build_savepoint(pipeline: Metadata, name: str, cause: Cause) -> Manifest:
+def _build_savepoint(
+    pipeline: Metadata, name: str, cause: Cause, exports: tuple[Export, ...] = ()
+) -> Manifest:
     """Return a Savepoint that the operator makes. It has no owner: savepoints outlive their pipeline."""
-    spec = SavepointSpec(pipeline_ref=pipeline.name, cause=cause)
+    spec = SavepointSpec(pipeline_ref=pipeline.name, cause=cause, exports=exports)
     return {
         "apiVersion": API_VERSION,
         "kind": "Savepoint",

@@ -1,14 +1,17 @@
 """What a pipeline's pods mount: the state store and the Secrets of the Kafka cluster."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from kappa_crds.buckets import KEY_VARIABLES, BucketConnection
+from kappa_crds.buckets import DEFAULT_KEYS, BucketConnection, name_key_variables
 from kappa_crds.kafkacluster import KafkaClusterSpec
 from kappa_crds.revision import CHECKPOINT_DIR, KAFKA_DIR, REGISTRY_DIR, KafkaConnection, RegistrySecrets
 from kappa_crds.source import Source, find_registries
 from kappa_crds.statestore import S3
 from kappa_operator.actions import Manifest
 
+OTHER_DIR = "/var/lib/kappa/other"
+"""Where a pod that reaches two stores has the second one mounted."""
+_OWN_KEYS, _OTHER_KEYS = "KAPPA_OWN", "KAPPA_OTHER"
 _SECRET_MODE = 0o440
 _LOGIN: list[Manifest] = [{"key": key, "path": key} for key in ("username", "password")]
 
@@ -42,6 +45,36 @@ class Storage:
     bucket: BucketConnection | None = None
     secret: str | None = None
 
+    def is_same(self, other: "Storage") -> bool:
+        """Return whether both are one place, whatever the StateStores are called."""
+        endpoints = tuple(each.bucket and each.bucket.endpoint for each in (self, other))
+        return (self.root, self.claim, endpoints[0]) == (other.root, other.claim, endpoints[1])
+
+
+@dataclass(frozen=True, slots=True)
+class StoragePair:
+    """Two stores as one pod finds them, each below a root of its own, with keys in variables of its own.
+
+    Neither is left to where clients look for keys by themselves, or a bucket without keys would be asked with those of the other.
+    """
+
+    own: Storage
+    other: Storage
+
+
+def build_pair(own: Storage, other: Storage) -> StoragePair:
+    """Return the two stores as one pod finds them. The root of the first one stays what it is."""
+    seated = _give_keys(other, _OTHER_KEYS)
+    if seated.claim is not None:
+        seated = replace(seated, root=f"file://{OTHER_DIR}")
+    return StoragePair(_give_keys(own, _OWN_KEYS), seated)
+
+
+def _give_keys(storage: Storage, keys: str) -> Storage:
+    if storage.bucket is None or storage.secret is None:
+        return storage
+    return replace(storage, bucket=storage.bucket.replace(keys=keys))
+
 
 def build_claim_storage(claim: str) -> Storage:
     """Return the storage on a claim."""
@@ -58,22 +91,25 @@ def build_bucket_storage(store: str, s3: S3) -> Storage:
     return Storage(root, store=store, bucket=connection, secret=reference.name if reference else None)
 
 
-def build_storage_mounts(storage: Storage) -> Mounts:
+def build_storage_mounts(storage: Storage, *, read_only: bool = False) -> Mounts:
     """Return what a pod needs to reach the storage: the claim's mount, or the bucket's keys.
 
     Those are variables and no files, because that is where the clients of Python and of the JVM both look.
     """
     if storage.claim is not None:
+        folder = storage.root.removeprefix("file://")
+        volume = "state" if folder == CHECKPOINT_DIR else "other"
+        mount: Manifest = {"name": volume, "mountPath": folder}
         return Mounts(
-            ({"name": "state", "persistentVolumeClaim": {"claimName": storage.claim}},),
-            ({"name": "state", "mountPath": CHECKPOINT_DIR},),
+            ({"name": volume, "persistentVolumeClaim": {"claimName": storage.claim}},),
+            (mount | {"readOnly": True} if read_only else mount,),
         )
-    if storage.secret is None:
+    if storage.secret is None or storage.bucket is None:
         return Mounts()
     return Mounts(
         variables=tuple(
             {"name": variable, "valueFrom": {"secretKeyRef": {"name": storage.secret, "key": key}}}
-            for variable, key in KEY_VARIABLES.items()
+            for variable, key in name_key_variables(storage.bucket.keys or DEFAULT_KEYS).items()
         )
     )
 

@@ -6,7 +6,14 @@ from typing import Any
 
 from kappa_crds.resource import Resource
 from kappa_crds.revision import REVISION_DIR
-from kappa_crds.savepoint_work import REQUEST_ANNOTATION, REQUEST_DIR, REQUEST_FILE, VerifyBy, WorkRequest
+from kappa_crds.savepoint_work import (
+    REQUEST_ANNOTATION,
+    REQUEST_DIR,
+    REQUEST_FILE,
+    SavepointTask,
+    VerifyBy,
+    WorkRequest,
+)
 from kappa_operator.actions import Manifest
 from kappa_operator.keys import ObjectRef
 from kappa_operator.resources.restricted import CONTAINER_SECURITY, build_owner, build_restricted_spec
@@ -17,9 +24,13 @@ WORK_SECONDS = 4 * 3600
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """What a worker pod is made with: where the state is, the node that has it mounted already, if any, and the image."""
+    """What a worker pod is made with: where the state is, the node that has it mounted already, if any, and the image.
+
+    `other` is a second store that it reaches. Of the two it may only read what nothing is to be written to.
+    """
 
     storage: Storage
+    other: Storage | None = None
     node: str | None = None
     image: str = ""
     pull_policy: str = "IfNotPresent"
@@ -35,7 +46,7 @@ def build_worker_pod(
     revision: str | None = None,
 ) -> Manifest:
     """Return the pod; it goes with its owner. `revision` names the ConfigMap of a pipeline's revision."""
-    mounts = _build_scratch() + build_storage_mounts(placement.storage) + _build_revision_mount(revision)
+    mounts = _build_scratch() + _build_stores(request, placement) + _build_revision_mount(revision)
     request = request.model_copy(update={"bucket": placement.storage.bucket})
     return {
         "apiVersion": "v1",
@@ -69,6 +80,14 @@ def _build_container(request: WorkRequest, placement: Placement, mounts: Mounts)
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": list(mounts.volume_mounts),
     }
+
+
+def _build_stores(request: WorkRequest, placement: Placement) -> Mounts:
+    reads_own = request.task in (SavepointTask.EXPORT, SavepointTask.MEASURE)
+    mounts = build_storage_mounts(placement.storage, read_only=reads_own)
+    if placement.other is None:
+        return mounts
+    return mounts + build_storage_mounts(placement.other, read_only=not reads_own)
 
 
 def _build_scratch() -> Mounts:

@@ -8,20 +8,25 @@ import contextlib
 import os
 from collections.abc import Iterable, Iterator
 from itertools import chain
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError
 from obstore.store import S3Store
 
-from kappa_crds.buckets import SECRET_VARIABLE, BucketConnection, explain_refusal
+from kappa_crds.buckets import DEFAULT_KEYS, BucketConnection, explain_refusal, name_key_variables
 from kappa_crds.reasons import Reason
-from kappa_pipelines.checkpoint.folder import Counter, Digest, Folder
+from kappa_pipelines.checkpoint.folder import Counter, Digest, Folder, Listed
 from kappa_pipelines.errors import UnavailableError
+
+if TYPE_CHECKING:
+    from obstore.store import S3Config
 
 SCHEME = "s3a"
 _BUFFER_BYTES = 8 * 2**20
 """What is smaller goes in one request, and the least part of what goes in several."""
+_PAGE = 1000
 
 
 class BucketFolder:
@@ -63,6 +68,15 @@ class BucketFolder:
                 yield from self.walk(path)
             else:
                 yield path
+
+    def list_files(self, folder: str) -> Iterator[Listed]:
+        """Yield all files below a folder; none if there is no such folder. A thousand come with each request."""
+        base = f"{self._prefix}/" if self._prefix else ""
+        with self._explain("listed", folder):
+            for page in obstore.list(self._store, self._key(folder) or None, chunk_size=_PAGE):
+                for each in page:
+                    path = each["path"].removeprefix(base)
+                    yield Listed(path, each["size"], each["last_modified"].timestamp())
 
     def read(self, path: str) -> bytes | None:
         """Return what a file holds, or None if there is no such file."""
@@ -184,7 +198,7 @@ class BucketFolder:
             said = f"{self.root}/{path} could not be {verb}: no such object"
             raise UnavailableError(Reason.CHECKPOINT_UNAVAILABLE, said) from error
         except (BaseError, OSError) as error:
-            _, said = explain_refusal(str(error), _list_secrets())
+            _, said = explain_refusal(str(error), _read_keys(self.connection)[1:])
             raise UnavailableError(
                 Reason.CHECKPOINT_UNAVAILABLE, f"{self.root}/{path} could not be {verb}: {said}"
             ) from None
@@ -194,19 +208,23 @@ def _name(key: str) -> str:
     return key.rsplit("/", 1)[-1]
 
 
-def _list_secrets() -> list[str]:
-    secret = os.environ.get(SECRET_VARIABLE)
-    return [secret] if secret else []
+def _read_keys(connection: BucketConnection) -> list[str]:
+    """Return the id and the secret from the pod's variables; what is not there is empty."""
+    return [os.environ.get(name, "") for name in name_key_variables(connection.keys or DEFAULT_KEYS)]
 
 
 def _open_store(bucket: str, connection: BucketConnection) -> S3Store:
-    """Return the client. Keys are in the variables where it looks by itself."""
+    """Return the client. It looks by itself in the variables where keys are by default."""
+    config: S3Config = {
+        "region": connection.region,
+        "virtual_hosted_style_request": not connection.path_style,
+    }
+    if connection.endpoint:
+        config["endpoint"] = connection.endpoint
+    if connection.keys:
+        config["access_key_id"], config["secret_access_key"] = _read_keys(connection)
     return S3Store(
         bucket,
-        config={
-            "region": connection.region,
-            "virtual_hosted_style_request": not connection.path_style,
-            **({"endpoint": connection.endpoint} if connection.endpoint else {}),
-        },
+        config=config,
         client_options={"timeout": "60s", "connect_timeout": "5s", "allow_http": True},
     )

@@ -34,6 +34,15 @@ class Digest:
     crc32c: int
 
 
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A file as a listing shows it: its path, its bytes, and when it was written, in seconds since 1970 of the store's clock."""
+
+    path: str
+    size: int
+    modified: float
+
+
 class Folder(Protocol):
     """Files below one folder, by their paths below it. UnavailableError says what could not be done with which of them."""
 
@@ -49,6 +58,9 @@ class Folder(Protocol):
 
     def walk(self, folder: str) -> Iterator[str]:
         """Yield the paths of all files below a folder; none if there is no such folder."""
+
+    def list_files(self, folder: str) -> Iterator[Listed]:
+        """Yield all files below a folder, in no order; none if there is no such folder. Cheaper than to ask for each."""
 
     def read(self, path: str) -> bytes | None:
         """Return what a file holds, or None if there is no such file."""
@@ -145,6 +157,13 @@ class LocalFolder:
                 yield from self.walk(path)
             else:
                 yield path
+
+    def list_files(self, folder: str) -> Iterator[Listed]:
+        """Yield all files below a folder; none if there is no such folder. Links are not followed, and what goes meanwhile is left out."""
+        for path in self.walk(folder):
+            with self._explain("listed", path), contextlib.suppress(FileNotFoundError):
+                found = (self._path / path).stat()
+                yield Listed(path, found.st_size, found.st_mtime)
 
     def read(self, path: str) -> bytes | None:
         """Return what a file holds, or None if there is no such file."""

@@ -24,7 +24,7 @@ from kappa_pipelines.savepoint.store import TAKING, SavepointStore
 
 _SLACK_SECONDS = 3600.0
 
-_FOLDER = re.compile(r"^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?:-(\d+))?$")
+CHECKPOINT_FOLDER = re.compile(r"^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?:-(\d+))?$")
 
 log = structlog.get_logger()
 
@@ -87,7 +87,7 @@ def find_checkpoints(files: Folder, request: CollectRequest) -> Iterator[Checkpo
     for pipeline in files.names(request.namespace):
         for name in files.names(f"{request.namespace}/{pipeline}"):
             uid = next((uid for uid in request.current if name == uid or name.startswith(f"{uid}-")), None)
-            match = _FOLDER.match(name)
+            match = CHECKPOINT_FOLDER.match(name)
             if match:
                 yield Checkpoint(f"{request.namespace}/{pipeline}/{name}", uid, int(match[1] or 0))
 
@@ -96,7 +96,7 @@ def _may_go(files: Folder, checkpoint: Checkpoint, request: CollectRequest) -> b
     if checkpoint.uid is None:
         return request.orphaned and _is_older(files, checkpoint, request)
     current = request.current[checkpoint.uid]
-    match = _FOLDER.match(current)
+    match = CHECKPOINT_FOLDER.match(current)
     number = int(match[1] or 0) if match else 0
     folder = checkpoint.path.rpartition("/")[0]
     is_begun = find_restored(find_checkpoint(files.below(f"{folder}/{current}")).files) is not None

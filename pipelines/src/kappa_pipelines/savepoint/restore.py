@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Callable
 
 from kappa_crds.reasons import Reason
+from kappa_crds.revision import Revision
 from kappa_pipelines.checkpoint.folder import Folder
 from kappa_pipelines.checkpoint.generation import FOLDER
 from kappa_pipelines.checkpoint.offsets import read_committed_batch
@@ -54,6 +55,11 @@ def find_restored(files: Folder) -> str | None:
     """Return the name of the savepoint that a checkpoint was made of; None where it was not, or not wholly."""
     done = files.read(_MARK)
     return None if done is None else done.decode(errors="replace").strip()
+
+
+def is_of_another(manifest: Manifest, revision: Revision) -> bool:
+    """Return whether a savepoint was taken of another pipeline. One that was imported tells that itself, whatever its resource is called."""
+    return (manifest.namespace, manifest.pipeline) != (revision.namespace, revision.pipeline)
 
 
 def is_restored(files: Folder, name: str) -> bool:

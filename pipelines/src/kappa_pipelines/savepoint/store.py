@@ -16,11 +16,11 @@ from collections.abc import Callable, Iterator
 
 from kappa_crds.reasons import Reason
 from kappa_pipelines.checkpoint.folder import Digest, Folder
-from kappa_pipelines.errors import LostDataError, UnavailableError
+from kappa_pipelines.errors import DriverError, LostDataError, UnavailableError
 from kappa_pipelines.savepoint.manifest import KeptFile, Manifest, read_manifest
 from kappa_pipelines.savepoint.state import CHECKSUM
 
-_MANIFEST = "manifest.json"
+MANIFEST = "manifest.json"
 OBJECTS = "objects"
 TAKING = "taking"
 GARBAGE = "garbage"
@@ -43,13 +43,13 @@ class SavepointStore:
         return [
             name
             for name in sorted(self.files.names(""))
-            if name not in _FOLDERS and _MANIFEST in self.files.names(name)
+            if name not in _FOLDERS and MANIFEST in self.files.names(name)
         ]
 
     def read(self, name: str) -> Manifest:
         """Return a savepoint; LostDataError if there is none or its manifest is damaged."""
-        where = f"{self.root}/{name}/{_MANIFEST}"
-        held = self.files.read(f"{name}/{_MANIFEST}")
+        where = f"{self.root}/{name}/{MANIFEST}"
+        held = self.files.read(f"{name}/{MANIFEST}")
         if held is None:
             there = ", ".join(self.names()) or "none"
             raise LostDataError(
@@ -84,9 +84,23 @@ class SavepointStore:
         """Return the files of a savepoint that are not there, by their sizes alone."""
         return [file for file in manifest.files if not self.has(file)]
 
+    def settle(self, manifest: Manifest, again: Callable[[KeptFile], KeptFile]) -> None:
+        """Have that put `again` which a collection took away before the manifest was there to name it, see `collect`.
+
+        Where that cannot be, there is no savepoint: DriverError says why, and it is to be made anew.
+        """
+        try:
+            for file in self.find_missing(manifest):
+                if again(file).sha256 != file.sha256:
+                    said = f"{file.path} was collected while the savepoint was taken, and has changed since"
+                    raise UnavailableError(Reason.SAVEPOINT_UNSTABLE, said)
+        except DriverError:
+            self.drop(manifest.name)
+            raise
+
     def drop(self, name: str) -> None:
         """Have a savepoint be no more: its manifest goes first. Its objects stay until they are collected."""
-        self.files.delete(f"{name}/{_MANIFEST}")
+        self.files.delete(f"{name}/{MANIFEST}")
         self.files.remove(name)
 
     def has(self, file: KeptFile) -> bool:
@@ -95,7 +109,7 @@ class SavepointStore:
 
     def keep(self, manifest: Manifest) -> None:
         """Make a savepoint of what was put; it is there when this returns."""
-        self.files.write(f"{manifest.name}/{_MANIFEST}", manifest.to_json().encode())
+        self.files.write(f"{manifest.name}/{MANIFEST}", manifest.to_json().encode())
 
     def put(self, files: Folder, path: str) -> tuple[KeptFile, bool]:
         """Keep a file of a checkpoint; return it, and whether it was copied. What was copied is read again."""
@@ -107,10 +121,7 @@ class SavepointStore:
         if self.files.digest(place(kept)) == found:
             return kept, False
         if files.copy(path, self.files, place(kept)) != found or self.files.digest(place(kept)) != found:
-            raise UnavailableError(
-                Reason.SAVEPOINT_UNSTABLE,
-                f"{path} was not the same when it was read again after it was copied to {self.root}",
-            )
+            raise refuse_unstable(self, path)
         return kept, True
 
     def find_damage(self, manifest: Manifest) -> Iterator[str]:
@@ -142,6 +153,11 @@ class SavepointStore:
             raise _damaged(f"{file.path} was changed ({self.root}/{place(file)})")
         return found
 
+    def locate(self, file: KeptFile) -> str | None:
+        """Return where a file is without changing anything: a collection may have it in its hands, or just put it back."""
+        places = (place(file), f"{GARBAGE}/{file.sha256}", place(file))
+        return next((path for path in places if self.files.size(path) is not None), None)
+
     def _find(self, file: KeptFile) -> bool:
         """Return whether a file is there; what a collection has in its hands is put back, for a manifest names it."""
         there = self.files.size(place(file)) is not None
@@ -164,6 +180,14 @@ def _check_crc(files: Folder, path: str, found: Digest) -> None:
 def place(file: KeptFile) -> str:
     """Return where a file is kept, below the store's folder."""
     return f"{OBJECTS}/{file.sha256[:2]}/{file.sha256}"
+
+
+def refuse_unstable(store: SavepointStore, path: str) -> UnavailableError:
+    """Return why a copy does not count."""
+    return UnavailableError(
+        Reason.SAVEPOINT_UNSTABLE,
+        f"{path} was not the same when it was read again after it was copied to {store.root}",
+    )
 
 
 def _damaged(what: str) -> LostDataError:

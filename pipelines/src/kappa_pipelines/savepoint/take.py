@@ -12,10 +12,9 @@ from dataclasses import dataclass
 
 import pyspark
 
-from kappa_crds.reasons import Reason
 from kappa_crds.revision import Revision
 from kappa_pipelines.checkpoint.folder import Folder
-from kappa_pipelines.errors import DriverError, LostDataError, UnavailableError
+from kappa_pipelines.errors import LostDataError
 from kappa_pipelines.savepoint.manifest import KeptFile, Manifest, QueryPoint
 from kappa_pipelines.savepoint.query import find_files, read_points
 from kappa_pipelines.savepoint.store import SavepointStore
@@ -52,10 +51,10 @@ def take_savepoint(
     """
     if name in store.names():
         known = store.read(name)
-        _settle(store, files, known)
+        store.settle(known, lambda file: store.put(files, file.path)[0])
         return Taken(known, 0, 0)
     with store.taking(name, files.root) as renew:
-        points, kept, copied = _keep_batch(files, revision, store, _renewing(note, renew))
+        points, kept, copied = _keep_batch(files, revision, store, renewing(note, renew))
         manifest = Manifest(
             name=name,
             namespace=revision.namespace,
@@ -73,7 +72,7 @@ def take_savepoint(
         )
         check()
         store.keep(manifest)
-        _settle(store, files, manifest)
+        store.settle(manifest, lambda file: store.put(files, file.path)[0])
     return Taken(manifest, len(copied), sum(file.size for file in copied))
 
 
@@ -102,7 +101,7 @@ def _keep_last(
     return points, *_put_all(files, store, list(find_files(files, sinks, points)), known, note)
 
 
-def _renewing(note: Callable[[int, int], None], renew: Callable[[], None]) -> Callable[[int, int], None]:
+def renewing(note: Callable[[int, int], None], renew: Callable[[], None]) -> Callable[[int, int], None]:
     """Return a `note` that renews the mark as well, now and then."""
     due = time.monotonic() + _RENEW_SECONDS
 
@@ -114,22 +113,6 @@ def _renewing(note: Callable[[int, int], None], renew: Callable[[], None]) -> Ca
             due = time.monotonic() + _RENEW_SECONDS
 
     return tell
-
-
-def _settle(store: SavepointStore, files: Folder, manifest: Manifest) -> None:
-    """Copy again what a collection took away before the manifest was there to name it, see `collect`.
-
-    Where that cannot be, there is no savepoint: DriverError says why, and it is to be taken anew.
-    """
-    try:
-        for file in store.find_missing(manifest):
-            again, _ = store.put(files, file.path)
-            if again.sha256 != file.sha256:
-                said = f"{file.path} was collected while the savepoint was taken, and has changed since"
-                raise UnavailableError(Reason.SAVEPOINT_UNSTABLE, said)
-    except DriverError:
-        store.drop(manifest.name)
-        raise
 
 
 def _find_known(store: SavepointStore, checkpoint: str) -> Mapping[str, KeptFile]:

@@ -10,6 +10,7 @@ import structlog
 from kappa_crds.progress import SavepointProgress
 from kappa_crds.reasons import Reason
 from kappa_crds.savepoint_work import (
+    OtherPlace,
     Removal,
     SavepointTask,
     StateRows,
@@ -26,12 +27,15 @@ from kappa_pipelines.load import load_revision
 from kappa_pipelines.savepoint.collect import delete_savepoint
 from kappa_pipelines.savepoint.collect_store import collect_store
 from kappa_pipelines.savepoint.manifest import Manifest
+from kappa_pipelines.savepoint.measure import measure_store
 from kappa_pipelines.savepoint.restore import is_restored, restore_savepoint
 from kappa_pipelines.savepoint.store import SavepointStore
 from kappa_pipelines.savepoint.take import Taken, take_savepoint
+from kappa_pipelines.savepoint.transfer import transfer_savepoint
 from kappa_pipelines.savepoint.worker import describe_taken
 
 _TOLD_FILES, _TOLD_BYTES = 5, 400  # a termination message has 4096 bytes
+_THREADS = 8  # a worker has 512 MiB
 
 log = structlog.get_logger()
 
@@ -45,12 +49,17 @@ def do_work(request: WorkRequest, revision_file: Path) -> WorkResult:
             return _take(store, request, revision_file)
         case SavepointTask.IMPORT:
             return _import(store, request)
+        case SavepointTask.EXPORT:
+            return _export(store, request)
         case SavepointTask.VERIFY:
             return WorkResult(verification=_verify(store, request))
         case SavepointTask.DELETE:
             return _delete(store, request)
         case SavepointTask.COLLECT:
             return WorkResult(removed=_collect(request))
+        case SavepointTask.MEASURE:
+            files = open_folder(request.location, request.bucket)
+            return WorkResult(holds=measure_store(files, request.namespace))
         case _:
             assert_never(request.task)
 
@@ -70,7 +79,13 @@ def _take(store: SavepointStore, request: WorkRequest, revision_file: Path) -> W
 
 
 def _import(store: SavepointStore, request: WorkRequest) -> WorkResult:
-    """Give a savepoint that is there a manifest under the new name; it shares all its files, so deleting one leaves the other."""
+    """Bring a savepoint in from another place, or give one that is there already a manifest under the new name.
+
+    That one shares all its files, so deleting one leaves the other.
+    """
+    if request.other is not None:
+        source = _open_other(request.other)
+        return _report(request, _transfer(source, request.source, store, request.name))
     manifest = store.read(request.source).replace(name=request.name)
     with store.taking(request.name, manifest.checkpoint):
         store.keep(manifest)
@@ -82,6 +97,21 @@ def _import(store: SavepointStore, request: WorkRequest) -> WorkResult:
             f"{len(missing)} of {len(manifest.files)} files of {request.source} are missing, the first is {missing[0].path}",
         )
     return _report(request, Taken(manifest, 0, 0))
+
+
+def _export(store: SavepointStore, request: WorkRequest) -> WorkResult:
+    if request.other is None:
+        raise SpecError(Reason.INVALID_SPEC, "the request does not say where the savepoint is to be copied")
+    target = _open_other(request.other)
+    return _report(request, _transfer(store, request.name, target, request.name))
+
+
+def _transfer(source: SavepointStore, name: str, target: SavepointStore, name_there: str) -> Taken:
+    return transfer_savepoint(source, name, target, name_there, note=_tell(), threads=_THREADS)
+
+
+def _open_other(other: OtherPlace) -> SavepointStore:
+    return SavepointStore(open_folder(other.location, other.bucket))
 
 
 def _report(request: WorkRequest, taken: Taken) -> WorkResult:
