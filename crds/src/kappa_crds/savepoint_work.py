@@ -11,6 +11,7 @@ from typing import Annotated
 from pydantic import Field
 
 from kappa_crds.buckets import BucketConnection
+from kappa_crds.hdfs import HdfsConnection
 from kappa_crds.model import Model, Status
 from kappa_crds.progress import DriverExit, SavepointProgress
 
@@ -69,7 +70,7 @@ class CollectRequest(Model):
 class WorkRequest(Model):
     """One piece of work: on the savepoint `name` below `location`, or where `collect` is set, on all of a store at `location`.
 
-    `bucket` is how the store is reached, where that is a bucket. `source` is the name of the savepoint below the same location that is imported.
+    `bucket` or `hdfs` is how the store is reached, where that is mounted nowhere. `source` is the name of the savepoint below the same location that is imported.
     `needed_by` are checkpoints that are made of the savepoint: it is not deleted before they are.
     """
 
@@ -81,6 +82,12 @@ class WorkRequest(Model):
     verify_by: VerifyBy = VerifyBy.CHECKSUMS
     collect: CollectRequest | None = None
     bucket: BucketConnection | None = None
+    hdfs: HdfsConnection | None = None
+
+    @property
+    def connection(self) -> BucketConnection | HdfsConnection | None:
+        """Return how the store is reached; None where it is mounted."""
+        return self.bucket or self.hdfs
 
 
 class Removal(Status):
