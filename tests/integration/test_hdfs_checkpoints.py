@@ -21,6 +21,7 @@ from kappa_pipelines.savepoint.store import SavepointStore
 from kappa_pipelines.savepoint.work import do_work
 from lab.hdfs import Hdfs
 from unit.runtime.checkpoints import build_revision, write_checkpoint
+from unit.runtime.folder_suite import FolderSuite
 
 USER = "kappa"
 UID = "0a0a0a0a-0000-0000-0000-000000000000"
@@ -74,52 +75,30 @@ def read_all(files: HdfsFolder) -> dict[str, bytes | None]:
     return {path: files.read(path) for path in files.walk("")}
 
 
-def test_large_and_small_files_are_what_was_written(whole: HdfsFolder, tmp_path: Path) -> None:
-    local = LocalFolder(f"file://{tmp_path}")
-    for name, held in {"empty": b"", "small": b"x" * 10, "large": bytes(range(256)) * 90_000}.items():
-        local.write(name, held)
-        assert local.copy(name, whole, f"in/{name}") == local.digest(name)
-        assert whole.copy(f"in/{name}", whole, f"again/{name}") == local.digest(name)
-        assert whole.copy(f"again/{name}", local, f"back/{name}") == local.digest(name)
-        assert (whole.size(f"in/{name}"), whole.digest(f"in/{name}")) == (len(held), local.digest(name))
-    assert list(whole.walk("")) == [f"{f}/{n}" for f in ("again", "in") for n in ("empty", "large", "small")]
-    assert whole.names("") == ["again", "in"]
+class TestHdfsFolder(FolderSuite):
+    """What holds for every folder."""
+
+    @pytest.fixture
+    def folder(self, whole: HdfsFolder) -> HdfsFolder:
+        """Return an empty one."""
+        return whole
 
 
-def test_a_file_takes_the_place_of_an_older_one(whole: HdfsFolder) -> None:
-    for held in (b"first", b"second"):
-        whole.write("a/b", held)
-    whole.write("a/c d%20+&?=ü", b"third")
-    assert whole.move("a/c d%20+&?=ü", "a/b")
-    assert not whole.move("a/c d%20+&?=ü", "a/b")
-    assert (whole.read("a/b"), whole.names("a")) == (b"third", ["b"])
-    assert whole.modified("a/b") == pytest.approx(datetime.now(UTC).timestamp(), abs=3600)
+def test_any_name_is_a_name(whole: HdfsFolder) -> None:
+    name = "a/c d%20+&?=ü"
+    whole.write(name, b"held")
+    assert (whole.read(name), list(whole.walk(""))) == (b"held", [name])
+    assert whole.move(name, f"{name}#")
+    assert whole.below("a").read("c d%20+&?=ü#") == b"held"
 
 
-def test_what_is_not_there_is_nothing(whole: HdfsFolder) -> None:
+def test_below_a_file_there_is_nothing(whole: HdfsFolder) -> None:
     whole.write("a/b", b"")
-    for path in ("none", "a", "a/b/below", "none/below"):
-        found = (whole.read(path), whole.digest(path), whole.size(path), whole.modified(path))
-        assert found == (None,) * 4
-        assert whole.names(f"{path}/x") == []
-    assert whole.names("a/b") == []
-    whole.delete("none")
+    for path in ("a", "a/b/below"):
+        assert (whole.read(path), whole.digest(path), whole.size(path), whole.modified(path)) == (None,) * 4
+    assert whole.names("a/b") == whole.names("a/b/below") == []
     whole.delete("a/b/below")
-    whole.remove("none")
-    assert not whole.move("none", "a/b")
-    whole.remove("")
-    assert list(whole.walk("")) == []
-
-
-def test_what_breaks_off_while_it_is_written_takes_no_place(whole: HdfsFolder) -> None:
-    def broken() -> Iterator[bytes]:
-        yield b"half"
-        raise RuntimeError("the source broke off")
-
-    whole.write("a/b", b"whole")
-    with pytest.raises(RuntimeError, match="the source broke off"):
-        whole.fill("a/b", broken())
-    assert whole.read("a/b") == b"whole"
+    assert not whole.move("a/b/below", "a/c")
 
 
 def test_a_user_who_may_not_is_told_in_the_servers_words(whole: HdfsFolder, store: str) -> None:
