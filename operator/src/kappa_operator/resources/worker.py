@@ -36,7 +36,8 @@ def build_worker_pod(
 ) -> Manifest:
     """Return the pod; it goes with its owner. `revision` names the ConfigMap of a pipeline's revision."""
     mounts = _build_scratch() + build_storage_mounts(placement.storage) + _build_revision_mount(revision)
-    request = request.model_copy(update={"bucket": placement.storage.bucket})
+    reached = {"bucket": placement.storage.bucket, "hdfs": placement.storage.hdfs}
+    request = request.model_copy(update=reached)
     return {
         "apiVersion": "v1",
         "kind": "Pod",
