@@ -79,8 +79,7 @@ class Hdfs:
         try:
             self._configure()
             self._format()
-            self._processes = [self._launch(_NAMENODE), self._launch(_DATANODE)]
-            wait_until(self._serves, "HDFS serves", seconds=120)
+            self.start()
         except BaseException:
             self._clean_up()
             raise
@@ -90,6 +89,20 @@ class Hdfs:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._clean_up()
+
+    def start(self) -> None:
+        """Start both servers, the first time or again on the same data; returns when they serve."""
+        if not self._processes:
+            self._processes = [self._launch(_NAMENODE), self._launch(_DATANODE)]
+            wait_until(self._serves, "HDFS serves", seconds=120)
+
+    def kill(self) -> None:
+        """End both servers at once; their data stay until the context ends."""
+        for process in self._processes:
+            process.kill()
+        for process in self._processes:
+            process.wait()
+        self._processes = []
 
     def give(self, path: str, user: str) -> None:
         """Make a folder that belongs to a user who may do nothing elsewhere."""
@@ -117,6 +130,7 @@ class Hdfs:
             "dfs.datanode.address": f"{address}:{self._ports[2]}",
             "dfs.datanode.http.address": f"{address}:{self._ports[3]}",
             "dfs.datanode.ipc.address": f"{address}:{self._ports[4]}",
+            "dfs.namenode.safemode.extension": "0",
             "dfs.replication": "1",
             # A small file takes no longer than its block report; else the datanode asks for the first time after 400 ms.
             "dfs.client.block.write.locateFollowingBlock.initial.delay.ms": "10",
@@ -166,8 +180,5 @@ class Hdfs:
         return dict(beans[0]) if beans else {}
 
     def _clean_up(self) -> None:
-        for process in self._processes:
-            process.kill()
-        for process in self._processes:
-            process.wait()
+        self.kill()
         shutil.rmtree(self._home, ignore_errors=True)

@@ -17,8 +17,10 @@ from kappa_crds.savepoint import Restoration
 from kappa_crds.savepoint_work import SavepointTask, VerifyBy, WorkRequest
 from kappa_crds.upgrade import VerdictKind
 from kappa_pipelines.checkpoint.place import open_checkpoint, open_hdfs
+from kappa_pipelines.savepoint.query import read_points
 from kappa_pipelines.savepoint.store import SavepointStore
 from kappa_pipelines.savepoint.work import do_work
+from kappa_pipelines.upgrade.divide import count_partitions
 from lab.broker import Broker
 from lab.hdfs import Hdfs
 from spark.processes import TOKEN
@@ -31,6 +33,7 @@ class Place:
 
     def __init__(self, server: Hdfs) -> None:
         server.give("/state", "kappa")
+        self.server = server
         self.connection = HdfsConnection(web=server.web, user="kappa", replication=1)
         store = f"hdfs://{server.namenode}/state/prod"
         self.checkpoint = f"{store}/test/delays/uid"
@@ -143,6 +146,42 @@ def test_a_savepoint_there_is_taken_read_gone_back_to_and_deleted(
     work(SavepointTask.DELETE, "two")
     assert work(SavepointTask.DELETE, "one", needed_by=(again,)).removed.objects > 0
     assert list(SavepointStore(open_hdfs(location, place.connection)).files.walk("")) == []
+
+
+@pytest.mark.chaos
+def test_a_driver_ends_where_the_servers_go_away_and_the_next_goes_on_when_they_are_back(
+    start: Any, build: Any, topics: Any, place: Place
+) -> None:
+    revision = build(SPEC)
+    first = start(revision, 1)
+    topics.write(revision.topics["events"], build_records(0, 600))
+    first.wait_for("batches", lambda p: p.queries and p.queries[0].batch_id >= 3)
+    place.server.kill()
+    ended = first.wait()
+    assert (ended.reason, ended.retryable) == (Reason.CHECKPOINT_UNAVAILABLE, True), ended.message
+    place.server.start()
+    second = start(revision, 2)
+    second.wait_for("no lag", lambda p: p.state is DriverState.RUNNING and p.queries and p.lag == 0)
+    second.process.terminate()
+    assert second.wait().graceful
+    assert set(read_windows(topics, revision.topics["out"])) == expect(600)
+
+
+@pytest.mark.chaos
+def test_state_is_divided_anew_there(start: Any, build: Any, topics: Any, place: Place) -> None:
+    revision = build(SPEC)
+    events = revision.topics["events"]
+    for generation, partitions in enumerate((2, 5, 3), start=1):
+        tuning = revision.tuning.model_copy(update={"shuffle_partitions": partitions})
+        driver = start(build(SPEC, tuning=tuning), generation)
+        topics.write(events, build_records(300 * (generation - 1), 300 * generation))
+        driver.wait_for("no lag", lambda p: p.state is DriverState.RUNNING and p.queries and p.lag == 0)
+        driver.process.terminate()
+        assert driver.wait().graceful
+        (point,) = read_points(open_checkpoint(place.checkpoint, place.connection).files, ["out"])
+        assert count_partitions(point) == partitions
+    rows = read_windows(topics, revision.topics["out"])
+    assert (set(rows), len(rows)) == (expect(900), len(expect(900))), "exact: every driver ended at a batch"
 
 
 def test_a_driver_that_was_killed_is_followed_by_another_that_goes_on(
