@@ -244,6 +244,19 @@ def test_one_that_dies_while_it_takes_over_leaves_the_checkpoint_to_the_next(
     assert whole.names("_kappa/generations") == ["51"]
 
 
+def test_what_a_driver_made_in_a_place_that_is_not_its_own_is_no_checkpoint(
+    whole: HdfsFolder, tmp_path: Path
+) -> None:
+    fill(claim(whole, 1).files, tmp_path)
+    before = read_all(last(whole))
+    for number in (0, 2, 5):
+        whole.write(f"_kappa/g{number}/out/offsets/0", b"another")
+    assert open_checkpoint(whole.root, whole.connection).generation == 1
+    assert read_all(claim(whole, 4).files) == before
+    claim(whole, 5).check()
+    assert read_all(last(whole)) == before
+
+
 def test_a_checkpoint_that_was_begun_and_is_nowhere_is_not_begun_anew(whole: HdfsFolder) -> None:
     claim(whole, 1)
     whole.remove("_kappa/g1")

@@ -16,7 +16,8 @@ from kappa_pipelines.checkpoint.folder import Counter, Digest, Folder
 from kappa_pipelines.checkpoint.web_hdfs import HdfsError, MissingError, WebHdfs
 from kappa_pipelines.errors import UnavailableError
 
-_FOLDER = "DIRECTORY"
+FOLDER_TYPE = "DIRECTORY"
+"""What HDFS says that a folder is."""
 
 
 class HdfsFolder:
@@ -53,7 +54,9 @@ class HdfsFolder:
                 found = self.client.list_folder(self.locate(folder))
             except MissingError:
                 return []
-        return sorted((each["pathSuffix"], each["type"] == _FOLDER) for each in found if each["pathSuffix"])
+        return sorted(
+            (each["pathSuffix"], each["type"] == FOLDER_TYPE) for each in found if each["pathSuffix"]
+        )
 
     def names(self, folder: str) -> list[str]:
         """Return the names in a folder, sorted; none if there is no such folder."""
@@ -157,7 +160,7 @@ class HdfsFolder:
                 found = self.client.describe(self.locate(path))
             except MissingError:
                 return None
-        return None if found["type"] == _FOLDER else found
+        return None if found["type"] == FOLDER_TYPE else found
 
     @contextlib.contextmanager
     def _explain(self, verb: str, path: str) -> Iterator[None]:

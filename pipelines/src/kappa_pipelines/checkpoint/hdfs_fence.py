@@ -14,7 +14,7 @@ import re
 
 from kappa_crds.reasons import Reason
 from kappa_pipelines.checkpoint.generation import FOLDER
-from kappa_pipelines.checkpoint.hdfs import HdfsFolder
+from kappa_pipelines.checkpoint.hdfs import FOLDER_TYPE, HdfsFolder
 from kappa_pipelines.checkpoint.web_hdfs import HdfsError, MissingError, PresentError
 from kappa_pipelines.errors import FencedError, UnavailableError
 
@@ -24,7 +24,7 @@ _MARK = f"{FOLDER}/checkpoint"
 _NAME = re.compile(r"g(\d+)")
 _TRIES = 20
 _SHUT = 100
-"""How many older generations stay shut. A namenode answers whole up to a thousand names."""
+"""How many older generations stay shut."""
 
 
 class HdfsFence:
@@ -71,7 +71,7 @@ class HdfsFence:
         self._refuse_newer()
 
     def _refuse_newer(self) -> None:
-        newest = max(_list_numbers(self._whole), default=0)
+        newest = max(_list_claims(self._whole), default=0)
         if newest > self.generation:
             raise FencedError(self.generation, newest)
 
@@ -96,14 +96,13 @@ class HdfsFence:
 
     def _shut_older(self) -> None:
         """Put a file where an older driver looks for its folder: it could make one there, and write into it what nobody reads."""
-        folders = {name for name, is_folder in self._whole.entries(FOLDER) if is_folder}
-        known = sorted(number for number in _list_numbers(self._whole) if number < self.generation)
-        for number in known:
-            is_claimed = self._client.delete(self._whole.locate(f"{_CLAIMS}/{number}"), recursive=True)
-            if is_claimed or f"g{number}" in folders:
-                self._shut(number)
-        for number in known[:-_SHUT]:
-            self._client.delete(self._locate(number), recursive=True)
+        open_to_it = _list_claims(self._whole) | set(_list_folders(self._whole))
+        for number in sorted(each for each in open_to_it if each < self.generation):
+            self._shut(number)
+            self._client.delete(self._whole.locate(f"{_CLAIMS}/{number}"))
+        shut = sorted(each for each in _list_places(self._whole) if each < self.generation)
+        for number in shut[:-_SHUT]:
+            self._client.delete(self._locate(number))
 
     def _shut(self, number: int) -> None:
         for _ in range(_TRIES):
@@ -120,26 +119,42 @@ class HdfsFence:
         return self._whole.locate(_own_folder(generation))
 
     def _unavailable(self, why: str) -> UnavailableError:
-        said = f"the checkpoint {self._whole.root} is not usable: {why}"
-        return UnavailableError(Reason.CHECKPOINT_UNAVAILABLE, said)
+        return _build_failure(self._whole, why)
 
 
 def find_owner(whole: HdfsFolder) -> int | None:
     """Return the generation that has the checkpoint, None before there was one; UnavailableError if it cannot be found.
 
-    The newest folder is the checkpoint: older ones are what a driver made that had lost it, or one that never had it. Where
-    it was renamed between two looks, this looks again.
+    Of folders with a mark it is the newest: an older one was made by a driver that then found itself taken over from. What was seen counts if
+    no folder was renamed meanwhile.
     """
     for _ in range(_TRIES):
-        found = [_NAME.fullmatch(name) for name, is_folder in whole.entries(FOLDER) if is_folder]
-        newest = max((int(match[1]) for match in found if match), default=None)
-        if newest is None:
-            if not _is_there(whole, _BEGUN):
-                return None
-        elif _is_there(whole, f"{_own_folder(newest)}/{_MARK}"):
-            return newest
-    said = f"the checkpoint {whole.root} is not usable: it was begun, and is in no folder"
-    raise UnavailableError(Reason.CHECKPOINT_UNAVAILABLE, said)
+        is_begun = _is_there(whole, _BEGUN)
+        seen = _list_folders(whole)
+        marked = [number for number in seen if _is_there(whole, f"{_own_folder(number)}/{_MARK}")]
+        if _list_folders(whole) != seen:
+            continue
+        if marked:
+            return max(marked)
+        if not is_begun:
+            return None
+        raise _build_failure(whole, "it was begun, and is in no folder")
+    raise _build_failure(whole, "it is renamed all the time")
+
+
+def _list_folders(whole: HdfsFolder) -> dict[int, int]:
+    """Return the folders of generations with their ids, which a rename does not change."""
+    try:
+        entries = whole.client.list_folder(whole.locate(FOLDER))
+    except MissingError:
+        return {}
+    named = ((_NAME.fullmatch(each["pathSuffix"]), each) for each in entries if each["type"] == FOLDER_TYPE)
+    return {int(match[1]): each["fileId"] for match, each in named if match}
+
+
+def _build_failure(whole: HdfsFolder, why: str) -> UnavailableError:
+    said = f"the checkpoint {whole.root} is not usable: {why}"
+    return UnavailableError(Reason.CHECKPOINT_UNAVAILABLE, said)
 
 
 def view_owned(whole: HdfsFolder, generation: int) -> HdfsFolder:
@@ -151,10 +166,14 @@ def _own_folder(generation: int) -> str:
     return f"{FOLDER}/g{generation}"
 
 
-def _list_numbers(whole: HdfsFolder) -> set[int]:
-    """Return the generations that ask for the checkpoint or once did."""
-    named = (_NAME.fullmatch(name) for name in whole.names(FOLDER))
-    return {int(match[1]) for match in named if match} | {int(name) for name in whole.names(_CLAIMS)}
+def _list_claims(whole: HdfsFolder) -> set[int]:
+    """Return the generations that ask for the checkpoint: the one that has it, newer ones, and older ones that were not yet shut out."""
+    return {int(name) for name in whole.names(_CLAIMS)}
+
+
+def _list_places(whole: HdfsFolder) -> set[int]:
+    """Return the generations that have a folder, or a file in its place."""
+    return {int(match[1]) for name in whole.names(FOLDER) if (match := _NAME.fullmatch(name))}
 
 
 def _is_there(whole: HdfsFolder, path: str) -> bool:
