@@ -221,20 +221,47 @@ def test_one_that_has_it_renamed_between_its_look_and_its_rename_looks_again(
         old.files.write("out/commits/5", b"v1")
 
 
-def test_one_that_dies_while_it_takes_over_leaves_the_checkpoint_to_the_next(
-    whole: HdfsFolder, tmp_path: Path
-) -> None:
-    class Death(Exception):
-        pass
+class Death(Exception):
+    """A driver dies."""
+
+
+def die_before(step: str) -> type[HdfsFence]:
+    """Return a fence whose driver dies before a step."""
 
     def die(self: HdfsFence) -> None:
         raise Death
 
+    return type("Dying", (HdfsFence,), {step: die})
+
+
+@pytest.mark.parametrize("shut", [True, False])
+def test_one_that_makes_a_checkpoint_after_a_newer_one_has_made_it_has_none(
+    whole: HdfsFolder, shut: bool
+) -> None:
+    watched = open_hdfs(whole.root, whole.connection)
+    make, taken = watched.client.make_folder, list[str]()
+
+    def make_later(path: str) -> None:
+        if path.endswith("/g8/_kappa/checkpoint"):
+            taken.append(path)
+            with contextlib.nullcontext() if shut else pytest.raises(Death):
+                (HdfsFence if shut else die_before("_shut_older"))(whole, 9).take()
+        make(path)
+
+    setattr(watched.client, "make_folder", make_later)  # noqa: B010 - a seam of this test alone
+    with pytest.raises(FencedError, match="generation 9 has taken over"):
+        claim(watched, 8)
+    assert len(taken) == 1
+    assert open_checkpoint(whole.root, whole.connection).generation == 9
+
+
+def test_one_that_dies_while_it_takes_over_leaves_the_checkpoint_to_the_next(
+    whole: HdfsFolder, tmp_path: Path
+) -> None:
     before: dict[str, bytes | None] = {}
     for number, step in enumerate(STEPS, start=2):
-        dying = type("Dying", (HdfsFence,), {step: die})
         with pytest.raises(Death):
-            dying(whole, 10 * number).take()
+            die_before(step)(whole, 10 * number).take()
         fence = claim(whole, 10 * number + 1)
         if before:
             assert read_all(fence.files) == before

@@ -42,9 +42,9 @@ class HdfsFence:
         try:
             self._claim()
             self._have()
-            self._refuse_newer()
             self._shut_older()
         except HdfsError as error:
+            self._refuse_newer()  # which may have shut the way
             raise self._unavailable(f"it could not be claimed: {error}") from error
 
     def open(self) -> None:
@@ -76,7 +76,7 @@ class HdfsFence:
             raise FencedError(self.generation, newest)
 
     def _have(self) -> None:
-        """Rename the checkpoint, or make one where there was none ever. Another that does the same makes this look again."""
+        """Rename the checkpoint, or make one where there was none ever; it counts if there is no newer claim after that."""
         for _ in range(_TRIES):
             self._refuse_newer()
             if self._is_whole(self.generation):
