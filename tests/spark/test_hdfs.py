@@ -171,7 +171,7 @@ def test_a_driver_ends_where_the_servers_go_away_and_the_next_goes_on_when_they_
 def test_state_is_divided_anew_there(start: Any, build: Any, topics: Any, place: Place) -> None:
     revision = build(SPEC)
     events = revision.topics["events"]
-    for generation, partitions in enumerate((2, 5, 3), start=1):
+    for generation, partitions in enumerate((2, 5), start=1):
         tuning = revision.tuning.model_copy(update={"shuffle_partitions": partitions})
         driver = start(build(SPEC, tuning=tuning), generation)
         topics.write(events, build_records(300 * (generation - 1), 300 * generation))
@@ -181,7 +181,7 @@ def test_state_is_divided_anew_there(start: Any, build: Any, topics: Any, place:
         (point,) = read_points(open_checkpoint(place.checkpoint, place.connection).files, ["out"])
         assert count_partitions(point) == partitions
     rows = read_windows(topics, revision.topics["out"])
-    assert (set(rows), len(rows)) == (expect(900), len(expect(900))), "exact: every driver ended at a batch"
+    assert (set(rows), len(rows)) == (expect(600), len(expect(600))), "exact: every driver ended at a batch"
 
 
 def test_a_driver_that_was_killed_is_followed_by_another_that_goes_on(
