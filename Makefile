@@ -62,7 +62,7 @@ test: up $(CLASSES) ## Run all tests but the long ones
 test-unit: setup ## Run the tests that need nothing but Python
 	@nice $(RUN) pytest tests/unit
 
-WAITING := $(addprefix tests/spark/test_,driver.py real_time.py handover.py buckets.py divisions.py idle.py)
+WAITING := $(addprefix tests/spark/test_,driver.py real_time.py handover.py buckets.py hdfs.py divisions.py idle.py)
 
 test-spark: $(CLASSES) ## Run the tests on real Spark and Kafka, but those of test-waiting
 	@$(RUN) pytest tests/spark -m "not chaos" $(WAITING:%=--ignore=%)
@@ -73,7 +73,7 @@ test-waiting: $(CLASSES) ## Run the tests on real Spark and Kafka that mostly wa
 test-laptop: $(CLASSES) ## Run the tests of the commands that need no cluster, and of streams against batches over the same rows
 	@$(RUN) pytest tests/laptop -m "not chaos"
 
-test-integration: up ## Run the tests on a real API server, Kafka and S3
+test-integration: up ## Run the tests on a real API server, Kafka, S3 and HDFS
 	@$(RUN) pytest tests/integration
 
 test-e2e: images ## Run the tests on the whole cluster

@@ -22,6 +22,7 @@ from kappa_pipelines.savepoint.store import SavepointStore
 from kappa_pipelines.savepoint.work import do_work
 from lab.s3 import REGION, ObjectStore
 from unit.runtime.checkpoints import build_revision, write_checkpoint
+from unit.runtime.folder_suite import FolderSuite
 
 ROOT = "s3a://state/prod/shop/orders/0a0a0a0a-0000-0000-0000-000000000000"
 SAVEPOINTS = "s3a://state/prod/savepoints/shop/orders"
@@ -75,19 +76,13 @@ def test_of_several_that_create_an_object_one_does(whole: BucketFolder) -> None:
     assert whole.read("a/b") == b"mine"
 
 
-def test_large_and_small_files_are_what_was_written(whole: BucketFolder, tmp_path: Path) -> None:
-    local = LocalFolder(f"file://{tmp_path}")
-    for name, held in {"empty": b"", "small": b"x" * 10, "large": bytes(range(256)) * 90_000}.items():
-        local.write(name, held)
-        assert local.copy(name, whole, f"in/{name}") == local.digest(name)
-        assert whole.copy(f"in/{name}", whole, f"again/{name}") == local.digest(name)
-        assert whole.copy(f"again/{name}", local, f"back/{name}") == local.digest(name)
-        assert whole.size(f"in/{name}") == len(held)
-    assert list(whole.walk("")) == [f"{f}/{n}" for f in ("again", "in") for n in ("empty", "large", "small")]
-    assert whole.names("") == ["again", "in"]
-    assert whole.move("in/small", "moved")
-    assert not whole.move("in/small", "moved")
-    assert (whole.read("in/small"), whole.digest("in/small"), whole.modified("in/small")) == (None,) * 3
+class TestBucketFolder(FolderSuite):
+    """What holds for every folder."""
+
+    @pytest.fixture
+    def folder(self, whole: BucketFolder) -> BucketFolder:
+        """Return an empty one."""
+        return whole
 
 
 def test_a_store_that_refuses_is_told_without_its_secret(

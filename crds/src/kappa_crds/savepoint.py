@@ -141,9 +141,9 @@ class SavepointStatus(ResourceStatus):
         str | None, Field(description="URI of the folder with the savepoints of the pipeline.")
     ] = None
     claim_name: Annotated[str | None, Field(description="The claim that holds that folder.")] = None
-    store_name: Annotated[str | None, Field(description="The StateStore in whose bucket that folder is.")] = (
-        None
-    )
+    store_name: Annotated[
+        str | None, Field(description="The StateStore in whose bucket or HDFS that folder is.")
+    ] = None
     taken: Annotated[datetime | None, Field(description="When its manifest was written.")] = None
     revision: Annotated[str | None, Field(description="Revision of the pipeline that it was taken of.")] = (
         None

@@ -103,14 +103,69 @@ class S3(Model):
     ] = None
 
 
+class Hdfs(Model):
+    """A folder in HDFS, without Kerberos."""
+
+    namenode: Annotated[
+        str,
+        Field(
+            max_length=253,
+            description="Host and port of the namenode, as in fs.defaultFS; one, not a nameservice.",
+        ),
+        Rule(
+            "self.matches('^[a-z0-9]([a-z0-9.-]*[a-z0-9])?:[0-9]{1,5}$')",
+            "must be host:port, such as namenode.hdfs.svc:8020, with no scheme",
+        ),
+    ]
+    path: Annotated[
+        str,
+        Field(
+            max_length=512,
+            description="Folder under which everything is kept; it is made where the user may.",
+        ),
+        Rule(
+            "self.matches('^(/[A-Za-z0-9_-][A-Za-z0-9._-]*)+$')",
+            "must be an absolute path such as /kappa/prod: letters, digits, '.', '_' and '-', and no '/' at its end",
+        ),
+    ]
+    web_url: Annotated[
+        str | None,
+        Field(
+            max_length=512,
+            description="URL of the namenode's WebHDFS; http, its host and port 9870 where left out.",
+        ),
+        Rule(
+            "self.matches('^https?://[^/]+$')", "must be http://host:port or https://host:port, with no path"
+        ),
+    ] = None
+    user: Annotated[
+        str,
+        Field(max_length=64, description="Who drivers say that they are; HDFS without Kerberos believes it."),
+        Rule(
+            "self.matches('^[a-z_][a-z0-9_.-]*$')",
+            "must be a user's name: lower-case letters, digits, '_', '.' and '-'",
+        ),
+    ] = "kappa"
+    replication: Annotated[
+        int, Field(ge=1, le=512, description="Number of datanodes that keep a copy of each block.")
+    ] = 3
+
+
 class StateStoreSpec(Model):
     """Where checkpoints live."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
-        Rule("has(self.pvc) != has(self.s3)", "set exactly one of spec.pvc and spec.s3"),
         Rule(
-            "has(self.pvc) == has(oldSelf.pvc)",
-            "spec.pvc and spec.s3 cannot be exchanged: the checkpoints would be left behind; create a new StateStore",
+            "(has(self.pvc) ? 1 : 0) + (has(self.s3) ? 1 : 0) + (has(self.hdfs) ? 1 : 0) == 1",
+            "set exactly one of spec.pvc, spec.s3 and spec.hdfs",
+        ),
+        Rule(
+            "has(self.pvc) == has(oldSelf.pvc) && has(self.s3) == has(oldSelf.s3)",
+            "spec.pvc, spec.s3 and spec.hdfs cannot be exchanged: the checkpoints would be left behind; create a new StateStore",
+        ),
+        Rule(
+            "!has(self.hdfs) || !has(oldSelf.hdfs) || (self.hdfs.namenode == oldSelf.hdfs.namenode && self.hdfs.path == oldSelf.hdfs.path)",
+            "spec.hdfs.namenode and spec.hdfs.path cannot change: the checkpoints would be left behind; create a new StateStore",
         ),
         Rule(
             "!has(self.s3) || !has(oldSelf.s3) || (self.s3.bucket == oldSelf.s3.bucket && self.s3.prefix == oldSelf.s3.prefix)",
@@ -126,6 +181,7 @@ class StateStoreSpec(Model):
         None
     )
     s3: Annotated[S3 | None, Field(description="Keep state in a bucket of an S3-compatible store.")] = None
+    hdfs: Annotated[Hdfs | None, Field(description="Keep state in a folder in HDFS.")] = None
     collection: Annotated[
         Collection | None,
         Field(description="When what nothing needs any more is removed; never by itself where left out."),
@@ -172,7 +228,7 @@ STATE_STORE = Kind(
     name="StateStore",
     plural="statestores",
     short_names=("ks",),
-    description="Where checkpoints live: a PersistentVolumeClaim or a bucket.",
+    description="Where checkpoints live: a PersistentVolumeClaim, a bucket or a folder in HDFS.",
     spec=StateStoreSpec,
     status=StateStoreStatus,
     columns=(

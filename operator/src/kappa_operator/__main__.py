@@ -20,7 +20,6 @@ from prometheus_client import REGISTRY
 from kappa_crds import API_VERSION
 from kappa_crds.kinds import KINDS
 from kappa_operator import metrics
-from kappa_operator.buckets import S3Buckets
 from kappa_operator.cluster import ApiCluster
 from kappa_operator.controller import Controller
 from kappa_operator.drivers import HttpDrivers
@@ -37,6 +36,7 @@ from kappa_operator.observe.references import find_dependents
 from kappa_operator.observe.statestore import list_stores
 from kappa_operator.queue import WorkQueue
 from kappa_operator.settings import Settings
+from kappa_operator.stores import RemoteStores
 from kappa_operator.world import World
 
 log = structlog.get_logger(__name__)
@@ -114,7 +114,7 @@ async def run(settings: Settings) -> None:
         )
         kafka = AdminClients()
         world = World(
-            cluster=cluster, mirror=Mirror(), kafka=kafka, drivers=HttpDrivers(session), buckets=S3Buckets(),
+            cluster=cluster, mirror=Mirror(), kafka=kafka, drivers=HttpDrivers(session), buckets=RemoteStores(session),
             settings=settings, is_leading=lambda: elector.leading, expect_echo=echoes.expect,
         )  # fmt: skip
         REGISTRY.register(metrics.StoreCollector(partial(list_stores, world)))

@@ -36,12 +36,12 @@ class Drivers(Protocol):
 
 
 class Buckets(Protocol):
-    """Buckets of S3-compatible stores."""
+    """Stores that are mounted nowhere: buckets of S3-compatible stores, and folders in HDFS."""
 
     async def check(
         self, store: Resource[StateStoreSpec, StateStoreStatus], credentials: dict[str, str]
     ) -> None:
-        """Write, read and delete an object; raise StoreFailure in the store's own words."""
+        """Write, read and delete a file or an object; raise StoreFailure in the store's own words."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -118,6 +118,7 @@ RULES: tuple[Rule, ...] = (
             "CANNOT_LOAD_STATE_STORE",
         ),
         pattern=r"Permission denied|Read-only file system|AccessControlException|AccessDeniedException"
+        r"|ParentNotDirectoryException|SafeModeException|StandbyException|Call From \S+ to \S+ failed on"
         r"|Mkdirs failed|NoSuchBucket|ChecksumException|No FileSystem for scheme|UnsupportedFileSystem",
     ),
     Rule(

@@ -93,7 +93,7 @@ class Driver:
         running = self._running
         if running is None:
             raise UnavailableError(Reason.DRIVER_STARTING, "the driver has not started its queries")
-        store, files = SavepointStore(open_folder(location, self._revision.bucket)), running.fence.files
+        store, files = SavepointStore(open_folder(location, self._revision.connection)), running.fence.files
         generation = self._environment.generation
         return take_savepoint(
             files, self._revision, generation, store, name, note=note, check=running.fence.check

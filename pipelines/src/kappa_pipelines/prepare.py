@@ -18,7 +18,8 @@ from kappa_pipelines.checkpoint.bucket_fence import BucketFence
 from kappa_pipelines.checkpoint.files import CheckpointFiles
 from kappa_pipelines.checkpoint.folder import Folder
 from kappa_pipelines.checkpoint.generation import Fence, LinkFence, is_local
-from kappa_pipelines.checkpoint.place import open_bucket, open_folder
+from kappa_pipelines.checkpoint.hdfs_fence import HdfsFence
+from kappa_pipelines.checkpoint.place import is_in_hdfs, open_bucket, open_folder, open_hdfs
 from kappa_pipelines.checkpoint.schemas import point_all_schemas
 from kappa_pipelines.compile import Compiled, compile_revision
 from kappa_pipelines.endpoints import KafkaEndpoints
@@ -133,15 +134,17 @@ def _claim(spark: SparkSession, revision: Revision, generation: int) -> Fence:
 def _build_fence(revision: Revision, generation: int) -> Fence:
     if is_local(revision.checkpoint):
         return LinkFence(revision.checkpoint, generation)
+    if is_in_hdfs(revision.checkpoint):
+        return HdfsFence(open_hdfs(revision.checkpoint, revision.connection), generation)
     sinks = [sink.name for sink in revision.spec.sinks]
-    return BucketFence(open_bucket(revision.checkpoint, revision.bucket), generation, sinks)
+    return BucketFence(open_bucket(revision.checkpoint, revision.connection), generation, sinks)
 
 
 def _restore(revision: Revision, files: Folder) -> None:
     made_of = revision.restoration
     if made_of is None or is_restored(files, made_of.savepoint):
         return
-    store = SavepointStore(open_folder(made_of.location, revision.bucket))
+    store = SavepointStore(open_folder(made_of.location, revision.connection))
     manifest = store.read(made_of.savepoint)
     log.info("checkpoint is made of a savepoint", savepoint=made_of.savepoint, bytes=manifest.size)
     if restore_savepoint(store, manifest, files, fork=made_of.fork or is_of_another(manifest, revision)):

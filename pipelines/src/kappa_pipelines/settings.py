@@ -14,6 +14,7 @@ Spark's own defaults are unsafe or slow for a long-running stream:
 from urllib.parse import urlsplit
 
 from kappa_crds.buckets import BucketConnection
+from kappa_crds.hdfs import HdfsConnection
 from kappa_crds.revision import Revision
 
 _STREAMING = "spark.sql.streaming"
@@ -46,6 +47,7 @@ LOCAL_FILES: dict[str, str] = {
 _BUCKET_FILES = {
     f"{_STREAMING}.checkpointFileManagerClass": LOCAL_FILES[f"{_STREAMING}.checkpointFileManagerClass"],
 }
+_LOCATE = "spark.hadoop.dfs.client.block.write.locateFollowingBlock"
 _PROVIDERS = "software.amazon.awssdk.auth.credentials"
 
 # The session's time zone decides what a timestamp without zone means; it must not depend on the machine.
@@ -89,6 +91,19 @@ def build_bucket_settings(bucket: BucketConnection | None) -> dict[str, str]:
     }
 
 
+def build_hdfs_settings(hdfs: HdfsConnection | None) -> dict[str, str]:
+    """Return how Hadoop's client writes to HDFS; none where there is none. Who asks is in a variable of the pods."""
+    if hdfs is None:
+        return {}
+    return {
+        "spark.hadoop.dfs.replication": str(hdfs.replication),
+        # A file is closed once the namenode knows of its block, and Hadoop asks for that a second time after 400 ms. The small files of a
+        # batch are known in a few; the wait doubles each time.
+        f"{_LOCATE}.initial.delay.ms": "10",
+        f"{_LOCATE}.retries": "12",
+    }
+
+
 def build_spark_settings(revision: Revision) -> dict[str, str]:
     """Return every setting of the session: defaults, then the revision's, then what is not negotiable."""
     return {
@@ -99,5 +114,6 @@ def build_spark_settings(revision: Revision) -> dict[str, str]:
         **CHECKPOINT_SETTINGS,
         **(LOCAL_FILES if urlsplit(revision.checkpoint).scheme in ("", "file") else {}),
         **build_bucket_settings(revision.bucket),
+        **build_hdfs_settings(revision.hdfs),
         "spark.sql.shuffle.partitions": str(revision.tuning.shuffle_partitions),
     }

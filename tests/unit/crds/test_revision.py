@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from kappa_crds.buckets import BucketConnection
+from kappa_crds.hdfs import HdfsConnection
 from kappa_crds.pipeline import PipelineSpec
 from kappa_crds.revision import KafkaConnection, RegistrySecrets, Revision, Tuning
 from kappa_crds.savepoint import Restoration
@@ -54,6 +55,7 @@ CHANGES: dict[str, Any] = {
     "executor_pod": {"spec": {"nodeName": "other"}},
     "modules": {"rules.py": "LIMIT = 1"},
     "bucket": BucketConnection(region="eu"),
+    "hdfs": HdfsConnection(web="http://nn:9870", user="kappa"),
     "restoration": Restoration(location="file:///savepoints", savepoint="one"),
     "from_beginning": ("flights",),
     "content": "0123456789",

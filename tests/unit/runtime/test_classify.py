@@ -16,6 +16,19 @@ CASES: dict[str, tuple[Cause, Reason, bool]] = {
         Reason.CHECKPOINT_UNAVAILABLE,
         True,
     ),
+    "a namenode that is away": (
+        Cause(
+            "java.net.ConnectException",
+            "Call From pod/10.0.0.7 to namenode:8020 failed on connection exception: Connection refused",
+        ),
+        Reason.CHECKPOINT_UNAVAILABLE,
+        True,
+    ),
+    "a namenode that has just started": (
+        Cause("org.apache.hadoop.hdfs.server.namenode.SafeModeException", "Name node is in safe mode."),
+        Reason.CHECKPOINT_UNAVAILABLE,
+        True,
+    ),
     "a checkpoint of another user": (
         Cause("java.io.FileNotFoundException", "/ck/offsets/.7.tmp (Permission denied)"),
         Reason.CHECKPOINT_UNAVAILABLE,

@@ -1,4 +1,4 @@
-"""Looks at a state store: checks a bucket when that is due, or reads the claim and the pod that checks it."""
+"""Looks at a state store: checks a bucket or a folder in HDFS when that is due, or reads the claim and the pod that checks it."""
 
 import json
 from collections.abc import Iterator
@@ -38,23 +38,23 @@ async def observe_statestore(
     resource: StateStoreResource | None = world.mirror.get(key)
     if resource is None:
         return None
-    if resource.spec.s3 is not None:
-        return await _observe_bucket(world, resource, failures)
+    if resource.spec.pvc is None:
+        return await _observe_remote(world, resource, failures)
     return await _observe_claim(world, key, resource, failures)
 
 
-async def _observe_bucket(
+async def _observe_remote(
     world: World, resource: StateStoreResource, failures: tuple[Failure, ...]
 ) -> StateStoreObserved:
     metadata, now = resource.metadata, world.now()
     changed = resource.status.observed_generation != metadata.generation
     if metadata.deletion_timestamp is not None or not (changed or get_wait(resource, now) == 0):
         return StateStoreObserved(resource, failures=failures)
-    problem = await _check_bucket(world, resource)
+    problem = await _check_remote(world, resource)
     return StateStoreObserved(resource, checked=True, problem=problem, failures=failures)
 
 
-async def _check_bucket(world: World, resource: StateStoreResource) -> KappaError | None:
+async def _check_remote(world: World, resource: StateStoreResource) -> KappaError | None:
     s3 = resource.spec.s3
     reference = s3.credentials_secret_ref if s3 else None
     credentials: dict[str, str] = {}

@@ -102,13 +102,13 @@ def _seat(storage: Storage, elsewhere: Elsewhere | None) -> tuple[Storage, Stora
     if elsewhere is None:
         return storage, None, None
     if elsewhere.storage.is_same(storage):
-        return storage, None, OtherPlace(location=elsewhere.locate(storage.root), bucket=storage.bucket)
+        return storage, None, _locate(elsewhere, storage)
     pair = build_pair(storage, elsewhere.storage)
-    return (
-        pair.own,
-        pair.other,
-        OtherPlace(location=elsewhere.locate(pair.other.root), bucket=pair.other.bucket),
-    )
+    return pair.own, pair.other, _locate(elsewhere, pair.other)
+
+
+def _locate(elsewhere: Elsewhere, storage: Storage) -> OtherPlace:
+    return OtherPlace(location=elsewhere.locate(storage.root), bucket=storage.bucket, hdfs=storage.hdfs)
 
 
 def _get_storage(observed: SavepointObserved) -> Storage:

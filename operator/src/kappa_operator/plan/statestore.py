@@ -24,7 +24,7 @@ def decide_statestore(observed: StateStoreObserved, now: datetime) -> Plan:
     finalizer = _decide_finalizer(resource)
     if finalizer is not None:
         return Plan((finalizer,), look_again=True)
-    return decide_claim(observed, now) if resource.spec.pvc is not None else _decide_bucket(observed, now)
+    return decide_claim(observed, now) if resource.spec.pvc is not None else _decide_remote(observed, now)
 
 
 def _decide_finalizer(resource: StateStoreResource) -> AddFinalizer | RemoveFinalizer | None:
@@ -37,19 +37,20 @@ def _decide_finalizer(resource: StateStoreResource) -> AddFinalizer | RemoveFina
     return AddFinalizer(STATE_STORE_FINALIZER) if wanted else RemoveFinalizer(STATE_STORE_FINALIZER)
 
 
-def _decide_bucket(observed: StateStoreObserved, now: datetime) -> Plan:
+def _decide_remote(observed: StateStoreObserved, now: datetime) -> Plan:
     if not observed.checked:
         return Plan(requeue_after=get_wait(observed.resource, now))
     at = now.replace(microsecond=0)
     every = parse_duration(observed.resource.spec.check_every)
     requeue = min(every, FAILED_POLL) if observed.problem else every
-    return report(observed, _judge_bucket(observed), now, requeue, last_check=at)
+    return report(observed, _judge_remote(observed), now, requeue, last_check=at)
 
 
-def _judge_bucket(observed: StateStoreObserved) -> Verdict:
+def _judge_remote(observed: StateStoreObserved) -> Verdict:
     problem = observed.problem
     if problem is None:
-        return ready("Ready", Reason.STORE_VERIFIED, "an object was written, read back and deleted")
+        what = "an object" if observed.resource.spec.s3 is not None else "a file"
+        return ready("Ready", Reason.STORE_VERIFIED, f"{what} was written, read back and deleted")
     say = working if problem.retryable else stalled
     return say("Failed", problem.reason, problem.message)
 

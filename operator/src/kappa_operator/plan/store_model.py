@@ -53,7 +53,7 @@ class Probe:
 class StateStoreObserved:
     """All that a decision about a state store needs.
 
-    `checked` says that the bucket was checked just now, with `problem` for what went wrong. `claim`, `probe` and
+    `checked` says that a store that is mounted nowhere was checked just now, with `problem` for what went wrong. `claim`, `probe` and
     `node` (where the claim is mounted already) concern a store on a claim. `users` are the pipelines that use it,
     and `savepoints` those on its claim, where it is to be deleted.
     """
@@ -140,7 +140,7 @@ def build_status(
 
 
 def _say_location(resource: StateStoreResource) -> str:
-    s3 = resource.spec.s3
-    if s3 is None:
-        return f"claim {name_claim(resource)}"
-    return f"s3://{s3.bucket}/{s3.prefix}".rstrip("/")
+    s3, hdfs = resource.spec.s3, resource.spec.hdfs
+    if s3 is not None:
+        return f"s3://{s3.bucket}/{s3.prefix}".rstrip("/")
+    return f"claim {name_claim(resource)}" if hdfs is None else f"hdfs://{hdfs.namenode}{hdfs.path}"

@@ -154,6 +154,7 @@ def _build_bare(resource: PipelineResource, dependencies: Dependencies, images: 
         topics=dict(sorted(dependencies.topics.items())),
         checkpoint=build_checkpoint(dependencies.storage.root, metadata, 0),
         bucket=dependencies.storage.bucket,
+        hdfs=dependencies.storage.hdfs,
         tuning=build_tuning(spec, None),
         spark_conf=build_spark_conf(resource, image, images),
         image=image,

@@ -5,7 +5,12 @@ from kappa_crds.statestore import PersistentVolume, StateStoreSpec, StateStoreSt
 from kappa_operator.actions import Manifest
 from kappa_operator.keys import ObjectRef
 from kappa_operator.resources.restricted import CONTAINER_SECURITY, build_owner, build_restricted_spec
-from kappa_operator.resources.storage import Storage, build_bucket_storage, build_claim_storage
+from kappa_operator.resources.storage import (
+    Storage,
+    build_bucket_storage,
+    build_claim_storage,
+    build_hdfs_storage,
+)
 
 StateStoreResource = Resource[StateStoreSpec, StateStoreStatus]
 
@@ -22,9 +27,11 @@ def name_claim(resource: StateStoreResource) -> str:
 
 def build_storage(resource: StateStoreResource) -> Storage:
     """Return where the store keeps state, as pods find it."""
-    s3 = resource.spec.s3
+    s3, hdfs = resource.spec.s3, resource.spec.hdfs
     if s3 is not None:
         return build_bucket_storage(resource.metadata.name, s3)
+    if hdfs is not None:
+        return build_hdfs_storage(resource.metadata.name, hdfs)
     return build_claim_storage(name_claim(resource))
 
 

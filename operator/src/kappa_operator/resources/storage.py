@@ -3,16 +3,18 @@
 from dataclasses import dataclass, replace
 
 from kappa_crds.buckets import DEFAULT_KEYS, BucketConnection, name_key_variables
+from kappa_crds.hdfs import USER_VARIABLE, HdfsConnection
 from kappa_crds.kafkacluster import KafkaClusterSpec
 from kappa_crds.revision import CHECKPOINT_DIR, KAFKA_DIR, REGISTRY_DIR, KafkaConnection, RegistrySecrets
 from kappa_crds.source import Source, find_registries
-from kappa_crds.statestore import S3
+from kappa_crds.statestore import S3, Hdfs
 from kappa_operator.actions import Manifest
 
 OTHER_DIR = "/var/lib/kappa/other"
 """Where a pod that reaches two stores has the second one mounted."""
 _OWN_KEYS, _OTHER_KEYS = "KAPPA_OWN", "KAPPA_OTHER"
 _SECRET_MODE = 0o440
+_WEB_PORT = 9870
 _LOGIN: list[Manifest] = [{"key": key, "path": key} for key in ("username", "password")]
 
 
@@ -34,7 +36,7 @@ class Mounts:
 
 @dataclass(frozen=True, slots=True)
 class Storage:
-    """Where state is kept, as pods find it: below `root`, on a claim or in the bucket of the StateStore `store`.
+    """Where state is kept, as pods find it: below `root`, on a claim, or where the StateStore `store` says.
 
     `secret` names the Secret with the bucket's keys, if it has some.
     """
@@ -44,6 +46,7 @@ class Storage:
     store: str | None = None
     bucket: BucketConnection | None = None
     secret: str | None = None
+    hdfs: HdfsConnection | None = None
 
     def is_same(self, other: "Storage") -> bool:
         """Return whether both are one place, whatever the StateStores are called."""
@@ -91,11 +94,25 @@ def build_bucket_storage(store: str, s3: S3) -> Storage:
     return Storage(root, store=store, bucket=connection, secret=reference.name if reference else None)
 
 
+def build_hdfs_storage(store: str, hdfs: Hdfs) -> Storage:
+    """Return the storage in the folder of a StateStore in HDFS."""
+    return Storage(f"hdfs://{hdfs.namenode}{hdfs.path}", store=store, hdfs=build_hdfs_connection(hdfs))
+
+
+def build_hdfs_connection(hdfs: Hdfs) -> HdfsConnection:
+    """Return how the folder is reached without the JVM."""
+    host = hdfs.namenode.rpartition(":")[0]
+    web = hdfs.web_url or f"http://{host}:{_WEB_PORT}"
+    return HdfsConnection(web=web, user=hdfs.user, replication=hdfs.replication)
+
+
 def build_storage_mounts(storage: Storage, *, read_only: bool = False) -> Mounts:
-    """Return what a pod needs to reach the storage: the claim's mount, or the bucket's keys.
+    """Return what a pod needs to reach the storage: the claim's mount, the bucket's keys, or the user in HDFS.
 
     Those are variables and no files, because that is where the clients of Python and of the JVM both look.
     """
+    if storage.hdfs is not None:
+        return Mounts(variables=({"name": USER_VARIABLE, "value": storage.hdfs.user},))
     if storage.claim is not None:
         folder = storage.root.removeprefix("file://")
         volume = "state" if folder == CHECKPOINT_DIR else "other"

@@ -47,7 +47,8 @@ def build_worker_pod(
 ) -> Manifest:
     """Return the pod; it goes with its owner. `revision` names the ConfigMap of a pipeline's revision."""
     mounts = _build_scratch() + _build_stores(request, placement) + _build_revision_mount(revision)
-    request = request.model_copy(update={"bucket": placement.storage.bucket})
+    reached = {"bucket": placement.storage.bucket, "hdfs": placement.storage.hdfs}
+    request = request.model_copy(update=reached)
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -85,7 +86,9 @@ def _build_container(request: WorkRequest, placement: Placement, mounts: Mounts)
 def _build_stores(request: WorkRequest, placement: Placement) -> Mounts:
     reads_own = request.task in (SavepointTask.EXPORT, SavepointTask.MEASURE)
     mounts = build_storage_mounts(placement.storage, read_only=reads_own)
-    if placement.other is None:
+    if (
+        placement.other is None or placement.other.hdfs is not None
+    ):  # the user is in the request, and no JVM asks for it
         return mounts
     return mounts + build_storage_mounts(placement.other, read_only=not reads_own)
 

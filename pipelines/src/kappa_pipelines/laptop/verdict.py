@@ -65,5 +65,5 @@ def _forget(names: list[str]) -> None:
 
 def _move_here(revision: Revision) -> Revision:
     """Return the revision as this machine can compile it: with Spark in this process, and the topics that it names."""
-    here = {"checkpoint": "", "bucket": None, "spark_conf": build_local_settings(revision.spec)}
+    here = {"checkpoint": "", "bucket": None, "hdfs": None, "spark_conf": build_local_settings(revision.spec)}
     return revision.model_copy(update=here)

@@ -42,7 +42,7 @@ log = structlog.get_logger()
 
 def do_work(request: WorkRequest, revision_file: Path) -> WorkResult:
     """Do what is asked for; DriverError says why it cannot be done. `revision_file` is read where a checkpoint is."""
-    store = SavepointStore(open_folder(request.location, request.bucket))
+    store = SavepointStore(open_folder(request.location, request.connection))
     log.info("begins", task=request.task, location=request.location)
     match request.task:
         case SavepointTask.TAKE:
@@ -58,7 +58,7 @@ def do_work(request: WorkRequest, revision_file: Path) -> WorkResult:
         case SavepointTask.COLLECT:
             return WorkResult(removed=_collect(request))
         case SavepointTask.MEASURE:
-            files = open_folder(request.location, request.bucket)
+            files = open_folder(request.location, request.connection)
             return WorkResult(holds=measure_store(files, request.namespace))
         case _:
             assert_never(request.task)
@@ -67,7 +67,7 @@ def do_work(request: WorkRequest, revision_file: Path) -> WorkResult:
 def _take(store: SavepointStore, request: WorkRequest, revision_file: Path) -> WorkResult:
     """Take a savepoint of the last committed batches of a checkpoint that no driver writes."""
     revision = load_revision(revision_file)
-    checkpoint = open_checkpoint(revision.checkpoint, revision.bucket)
+    checkpoint = open_checkpoint(revision.checkpoint, revision.connection)
     files = checkpoint.files
     if all(read_committed_batch(files, sink.name) < 0 for sink in revision.spec.sinks):
         raise UnavailableError(
@@ -111,7 +111,7 @@ def _transfer(source: SavepointStore, name: str, target: SavepointStore, name_th
 
 
 def _open_other(other: OtherPlace) -> SavepointStore:
-    return SavepointStore(open_folder(other.location, other.bucket))
+    return SavepointStore(open_folder(other.location, other.connection))
 
 
 def _report(request: WorkRequest, taken: Taken) -> WorkResult:
@@ -121,7 +121,7 @@ def _report(request: WorkRequest, taken: Taken) -> WorkResult:
 
 def _delete(store: SavepointStore, request: WorkRequest) -> WorkResult:
     for checkpoint in request.needed_by:
-        if not is_restored(open_checkpoint(checkpoint, request.bucket).files, request.name):
+        if not is_restored(open_checkpoint(checkpoint, request.connection).files, request.name):
             raise UnavailableError(
                 Reason.SAVEPOINT_IN_USE, f"the checkpoint {checkpoint} is to be made of it, and was not yet"
             )
@@ -131,7 +131,7 @@ def _delete(store: SavepointStore, request: WorkRequest) -> WorkResult:
 def _collect(request: WorkRequest) -> Removal:
     if request.collect is None:
         raise SpecError(Reason.INVALID_SPEC, "the request does not say what may be removed")
-    return collect_store(open_folder(request.location, request.bucket), request.collect)
+    return collect_store(open_folder(request.location, request.connection), request.collect)
 
 
 def _verify(store: SavepointStore, request: WorkRequest) -> Verification:

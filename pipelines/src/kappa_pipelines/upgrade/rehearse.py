@@ -84,7 +84,7 @@ class Rehearsal:
         self.subjects: Subjects = {}
         self._spark = spark
         self._revision = revision
-        self._files = open_checkpoint(revision.checkpoint, revision.bucket).files
+        self._files = open_checkpoint(revision.checkpoint, revision.connection).files
         self._place = f"{FOLDER}/rehearsal-{generation}"
         self._copy = self._files.below(self._place)
         self._targets = targets

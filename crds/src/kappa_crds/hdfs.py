@@ -1,0 +1,47 @@
+"""How a folder in HDFS is reached: by Spark at the namenode's own port, by Python over WebHDFS; and what HDFS says when it refuses.
+
+Source: the WebHDFS REST API of Apache Hadoop 3. A request that moves data is answered with the address of a datanode, and made there
+once more. A refusal is JSON with the name of Hadoop's exception.
+"""
+
+import json
+from typing import Annotated, Any
+from urllib.parse import quote, urlencode
+
+from pydantic import Field
+
+from kappa_crds.model import Model
+
+SCHEME = "hdfs"
+USER_VARIABLE = "HADOOP_USER_NAME"
+"""The variable in which Hadoop's client finds whom it is to say that it is."""
+_TEXT_LIMIT = 400
+
+
+class HdfsConnection(Model):
+    """Where WebHDFS is, who asks, and how many copies of a block are kept. There is no secret: HDFS believes the name."""
+
+    web: str
+    user: str
+    replication: Annotated[int, Field(ge=1)] = 3
+
+
+def build_web_url(connection: HdfsConnection, path: str, operation: str, **query: str) -> str:
+    """Return the URL of an operation of WebHDFS on a path, which begins with a slash."""
+    asked = urlencode({"op": operation, "user.name": connection.user, **query})
+    return f"{connection.web}/webhdfs/v1{quote(path)}?{asked}"
+
+
+def explain_refusal(status: int, body: bytes) -> tuple[str, str]:
+    """Return the name of the exception in an answer, empty where there is none, and what was said, in one line."""
+    try:
+        said: dict[str, Any] = json.loads(body)["RemoteException"]
+        name, message = str(said["exception"]), str(said["message"])
+    except (ValueError, KeyError, TypeError):
+        return "", f"HTTP {status}: {_shorten(body.decode(errors='replace'))}"
+    return name, f"{name}: {_shorten(message)}"
+
+
+def _shorten(text: str) -> str:
+    """Drop the stack trace, which follows the message."""
+    return " ".join(text.split("\n\tat ", maxsplit=1)[0].split())[:_TEXT_LIMIT]
