@@ -8,6 +8,7 @@ import asyncio
 import os
 import signal
 import time
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -18,6 +19,7 @@ from aiohttp import web
 from kappa_crds import API_VERSION
 from kappa_crds.kinds import KINDS
 from kappa_operator import metrics
+from kappa_operator.admission import serve_admission
 from kappa_operator.buckets import S3Buckets
 from kappa_operator.cluster import ApiCluster
 from kappa_operator.controller import Controller
@@ -116,7 +118,11 @@ async def run(settings: Settings) -> None:
         )  # fmt: skip
         queue = WorkQueue(time.monotonic)
         controller = Controller(world, queue, LOGICS, find_dependents)
-        runner = await serve_health(build_health_app(echoes, synced.is_set), settings.health_port)
+        servers = [await serve_health(build_health_app(echoes, synced.is_set), settings.health_port)]
+        if settings.admission_dir:
+            servers.append(
+                await serve_admission(world, Path(settings.admission_dir), settings.admission_port)
+            )
         try:
             registry = build_registry(world.mirror, queue, controller, echoes)
             await run_until_first_ends(
@@ -129,7 +135,8 @@ async def run(settings: Settings) -> None:
             await controller.drain()
             await elector.release()
             await kafka.close()
-            await runner.cleanup()
+            for server in servers:
+                await server.cleanup()
 
 
 async def wait_for_signal(watching: asyncio.Event) -> None:

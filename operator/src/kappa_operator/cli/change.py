@@ -8,11 +8,9 @@ import asyncio
 from collections.abc import Callable, Iterator
 from importlib.metadata import entry_points
 
-from pydantic import ValidationError
-
-from kappa_crds.revision import REVISION_KEY, Revision
+from kappa_crds.revision import Revision
 from kappa_crds.upgrade import UpgradeMode, UpgradeVerdict
-from kappa_operator.keys import ObjectRef
+from kappa_operator.observe.pipeline import read_revision
 from kappa_operator.plan.change import choose_mode, want_revision
 from kappa_operator.plan.difference import compare_revisions, explain_mode
 from kappa_operator.plan.pipeline_model import PipelineObserved
@@ -33,7 +31,7 @@ async def describe_change(world: World, observed: PipelineObserved, judge: Judge
     wanted, runs = want_revision(observed), observed.status.revision
     if wanted is None or runs is None or wanted.name == runs:
         return []
-    old = await _read_revision(world, observed.resource.metadata.namespace, runs)
+    old = await read_revision(world, observed.resource.metadata.namespace, runs)
     if old is None:
         return [f"  ~ revision {runs} cannot be read any more, so what is changed is not known"]
     changes = [f"  ~ {each}" for each in compare_revisions(old, wanted)]
@@ -42,14 +40,6 @@ async def describe_change(world: World, observed: PipelineObserved, judge: Judge
         return [*changes, "  ? a new driver goes on from the last batch"]
     verdict = await _judge(judge, old, wanted)
     return [*changes, *_say(verdict, mode)]
-
-
-async def _read_revision(world: World, namespace: str, name: str) -> Revision | None:
-    body = await world.cluster.get(ObjectRef("v1", "ConfigMap", namespace, name))
-    try:
-        return None if body is None else Revision.model_validate_json(body["data"][REVISION_KEY])
-    except ValidationError:  # an older operator's, whose pipeline is described by other fields
-        return None
 
 
 async def _judge(judge: Judge | None, old: Revision, new: Revision) -> UpgradeVerdict | str:
