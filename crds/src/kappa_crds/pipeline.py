@@ -17,6 +17,7 @@ from kappa_crds.model import (
     Status,
     TopicName,
 )
+from kappa_crds.recovery import RecoveryStatus
 from kappa_crds.resource import (
     AGE,
     MESSAGE,
@@ -344,6 +345,9 @@ class PipelineStatus(ResourceStatus):
     ] = None
     upgrade: Annotated[UpgradeStatus | None, Field(description="The last change of the revision.")] = None
     restarts: Annotated[Restarts, Field(description="Failures and restarts.")] = Restarts()
+    recovery: Annotated[
+        RecoveryStatus | None, Field(description="How long the last start took, and the next one would.")
+    ] = None
     executors: Annotated[int, Field(ge=0, description="Executors of the current revision.")] = 0
     selector: Annotated[
         str | None, Field(description="Label selector of the executors, for autoscalers.")
@@ -388,6 +392,7 @@ PIPELINE = Kind(
         PrinterColumn("Guarantee", ".status.guarantee"),
         PrinterColumn("Executors", ".status.executors", "integer", priority=1),
         PrinterColumn("Revision", ".status.revision", priority=1),
+        PrinterColumn("Recovery", ".status.recovery.took", priority=1),
         PrinterColumn("Restarts", ".status.restarts.total", "integer", priority=1),
         REASON,
         MESSAGE,
