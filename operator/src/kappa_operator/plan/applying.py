@@ -3,7 +3,7 @@
 It repeats what the operator will decide, as far as that is known already. What only a driver can know is said to be so.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from kappa_crds.pipeline import PipelineState
 from kappa_crds.reasons import Reason
@@ -12,7 +12,7 @@ from kappa_crds.upgrade import Handover, UpgradeMode, VerdictKind
 from kappa_operator.plan.beginning import ANEW_MODES
 from kappa_operator.plan.change import choose_mode, is_taken_back
 from kappa_operator.plan.difference import compare_revisions, explain_mode
-from kappa_operator.plan.forecast import Forecast, forecast
+from kappa_operator.plan.forecast import Forecast, explain_forecast, forecast
 from kappa_operator.plan.model import Verdict
 from kappa_operator.plan.pipeline_model import PipelineObserved
 from kappa_operator.plan.view_names import find_name_problems
@@ -21,7 +21,6 @@ from kappa_operator.resources.revision import build_revision
 LONGEST_WARNING = 250
 """The API server may cut a warning after 256 characters."""
 _MOST = 12
-_MOST_REASONS = 4
 _COMES_BY_ITSELF = {Reason.CLUSTER_NOT_READY, Reason.STATE_STORE_NOT_READY, Reason.TOPIC_NOT_READY}
 _REHEARSED = (
     "warm: a driver with the new revision makes a dry start on a copy of the last batch while the old one goes on; only that"
@@ -89,24 +88,9 @@ def _explain_change(observed: PipelineObserved, old: Revision | None) -> Iterato
         return
     found = forecast(old.spec, wanted.spec, observed.status.shuffle_partitions)
     mode = choose_mode(observed, wanted)
-    yield from _explain_forecast(found)
+    yield from explain_forecast(found)
     yield from _explain_mode(mode, found)
     yield _explain_handover(observed, mode, found)
-
-
-def _explain_forecast(found: Forecast | None) -> Iterator[str]:
-    if found is None:
-        yield "what it means for the state is not known before the dry start: there is too much SQL to be read here"
-        return
-    for view in found.unread:
-        yield f"what the change of view {view!r} means for the state cannot be told from the manifest"
-    if found.kind is VerdictKind.REPROCESS:
-        yield from (
-            f"the state probably cannot be continued: {reason}"
-            for reason in _cut(found.reasons, _MOST_REASONS)
-        )
-    else:
-        yield from found.reasons
 
 
 def _explain_mode(mode: UpgradeMode, found: Forecast | None) -> Iterator[str]:
@@ -129,10 +113,6 @@ def _explain_handover(observed: PipelineObserved, mode: UpgradeMode, found: Fore
     if spec.upgrade.handover is Handover.COLD:
         return f"the change is {_COLD}"
     return f"the change is {_REHEARSED}"
-
-
-def _cut(lines: tuple[str, ...], most: int) -> Iterable[str]:
-    return lines if len(lines) <= most else (*lines[: most - 1], f"and {len(lines) - most + 1} more reasons")
 
 
 def _shorten(line: str) -> str:

@@ -4,7 +4,7 @@ It finds less than a dry start does, which compares what Spark makes of both (AD
 not. So it warns and decides nothing.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import zip_longest
 
@@ -16,6 +16,7 @@ from kappa_operator.plan.view_text import LONGEST, Statement, find_reads, read_s
 
 _STATELESS = ("sql", "python")
 _SHORT = 100
+_MOST_REASONS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,26 @@ def forecast(old: PipelineSpec, new: PipelineSpec, partitions: int | None) -> Fo
         said = f"spec.statePartitions is {wanted} and the state has {partitions} partitions: all of it is divided anew"
         return Forecast(VerdictKind.REPARTITION, (said,), unread)
     return Forecast(VerdictKind.RESUME, (), unread)
+
+
+def explain_forecast(found: Forecast | None) -> Iterator[str]:
+    """Say what is to be expected, and what cannot be told; nothing where the state seems to fit."""
+    if found is None:
+        yield "what it means for the state is not known before the dry start: there is too much SQL to be read here"
+        return
+    for view in found.unread:
+        yield f"what the change of view {view!r} means for the state cannot be told from the manifest"
+    if found.kind is VerdictKind.REPROCESS:
+        yield from (
+            f"the state probably cannot be continued: {reason}"
+            for reason in _cut(found.reasons, _MOST_REASONS)
+        )
+    else:
+        yield from found.reasons
+
+
+def _cut(lines: tuple[str, ...], most: int) -> Iterable[str]:
+    return lines if len(lines) <= most else (*lines[: most - 1], f"and {len(lines) - most + 1} more reasons")
 
 
 def _find_misfits(old: PipelineSpec, new: PipelineSpec) -> Iterator[str]:
