@@ -4,6 +4,7 @@ import asyncio
 import base64
 import json
 import os
+import ssl
 import subprocess
 import sys
 import time
@@ -19,6 +20,7 @@ from integration.apiserver import ApiServer
 from integration.bench import PATIENCE, Bench
 from kappa_crds import API_VERSION
 from kappa_crds.revision import REVISION_KEY
+from kappa_operator.admission import serve_admission
 from kappa_operator.keys import Key
 from kappa_operator.observe.applying import observe_applied
 from kappa_operator.plan.model import Verdict
@@ -193,6 +195,32 @@ async def test_a_dry_run_says_what_a_change_means_and_stores_nothing(bench: Benc
         assert await operator.wait() == 0
         assert installed.apply(SPEC) == []
     assert ((await bench.read(key)) or {})["spec"]["views"] == SPEC["views"]
+
+
+async def test_a_certificate_that_was_renewed_is_taken_up(bench: Bench, tmp_path: Path) -> None:
+    make_authority(tmp_path, "test")
+    (tmp_path / "path").write_text(SECRET)
+    port = free_ports(1)[0]
+
+    def renew() -> None:
+        make_certificate(tmp_path, "tls", "/CN=operator", "IP:127.0.0.1")
+
+    async def see() -> str:
+        return await asyncio.to_thread(ssl.get_server_certificate, ("127.0.0.1", port))
+
+    renew()
+    runner = await serve_admission(bench.world, tmp_path, port, renewal=0.05)
+    try:
+        before = await see()
+        assert before == (tmp_path / "tls.crt").read_text()
+        renew()
+        async with asyncio.timeout(PATIENCE):
+            found = before
+            while found == before:
+                found = await see()
+        assert found == (tmp_path / "tls.crt").read_text()
+    finally:
+        await runner.cleanup()
 
 
 async def test_the_api_server_takes_the_configuration_as_the_chart_makes_it(bench: Bench) -> None:

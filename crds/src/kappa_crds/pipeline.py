@@ -34,6 +34,7 @@ from kappa_crds.savepoint_policy import SavepointPolicy
 from kappa_crds.sink import Sink
 from kappa_crds.source import Source
 from kappa_crds.spark_settings import SETTINGS_RULES
+from kappa_crds.state_settings import StateSettings
 from kappa_crds.trigger import Trigger
 from kappa_crds.upgrade import Upgrade, UpgradeStatus
 from kappa_crds.view import View
@@ -205,6 +206,12 @@ class PipelineSpec(Model):
             le=4096,
             description="Partitions of the state. Left out: one for each core when the checkpoint is born, and as many ever since."
             " Another number has the state divided anew, which reads and writes all of it once.",
+        ),
+    ] = None
+    state: Annotated[
+        StateSettings | None,
+        Field(
+            description="How state is kept: snapshots, changelogs, compression, memory; may be changed while there is state."
         ),
     ] = None
     restart: Annotated[Restart, Field(description="How a driver that failed is started again.")] = Restart()

@@ -102,16 +102,21 @@ async def find_warnings(
     return warnings
 
 
-async def serve_admission(world: World, folder: Path, port: int) -> web.AppRunner:
-    """Start the webhook with the certificate and the secret in a folder; raise OSError where they are not there."""
+async def serve_admission(
+    world: World, folder: Path, port: int, *, renewal: float = _RENEWAL_SECONDS
+) -> web.AppRunner:
+    """Start the webhook with the certificate and the secret in a folder; raise OSError where they are not there.
+
+    Each `renewal` seconds it looks for another certificate.
+    """
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(folder / CERTIFICATE, folder / PRIVATE_KEY)
     app = build_admission_app(world, (folder / PATH_SECRET).read_text().strip())
 
     async def keep_certificate(_: web.Application) -> AsyncIterator[None]:
-        renewal = asyncio.ensure_future(_renew(context, folder))
+        keeping = asyncio.ensure_future(_renew(context, folder, renewal))
         yield
-        renewal.cancel()
+        keeping.cancel()
 
     app.cleanup_ctx.append(keep_certificate)
     runner = web.AppRunner(app, access_log=None)
@@ -120,11 +125,11 @@ async def serve_admission(world: World, folder: Path, port: int) -> web.AppRunne
     return runner
 
 
-async def _renew(context: ssl.SSLContext, folder: Path) -> None:
+async def _renew(context: ssl.SSLContext, folder: Path, every: float) -> None:
     """Take up a certificate that was renewed: new connections get it."""
     known = (folder / CERTIFICATE).read_bytes()
     while True:
-        await asyncio.sleep(_RENEWAL_SECONDS)
+        await asyncio.sleep(every)
         try:
             found = (folder / CERTIFICATE).read_bytes()
             if found != known:
