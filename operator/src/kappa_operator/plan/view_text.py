@@ -6,6 +6,7 @@ SQL is read by sqlglot, which knows Spark's dialect. What it cannot read is left
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from sqlglot import ErrorLevel, exp, parse_one
 from sqlglot.errors import SqlglotError
@@ -13,7 +14,7 @@ from sqlglot.errors import SqlglotError
 from kappa_crds.view import View
 
 LONGEST = 65_536
-"""Characters of SQL that are read of a pipeline at most; reading takes a second for each hundred thousand."""
+"""Characters of SQL that are read of a pipeline at most; reading so many takes half a second."""
 _WINDOW = re.compile(r"\bwindow\b(?!\s*\(|\s+\w+\s+as\b)", re.IGNORECASE)
 """The column that Spark names `window`: to sqlglot the word begins a clause."""
 
@@ -22,8 +23,7 @@ _WINDOW = re.compile(r"\bwindow\b(?!\s*\(|\s+\w+\s+as\b)", re.IGNORECASE)
 class Statement:
     """What a SELECT reads and keeps state for, as normalised SQL.
 
-    `aggregates` are in the order in which Spark keeps them. `joins` are the words of each join and its condition; whether one
-    keeps state depends on what it joins. None of `groups` is an aggregation over all rows.
+    `aggregates` are in the order in which Spark keeps them, `joins` the words of each join with its condition.
     """
 
     reads: tuple[str, ...]
@@ -39,16 +39,19 @@ class Statement:
 
     @property
     def stateful(self) -> bool:
-        """Return whether it keeps state for certain: of a stream, which everything that a pipeline reads is."""
+        """Return whether it keeps state; joins do, as all that a pipeline reads are streams."""
         return self.aggregated or bool(self.joins or self.distinct)
 
 
 def read_statement(view: View) -> Statement | None:
     """Return what a view in SQL says; None for another kind, and for SQL that cannot be read here."""
-    if view.sql is None:
-        return None
+    return None if view.sql is None else _read_sql(view.sql)
+
+
+@lru_cache(maxsize=64)  # of one change each statement is asked for several times
+def _read_sql(sql: str) -> Statement | None:
     try:
-        tree = parse_one(_WINDOW.sub("`window`", view.sql), dialect="spark", error_level=ErrorLevel.RAISE)
+        tree = parse_one(_WINDOW.sub("`window`", sql), dialect="spark", error_level=ErrorLevel.RAISE)
     except (SqlglotError, RecursionError):
         return None
     return Statement(
