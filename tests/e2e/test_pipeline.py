@@ -65,8 +65,8 @@ def test_kubectl_get_fills_every_column(counting: Counting) -> None:
     )
     header, line = counting.place.kubectl("get", "kp", "counts", "-o", "wide").splitlines()
     assert header.split() == [
-        *("NAME", "READY", "STATE", "LAG", "RATE", "GUARANTEE", "EXECUTORS", "REVISION", "RESTARTS"),
-        *("REASON", "MESSAGE", "AGE"),
+        *("NAME", "READY", "STATE", "LAG", "RATE", "GUARANTEE", "EXECUTORS", "REVISION"),
+        *("RECOVERY", "RESTARTS", "REASON", "MESSAGE", "AGE"),
     ]
     for shown in ("True", "Running", "records", "/s", "atLeastOnce", "Running", "batch", status.revision):
         assert f"{shown}" in line

@@ -1,4 +1,4 @@
-"""`kappa plan` says what the operator would do, and does nothing."""
+"""`kappa plan`, and the API server at a dry run, say what a change would mean, and nothing is done."""
 
 import json
 import subprocess
@@ -10,7 +10,7 @@ import pytest
 
 from e2e.counting import Counting
 from e2e.place import Place
-from lab.paths import KUBECONFIG
+from lab.paths import BIN, KUBECONFIG
 from platform_switch import stopped_operator
 
 pytestmark = pytest.mark.timeout(900)
@@ -60,6 +60,32 @@ def build_pipeline(place: Place, name: str, **spec: object) -> str:
             "spec": {**found["spec"], **spec},
         }
     )
+
+
+def dry_run(place: Place, manifest: str) -> str:
+    """Apply a manifest as a dry run at the API server, and return what kubectl warns of."""
+    flags = [f"--kubeconfig={KUBECONFIG}", "-n", place.name, "apply", "--dry-run=server", "-f", "-"]
+    command = [str(BIN / "kubectl"), *flags]
+    done = subprocess.run(command, input=manifest, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return done.stderr
+
+
+def test_a_dry_run_at_the_api_server_says_what_a_change_means(running_count: Counting) -> None:
+    """Stands first: it needs the operator, which is stopped for the others."""
+    place = running_count.place
+    view = {"name": "counted", "allowUnboundedState": True}
+    sql = "SELECT k, count(*) AS n, max(seq) AS last, sum(seq) AS total, min(seq) AS first FROM events GROUP BY k"
+    before = place.get("Pipeline", "counts")
+    said = dry_run(place, build_pipeline(place, "counts", views=[{**view, "sql": sql}]))
+    assert "there is no state: min(seq)" in said
+    assert "spec.upgrade.mode is LastState: the change would be refused" in said
+    assert "the change is warm" in said
+    assert "Savepoint lost of spec.restore is not there" in dry_run(
+        place, build_pipeline(place, "counts", restore={"savepoint": "lost"})
+    )
+    after = place.get("Pipeline", "counts")
+    assert (after.spec, after.metadata.generation) == (before.spec, before.metadata.generation)
 
 
 def test_a_new_pipeline_would_be_made_with_all_that_belongs_to_it(frozen: Place, tmp_path: Path) -> None:

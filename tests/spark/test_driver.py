@@ -66,6 +66,7 @@ def test_no_dead_letter_is_lost_when_drivers_are_killed_and_the_last_one_stops_i
     )
     assert driver.get("/readyz")[0] == 200
     assert _metric(driver, "lag_records") == 0
+    assert _metric(driver, "recovery_seconds") > _metric(driver, "recovery_prepare_seconds") > 0
     assert driver.get("/stop", token=TOKEN, method="POST")[0] == 202
     ended = driver.wait()
     assert (driver.process.returncode, ended.graceful, ended.reason) == (0, True, Reason.DRIVER_STOPPED)

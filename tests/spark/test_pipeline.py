@@ -11,6 +11,7 @@ import duckdb
 import pytest
 from confluent_kafka import Message
 
+from kappa_crds.progress import Progress
 from spark.revisions import build_revision, source
 
 START = datetime(2013, 1, 1, tzinfo=UTC)
@@ -78,10 +79,21 @@ def test_windows_equal_duckdbs_over_the_same_records_across_restarts(
         driver.wait_for_records(1000 if generation < 3 else 1)
         if generation == 3:
             driver.wait_for("no lag", lambda p: p.lag == 0 and p.queries[0].batch_id >= 0)
+            _check_recovery(driver.wait_for("it has started", lambda p: p.recovery is not None))
         assert driver.stop().graceful
         assert _batches(checkpoint, "offsets") == _batches(checkpoint, "commits")
     assert _last_windows(topics.read(names["out"])) == _windows_by_duckdb(records)
     assert topics.committed("kappa.test.delays", names["flights"]) == topics.ends(names["flights"])
+
+
+def _check_recovery(progress: Progress) -> None:
+    """What a start took is told by what Spark says of its first batch."""
+    found = progress.recovery
+    assert found is not None
+    assert 0 < found.prepare_seconds < found.seconds
+    assert found.state_seconds > 0
+    assert found.state_rows > 0
+    assert found.records >= 3000
 
 
 def _batches(checkpoint: Path, log: str, sink: str = "out") -> set[int]:

@@ -11,6 +11,11 @@ app.kubernetes.io/name: kappa-operator
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 
+{{/* The Secret with the webhook's certificate; cert-manager writes another one than the chart, so that neither takes the other's away. */}}
+{{- define "kappa.admission.certificate" -}}
+kappa-operator-admission-{{ if .Values.admission.certManager.enabled }}issued{{ else }}tls{{ end }}
+{{- end }}
+
 {{/* What the operator does in the namespaces it watches; also what it hands on to drivers. */}}
 {{- define "kappa.rules" -}}
 - apiGroups: [kappa-platform.io]

@@ -17,6 +17,7 @@ from kappa_crds.model import (
     Status,
     TopicName,
 )
+from kappa_crds.recovery import RecoveryStatus
 from kappa_crds.resource import (
     AGE,
     MESSAGE,
@@ -33,6 +34,7 @@ from kappa_crds.savepoint_policy import SavepointPolicy
 from kappa_crds.sink import Sink
 from kappa_crds.source import Source
 from kappa_crds.spark_settings import SETTINGS_RULES
+from kappa_crds.state_settings import StateSettings
 from kappa_crds.trigger import Trigger
 from kappa_crds.upgrade import Upgrade, UpgradeStatus
 from kappa_crds.view import View
@@ -206,6 +208,12 @@ class PipelineSpec(Model):
             " Another number has the state divided anew, which reads and writes all of it once.",
         ),
     ] = None
+    state: Annotated[
+        StateSettings | None,
+        Field(
+            description="How state is kept: snapshots, changelogs, compression, memory; may be changed while there is state."
+        ),
+    ] = None
     restart: Annotated[Restart, Field(description="How a driver that failed is started again.")] = Restart()
     stop_timeout: Annotated[
         Duration, Field(description="How long a batch may take to end when the driver is asked to stop.")
@@ -344,6 +352,9 @@ class PipelineStatus(ResourceStatus):
     ] = None
     upgrade: Annotated[UpgradeStatus | None, Field(description="The last change of the revision.")] = None
     restarts: Annotated[Restarts, Field(description="Failures and restarts.")] = Restarts()
+    recovery: Annotated[
+        RecoveryStatus | None, Field(description="How long the last start took, and the next one would.")
+    ] = None
     executors: Annotated[int, Field(ge=0, description="Executors of the current revision.")] = 0
     selector: Annotated[
         str | None, Field(description="Label selector of the executors, for autoscalers.")
@@ -388,6 +399,7 @@ PIPELINE = Kind(
         PrinterColumn("Guarantee", ".status.guarantee"),
         PrinterColumn("Executors", ".status.executors", "integer", priority=1),
         PrinterColumn("Revision", ".status.revision", priority=1),
+        PrinterColumn("Recovery", ".status.recovery.took", priority=1),
         PrinterColumn("Restarts", ".status.restarts.total", "integer", priority=1),
         REASON,
         MESSAGE,

@@ -47,8 +47,16 @@ class SourceProgress(Status):
     @property
     def lag(self) -> int:
         """Return the records between the committed offsets and the end of the log seen by the same batch."""
+        return self._count_after(self.end_offsets)
+
+    @property
+    def ahead(self) -> int:
+        """Return the records between the start of the batch and the end of the log seen by it."""
+        return self._count_after(self.start_offsets)
+
+    def _count_after(self, offsets: TopicOffsets) -> int:
         return sum(
-            max(0, end - self.end_offsets.get(topic, {}).get(part, end))
+            max(0, end - offsets.get(topic, {}).get(part, end))
             for topic, ends in self.latest_offsets.items()
             for part, end in ends.items()
         )
@@ -102,6 +110,23 @@ class SavepointProgress(Status):
     failure: "DriverExit | None" = None
 
 
+class Recovery(Status):
+    """How a driver's start went. Durations are in seconds.
+
+    `since` is when its process began, or, of one that stood by and is `warm`, when it was told to take over; `seconds` go from then until each
+    query had committed a batch or found nothing to do, `prepare_seconds` until the first batch began. In their first batches the
+    queries spent `state_seconds` loading state, summed over all partitions, which came to `state_rows`; `records` were left to be read.
+    """
+
+    since: datetime
+    warm: bool = False
+    seconds: float
+    prepare_seconds: float
+    state_seconds: float = 0.0
+    state_rows: int = 0
+    records: int = 0
+
+
 class Progress(Status):
     """All that a driver knows of itself. One that stands by has a `verdict`, and no queries yet."""
 
@@ -119,6 +144,7 @@ class Progress(Status):
     queries: tuple[QueryProgress, ...] = ()
     savepoints: tuple[SavepointProgress, ...] = ()
     verdict: UpgradeVerdict | None = None
+    recovery: Recovery | None = None
 
     @property
     def lag(self) -> int:

@@ -9,6 +9,7 @@ import os
 import signal
 import time
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -20,6 +21,7 @@ from prometheus_client import REGISTRY
 from kappa_crds import API_VERSION
 from kappa_crds.kinds import KINDS
 from kappa_operator import metrics
+from kappa_operator.admission import serve_admission
 from kappa_operator.cluster import ApiCluster
 from kappa_operator.controller import Controller
 from kappa_operator.drivers import HttpDrivers
@@ -120,7 +122,11 @@ async def run(settings: Settings) -> None:
         REGISTRY.register(metrics.StoreCollector(partial(list_stores, world)))
         queue = WorkQueue(time.monotonic)
         controller = Controller(world, queue, LOGICS, find_dependents)
-        runner = await serve_health(build_health_app(echoes, synced.is_set), settings.health_port)
+        servers = [await serve_health(build_health_app(echoes, synced.is_set), settings.health_port)]
+        if settings.admission_dir:
+            servers.append(
+                await serve_admission(world, Path(settings.admission_dir), settings.admission_port)
+            )
         try:
             registry = build_registry(world.mirror, queue, controller, echoes)
             await run_until_first_ends(
@@ -133,7 +139,8 @@ async def run(settings: Settings) -> None:
             await controller.drain()
             await elector.release()
             await kafka.close()
-            await runner.cleanup()
+            for server in servers:
+                await server.cleanup()
 
 
 async def wait_for_signal(watching: asyncio.Event) -> None:

@@ -29,6 +29,7 @@ def configure_logs(level: str) -> None:
     root.setLevel(level)
     logging.getLogger("kopf").setLevel("WARNING")
     logging.getLogger("aiokafka").setLevel("CRITICAL")  # it logs what it raises, too
+    logging.getLogger("sqlglot").setLevel("CRITICAL")  # it quotes the SQL that it cannot read
     structlog.configure(
         processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
         logger_factory=structlog.stdlib.LoggerFactory(),

@@ -37,6 +37,11 @@ RESOURCES = Gauge("kappa_operator_resources", "Resources known by kind and state
 LAST_RESYNC = Gauge(
     "kappa_operator_last_resync_timestamp_seconds", "When all resources were last queued for another look"
 )
+ADMISSIONS = Counter(
+    "kappa_operator_admissions_total",
+    "Pipelines that were applied, by what became of their warnings.",
+    ["outcome"],
+)
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,9 @@ class Settings:
     resync: float = 600.0
     concurrency: int = 1000
     health_port: int = 8080
+    admission_dir: str = ""
+    """Folder with certificate, key and secret path of the webhook; it is not served where empty."""
+    admission_port: int = 8443
     lease_name: str = "kappa-operator"
     lease_duration: float = 10.0
     log_level: str = "INFO"
@@ -53,6 +56,8 @@ class Settings:
             resync=number("RESYNC_SECONDS", default.resync),
             concurrency=int(number("CONCURRENCY", default.concurrency)),
             health_port=int(number("HEALTH_PORT", default.health_port)),
+            admission_dir=text("ADMISSION_DIR", default.admission_dir),
+            admission_port=int(number("ADMISSION_PORT", default.admission_port)),
             lease_name=text("LEASE_NAME", default.lease_name),
             lease_duration=number("LEASE_SECONDS", default.lease_duration),
             log_level=text("LOG_LEVEL", default.log_level),

@@ -170,7 +170,7 @@ class Driver:
             if self._stopping.is_set():
                 return False
         log.info("takes over")
-        self.record.set_state(DriverState.STARTING)
+        self.record.take_over()
         return True
 
     def _await_executors(self, spark: SparkSession) -> None:

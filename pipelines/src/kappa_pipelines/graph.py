@@ -1,9 +1,8 @@
 """Which names a pipeline knows, and what an unknown one may have meant. Pure."""
 
-import difflib
-import itertools
 from collections.abc import Mapping, Sequence
 
+from kappa_crds.names import describe_circle, describe_unknown_name, suggest
 from kappa_crds.pipeline import PipelineSpec
 from kappa_crds.reasons import Reason
 from kappa_crds.revision import Revision
@@ -14,24 +13,12 @@ from kappa_pipelines.sources.subscription import build_subscription
 def explain_unknown_name(spec: PipelineSpec, view: str, unknown: str) -> SpecError:
     """Return the error for a view whose SQL names something that is neither a source nor a view."""
     known = [*(s.name for s in spec.sources), *(v.name for v in spec.views if v.name != view)]
-    return SpecError(
-        Reason.UNKNOWN_VIEW,
-        f"view {view!r}: there is no source or view {unknown!r}; {_suggest(unknown, known)}",
-    )
+    return SpecError(Reason.UNKNOWN_VIEW, describe_unknown_name(view, unknown, known))
 
 
 def explain_cycle(waits: Mapping[str, str]) -> SpecError:
     """Return the error for views that can never be defined: `waits` names, for each, one that it waits for."""
-    path = [next(iter(waits))]
-    while path[-1] not in path[:-1]:
-        path.append(waits[path[-1]])
-    circle = path[path.index(path[-1]) :]
-    if len(circle) == 2:
-        text = f"view {circle[0]!r} reads itself; a view cannot read what it makes"
-    else:
-        chain = ", ".join(f"{one!r} reads {other!r}" for one, other in itertools.pairwise(circle))
-        text = f"views read each other in a circle: {chain}; take one of these references out"
-    return SpecError(Reason.VIEW_CYCLE, text)
+    return SpecError(Reason.VIEW_CYCLE, describe_circle(waits))
 
 
 def check_names(spec: PipelineSpec) -> None:
@@ -47,7 +34,7 @@ def check_names(spec: PipelineSpec) -> None:
         if sink.from_ not in names:
             raise SpecError(
                 Reason.UNKNOWN_VIEW,
-                f"sink {sink.name!r}: there is no view or source {sink.from_!r}; {_suggest(sink.from_, names)}",
+                f"sink {sink.name!r}: there is no view or source {sink.from_!r}; {suggest(sink.from_, names)}",
             )
 
 
@@ -64,13 +51,6 @@ def check_loops(revision: Revision) -> None:
                     f"{role} writes to topic {topic}, which source {source.name!r} reads ({source.reads}); that would"
                     " never end; write to another topic",
                 )
-
-
-def _suggest(unknown: str, known: Sequence[str]) -> str:
-    close = difflib.get_close_matches(unknown, known, n=3)
-    if close:
-        return f"did you mean {' or '.join(map(repr, close))}?"
-    return f"known are {', '.join(known)}"
 
 
 def assign_owners(sinks: Sequence[str], reads: dict[str, tuple[str, ...]]) -> dict[str, str]:

@@ -35,6 +35,22 @@ class Declared:
 
 METRICS: tuple[Declared, ...] = (
     Declared("up_since_seconds", "gauge", "When the driver began to process, Unix time; 0 before."),
+    Declared(
+        "recovery_seconds",
+        "gauge",
+        "From the start of the driver's process, or from when it was told to take over, to the first batch of each query; 0 before.",
+    ),
+    Declared(
+        "recovery_prepare_seconds",
+        "gauge",
+        "Of the recovery, until the first batch began; 0 before it is over.",
+    ),
+    Declared(
+        "recovery_state_load_seconds",
+        "gauge",
+        "Of the recovery, loading state, summed over its partitions; 0 before it is over.",
+    ),
+    Declared("recovery_records", "gauge", "Records that were to be caught up when the first batches began."),
     Declared("generation", "gauge", "Fencing token of the driver."),
     Declared("state", "gauge", "1 for the state the driver is in.", ("state",)),
     Declared("executors", "gauge", "Executors registered."),
@@ -128,6 +144,11 @@ def samples(progress: Progress, counts: Counts, now: float) -> Iterator[Sample]:
     """Return the samples of a snapshot; `now` is Unix time in seconds."""
     since = progress.running_since
     yield "up_since_seconds", (), since.timestamp() if since else 0.0
+    recovery = progress.recovery
+    yield "recovery_seconds", (), recovery.seconds if recovery else 0.0
+    yield "recovery_prepare_seconds", (), recovery.prepare_seconds if recovery else 0.0
+    yield "recovery_state_load_seconds", (), recovery.state_seconds if recovery else 0.0
+    yield "recovery_records", (), recovery.records if recovery else 0
     yield "generation", (), progress.generation
     for state in DriverState:
         yield "state", (state.value,), float(state is progress.state)

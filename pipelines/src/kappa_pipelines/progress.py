@@ -5,15 +5,18 @@ Spark's event names a source only by what it subscribes to; the plan's order tel
 
 import json
 import math
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
-from kappa_crds.progress import QueryProgress, SourceProgress, TopicOffsets
+from kappa_crds.progress import QueryProgress, Recovery, SourceProgress, TopicOffsets
 from kappa_pipelines.checkpoint.offsets import Offsets, nest_offsets, parse_kafka_offsets
 from kappa_pipelines.sinks.refusals import REFUSED, name_refusals
 from kappa_pipelines.sources.kafka import LATEST, MALFORMED, ROWS
 from kappa_pipelines.sources.subscription import Subscription
 
+_LOAD = "rocksdbLoadLatencyMs"
+"""What Spark's RocksDB says of each operator: milliseconds, summed over its partitions."""
 Reads = tuple[tuple[str, Subscription], ...]
 """Sources by their names, and what they read."""
 
@@ -48,6 +51,33 @@ def fold_event(before: QueryProgress | None, event: dict[str, Any], sources: Rea
         total_malformed_rows=(before.total_malformed_rows if before else 0) + bad,
         total_refused_rows=(before.total_refused_rows if before else 0) + refused,
         sources=_fold_sources(event, sources),
+    )
+
+
+def measure_load(event: dict[str, Any]) -> float:
+    """Return the seconds that a batch spent loading state, summed over all partitions of all operators."""
+    operators = event.get("stateOperators", [])
+    return sum(int(op.get("customMetrics", {}).get(_LOAD, 0)) for op in operators) / 1000
+
+
+def build_recovery(
+    since: datetime, now: datetime, firsts: Iterable[tuple[QueryProgress, float]], *, warm: bool
+) -> Recovery:
+    """Return how a start went that is over now, from the first batch of each query and the seconds that it loaded state."""
+    batches = list(firsts)
+    begun = min((batch.timestamp for batch, _ in batches), default=now)
+    ahead: dict[str, int] = {}
+    for batch, _ in batches:
+        for source in batch.sources:
+            ahead[source.name] = max(ahead.get(source.name, 0), source.ahead)
+    return Recovery(
+        since=since,
+        warm=warm,
+        seconds=max(0.0, (now - since).total_seconds()),
+        prepare_seconds=max(0.0, (begun - since).total_seconds()),
+        state_seconds=sum(seconds for _, seconds in batches),
+        state_rows=sum(batch.state_rows for batch, _ in batches),
+        records=sum(ahead.values()),
     )
 
 

@@ -9,7 +9,7 @@ from kappa_crds.progress import DriverExit, DriverState, Progress, QueryProgress
 from kappa_crds.revision import Revision
 from kappa_crds.upgrade import UpgradeVerdict
 from kappa_pipelines.checkpoint.offsets import Offsets, nest_offsets, parse_kafka_offsets
-from kappa_pipelines.progress import Reads, fold_event, with_latest
+from kappa_pipelines.progress import Reads, build_recovery, fold_event, measure_load, with_latest
 
 NO_BATCH = -1  # the batch id of a query that has not ended a batch in this driver
 
@@ -31,6 +31,8 @@ class DriverRecord:
         self._reads: dict[str, Reads] = {}
         self._committed: dict[tuple[str, str], Offsets] = {}
         self._seen: set[str] = set()
+        self._firsts: dict[str, tuple[QueryProgress, float]] = {}
+        self._since, self._warm = self._progress.started_at, False
         self.alive = True
 
     def set_reads(self, reads: dict[str, Reads]) -> None:
@@ -46,12 +48,20 @@ class DriverRecord:
     def set_state(self, state: DriverState, error: DriverExit | None = None) -> None:
         """Move to another state; the first time in Running is remembered."""
         update: dict[str, object] = {"state": state}
-        if state is DriverState.RUNNING and self._progress.running_since is None:
-            update["running_since"] = datetime.now(UTC)
         if error is not None:
             update["error"] = error
         with self._lock:
+            if state is DriverState.RUNNING and self._progress.running_since is None:
+                now = datetime.now(UTC)
+                recovery = build_recovery(self._since, now, self._firsts.values(), warm=self._warm)
+                update |= {"running_since": now, "recovery": recovery}
             self._progress = self._progress.model_copy(update=update)
+
+    def take_over(self) -> None:
+        """Take note that a driver that stood by is to start: what it did before kept nobody waiting."""
+        with self._lock:
+            self._since, self._warm = datetime.now(UTC), True
+        self.set_state(DriverState.STARTING)
 
     def set_verdict(self, verdict: UpgradeVerdict) -> None:
         """Say what the revision means for the state."""
@@ -90,6 +100,7 @@ class DriverRecord:
         with self._lock:
             folded = fold_event(self._queries.get(sink), event, self._reads.get(sink, ()))
             self._queries[sink] = folded
+            self._firsts.setdefault(sink, (folded, measure_load(event)))
             self._committed |= {
                 (sink, source.name): parse_kafka_offsets(source.end_offsets) for source in folded.sources
             }

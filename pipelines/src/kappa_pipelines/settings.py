@@ -3,7 +3,7 @@
 Some of them are written into a checkpoint when it is born and cannot change later, so they are right from birth.
 Spark's own defaults are unsafe or slow for a long-running stream:
 
-- state in RocksDB with a changelog instead of the JVM's heap: size is bounded by disk, commits by what changed;
+- state in RocksDB instead of the JVM's heap: size is bounded by disk;
 - checkpoint format 2: a stale snapshot of an abandoned attempt is never loaded (format 1 can corrupt state
   silently when a query is rewound);
 - named sources with source evolution, which needs offset log 2: offsets are kept by the source's name, so that
@@ -15,19 +15,20 @@ from urllib.parse import urlsplit
 
 from kappa_crds.buckets import BucketConnection
 from kappa_crds.hdfs import HdfsConnection
+from kappa_crds.quantities import parse_duration, parse_size
 from kappa_crds.revision import Revision
+from kappa_crds.state_settings import StateSettings
 
 _STREAMING = "spark.sql.streaming"
 _STATE_STORE = f"{_STREAMING}.stateStore"
+_SNAPSHOT_EVERY = 10
 
 CHECKPOINT_SETTINGS: dict[str, str] = {
     f"{_STATE_STORE}.providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
-    f"{_STATE_STORE}.rocksdb.changelogCheckpointing.enabled": "true",
     f"{_STATE_STORE}.checkpointFormatVersion": "2",
     f"{_STREAMING}.queryEvolution.enableSourceEvolution": "true",
     f"{_STREAMING}.offsetLog.formatVersion": "2",
     f"{_STREAMING}.checkpoint.fileChecksum.enabled": "true",
-    f"{_STREAMING}.minBatchesToRetain": "100",
     # In Spark 4.2 this check fails on offset log 2 with `None.get` wherever the last batch was not committed: after
     # every crash. It looks for an unfinished repartitioning of the state, which this runtime does not do.
     f"{_STREAMING}.checkUnfinishedRepartitionOnRestart": "false",
@@ -72,8 +73,21 @@ DEFAULTS: dict[str, str] = {
     "spark.ui.enabled": "false",
     "spark.driver.defaultJavaOptions": _JAVA_OPTIONS,
     "spark.executor.defaultJavaOptions": _JAVA_OPTIONS,
-    f"{_STATE_STORE}.rocksdb.boundedMemoryUsage": "true",
 }
+
+
+def build_state_settings(state: StateSettings | None) -> dict[str, str]:
+    """Return how state is kept. All of it is always said: a session keeps what it was told before."""
+    wanted, rocksdb = state or StateSettings(), f"{_STATE_STORE}.rocksdb"
+    return {
+        f"{rocksdb}.changelogCheckpointing.enabled": str(wanted.changelog).lower(),
+        f"{rocksdb}.compression": wanted.compression.value,
+        f"{rocksdb}.boundedMemoryUsage": "true",
+        f"{rocksdb}.maxMemoryUsageMB": str(parse_size(wanted.max_memory) // 2**20),
+        f"{_STATE_STORE}.minDeltasForSnapshot": str(wanted.snapshot_every or _SNAPSHOT_EVERY),
+        f"{_STATE_STORE}.maintenanceInterval": f"{parse_duration(wanted.maintenance_interval) * 1000:.0f}ms",
+        f"{_STREAMING}.minBatchesToRetain": str(wanted.retain_batches),
+    }
 
 
 def build_bucket_settings(bucket: BucketConnection | None) -> dict[str, str]:
@@ -112,6 +126,7 @@ def build_spark_settings(revision: Revision) -> dict[str, str]:
         **revision.spark_conf,
         **SESSION_SETTINGS,
         **CHECKPOINT_SETTINGS,
+        **build_state_settings(revision.spec.state),
         **(LOCAL_FILES if urlsplit(revision.checkpoint).scheme in ("", "file") else {}),
         **build_bucket_settings(revision.bucket),
         **build_hdfs_settings(revision.hdfs),

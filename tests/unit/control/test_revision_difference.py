@@ -89,6 +89,16 @@ async def test_where_the_runtime_is_not_installed_the_plan_says_what_is_changed_
     assert "a dry start on a copy of the last batch judges it" in lines[2]
 
 
+async def test_without_the_runtime_the_texts_tell_what_they_can() -> None:
+    counting = [{"name": "events_by_key", "sql": "SELECT k, count(*) AS n FROM events GROUP BY k"}]
+    sinks = [{**SPEC["sinks"][0], "from": "events_by_key"}]
+    lines = await describe({"views": counting, "sinks": sinks})
+    assert (
+        "  ? the state probably cannot be continued: view 'events_by_key' is new to the sink and keeps state, of which there is none"
+        in lines
+    )
+
+
 async def test_where_it_is_the_verdict_is_told_with_its_reasons_and_what_follows() -> None:
     lines = await describe({"views": [VIEW], "upgrade": {"mode": "Reprocess"}}, DOES_NOT_FIT)
     assert lines[1:4] == [

@@ -7,12 +7,13 @@ import pytest
 from kappa_crds.pipeline import PipelineSpec
 from kappa_crds.reasons import Reason
 from kappa_crds.revision import KafkaConnection, Revision, Tuning
+from kappa_crds.state_settings import Compression, StateSettings
 from kappa_pipelines.errors import DriverError, SpecError
 from kappa_pipelines.graph import assign_owners, check_names, explain_cycle, explain_unknown_name
 from kappa_pipelines.jars import CORE, S3, locked_jars, read_lock
 from kappa_pipelines.kafka_options import build_librdkafka_config, build_spark_connection
 from kappa_pipelines.load import load_revision
-from kappa_pipelines.settings import CHECKPOINT_SETTINGS, build_spark_settings
+from kappa_pipelines.settings import CHECKPOINT_SETTINGS, build_spark_settings, build_state_settings
 
 SOURCE = {"name": "flights", "topic": "flights", "format": {"json": {"schema": "k BIGINT"}}}
 
@@ -78,6 +79,33 @@ def test_a_password_that_the_login_would_misread_is_refused(tmp_path: Path, pass
         build_librdkafka_config(_secured(tmp_path))
     assert caught.value.reason is Reason.SECRET_INCOMPLETE
     assert password not in caught.value.message
+
+
+def test_how_state_is_kept_is_always_said_whole() -> None:
+    place = "spark.sql.streaming.stateStore"
+    assert build_state_settings(None) == {
+        f"{place}.rocksdb.changelogCheckpointing.enabled": "true",
+        f"{place}.rocksdb.compression": "lz4",
+        f"{place}.rocksdb.boundedMemoryUsage": "true",
+        f"{place}.rocksdb.maxMemoryUsageMB": "500",
+        f"{place}.minDeltasForSnapshot": "10",
+        f"{place}.maintenanceInterval": "60000ms",
+        "spark.sql.streaming.minBatchesToRetain": "100",
+    }
+    wanted = StateSettings(
+        changelog=False,
+        compression=Compression.ZSTD,
+        max_memory="1Gi",
+        maintenance_interval="1m30s",
+        retain_batches=200,
+    )
+    revision = _revision()
+    settings = build_spark_settings(revision.replace(spec=revision.spec.replace(state=wanted)))
+    assert settings[f"{place}.rocksdb.changelogCheckpointing.enabled"] == "false"
+    assert settings[f"{place}.rocksdb.compression"] == "zstd"
+    assert settings[f"{place}.rocksdb.maxMemoryUsageMB"] == "1024"
+    assert settings[f"{place}.maintenanceInterval"] == "90000ms"
+    assert settings["spark.sql.streaming.minBatchesToRetain"] == "200"
 
 
 def test_safe_checkpoint_settings_cannot_be_overridden() -> None:

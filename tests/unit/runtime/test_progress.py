@@ -11,7 +11,7 @@ from kappa_pipelines.checkpoint.offsets import parse_offset_log
 from kappa_pipelines.group import lowest_offsets
 from kappa_pipelines.limits import Limits, parse_limits
 from kappa_pipelines.metrics import METRICS, PREFIX, Counts, DriverCollector, build_registry
-from kappa_pipelines.progress import count_malformed, fold_event, with_latest
+from kappa_pipelines.progress import build_recovery, count_malformed, fold_event, measure_load, with_latest
 from kappa_pipelines.sources.subscription import Subscription
 
 READS = (
@@ -144,6 +144,27 @@ def test_an_offset_log_of_version_2_names_its_sources() -> None:
         "flights": {("in", 0): 12, ("in", 1): 3},
         "airports": {("places", 0): 1},
     }
+
+
+def test_a_start_is_measured_to_the_first_batch_of_each_query_and_by_its_parts() -> None:
+    loading = {"rocksdbLoadLatencyMs": 1500, "rocksdbPutLatency": 7}
+    operators = [{"numRowsTotal": 3, "customMetrics": loading}, {"numRowsTotal": 4, "customMetrics": loading}]
+    event = _event(
+        stateOperators=operators, timestamp="2013-01-01T00:00:06.000Z", sources=[_source("in", 10)]
+    )
+    assert measure_load(event) == 3.0
+    assert measure_load(_event(stateOperators=[])) == 0.0
+    first = fold_event(None, event, READS[:1])
+    since, now = datetime(2013, 1, 1, tzinfo=UTC), datetime(2013, 1, 1, 0, 0, 10, tzinfo=UTC)
+    found = build_recovery(since, now, [(first, 3.0), (first, 1.0)], warm=False)
+    assert (found.seconds, found.prepare_seconds, found.state_seconds) == (10.0, 6.0, 4.0)
+    assert (found.state_rows, found.records) == (14, 100)
+
+
+def test_a_start_that_found_nothing_to_do_is_measured_until_it_knew() -> None:
+    since, now = datetime(2013, 1, 1, tzinfo=UTC), datetime(2013, 1, 1, 0, 0, 10, tzinfo=UTC)
+    found = build_recovery(since, now, [], warm=True)
+    assert (found.seconds, found.prepare_seconds, found.records, found.warm) == (10.0, 10.0, 0, True)
 
 
 def _progress(*queries: QueryProgress) -> Progress:

@@ -1,6 +1,7 @@
 """What `kappa plan` says of a change: what is another than in the revision that runs, and what that means for the state.
 
-Where the runtime is installed on this machine, both revisions are compiled by Spark here, and compared as a driver compares them. What
+Where the runtime is installed on this machine, both revisions are compiled by Spark here, and compared as a driver compares them; else
+their texts are. What
 needs the state itself, such as whether the records that are still to be read are there, a dry start beside the driver shows.
 """
 
@@ -8,16 +9,16 @@ import asyncio
 from collections.abc import Callable, Iterator
 from importlib.metadata import entry_points
 
-from pydantic import ValidationError
-
-from kappa_crds.revision import REVISION_KEY, Revision
+from kappa_crds.revision import Revision
 from kappa_crds.upgrade import UpgradeMode, UpgradeVerdict
-from kappa_operator.keys import ObjectRef
+from kappa_operator.observe.pipeline import read_revision
 from kappa_operator.plan.change import choose_mode, want_revision
 from kappa_operator.plan.difference import compare_revisions, explain_mode
+from kappa_operator.plan.forecast import explain_forecast, forecast
 from kappa_operator.plan.pipeline_model import PipelineObserved
 from kappa_operator.world import World
 
+_JUDGED = "  ? before anything stops, a dry start on a copy of the last batch judges it with the state itself"
 Judge = Callable[[Revision, Revision], UpgradeVerdict]
 """Compares two revisions on this machine; RuntimeError says why that cannot be done."""
 
@@ -33,7 +34,7 @@ async def describe_change(world: World, observed: PipelineObserved, judge: Judge
     wanted, runs = want_revision(observed), observed.status.revision
     if wanted is None or runs is None or wanted.name == runs:
         return []
-    old = await _read_revision(world, observed.resource.metadata.namespace, runs)
+    old = await read_revision(world, observed.resource.metadata.namespace, runs)
     if old is None:
         return [f"  ~ revision {runs} cannot be read any more, so what is changed is not known"]
     changes = [f"  ~ {each}" for each in compare_revisions(old, wanted)]
@@ -41,15 +42,14 @@ async def describe_change(world: World, observed: PipelineObserved, judge: Judge
     if old.content == wanted.content:
         return [*changes, "  ? a new driver goes on from the last batch"]
     verdict = await _judge(judge, old, wanted)
-    return [*changes, *_say(verdict, mode)]
-
-
-async def _read_revision(world: World, namespace: str, name: str) -> Revision | None:
-    body = await world.cluster.get(ObjectRef("v1", "ConfigMap", namespace, name))
-    try:
-        return None if body is None else Revision.model_validate_json(body["data"][REVISION_KEY])
-    except ValidationError:  # an older operator's, whose pipeline is described by other fields
-        return None
+    if isinstance(verdict, str):
+        found = forecast(old.spec, wanted.spec, observed.status.shuffle_partitions)
+        changes += [f"  ? {verdict}", *(f"  ? {line}" for line in explain_forecast(found))]
+    else:
+        changes += _say(verdict, mode)
+    if mode is not UpgradeMode.STATELESS:
+        changes.append(_JUDGED)
+    return changes
 
 
 async def _judge(judge: Judge | None, old: Revision, new: Revision) -> UpgradeVerdict | str:
@@ -62,12 +62,7 @@ async def _judge(judge: Judge | None, old: Revision, new: Revision) -> UpgradeVe
         return f"no verdict can be made on this machine: {error}"
 
 
-def _say(verdict: UpgradeVerdict | str, mode: UpgradeMode) -> Iterator[str]:
-    if isinstance(verdict, str):
-        yield f"  ? {verdict}"
-    else:
-        yield f"  ? verdict of this machine: {verdict.kind.value}"
-        yield from (f"    · {reason}" for reason in verdict.reasons)
-        yield f"  ? {explain_mode(mode, verdict.kind)}"
-    if mode is not UpgradeMode.STATELESS:
-        yield "  ? before anything stops, a dry start on a copy of the last batch judges it with the state itself"
+def _say(verdict: UpgradeVerdict, mode: UpgradeMode) -> Iterator[str]:
+    yield f"  ? verdict of this machine: {verdict.kind.value}"
+    yield from (f"    · {reason}" for reason in verdict.reasons)
+    yield f"  ? {explain_mode(mode, verdict.kind)}"

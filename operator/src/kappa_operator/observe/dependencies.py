@@ -32,8 +32,13 @@ from kappa_operator.resources.storage import Storage
 from kappa_operator.world import World
 
 
-async def observe_dependencies(world: World, resource: PipelineResource) -> Dependencies | Verdict:
-    """Return what the pipeline refers to, or the verdict on what is missing."""
+async def observe_dependencies(
+    world: World, resource: PipelineResource, *, ask_kafka: bool = True
+) -> Dependencies | Verdict:
+    """Return what the pipeline refers to, or the verdict on what is missing.
+
+    Where Kafka is not asked, a topic that no Topic resource declares is taken to be there.
+    """
     spec, namespace = resource.spec, resource.metadata.namespace
     try:
         cluster = resolve_cluster(world.mirror, namespace, spec.cluster_ref)
@@ -44,7 +49,7 @@ async def observe_dependencies(world: World, resource: PipelineResource) -> Depe
         return Dependencies(
             cluster=cluster.spec,
             storage=storage,
-            topics=await resolve_topics(world, cluster, resource),
+            topics=await resolve_topics(world, cluster, resource, ask_kafka=ask_kafka),
             modules=await read_modules(world, resource),
             savepoint=find_savepoint(world, resource, storage),
         )
@@ -123,14 +128,16 @@ def name_topics(spec: PipelineSpec) -> Iterator[str]:
 
 
 async def resolve_topics(
-    world: World, cluster: KafkaClusterResource, resource: PipelineResource
+    world: World, cluster: KafkaClusterResource, resource: PipelineResource, *, ask_kafka: bool = True
 ) -> dict[str, str]:
     """Return the name in Kafka for each name in the spec; raise ReferenceProblem for a topic that is not there."""
     topics: dict[str, str] = {}
     for name in sorted(set(name_topics(resource.spec))):
         key = Key("Topic", resource.metadata.namespace, name)
-        declared = world.mirror.get_version(key) >= 0
-        topics[name] = _resolve_declared(world, key) if declared else await _find(world, cluster, name)
+        if world.mirror.get_version(key) >= 0:
+            topics[name] = _resolve_declared(world, key)
+        else:
+            topics[name] = await _find(world, cluster, name) if ask_kafka else name
     return topics
 
 

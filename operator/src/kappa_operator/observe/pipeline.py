@@ -4,6 +4,8 @@ Driver pods are read from the API server at each look, not from a watch: whether
 how fast events arrive. The driver's own progress is asked for when its pod has an address.
 """
 
+from pydantic import ValidationError
+
 from kappa_crds.progress import DriverState, Progress
 from kappa_crds.revision import REVISION_KEY, Revision
 from kappa_crds.upgrade import TAKEN_BACK, UpgradePhase
@@ -89,6 +91,15 @@ async def observe_previous(world: World, resource: PipelineResource) -> Revision
     ref = ObjectRef("v1", "ConfigMap", resource.metadata.namespace, change.previous)
     body = await world.cluster.get(ref)
     return None if body is None else Revision.model_validate_json(body["data"][REVISION_KEY])
+
+
+async def read_revision(world: World, namespace: str, name: str) -> Revision | None:
+    """Return a revision by its name; None where it is lost, or where an older operator wrote it with other fields."""
+    body = await world.cluster.get(ObjectRef("v1", "ConfigMap", namespace, name))
+    try:
+        return None if body is None else Revision.model_validate_json(body["data"][REVISION_KEY])
+    except ValidationError:
+        return None
 
 
 def find_change_savepoint(world: World, resource: PipelineResource) -> SavepointResource | None:

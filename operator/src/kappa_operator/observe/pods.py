@@ -1,5 +1,6 @@
 """From a driver pod's JSON to what decisions know of it."""
 
+from datetime import datetime
 from typing import Any
 
 from pydantic import ValidationError
@@ -36,7 +37,12 @@ def parse_driver(body: Body) -> DriverPod:
         waiting=_explain_waiting(status, state),
         exit=_explain_exit(status, state),
         standby=metadata.get("annotations", {}).get(STANDBY_ANNOTATION) == "true",
+        created=_read_time(metadata.get("creationTimestamp")),
     )
+
+
+def _read_time(text: str | None) -> datetime | None:
+    return None if text is None else datetime.fromisoformat(text)
 
 
 def explain_executor(body: Body) -> str | None:

@@ -30,6 +30,7 @@ class DriverPod:
     waiting: tuple[Reason, str] | None = None
     exit: DriverExit | None = None
     standby: bool = False
+    created: datetime | None = None
 
     @property
     def finished(self) -> bool:

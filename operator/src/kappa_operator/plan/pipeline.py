@@ -37,6 +37,7 @@ from kappa_operator.plan.pipeline_verdicts import (
     judge_start,
 )
 from kappa_operator.plan.progress import build_progress_fields, say_progress
+from kappa_operator.plan.recovery import build_recovery
 from kappa_operator.plan.restore import decide_restore
 from kappa_operator.plan.rollback import decide_rollback, follow_change
 from kappa_operator.plan.starting import start_driver, sweep
@@ -187,7 +188,7 @@ def _follow(observed: PipelineObserved, current: DriverPod, wanted: Revision | N
     verdict = judge_running(change, say_progress(progress))
     if isinstance(observed.dependencies, Verdict):
         verdict = replace(verdict, message=f"{verdict.message}; but {observed.dependencies.message}")
-    fields = build_progress_fields(progress)
+    fields = {**build_progress_fields(progress), "recovery": build_recovery(observed, current, progress)}
     poll = CATCHING_UP_POLL if progress.lag else RUNNING_POLL
     return Plan((), say(observed, verdict, now, restarts=restarts, upgrade=change, **fields), poll)
 

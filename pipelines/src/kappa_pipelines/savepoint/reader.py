@@ -17,7 +17,13 @@ from kappa_pipelines.classify import first_lines
 from kappa_pipelines.errors import UnavailableError
 from kappa_pipelines.failures import read_failure
 from kappa_pipelines.savepoint.manifest import Manifest, QueryPoint
-from kappa_pipelines.settings import CHECKPOINT_SETTINGS, DEFAULTS, LOCAL_FILES, SESSION_SETTINGS
+from kappa_pipelines.settings import (
+    CHECKPOINT_SETTINGS,
+    DEFAULTS,
+    LOCAL_FILES,
+    SESSION_SETTINGS,
+    build_state_settings,
+)
 
 _MEMORY = "512m"
 _TIMERS = "$"  # what Spark keeps for itself among the states of an operator
@@ -29,6 +35,7 @@ def create_reader_session(partitions: int) -> SparkSession:
         **DEFAULTS,
         **SESSION_SETTINGS,
         **CHECKPOINT_SETTINGS,
+        **build_state_settings(None),
         **LOCAL_FILES,
         "spark.app.name": "kappa-savepoint",
         "spark.master": "local[1]",
