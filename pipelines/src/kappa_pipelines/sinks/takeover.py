@@ -56,7 +56,7 @@ def _find_places(publisher: Publisher, kafka: KafkaConnection) -> Iterable[Place
 
     def ask() -> list[TopicPartition]:
         asked = admin.list_consumer_group_offsets([group], request_timeout=TIMEOUT_SECONDS)
-        found: list[TopicPartition] = asked[publisher.group].result(TIMEOUT_SECONDS).topic_partitions
+        found: list[TopicPartition] = asked[publisher.group].result().topic_partitions
         return found
 
     return [(each.topic, each.partition) for each in persist(ask) if parse_mark(each.metadata) is not None]
