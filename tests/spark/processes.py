@@ -1,5 +1,6 @@
 """The driver as a process of its own, as a pod runs it."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -10,6 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError, URLError
+
+import psutil
 
 from kappa_crds.progress import DriverExit, Progress
 from kappa_crds.revision import Revision
@@ -86,8 +89,8 @@ class DriverProcess:
         self._signal(signal.SIGCONT)
 
     def _signal(self, number: int) -> None:
-        children = subprocess.run(
-            ["pgrep", "-P", str(self.process.pid)], capture_output=True, text=True, check=False
-        )
-        for pid in (self.process.pid, *map(int, children.stdout.split())):
-            os.kill(pid, number)
+        """Send a signal to it, its JVM and the JVM's workers in Python."""
+        own = psutil.Process(self.process.pid)
+        for each in (own, *own.children(recursive=True)):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                each.send_signal(number)

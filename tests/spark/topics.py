@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 
@@ -72,6 +72,25 @@ class Topics:
         while len(found) < wanted and time.monotonic() < deadline:
             found += [m for m in consumer.consume(5000, timeout=1.0) if m.error() is None]
         consumer.close()
+        return found
+
+    def read_committed(self, topic: str) -> list[Message]:
+        """The records that a reader of committed records finds, in the order of each partition."""
+        config = {"bootstrap.servers": self.bootstrap, "group.id": "read", "enable.auto.commit": False}
+        consumer = Consumer({**config, "isolation.level": "read_committed", "enable.partition.eof": True})
+        left = set(self.ends(topic))
+        consumer.assign([TopicPartition(topic, part, 0) for part in left])
+        found: list[Message] = []
+        deadline = time.monotonic() + 30
+        while left and time.monotonic() < deadline:
+            for message in consumer.consume(5000, timeout=0.2):
+                error = message.error()
+                if error is None:
+                    found.append(message)
+                elif error.code() == KafkaError._PARTITION_EOF:
+                    left.discard(message.partition())
+        consumer.close()
+        assert not left, f"{topic} was not read to its end, as a transaction is open: partitions {left}"
         return found
 
     def values(self, topic: str) -> list[Any]:

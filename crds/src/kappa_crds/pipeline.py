@@ -162,6 +162,13 @@ class PipelineSpec(Model):
             "in real-time mode no row replaces another, as nothing is kept; leave out the mode of the sinks, or trigger.realTime",
         ),
         Rule(
+            "!has(self.trigger) || !has(self.trigger.realTime) || self.sinks.all(k, k.delivery == 'AtLeastOnce')",
+            "a sink with delivery ExactlyOnce writes batch by batch, and real-time mode has no batches; take out delivery, or"
+            " trigger.realTime",
+            "'sink ' + self.sinks.map(k, k.delivery != 'AtLeastOnce', k.name)[0] + ' has delivery ExactlyOnce, which writes batch by"
+            " batch, and real-time mode has none; take out delivery, or trigger.realTime'",
+        ),
+        Rule(
             "!has(self.trigger) || !has(self.trigger.realTime) || self.sources.all(s, !has(s.format) || !has(s.format.protobuf))",
             "in real-time mode no source can have the format protobuf, which is decoded a batch of records at a time; leave out"
             " trigger.realTime, or write the rows to another topic first",

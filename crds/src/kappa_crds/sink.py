@@ -16,6 +16,13 @@ class OutputMode(StrEnum):
     COMPLETE = "complete"
 
 
+class Delivery(StrEnum):
+    """What a reader of a sink's topic finds after a crash."""
+
+    AT_LEAST_ONCE = "AtLeastOnce"
+    EXACTLY_ONCE = "ExactlyOnce"
+
+
 class Sink(Model):
     """A topic that a source's or view's rows are written to."""
 
@@ -65,3 +72,11 @@ class Sink(Model):
     mode: Annotated[OutputMode, Field(description="append: final rows only; update: each changed row.")] = (
         OutputMode.APPEND
     )
+    delivery: Annotated[
+        Delivery,
+        Field(
+            description="AtLeastOnce: the rows of one batch may be written again after a crash. ExactlyOnce: a batch is written in"
+            " Kafka's transactions, so whoever reads committed records alone finds each row once, and a driver that was taken over"
+            " from writes nothing more; rows go through Python, and a record can be read once its batch was written."
+        ),
+    ] = Delivery.AT_LEAST_ONCE

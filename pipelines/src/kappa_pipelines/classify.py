@@ -15,6 +15,8 @@ from kappa_pipelines.failures import Cause, Failure, SqlFailure
 from kappa_pipelines.graph import explain_unknown_name
 
 _RAISED = "[USER_RAISED_EXCEPTION] "
+NOT_WRITTEN = "[ROWS_NOT_WRITTEN] "
+"""Before the words of the error by which a task ends that could not write its rows in a transaction, Kafka's name of it first."""
 UNKNOWN_SCHEMA = "a record has a schema id that was not known at the start"
 """Words of the error by which a query ends that meets such a record."""
 
@@ -81,32 +83,57 @@ RULES: tuple[Rule, ...] = (
         UnavailableError,
         Reason.SOURCE_TOPIC_DELETED,
         "a topic or partition does not exist any more",
-        pattern=r"UnknownTopicOrPartitionException|UnknownTopicIdException|InvalidTopicException",
+        pattern=r"UnknownTopicOrPartitionException|UnknownTopicIdException|InvalidTopicException"
+        r"|ROWS_NOT_WRITTEN\] (UNKNOWN_TOPIC_OR_PART|_UNKNOWN_TOPIC|_UNKNOWN_PARTITION):",
     ),
     Rule(
         UnavailableError,
         Reason.AUTHENTICATION_FAILED,
         "Kafka refused the credentials; check the Secret of the KafkaCluster",
-        pattern=r"SaslAuthenticationException|LoginException|IllegalSaslStateException",
+        pattern=r"SaslAuthenticationException|LoginException|IllegalSaslStateException"
+        r"|ROWS_NOT_WRITTEN\] (_AUTHENTICATION|SASL_AUTHENTICATION_FAILED):",
     ),
     Rule(
         UnavailableError,
         Reason.TLS_FAILED,
         "no secure connection to Kafka; check the CA and the host names of the brokers",
-        pattern=r"SslAuthenticationException|SSLHandshakeException|InvalidTruststore|Failed to load PEM",
+        pattern=r"SslAuthenticationException|SSLHandshakeException|InvalidTruststore|Failed to load PEM"
+        r"|ROWS_NOT_WRITTEN\] _SSL:",
     ),
     Rule(
         UnavailableError,
         Reason.AUTHORIZATION_FAILED,
-        "Kafka does not allow this user to read or write here; grant it (READ on sources, WRITE on sinks)",
-        pattern=r"(Topic|Group|Cluster|TransactionalId)AuthorizationException",
+        "Kafka does not allow this user to read or write here; grant it (READ on sources, WRITE on sinks; for a sink with delivery"
+        " ExactlyOnce also READ on its topic and group, and WRITE on its transactional ids)",
+        pattern=r"(Topic|Group|Cluster|TransactionalId)AuthorizationException"
+        r"|ROWS_NOT_WRITTEN\] (TOPIC|GROUP|CLUSTER|TRANSACTIONAL_ID)_AUTHORIZATION_FAILED:",
     ),
     Rule(
         UnavailableError,
         Reason.KAFKA_UNAVAILABLE,
         "Kafka does not answer",
         pattern=r"org\.apache\.kafka\.common\.errors\.(Timeout|Disconnect|Network|BrokerNotAvailable|NotEnoughReplicas)"
-        r"|Timed out waiting for a node assignment|No resolvable bootstrap urls",
+        r"|Timed out waiting for a node assignment|No resolvable bootstrap urls"
+        r"|ROWS_NOT_WRITTEN\] (_TIMED_OUT|_MSG_TIMED_OUT|_TIMED_OUT_QUEUE|_TRANSPORT|_ALL_BROKERS_DOWN|_WAIT_COORD|REQUEST_TIMED_OUT"
+        r"|COORDINATOR_\w+|NOT_COORDINATOR|BROKER_NOT_AVAILABLE|NOT_ENOUGH_REPLICAS\w*|NETWORK_EXCEPTION):",
+    ),
+    Rule(
+        UnavailableError,
+        Reason.QUERY_FAILED,
+        "Kafka's brokers allow no transaction as long as this runtime asks for; set transaction.max.timeout.ms to 600000 or more",
+        pattern=r"ROWS_NOT_WRITTEN\] INVALID_TRANSACTION_TIMEOUT:",
+    ),
+    Rule(
+        UnavailableError,
+        Reason.QUERY_FAILED,
+        "a batch takes too long to write; bound it with trigger.maxRecords",
+        pattern=r"ROWS_NOT_WRITTEN\] TRANSACTION_TIMED_OUT:",
+    ),
+    Rule(
+        UnavailableError,
+        Reason.QUERY_FAILED,
+        "a transaction was ended by another process, and nothing of it was written; the driver starts again and writes the batch",
+        pattern=r"ROWS_NOT_WRITTEN\] (FENCED|MARK_LOST):",
     ),
     Rule(
         UnavailableError,
@@ -176,7 +203,10 @@ def classify(failure: Failure, where: str) -> DriverError:
 
 def _quote(cause: Cause) -> str:
     # Below Python the words stand at the end of a trace.
-    text = first_lines(cause.message.rpartition(_RAISED)[2]) or cause.kind
+    words = cause.message
+    for mark in (_RAISED, NOT_WRITTEN):
+        words = words.rpartition(mark)[2]
+    text = first_lines(words) or cause.kind
     return f". {cause.kind.rsplit('.', 1)[-1]}: {text}"
 
 

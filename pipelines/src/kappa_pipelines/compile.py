@@ -24,7 +24,7 @@ from kappa_pipelines.endpoints import Endpoints, KafkaEndpoints
 from kappa_pipelines.errors import SpecError
 from kappa_pipelines.failures import read_failure
 from kappa_pipelines.graph import assign_owners, check_loops, check_names
-from kappa_pipelines.realtime import check_formats, check_real_time, check_times
+from kappa_pipelines.realtime import check_delivery, check_formats, check_real_time, check_times
 from kappa_pipelines.registry.resolve import Subjects, fetch_subjects
 from kappa_pipelines.sinks.kafka import build_records
 from kappa_pipelines.sources.kafka import KafkaSource, build_source, read_stream
@@ -85,6 +85,7 @@ def compile_revision(
     check_names(spec)
     check_times(spec)
     check_formats(spec)
+    check_delivery(spec)
     check_loops(revision)
     forget_views(spark)
     known = fetch_subjects(revision) if subjects is None else subjects

@@ -7,6 +7,7 @@ on, and at the end positions are written after the last batch was committed.
 
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import structlog
@@ -40,6 +41,7 @@ from kappa_pipelines.savepoint.take import Taken, take_savepoint
 from kappa_pipelines.savepoint.worker import Note, SavepointWorker
 from kappa_pipelines.session import await_executors, count_executors, create_session, wanted_executors
 from kappa_pipelines.sinks.kafka import open_producer
+from kappa_pipelines.sinks.publisher import build_publishers
 from kappa_pipelines.sources.schema_ids import remember_unknown_ids
 from kappa_pipelines.stop import stop_gracefully
 from kappa_pipelines.upgrade.rehearse import Rehearsal
@@ -130,7 +132,13 @@ class Driver:
                     )
             generation = self._environment.generation
             running = self._running = prepare(
-                spark, self._revision, generation, self.record, marks=marks, ahead=plan
+                spark,
+                self._revision,
+                generation,
+                self.record,
+                topics=self._topics,
+                marks=marks,
+                ahead=plan,
             )
             log.info("plan compiled")
             self._start(running)
@@ -155,6 +163,8 @@ class Driver:
         plan = None
         if verdict.kind is not VerdictKind.REPROCESS:
             root = name_root(self._revision, generation)
+            publishers = build_publishers(self._revision, generation, self._topics)
+            targets = replace(targets, publishers=publishers)
             plan = compile_plan(
                 spark, self._revision, root, subjects=rehearsal.subjects, targets=targets, marks=marks
             )

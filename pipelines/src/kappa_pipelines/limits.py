@@ -12,6 +12,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource
 
 from kappa_crds.revision import Revision
 from kappa_pipelines.kafka_options import build_librdkafka_config
+from kappa_pipelines.sinks.publisher import Publishers
 
 _TIMEOUT_SECONDS = 10.0
 _RECORD_OVERHEAD = 512  # bytes at most that Kafka adds to a record: batch, lengths, frames of the compression
@@ -43,10 +44,14 @@ class Target:
 
 @dataclass(frozen=True)
 class Targets:
-    """The topics that a revision writes; those whose limits are not known have Kafka's defaults."""
+    """The topics that a revision writes; those whose limits are not known have Kafka's defaults.
+
+    `publishers` are those of the sinks that write exactly once.
+    """
 
     revision: Revision
     limits: dict[str, Limits] = field(default_factory=dict)
+    publishers: Publishers = field(default_factory=dict)
 
     def find(self, name: str) -> Target:
         """Return the topic for a name in the spec."""

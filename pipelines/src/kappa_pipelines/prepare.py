@@ -5,6 +5,7 @@ compiles before it takes over, and again only where those schemas have changed m
 """
 
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -30,6 +31,11 @@ from kappa_pipelines.record import DriverRecord
 from kappa_pipelines.registry.resolve import Subjects, resolve_subjects
 from kappa_pipelines.savepoint.restore import is_of_another, is_restored, restore_savepoint
 from kappa_pipelines.savepoint.store import SavepointStore
+from kappa_pipelines.sinks.exactly import build_connection
+from kappa_pipelines.sinks.marks import Mark
+from kappa_pipelines.sinks.publisher import Publisher, Publishers, build_publishers
+from kappa_pipelines.sinks.settle import Begun, check_division, settle_publishers
+from kappa_pipelines.sinks.takeover import take_over
 from kappa_pipelines.upgrade.divide import divide_checkpoint
 from kappa_pipelines.upgrade.plans import check_fit, write_shapes
 from kappa_pipelines.upgrade.shapes import QueryShape, read_shapes
@@ -66,6 +72,11 @@ class Plan:
     compiled: Compiled
     shapes: dict[str, QueryShape]
 
+    @property
+    def publishers(self) -> Publishers:
+        """Return what writes exactly once."""
+        return self.ends.targets.publishers
+
 
 def compile_plan(
     spark: SparkSession, revision: Revision, root: str, *, subjects: Subjects, targets: Targets, marks: Path
@@ -84,21 +95,24 @@ def prepare(
     generation: int,
     record: DriverRecord,
     *,
+    topics: Mapping[str, int],
     marks: Path,
     ahead: Plan | None = None,
 ) -> Running:
-    """Claim the checkpoint and compile the revision, unless that was done ahead.
+    """Claim the checkpoint and what writes exactly once, and compile the revision, unless that was done ahead.
 
-    FencedError if a newer driver has the checkpoint, LostDataError if its state was kept for another plan.
+    `topics` are those of Kafka, with their number of partitions. FencedError if a newer driver has the checkpoint, LostDataError if its state was kept for another plan.
     """
     fence = _claim(spark, revision, generation)
     files = CheckpointFiles(spark, fence.root)
     subjects = resolve_subjects(revision, files)
-    if ahead is None or ahead.subjects != subjects:
-        targets = fetch_targets(revision)
+    publishers = _settle_publishers(files, revision, build_publishers(revision, generation, topics))
+    if ahead is None or ahead.subjects != subjects or ahead.publishers != publishers:
+        targets = replace(fetch_targets(revision), publishers=publishers)
         ahead = compile_plan(spark, revision, fence.root, subjects=subjects, targets=targets, marks=marks)
     revision, ends, compiled = ahead.revision, ahead.ends, ahead.compiled
     check_fit(files, ahead.shapes)
+    check_division(fence.files, publishers, revision.tuning.shuffle_partitions)
     divide_checkpoint(spark, fence, tuple(ahead.shapes), revision.tuning.shuffle_partitions)
     write_shapes(files, ahead.shapes)
     record.set_reads(
@@ -112,6 +126,18 @@ def prepare(
     beside = build_beside(Surroundings(spark, files, fence, ends, compiled, kafka))
     idleness = IdleWatch(revision.spec, compiled.reads, marks)
     return Running(spark, files, fence, compiled, kafka, beside, idleness)
+
+
+def _settle_publishers(
+    files: CheckpointFiles, revision: Revision, wanted: Publishers
+) -> dict[str, Publisher]:
+    """Have the drivers before publish nothing more to sinks that write exactly once, and return what publishes from now on."""
+    sinks = {sink.name: sink for sink in revision.spec.sinks}
+
+    def take(publisher: Publisher, begun: Begun) -> Mapping[int, Mark]:
+        return take_over(publisher, build_connection(Targets(revision), sinks[publisher.sink]), begun)
+
+    return settle_publishers(files, wanted, take)
 
 
 def name_root(revision: Revision, generation: int) -> str:

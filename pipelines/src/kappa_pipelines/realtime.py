@@ -16,7 +16,7 @@ from kappa_crds.pipeline import PipelineSpec
 from kappa_crds.quantities import parse_duration
 from kappa_crds.reasons import Reason
 from kappa_crds.revision import Revision
-from kappa_crds.sink import Sink
+from kappa_crds.sink import Delivery, Sink
 from kappa_pipelines.catalyst import children_of, get_plan, items, kind_of, view_of
 from kappa_pipelines.checkpoint.offsets import Offsets
 from kappa_pipelines.errors import SpecError, UnavailableError
@@ -68,6 +68,17 @@ def check_formats(spec: PipelineSpec) -> None:
                 Reason.UNSUPPORTED_QUERY,
                 f"source {source.name!r} has the format protobuf, which is decoded in Python a batch of records at a time, and"
                 f" real-time mode (trigger.realTime) has no batches; {_REMEDY}",
+            )
+
+
+def check_delivery(spec: PipelineSpec) -> None:
+    """Raise SpecError where a sink is to write exactly once, which it does a batch at a time."""
+    for sink in spec.sinks:
+        if spec.trigger.real_time is not None and sink.delivery is Delivery.EXACTLY_ONCE:
+            raise SpecError(
+                Reason.INVALID_SPEC,
+                f"sink {sink.name!r} has delivery ExactlyOnce, which writes batch by batch, and real-time mode (trigger.realTime)"
+                " has no batches; take out delivery, or trigger.realTime",
             )
 
 

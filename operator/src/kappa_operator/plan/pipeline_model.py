@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from kappa_crds.guarantee import AT_LEAST_ONCE
+from kappa_crds.guarantee import compute_guarantee
 from kappa_crds.pipeline import PipelineStatus
 from kappa_crds.progress import Progress
 from kappa_crds.revision import Revision
@@ -67,7 +67,7 @@ def say(observed: PipelineObserved, verdict: Verdict, now: datetime, **fields: A
         observed_generation=generation,
         state=verdict.state,
         conditions=build_conditions(verdict, resource.status.conditions, generation, now),
-        guarantee=AT_LEAST_ONCE,
+        guarantee=compute_guarantee(resource.spec.sinks),
         selector=",".join(f"{key}={value}" for key, value in labels.items()),
         **fields,
     )

@@ -40,6 +40,11 @@ def read_committed_batch(files: Listed, sink: str) -> int:
     return _find_last(files, sink, "commits")
 
 
+def read_planned_batch(files: Listed, sink: str) -> int:
+    """Return the number of the last batch that was planned, committed or not; -1 before the first."""
+    return _find_last(files, sink, "offsets")
+
+
 def _find_last(files: Listed, sink: str, folder: str) -> int:
     return max((int(name) for name in files.names(f"{sink}/{folder}") if name.isdigit()), default=-1)
 

@@ -16,11 +16,12 @@ from pyspark.sql.types import ArrayType, BinaryType, BooleanType, DataType, MapT
 from kappa_crds.quantities import parse_duration
 from kappa_crds.reasons import Reason
 from kappa_crds.revision import Revision
-from kappa_crds.sink import OutputMode, Sink
+from kappa_crds.sink import Delivery, OutputMode, Sink
 from kappa_crds.trigger import Trigger
 from kappa_pipelines.errors import SpecError
 from kappa_pipelines.kafka_options import build_spark_connection, prefix_options
 from kappa_pipelines.limits import Target, Targets
+from kappa_pipelines.sinks.exactly import write_exactly
 from kappa_pipelines.sinks.refusals import route_records
 
 JSON_OPTIONS = {
@@ -99,12 +100,17 @@ def build_writer(targets: Targets, sink: Sink, records: DataFrame) -> DataStream
     """Return the query that writes the records, ready to start."""
     revision, target = targets.revision, targets.find(sink.topic)
     _check_has_key(sink, target)
+    if sink.delivery is Delivery.EXACTLY_ONCE:
+        started = write_exactly(targets, sink, records)
+    else:
+        started = (
+            route_records(records, sink, revision.full_name, target, targets.dead)
+            .writeStream.format("kafka")
+            .options(**build_write_options(revision, target, targets.dead or target))
+        )
     writer = (
-        route_records(records, sink, revision.full_name, target, targets.dead)
-        .writeStream.format("kafka")
-        .queryName(sink.name)
+        started.queryName(sink.name)
         .outputMode(choose_output_mode(sink, revision.spec.trigger).value)
-        .options(**build_write_options(revision, target, targets.dead or target))
         .option("checkpointLocation", sink_checkpoint(revision, sink.name))
     )
     return _set_trigger(writer, revision.spec.trigger)
@@ -149,7 +155,8 @@ def build_write_options(revision: Revision, *targets: Target) -> dict[str, str]:
 def open_producer(spark: SparkSession, targets: Targets) -> None:
     """Have Spark make the producer of its Kafka sink, which keeps it: by a table without rows, written to each sink's topic."""
     revision = targets.revision
-    for topic in dict.fromkeys(sink.topic for sink in revision.spec.sinks):
+    spark_writes = [sink for sink in revision.spec.sinks if sink.delivery is Delivery.AT_LEAST_ONCE]
+    for topic in dict.fromkeys(sink.topic for sink in spark_writes):
         target = targets.find(topic)
         options = build_write_options(revision, target, targets.dead or target)
         # Spark would see through a plain False, and start no task.

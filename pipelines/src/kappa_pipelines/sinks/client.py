@@ -1,0 +1,113 @@
+"""A client of Kafka's transactions: for tasks that write, and for a driver that takes their writers over."""
+
+import contextlib
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
+
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+
+from kappa_pipelines.classify import NOT_WRITTEN
+from kappa_pipelines.kafka_options import build_librdkafka_config
+from kappa_pipelines.sinks.marks import Mark, parse_mark
+from kappa_pipelines.sinks.publisher import TRANSACTION_SECONDS, Connection, Publisher
+
+TIMEOUT_SECONDS = 60.0
+_COMMIT_SECONDS = 180.0  # longer than a record may take to be delivered
+_ABORT_SECONDS = 5.0
+_PAUSE_SECONDS = 0.1
+_MOVING = (
+    "NOT_COORDINATOR",
+    "COORDINATOR_LOAD_IN_PROGRESS",
+    "COORDINATOR_NOT_AVAILABLE",
+    "_WAIT_COORD",
+    "_TRANSPORT",
+)
+_TAKEN = ("_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH", "INVALID_TXN_STATE", "INVALID_PRODUCER_ID_MAPPING")  # fmt: skip
+
+Place = tuple[str, int]
+"""Where a mark is: a topic, and the number of a writer, which Kafka takes for one of its partitions."""
+
+
+T = TypeVar("T")
+
+
+def persist(ask: Callable[[], T]) -> T:
+    """Return what a call of Kafka gives; while a coordinator moves, or begins, it is asked again."""
+    deadline = time.monotonic() + TIMEOUT_SECONDS
+    while True:
+        try:
+            return ask()
+        except KafkaException as error:
+            if error.args[0].name() not in _MOVING or time.monotonic() > deadline:
+                raise
+        time.sleep(_PAUSE_SECONDS)
+
+
+class PublishError(Exception):
+    """Rows could not be written; `classify` knows the names, which are Kafka's own in capitals and others of this module."""
+
+    def __init__(self, publisher: Publisher, name: str, text: str) -> None:
+        super().__init__(f"{NOT_WRITTEN}{name}: topic {publisher.topic}: {text}")
+
+
+class Client:
+    """A producer with a transactional.id, and a consumer that reads its marks. KafkaException from each method."""
+
+    def __init__(self, publisher: Publisher, number: int, connection: Connection) -> None:
+        self.name = uuid.uuid4().hex[:12]
+        common = {**build_librdkafka_config(connection.kafka), "log_level": 0}
+        marks = {
+            "group.id": publisher.group,
+            "isolation.level": "read_committed",  # what a transaction is about to commit is waited for
+            "enable.auto.commit": False,
+            "retry.backoff.ms": 20,  # until an offset that was just committed is stable
+        }
+        self._consumer = Consumer({**common, **marks})
+        self._group = self._consumer.consumer_group_metadata()
+        self.producer = Producer(
+            {**common, **connection.producer, "transactional.id": publisher.name_writer(number)}
+        )
+
+    def read_marks(self, places: Sequence[Place]) -> dict[Place, Mark | None]:
+        """Return the marks at some places; None where there is none."""
+        asked = [TopicPartition(topic, number) for topic, number in places]
+        found = persist(lambda: self._consumer.committed(asked, timeout=TIMEOUT_SECONDS))
+        for each in found:
+            if each.error is not None:
+                raise KafkaException(each.error)
+        return {(each.topic, each.partition): parse_mark(each.metadata) for each in found}
+
+    def claim(self) -> None:
+        """Have Kafka shut out all who have the same transactional.id, and end what they have left open."""
+        self.producer.init_transactions(TIMEOUT_SECONDS)
+
+    def commit(self, marks: Mapping[Place, Mark]) -> None:
+        """Commit what was produced since the transaction began, with marks; the offset of each is there for people."""
+        offsets = [
+            TopicPartition(topic, number, mark.last + 1, mark.to_text())
+            for (topic, number), mark in marks.items()
+        ]
+        self.producer.send_offsets_to_transaction(offsets, self._group, TIMEOUT_SECONDS)
+        self.producer.commit_transaction(_COMMIT_SECONDS)
+
+    def close(self) -> None:
+        """Drop what was not committed, and close both ends."""
+        with contextlib.suppress(KafkaException, RuntimeError):
+            self.producer.abort_transaction(_ABORT_SECONDS)
+        with contextlib.suppress(KafkaException, RuntimeError):
+            self.producer.purge()
+        with contextlib.suppress(KafkaException, RuntimeError):
+            self._consumer.close()
+
+
+def explain_error(publisher: Publisher, error: KafkaException, seconds: float) -> PublishError:
+    """Return what Kafka's error means for a transaction that has lasted so long."""
+    found = error.args[0]
+    if found.name() not in _TAKEN:
+        return PublishError(publisher, found.name(), found.str())
+    if seconds >= TRANSACTION_SECONDS:
+        said = f"writing took {seconds:.0f} s, and Kafka ends a transaction after {TRANSACTION_SECONDS} s"
+        return PublishError(publisher, "TRANSACTION_TIMED_OUT", said)
+    return PublishError(publisher, "FENCED", f"another process writes under the same name ({found.name()})")

@@ -1,0 +1,71 @@
+"""The query of a sink that writes exactly once: a native plan up to the records, which tasks in Python then write in transactions.
+
+Spark sees a sink that takes all and keeps nothing (`noop`), so that batches, progress and checkpoints are its own.
+"""
+
+from collections.abc import Callable, Iterator
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from kappa_crds.revision import Revision
+from kappa_crds.sink import Sink
+from kappa_pipelines.limits import Target, Targets
+from kappa_pipelines.sinks.publisher import TRANSACTION_SECONDS, Connection, Publisher
+from kappa_pipelines.sinks.refusals import route_records
+from kappa_pipelines.sinks.transaction import write_rows
+
+_COUNTED = "written BOOLEAN"
+_DELIVERY_SECONDS = 120  # as of Spark's producer (Kafka: delivery.timeout.ms)
+_QUEUE_RECORDS = 1_000_000
+_QUEUE_KIBIBYTES = 65_536
+
+
+def write_exactly(targets: Targets, sink: Sink, records: DataFrame) -> DataStreamWriter:
+    """Return the query that writes the records, without trigger and checkpoint."""
+    revision, target, publisher = targets.revision, targets.find(sink.topic), targets.publishers[sink.name]
+    spread = records.repartition(publisher.writers, *(["key"] if sink.key is not None else []))
+    routed = route_records(spread, sink, revision.full_name, target, targets.dead)
+    # Most records go to the sink's own topic: a NULL takes no time to hand over.
+    named = routed.withColumn("topic", f.nullif("topic", f.lit(target.topic)))
+    write = _build_task(publisher, build_connection(targets, sink))
+    return named.mapInArrow(write, _COUNTED).writeStream.format("noop")
+
+
+def _build_task(
+    publisher: Publisher, connection: Connection
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from write_rows(publisher, connection, batches)
+
+    return write
+
+
+def build_connection(targets: Targets, sink: Sink) -> Connection:
+    """Return how the writers of a sink reach Kafka."""
+    revision = targets.revision
+    return Connection(revision.kafka, build_producer_config(revision, targets.find(sink.topic), targets.dead))
+
+
+def build_producer_config(revision: Revision, target: Target, dead: Target | None) -> dict[str, str]:
+    """Return the settings of the writers' clients, as far as they are no secret: those of Spark's producer under librdkafka's names.
+
+    librdkafka does not divide a batch of records that is too large for its topic, so batches are made no larger than any topic takes.
+    """
+    sizes = [each.limits.message_bytes for each in (target, dead) if each is not None]
+    tuned = {"batch.size": "131072", **revision.tuning.producer}
+    return {
+        **tuned,
+        "acks": "all",
+        "batch.size": str(min(int(tuned["batch.size"]), *sizes, 2**31 - 1)),
+        "message.max.bytes": str(max(sizes)),
+        "partitioner": "murmur2_random",
+        "transaction.timeout.ms": str(TRANSACTION_SECONDS * 1000),
+        "message.timeout.ms": str(_DELIVERY_SECONDS * 1000),
+        "queue.buffering.max.messages": str(_QUEUE_RECORDS),
+        "queue.buffering.max.kbytes": str(_QUEUE_KIBIBYTES),
+        "delivery.report.only.error": "true",
+        "log_level": "0",
+    }

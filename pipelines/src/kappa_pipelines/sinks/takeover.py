@@ -1,0 +1,89 @@
+"""A driver takes over the writers of the drivers before it, so that they can publish nothing more. In the driver, before its first batch.
+
+For each writer that an older driver may still have: Kafka shuts out whoever has its transactional.id, ends what that one has left
+open, and the mark is given the new generation in a transaction of the same id. Tasks of the older driver that have not begun
+find that in the mark; those that have begun are refused by the broker, however long they slept.
+"""
+
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+
+import structlog
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from kappa_crds.revision import KafkaConnection
+from kappa_pipelines.classify import classify
+from kappa_pipelines.errors import FencedError
+from kappa_pipelines.failures import Cause, Failure
+from kappa_pipelines.kafka_options import build_librdkafka_config
+from kappa_pipelines.sinks.client import TIMEOUT_SECONDS, Client, Place, explain_error, persist
+from kappa_pipelines.sinks.marks import Mark, parse_mark
+from kappa_pipelines.sinks.publisher import Connection, Publisher
+from kappa_pipelines.sinks.settle import Begun
+
+_THREADS = 16
+
+log = structlog.get_logger()
+
+
+def take_over(publisher: Publisher, connection: Connection, begun: Begun) -> dict[int, Mark]:
+    """Take over all writers of a sink, and return their marks.
+
+    FencedError where a newer driver has them, DriverError where Kafka does not do it.
+    """
+    try:
+        places = {*_find_places(publisher, connection.kafka), *_list_own(publisher)}
+        numbers = sorted({number for _, number in places})
+        with ThreadPoolExecutor(min(_THREADS, len(numbers)), "takeover") as threads:
+            taken = threads.map(lambda number: _take(publisher, connection, begun, number, places), numbers)
+            marks = {place: mark for found in taken for place, mark in found.items()}
+    except KafkaException as error:
+        cause = Cause("PublishError", str(explain_error(publisher, error, 0)))
+        raise classify(Failure((cause,)), f"sink {publisher.sink!r}") from error
+    log.info("writers are taken over", sink=publisher.sink, writers=len(numbers))
+    return {number: mark for (topic, number), mark in marks.items() if topic == publisher.topic}
+
+
+def _list_own(publisher: Publisher) -> Iterable[Place]:
+    return ((publisher.topic, number) for number in range(publisher.writers))
+
+
+def _find_places(publisher: Publisher, kafka: KafkaConnection) -> Iterable[Place]:
+    """Return where there are marks: each driver has made those of all its writers before its first batch, also in another topic."""
+    admin = AdminClient({**build_librdkafka_config(kafka), "log_level": 0})
+    group = ConsumerGroupTopicPartitions(publisher.group)
+
+    def ask() -> list[TopicPartition]:
+        asked = admin.list_consumer_group_offsets([group], request_timeout=TIMEOUT_SECONDS)
+        found: list[TopicPartition] = asked[publisher.group].result().topic_partitions
+        return found
+
+    return [(each.topic, each.partition) for each in persist(ask) if parse_mark(each.metadata) is not None]
+
+
+def _take(
+    publisher: Publisher, connection: Connection, begun: Begun, number: int, places: Iterable[Place]
+) -> dict[Place, Mark]:
+    """Take over one writer, with its marks in all topics, and return them."""
+    client = Client(publisher, number, connection)
+    try:
+        client.claim()
+        found = client.read_marks([place for place in places if place[1] == number])
+        _refuse_newer(publisher, found)
+        mine = publisher.generation
+        marks = {
+            place: (mark or Mark(mine)).taken_over(mine, begun.life, begun.planned)
+            for place, mark in found.items()
+        }
+        client.producer.begin_transaction()
+        client.commit(marks)
+        return marks
+    finally:
+        client.close()
+
+
+def _refuse_newer(publisher: Publisher, marks: Mapping[Place, Mark | None]) -> None:
+    newest = max((mark.generation for mark in marks.values() if mark is not None), default=0)
+    if newest > publisher.generation:
+        raise FencedError(publisher.generation, newest)
