@@ -190,7 +190,7 @@ def test_a_driver_that_hangs_amid_a_batch_adds_no_record_when_it_wakes_up(start:
 def test_each_row_is_there_once_though_drivers_are_killed_at_any_moment(
     start: Any, place: Place, mode: str
 ) -> None:
-    spec, dice, kills = (APPEND if mode == "append" else UPDATE), random.Random(7), 8
+    spec, dice, kills = (APPEND if mode == "append" else UPDATE), random.Random(7), 5
     for generation in range(1, kills + 1):
         place.write(4000, text="x" * 500)
         driver = start(place.build(spec), generation)
