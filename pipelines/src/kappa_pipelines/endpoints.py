@@ -17,6 +17,7 @@ from kappa_crds.revision import Revision
 from kappa_crds.sink import Sink
 from kappa_pipelines.limits import Targets
 from kappa_pipelines.sinks.kafka import build_writer
+from kappa_pipelines.sinks.publisher import build_publishers
 from kappa_pipelines.sources.idle import read_marks
 from kappa_pipelines.sources.kafka import KafkaSource, read_range, read_records
 from kappa_pipelines.stragglers.batch import JUDGED_SCHEMA, Batch, read_span
@@ -63,7 +64,8 @@ class KafkaEndpoints:
         self._spark = spark
         self._marks = marks
         self._revision = revision
-        self.targets = targets or Targets(revision)
+        # Where nothing is started, as for `kappa validate`, sinks that write exactly once are those of a driver that there never is.
+        self.targets = targets or Targets(revision, publishers=build_publishers(revision, 0, {}))
 
     def read(self, source: KafkaSource) -> DataFrame:  # noqa: D102 - see Endpoints
         return read_records(self._spark, self._revision, source)

@@ -134,8 +134,9 @@ def _settle_publishers(
     """Have the drivers before publish nothing more to sinks that write exactly once, and return what publishes from now on."""
     sinks = {sink.name: sink for sink in revision.spec.sinks}
 
-    def take(publisher: Publisher, begun: Begun) -> Mapping[int, Mark]:
-        return take_over(publisher, build_connection(Targets(revision), sinks[publisher.sink]), begun)
+    def take(publisher: Publisher, begun: Begun, topic_before: str) -> Mapping[int, Mark]:
+        connection = build_connection(Targets(revision), sinks[publisher.sink])
+        return take_over(publisher, connection, begun, topic_before)
 
     return settle_publishers(files, wanted, take)
 

@@ -1,19 +1,22 @@
 """Who writes a sink exactly once: names, the number of writers, the settings of their clients, what Kafka's errors mean."""
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
+from pyspark.sql import SparkSession
 
 from kappa_crds.reasons import Reason
 from kappa_crds.revision import Tuning
 from kappa_pipelines.classify import classify
+from kappa_pipelines.endpoints import KafkaEndpoints
 from kappa_pipelines.errors import SpecError
 from kappa_pipelines.failures import Cause, Failure
 from kappa_pipelines.limits import Limits, Target
 from kappa_pipelines.realtime import check_delivery
 from kappa_pipelines.sinks.client import explain_error
 from kappa_pipelines.sinks.exactly import build_producer_config
+from kappa_pipelines.sinks.marks import Mark, Standing, judge
 from kappa_pipelines.sinks.publisher import build_publishers
 from spark.revisions import build_revision, source
 
@@ -60,6 +63,11 @@ def test_names_are_the_same_in_each_generation_and_another_pipeline_of_the_name_
 
 def test_a_sink_that_writes_at_least_once_has_no_writers() -> None:
     assert build_publishers(build({"delivery": "AtLeastOnce"}), 1, {}) == {}
+
+
+def test_a_plan_that_nobody_starts_has_writers_that_may_not_write() -> None:
+    publisher = KafkaEndpoints(cast(SparkSession, None), build({})).targets.publishers["out"]
+    assert judge(Mark(1), publisher.generation, "any/life", 0) is Standing.FENCED
 
 
 def test_batches_are_no_larger_than_the_smallest_topic_takes_and_records_as_large_as_the_largest() -> None:

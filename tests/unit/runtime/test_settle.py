@@ -43,18 +43,19 @@ def settle(files: Files, *written: int) -> Publisher:
     """Settle where each writer has written up to the given batch, and check that all writers of before and after were taken over."""
     kept = json.loads(files.held.get("_writers/out", "{}"))
 
-    def take(publisher: Publisher, begun: Begun) -> dict[int, Mark]:
+    def take(publisher: Publisher, begun: Begun, topic_before: str) -> dict[int, Mark]:
         assert publisher.writers == max(4, kept.get("writers", 0))
-        assert begun.life == LIFE
+        assert (begun.life, topic_before) == (LIFE, kept.get("topic", "x.out"))
         return {number: Mark(2, "", {LIFE: batch}) for number, batch in enumerate(written)}
 
     found = settle_publishers(cast(CheckpointFiles, files), {"out": WANTED}, take)["out"]
     kept = json.loads(files.held["_writers/out"])
-    assert kept == {"writers": found.writers, "definition": found.definition}
+    assert kept == {"writers": found.writers, "definition": found.definition, "topic": "x.out"}
     return found
 
 
-SAME, OTHER = {"writers": 2, "definition": "these views"}, {"writers": 2, "definition": "other views"}
+SAME = {"writers": 2, "definition": "these views", "topic": "x.out"}
+OTHER = {"writers": 2, "definition": "other views", "topic": "y.out"}
 
 
 @pytest.mark.parametrize(

@@ -3,15 +3,16 @@
 import contextlib
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
+from kappa_crds.revision import KafkaConnection
 from kappa_pipelines.classify import NOT_WRITTEN
 from kappa_pipelines.kafka_options import build_librdkafka_config
 from kappa_pipelines.sinks.marks import Mark, parse_mark
-from kappa_pipelines.sinks.publisher import TRANSACTION_SECONDS, Connection, Publisher
+from kappa_pipelines.sinks.publisher import MOST_WRITERS, TRANSACTION_SECONDS, Connection, Publisher
 
 TIMEOUT_SECONDS = 60.0
 _COMMIT_SECONDS = 180.0  # longer than a record may take to be delivered
@@ -52,32 +53,62 @@ class PublishError(Exception):
         super().__init__(f"{NOT_WRITTEN}{name}: topic {publisher.topic}: {text}")
 
 
-class Client:
-    """A producer with a transactional.id, and a consumer that reads its marks. KafkaException from each method."""
+class MarkReader:
+    """Reads the marks of a sink's writers. KafkaException from each method."""
 
-    def __init__(self, publisher: Publisher, number: int, connection: Connection) -> None:
-        self.name = uuid.uuid4().hex[:12]
-        common = {**build_librdkafka_config(connection.kafka), "log_level": 0}
-        marks = {
-            "group.id": publisher.group,
-            "isolation.level": "read_committed",  # what a transaction is about to commit is waited for
-            "enable.auto.commit": False,
-            "retry.backoff.ms": 20,  # until an offset that was just committed is stable
-        }
-        self._consumer = Consumer({**common, **marks})
-        self._group = self._consumer.consumer_group_metadata()
-        self.producer = Producer(
-            {**common, **connection.producer, "transactional.id": publisher.name_writer(number)}
+    def __init__(self, publisher: Publisher, kafka: KafkaConnection) -> None:
+        self._consumer = Consumer(
+            {
+                **build_librdkafka_config(kafka),
+                "group.id": publisher.group,
+                "isolation.level": "read_committed",  # what a transaction is about to commit is waited for
+                "enable.auto.commit": False,
+                "retry.backoff.ms": 20,  # until an offset that was just committed is stable
+                "log_level": 0,
+            }
         )
+        self.group = self._consumer.consumer_group_metadata()
 
-    def read_marks(self, places: Sequence[Place]) -> dict[Place, Mark | None]:
+    def read(self, places: Iterable[Place]) -> dict[Place, Mark | None]:
         """Return the marks at some places; None where there is none."""
-        asked = [TopicPartition(topic, number) for topic, number in places]
-        found = persist(lambda: self._consumer.committed(asked, timeout=TIMEOUT_SECONDS))
+        found = self._fetch(places)
         for each in found:
             if each.error is not None:
                 raise KafkaException(each.error)
         return {(each.topic, each.partition): parse_mark(each.metadata) for each in found}
+
+    def find(self, topics: Iterable[str]) -> list[Place]:
+        """Return where there are marks in some topics, of which one may be gone.
+
+        The call that lists a group's offsets would not need to be told where: in confluent-kafka 2.16 it ends the process where Kafka answers with an error.
+        """
+        found = self._fetch((topic, number) for topic in topics for number in range(MOST_WRITERS))
+        return [
+            (each.topic, each.partition)
+            for each in found
+            if each.error is None and parse_mark(each.metadata) is not None
+        ]
+
+    def _fetch(self, places: Iterable[Place]) -> list[TopicPartition]:
+        asked = [TopicPartition(topic, number) for topic, number in places]
+        return persist(lambda: list(self._consumer.committed(asked, timeout=TIMEOUT_SECONDS)))
+
+    def close(self) -> None:
+        """Close the connections."""
+        with contextlib.suppress(KafkaException, RuntimeError):
+            self._consumer.close()
+
+
+class Client:
+    """A producer with a transactional.id, and what reads its marks. KafkaException from each method."""
+
+    def __init__(self, publisher: Publisher, number: int, connection: Connection) -> None:
+        self.name = uuid.uuid4().hex[:12]
+        self.marks = MarkReader(publisher, connection.kafka)
+        identity = {"transactional.id": publisher.name_writer(number), "delivery.report.only.error": True}
+        self.producer = Producer(
+            {**build_librdkafka_config(connection.kafka), **connection.producer, **identity}
+        )
 
     def claim(self) -> None:
         """Have Kafka shut out all who have the same transactional.id, and end what they have left open."""
@@ -89,7 +120,7 @@ class Client:
             TopicPartition(topic, number, mark.last + 1, mark.to_text())
             for (topic, number), mark in marks.items()
         ]
-        self.producer.send_offsets_to_transaction(offsets, self._group, TIMEOUT_SECONDS)
+        self.producer.send_offsets_to_transaction(offsets, self.marks.group, TIMEOUT_SECONDS)
         self.producer.commit_transaction(_COMMIT_SECONDS)
 
     def close(self) -> None:
@@ -98,8 +129,7 @@ class Client:
             self.producer.abort_transaction(_ABORT_SECONDS)
         with contextlib.suppress(KafkaException, RuntimeError):
             self.producer.purge()
-        with contextlib.suppress(KafkaException, RuntimeError):
-            self._consumer.close()
+        self.marks.close()
 
 
 def explain_error(publisher: Publisher, error: KafkaException, seconds: float) -> PublishError:

@@ -66,6 +66,5 @@ def build_producer_config(revision: Revision, target: Target, dead: Target | Non
         "message.timeout.ms": str(_DELIVERY_SECONDS * 1000),
         "queue.buffering.max.messages": str(_QUEUE_RECORDS),
         "queue.buffering.max.kbytes": str(_QUEUE_KIBIBYTES),
-        "delivery.report.only.error": "true",
         "log_level": "0",
     }

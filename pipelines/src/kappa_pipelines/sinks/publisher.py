@@ -15,7 +15,8 @@ from kappa_crds.sink import Delivery, Sink
 TRANSACTION_SECONDS = 600
 """How long a transaction may last. Brokers allow 15 minutes (transaction.max.timeout.ms). It begins when all rows of the batch are
 computed, so it holds nothing but writing; and what a dead writer has left open holds up readers no longer than this."""
-_MOST_WRITERS = 64
+MOST_WRITERS = 64
+"""Of one sink."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ def _hash_definition(revision: Revision, sink: Sink) -> str:
 
 def count_writers(sink: Sink, tasks: int, partitions: int) -> int:
     """Return how many writers a sink is to have: one a core, but no more than the topic has partitions, whose numbers name their marks."""
-    return 1 if sink.key is None else max(1, min(tasks, partitions, _MOST_WRITERS))
+    return 1 if sink.key is None else max(1, min(tasks, partitions, MOST_WRITERS))
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,8 @@ from kappa_pipelines.upgrade.divide import count_partitions
 
 _FOLDER = "_writers"
 
-TakeOver = Callable[[Publisher, "Begun"], Mapping[int, Mark]]
-"""Takes all writers of a sink over from older drivers, and returns their marks."""
+TakeOver = Callable[[Publisher, "Begun", str], Mapping[int, Mark]]
+"""Takes all writers of a sink over from older drivers, also of the topic that it had before, and returns their marks."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def settle_publishers(
     settled = {}
     for name, each in wanted.items():
         kept, begun = _read_kept(files, each), _read_begun(files, each)
-        marks = take_over(replace(each, writers=max(each.writers, kept.writers)), begun)
+        marks = take_over(replace(each, writers=max(each.writers, kept.writers)), begun, kept.topic)
         partly = begun.is_written_in_part(marks)
         if partly and kept.definition != each.definition:
             raise _refuse(name, begun, "the views, sources or the sink were changed", "the spec before")
@@ -93,6 +93,7 @@ def _read_kept(files: CheckpointFiles, wanted: Publisher) -> Publisher:
 
 def _keep(files: CheckpointFiles, publisher: Publisher) -> None:
     """Write down how the rows of the next batches are spread."""
-    text = json.dumps({"writers": publisher.writers, "definition": publisher.definition})
+    kept = ("writers", "definition", "topic")
+    text = json.dumps({name: getattr(publisher, name) for name in kept})
     if files.read(f"{_FOLDER}/{publisher.sink}") != text:
         files.write(f"{_FOLDER}/{publisher.sink}", text)

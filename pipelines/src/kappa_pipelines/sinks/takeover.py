@@ -9,16 +9,13 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 import structlog
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import KafkaException
 
-from kappa_crds.revision import KafkaConnection
 from kappa_pipelines.classify import classify
 from kappa_pipelines.errors import FencedError
 from kappa_pipelines.failures import Cause, Failure
-from kappa_pipelines.kafka_options import build_librdkafka_config
-from kappa_pipelines.sinks.client import TIMEOUT_SECONDS, Client, Place, explain_error, persist
-from kappa_pipelines.sinks.marks import Mark, parse_mark
+from kappa_pipelines.sinks.client import Client, MarkReader, Place, explain_error
+from kappa_pipelines.sinks.marks import Mark
 from kappa_pipelines.sinks.publisher import Connection, Publisher
 from kappa_pipelines.sinks.settle import Begun
 
@@ -27,13 +24,15 @@ _THREADS = 16
 log = structlog.get_logger()
 
 
-def take_over(publisher: Publisher, connection: Connection, begun: Begun) -> dict[int, Mark]:
-    """Take over all writers of a sink, and return their marks.
+def take_over(
+    publisher: Publisher, connection: Connection, begun: Begun, topic_before: str
+) -> dict[int, Mark]:
+    """Take over all writers of a sink, also of the topic that it had before, and return their marks.
 
     FencedError where a newer driver has them, DriverError where Kafka does not do it.
     """
     try:
-        places = {*_find_places(publisher, connection.kafka), *_list_own(publisher)}
+        places = _find_places(publisher, connection, topic_before)
         numbers = sorted({number for _, number in places})
         with ThreadPoolExecutor(min(_THREADS, len(numbers)), "takeover") as threads:
             taken = threads.map(lambda number: _take(publisher, connection, begun, number, places), numbers)
@@ -45,21 +44,14 @@ def take_over(publisher: Publisher, connection: Connection, begun: Begun) -> dic
     return {number: mark for (topic, number), mark in marks.items() if topic == publisher.topic}
 
 
-def _list_own(publisher: Publisher) -> Iterable[Place]:
-    return ((publisher.topic, number) for number in range(publisher.writers))
-
-
-def _find_places(publisher: Publisher, kafka: KafkaConnection) -> Iterable[Place]:
-    """Return where there are marks: each driver has made those of all its writers before its first batch, also in another topic."""
-    admin = AdminClient({**build_librdkafka_config(kafka), "log_level": 0})
-    group = ConsumerGroupTopicPartitions(publisher.group)
-
-    def ask() -> list[TopicPartition]:
-        asked = admin.list_consumer_group_offsets([group], request_timeout=TIMEOUT_SECONDS)
-        found: list[TopicPartition] = asked[publisher.group].result().topic_partitions
-        return found
-
-    return [(each.topic, each.partition) for each in persist(ask) if parse_mark(each.metadata) is not None]
+def _find_places(publisher: Publisher, connection: Connection, topic_before: str) -> set[Place]:
+    """Return where there are marks or are to be: each driver has made those of all its writers before its first batch."""
+    reader = MarkReader(publisher, connection.kafka)
+    try:
+        found = reader.find({publisher.topic, topic_before})
+    finally:
+        reader.close()
+    return {*found, *((publisher.topic, number) for number in range(publisher.writers))}
 
 
 def _take(
@@ -69,7 +61,7 @@ def _take(
     client = Client(publisher, number, connection)
     try:
         client.claim()
-        found = client.read_marks([place for place in places if place[1] == number])
+        found = client.marks.read(place for place in places if place[1] == number)
         _refuse_newer(publisher, found)
         mine = publisher.generation
         marks = {

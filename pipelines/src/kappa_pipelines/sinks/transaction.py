@@ -104,7 +104,7 @@ def _open(publisher: Publisher, connection: Connection, task: Task) -> tuple[Cli
 def _look(publisher: Publisher, task: Task, client: Client) -> Mark | None:
     """Return the mark of a task's writer where the batch is to be written, None where it was; PublishError where it may not be."""
     place = (publisher.topic, task.number)
-    mark = client.read_marks([place])[place]
+    mark = client.marks.read([place])[place]
     standing = judge(mark, publisher.generation, task.life, task.batch)
     if standing is Standing.FENCED:
         raise PublishError(publisher, "FENCED", "a newer driver has taken over its writers")
