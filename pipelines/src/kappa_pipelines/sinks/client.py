@@ -54,14 +54,17 @@ class PublishError(Exception):
 
 
 class MarkReader:
-    """Reads the marks of a sink's writers. KafkaException from each method."""
+    """Reads the marks of a sink's writers. KafkaException from each method.
 
-    def __init__(self, publisher: Publisher, kafka: KafkaConnection) -> None:
+    One that is `stable` waits for marks that a transaction is about to commit. Who died just then is waited for until somebody has shut it out.
+    """
+
+    def __init__(self, publisher: Publisher, kafka: KafkaConnection, *, stable: bool = True) -> None:
         self._consumer = Consumer(
             {
                 **build_librdkafka_config(kafka),
                 "group.id": publisher.group,
-                "isolation.level": "read_committed",  # what a transaction is about to commit is waited for
+                "isolation.level": "read_committed" if stable else "read_uncommitted",
                 "enable.auto.commit": False,
                 "retry.backoff.ms": 20,  # until an offset that was just committed is stable
                 "log_level": 0,
@@ -69,9 +72,9 @@ class MarkReader:
         )
         self.group = self._consumer.consumer_group_metadata()
 
-    def read(self, places: Iterable[Place]) -> dict[Place, Mark | None]:
+    def read(self, places: Iterable[Place], timeout: float = TIMEOUT_SECONDS) -> dict[Place, Mark | None]:
         """Return the marks at some places; None where there is none."""
-        found = self._fetch(places)
+        found = self._fetch(places, timeout)
         for each in found:
             if each.error is not None:
                 raise KafkaException(each.error)
@@ -82,16 +85,17 @@ class MarkReader:
 
         The call that lists a group's offsets would not need to be told where: in confluent-kafka 2.16 it ends the process where Kafka answers with an error.
         """
-        found = self._fetch((topic, number) for topic in topics for number in range(MOST_WRITERS))
+        every = ((topic, number) for topic in topics for number in range(MOST_WRITERS))
+        found = self._fetch(every, TIMEOUT_SECONDS)
         return [
             (each.topic, each.partition)
             for each in found
             if each.error is None and parse_mark(each.metadata) is not None
         ]
 
-    def _fetch(self, places: Iterable[Place]) -> list[TopicPartition]:
+    def _fetch(self, places: Iterable[Place], timeout: float) -> list[TopicPartition]:
         asked = [TopicPartition(topic, number) for topic, number in places]
-        return persist(lambda: list(self._consumer.committed(asked, timeout=TIMEOUT_SECONDS)))
+        return persist(lambda: list(self._consumer.committed(asked, timeout=timeout)))
 
     def close(self) -> None:
         """Close the connections."""
@@ -120,6 +124,7 @@ class Client:
             TopicPartition(topic, number, mark.last + 1, mark.to_text())
             for (topic, number), mark in marks.items()
         ]
+        self.producer.flush(_COMMIT_SECONDS)  # so that marks are pending for as short a time as can be
         self.producer.send_offsets_to_transaction(offsets, self.marks.group, TIMEOUT_SECONDS)
         self.producer.commit_transaction(_COMMIT_SECONDS)
 

@@ -46,7 +46,7 @@ def take_over(
 
 def _find_places(publisher: Publisher, connection: Connection, topic_before: str) -> set[Place]:
     """Return where there are marks or are to be: each driver has made those of all its writers before its first batch."""
-    reader = MarkReader(publisher, connection.kafka)
+    reader = MarkReader(publisher, connection.kafka, stable=False)
     try:
         found = reader.find({publisher.topic, topic_before})
     finally:

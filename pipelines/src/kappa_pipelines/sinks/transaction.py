@@ -15,7 +15,7 @@ import pyarrow as pa
 from confluent_kafka import KafkaException
 from pyspark import TaskContext
 
-from kappa_pipelines.sinks.client import Client, PublishError, explain_error
+from kappa_pipelines.sinks.client import TIMEOUT_SECONDS, Client, MarkReader, PublishError, explain_error
 from kappa_pipelines.sinks.marks import Mark, Standing, judge
 from kappa_pipelines.sinks.publisher import Connection, Publisher
 
@@ -24,6 +24,7 @@ _QUERY = "sql.streaming.queryId"
 _BATCH = "streaming.sql.batchId"
 _FULL_SECONDS = 0.02
 _KEPT_CLIENTS = 4
+_KEPT_SECONDS = 5.0  # for a mark that this worker wrote last, or that another process has shut it out of
 
 _kept: OrderedDict[str, Client] = OrderedDict()
 """The open clients of this worker by transactional.id, that of the latest use last."""
@@ -73,27 +74,33 @@ def _read_task(publisher: Publisher) -> Task:
 def _begin(publisher: Publisher, connection: Connection, task: Task) -> tuple[Client, Mark] | None:
     """Return the client that is to write, in a transaction that has begun, and its mark; None where the batch was written."""
     client = _kept.pop(publisher.name_writer(task.number), None)
-    if client is not None:
-        mark = _look(publisher, task, client)
-        if mark is None:
-            _keep(publisher, task, client)
-            return None
-        if mark.producer == client.name:
-            client.producer.begin_transaction()
-            return client, mark
+    if client is None:
+        return _open(publisher, connection, task)
+    try:
+        mark = _look(publisher, task, client.marks, _KEPT_SECONDS)
+    except KafkaException:  # such as where another process was about to commit and died
         client.close()
-    return _open(publisher, connection, task)
+        return _open(publisher, connection, task)
+    if mark is None:
+        _keep(publisher, task, client)
+        return None
+    if mark.producer != client.name:
+        client.close()
+        return _open(publisher, connection, task)
+    client.producer.begin_transaction()
+    return client, mark
 
 
 def _open(publisher: Publisher, connection: Connection, task: Task) -> tuple[Client, Mark] | None:
+    if _glance(publisher, connection, task) is None:
+        return None
     client = Client(publisher, task.number, connection)
     try:
-        if _look(publisher, task, client) is not None:  # who was taken over from claims nothing
-            client.claim()
-            mark = _look(publisher, task, client)
-            if mark is not None:
-                client.producer.begin_transaction()
-                return client, mark
+        client.claim()
+        mark = _look(publisher, task, client.marks)
+        if mark is not None:
+            client.producer.begin_transaction()
+            return client, mark
     except BaseException:
         client.close()
         raise
@@ -101,10 +108,21 @@ def _open(publisher: Publisher, connection: Connection, task: Task) -> tuple[Cli
     return None
 
 
-def _look(publisher: Publisher, task: Task, client: Client) -> Mark | None:
+def _glance(publisher: Publisher, connection: Connection, task: Task) -> Mark | None:
+    """Look at the mark before anybody is shut out: a task of a driver that was taken over from claims nothing."""
+    reader = MarkReader(publisher, connection.kafka, stable=False)
+    try:
+        return _look(publisher, task, reader)
+    finally:
+        reader.close()
+
+
+def _look(
+    publisher: Publisher, task: Task, marks: MarkReader, timeout: float = TIMEOUT_SECONDS
+) -> Mark | None:
     """Return the mark of a task's writer where the batch is to be written, None where it was; PublishError where it may not be."""
     place = (publisher.topic, task.number)
-    mark = client.marks.read([place])[place]
+    mark = marks.read([place], timeout)[place]
     standing = judge(mark, publisher.generation, task.life, task.batch)
     if standing is Standing.FENCED:
         raise PublishError(publisher, "FENCED", "a newer driver has taken over its writers")
