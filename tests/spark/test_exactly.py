@@ -151,6 +151,7 @@ def test_partitions_are_those_that_the_producer_of_spark_chooses(run: Any, place
     assert len(found[0]) == KEYS
 
 
+@pytest.mark.chaos
 def test_a_driver_that_hangs_amid_a_batch_adds_no_record_when_it_wakes_up(start: Any, place: Place) -> None:
     old = start(place.build(APPEND), 1)
     place.write(400)
