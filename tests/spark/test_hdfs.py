@@ -184,6 +184,7 @@ def test_state_is_divided_anew_there(start: Any, build: Any, topics: Any, place:
     assert (set(rows), len(rows)) == (expect(600), len(expect(600))), "exact: every driver ended at a batch"
 
 
+@pytest.mark.chaos  # `make test` does so in a bucket, and has the folder and the fence of HDFS in tests/integration
 def test_a_driver_that_was_killed_is_followed_by_another_that_goes_on(
     start: Any, build: Any, topics: Any, place: Place
 ) -> None:

@@ -70,6 +70,7 @@ def test_state_without_changelogs_is_divided_anew_and_has_them_again(
     check(topics, names["out"], len(ways))
 
 
+@pytest.mark.chaos  # `make test` makes each of these changes in test_upgrades.py
 def test_state_goes_on_whichever_way_it_was_kept_before_and_each_last_batch_can_be_copied(
     run: Any, broker: Any, topics: Any, checkpoint: Path
 ) -> None:
