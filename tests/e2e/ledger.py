@@ -23,6 +23,7 @@ from spark.protobuf_values import build_schema, write_message
 _KEYS = tuple(f"k{number}" for number in range(12))
 _PAUSE = 0.02
 _POLL_SECONDS = 0.5
+_FLUSH_SECONDS = 60
 
 
 SCHEMA = """syntax = "proto3";
@@ -73,6 +74,7 @@ class Ledger:
         self._sent = dict(self.written)
         self._ending = threading.Event()
         self._running = threading.Event()
+        self._sending = threading.Lock()
         self._producer = Producer(
             {"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 5, "log_level": 0}
         )
@@ -103,8 +105,10 @@ class Ledger:
         self._consumer.close()
 
     def pause(self) -> None:
-        """Write nothing for now."""
+        """Write nothing for now; all that was written is confirmed when this returns."""
         self._running.clear()
+        with self._sending:
+            assert self._producer.flush(_FLUSH_SECONDS) == 0, "Kafka confirms nothing"
 
     @contextmanager
     def writing(self) -> Iterator[None]:
@@ -151,11 +155,12 @@ class Ledger:
 
     def _run(self) -> None:
         while self._running.wait() and not self._ending.is_set():
-            for key in _KEYS:
-                self._send(key)
-            self._producer.poll(0)
+            with self._sending:
+                for key in _KEYS if self._running.is_set() else ():
+                    self._send(key)
+                self._producer.poll(0)
             time.sleep(self._pause)
-        self._producer.flush(20)
+        self._producer.flush(_FLUSH_SECONDS)
 
     def _send(self, key: str) -> None:
         self._sent[key] += 1
