@@ -53,17 +53,17 @@ class Faults:
     broker: Broker
     random: random.Random
 
-    def strike(self) -> str:
-        """Let one thing die, or say that there was nothing of that kind just then."""
+    def strike(self) -> tuple[bool, str]:
+        """Let one thing die; return whether there was something of that kind just then, and what was done."""
         kinds: tuple[Callable[[], str], ...] = (
             *(self.kill_jvm, self.kill_driver, self.forget_driver, self.kill_executor),
             *(self.lose_operator, self.kill_api_server, self.kill_broker),
         )
         kind = self.random.choice(kinds)
         try:
-            return kind()
+            return True, kind()
         except (LabError, AssertionError, IndexError) as error:
-            return f"{kind.__name__} found nothing to hit ({str(error).splitlines()[0][:80]})"
+            return False, f"{kind.__name__} found nothing to hit ({str(error).splitlines()[0][:80]})"
 
     def kill_jvm(self) -> str:
         """Kill the JVM of a driver, be it the one that works or the one that stands by."""

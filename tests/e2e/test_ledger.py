@@ -206,6 +206,7 @@ def test_thirty_changes_with_everything_killed_at_random_lose_nothing_and_double
     place, chance = counting.place, random.Random(SEED)
     faults, changes = Faults(place, broker, chance), Changes(place, chance, other_image)
     outcomes: Counter[str] = Counter()
+    hits = 0
     counting.check()
     for number in range(REDEPLOYS):
         if number % 6 == 0:
@@ -215,7 +216,8 @@ def test_thirty_changes_with_everything_killed_at_random_lose_nothing_and_double
         before, begun = place.pipeline(), time.monotonic()
         made = changes.make(number)
         time.sleep(chance.uniform(0, _FAULT_WITHIN))
-        struck = faults.strike()
+        hit, struck = faults.strike()
+        hits += hit
         after = await_end(place, before)
         outcomes[find_outcome(before, after)] += 1
         counting.check(_CATCH_UP_SECONDS)
@@ -235,6 +237,7 @@ def test_thirty_changes_with_everything_killed_at_random_lose_nothing_and_double
         f" {counting.ledger.repeated} of them written again; {place.pipeline().restarts.total} restarts"
     )
     assert outcomes["through"] >= REDEPLOYS // 2, outcomes
+    assert hits >= REDEPLOYS // 2, "most changes are to be made amid faults"
 
 
 def find_outcome(before: PipelineStatus, after: PipelineStatus) -> str:

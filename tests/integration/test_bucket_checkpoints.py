@@ -14,14 +14,13 @@ from kappa_crds.savepoint_work import CollectRequest, SavepointTask, WorkRequest
 from kappa_pipelines.checkpoint.bucket import BucketFolder
 from kappa_pipelines.checkpoint.bucket_fence import BucketFence
 from kappa_pipelines.checkpoint.bucket_view import BucketView
-from kappa_pipelines.checkpoint.folder import LocalFolder
 from kappa_pipelines.checkpoint.place import open_bucket, open_checkpoint
 from kappa_pipelines.errors import FencedError, UnavailableError
 from kappa_pipelines.savepoint.restore import restore_savepoint
 from kappa_pipelines.savepoint.store import SavepointStore
 from kappa_pipelines.savepoint.work import do_work
 from lab.s3 import REGION, ObjectStore
-from unit.runtime.checkpoints import build_revision, write_checkpoint
+from unit.runtime.checkpoints import build_revision, fill
 from unit.runtime.folder_suite import FolderSuite
 
 ROOT = "s3a://state/prod/shop/orders/0a0a0a0a-0000-0000-0000-000000000000"
@@ -53,14 +52,6 @@ def claim(whole: BucketFolder, generation: int) -> BucketFence:
     fence.take()
     fence.open()
     return fence
-
-
-def fill(files: BucketFolder, folder: Path) -> None:
-    """Put a checkpoint as Spark leaves it where a driver writes."""
-    write_checkpoint(folder)
-    local = LocalFolder(f"file://{folder}")
-    for path in local.walk(""):
-        local.copy(path, files, path)
 
 
 def last(whole: BucketFolder) -> BucketView:

@@ -11,7 +11,6 @@ import pytest
 from kappa_crds.hdfs import HdfsConnection
 from kappa_crds.reasons import Reason
 from kappa_crds.savepoint_work import CollectRequest, SavepointTask, WorkRequest
-from kappa_pipelines.checkpoint.folder import LocalFolder
 from kappa_pipelines.checkpoint.hdfs import HdfsFolder
 from kappa_pipelines.checkpoint.hdfs_fence import HdfsFence
 from kappa_pipelines.checkpoint.place import open_checkpoint, open_hdfs
@@ -20,7 +19,7 @@ from kappa_pipelines.savepoint.restore import restore_savepoint
 from kappa_pipelines.savepoint.store import SavepointStore
 from kappa_pipelines.savepoint.work import do_work
 from lab.hdfs import Hdfs
-from unit.runtime.checkpoints import build_revision, write_checkpoint
+from unit.runtime.checkpoints import build_revision, fill
 from unit.runtime.folder_suite import FolderSuite
 
 USER = "kappa"
@@ -55,14 +54,6 @@ def claim(whole: HdfsFolder, generation: int) -> HdfsFence:
     fence.take()
     fence.open()
     return fence
-
-
-def fill(files: HdfsFolder, folder: Path) -> None:
-    """Put a checkpoint as Spark leaves it where a driver writes."""
-    write_checkpoint(folder)
-    local = LocalFolder(f"file://{folder}")
-    for path in local.walk(""):
-        local.copy(path, files, path)
 
 
 def last(whole: HdfsFolder) -> HdfsFolder:

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from kappa_crds.pipeline import PipelineSpec
 from kappa_crds.revision import KafkaConnection, Revision, Tuning
+from kappa_pipelines.checkpoint.folder import Folder, LocalFolder
 
 SPEC = {
     "sources": [{"name": "in", "topic": "in", "format": {"json": {"schema": "k STRING"}}}],
@@ -100,3 +101,11 @@ def write_checkpoint(root: Path) -> None:
     (root / "a file of somebody else").write_text("")
     (root / "_kappa").mkdir()
     (root / "_kappa" / "generation").write_text("1\n")
+
+
+def fill(files: Folder, folder: Path) -> None:
+    """Put a checkpoint as Spark leaves it where a driver writes."""
+    write_checkpoint(folder)
+    local = LocalFolder(f"file://{folder}")
+    for path in local.walk(""):
+        local.copy(path, files, path)

@@ -17,7 +17,7 @@ from obstore.store import S3Store
 
 from kappa_crds.buckets import DEFAULT_KEYS, BucketConnection, explain_refusal, name_key_variables
 from kappa_crds.reasons import Reason
-from kappa_pipelines.checkpoint.folder import Counter, Digest, Folder, Listed
+from kappa_pipelines.checkpoint.folder import Counter, Digest, Folder, Listed, walk_entries
 from kappa_pipelines.errors import UnavailableError
 
 if TYPE_CHECKING:
@@ -61,13 +61,8 @@ class BucketFolder:
         return [name for name, _ in self.entries(folder)]
 
     def walk(self, folder: str) -> Iterator[str]:
-        """Yield the paths of all files below a folder; none if there is no such folder."""
-        for name, is_folder in self.entries(folder):
-            path = f"{folder}/{name}" if folder else name
-            if is_folder:
-                yield from self.walk(path)
-            else:
-                yield path
+        """Return the paths of all files below a folder; none if there is no such folder."""
+        return walk_entries(self.entries, folder)
 
     def list_files(self, folder: str) -> Iterator[Listed]:
         """Yield all files below a folder; none if there is no such folder. A thousand come with each request."""

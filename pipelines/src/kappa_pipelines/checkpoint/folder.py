@@ -10,7 +10,7 @@ import hashlib
 import os
 import shutil
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Protocol, Self
@@ -41,6 +41,16 @@ class Listed:
     path: str
     size: int
     modified: float
+
+
+def walk_entries(entries: Callable[[str], list[tuple[str, bool]]], folder: str) -> Iterator[str]:
+    """Yield the paths of all files below a folder, by what lists the names in one and says which are folders."""
+    for name, is_folder in entries(folder):
+        path = f"{folder}/{name}" if folder else name
+        if is_folder:
+            yield from walk_entries(entries, path)
+        else:
+            yield path
 
 
 class Folder(Protocol):

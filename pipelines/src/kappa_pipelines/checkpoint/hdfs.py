@@ -12,7 +12,7 @@ from urllib.parse import unquote, urlsplit
 
 from kappa_crds.hdfs import SCHEME, HdfsConnection
 from kappa_crds.reasons import Reason
-from kappa_pipelines.checkpoint.folder import Counter, Digest, Folder, Listed
+from kappa_pipelines.checkpoint.folder import Counter, Digest, Folder, Listed, walk_entries
 from kappa_pipelines.checkpoint.web_hdfs import HdfsError, MissingError, WebHdfs
 from kappa_pipelines.errors import UnavailableError
 
@@ -56,13 +56,8 @@ class HdfsFolder:
         return [name for name, _ in self.entries(folder)]
 
     def walk(self, folder: str) -> Iterator[str]:
-        """Yield the paths of all files below a folder; none if there is no such folder."""
-        for name, is_folder in self.entries(folder):
-            path = f"{folder}/{name}" if folder else name
-            if is_folder:
-                yield from self.walk(path)
-            else:
-                yield path
+        """Return the paths of all files below a folder; none if there is no such folder."""
+        return walk_entries(self.entries, folder)
 
     def list_files(self, folder: str) -> Iterator[Listed]:
         """Yield all files below a folder; none if there is no such folder. Each folder is a request."""
