@@ -62,7 +62,7 @@ test: up $(CLASSES) ## Run all tests but the long ones
 test-unit: setup ## Run the tests that need nothing but Python
 	@nice $(RUN) pytest tests/unit
 
-WAITING := $(addprefix tests/spark/test_,driver.py real_time.py handover.py buckets.py divisions.py idle.py)
+WAITING := $(addprefix tests/spark/test_,driver.py real_time.py handover.py buckets.py divisions.py)
 
 test-spark: $(CLASSES) ## Run the tests on real Spark and Kafka, but those of test-waiting
 	@$(RUN) pytest tests/spark -m "not chaos" $(WAITING:%=--ignore=%)
@@ -74,13 +74,13 @@ test-laptop: $(CLASSES) ## Run the tests of the commands that need no cluster, a
 	@$(RUN) pytest tests/laptop -m "not chaos"
 
 test-integration: up ## Run the tests on a real API server, Kafka, S3 and HDFS
-	@$(RUN) pytest tests/integration
+	@$(RUN) pytest tests/integration -m "not chaos"
 
 test-e2e: images ## Run the tests on the whole cluster
 	@$(RUN) pytest tests/e2e -m "not chaos"
 
 chaos: images $(CLASSES) ## Run the long fault-injection tests, and all examples of properties
-	@$(RUN) pytest tests/spark tests/laptop tests/e2e -m chaos
+	@$(RUN) pytest tests/spark tests/laptop tests/integration tests/e2e -m chaos
 	@KAPPA_ALL_EXAMPLES=1 $(RUN) pytest tests/unit
 
 bench: images ## Measure; each bench prints one JSON object as its last line (QUICK=--quick for a short one)

@@ -121,6 +121,7 @@ def kappa(counting: Counting, *arguments: str) -> str:
     return ended.stdout
 
 
+@pytest.mark.chaos
 def test_a_suspended_pipeline_is_saved_by_a_pod(counting: Counting) -> None:
     place = counting.place
     place.patch("kp/counts", {"suspend": True})

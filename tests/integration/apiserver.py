@@ -17,6 +17,7 @@ from kappa_crds.kinds import KINDS, find_kind
 from lab.paths import BIN
 
 _SETTLE = 2.0
+_PATIENCE = 60.0
 
 
 class ApiServer:
@@ -53,6 +54,8 @@ class ApiServer:
         self.kubectl("wait", "--for=condition=Established", "--timeout=30s", *names)
         if self._read_generations() != before:
             time.sleep(_SETTLE)  # nothing tells when the handlers have taken up a changed schema
+        for kind in KINDS:
+            self._await_served(kind.plural)
 
     def create(self, body: Manifest, *, dry_run: bool = False) -> Manifest:
         """Create an object, unknown fields refused, and return it with its defaults."""
@@ -98,6 +101,19 @@ class ApiServer:
     def _read_generations(self) -> dict[str, Any]:
         listed = json.loads(self.kubectl("get", "crd", "--output=json"))["items"]
         return {crd["metadata"]["name"]: crd["metadata"]["generation"] for crd in listed}
+
+    def _await_served(self, plural: str) -> None:
+        """Wait for the handler of a kind: a CRD that is established may still be answered with 404."""
+        deadline = time.monotonic() + _PATIENCE
+        while True:
+            try:
+                self._custom.list_namespaced_custom_object(GROUP, VERSION, self.namespace, plural, limit=1)
+            except kubernetes.client.ApiException as error:
+                assert error.status == 404, error
+                assert time.monotonic() < deadline, f"{plural} are not served: {error}"
+                time.sleep(0.2)
+            else:
+                return
 
     def _path(self, kind: str) -> tuple[str, str, str, str]:
         return GROUP, VERSION, self.namespace, find_kind(kind).plural

@@ -1,11 +1,16 @@
-"""Integration tests reconcile in process: an installed operator pauses meanwhile."""
+"""Integration tests reconcile in process: an installed operator pauses meanwhile, and its CRDs are those of this tree."""
 
+import uuid
 from collections.abc import AsyncIterator, Iterator
 
+import kubernetes
 import pytest
+import urllib3
 
 import platform_switch
+from integration.apiserver import ApiServer
 from integration.bench import Bench
+from lab.paths import KUBECONFIG, REPOSITORY
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -14,7 +19,21 @@ def alone_with_the_cluster() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session")
+def server(alone_with_the_cluster: None) -> Iterator[ApiServer]:
+    """A namespace of the API server, which has the CRDs."""
+    try:
+        server = ApiServer(KUBECONFIG, f"crds-{uuid.uuid4().hex[:8]}")
+        with server.own_namespace():
+            server.install(REPOSITORY / "crds" / "generated")
+            yield server
+    except (kubernetes.config.ConfigException, urllib3.exceptions.HTTPError) as error:
+        pytest.fail(
+            f"no cluster answers at {KUBECONFIG} ({type(error).__name__}); run `make up`", pytrace=False
+        )
+
+
 @pytest.fixture
-async def bench() -> AsyncIterator[Bench]:
+async def bench(server: ApiServer) -> AsyncIterator[Bench]:
     async with Bench.open() as bench:
         yield bench

@@ -1,23 +1,17 @@
 """The custom resources on a real API server: what it takes, what it refuses and how it says so, what kubectl shows."""
 
 import json
-import os
 import re
-import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-import kubernetes
 import pytest
-import urllib3
 
 from integration.apiserver import ApiServer
 from integration.manifests import (
     BAD,
     HERE,
-    REPOSITORY,
     Case,
     Manifest,
     read_bad,
@@ -28,7 +22,6 @@ from integration.manifests import (
 from kappa_crds.kinds import KINDS
 from kappa_crds.model import VALIDATIONS
 from kappa_crds.schema import build_crd
-from lab.paths import KUBECONFIG
 
 GOOD_MANIFESTS = read_good()
 BAD_MANIFESTS = read_bad()
@@ -39,20 +32,6 @@ KIND_NAMES = [kind.name for kind in KINDS]
 
 def name_case(case: Case) -> str:
     return f"{case.kind}: {case.name}"
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[ApiServer]:
-    kubeconfig = Path(os.environ.get("KUBECONFIG") or KUBECONFIG)
-    try:
-        server = ApiServer(kubeconfig, f"crds-{uuid.uuid4().hex[:8]}")
-        with server.own_namespace():
-            server.install(REPOSITORY / "crds" / "generated")
-            yield server
-    except (kubernetes.config.ConfigException, urllib3.exceptions.HTTPError) as error:
-        pytest.fail(
-            f"no cluster answers at {kubeconfig} ({type(error).__name__}); run `make up`", pytrace=False
-        )
 
 
 @dataclass(frozen=True)

@@ -154,6 +154,7 @@ async def test_five_hundred_topics_take_a_few_calls(operator: RealKafkaOperator)
     assert {operator.get_condition(key)[0] for key in keys} == {"True"}
 
 
+@pytest.mark.chaos  # `make test` has it in test_kafka_connection.py
 async def test_a_broker_that_dies_amid_topics_is_survived(broker: Broker) -> None:
     with Broker() as fragile:
         async with RealKafkaOperator(fragile.bootstrap) as operator:

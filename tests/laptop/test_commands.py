@@ -83,6 +83,7 @@ spec:
 """
 
 
+@pytest.mark.chaos
 def test_over_files_every_window_closes_at_the_end(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -169,6 +170,7 @@ spec:
 """
 
 
+@pytest.mark.chaos
 def test_a_source_that_is_not_read_does_not_hold_the_watermark_of_a_self_join(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

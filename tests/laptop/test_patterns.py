@@ -93,6 +93,7 @@ def test_the_v_shapes_of_the_standard(spark: SparkSession, tmp_path: Path) -> No
     assert [row["mean"] for row in found] == [12.5, 17.5, 13.5]
 
 
+@pytest.mark.chaos
 def test_matches_can_be_counted_in_windows(spark: SparkSession, tmp_path: Path) -> None:
     view = {"pattern": {"from": "ticker", "steps": "A B", "define": {"B": "price > A.price"}, "within": "1d"}}
     manifest = build_story([TICKER], view, "").manifest

@@ -32,13 +32,8 @@ def _has_letters(progress: Progress) -> bool:
     return progress.dead_lettered > 0
 
 
-@pytest.mark.parametrize(
-    "moments",
-    [
-        pytest.param([_has_malformed], id="once"),
-        pytest.param([_has_malformed, _has_letters], id="twice", marks=pytest.mark.chaos),
-    ],
-)
+@pytest.mark.chaos
+@pytest.mark.parametrize("moments", [[_has_malformed], [_has_malformed, _has_letters]], ids=["once", "twice"])
 def test_no_dead_letter_is_lost_when_drivers_are_killed_and_the_last_one_stops_in_order(
     start: Any, broker: Broker, topics: Any, checkpoint: Path, moments: list[Callable[[Progress], bool]]
 ) -> None:
@@ -174,6 +169,7 @@ def test_a_driver_without_a_generation_says_so_and_ends(tmp_path: Path) -> None:
     assert (done.returncode, ended.reason, ended.retryable) == (1, Reason.INVALID_SPEC, False)
 
 
+@pytest.mark.chaos  # `make test` kills a JVM on the cluster
 def test_a_driver_whose_jvm_is_killed_ends_also_where_its_connections_stay_open(
     start: Any, broker: Broker, topics: Any, checkpoint: Path
 ) -> None:

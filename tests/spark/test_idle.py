@@ -5,6 +5,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from lab.broker import Broker
 from spark.conftest import wait_for
 from spark.revisions import build_revision, source
@@ -36,6 +38,7 @@ def write(topics: Topics, topic: str, *rows: tuple[float, float]) -> None:
     topics.write(topic, [json.dumps({"k": 1, "v": v, "ts": ts.isoformat()}) for ts, v in times])
 
 
+@pytest.mark.chaos  # its rule is in tests/unit/runtime/test_idleness.py
 def test_a_silent_source_holds_neither_a_join_nor_a_union_also_after_a_restart(
     run: Any, broker: Broker, topics: Topics, checkpoint: Path
 ) -> None:
