@@ -6,11 +6,12 @@ the driver's word that it is done, with all files read again. Meanwhile keys go 
 the one before at once: the time of a batch is that between two files in the log of commits.
 
 The last line is one JSON object. `second_over_first` is the time of the second savepoint through that of the first, `copied_ratio` the
-same of copied bytes, and `batch_growth` the median time of batches while savepoints are taken through that before, each the worst of all sizes.
+same of copied bytes, and `batch_growth` the median time of batches that ran while one of ten savepoints was taken through that before, each the worst of all sizes.
 """
 
 import argparse
 import json
+import math
 import os
 import random
 import sys
@@ -40,6 +41,9 @@ _FEED = 50
 _FEED_SECONDS = 0.1
 _CALM_BATCHES = 20
 _DEADLINE = 900.0
+_LOOK_SECONDS = 0.02
+_MORE = 8
+"""Savepoints after the second: they add batches to those that run while one is taken."""
 
 SPEC: dict[str, Any] = {
     "sources": [source("texts", "k BIGINT, text STRING")],
@@ -119,11 +123,11 @@ def has_read(progress: Progress, records: int) -> bool:
     return bool(progress.queries) and progress.queries[0].total_input_rows >= records
 
 
-def read_batches(folder: Path, since: float) -> list[float]:
-    """Return the seconds between the commits after a time."""
+def read_batches(folder: Path, since: float, until: float = math.inf) -> list[float]:
+    """Return the seconds from commit to commit of all batches that ran at some time between two times."""
     commits = (path for path in (folder / "checkpoint/out/commits").iterdir() if path.name.isdigit())
-    times = sorted(at for path in commits if (at := path.stat().st_mtime) >= since)
-    return [later - earlier for earlier, later in pairwise(times)]
+    times = sorted(path.stat().st_mtime for path in commits)
+    return [later - earlier for earlier, later in pairwise(times) if later > since and earlier < until]
 
 
 def take(driver: DriverProcess, folder: Path, name: str) -> Cost:
@@ -134,17 +138,20 @@ def take(driver: DriverProcess, folder: Path, name: str) -> Cost:
     )
     if status != 202:
         raise SystemExit(f"the driver takes no savepoint: {said}")
-    progress = driver.wait_for(name, lambda p: find_done(p, name) is not None, _DEADLINE)
-    seconds = time.monotonic() - begun
-    done = find_done(progress, name)
-    if done is None or done.failure is not None:
+    while (done := find_done(driver.progress, name)) is None:
+        time.sleep(_LOOK_SECONDS)
+    seconds, until = time.monotonic() - begun, time.time()
+    if done.failure is not None:
         raise SystemExit(f"{name} was not taken: {done}")
-    return Cost(seconds, done.copied_bytes, done.size_bytes, read_batches(folder, since))
+    while not read_batches(folder, until):
+        time.sleep(_LOOK_SECONDS)
+    return Cost(seconds, done.copied_bytes, done.size_bytes, read_batches(folder, since, until))
 
 
-def find_done(progress: Progress, name: str) -> SavepointProgress | None:
+def find_done(progress: Progress | None, name: str) -> SavepointProgress | None:
     """Return the savepoint of a name once it has ended."""
-    return next((each for each in progress.savepoints if each.name == name and each.done), None)
+    known = () if progress is None else progress.savepoints
+    return next((each for each in known if each.name == name and each.done), None)
 
 
 def measure(broker: Broker, megabytes: int) -> dict[str, float]:
@@ -171,13 +178,14 @@ def measure(broker: Broker, megabytes: int) -> dict[str, float]:
                 texts.write_part(0.01)
                 time.sleep(5)
                 second = take(driver, folder, "second")
+                more = [take(driver, folder, f"more-{number}") for number in range(_MORE)]
         finally:
             driver.kill()
-    meanwhile = first.batches + second.batches
+    meanwhile = [seconds for cost in (first, second, *more) for seconds in cost.batches]
     found = {
         "second_over_first": second.seconds / first.seconds,
         "copied_ratio": second.copied / first.copied,
-        "batch_growth": median(meanwhile) / median(calm) if meanwhile else 1.0,
+        "batch_growth": median(meanwhile) / median(calm),
     }
     print(
         f"{megabytes} MB: first {first.seconds:.2f} s, {first.copied / 1e6:.1f} of {first.size / 1e6:.1f} MB copied; second {second.seconds:.2f} s,"

@@ -1,4 +1,4 @@
-"""A real HDFS for a test: a NameNode and a DataNode on the loopback, of Hadoop's own jar for such clusters.
+"""A real HDFS for a test: a NameNode and a DataNode of Hadoop's own jar for such clusters.
 
 Maven fetches that jar; what else the two need is in pyspark. They are up in some ten seconds.
 """
@@ -64,12 +64,16 @@ def _list_jars() -> list[Path]:
 
 
 class Hdfs:
-    """A context manager; `namenode` and `web` are where it is reached. Whoever started it may do everything there."""
+    """A context manager; `namenode` and `web` are where it is reached. Whoever started it may do everything there.
 
-    def __init__(self) -> None:
+    `address` is where the servers listen: the loopback, or the node's own address, which pods and the host reach.
+    """
+
+    def __init__(self, *, address: str = "127.0.0.1") -> None:
         ports = free_ports(5)
-        self.namenode = f"127.0.0.1:{ports[0]}"
-        self.web = f"http://127.0.0.1:{ports[1]}"
+        self.namenode = f"{address}:{ports[0]}"
+        self.web = f"http://{address}:{ports[1]}"
+        self._address = address
         self._ports = ports
         self._home = Path(tempfile.mkdtemp(prefix="kappa-hdfs-"))
         self._processes: list[subprocess.Popen[bytes]] = []
@@ -120,7 +124,7 @@ class Hdfs:
             pass
 
     def _configure(self) -> None:
-        address = "127.0.0.1"
+        address = self._address
         settings = {
             "fs.defaultFS": f"hdfs://{self.namenode}",
             "dfs.namenode.http-address": self.web.removeprefix("http://"),

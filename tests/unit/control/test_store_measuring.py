@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from fakes.fuse import Killed
-from fakes.world import Operator, build_resource
+from fakes.world import Operator, build_resource, build_secret
 from kappa_crds.holdings import Holdings
 from kappa_crds.progress import DriverExit
 from kappa_crds.reasons import Reason
@@ -73,6 +73,20 @@ async def test_a_pod_that_can_only_read_counts_what_there_is() -> None:
     assert (status["state"], status["message"], status["holds"]) == ("Done", SAID, HOLDS.to_manifest())
     assert find_pods(operator) == []
     assert operator.get_condition(STORE)[0] == "True", "the store is ready all the while"
+
+
+async def test_a_store_is_measured_soon_after_it_was_found_to_work_not_at_its_next_check() -> None:
+    operator = Operator(LOGICS)
+    spec: dict[str, Any] = {
+        "s3": {"bucket": "state", "credentialsSecretRef": {"name": "keys"}},
+        "measureEvery": "1h",
+    }
+    operator.cluster.put(build_resource("StateStore", "main", **spec))
+    operator.cluster.put(build_secret("keys", accessKeyId="a", secretAccessKey="b"))
+    outcome = await operator.reconcile(STORE)
+    assert operator.get_condition(STORE)[0] == "True"
+    assert read_status(operator) == {}
+    assert outcome.requeue_after == 1.0
 
 
 async def test_nothing_is_measured_unless_that_is_asked_for() -> None:

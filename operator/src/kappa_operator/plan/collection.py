@@ -17,7 +17,7 @@ from kappa_operator.actions import CreateObject, DeleteObject, EmitEvent, Record
 from kappa_operator.plan.measurement import begin_measurement, follow_measurement, wait_to_measure
 from kappa_operator.plan.model import Plan
 from kappa_operator.plan.statestore import decide_statestore
-from kappa_operator.plan.store_model import CollectedStore, build_placement, get_ready
+from kappa_operator.plan.store_model import CollectedStore, build_placement, is_ready
 from kappa_operator.resources.collection import build_collector, build_collector_ref
 
 _POLL = 1.0
@@ -39,17 +39,17 @@ def decide_collected_store(observed: CollectedStore, now: datetime) -> Plan:
 
 
 def _decide_next(observed: CollectedStore, plan: Plan, now: datetime) -> Plan:
-    """Begin what is due, a collection first; or look again when something is."""
-    wanted, condition = observed.resource.spec.collection, get_ready(observed.resource)
-    if condition is None or condition.status != "True":
+    """Begin what is due, a collection first; or look again when something is. A store that has just been found ready says so first."""
+    wanted, is_known = observed.resource.spec.collection, is_ready(observed.resource.status)
+    if not is_known and (plan.status is None or not is_ready(plan.status)):
         return plan
     to_collect = measure_wait(wanted, observed.resource.status.collection, now)
     to_measure = wait_to_measure(observed.resource, now)
-    if wanted is not None and to_collect == 0:
+    if is_known and wanted is not None and to_collect == 0:
         return _begin(observed, wanted, now)
-    if to_measure == 0:
+    if is_known and to_measure == 0:
         return begin_measurement(observed, now)
-    waits = [each for each in (plan.requeue_after, to_collect, to_measure) if each is not None]
+    waits = [max(_POLL, each) for each in (plan.requeue_after, to_collect, to_measure) if each is not None]
     return Plan(plan.actions, plan.status, min(waits, default=None))
 
 

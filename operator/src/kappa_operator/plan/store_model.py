@@ -7,6 +7,7 @@ from typing import Any
 from kappa_crds.conditions import Condition, ConditionType, find_condition
 from kappa_crds.quantities import parse_duration
 from kappa_crds.reasons import Reason
+from kappa_crds.resource import ResourceStatus
 from kappa_crds.statestore import StateStoreStatus
 from kappa_operator.errors import KappaError
 from kappa_operator.keys import ObjectRef
@@ -99,6 +100,12 @@ def build_placement(observed: CollectedStore) -> Placement:
 def get_ready(resource: StateStoreResource) -> Condition | None:
     """Return the Ready condition as it is now."""
     return find_condition(resource.status.conditions, ConditionType.READY)
+
+
+def is_ready(status: ResourceStatus) -> bool:
+    """Return whether a status says that the store was found to work."""
+    condition = find_condition(status.conditions, ConditionType.READY)
+    return condition is not None and condition.status == "True"
 
 
 def choose_interval(resource: StateStoreResource) -> float:

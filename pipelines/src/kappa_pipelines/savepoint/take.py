@@ -8,6 +8,7 @@ is tried again with a newer batch.
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import pyspark
@@ -21,6 +22,8 @@ from kappa_pipelines.savepoint.store import SavepointStore
 
 _TRIES = 3
 _RENEW_SECONDS = 60.0
+_AT_ONCE = 4
+"""Files that are copied at the same time."""
 _IMMUTABLE = re.compile(r"/state/.*(\.zip|\.changelog|\.sst|\.crc)$")
 
 
@@ -130,15 +133,18 @@ def _put_all(
     known: Mapping[str, KeptFile],
     note: Callable[[int, int], None],
 ) -> tuple[list[KeptFile], list[KeptFile]]:
-    """Keep all files; return them, and those among them that were copied."""
+    """Keep all files, some at a time: most are small, and wait for a disk or a server. Return them, and those that were copied."""
+
+    def keep(path: str) -> tuple[KeptFile, bool]:
+        file = known.get(path)
+        return (file, False) if file is not None and store.has(file) else store.put(files, path)
+
     kept: list[KeptFile] = []
     copied: list[KeptFile] = []
-    for number, path in enumerate(paths):
-        note(number, len(paths))
-        file = known.get(path)
-        if file is None or not store.has(file):
-            file, is_new = store.put(files, path)
+    with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="savepoint") as threads:
+        for number, (file, is_new) in enumerate(threads.map(keep, paths)):
+            note(number, len(paths))
+            kept.append(file)
             copied += [file] if is_new else []
-        kept.append(file)
     note(len(paths), len(paths))
     return kept, copied
