@@ -78,7 +78,7 @@ class Place:
     def take(self, name: str, store: SavepointStore | None = None) -> Taken:
         revision = build_revision(self.checkpoint)
         files = SteppedFolder(revision.checkpoint)
-        return take_savepoint(files, revision, 1, store or self.open(), name)
+        return take_savepoint(files, revision, 1, store or self.open(), name, threads=1)
 
     def go_on(self) -> None:
         """The pipeline commits a further batch."""

@@ -7,6 +7,8 @@ import json
 import re
 import uuid
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 from kappa_crds.reasons import Reason
 from kappa_crds.revision import Revision
@@ -16,7 +18,7 @@ from kappa_pipelines.checkpoint.offsets import read_committed_batch
 from kappa_pipelines.checkpoint.schemas import point_schemas
 from kappa_pipelines.errors import LostDataError
 from kappa_pipelines.savepoint.manifest import KeptFile, Manifest
-from kappa_pipelines.savepoint.store import SavepointStore
+from kappa_pipelines.savepoint.store import AT_ONCE, SavepointStore
 
 _MARK = f"{FOLDER}/restored"
 _OPERATOR = re.compile(r"/state/\d+/_metadata/v2/\d+$")
@@ -43,10 +45,11 @@ def restore_savepoint(
     for point in manifest.queries:
         if read_committed_batch(files, point.sink) > point.batch:
             raise _refuse(files, f"has later batches of {point.sink}")
-    for number, file in enumerate(manifest.files):
-        note(number, len(manifest.files))
-        _put_back(store, manifest, file, files, fork=fork)
-    note(len(manifest.files), len(manifest.files))
+    put_back = partial(_put_back, store, manifest, files, fork=fork)
+    note(0, len(manifest.files))
+    with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="restore") as threads:
+        for number, _ in enumerate(threads.map(put_back, manifest.files), 1):
+            note(number, len(manifest.files))
     files.write(_MARK, f"{manifest.name}\n".encode())
     return True
 
@@ -68,7 +71,7 @@ def is_restored(files: Folder, name: str) -> bool:
 
 
 def _put_back(
-    store: SavepointStore, manifest: Manifest, file: KeptFile, files: Folder, *, fork: bool
+    store: SavepointStore, manifest: Manifest, files: Folder, file: KeptFile, *, fork: bool
 ) -> None:
     if _OPERATOR.search(file.path):
         moved = point_schemas(

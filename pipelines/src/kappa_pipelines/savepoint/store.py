@@ -24,6 +24,8 @@ MANIFEST = "manifest.json"
 OBJECTS = "objects"
 TAKING = "taking"
 GARBAGE = "garbage"
+AT_ONCE = 4
+"""Files that are copied at the same time: most are small, and wait for a disk or a server."""
 _FOLDERS = (OBJECTS, TAKING, GARBAGE)
 
 

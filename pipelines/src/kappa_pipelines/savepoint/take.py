@@ -18,12 +18,10 @@ from kappa_pipelines.checkpoint.folder import Folder
 from kappa_pipelines.errors import LostDataError
 from kappa_pipelines.savepoint.manifest import KeptFile, Manifest, QueryPoint
 from kappa_pipelines.savepoint.query import find_files, read_points
-from kappa_pipelines.savepoint.store import SavepointStore
+from kappa_pipelines.savepoint.store import AT_ONCE, SavepointStore
 
 _TRIES = 3
 _RENEW_SECONDS = 60.0
-_AT_ONCE = 4
-"""Files that are copied at the same time."""
 _IMMUTABLE = re.compile(r"/state/.*(\.zip|\.changelog|\.sst|\.crc)$")
 
 
@@ -45,10 +43,11 @@ def take_savepoint(
     *,
     note: Callable[[int, int], None] = lambda done, of: None,
     check: Callable[[], None] = lambda: None,
+    threads: int = AT_ONCE,
 ) -> Taken:
     """Take a savepoint of all queries; it exists when this returns. One that exists already is left as it is.
 
-    `note` is told how many of how many files are kept. `check` raises where this driver must not write any more.
+    `note` is told how many of how many files are kept; so many `threads` keep them. `check` raises where this driver must not write any more.
 
     LostDataError names a file that the checkpoint lacks, UnavailableError says what cannot be read or written.
     """
@@ -57,7 +56,8 @@ def take_savepoint(
         store.settle(known, lambda file: store.put(files, file.path)[0])
         return Taken(known, 0, 0)
     with store.taking(name, files.root) as renew:
-        points, kept, copied = _keep_batch(files, revision, store, renewing(note, renew))
+        keeper = _Keeper(files, store, _find_known(store, files.root), renewing(note, renew), threads)
+        points, kept, copied = _keep_batch(revision, keeper)
         manifest = Manifest(
             name=name,
             namespace=revision.namespace,
@@ -79,29 +79,52 @@ def take_savepoint(
     return Taken(manifest, len(copied), sum(file.size for file in copied))
 
 
-def _keep_batch(
-    files: Folder, revision: Revision, store: SavepointStore, note: Callable[[int, int], None]
-) -> tuple[tuple[QueryPoint, ...], list[KeptFile], list[KeptFile]]:
+@dataclass(frozen=True)
+class _Keeper:
+    """Keeps files of a checkpoint, some at a time. What is `known` is the same as when it was kept, so it is not read again."""
+
+    files: Folder
+    store: SavepointStore
+    known: Mapping[str, KeptFile]
+    note: Callable[[int, int], None]
+    threads: int
+
+    def keep_all(self, paths: Sequence[str]) -> tuple[list[KeptFile], list[KeptFile]]:
+        """Keep all files; return them, and those among them that were copied."""
+        kept: list[KeptFile] = []
+        copied: list[KeptFile] = []
+        with ThreadPoolExecutor(self.threads, thread_name_prefix="savepoint") as pool:
+            for number, (file, is_new) in enumerate(pool.map(self._keep, paths)):
+                self.note(number, len(paths))
+                kept.append(file)
+                copied += [file] if is_new else []
+        self.note(len(paths), len(paths))
+        return kept, copied
+
+    def _keep(self, path: str) -> tuple[KeptFile, bool]:
+        file = self.known.get(path)
+        if file is not None and self.store.has(file):
+            return file, False
+        return self.store.put(self.files, path)
+
+
+Points = tuple[QueryPoint, ...]
+
+
+def _keep_batch(revision: Revision, keeper: _Keeper) -> tuple[Points, list[KeptFile], list[KeptFile]]:
     """Keep the files of a committed batch of all queries; return the batches, the files, and those that were copied."""
-    known = _find_known(store, files.root)
     for _ in range(_TRIES - 1):
         try:
-            return _keep_last(files, revision, store, known, note)
+            return _keep_last(revision, keeper)
         except LostDataError:  # the batch grew too old meanwhile, or the checkpoint is damaged
             continue
-    return _keep_last(files, revision, store, known, note)
+    return _keep_last(revision, keeper)
 
 
-def _keep_last(
-    files: Folder,
-    revision: Revision,
-    store: SavepointStore,
-    known: Mapping[str, KeptFile],
-    note: Callable[[int, int], None],
-) -> tuple[tuple[QueryPoint, ...], list[KeptFile], list[KeptFile]]:
+def _keep_last(revision: Revision, keeper: _Keeper) -> tuple[Points, list[KeptFile], list[KeptFile]]:
     sinks = [sink.name for sink in revision.spec.sinks]
-    points = read_points(files, sinks)
-    return points, *_put_all(files, store, list(find_files(files, sinks, points)), known, note)
+    points = read_points(keeper.files, sinks)
+    return points, *keeper.keep_all(list(find_files(keeper.files, sinks, points)))
 
 
 def renewing(note: Callable[[int, int], None], renew: Callable[[], None]) -> Callable[[int, int], None]:
@@ -124,27 +147,3 @@ def _find_known(store: SavepointStore, checkpoint: str) -> Mapping[str, KeptFile
         if manifest.checkpoint == checkpoint:
             return {file.path: file for file in manifest.files if _IMMUTABLE.search(file.path)}
     return {}
-
-
-def _put_all(
-    files: Folder,
-    store: SavepointStore,
-    paths: Sequence[str],
-    known: Mapping[str, KeptFile],
-    note: Callable[[int, int], None],
-) -> tuple[list[KeptFile], list[KeptFile]]:
-    """Keep all files, some at a time: most are small, and wait for a disk or a server. Return them, and those that were copied."""
-
-    def keep(path: str) -> tuple[KeptFile, bool]:
-        file = known.get(path)
-        return (file, False) if file is not None and store.has(file) else store.put(files, path)
-
-    kept: list[KeptFile] = []
-    copied: list[KeptFile] = []
-    with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="savepoint") as threads:
-        for number, (file, is_new) in enumerate(threads.map(keep, paths)):
-            note(number, len(paths))
-            kept.append(file)
-            copied += [file] if is_new else []
-    note(len(paths), len(paths))
-    return kept, copied
