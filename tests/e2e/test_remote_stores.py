@@ -36,7 +36,7 @@ apiVersion: kappa-platform.io/v1alpha1
 kind: StateStore
 metadata: {{name: default}}
 spec:
-  measureEvery: 10s
+  measureEvery: 30s
   s3: {{bucket: state, prefix: prod, endpoint: "{endpoint}", region: {region}, credentialsSecretRef: {{name: keys}}}}
 """
 HDFS = """
@@ -44,7 +44,7 @@ apiVersion: kappa-platform.io/v1alpha1
 kind: StateStore
 metadata: {{name: default}}
 spec:
-  measureEvery: 10s
+  measureEvery: 30s
   hdfs: {{namenode: "{namenode}", webUrl: "{web}", path: /state/prod, user: kappa, replication: 1}}
 """
 SAVEPOINT = """
@@ -129,7 +129,7 @@ def counting(platform: None, remote: Remote) -> Iterator[Counting]:
 
 def take(place: Place, name: str) -> SavepointStatus:
     place.apply(SAVEPOINT.format(name=name))
-    place.wait(lambda: read_savepoint(place, name).last_verified is not None, f"{name} is verified", 90)
+    place.wait(lambda: read_savepoint(place, name).last_verified is not None, f"{name} is verified", 240)
     return read_savepoint(place, name)
 
 
