@@ -5,7 +5,7 @@ everything that the process remembered is gone.
 """
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -112,6 +112,18 @@ def report_taken(name: str, location: str, at: datetime) -> SavepointProgress:
     )  # fmt: skip
 
 
+_AWAKE = 10.0
+"""Seconds: who asks to be looked at again so soon is about to do something."""
+
+
+def _find_sleeper(keys: Sequence[Key], outcomes: Sequence[Outcome]) -> str:
+    """Return what is wrong if the only resource writes again although nothing else has happened; empty where it asked to be looked at."""
+    wait = outcomes[0].requeue_after
+    if len(keys) > 1 or (wait is not None and wait <= _AWAKE):
+        return ""
+    return f"{keys[0]} has more to do, and wants to be looked at in {wait} s only"
+
+
 class Operator:
     """One life of the operator on fakes. `logics` are the kinds that it reconciles."""
 
@@ -166,18 +178,22 @@ class Operator:
         raise AssertionError(f"{key} does not come to rest")
 
     async def settle(self, *keys: Key) -> "Operator":
-        """Reconcile each resource until nothing is written any more, starting anew whenever the operator is killed."""
-        operator = self
+        """Reconcile each resource until nothing is written any more, starting anew whenever the operator is killed.
+
+        Whoever has more to write must have asked to be looked at again: the controller does not look at a resource for its own writes.
+        """
+        operator, slept = self, ""
         for _ in range(ATTEMPTS):
             before = operator.cluster.fuse.writes
             try:
-                for key in keys:
-                    await operator.reconcile(key)
+                outcomes = [await operator.reconcile(key) for key in keys]
             except Killed:
-                operator = operator.restart()
+                operator, slept = operator.restart(), ""
                 continue
             if operator.cluster.fuse.writes == before:
                 return operator
+            assert not slept, slept
+            slept = _find_sleeper(keys, outcomes)
         raise AssertionError(f"{', '.join(map(str, keys))} do not come to rest")
 
     def get(self, key: Key) -> Body | None:

@@ -6,6 +6,7 @@ The store itself comes first and is decided without regard to this. The number o
 result before the pod is deleted.
 """
 
+from dataclasses import replace
 from datetime import datetime
 
 from kappa_crds.collection import Collection, CollectionStatus
@@ -27,8 +28,10 @@ def decide_collected_store(observed: CollectedStore, now: datetime) -> Plan:
     """Return the next step for the store; where it has none to take at once, the next one for its collection."""
     plan, status = decide_statestore(observed.store, now), observed.resource.status
     collection, measurement = status.collection, status.measurement
-    if plan.look_again or plan.actions or observed.resource.metadata.deletion_timestamp is not None:
+    if plan.look_again or observed.resource.metadata.deletion_timestamp is not None:
         return plan
+    if plan.actions:
+        return replace(plan, requeue_after=_POLL)
     if collection is not None and collection.state is WorkState.ENDED:
         return _sweep(observed, collection)
     if collection is not None and collection.state is WorkState.RUNNING:
