@@ -1,6 +1,7 @@
 """Where groups stand in their logs, from what was gathered: what is still to be asked about it, and what comes of the answers."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
@@ -68,13 +69,14 @@ def skip_markers(position: Position, markers: Markers) -> Position:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """All that samples are made of. `at` is when the ends of the logs were read."""
+    """All that samples are made of. `at` is when the ends of the logs were read, `secret` are topics that may not be read."""
 
     at: datetime
     searches: Mapping[Target, Search]
     markers: Markers
     retentions: Mapping[str, Retention]
     measure_removal: Callable[[Partition], Removal | None]
+    secret: AbstractSet[str] = frozenset()
 
 
 def build_sample(position: Position, evidence: Evidence) -> Sample:
@@ -99,6 +101,13 @@ def build_sample(position: Position, evidence: Evidence) -> Sample:
         or evidence.markers.is_transactional(share.partition)
         or log.stable < log.end,
     )
+
+
+def _may_be_fewer(position: Position, retention: Retention, evidence: Evidence) -> bool:
+    """Return whether offsets to come may hold no record, though that is not known of them."""
+    partition, log = position.share.partition, position.log
+    is_transactional = log.stable < log.end or evidence.markers.is_transactional(partition)
+    return retention.compacts or is_transactional or partition.topic in evidence.secret
 
 
 def _find_age(target: Target, evidence: Evidence) -> float | None:
