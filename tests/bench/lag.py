@@ -19,6 +19,7 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -88,13 +89,28 @@ def make_topics(bootstrap: str, scale: Scale) -> None:
 
 def write_records(bootstrap: str, scale: Scale, stamps: Sequence[int]) -> None:
     """Write one record for each timestamp (Unix time in milliseconds) to every partition."""
-    producer = Producer({"bootstrap.servers": bootstrap, "queue.buffering.max.messages": 1_000_000})
-    for topic in scale.topics:
-        for number in range(WIDTH):
-            for stamp in stamps:
-                producer.produce(topic, b"x" * 50, partition=number, timestamp=stamp)
+    settings: dict[str, Any] = {"queue.buffering.max.messages": 1_000_000, "log_level": 0}
+    producer = Producer({"bootstrap.servers": bootstrap, **settings})
+    left = [(topic, number, stamp) for topic in scale.topics for number in range(WIDTH) for stamp in stamps]
+    while left:
+        left = send(producer, left)
+
+
+def send(producer: Producer, records: Sequence[tuple[str, int, int]]) -> list[tuple[str, int, int]]:
+    """Send records of a topic, a partition and a timestamp; return those that a broker refused that has not heard of their topic yet."""
+    refused = []
+
+    def note(record: tuple[str, int, int], error: object, _: object) -> None:
+        if error is not None:
+            refused.append(record)
+
+    for record in records:
+        topic, number, stamp = record
+        heard = partial(note, record)
+        producer.produce(topic, b"x" * 50, partition=number, timestamp=stamp, on_delivery=heard)
         producer.poll(0)
     assert producer.flush(120) == 0
+    return refused
 
 
 async def commit(bootstrap: str, scale: Scale, groups: Sequence[int], offset: int) -> None:

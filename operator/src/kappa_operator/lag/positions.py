@@ -97,9 +97,7 @@ def build_sample(position: Position, evidence: Evidence) -> Sample:
         behind=age,
         loss=_find_loss(position, age, evidence),
         empty=evidence.markers.count(share.partition, max(committed, log.start), limit),
-        bound=retention.compacts
-        or evidence.markers.is_transactional(share.partition)
-        or log.stable < log.end,
+        bound=_may_be_fewer(position, retention, evidence),
     )
 
 
