@@ -3,6 +3,7 @@
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -28,8 +29,9 @@ class Scene:
     now: int = field(default_factory=lambda: int(time.time() * 1000))
     positions: dict[Partition, int] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def admin(self) -> AdminClient:
+        """A client that lives as long as its calls."""
         return AdminClient({"bootstrap.servers": self.bootstrap})
 
     def make(self, topic: str, partitions: int, **config: str) -> None:
@@ -55,19 +57,23 @@ class Scene:
             self.produce(producer, partition, age, str(index % keys) if keys else None)
         assert producer.flush(30) == 0
 
+    def write_now(self, partition: Partition) -> None:
+        """Write a record with the time of now."""
+        producer = self.build_producer()
+        self.produce(producer, partition)
+        assert producer.flush(30) == 0
+
     def build_producer(self, **settings: str) -> Producer:
         """Return a producer; it sends each record in a batch of its own, so that each makes a segment where segments are short."""
         named = {name.replace("_", "."): value for name, value in settings.items()}
         return Producer({"bootstrap.servers": self.bootstrap, "batch.num.messages": 1, **named})
 
-    def produce(self, producer: Producer, partition: Partition, age: float, key: str | None = None) -> None:
-        producer.produce(
-            partition.topic,
-            b"x" * 200,
-            key,
-            partition=partition.number,
-            timestamp=self.now - int(age * 1000),
-        )
+    def produce(
+        self, producer: Producer, partition: Partition, age: float | None = None, key: str | None = None
+    ) -> None:
+        """Hand over a record that is so old, or written now."""
+        stamp = 0 if age is None else self.now - int(age * 1000)
+        producer.produce(partition.topic, b"x" * 200, key, partition=partition.number, timestamp=stamp)
         producer.poll(0)
 
     def commit(self, group: str, positions: Mapping[Partition, int]) -> None:
@@ -94,6 +100,7 @@ class Scene:
                 "isolation.level": "read_committed",
                 "enable.auto.commit": False,
                 "enable.partition.eof": True,
+                "auto.offset.reset": "earliest",
             }
         )
         found: dict[Partition, dict[int, int]] = {partition: {} for partition in partitions}

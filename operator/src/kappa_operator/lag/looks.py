@@ -117,6 +117,8 @@ class Looks:
 
         Of a single move it is not known how long it took to come, so it is spread over all the time that was seen.
         """
+        if not self._has_moved(partition):
+            return None
         moves: list[tuple[float, int]] = []
         for at, start, _ in self._walk(partition):
             if moves and moves[-1][1] == start:
@@ -131,6 +133,14 @@ class Looks:
             return Removal(start, now - last, (start - before) / (now - first))
         first, before = moves[-2]  # the oldest start may have stood there for long
         return Removal(start, now - last, (start - before) / (last - first))
+
+    def _has_moved(self, partition: Partition) -> bool:
+        """Return False where a comparison of the ends of the history is enough to know."""
+        place = self._places.get(partition, _UNSEEN)
+        if place < 0:
+            return False
+        first, last = self._looks[0].starts, self._looks[-1].starts
+        return place >= len(first) or first[place] < 0 or first[place] != last[place]
 
 
 def _pick(values: "array[int]", places: list[int]) -> "array[int]":

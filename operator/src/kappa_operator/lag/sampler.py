@@ -108,10 +108,9 @@ class Sampler:
         await self._look_for_markers(topology, positions)
         positions = [skip_markers(position, self._markers) for position in positions]
         topics = {position.share.partition.topic for position in positions}
-        evidence = Evidence(
-            at, {}, self._markers, await self._retentions.read(topics), self._looks.measure_removal
-        )
-        searches = self._begin_searches(positions, evidence, logs)
+        retentions = await self._retentions.read(topics)
+        evidence = Evidence(at, {}, self._markers, retentions, self._looks.measure_removal, self._secret)
+        searches = await self._begin_searches(positions, evidence)
         await self._search(topology, searches)
         self._answers = _remember(searches)
         evidence = replace(evidence, searches=searches)
@@ -176,7 +175,7 @@ class Sampler:
             offsets: dict[Partition, int] = {}
             for share, _, _, begin, limit in suspects[:_PROBES]:
                 offset = self._markers.ask(share.partition, begin, limit)
-                if offset is not None:
+                if offset is not None and share.partition.topic not in self._secret:
                     offsets.setdefault(share.partition, offset)
             if not offsets:
                 return
@@ -198,13 +197,13 @@ class Sampler:
             or self._markers.is_transactional(share.partition)
         )
 
-    def _begin_searches(
-        self, positions: Iterable[Position], evidence: Evidence, logs: Logs
+    async def _begin_searches(
+        self, positions: Iterable[Position], evidence: Evidence
     ) -> dict[Target, Search]:
         """Begin from what was answered before and from when records came; also for the oldest records of logs that lose some."""
         now, looked = evidence.at.timestamp(), self._monotonic()
         searches: dict[Target, Search] = {}
-        for position in positions:
+        async for position in _in_turns(positions):
             if not position.is_behind:
                 continue
             for target in (position.target, Target(position.share.partition, position.log.start)):
