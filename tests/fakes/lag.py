@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kappa_operator.errors import BrokerUnreachable
-from kappa_operator.lag.brokers import Commits, Groups, Logs, Topology
+from kappa_operator.lag.answers import Commits, Groups, Logs, Topology
 from kappa_operator.lag.forecast import Retention
 from kappa_operator.lag.markers import Batch
 from kappa_operator.lag.model import Partition, PartitionLog, Share

@@ -9,24 +9,35 @@ import contextlib
 import ssl
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from aiokafka.client import AIOKafkaClient
-from aiokafka.errors import KafkaError, NodeNotReadyError, for_code
+from aiokafka.errors import KafkaError, NodeNotReadyError
 from aiokafka.protocol.admin import ListGroupsRequest
 
 from kappa_operator.errors import KafkaFailure
 from kappa_operator.kafka_model import KafkaAccess
 from kappa_operator.kafka_topic_configs import build_settings
+from kappa_operator.lag.answers import (
+    Commits,
+    Groups,
+    Logs,
+    Topology,
+    Unanswered,
+    choose_batch,
+    parse_topology,
+    say_code,
+    take_commits,
+    take_logs,
+)
+from kappa_operator.lag.encoding import Row
 from kappa_operator.lag.markers import Batch
-from kappa_operator.lag.model import Partition, PartitionLog, Share
+from kappa_operator.lag.model import Partition
 from kappa_operator.lag.protocol import (
     FetchRequest,
     ListOffsetsRequest,
     MetadataRequest,
     OffsetFetchRequest,
-    Row,
 )
 from kappa_operator.lag.timestamps import Answer
 
@@ -40,50 +51,10 @@ _CONSUMERS = frozenset({"consumer", "streams", ""})
 """Protocols of groups that commit offsets; groups without a member that ever joined have none."""
 _SMALL = 100
 """Bytes: a marker of a transaction takes 78, and what is larger is not sent."""
-_INTERNAL = "__"
 _UNAVAILABLE = (KafkaError, OSError, ssl.SSLError, TimeoutError, NotImplementedError)
 """What a request to a broker may end with; NotImplementedError is aiokafka's word for a broker that is too old."""
 
 Item = TypeVar("Item")
-
-
-@dataclass(frozen=True, slots=True)
-class Topology:
-    """Who leads which partition, and what the topics' ids are. `dark` are partitions that nobody leads, and why."""
-
-    brokers: tuple[int, ...]
-    ids: Mapping[str, bytes]
-    leaders: Mapping[Partition, int]
-    dark: Mapping[Partition, str]
-
-
-@dataclass(frozen=True, slots=True)
-class Groups:
-    """The groups by the broker that coordinates them; `silent` are brokers that did not say, and why."""
-
-    by_broker: Mapping[int, tuple[str, ...]]
-    silent: Mapping[int, str]
-
-
-@dataclass(slots=True)
-class Commits:
-    """What groups have committed; `unread` are groups of which it is not known, `refused` single shares, and why."""
-
-    offsets: dict[str, dict[Partition, int]] = field(default_factory=dict)
-    unread: dict[str, str] = field(default_factory=dict)
-    refused: dict[Share, str] = field(default_factory=dict)
-
-
-@dataclass(slots=True)
-class Logs:
-    """Where logs start and end; `dark` are those of which it is not known, and why."""
-
-    logs: dict[Partition, PartitionLog] = field(default_factory=dict)
-    dark: dict[Partition, str] = field(default_factory=dict)
-
-
-class Unanswered(Exception):
-    """A broker did not answer; the text says why."""
 
 
 class Brokers:
@@ -102,7 +73,7 @@ class Brokers:
         except (*_UNAVAILABLE, Unanswered) as error:
             await self.close()
             raise KafkaFailure(f"consumer lag cannot be sampled: {self._say(error)}") from error
-        return _parse_topology(answer)
+        return parse_topology(answer)
 
     async def list_groups(self, brokers: Sequence[int]) -> Groups:
         """Return the groups that commit offsets. Each broker knows those that it coordinates, so nobody else need be asked."""
@@ -112,7 +83,7 @@ class Brokers:
             if isinstance(answer, Unanswered):
                 silent[broker] = str(answer)
             elif answer.error_code:
-                silent[broker] = _say_code(answer.error_code)
+                silent[broker] = say_code(answer.error_code)
             else:
                 found[broker] = tuple(name for name, protocol in answer.groups if protocol in _CONSUMERS)
         return Groups(found, silent)
@@ -131,7 +102,7 @@ class Brokers:
                 commits.unread |= dict.fromkeys(asked, str(answer))
                 continue
             for group, topics, error, _ in answer.groups:
-                _take_commits(commits, known, group, topics, error)
+                take_commits(commits, known, group, topics, error)
         return commits
 
     async def read_logs(self, leaders: Mapping[Partition, int]) -> Logs:
@@ -153,7 +124,7 @@ class Brokers:
         for leader, lists in chunks.items():
             for index, some in enumerate(lists):
                 three = [answers[leader, 3 * index + which] for which in range(3)]
-                _take_logs(logs, some, three)
+                take_logs(logs, some, three)
         return logs
 
     async def find_stamps(
@@ -182,7 +153,7 @@ class Brokers:
                 for number, error, stamp, offset, *_ in rows:
                     partition = Partition(topic, number)
                     asked = questions[partition]
-                    found[partition] = _say_code(error) if error else Answer(asked, offset, stamp)
+                    found[partition] = say_code(error) if error else Answer(asked, offset, stamp)
         return found
 
     async def find_batches(
@@ -209,7 +180,7 @@ class Brokers:
             for topic, rows in answer.topics:
                 for number, error, _, _, _, batches in rows:
                     partition = Partition(topic, number)
-                    found[partition] = _say_code(error) if error else _choose(offsets[partition], batches)
+                    found[partition] = say_code(error) if error else choose_batch(offsets[partition], batches)
         return found
 
     async def close(self) -> None:
@@ -278,12 +249,6 @@ class Brokers:
         return text
 
 
-def _say_code(code: int) -> str:
-    """Say an error of the protocol by its name there, such as `NotLeaderForPartitionError`."""
-    error = for_code(code)
-    return f"the broker says {getattr(error, 'message', None) or error.__name__}"
-
-
 def _cut(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
     for begin in range(0, len(items), size):
         yield items[begin : begin + size]
@@ -304,63 +269,3 @@ def _group(rows: Iterable[tuple[Any, ...]]) -> list[tuple[str, list[Row]]]:
     for (topic, number), *rest in rows:
         found[topic].append((number, *rest))
     return list(found.items())
-
-
-def _parse_topology(answer: Any) -> Topology:
-    ids, leaders, dark = {}, {}, {}
-    for error, name, identity, internal, rows, *_ in answer.topics:
-        if error or internal or name.startswith(_INTERNAL):
-            continue
-        ids[name] = identity
-        for number, leader, failure in rows:
-            partition = Partition(name, number)
-            if leader < 0:
-                dark[partition] = _say_code(failure or 5)
-            else:
-                leaders[partition] = leader
-    return Topology(tuple(broker[0] for broker in answer.brokers), ids, leaders, dark)
-
-
-def _take_commits(
-    commits: Commits, known: dict[str, dict[int, Partition]], group: str, topics: Any, error: int
-) -> None:
-    if error:
-        commits.unread[group] = _say_code(error)
-        return
-    offsets = commits.offsets[group] = {}
-    for topic, rows, _ in topics:
-        numbers = known[topic]
-        for number, offset, failure in rows:
-            partition = numbers.get(number)
-            if partition is None:
-                partition = numbers[number] = Partition(topic, number)
-            if failure:
-                commits.refused[Share(group, partition)] = _say_code(failure)
-            elif offset >= 0:
-                offsets[partition] = offset
-
-
-def _take_logs(logs: Logs, partitions: Sequence[Partition], answers: Sequence[Any]) -> None:
-    failed = next((answer for answer in answers if isinstance(answer, Unanswered)), None)
-    if failed is not None:
-        logs.dark |= dict.fromkeys(partitions, str(failed))
-        return
-    starts, stables, ends = (
-        {(topic, row[0]): row for topic, rows, _ in answer.topics for row in rows} for answer in answers
-    )
-    for partition in partitions:
-        rows = [answer.get(partition) for answer in (starts, stables, ends)]
-        error = next((row[1] if row else -1 for row in rows if not row or row[1]), 0)
-        if error:
-            logs.dark[partition] = _say_code(error)
-            continue
-        start, stable, end = (row[3] for row in rows if row)
-        logs.logs[partition] = PartitionLog(start, end, min(stable, end))
-
-
-def _choose(offset: int, batches: Iterable[tuple[int, int, bool]]) -> Batch:
-    """Return the batch that holds the offset, or the next one that is there; a gap before it counts as part of it."""
-    for _, last, is_marker in batches:
-        if last >= offset:
-            return Batch(offset, last, is_marker)
-    return Batch(offset, offset, False)

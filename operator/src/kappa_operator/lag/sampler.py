@@ -13,7 +13,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from kappa_operator.errors import KafkaFailure
-from kappa_operator.lag.brokers import Brokers, Commits, Groups, Logs, Topology
+from kappa_operator.lag.answers import Commits, Groups, Logs, Topology
+from kappa_operator.lag.brokers import Brokers
 from kappa_operator.lag.looks import Looks
 from kappa_operator.lag.markers import Batch, Markers
 from kappa_operator.lag.model import Partition, Sample, Share, Sweep
