@@ -43,7 +43,7 @@ WIDTH = 20
 """Partitions of a topic, and of a group."""
 RECORDS, APART = 5, 20_000
 """Records in each partition, and the milliseconds between their timestamps."""
-SWEEPS = 5
+SWEEPS = 3
 COMMAND = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 PROPERTIES = {
     "log.index.size.max.bytes": "65536",

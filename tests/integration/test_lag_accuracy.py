@@ -24,6 +24,7 @@ from kappa_operator.lag.brokers import Brokers
 from kappa_operator.lag.model import Partition, Sample, Share, Sweep
 from kappa_operator.lag.retentions import Retentions
 from kappa_operator.lag.sampler import Sampler
+from kappa_operator.lag.timestamps import NEWEST, Answer
 from lab.broker import Broker
 from lab.shell import wait_until
 
@@ -214,6 +215,22 @@ async def test_before_markers_nobody_is_behind_and_only_what_was_aborted_makes_a
     }
     # 15 records, five of them aborted, before the end at 18; in partition 4 the open transaction at 18 ends what can be read.
     assert found == {0: 15, 1: 10, 2: 10, 3: 5, 4: 12, 5: 0, 6: 0, 7: 5}
+
+
+async def test_brokers_answer_with_a_marker_as_with_a_record(broker: Broker, scene: Scene) -> None:
+    """So a marker cannot be told from a record by DESCRIBE rights; should this ever fail, it can."""
+    partition, marker = Partition("transactional", 6), 17
+    brokers = Brokers(plain(broker))
+    leaders = (await brokers.read_topology()).leaders
+    newest = (await brokers.find_stamps(leaders, {partition: NEWEST}))[partition]
+    assert isinstance(newest, Answer)
+    assert newest.offset == marker
+    assert (await brokers.find_stamps(leaders, {partition: newest.stamp}))[partition] == (
+        newest.stamp,
+        marker,
+        newest.stamp,
+    )
+    await brokers.close()
 
 
 async def test_what_was_truncated_is_lost_and_no_longer_counted(broker: Broker, scene: Scene) -> None:

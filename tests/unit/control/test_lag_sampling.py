@@ -9,15 +9,16 @@ import pytest
 
 from fakes.world import START, Operator, build_resource
 from kappa_crds.kafkacluster import LagSampling
-from kappa_operator.errors import SecretProblem
+from kappa_operator.errors import BrokerUnreachable, SecretProblem
 from kappa_operator.kafka_model import KafkaAccess
 from kappa_operator.keys import Key, ObjectRef
-from kappa_operator.lag.model import Sweep
+from kappa_operator.lag.model import Partition, PartitionLog, Sample, Share, Sweep
 from kappa_operator.lag.sampling import Keeps, Sampling, build_filter
 from kappa_operator.logic import LOGICS
 from kappa_operator.observe.kafkacluster import list_clusters
 from kappa_operator.plan.kafkacluster import KafkaClusterResource
 
+SHARE = Share("g", Partition("t", 0))
 MAIN = Key("KafkaCluster", "shop", "main")
 
 
@@ -34,7 +35,7 @@ class FakeSampler:
             raise ZeroDivisionError
         if self.hangs:
             await asyncio.Event().wait()
-        return Sweep(START, 1.5, frozenset({"g"}))
+        return Sweep(START, 1.5, frozenset({"g"}), {}, {SHARE: Sample(START, PartitionLog(0, 9, 9), 4)})
 
     async def close(self) -> None:
         self.closed += 1
@@ -137,19 +138,29 @@ async def test_a_cluster_that_is_deleted_is_forgotten() -> None:
     assert stage.sampling.get(MAIN) is None
 
 
-async def test_neither_a_secret_that_is_missing_nor_a_bug_ends_the_sampling() -> None:
+async def test_neither_a_secret_that_is_missing_nor_a_bug_ends_the_sampling_and_both_make_all_unknown() -> (
+    None
+):
     stage = await start()
-    stage.problem = SecretProblem("there is no Secret login")
+    for number, words in enumerate(("", "there is no Secret login", "", "ZeroDivisionError", "")):
+        stage.problem = SecretProblem(words) if "Secret" in words else None
+        if stage.made:
+            stage.made[0].bug = "Zero" in words
+        await stage.turn(30 * bool(number))
+        found = stage.sampling.get(MAIN)
+        assert found is not None
+        assert bool(found.samples) == (not words)
+        assert set(found.unknown) == (set() if not words else {SHARE})
+        assert words in (found.failure or "")
+
+
+async def test_a_cluster_that_goes_away_is_swept_on_so_that_nothing_old_is_believed() -> None:
+    stage = await start()
     await stage.turn()
-    assert stage.sampling.get(MAIN) is None
-    stage.problem = None
+    stage.operator.brokers["kafka:9092"].trouble = BrokerUnreachable("away")
+    await stage.operator.reconcile(MAIN)
     await stage.turn(30)
-    stage.made[0].bug = True
-    await stage.turn(30)
-    stage.made[0].bug = False
-    await stage.turn(30)
-    assert stage.made[0].sweeps == 3
-    assert stage.sampling.get(MAIN) is not None
+    assert stage.made[0].sweeps == 2
 
 
 async def test_status_says_the_last_sweep_and_sweeps_write_none() -> None:

@@ -72,12 +72,7 @@ class Sampler:
         try:
             sweep = await self._sweep()
         except KafkaFailure as failure:
-            why = failure.message
-            shares = dict.fromkeys((*self._last.samples, *self._last.unknown), why)
-            groups = self._last.groups
-            sweep = Sweep(
-                self._now(), 0.0, groups, unknown=shares, unread=dict.fromkeys(groups, why), failure=why
-            )
+            sweep = self._last.lose_sight(self._now(), failure.message)
         self._last = replace(sweep, seconds=self._monotonic() - began)
         return self._last
 

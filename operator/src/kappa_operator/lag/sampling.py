@@ -8,6 +8,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from typing import Protocol
 
@@ -63,8 +64,10 @@ class Sampling:
         resolve: Callable[[KafkaClusterResource], Awaitable[KafkaAccess]],
         *,
         build: Callable[[KafkaAccess, Keeps], Sweeps] = build_sampler,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._now = now
         self._find = find
         self._resolve = resolve
         self._build = build
@@ -98,7 +101,8 @@ class Sampling:
         await self._stop([key for key in (self._samplers.keys() | self._found.keys()) if key not in wanted])
         for key, cluster in wanted.items():
             is_idle = key not in self._tasks or self._tasks[key].done()
-            if is_idle and _is_ready(cluster) and self._monotonic() >= self._due.get(key, 0.0):
+            is_known = _is_ready(cluster) or key in self._found
+            if is_idle and is_known and self._monotonic() >= self._due.get(key, 0.0):
                 self._due[key] = self._monotonic() + parse_duration(cluster.spec.lag.every)
                 self._tasks[key] = asyncio.create_task(self._sweep(key, cluster))
 
@@ -107,23 +111,21 @@ class Sampling:
         await asyncio.gather(*self._tasks.values())
 
     async def _sweep(self, key: Key, cluster: KafkaClusterResource) -> None:
-        """Sweep once. A bug delays the next sweep of this cluster, says so in the log, and ends nothing."""
+        """Sweep once. A bug says so in the log, and ends nothing; what was found before is not taken for what is."""
+        before = self._found.get(key, Sweep(self._now(), 0.0))
         try:
             sampler = await self._get_sampler(key, cluster)
             sweep = await sampler.sweep()
         except KappaError as error:
-            log.warning("lag not sampled", resource=str(key), why=error.message)
-        except Exception:
+            sweep = before.lose_sight(self._now(), error.message)
+        except Exception as error:
             log.exception("bug", resource=str(key))
-        else:
-            self._report(key, sweep)
-            self._found[key] = sweep
-
-    def _report(self, key: Key, sweep: Sweep) -> None:
-        """Say what went wrong when it begins, and not at every sweep."""
-        before = self._found.get(key)
-        if sweep.failure is not None and (before is None or before.failure is None):
+            sweep = before.lose_sight(
+                self._now(), f"the sweep ended with {type(error).__name__}; see the log"
+            )
+        if sweep.failure is not None and before.failure is None:
             log.warning("lag not sampled", resource=str(key), why=sweep.failure)
+        self._found[key] = sweep
 
     async def _get_sampler(self, key: Key, cluster: KafkaClusterResource) -> Sweeps:
         access = await self._resolve(cluster)
