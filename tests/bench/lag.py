@@ -148,7 +148,10 @@ async def sample() -> None:
     access = KafkaAccess.of(settings)
     sampler = Sampler(Brokers(access), Retentions(ConfigReader(access)), patience=60)
     for _ in sys.stdin:
+        pauses: list[float] = []
+        watching = asyncio.create_task(watch_loop(pauses))
         cpu, found = time.process_time(), await sampler.sweep()
+        watching.cancel()
         samples = found.samples.values()
         said = {
             "seconds": found.seconds,
@@ -159,11 +162,20 @@ async def sample() -> None:
             "behind": sum(1 for each in samples if each.lag > 0),
             "unfound": sum(1 for each in samples if each.lag > 0 and each.behind is None),
             "lag": sum(each.lag for each in samples),
+            "pause_ms": max(pauses) * 1000,
             "unknown": len(found.unknown) + len(found.unread) + len(found.dark),
             "rss": _read_peak(),
         }
         print(json.dumps(said), flush=True)
     await sampler.close()
+
+
+async def watch_loop(pauses: list[float]) -> None:
+    """Note for how long others do not get their turn on the event loop, in seconds."""
+    while True:
+        began = time.monotonic()
+        await asyncio.sleep(0.001)
+        pauses.append(time.monotonic() - began - 0.001)
 
 
 def _read_peak() -> float:
@@ -263,6 +275,7 @@ def measure(bootstrap: str, scale: Scale) -> dict[str, float]:
         "slowest_s": round(max(each["seconds"] for each in later), 2),
         "first_s": round(first["seconds"], 2),
         "cpu_s": round(statistics.median(each["cpu"] for each in later), 2),
+        "pause_ms": round(max(each["pause_ms"] for each in later)),
         "rss_mb": round(later[-1]["rss"], 1),
         "cli_s": round(took, 2),
         "jvm_s": round(started, 2),

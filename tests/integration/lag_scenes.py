@@ -4,6 +4,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -66,7 +67,8 @@ class Scene:
     def build_producer(self, **settings: str) -> Producer:
         """Return a producer; it sends each record in a batch of its own, so that each makes a segment where segments are short."""
         named = {name.replace("_", "."): value for name, value in settings.items()}
-        return Producer({"bootstrap.servers": self.bootstrap, "batch.num.messages": 1, **named})
+        fixed: dict[str, Any] = {"batch.num.messages": 1, "log_level": 0}
+        return Producer({"bootstrap.servers": self.bootstrap, **fixed, **named})
 
     def produce(
         self, producer: Producer, partition: Partition, age: float | None = None, key: str | None = None

@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import TypeVar
 
 from kappa_operator.errors import KafkaFailure
 from kappa_operator.lag.answers import Commits, Groups, Logs, Topology
@@ -30,11 +31,14 @@ from kappa_operator.lag.positions import (
 from kappa_operator.lag.retentions import Retentions
 from kappa_operator.lag.timestamps import AHEAD, Answer, Search
 
+Item = TypeVar("Item")
+
 _PATIENCE = 10.0
 """Seconds for the search of timestamps in one sweep; what is not found goes on from there in the next one."""
 _ROUNDS = 100
 _PROBES = 5000
 _PROBE_ROUNDS = 4
+_AT_ONCE = 4000
 _BREATH = 1000
 """Steps after which others get their turn on the event loop."""
 
@@ -100,7 +104,7 @@ class Sampler:
 
     async def _judge(self, at: datetime, topology: Topology, commits: Commits, logs: Logs) -> Sweep:
         """Find out what the positions of groups mean, and say it."""
-        positions, unknown = self._place(topology, commits, logs)
+        positions, unknown = await self._place(topology, commits, logs)
         await self._look_for_markers(topology, positions)
         positions = [skip_markers(position, self._markers) for position in positions]
         topics = {position.share.partition.topic for position in positions}
@@ -136,7 +140,7 @@ class Sampler:
                 commits.unread[group] = groups.silent[broker]
         self._homes = homes
 
-    def _place(
+    async def _place(
         self, topology: Topology, commits: Commits, logs: Logs
     ) -> tuple[list[Position], dict[Share, str]]:
         """Return where groups stand, and why that is not known of the others."""
@@ -144,7 +148,7 @@ class Sampler:
         for partition in topology.leaders:
             sizes[partition.topic].append(partition)
         positions, unknown = [], dict(commits.refused)
-        for share, committed in find_shares(commits.offsets, sizes):
+        async for share, committed in _in_turns(find_shares(commits.offsets, sizes)):
             log = logs.logs.get(share.partition)
             if share in unknown:
                 continue
@@ -169,10 +173,12 @@ class Sampler:
         suspects.sort(key=lambda position: position.limit - position.begin)
         for _ in range(_PROBE_ROUNDS):
             offsets: dict[Partition, int] = {}
-            for share, _, _, begin, limit in suspects[:_PROBES]:
+            for share, _, _, begin, limit in suspects:
                 offset = self._markers.ask(share.partition, begin, limit)
                 if offset is not None and share.partition.topic not in self._secret:
                     offsets.setdefault(share.partition, offset)
+                if len(offsets) >= _PROBES:
+                    break
             if not offsets:
                 return
             for partition, batch in (await self._brokers.find_batches(topology.leaders, offsets)).items():
@@ -254,7 +260,10 @@ def _cut_layers(searches: Mapping[Target, Search]) -> Iterator[dict[Partition, S
         if depth == len(layers):
             layers.append({})
         layers[depth][target.partition] = search
-    yield from layers
+    for layer in layers:
+        items = list(layer.items())
+        for begin in range(0, len(items), _AT_ONCE):
+            yield dict(items[begin : begin + _AT_ONCE])
 
 
 def _remember(searches: Mapping[Target, Search]) -> dict[Partition, tuple[Answer, ...]]:
@@ -264,8 +273,8 @@ def _remember(searches: Mapping[Target, Search]) -> dict[Partition, tuple[Answer
     return {partition: tuple(answers) for partition, answers in found.items()}
 
 
-async def _in_turns(positions: Iterable[Position]) -> AsyncIterator[Position]:
-    for index, position in enumerate(positions):
+async def _in_turns(items: Iterable[Item]) -> AsyncIterator[Item]:
+    for index, item in enumerate(items):
         if not index % _BREATH:
             await asyncio.sleep(0)
-        yield position
+        yield item
