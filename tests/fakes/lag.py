@@ -53,6 +53,7 @@ class FakeBrokers:
     refused: dict[Share, str] = field(default_factory=dict)
     may_read: bool = True
     away: bool = False
+    numbers: tuple[int, ...] = (1, 2)
     questions: int = 0
     """Partitions that were asked for a timestamp."""
     rounds: int = 0
@@ -63,7 +64,9 @@ class FakeBrokers:
         if self.away:
             raise BrokerUnreachable("consumer lag cannot be sampled: nobody is there")
         ids = {partition.topic: self.ids.get(partition.topic, b"1") for partition in self.logs}
-        return Topology((1, 2), ids, {partition: log.leader for partition, log in self.logs.items()}, {})
+        return Topology(
+            self.numbers, ids, {partition: log.leader for partition, log in self.logs.items()}, {}
+        )
 
     async def list_groups(self, brokers: Sequence[int]) -> Groups:
         listed = {

@@ -174,6 +174,21 @@ async def test_the_groups_of_a_broker_that_is_away_are_missed_and_those_that_van
     assert (await stage.look(Share("other", T0))).lag == 995
 
 
+async def test_the_groups_of_a_broker_that_is_gone_are_missed_until_another_one_lists_them() -> None:
+    stage = Stage()
+    stage.commit(400)
+    stage.brokers.homes["g"] = 2
+    await stage.sweep()
+    stage.brokers.numbers = (1,)
+    for _ in range(2):
+        sweep = await stage.sweep()
+        assert sweep.unread == {"g": "broker 2, which coordinates the group, is away"}
+        assert SHARE in sweep.unknown
+    stage.brokers.homes["g"] = 1
+    sweep = await stage.sweep()
+    assert (sweep.samples[SHARE].lag, sweep.unread, sweep.unknown) == (600, {}, {})
+
+
 async def test_a_share_that_is_refused_alone_is_unknown_alone() -> None:
     stage = Stage()
     stage.commit(5, T1)

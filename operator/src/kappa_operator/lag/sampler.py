@@ -132,12 +132,13 @@ class Sampler:
         self._ids = topology.ids
 
     def _note_homes(self, wanted: Mapping[int, list[str]], groups: Groups, commits: Commits) -> None:
-        """Miss the groups of brokers that are silent: that they are not listed does not mean that they are gone."""
+        """Miss the groups of brokers that are silent or gone: that nobody lists them does not mean that they are no more."""
         homes = {group: broker for broker, names in wanted.items() for group in names}
         for group, broker in self._homes.items():
-            if broker in groups.silent and group not in homes:
+            if broker not in groups.by_broker and group not in homes:
                 homes[group] = broker
-                commits.unread[group] = groups.silent[broker]
+                gone = f"broker {broker}, which coordinates the group, is away"
+                commits.unread[group] = groups.silent.get(broker, gone)
         self._homes = homes
 
     async def _place(
