@@ -1,7 +1,7 @@
 """How fast consumer lag is sampled: `python tests/bench/lag.py [--quick]` against two brokers of its own.
 
 20,000 partitions and 2,000 groups of 20 partitions each, so 40,000 shares, half of them behind, are swept by the operator's sampler in a
-process of its own: once by a sampler that knows nothing yet, then again and again, while all who are behind move on and every log grows.
+process of its own: once by a sampler that knows nothing yet, then again and again, while all who are behind move on.
 A sweep comes with everything that it says: records, time, time to loss. In the same run the same brokers are asked by
 `kafka-consumer-groups --describe --all-groups --offsets`, which says records only, and by confluent-kafka, group by group.
 
@@ -41,9 +41,13 @@ from lab.broker import Broker
 
 WIDTH = 20
 """Partitions of a topic, and of a group."""
-RECORDS, APART = 5, 20_000
+RECORDS, APART = 12, 20_000
 """Records in each partition, and the milliseconds between their timestamps."""
+STEP = 2
+"""Records that those who are behind move on from sweep to sweep."""
 SWEEPS = 3
+HOMES: dict[int, int] = {}
+"""The brokers that coordinate the groups."""
 COMMAND = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 PROPERTIES = {
     "log.index.size.max.bytes": "65536",
@@ -117,14 +121,15 @@ async def commit(bootstrap: str, scale: Scale, groups: Sequence[int], offset: in
     """Commit the offset for these groups in all their partitions."""
     client = AIOKafkaClient(bootstrap_servers=bootstrap)
     await client.bootstrap()
-    slots = asyncio.Semaphore(20)
+    slots, homes = asyncio.Semaphore(20), HOMES
 
     async def commit_one(group: int) -> bool:
         name, rows = f"group-{group:04}", [(number, offset, "") for number in range(WIDTH)]
         async with slots:
-            home = await client.coordinator_lookup(0, name)
+            if group not in homes:
+                homes[group] = await client.coordinator_lookup(0, name)
             request = OffsetCommitRequest(name, -1, "", -1, [(scale.read_by(group), rows)])
-            answer = await client.send(home, request)
+            answer = await client.send(homes[group], request)
         return not any(error for _, each in answer.topics for _, error in each)
 
     async def try_first() -> bool:
@@ -257,11 +262,9 @@ def measure(bootstrap: str, scale: Scale) -> dict[str, float]:
         check(first, scale, shares * (RECORDS - 1))
         later = []
         for step in range(1, SWEEPS + 1):
-            write_records(bootstrap, scale, [int(time.time() * 1000)])
-            asyncio.run(commit(bootstrap, scale, slow, 1 + step))
-            asyncio.run(commit(bootstrap, scale, range(1, scale.groups, 2), RECORDS + step))
+            asyncio.run(commit(bootstrap, scale, slow, 1 + STEP * step))
             later.append(child.sweep())
-            check(later[-1], scale, shares * (RECORDS - 1))
+            check(later[-1], scale, shares * (RECORDS - 1 - STEP * step))
     finally:
         child.end()
     started, _ = run_command(bootstrap, "--version")

@@ -125,6 +125,7 @@ class Brokers:
             for index, some in enumerate(lists):
                 three = [answers[leader, 3 * index + which] for which in range(3)]
                 take_logs(logs, some, three)
+                await asyncio.sleep(0)
         return logs
 
     async def find_stamps(

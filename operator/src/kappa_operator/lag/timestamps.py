@@ -38,7 +38,7 @@ class Search:
     """The search for the timestamp at `target` in a log that reaches from `start` to `end`, as far as it has come.
 
     `low` is the newest timestamp known of a record before the target, `high` is a time that none of those has reached; None where neither
-    is known yet. `ceiling` is a time that no sane timestamp has reached. `gaps` says whether offsets may be missing, as compaction leaves
+    is known yet. `far` says from which time on there was no record, which helps with later targets. `ceiling` is a time that no sane timestamp has reached. `gaps` says whether offsets may be missing, as compaction leaves
     them, `is_past` on which side the last answer was. The search is over when `done`; `stamp` is then the answer, or None where it cannot be known, for the reason in `why`.
     """
 
@@ -54,6 +54,7 @@ class Search:
     high_offset: int = 0
     high_stamp: int = NONE
     newest: int | None = None
+    far: Answer | None = None
     is_past: bool = False
     rounds: int = 0
     done: bool = False
@@ -63,6 +64,8 @@ class Search:
     def recall(self, known: Iterable[Answer]) -> None:
         """Take what was answered before, and still holds: a log only grows at its end and goes at its start."""
         for answer in known:
+            if answer.stamp == NONE and answer.offset >= self.target:
+                self.far = answer
             if answer.offset >= self.target or (answer.stamp >= 0 and answer.offset >= self.start):
                 self._narrow(answer)
 
@@ -72,7 +75,8 @@ class Search:
         if answer.asked == NEWEST:
             self.newest = answer.stamp
             self._narrow(Answer(answer.stamp, answer.offset, answer.stamp))
-            self._narrow(Answer(answer.stamp + 1, self.end, NONE))
+            self.far = Answer(answer.stamp + 1, self.end, NONE)
+            self._narrow(self.far)
         else:
             self._narrow(answer)
 
@@ -124,6 +128,8 @@ class Search:
             wanted = self.guess + TOLERANCE // 2
         elif self.low < 0:
             return 0
+        elif self.target == self.low_offset + 1:
+            wanted = self.low + 1  # the next one: its own timestamp, or the same as the one before
         elif self.high is None and self.newest is None:
             return NEWEST
         elif self.rounds % 3 == 2 or self._top() - self.low < 2 * TOLERANCE:
@@ -150,4 +156,6 @@ class Search:
             kept.append(Answer(self.low, self.low_offset, self.low))
         if self.high is not None:
             kept.append(Answer(self.high, self.high_offset, self.high_stamp))
+        if self.far is not None:
+            kept.append(self.far)
         return kept
