@@ -148,6 +148,19 @@ def test_a_steady_log_takes_few_questions_and_fewer_with_a_guess() -> None:
     assert search_to_the_end(recalled, log).rounds <= 3
 
 
+def test_the_next_record_takes_one_question_and_one_further_on_no_look_at_the_end() -> None:
+    log = {offset: NOW - MONTH + offset * 20_000 for offset in range(0, 100)}
+    known = search_to_the_end(begin(log, 40, 100), log).remember()
+    following = begin(log, 41, 100)
+    following.recall(known)
+    assert search_to_the_end(following, log).rounds == 1
+    later = begin(log, 70, 100)
+    later.recall(known)
+    assert not later.done
+    assert later.ask() != NEWEST
+    assert search_to_the_end(later, log).rounds <= 2
+
+
 def test_an_empty_answer_is_no_timestamp() -> None:
     found = search_to_the_end(begin({0: -1, 1: -1}, 1, 2), {0: -1, 1: -1})
     assert (found.stamp, found.why) == (None, "the record has no timestamp")
