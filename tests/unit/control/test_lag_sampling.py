@@ -39,6 +39,8 @@ class FakeSampler:
 
     async def close(self) -> None:
         self.closed += 1
+        if self.bug:
+            raise ZeroDivisionError
 
 
 @dataclass
@@ -136,6 +138,15 @@ async def test_a_cluster_that_is_deleted_is_forgotten() -> None:
     await stage.turn(1)
     assert stage.made[0].closed == 1
     assert stage.sampling.get(MAIN) is None
+
+
+async def test_a_connection_that_cannot_be_closed_ends_nothing() -> None:
+    stage = await start()
+    await stage.turn()
+    stage.made[0].bug = True
+    stage.access = KafkaAccess.of({"bootstrap.servers": "kafka:9092", "sasl.password": "new"})
+    await stage.turn(30)
+    assert [each.sweeps for each in stage.made] == [1, 1]
 
 
 async def test_neither_a_secret_that_is_missing_nor_a_bug_ends_the_sampling_and_both_make_all_unknown() -> (

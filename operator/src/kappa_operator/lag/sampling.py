@@ -134,7 +134,7 @@ class Sampling:
         if kept is not None and kept.made_of == made_of:
             return kept.sampler
         if kept is not None:
-            await kept.sampler.close()
+            await _close(key, kept.sampler)
         sampler = self._build(access, build_filter(cluster.spec.lag))
         self._samplers[key] = _Kept(sampler, made_of)
         return sampler
@@ -147,9 +147,17 @@ class Sampling:
                 await asyncio.wait([task])
             kept = self._samplers.pop(key, None)
             if kept is not None:
-                await kept.sampler.close()
+                await _close(key, kept.sampler)
             self._found.pop(key, None)
             self._due.pop(key, None)
+
+
+async def _close(key: Key, sampler: Sweeps) -> None:
+    """Let a sampler go; that it cannot is no reason to end anything else."""
+    try:
+        await sampler.close()
+    except Exception:
+        log.exception("bug", resource=str(key))
 
 
 def build_filter(sampling: LagSampling) -> Keeps:
