@@ -1,0 +1,67 @@
+"""Consumer lag where one of two brokers goes: what was its own is unknown, by name, and nothing else is."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from integration.lag_scenes import Scene, every
+from kappa_operator.kafka_model import KafkaAccess
+from kappa_operator.kafka_topic_configs import ConfigReader
+from kappa_operator.lag.brokers import Brokers
+from kappa_operator.lag.model import Partition, Share, Sweep
+from kappa_operator.lag.retentions import Retentions
+from kappa_operator.lag.sampler import Sampler
+from lab.broker import Broker
+
+PARTITIONS = [Partition("spread", number) for number in range(6)]
+GROUPS = [f"group-{number}" for number in range(12)]
+
+
+@pytest.fixture
+def brokers() -> Iterator[tuple[Broker, Broker]]:
+    with Broker() as first, Broker(joins=first) as second:
+        yield first, second
+
+
+async def sweep_until(sampler: Sampler, holds: Callable[[Sweep], bool]) -> Sweep:
+    for _ in range(60):
+        sweep = await sampler.sweep()
+        if holds(sweep):
+            return sweep
+        await asyncio.sleep(0.5)
+    raise AssertionError(sweep)
+
+
+async def test_what_a_broker_had_is_unknown_while_it_is_away(brokers: tuple[Broker, Broker]) -> None:
+    first, second = brokers
+    scene = Scene(first.bootstrap)
+    scene.make("spread", len(PARTITIONS))
+    for partition in PARTITIONS:
+        scene.write(partition, every(1, 10, last=5))
+    for group in GROUPS:
+        scene.commit(group, dict.fromkeys(PARTITIONS, 4))
+    settings = {"bootstrap.servers": first.bootstrap, "security.protocol": "plaintext", "client.id": "test"}
+    access = KafkaAccess.of(settings)
+    sampler = Sampler(Brokers(access), Retentions(ConfigReader(access)))
+    shares = {Share(group, partition) for group in GROUPS for partition in PARTITIONS}
+    try:
+        before = await sweep_until(sampler, lambda sweep: set(sweep.samples) == shares)
+        assert {each.lag for each in before.samples.values()} == {6}
+        second.kill()
+        for _ in range(8):
+            away = await sampler.sweep()
+            assert away.failure is None
+            assert set(away.samples) | set(away.unknown) == shares
+            assert {each.lag for each in away.samples.values()} <= {6}
+            await asyncio.sleep(0.5)
+        assert 0 < len(away.dark) < len(PARTITIONS)
+        assert 0 < len(away.unread) < len(GROUPS)
+        assert 0 < len(away.samples) < len(shares)
+        assert all(away.unknown.values())
+        await asyncio.to_thread(second.start)
+        back = await sweep_until(sampler, lambda sweep: set(sweep.samples) == shares)
+        assert {each.lag for each in back.samples.values()} == {6}
+        assert not back.unknown
+    finally:
+        await sampler.close()
