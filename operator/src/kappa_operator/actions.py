@@ -4,11 +4,14 @@ A decision is a tuple of these; `apply` executes them in order, `kappa plan` pri
 union is closed: a new action is added here, in `describe_action` and in `apply`, and mypy finds a forgotten place.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, assert_never
 
 from kappa_crds.resource import ResourceStatus
 from kappa_operator.keys import Key, ObjectRef
+from kappa_operator.lag.model import Share
+from kappa_operator.lag.standing import Standing
 
 Manifest = dict[str, Any]
 
@@ -74,6 +77,13 @@ class EmitEvent:
     reason: str
     message: str
     warning: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class KeepStandings:
+    """Remember where the shares of a policy stand, until the next look; nothing outside is changed."""
+
+    standings: Mapping[Share, Standing]
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,17 +154,16 @@ class TakeSavepoint:
     location: str
 
 
+ObjectAction = ApplyObject | CreateObject | CreateToken | DeleteObject
 DriverAction = StopDriver | ActivateDriver | TakeSavepoint
 KafkaAction = CreateTopic | GrowPartitions | AlterConfigs | DeleteTopic
 Action = (
     RecordStatus
     | AddFinalizer
     | RemoveFinalizer
-    | ApplyObject
-    | CreateObject
-    | CreateToken
-    | DeleteObject
     | EmitEvent
+    | KeepStandings
+    | ObjectAction
     | DriverAction
     | KafkaAction
 )
@@ -177,6 +186,8 @@ def describe_action(action: Action) -> str:  # noqa: PLR0912 - one line for each
             return f"delete {ref}: {why}"
         case EmitEvent(reason, message, _):
             return f"event {reason}: {message}"
+        case KeepStandings(standings):
+            return f"remember {len(standings)} partitions of groups"
         case StopDriver(pod, _, _, timeout):
             return f"ask {pod} to stop at the end of its batch, within {timeout:.0f} s"
         case ActivateDriver(pod, _, _):
