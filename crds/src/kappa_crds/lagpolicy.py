@@ -5,6 +5,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
+from kappa_crds.lagremedy import Remedies, RemedyStatus
 from kappa_crds.lagstate import LagState, Severity
 from kappa_crds.model import Duration, Model, PositiveDuration, ResourceName, Rule, Status
 from kappa_crds.resource import AGE, READY, STATE, Kind, PrinterColumn, ResourceStatus
@@ -111,7 +112,7 @@ class Bounds(Model):
 
 
 class MuteWindow(Model):
-    """A time in which no Event is written, and no remedy is taken."""
+    """A time in which no Event about lag is written."""
 
     start: Annotated[
         str,
@@ -148,6 +149,15 @@ class LagPolicySpec(Model):
             f"{_both('timeToLoss')} || {_in_ms('self.critical.timeToLoss')} <= {_in_ms('self.warning.timeToLoss')}",
             "spec.critical.timeToLoss is longer than spec.warning.timeToLoss, so it would be critical before it is a warning; make it shorter",
         ),
+        Rule(
+            "!has(self.remedies) || !(has(self.remedies.scale) || has(self.remedies.restartStalled)) || has(self.selector.pipelines)",
+            "spec.remedies.scale and restartStalled act on pipelines, and spec.selector selects none; set selector.pipelines",
+        ),
+        Rule(
+            "!has(self.remedies) || !has(self.remedies.holdRetention) || (has(self.warning) && has(self.warning.timeToLoss))"
+            " || (has(self.critical) && has(self.critical.timeToLoss))",
+            "spec.remedies.holdRetention acts on timeToLoss, and no bound has it; set warning.timeToLoss or critical.timeToLoss",
+        ),
     )
     cluster_ref: Annotated[
         ResourceName | None,
@@ -172,9 +182,13 @@ class LagPolicySpec(Model):
     mute: Annotated[
         tuple[MuteWindow, ...],
         Field(
-            max_length=16, description="Times in which no Event is written; status tells the truth always."
+            max_length=16,
+            description="Times in which no Event about lag is written; status tells the truth, and remedies are taken.",
         ),
     ] = ()
+    remedies: Annotated[
+        Remedies | None, Field(description="What is done about it. Nothing, where it is left out.")
+    ] = None
 
 
 class LaggingShare(Status):
@@ -226,6 +240,16 @@ class LagPolicyStatus(ResourceStatus):
         Field(description="When Kafka was last looked at, as of the last write of this status."),
     ] = None
     evaluated: Annotated[datetime | None, Field(description="When this status was written.")] = None
+    remedies: Annotated[
+        tuple[RemedyStatus, ...],
+        Field(description="The last remedy of each kind for each Pipeline or Topic."),
+    ] = ()
+    loads: Annotated[
+        dict[str, str],
+        Field(
+            description="What was measured of the rates of pipelines that may be scaled, by name. For programs."
+        ),
+    ] = Field(default_factory=dict)
     standings: Annotated[
         dict[str, str],
         Field(

@@ -168,6 +168,11 @@ class Reason(StrEnum):
     LOSING_RECORDS = "LosingRecords", LAG, "Retention has removed records before the group came to them, or is about to; extend the retention, or speed the group up."
     LAG_UNKNOWN = "LagUnknown", LAG, "There was no look at Kafka that tells how far a group is; look at the KafkaCluster, at the name of the group, and at what it has committed."
     NO_GROUP_SELECTED = "NoGroupSelected", LAG, "No group that Kafka knows is selected; correct `spec.selector`, or start the consumer."
+    PIPELINE_SCALED = "PipelineScaled", LAG, "A LagPolicy changed the number of a pipeline's executors, as `spec.remedies.scale` allows; there is nothing to do."
+    PIPELINE_RESTARTED = "PipelineRestarted", LAG, "A LagPolicy asked for another driver of a pipeline that did not move, as `spec.remedies.restartStalled` allows; if it comes again, look for a record that cannot be processed."
+    RETENTION_HELD = "RetentionHeld", LAG, "A LagPolicy made the retention of a topic longer for a time, as `spec.remedies.holdRetention` allows; speed its readers up meanwhile."
+    RETENTION_RETURNED = "RetentionReturned", LAG, "What was held in a topic was read, and its retention is again what its spec says; there is nothing to do."
+    REMEDY_REFUSED = "RemedyRefused", LAG, "A remedy of a LagPolicy could not be taken; the message says why. It is tried again after its `coolDown`."
     POLICIES_FIT = "PoliciesFit", LAG, "No other LagPolicy says something else of the same groups; there is nothing to do."
     POLICIES_CONTRADICT = "PoliciesContradict", LAG, "Another LagPolicy selects the same groups and does not fit this one; change one of the two as the message says. Both are evaluated."
     # fmt: on

@@ -10,6 +10,7 @@ from typing import Any, assert_never
 
 from kappa_crds.resource import ResourceStatus
 from kappa_operator.keys import Key, ObjectRef
+from kappa_operator.lag.load import Load
 from kappa_operator.lag.model import Share
 from kappa_operator.lag.standing import Standing
 
@@ -42,9 +43,10 @@ class RemoveFinalizer:
 
 @dataclass(frozen=True, slots=True)
 class ApplyObject:
-    """Bring an object to this shape by server-side apply."""
+    """Bring an object to this shape by server-side apply. `manager` is the field manager, where it is not the operator's usual one."""
 
     manifest: Manifest
+    manager: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +86,7 @@ class KeepStandings:
     """Remember where the shares of a policy stand, until the next look; nothing outside is changed."""
 
     standings: Mapping[Share, Standing]
+    loads: Mapping[str, Load] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +181,7 @@ def describe_action(action: Action) -> str:  # noqa: PLR0912 - one line for each
             return f"hold deletion with finalizer {finalizer}"
         case RemoveFinalizer(finalizer):
             return f"release finalizer {finalizer}"
-        case ApplyObject(manifest):
+        case ApplyObject(manifest, _):
             return f"apply {ObjectRef.of(manifest)}"
         case CreateObject(manifest) | CreateToken(manifest):
             return f"create {ObjectRef.of(manifest)}"
@@ -186,7 +189,7 @@ def describe_action(action: Action) -> str:  # noqa: PLR0912 - one line for each
             return f"delete {ref}: {why}"
         case EmitEvent(reason, message, _):
             return f"event {reason}: {message}"
-        case KeepStandings(standings):
+        case KeepStandings(standings, _):
             return f"remember {len(standings)} partitions of groups"
         case StopDriver(pod, _, _, timeout):
             return f"ask {pod} to stop at the end of its batch, within {timeout:.0f} s"

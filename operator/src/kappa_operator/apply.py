@@ -41,6 +41,7 @@ from kappa_operator.actions import (
 from kappa_operator.errors import AlreadyExists, KappaError, SecretProblem
 from kappa_operator.events import build_event
 from kappa_operator.keys import Key, ObjectRef
+from kappa_operator.lag.memory import Remembered
 from kappa_operator.plan.model import Failure
 from kappa_operator.world import World
 
@@ -109,8 +110,8 @@ async def _apply(world: World, resource: AnyResource, action: Action) -> None:
             await _change_object(world, action)
         case EmitEvent():
             await emit_event(world, resource, action)
-        case KeepStandings(standings):
-            world.standings.keep(_get_key(resource), resource.metadata.uid, standings)
+        case KeepStandings(standings, loads):
+            world.standings.keep(_get_key(resource), resource.metadata.uid, Remembered(standings, loads))
         case StopDriver() | ActivateDriver() | TakeSavepoint():
             await _tell_driver(world, action, await read_secret_key(world, action.token, "token"))
         case CreateTopic() | GrowPartitions() | AlterConfigs() | DeleteTopic():
@@ -121,8 +122,8 @@ async def _apply(world: World, resource: AnyResource, action: Action) -> None:
 
 async def _change_object(world: World, action: ObjectAction) -> None:
     match action:
-        case ApplyObject(manifest):
-            await world.cluster.apply(manifest)
+        case ApplyObject(manifest, manager):
+            await world.cluster.apply(manifest, manager)
         case CreateObject(manifest):
             await _create(world, manifest)
         case CreateToken(manifest):

@@ -5,25 +5,26 @@ from collections.abc import Iterable, Iterator
 from pydantic import ValidationError
 
 from kappa_crds.lagpolicy import LagPolicySpec, PipelineSelector
-from kappa_crds.pipeline import PipelineState
+from kappa_crds.lagremedy import RemedyKind
 from kappa_crds.reasons import Reason
 from kappa_operator.cluster import Body
 from kappa_operator.errors import KappaError, ReferenceProblem
 from kappa_operator.keys import Key
 from kappa_operator.lag.groups import find_groups, find_named, name_group
+from kappa_operator.lag.memory import Remembered
 from kappa_operator.lag.source import Sweep
 from kappa_operator.mirror import Mirror
 from kappa_operator.observe.references import find_referred
-from kappa_operator.plan.lagpolicy_model import LagPolicyObserved, LagPolicyResource, Rival, read_standings
+from kappa_operator.observe.remedies import find_topics, read_pipeline
+from kappa_operator.plan.lagpolicy_model import (
+    LagPolicyObserved,
+    LagPolicyResource,
+    Rival,
+    read_loads,
+    read_standings,
+)
 from kappa_operator.plan.model import Failure
 from kappa_operator.world import World
-
-_ALIVE = {
-    PipelineState.RUNNING.value: True,
-    PipelineState.SUSPENDED.value: False,
-    PipelineState.FAILED.value: False,
-}
-"""States of a pipeline that tell whether its group lives; the others tell nothing."""
 
 
 async def observe_lagpolicy(
@@ -34,24 +35,48 @@ async def observe_lagpolicy(
     if resource is None:
         world.standings.forget(key)
         return None
-    standings = world.standings.recall(key, resource.metadata.uid)
-    if standings is None:
-        standings = read_standings(resource.status.standings)
+    known = _recall(world, key, resource)
     try:
         cluster = find_referred(world.mirror, "KafkaCluster", key.namespace, resource.spec.cluster_ref)
     except ReferenceProblem as problem:
-        return LagPolicyObserved(resource, standings=standings, problem=problem)
-    pipelines = find_pipelines(world.mirror, key.namespace, resource.spec.selector.pipelines, cluster)
+        return LagPolicyObserved(
+            resource, standings=known.standings, loads=known.loads, problem=problem, failures=failures
+        )
+    return _observe(world, key, resource, cluster, known=known, failures=failures)
+
+
+def _recall(world: World, key: Key, resource: LagPolicyResource) -> Remembered:
+    """Return what is remembered: in memory, or else in the status."""
+    known = world.standings.recall(key, resource.metadata.uid)
+    if known is not None:
+        return known
+    return Remembered(read_standings(resource.status.standings), read_loads(resource.status.loads))
+
+
+def _observe(
+    world: World,
+    key: Key,
+    resource: LagPolicyResource,
+    cluster: Key,
+    *,
+    known: Remembered,
+    failures: tuple[Failure, ...],
+) -> LagPolicyObserved:
+    mirror, selector = world.mirror, resource.spec.selector
+    pipelines = find_pipelines(mirror, key.namespace, selector.pipelines, cluster)
     sweep = world.lag.find(cluster)
-    known = frozenset() if sweep is None else frozenset(share.group for share in sweep.samples)
-    groups = select(world.mirror, key.namespace, resource.spec, cluster, known)
+    seen = frozenset() if sweep is None else frozenset(share.group for share in sweep.samples)
+    groups = select(mirror, key.namespace, resource.spec, cluster, seen)
     return LagPolicyObserved(
         resource, cluster.name, _narrow(sweep, groups),
-        {share: standing for share, standing in standings.items() if share.group in groups or share.group not in known},
-        wanted=(*sorted(pipelines), *find_named(resource.spec.selector.groups)),
-        told={group: alive for group, state in pipelines.items() if (alive := _ALIVE.get(state or "")) is not None},
-        rivals=tuple(_find_rivals(world.mirror, key, cluster, known, groups)),
-        problems=tuple(_find_problems(world.mirror, key.namespace, resource.spec.selector.pipelines)),
+        {share: each for share, each in known.standings.items() if share.group in groups or share.group not in seen},
+        wanted=(*sorted(pipelines), *find_named(selector.groups)),
+        pipelines={group: read_pipeline(body) for group, body in pipelines.items()},
+        topics=find_topics(mirror, key.namespace, cluster) if _needs_topics(resource) else {},
+        loads=known.loads,
+        rivals=tuple(_find_rivals(mirror, key, cluster, seen, groups)),
+        problems=tuple(_find_problems(mirror, key.namespace, selector.pipelines)),
+        failures=failures,
     )  # fmt: skip
 
 
@@ -65,15 +90,15 @@ def select(
 
 def find_pipelines(
     mirror: Mirror, namespace: str, selector: PipelineSelector | None, cluster: Key
-) -> dict[str, str | None]:
-    """Return the states of the pipelines that are selected and read from the cluster, by their groups."""
+) -> dict[str, Body]:
+    """Return the pipelines that are selected and read from the cluster, by their groups."""
     if selector is None:
         return {}
-    found: dict[str, str | None] = {}
+    found: dict[str, Body] = {}
     for key in mirror.find("Pipeline", namespace):
         body = mirror.get_body(key) or {}
         if _is_selected(selector, key.name, body) and _reads_from(mirror, namespace, body, cluster):
-            found[name_group(namespace, key.name)] = body.get("status", {}).get("state")
+            found[name_group(namespace, key.name)] = body
     return found
 
 
@@ -98,6 +123,13 @@ def _narrow(sweep: Sweep | None, groups: frozenset[str]) -> Sweep | None:
     return Sweep(
         sweep.at, {share: sample for share, sample in sweep.samples.items() if share.group in groups}
     )
+
+
+def _needs_topics(resource: LagPolicyResource) -> bool:
+    """Return whether retention may be held, or is held still."""
+    remedies = resource.spec.remedies
+    is_wanted = remedies is not None and remedies.hold_retention is not None
+    return is_wanted or any(each.kind is RemedyKind.HOLD_RETENTION for each in resource.status.remedies)
 
 
 def _find_problems(mirror: Mirror, namespace: str, selector: PipelineSelector | None) -> Iterator[KappaError]:

@@ -12,7 +12,7 @@ from typing import Any
 from kappa_crds.conditions import Condition
 from kappa_crds.lagpolicy import LaggingShare, LagPolicyStatus
 from kappa_crds.lagstate import LagState, Severity
-from kappa_operator.actions import Action, KeepStandings
+from kappa_operator.actions import Action, KeepStandings, RecordStatus
 from kappa_operator.lag.evaluate import WELL, Verdict
 from kappa_operator.lag.groupwise import Judged, advance_all, judge_all
 from kappa_operator.lag.model import Share
@@ -20,16 +20,17 @@ from kappa_operator.lag.rules import Rules
 from kappa_operator.lag.standing import Standing
 from kappa_operator.lag.words import explain, name_share, say_lag
 from kappa_operator.plan.lagpolicy_model import LagPolicyObserved, build_rules, write_standings
-from kappa_operator.plan.lagpolicy_words import build_all_conditions, build_news, say_missing
+from kappa_operator.plan.lagpolicy_words import build_all_conditions, build_news, is_contested, say_missing
 from kappa_operator.plan.model import Plan
 from kappa_operator.plan.mute import Mute, find_mute
+from kappa_operator.plan.remedies import decide_remedies
 
 EVERY = 10.0
 """Seconds from look to look."""
 SHOWN, REMEMBERED, MISSED = 10, 100, 10
 _SOON, _SELDOM = timedelta(minutes=1), timedelta(minutes=10)
 """How old a status may be while something is on its way, and while all is well."""
-_CHANGING = ("last_sweep", "evaluated", "standings", "lag", "worst", "lagging", "conditions")
+_CHANGING = ("last_sweep", "evaluated", "standings", "loads", "lag", "worst", "lagging", "conditions")
 """Fields whose figures change at each look; of shares and conditions only what they say counts."""
 
 
@@ -42,9 +43,25 @@ def decide_lagpolicy(observed: LagPolicyObserved, now: datetime) -> Plan:
     samples = observed.sweep.samples if observed.sweep is not None else {}
     standings = advance_all(observed.standings, samples, rules, observed.told, now)
     judged = judge_all(standings, samples, rules, now)
-    status = build_status(observed, judged, rules, mute, now)
-    actions: list[Action] = [KeepStandings(standings), *build_news(resource.status, status)]
-    return Plan(tuple(actions), status if is_news(resource.status, status) else None, EVERY)
+    alone = not is_contested(resource.spec, observed.rivals)
+    remedied = decide_remedies(observed, judged, rules, now, may_begin=alone)
+    status = build_status(observed, judged, rules, mute, now).replace(
+        remedies=remedied.records,
+        loads={name: load.to_json() for name, load in remedied.loads.items()},
+    )
+    keep = KeepStandings(standings, remedied.loads)
+    return _build_plan(
+        resource.status, status, (keep, *build_news(resource.status, status)), remedied.actions
+    )
+
+
+def _build_plan(
+    before: LagPolicyStatus, status: LagPolicyStatus, first: tuple[Action, ...], remedies: tuple[Action, ...]
+) -> Plan:
+    """Return the plan: what is done for the first time is recorded before it is done."""
+    if remedies and status.remedies != before.remedies:
+        return Plan((*first, RecordStatus(status), *remedies), requeue_after=EVERY)
+    return Plan((*first, *remedies), status if is_news(before, status) else None, EVERY)
 
 
 def build_status(

@@ -4,13 +4,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from kappa_crds.lagpolicy import Bounds, LagPolicySpec, LagPolicyStatus
+from kappa_crds.pipeline import PipelineState
 from kappa_crds.quantities import parse_duration
 from kappa_crds.resource import Resource
 from kappa_operator.errors import KappaError
+from kappa_operator.lag.load import Load
 from kappa_operator.lag.model import Partition, Share
 from kappa_operator.lag.rules import Rules, Threshold
 from kappa_operator.lag.source import Sweep
 from kappa_operator.lag.standing import Standing
+from kappa_operator.plan.model import Failure
+from kappa_operator.plan.remedy_model import PipelineFacts, TopicFacts
+
+_ALIVE: Mapping[str | None, bool] = {
+    PipelineState.RUNNING.value: True, PipelineState.SUSPENDED.value: False, PipelineState.FAILED.value: False,
+}  # fmt: skip
+"""Whether a pipeline's group lives, by the pipeline's state; other states tell nothing."""
 
 LagPolicyResource = Resource[LagPolicySpec, LagPolicyStatus]
 
@@ -38,10 +47,18 @@ class LagPolicyObserved:
     sweep: Sweep | None = None
     standings: Mapping[Share, Standing] = field(default_factory=dict)
     wanted: tuple[str, ...] = ()
-    told: Mapping[str, bool] = field(default_factory=dict)
+    pipelines: Mapping[str, PipelineFacts] = field(default_factory=dict)
+    topics: Mapping[str, TopicFacts] = field(default_factory=dict)
+    loads: Mapping[str, Load] = field(default_factory=dict)
     rivals: tuple[Rival, ...] = ()
     problem: KappaError | None = None
     problems: tuple[KappaError, ...] = ()
+    failures: tuple[Failure, ...] = ()
+
+    @property
+    def told(self) -> dict[str, bool]:
+        """Return of pipelines' groups whether they live, as far as their own status tells."""
+        return {group: _ALIVE[each.state] for group, each in self.pipelines.items() if each.state in _ALIVE}
 
 
 def build_rules(spec: LagPolicySpec) -> Rules:
@@ -82,6 +99,17 @@ def read_standings(written: Mapping[str, str]) -> dict[Share, Standing]:
         try:
             group, topic, number = name.rsplit(" ", 2)
             found[Share(group, Partition(topic, int(number)))] = Standing.from_json(text)
+        except ValueError:
+            continue
+    return found
+
+
+def read_loads(written: Mapping[str, str]) -> dict[str, Load]:
+    """Return what was measured as of a status; what cannot be read is measured anew."""
+    found: dict[str, Load] = {}
+    for name, text in written.items():
+        try:
+            found[name] = Load.from_json(text)
         except ValueError:
             continue
     return found

@@ -110,9 +110,22 @@ def find_contradictions(spec: LagPolicySpec, rivals: Sequence[Rival]) -> Iterato
     """Yield how other policies that select the same groups do not fit this one, and what to do."""
     for rival in rivals:
         said = [*_compare(spec, rival.spec, "this", "that"), *_compare(rival.spec, spec, "that", "this")]
+        said += [
+            f"both have remedies.{name}, which neither takes" for name in _share_remedies(spec, rival.spec)
+        ]
         if said:
             shared = ", ".join(rival.groups[:_SHOWN]) + (" and others" if len(rival.groups) > _SHOWN else "")
             yield f"LagPolicy {rival.name} selects {shared} too, and {'; '.join(said)}; change one of the two"
+
+
+def is_contested(spec: LagPolicySpec, rivals: Sequence[Rival]) -> bool:
+    """Return whether another policy has one of the remedies for one of the groups, so that the two would undo each other's."""
+    return any(_share_remedies(spec, rival.spec) for rival in rivals)
+
+
+def _share_remedies(one: LagPolicySpec, other: LagPolicySpec) -> list[str]:
+    given = [set() if spec.remedies is None else set(spec.remedies.to_manifest()) for spec in (one, other)]
+    return sorted(given[0] & given[1])
 
 
 def _compare(one: LagPolicySpec, other: LagPolicySpec, its: str, others: str) -> Iterator[str]:
