@@ -20,7 +20,7 @@ class LagState(StrEnum):
     @property
     def rank(self) -> int:
         """Return how bad it is, 0 for OK."""
-        return _STATES.index(self)
+        return _STATES[self]
 
 
 class Severity(StrEnum):
@@ -33,8 +33,8 @@ class Severity(StrEnum):
     @property
     def rank(self) -> int:
         """Return how bad it is, 0 for None."""
-        return _SEVERITIES.index(self)
+        return _SEVERITIES[self]
 
 
-_STATES = tuple(LagState)
-_SEVERITIES = tuple(Severity)
+_STATES = {state: rank for rank, state in enumerate(LagState)}
+_SEVERITIES = {severity: rank for rank, severity in enumerate(Severity)}

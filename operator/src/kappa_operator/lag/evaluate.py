@@ -16,7 +16,6 @@ was not watched (longer than `silence`, or a clock that went back) counts for no
 """
 
 from collections.abc import Iterable
-from dataclasses import replace
 from datetime import datetime
 from typing import NamedTuple
 
@@ -28,7 +27,6 @@ from kappa_operator.lag.look import (
     is_made_anew,
     is_near,
     is_over,
-    is_telling,
     went_back,
 )
 from kappa_operator.lag.model import Sample
@@ -72,7 +70,7 @@ def advance(standing: Standing | None, sample: Sample, rules: Rules, alive: bool
     noted = _note(standing, sample, rules, works=works)
     verdict = _find_verdict(noted, sample, rules, alive)
     if verdict is not None and verdict.state not in (LagState.OK, LagState.WARNING):
-        noted = replace(noted, judged=sample.at)  # offsets alone tell it, whatever the time lag is
+        noted = noted._replace(judged=sample.at)  # offsets alone tell it, whatever the time lag is
     return _settle(noted, verdict, rules)
 
 
@@ -113,8 +111,8 @@ def is_alive(looks: Iterable[tuple[Standing | None, Sample]], rules: Rules) -> b
 
 def _forget_offsets(standing: Standing) -> Standing:
     """Return what is left of a standing when its offsets mean nothing any more: state, severity and the clocks of bounds."""
-    return replace(
-        standing, start=0, end=0, committed=None, done=None, still=None, rewound=None, rewound_from=None
+    return standing._replace(
+        start=0, end=0, committed=None, done=None, still=None, rewound=None, rewound_from=None
     )
 
 
@@ -122,24 +120,26 @@ def _note_blind(standing: Standing, sample: Sample) -> Standing:
     """Return the standing after a look that does not tell: only offsets are noted. A group that vanished begins anew."""
     if sample.committed is None:
         standing = _forget_offsets(standing)
-    return replace(
-        standing, at=sample.at, start=sample.log.start, end=sample.log.end, committed=sample.committed
+    return standing._replace(
+        at=sample.at, start=sample.log.start, end=sample.log.end, committed=sample.committed
     )
 
 
 def _note(standing: Standing, sample: Sample, rules: Rules, *, works: bool) -> Standing:
     """Return the standing with its clocks started, kept or stopped, and its state as it was."""
     at, is_same = sample.at, standing.committed == sample.committed
+    warning, critical = (is_over(bound, sample, works=works) for bound in (rules.warning, rules.critical))
+    is_telling = True in (warning, critical) or None not in (warning, critical)
     noted = _note_rewind(standing, sample, rules, works=works)
-    return replace(
-        _doubt(noted) if is_silent(standing, at, rules) else noted,
+    noted = _doubt(noted) if is_silent(standing, at, rules) else noted
+    return noted._replace(
         at=at, start=sample.log.start, end=sample.log.end, committed=sample.committed,
         done=_find_done(standing, sample, works=works),
-        judged=at if is_telling(rules, sample, works=works) else standing.judged,
+        judged=at if is_telling else standing.judged,
         moved=at if has_advanced(standing, sample) else standing.moved,
         still=(standing.still if is_same and standing.still else at) if works else None,
-        over_warning=_keep(standing.over_warning, is_over(rules.warning, sample, works=works), at),
-        over_critical=_keep(standing.over_critical, is_over(rules.critical, sample, works=works), at),
+        over_warning=_keep(standing.over_warning, warning, at),
+        over_critical=_keep(standing.over_critical, critical, at),
         near_warning=_keep(standing.near_warning, is_near(rules.warning, sample, works=works), at),
         near_critical=_keep(standing.near_critical, is_near(rules.critical, sample, works=works), at),
     )  # fmt: skip
@@ -154,18 +154,18 @@ def _find_done(standing: Standing, sample: Sample, *, works: bool) -> int | None
 def _doubt(standing: Standing) -> Standing:
     """Return the standing after a time without a look that tells enough: OK has to be seen again, and so has all that is better."""
     state = LagState.UNKNOWN if standing.state is LagState.OK else standing.state
-    return replace(standing, state=state, easing=None)
+    return standing._replace(state=state, easing=None)
 
 
 def _note_rewind(standing: Standing, sample: Sample, rules: Rules, *, works: bool) -> Standing:
     if went_back(standing, sample):
         origin = max(standing.committed or 0, standing.rewound_from or 0)
-        return replace(standing, rewound=sample.at, rewound_from=origin)
+        return standing._replace(rewound=sample.at, rewound_from=origin)
     if standing.rewound is None:
         return standing
     is_back = not works or (sample.committed or 0) >= (standing.rewound_from or 0)
     if is_back or _has_passed(standing.rewound, sample.at, rules.window):
-        return replace(standing, rewound=None, rewound_from=None)
+        return standing._replace(rewound=None, rewound_from=None)
     return standing
 
 
@@ -221,12 +221,12 @@ def _settle(standing: Standing, verdict: Verdict | None, rules: Rules) -> Standi
         return standing
     now, present = standing.at, Verdict(standing.state, standing.severity)
     if verdict == present:
-        return replace(standing, easing=None)
+        return standing if standing.easing is None else standing._replace(easing=None)
     easing = standing.easing or now
     is_worse = present.state is LagState.UNKNOWN or verdict.rank > present.rank
     if is_worse or _has_passed(easing, now, rules.clear_after):
-        return replace(standing, state=verdict.state, severity=verdict.severity, since=now, easing=None)
-    return replace(standing, easing=easing)
+        return standing._replace(state=verdict.state, severity=verdict.severity, since=now, easing=None)
+    return standing._replace(easing=easing)
 
 
 def _has_passed(since: datetime, now: datetime, seconds: float) -> bool:

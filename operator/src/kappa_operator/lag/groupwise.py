@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import NamedTuple
 
-from kappa_operator.lag.evaluate import Verdict, advance, is_alive, judge
+from kappa_operator.lag.evaluate import WELL, Verdict, advance, is_alive, judge
 from kappa_operator.lag.model import Sample, Share
 from kappa_operator.lag.rules import Rules
 from kappa_operator.lag.standing import Standing
@@ -66,9 +66,11 @@ def find_lives(
 def judge_all(
     standings: Mapping[Share, Standing], samples: Mapping[Share, Sample], rules: Rules, now: datetime
 ) -> list[Judged]:
-    """Return what can be said of each share, the worst first."""
-    judged = [
-        Judged(share, standing, judge(standing, now, rules), samples.get(share))
-        for share, standing in standings.items()
-    ]
-    return sorted(judged, key=lambda each: each.rank, reverse=True)
+    """Return what can be said of each share: first what is not well, the worst of it before the rest."""
+    well: list[Judged] = []
+    unwell: list[Judged] = []
+    for share, standing in standings.items():
+        verdict = judge(standing, now, rules)
+        each = Judged(share, standing, verdict, samples.get(share))
+        (well if verdict == WELL else unwell).append(each)
+    return sorted(unwell, key=lambda each: each.rank, reverse=True) + well

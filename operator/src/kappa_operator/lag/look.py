@@ -1,7 +1,7 @@
 """What a single look at a share tells, beside what is remembered of it."""
 
 from kappa_operator.lag.model import Sample
-from kappa_operator.lag.rules import Rules, Threshold
+from kappa_operator.lag.rules import Threshold
 from kappa_operator.lag.standing import Standing
 
 
@@ -60,9 +60,3 @@ def is_near(bound: Threshold | None, sample: Sample, *, works: bool) -> bool:
     if bound is None or bound.time_to_loss is None or not works or sample.loss is None:
         return False
     return sample.loss < bound.time_to_loss
-
-
-def is_telling(rules: Rules, sample: Sample, *, works: bool) -> bool:
-    """Return whether the look tells enough of the bounds: that one is overstepped, or that none is."""
-    over = [is_over(bound, sample, works=works) for bound in (rules.warning, rules.critical)]
-    return True in over or None not in over

@@ -5,9 +5,8 @@ written down an hour ago is still right: an operator that starts anew goes on fr
 """
 
 import json
-from dataclasses import dataclass, fields, replace
 from datetime import datetime, timedelta
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from kappa_crds.lagstate import LagState, Severity
 
@@ -19,8 +18,7 @@ _TIMES = frozenset({*_CLOCKS, "at", "since", "judged"})
 _REQUIRED = ("at", "since", "watched")
 
 
-@dataclass(frozen=True, slots=True)
-class Standing:
+class Standing(NamedTuple):
     """Where a share stands after its samples up to `at`.
 
     `state` and `severity` hold since `since`, as last raised or cleared. `watched` is the first look, `judged` the last one that told
@@ -60,14 +58,13 @@ class Standing:
         """Return the same with every clock moved, so that a time that was not watched is not counted."""
         by = timedelta(seconds=seconds)
         clocks = {name: value + by for name in _CLOCKS if (value := getattr(self, name)) is not None}
-        return replace(self, **clocks)
+        return self._replace(**clocks)
 
     def to_json(self) -> str:
         """Return the standing as JSON text, without what is absent."""
-        values = {each.name: getattr(self, each.name) for each in fields(self)}
         kept = {
             name: value.isoformat() if name in _TIMES else value
-            for name, value in values.items()
+            for name, value in self._asdict().items()
             if value is not None
         }
         return json.dumps(kept, separators=(",", ":"))
@@ -78,9 +75,8 @@ class Standing:
         raw = json.loads(text)
         if not isinstance(raw, dict) or not all(name in raw for name in _REQUIRED):
             raise ValueError(f"no standing of a share: {text[:80]!r}")
-        known = {each.name for each in fields(cls)}
         try:
-            return cls(**{name: _read(name, value) for name, value in raw.items() if name in known})
+            return cls(**{name: _read(name, value) for name, value in raw.items() if name in cls._fields})
         except TypeError as error:
             raise ValueError(f"no standing of a share: {error}") from None
 

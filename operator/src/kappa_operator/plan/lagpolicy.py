@@ -115,7 +115,7 @@ def find_worst(
     observed: LagPolicyObserved, judged: Sequence[Judged], missing: Sequence[str], rules: Rules, now: datetime
 ) -> LaggingShare | None:
     """Return the worst of all, None where there is nothing to be shown at all and nothing is missed."""
-    worst = _show(judged[0], rules, now) if judged else None
+    worst = _show(_choose_worst(judged), rules, now) if judged else None
     if worst is not None and worst.severity is not Severity.NONE:
         return worst
     if missing:
@@ -128,6 +128,13 @@ def find_worst(
             name="", group="", state=LagState.UNKNOWN, severity=Severity.NONE, why=say_missing(observed, ())
         )
     return worst
+
+
+def _choose_worst(judged: Sequence[Judged]) -> Judged:
+    """Return the worst of all; where all are well, the one that is furthest behind."""
+    if judged[0].verdict != WELL:
+        return judged[0]
+    return max(judged, key=lambda each: each.rank)
 
 
 def _show(judged: Judged, rules: Rules, now: datetime) -> LaggingShare:
