@@ -3,8 +3,7 @@
 from datetime import datetime
 
 from kappa_operator.keys import Key
-from kappa_operator.lag.model import Partition, PartitionLog, Sample, Share
-from kappa_operator.lag.source import Sweep
+from kappa_operator.lag.model import Partition, PartitionLog, Sample, Share, Sweep
 
 
 class FakeLag:
@@ -13,7 +12,7 @@ class FakeLag:
     def __init__(self) -> None:
         self.sweeps: dict[Key, Sweep] = {}
 
-    def find(self, cluster: Key) -> Sweep | None:
+    def get(self, cluster: Key) -> Sweep | None:
         """Return the last look."""
         return self.sweeps.get(cluster)
 
@@ -27,4 +26,4 @@ class FakeLag:
             group, _, number = name.partition("___")
             share = Share(group.replace("__", "."), Partition("in", int(number or 0)))
             samples[share] = Sample(at, PartitionLog(0, end, end), committed, behind)
-        self.sweeps[cluster] = Sweep(at, samples)
+        self.sweeps[cluster] = Sweep(at, 0.1, frozenset(share.group for share in samples), samples=samples)

@@ -11,8 +11,7 @@ from fakes.world import Operator, build_resource
 from kappa_crds import API_VERSION
 from kappa_crds.topic import HOLD_ANNOTATION
 from kappa_operator.keys import Key, ObjectRef
-from kappa_operator.lag.model import Partition, PartitionLog, Sample, Share
-from kappa_operator.lag.source import Sweep
+from kappa_operator.lag.model import Partition, PartitionLog, Sample, Share, Sweep
 from kappa_operator.logic import LOGICS
 
 CLUSTER = Key("KafkaCluster", "shop", "main")
@@ -97,7 +96,7 @@ class Shop:
                 age if waits else 0.0,
                 self.loss if waits else None,
             )
-            self.operator.lag.sweeps[CLUSTER] = Sweep(at, {SHARE: sample})
+            self.operator.lag.sweeps[CLUSTER] = Sweep(at, 0.1, samples={SHARE: sample})
             await self.look()
             self.run_as_asked()
             self.seen.append(self.executors)
@@ -167,7 +166,7 @@ async def test_what_is_not_scaled(case: str, spec: dict[str, Any], status: dict[
         shop.end, shop.committed = shop.end + 2000, shop.committed + 1000
         at = shop.operator.clock.time
         sample = Sample(at, PartitionLog(0, shop.end, shop.end), shop.committed, 300.0)
-        shop.operator.lag.sweeps[CLUSTER] = Sweep(at, {SHARE: sample})
+        shop.operator.lag.sweeps[CLUSTER] = Sweep(at, 0.1, samples={SHARE: sample})
         await shop.look()
     assert (shop.executors, shop.remedies) == (before, []), case
 

@@ -11,6 +11,7 @@ from kappa_crds import API_VERSION
 from kappa_crds.lagpolicy import MuteWindow
 from kappa_operator.keys import Key, ObjectRef
 from kappa_operator.lag.groups import find_groups
+from kappa_operator.lag.model import Sweep
 from kappa_operator.logic import LOGICS
 from kappa_operator.plan.mute import find_mute
 
@@ -130,6 +131,28 @@ async def test_without_a_look_the_state_is_unknown_and_not_ok() -> None:
         await desk.look()
     assert desk.say()[:2] == ("Unknown", "LagUnknown")
     assert "it was seen last at 2026-01-01 00:00:10 UTC" in desk.say()[2]
+
+
+async def test_kafka_that_is_down_for_hours_is_said_with_its_reason_and_nothing_is_forgotten() -> None:
+    desk = Desk()
+    await desk.look_for(60, 0.0)
+    desk.operator.clock.advance(7200)
+    desk.operator.lag.sweeps[CLUSTER] = Sweep(desk.operator.clock.time, 10.0, failure="Connection refused")
+    await desk.look()
+    said = "billing in[0]: it was seen last at 2026-01-01 00:01:00 UTC: Connection refused"
+    assert desk.say() == ("Unknown", "LagUnknown", said)
+    assert desk.status["shares"] == {"Unknown": 1}
+
+
+async def test_a_share_that_kafka_does_not_show_any_more_is_unknown_and_forgotten_after_an_hour() -> None:
+    desk = Desk()
+    await desk.look(billing=(100, 100, 0.0), billing2=(100, 100, 0.0))
+    for _ in range(32):
+        await desk.look(billing=(100, 100, 0.0))
+    assert desk.status["shares"] == {"OK": 1, "Unknown": 1}
+    desk.operator.clock.advance(3600)
+    await desk.look(billing=(100, 100, 0.0))
+    assert desk.status["shares"] == {"OK": 1}
 
 
 async def test_what_was_critical_matters_as_much_while_kafka_is_down() -> None:

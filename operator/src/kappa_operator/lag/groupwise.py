@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from kappa_operator.lag.evaluate import WELL, Verdict, advance, is_alive, judge
-from kappa_operator.lag.model import Sample, Share
+from kappa_operator.lag.model import Sample, Share, Sweep
 from kappa_operator.lag.rules import Rules
 from kappa_operator.lag.standing import Standing
 
@@ -15,12 +15,13 @@ FORGOTTEN_AFTER = 3600.0
 
 
 class Judged(NamedTuple):
-    """A share, what is remembered of it, what can be said now, and the last look at it, if it was seen in the last sweep."""
+    """A share, what is remembered of it, what can be said now, and the last look at it, or why it was not seen in the last sweep."""
 
     share: Share
     standing: Standing
     verdict: Verdict
     sample: Sample | None
+    unseen: str | None = None
 
     @property
     def rank(self) -> tuple[tuple[int, int], float, int]:
@@ -32,25 +33,24 @@ class Judged(NamedTuple):
 
 
 def advance_all(
-    standings: Mapping[Share, Standing],
-    samples: Mapping[Share, Sample],
-    rules: Rules,
-    told: Mapping[str, bool],
-    now: datetime,
+    standings: Mapping[Share, Standing], sweep: Sweep, rules: Rules, told: Mapping[str, bool]
 ) -> dict[Share, Standing]:
     """Return the standings after a sweep. `told` says of groups whether they live, where something else than offsets tells it."""
-    lives = dict[str, bool | None](told)
-    lives |= {
-        group: life for group, life in find_lives(standings, samples, rules).items() if group not in told
-    }
+    lives: dict[str, bool | None] = {**find_lives(standings, sweep.samples, rules), **told}
     after = {
         share: advance(standings.get(share), sample, rules, lives.get(share.group))
-        for share, sample in samples.items()
+        for share, sample in sweep.samples.items()
     }
     for share, standing in standings.items():
-        if share not in after and (now - standing.at).total_seconds() < FORGOTTEN_AFTER:
+        is_old = (sweep.at - standing.at).total_seconds() >= FORGOTTEN_AFTER
+        if share not in after and (find_unseen(share, sweep) is not None or not is_old):
             after[share] = standing
     return after
+
+
+def find_unseen(share: Share, sweep: Sweep) -> str | None:
+    """Return why a share could not be looked at, None where there was nothing in the way."""
+    return sweep.unknown.get(share) or sweep.unread.get(share.group) or sweep.failure
 
 
 def find_lives(
@@ -63,14 +63,13 @@ def find_lives(
     return {group: is_alive(each, rules) for group, each in looks.items()}
 
 
-def judge_all(
-    standings: Mapping[Share, Standing], samples: Mapping[Share, Sample], rules: Rules, now: datetime
-) -> list[Judged]:
+def judge_all(standings: Mapping[Share, Standing], sweep: Sweep, rules: Rules, now: datetime) -> list[Judged]:
     """Return what can be said of each share: first what is not well, the worst of it before the rest."""
     well: list[Judged] = []
     unwell: list[Judged] = []
     for share, standing in standings.items():
         verdict = judge(standing, now, rules)
-        each = Judged(share, standing, verdict, samples.get(share))
+        sample = sweep.samples.get(share)
+        each = Judged(share, standing, verdict, sample, None if sample else find_unseen(share, sweep))
         (well if verdict == WELL else unwell).append(each)
     return sorted(unwell, key=lambda each: each.rank, reverse=True) + well

@@ -17,10 +17,9 @@ def has_work(standing: Standing, sample: Sample) -> bool | None:
     and stays there: that offset is of a topic that was made anew. An offset past the end that moves was only looked at later than the end.
     A `behind` of 0.0 says that what is left are no records, but markers of transactions or gaps that compaction made.
     """
-    committed, log = sample.committed, sample.log
-    if committed is None:
-        return None if log.stable > log.start else False
-    if committed > log.end:
+    if sample.committed is None:
+        return None if sample.log.stable > sample.log.start else False
+    if sample.ahead:
         return False if has_advanced(standing, sample) else None
     return sample.lag > 0 and sample.behind != 0.0
 

@@ -29,7 +29,7 @@ def explain(judged: Judged, rules: Rules, now: datetime) -> str:
         case LagState.OK:
             return "all bounds are kept"
         case LagState.UNKNOWN:
-            return _explain_unknown(standing, sample, rules, now)
+            return _explain_unknown(judged, rules, now)
         case LagState.REWOUND:
             return f"the committed offset went back from {standing.rewound_from} and is {standing.committed}"
         case LagState.LOSING:
@@ -42,12 +42,14 @@ def explain(judged: Judged, rules: Rules, now: datetime) -> str:
             return _explain_lag(standing, sample, rules)
 
 
-def _explain_unknown(standing: Standing, sample: Sample | None, rules: Rules, now: datetime) -> str:
+def _explain_unknown(judged: Judged, rules: Rules, now: datetime) -> str:
+    standing, sample = judged.standing, judged.sample
     if sample is None or abs((now - sample.at).total_seconds()) > rules.silence:
-        return f"it was seen last at {standing.at:%Y-%m-%d %H:%M:%S} UTC"
+        why = "" if judged.unseen is None else f": {judged.unseen}"
+        return f"it was seen last at {standing.at:%Y-%m-%d %H:%M:%S} UTC{why}"
     if sample.committed is None:
         return f"the group has committed nothing, and {format_count(sample.log.stable - sample.log.start)} records are there"
-    if sample.committed > sample.log.end:
+    if sample.ahead:
         return f"the committed offset {sample.committed} is past the end {sample.log.end}: the topic was made anew"
     if sample.behind is None:
         return f"{say_lag(sample)} wait, and it is not known how old the oldest one is"

@@ -1,6 +1,7 @@
 """Gathers what a LagPolicy is about: the last look at its groups, its pipelines, and other policies of the same groups."""
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from pydantic import ValidationError
 
@@ -12,7 +13,7 @@ from kappa_operator.errors import KappaError, ReferenceProblem
 from kappa_operator.keys import Key
 from kappa_operator.lag.groups import find_groups, find_named, name_group
 from kappa_operator.lag.memory import Remembered
-from kappa_operator.lag.source import Sweep
+from kappa_operator.lag.model import Sweep
 from kappa_operator.mirror import Mirror
 from kappa_operator.observe.references import find_referred
 from kappa_operator.observe.remedies import find_topics, read_pipeline
@@ -64,7 +65,7 @@ def _observe(
 ) -> LagPolicyObserved:
     mirror, selector = world.mirror, resource.spec.selector
     pipelines = find_pipelines(mirror, key.namespace, selector.pipelines, cluster)
-    sweep = world.lag.find(cluster)
+    sweep = world.lag.get(cluster)
     seen = frozenset() if sweep is None else frozenset(share.group for share in sweep.samples)
     groups = select(mirror, key.namespace, resource.spec, cluster, seen)
     return LagPolicyObserved(
@@ -120,8 +121,8 @@ def _reads_from(mirror: Mirror, namespace: str, body: Body, cluster: Key) -> boo
 def _narrow(sweep: Sweep | None, groups: frozenset[str]) -> Sweep | None:
     if sweep is None:
         return None
-    return Sweep(
-        sweep.at, {share: sample for share, sample in sweep.samples.items() if share.group in groups}
+    return replace(
+        sweep, samples={share: sample for share, sample in sweep.samples.items() if share.group in groups}
     )
 
 

@@ -15,7 +15,7 @@ from kappa_crds.lagstate import LagState, Severity
 from kappa_operator.actions import Action, KeepStandings, RecordStatus
 from kappa_operator.lag.evaluate import WELL, Verdict
 from kappa_operator.lag.groupwise import Judged, advance_all, judge_all
-from kappa_operator.lag.model import Share
+from kappa_operator.lag.model import Share, Sweep
 from kappa_operator.lag.rules import Rules
 from kappa_operator.lag.standing import Standing
 from kappa_operator.lag.words import explain, name_share, say_lag
@@ -40,9 +40,9 @@ def decide_lagpolicy(observed: LagPolicyObserved, now: datetime) -> Plan:
     if resource.metadata.deletion_timestamp is not None:
         return Plan()
     rules, mute = build_rules(resource.spec), find_mute(resource.spec.mute, now)
-    samples = observed.sweep.samples if observed.sweep is not None else {}
-    standings = advance_all(observed.standings, samples, rules, observed.told, now)
-    judged = judge_all(standings, samples, rules, now)
+    sweep = observed.sweep or Sweep(now, 0.0, failure="there was no look yet")
+    standings = advance_all(observed.standings, sweep, rules, observed.told)
+    judged = judge_all(standings, sweep, rules, now)
     alone = not is_contested(resource.spec, observed.rivals)
     remedied = decide_remedies(observed, judged, rules, now, may_begin=alone)
     status = build_status(observed, judged, rules, mute, now).replace(

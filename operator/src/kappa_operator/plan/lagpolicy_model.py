@@ -9,9 +9,8 @@ from kappa_crds.quantities import parse_duration
 from kappa_crds.resource import Resource
 from kappa_operator.errors import KappaError
 from kappa_operator.lag.load import Load
-from kappa_operator.lag.model import Partition, Share
+from kappa_operator.lag.model import Partition, Share, Sweep
 from kappa_operator.lag.rules import Rules, Threshold
-from kappa_operator.lag.source import Sweep
 from kappa_operator.lag.standing import Standing
 from kappa_operator.plan.model import Failure
 from kappa_operator.plan.remedy_model import PipelineFacts, TopicFacts
