@@ -13,7 +13,7 @@ from typing import Any
 from fakes.cluster import Body, FakeCluster
 from fakes.fuse import Fuse, Killed
 from fakes.kafka import FakeBroker, FakeKafka
-from fakes.lag import FakeLag
+from fakes.sweeps import FakeSweeps
 from kappa_crds import API_VERSION
 from kappa_crds.kinds import KINDS
 from kappa_crds.progress import DriverExit, Progress, SavepointProgress
@@ -124,7 +124,7 @@ class Operator:
         brokers: dict[str, FakeBroker] | None = None,
         buckets: FakeBuckets | None = None,
         drivers: FakeDrivers | None = None,
-        lag: FakeLag | None = None,
+        lag: FakeSweeps | None = None,
         clock: Clock | None = None,
         settings: Settings | None = None,
     ) -> None:
@@ -135,7 +135,7 @@ class Operator:
         self.kafka = FakeKafka(self.brokers, self.cluster.fuse)
         self.buckets = buckets or FakeBuckets()
         self.drivers = drivers or FakeDrivers()
-        self.lag = lag or FakeLag()
+        self.lag = lag or FakeSweeps()
         self.mirror = Mirror()
         self.world = World(
             cluster=self.cluster, mirror=self.mirror, kafka=self.kafka, drivers=self.drivers,

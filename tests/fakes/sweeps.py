@@ -6,7 +6,7 @@ from kappa_operator.keys import Key
 from kappa_operator.lag.model import Partition, PartitionLog, Sample, Share, Sweep
 
 
-class FakeLag:
+class FakeSweeps:
     """The twin of a sampler: `sweep` is a look, and what it does not name is as it was not there."""
 
     def __init__(self) -> None:
