@@ -34,6 +34,7 @@ from kappa_operator.leadership import Elector
 from kappa_operator.logic import LOGICS
 from kappa_operator.logs import configure_logs
 from kappa_operator.mirror import Mirror
+from kappa_operator.observe.lagpolicy import list_policies
 from kappa_operator.observe.references import find_dependents
 from kappa_operator.observe.statestore import list_stores
 from kappa_operator.queue import WorkQueue
@@ -120,6 +121,7 @@ async def run(settings: Settings) -> None:
             settings=settings, is_leading=lambda: elector.leading, expect_echo=echoes.expect,
         )  # fmt: skip
         REGISTRY.register(metrics.StoreCollector(partial(list_stores, world)))
+        REGISTRY.register(metrics.PolicyCollector(partial(list_policies, world)))
         queue = WorkQueue(time.monotonic)
         controller = Controller(world, queue, LOGICS, find_dependents)
         servers = [await serve_health(build_health_app(echoes, synced.is_set), settings.health_port)]

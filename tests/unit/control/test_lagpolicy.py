@@ -4,6 +4,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.parser import text_string_to_metric_families
 
 from fakes.cluster import Body
 from fakes.world import Operator, build_resource
@@ -13,6 +15,8 @@ from kappa_operator.keys import Key, ObjectRef
 from kappa_operator.lag.groups import find_groups
 from kappa_operator.lag.model import Sweep
 from kappa_operator.logic import LOGICS
+from kappa_operator.metrics import POLICY_METRICS, PolicyCollector
+from kappa_operator.observe.lagpolicy import list_policies
 from kappa_operator.plan.mute import find_mute
 
 CLUSTER = Key("KafkaCluster", "shop", "main")
@@ -371,3 +375,26 @@ async def test_policies_of_other_groups_or_milder_ones_fit() -> None:
 )
 def test_groups_are_found_by_patterns_without_those_of_marks(globs: list[str], found: set[str]) -> None:
     assert find_groups({"a", "a.b", "kappa.shop.delays", "kappa.shop.delays.1-2.log"}, globs) == found
+
+
+def read_metrics(operator: Operator) -> dict[str, list[tuple[dict[str, str], float]]]:
+    """What Prometheus gets, read as it reads it."""
+    registry = CollectorRegistry()
+    registry.register(PolicyCollector(lambda: list_policies(operator.world)))
+    families = text_string_to_metric_families(generate_latest(registry).decode())
+    return {family.name: [(each.labels, each.value) for each in family.samples] for family in families}
+
+
+async def test_prometheus_gets_what_a_policy_says_and_nothing_of_one_that_is_gone() -> None:
+    desk = Desk()
+    assert [len(samples) for samples in read_metrics(desk.operator).values()] == [0, 0, 1, 1, 1]
+    await desk.look_for(300, 700.0)
+    found = read_metrics(desk.operator)
+    assert set(found) == {metric.name for metric in POLICY_METRICS}
+    assert {labels["lagpolicy"] for samples in found.values() for labels, _ in samples} == {"gold"}
+    assert {name: value for name, ((_, value),) in found.items()} == {
+        "kappa_lagpolicy_healthy": 0.0, "kappa_lagpolicy_unknown": 0.0, "kappa_lagpolicy_severity": 2.0,
+        "kappa_lagpolicy_muted": 0.0, "kappa_lagpolicy_unwell_partitions": 1.0,
+    }  # fmt: skip
+    desk.operator.cluster.remove(REF)
+    assert set(map(len, read_metrics(desk.operator).values())) == {0}

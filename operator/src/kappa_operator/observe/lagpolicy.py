@@ -1,6 +1,7 @@
 """Gathers what a LagPolicy is about: the last look at its groups, its pipelines, and other policies of the same groups."""
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 
 from pydantic import ValidationError
@@ -44,6 +45,15 @@ async def observe_lagpolicy(
             resource, standings=known.standings, loads=known.loads, problem=problem, failures=failures
         )
     return _observe(world, key, resource, cluster, known=known, failures=failures)
+
+
+def list_policies(world: World) -> Iterator[LagPolicyResource]:
+    """Yield all LagPolicies that can be read, while this replica is the one that acts: another would tell the same once more."""
+    for key in world.mirror.find_all("LagPolicy") if world.is_leading() else ():
+        with suppress(ValidationError):
+            policy: LagPolicyResource | None = world.mirror.get(key)
+            if policy is not None:
+                yield policy
 
 
 def _recall(world: World, key: Key, resource: LagPolicyResource) -> Remembered:
