@@ -11,6 +11,7 @@ from fakes.cluster import Body
 from fakes.world import Operator, build_resource
 from kappa_crds import API_VERSION
 from kappa_crds.lagpolicy import MuteWindow
+from kappa_operator.cli.plan import plan_one
 from kappa_operator.keys import Key, ObjectRef
 from kappa_operator.lag.groups import find_groups
 from kappa_operator.lag.model import Sweep
@@ -183,6 +184,22 @@ async def test_an_operator_that_starts_anew_goes_on_with_what_was_said() -> None
     assert desk.say()[1] == "LagOverBound", "clearAfter is not over"
     await desk.look_for(70, 0.0)
     assert desk.say()[1] == "LagWithinBounds"
+
+
+async def test_an_operator_that_starts_anew_says_nothing_before_it_has_looked_unless_it_takes_too_long() -> (
+    None
+):
+    desk = Desk()
+    await desk.look_for(70, 0.0)
+    desk.operator = desk.operator.restart()
+    desk.operator.lag.sweeps.clear()
+    before = desk.version
+    for _ in range(20):
+        await desk.look()
+    assert desk.version == before
+    for _ in range(20):
+        await desk.look()
+    assert desk.say()[:2] == ("Unknown", "LagUnknown")
 
 
 async def test_what_stands_still_is_found_by_several_operators_together() -> None:
@@ -398,3 +415,11 @@ async def test_prometheus_gets_what_a_policy_says_and_nothing_of_one_that_is_gon
     }  # fmt: skip
     desk.operator.cluster.remove(REF)
     assert set(map(len, read_metrics(desk.operator).values())) == {0}
+
+
+async def test_a_plan_shows_nothing_of_what_is_only_remembered() -> None:
+    desk = Desk()
+    desk.operator.lag.sweep(CLUSTER, desk.operator.clock.time, billing=(100, 100, 0.0))
+    lines = await plan_one(desk.operator.world, POLICY)
+    assert lines[:2] == ["LagPolicy shop/gold", "  (nothing to do)"]
+    assert lines[2].startswith("  = OK · LagEvaluated")

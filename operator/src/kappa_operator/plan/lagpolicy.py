@@ -19,7 +19,12 @@ from kappa_operator.lag.model import Share, Sweep
 from kappa_operator.lag.rules import Rules
 from kappa_operator.lag.standing import Standing
 from kappa_operator.lag.words import explain, name_share, say_lag
-from kappa_operator.plan.lagpolicy_model import LagPolicyObserved, build_rules, write_standings
+from kappa_operator.plan.lagpolicy_model import (
+    LagPolicyObserved,
+    LagPolicyResource,
+    build_rules,
+    write_standings,
+)
 from kappa_operator.plan.lagpolicy_words import build_all_conditions, build_news, is_contested, say_missing
 from kappa_operator.plan.model import Plan
 from kappa_operator.plan.mute import Mute, find_mute
@@ -40,6 +45,8 @@ def decide_lagpolicy(observed: LagPolicyObserved, now: datetime) -> Plan:
     if resource.metadata.deletion_timestamp is not None:
         return Plan()
     rules, mute = build_rules(resource.spec), find_mute(resource.spec.mute, now)
+    if observed.sweep is None and is_fresh(resource, rules, now):
+        return Plan(requeue_after=EVERY)
     sweep = observed.sweep or Sweep(now, 0.0, failure="there was no look yet")
     standings = advance_all(observed.standings, sweep, rules, observed.told)
     judged = judge_all(standings, sweep, rules, now)
@@ -53,6 +60,13 @@ def decide_lagpolicy(observed: LagPolicyObserved, now: datetime) -> Plan:
     return _build_plan(
         resource.status, status, (keep, *build_news(resource.status, status)), remedied.actions
     )
+
+
+def is_fresh(resource: LagPolicyResource, rules: Rules, now: datetime) -> bool:
+    """Return whether the status still says how it is: an operator that starts anew has not looked yet, and another one just has."""
+    status, seen = resource.status, resource.status.last_sweep
+    is_same = status.observed_generation == resource.metadata.generation
+    return is_same and seen is not None and abs((now - seen).total_seconds()) <= rules.silence
 
 
 def _build_plan(
