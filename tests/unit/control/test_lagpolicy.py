@@ -300,6 +300,14 @@ async def test_whether_a_pipeline_lives_its_own_status_says(state: str, reason: 
     assert desk.say()[1] == reason
 
 
+async def test_a_pipeline_that_has_committed_nothing_is_unknown_with_its_own_state() -> None:
+    desk = Desk(**{**BILLING, "selector": {"pipelines": {"names": ["delays"]}}})
+    write_pipeline(desk, "delays", "Starting")
+    await desk.look(other=(100, 100, 0.0))
+    said = "kappa.shop.delays: Pipeline delays is Starting, and Kafka has no committed offset of it; look at its conditions"
+    assert desk.say() == ("Unknown", "LagUnknown", said)
+
+
 async def test_a_pipeline_that_is_not_there_is_said_and_the_rest_is_evaluated() -> None:
     desk = Desk(**{**BILLING, "selector": {"groups": ["billing"], "pipelines": {"names": ["gone"]}}})
     await desk.look(billing=(100, 100, 0.0))

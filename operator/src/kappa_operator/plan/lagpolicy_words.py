@@ -92,6 +92,9 @@ def say_missing(observed: LagPolicyObserved, missing: Sequence[str]) -> str:
     if not missing:
         return "no group that Kafka knows is selected; correct spec.selector, or start the consumer"
     more = f", nor of {len(missing) - 1} more" if len(missing) > 1 else ""
+    pipeline = observed.pipelines.get(missing[0])
+    if pipeline is not None:
+        return f"Pipeline {pipeline.name} is {pipeline.state or 'new'}, and Kafka has no committed offset of it{more}; look at its conditions"
     return f"Kafka has no committed offset of this group{more}; correct its name, or start the consumer"
 
 
