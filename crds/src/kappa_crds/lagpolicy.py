@@ -6,6 +6,7 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from kappa_crds.lagremedy import Remedies, RemedyStatus
+from kappa_crds.lagselector import LagSelector
 from kappa_crds.lagstate import LagState, Severity
 from kappa_crds.model import Duration, Model, PositiveDuration, ResourceName, Rule, Status
 from kappa_crds.resource import AGE, READY, STATE, Kind, PrinterColumn, ResourceStatus
@@ -30,14 +31,6 @@ def _both(field: str) -> str:
     return " || ".join(f"!has(self.{part}) || !has(self.{part}.{field})" for part in ("warning", "critical"))
 
 
-Glob = Annotated[
-    str,
-    Field(min_length=1, max_length=255),
-    Rule(
-        r"self.matches('^[!-~]+$') && !self.matches('[\\[\\]{}]')",
-        "must be the name of a group, or a pattern of names, in which only * and ? have a meaning, such as billing-*",
-    ),
-]
 TimeZone = Annotated[
     str,
     Field(min_length=1, max_length=64),
@@ -46,47 +39,6 @@ TimeZone = Annotated[
         "must be the name of a time zone, such as UTC or Europe/Berlin",
     ),
 ]
-LabelValue = Annotated[str, Field(max_length=63)]
-
-
-class PipelineSelector(Model):
-    """Pipelines of the namespace, by name or by labels."""
-
-    rules: ClassVar[tuple[Rule, ...]] = (
-        Rule(
-            "has(self.names) != has(self.matchLabels)",
-            "selector.pipelines takes either names or matchLabels; matchLabels: {} selects all pipelines of the namespace",
-        ),
-    )
-    names: Annotated[
-        tuple[ResourceName, ...] | None,
-        Field(min_length=1, max_length=64, description="Names of Pipelines."),
-    ] = None
-    match_labels: Annotated[
-        dict[str, LabelValue] | None,
-        Field(max_length=16, description="Labels that a Pipeline has to have; all Pipelines where empty."),
-    ] = None
-
-
-class LagSelector(Model):
-    """The consumer groups that a policy is about."""
-
-    rules: ClassVar[tuple[Rule, ...]] = (
-        Rule(
-            "has(self.pipelines) || (has(self.groups) && self.groups.size() > 0)",
-            "spec.selector selects nothing; set selector.pipelines, selector.groups, or both",
-        ),
-    )
-    pipelines: Annotated[
-        PipelineSelector | None, Field(description="Pipelines, each of which is a group of its own.")
-    ] = None
-    groups: Annotated[
-        tuple[Glob, ...],
-        Field(
-            max_length=64,
-            description="Consumer groups by name; * stands for any letters, ? for one. Groups in which sinks keep their marks are left out.",
-        ),
-    ] = ()
 
 
 class Bounds(Model):

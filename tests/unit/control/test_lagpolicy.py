@@ -298,6 +298,7 @@ async def test_whether_a_pipeline_lives_its_own_status_says(state: str, reason: 
     write_pipeline(desk, "delays", state)
     await desk.look_for(340, 30.0, moving=False, group="kappa__shop__delays")
     assert desk.say()[1] == reason
+    assert desk.say()[2].endswith(f"; Pipeline delays is {state}") == (state != "Running")
 
 
 async def test_a_pipeline_that_has_committed_nothing_is_unknown_with_its_own_state() -> None:

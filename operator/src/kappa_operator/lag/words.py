@@ -35,7 +35,7 @@ def explain(judged: Judged, rules: Rules, now: datetime) -> str:
         case LagState.LOSING:
             return _explain_loss(standing, sample)
         case LagState.STALLED:
-            return f"{_say_standstill(standing, sample, now)}; the group moves elsewhere"
+            return f"{_say_standstill(standing, sample, now)}, though the group lives: it moves elsewhere, or its pipeline runs"
         case LagState.STOPPED:
             return f"{_say_standstill(standing, sample, now)}; nothing of the group moves"
         case _:

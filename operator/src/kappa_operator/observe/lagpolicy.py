@@ -6,8 +6,9 @@ from dataclasses import replace
 
 from pydantic import ValidationError
 
-from kappa_crds.lagpolicy import LagPolicySpec, PipelineSelector
+from kappa_crds.lagpolicy import LagPolicySpec
 from kappa_crds.lagremedy import RemedyKind
+from kappa_crds.lagselector import PipelineSelector
 from kappa_crds.reasons import Reason
 from kappa_operator.cluster import Body
 from kappa_operator.errors import KappaError, ReferenceProblem

@@ -12,6 +12,7 @@ from typing import Any
 from kappa_crds.conditions import Condition
 from kappa_crds.lagpolicy import LaggingShare, LagPolicyStatus
 from kappa_crds.lagstate import LagState, Severity
+from kappa_crds.pipeline import PipelineState
 from kappa_operator.actions import Action, KeepStandings, RecordStatus
 from kappa_operator.lag.evaluate import WELL, Verdict
 from kappa_operator.lag.groupwise import Judged, advance_all, judge_all
@@ -96,7 +97,9 @@ def build_status(
         "lag": _say_largest(judged),
         "worst": worst,
         "lagging": tuple(
-            _show(each, rules, now) for each in judged[:SHOWN] if each.verdict.state is not LagState.OK
+            _show(observed, each, rules, now)
+            for each in judged[:SHOWN]
+            if each.verdict.state is not LagState.OK
         ),
         "groups": len({each.share.group for each in judged}),
         "shares": dict(sorted(Counter(each.verdict.state.value for each in judged).items())),
@@ -129,7 +132,7 @@ def find_worst(
     observed: LagPolicyObserved, judged: Sequence[Judged], missing: Sequence[str], rules: Rules, now: datetime
 ) -> LaggingShare | None:
     """Return the worst of all, None where there is nothing to be shown at all and nothing is missed."""
-    worst = _show(_choose_worst(judged), rules, now) if judged else None
+    worst = _show(observed, _choose_worst(judged), rules, now) if judged else None
     if worst is not None and worst.severity is not Severity.NONE:
         return worst
     if missing:
@@ -151,7 +154,7 @@ def _choose_worst(judged: Sequence[Judged]) -> Judged:
     return max(judged, key=lambda each: each.rank)
 
 
-def _show(judged: Judged, rules: Rules, now: datetime) -> LaggingShare:
+def _show(observed: LagPolicyObserved, judged: Judged, rules: Rules, now: datetime) -> LaggingShare:
     share, sample = judged.share, judged.sample
     behind, loss = (None, None) if sample is None else (sample.behind, sample.loss)
     return LaggingShare(
@@ -161,8 +164,16 @@ def _show(judged: Judged, rules: Rules, now: datetime) -> LaggingShare:
         lag_records=None if sample is None else sample.lag,
         lag_seconds=None if behind is None else round(behind),
         time_to_loss_seconds=None if loss is None else max(0, round(loss)),
-        why=explain(judged, rules, now),
+        why=explain(judged, rules, now) + _say_pipeline(observed, judged),
     )  # fmt: skip
+
+
+def _say_pipeline(observed: LagPolicyObserved, judged: Judged) -> str:
+    """Say the state of a pipeline that is not well, where that explains it."""
+    pipeline = observed.pipelines.get(judged.share.group)
+    if pipeline is None or pipeline.state == PipelineState.RUNNING.value or judged.verdict == WELL:
+        return ""
+    return f"; Pipeline {pipeline.name} is {pipeline.state or 'new'}"
 
 
 def _say_largest(judged: Sequence[Judged]) -> str | None:
