@@ -57,7 +57,7 @@ BESIDE = {
     "clock jumps": (["OK"], ["OK", "STOP"]),
     "a job every ten minutes": (["OK"], ["OK"]),
 }
-"""What was said; `!` is critical. Of Burrow each word once. The same table, with the reasons, is in docs/explanation/lag.md."""
+"""What was said; `!` is critical. Of Burrow each word once. The same table, with the reasons, is in docs/explanation/lag-states.md."""
 SEPARATE = {"a job every ten minutes": Rules(Threshold(lag=900), window=900)}
 
 

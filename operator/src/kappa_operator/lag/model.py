@@ -95,3 +95,10 @@ class Sweep:
     unread: Mapping[str, str] = field(default_factory=dict)
     dark: Mapping[Partition, str] = field(default_factory=dict)
     failure: str | None = None
+
+    def lose_sight(self, at: datetime, why: str) -> "Sweep":
+        """Return the sweep after this one in which nothing can be seen: all that was known is unknown now."""
+        shares = dict.fromkeys((*self.samples, *self.unknown), why)
+        return Sweep(
+            at, 0.0, self.groups, unknown=shares, unread=dict.fromkeys(self.groups, why), failure=why
+        )
