@@ -162,7 +162,7 @@ def _show(observed: LagPolicyObserved, judged: Judged, rules: Rules, now: dateti
         state=judged.verdict.state, severity=judged.verdict.severity,
         since=judged.standing.since.replace(microsecond=0),
         lag_records=None if sample is None else sample.lag,
-        lag_seconds=None if behind is None else round(behind),
+        lag_seconds=None if behind is None else max(0, round(behind)),
         time_to_loss_seconds=None if loss is None else max(0, round(loss)),
         why=explain(judged, rules, now) + _say_pipeline(observed, judged),
     )  # fmt: skip
