@@ -75,7 +75,7 @@ class FakeCluster:
             after["status"] = before["status"]
         return self._finish(self._store(before, after))
 
-    async def apply(self, manifest: Body) -> Body:
+    async def apply(self, manifest: Body, manager: str | None = None) -> Body:
         """Merge the manifest into the object, or create it."""
         return self._finish(self._apply(manifest))
 

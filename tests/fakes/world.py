@@ -13,6 +13,7 @@ from typing import Any
 from fakes.cluster import Body, FakeCluster
 from fakes.fuse import Fuse, Killed
 from fakes.kafka import FakeBroker, FakeKafka
+from fakes.sweeps import FakeSweeps
 from kappa_crds import API_VERSION
 from kappa_crds.kinds import KINDS
 from kappa_crds.progress import DriverExit, Progress, SavepointProgress
@@ -135,6 +136,7 @@ class Operator:
         brokers: dict[str, FakeBroker] | None = None,
         buckets: FakeBuckets | None = None,
         drivers: FakeDrivers | None = None,
+        lag: FakeSweeps | None = None,
         clock: Clock | None = None,
         settings: Settings | None = None,
     ) -> None:
@@ -145,10 +147,11 @@ class Operator:
         self.kafka = FakeKafka(self.brokers, self.cluster.fuse)
         self.buckets = buckets or FakeBuckets()
         self.drivers = drivers or FakeDrivers()
+        self.lag = lag or FakeSweeps()
         self.mirror = Mirror()
         self.world = World(
             cluster=self.cluster, mirror=self.mirror, kafka=self.kafka, drivers=self.drivers,
-            buckets=self.buckets, settings=settings or Settings(), now=self.clock,
+            buckets=self.buckets, settings=settings or Settings(), now=self.clock, lag=self.lag,
         )  # fmt: skip
         for kind in KINDS:
             for body in self.cluster.find(API_VERSION, kind.name):
@@ -165,7 +168,7 @@ class Operator:
         self.cluster.fuse.die_after(None)
         return Operator(
             self.logics, cluster=self.cluster, brokers=self.brokers, buckets=self.buckets,
-            drivers=self.drivers, clock=self.clock, settings=self.world.settings,
+            drivers=self.drivers, lag=self.lag, clock=self.clock, settings=self.world.settings,
         )  # fmt: skip
 
     async def reconcile(self, key: Key) -> Outcome:

@@ -56,10 +56,22 @@ metadata: {name: before-the-change}
 spec: {pipelineRef: delays}
 """
 
+LAG_POLICY = """\
+apiVersion: kappa-platform.io/v1alpha1
+kind: LagPolicy
+metadata: {name: business-hours}
+spec:
+  selector: {pipelines: {matchLabels: {tier: gold}}, groups: ["billing-*"]}
+  warning: {lag: 60s, records: 10000, for: 2m}
+  critical: {lag: 10m, timeToLoss: 6h, for: 1m}
+  mute: [{start: "0 22 * * *", duration: 8h, timeZone: Europe/Berlin}]
+"""
+
 EXAMPLES = {
     "KafkaCluster": KAFKA_CLUSTER,
     "Topic": TOPIC,
     "StateStore": STATE_STORE,
     "Pipeline": PIPELINE,
     "Savepoint": SAVEPOINT,
+    "LagPolicy": LAG_POLICY,
 }

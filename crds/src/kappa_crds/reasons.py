@@ -15,6 +15,7 @@ WAITS = "Pipeline: what it waits for"
 DOES = "Pipeline: what it does"
 FAILED = "Pipeline: why a driver failed"
 SAVEPOINT = "Savepoint"
+LAG = "LagPolicy"
 
 
 class Reason(StrEnum):
@@ -157,4 +158,21 @@ class Reason(StrEnum):
     IMPORT_REFUSED = "ImportRefused", SAVEPOINT, "The savepoint is of another namespace, and the StateStore does not say that it may be imported; name that namespace in its `spec.importNamespaces`."
     SAVEPOINT_ELSEWHERE = "SavepointElsewhere", SAVEPOINT, "The Savepoint that `spec.restore` names is in another StateStore than the pipeline's state; import it, as the message says."
     SAVEPOINT_UNSTABLE = "SavepointUnstable", SAVEPOINT, "A file was not the same when it was read again after it was copied; look at the store. It is tried again."
+
+    LAG_EVALUATED = "LagEvaluated", LAG, "The groups that the policy selects are judged; the condition LagHealthy says how they are."
+    LAG_WITHIN_BOUNDS = "LagWithinBounds", LAG, "All groups that the policy selects keep its bounds; there is nothing to do."
+    LAG_OVER_BOUND = "LagOverBound", LAG, "A group has been further behind than a bound for longer than `for`; give it more room, or wait if it catches up."
+    CONSUMER_REWOUND = "ConsumerRewound", LAG, "The committed offset of a group went back, so records are processed again; there is nothing to do if it was meant."
+    CONSUMER_STALLED = "ConsumerStalled", LAG, "Records wait in a partition that a group does not move in, while it moves elsewhere; look for a record that it cannot process."
+    CONSUMER_STOPPED = "ConsumerStopped", LAG, "Records wait and nothing of the group moves; start it."
+    LOSING_RECORDS = "LosingRecords", LAG, "Retention has removed records before the group came to them, or is about to; extend the retention, or speed the group up."
+    LAG_UNKNOWN = "LagUnknown", LAG, "There was no look at Kafka that tells how far a group is; look at the KafkaCluster, at the name of the group, and at what it has committed."
+    NO_GROUP_SELECTED = "NoGroupSelected", LAG, "No group that Kafka knows is selected; correct `spec.selector`, or start the consumer."
+    PIPELINE_SCALED = "PipelineScaled", LAG, "A LagPolicy changed the number of a pipeline's executors, as `spec.remedies.scale` allows; there is nothing to do."
+    PIPELINE_RESTARTED = "PipelineRestarted", LAG, "A LagPolicy asked for another driver of a pipeline that did not move, as `spec.remedies.restartStalled` allows; if it comes again, look for a record that cannot be processed."
+    RETENTION_HELD = "RetentionHeld", LAG, "A LagPolicy made the retention of a topic longer for a time, as `spec.remedies.holdRetention` allows; speed its readers up meanwhile."
+    RETENTION_RETURNED = "RetentionReturned", LAG, "What was held in a topic was read, and its retention is again what its spec says; there is nothing to do."
+    REMEDY_REFUSED = "RemedyRefused", LAG, "A remedy of a LagPolicy could not be taken; the message says why. It is tried again after its `coolDown`."
+    POLICIES_FIT = "PoliciesFit", LAG, "No other LagPolicy says something else of the same groups; there is nothing to do."
+    POLICIES_CONTRADICT = "PoliciesContradict", LAG, "Another LagPolicy selects the same groups and does not fit this one; change one of the two as the message says. Both are evaluated."
     # fmt: on

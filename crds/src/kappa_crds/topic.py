@@ -9,6 +9,8 @@ from kappa_crds.model import Model, PositiveDuration, PositiveSize, ResourceName
 from kappa_crds.resource import AGE, MESSAGE, READY, REASON, STATE, Kind, PrinterColumn, ResourceStatus
 
 TOPIC_FINALIZER = "kappa-platform.io/topic"
+HOLD_ANNOTATION = "kappa-platform.io/hold-retention"
+"""On a Topic: a longer retention than its spec has, and until when, as `14d until 2026-01-01T12:00:00Z`; a LagPolicy renews it."""
 
 
 class Cleanup(StrEnum):

@@ -38,6 +38,7 @@ from kappa_operator.logs import configure_logs
 from kappa_operator.mirror import Mirror
 from kappa_operator.observe.kafkacluster import list_clusters
 from kappa_operator.observe.references import find_dependents, read_access
+from kappa_operator.observe.lagpolicy import list_policies
 from kappa_operator.observe.statestore import list_stores
 from kappa_operator.queue import WorkQueue
 from kappa_operator.settings import Settings
@@ -125,6 +126,7 @@ async def run(settings: Settings) -> None:
         )  # fmt: skip
         REGISTRY.register(metrics.StoreCollector(partial(list_stores, world)))
         REGISTRY.register(LagCollector(sampling.list_found, settings.lag_series))
+        REGISTRY.register(metrics.PolicyCollector(partial(list_policies, world)))
         queue = WorkQueue(time.monotonic)
         controller = Controller(world, queue, LOGICS, find_dependents)
         servers = [await serve_health(build_health_app(echoes, synced.is_set), settings.health_port)]

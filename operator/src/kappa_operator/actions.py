@@ -4,11 +4,15 @@ A decision is a tuple of these; `apply` executes them in order, `kappa plan` pri
 union is closed: a new action is added here, in `describe_action` and in `apply`, and mypy finds a forgotten place.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, assert_never
 
 from kappa_crds.resource import ResourceStatus
 from kappa_operator.keys import Key, ObjectRef
+from kappa_operator.lag.load import Load
+from kappa_operator.lag.model import Share
+from kappa_operator.lag.standing import Standing
 
 Manifest = dict[str, Any]
 
@@ -39,9 +43,10 @@ class RemoveFinalizer:
 
 @dataclass(frozen=True, slots=True)
 class ApplyObject:
-    """Bring an object to this shape by server-side apply."""
+    """Bring an object to this shape by server-side apply. `manager` is the field manager, where it is not the operator's usual one."""
 
     manifest: Manifest
+    manager: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +79,14 @@ class EmitEvent:
     reason: str
     message: str
     warning: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class KeepStandings:
+    """Remember where the shares of a policy stand, until the next look; nothing outside is changed."""
+
+    standings: Mapping[Share, Standing]
+    loads: Mapping[str, Load] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,17 +157,16 @@ class TakeSavepoint:
     location: str
 
 
+ObjectAction = ApplyObject | CreateObject | CreateToken | DeleteObject
 DriverAction = StopDriver | ActivateDriver | TakeSavepoint
 KafkaAction = CreateTopic | GrowPartitions | AlterConfigs | DeleteTopic
 Action = (
     RecordStatus
     | AddFinalizer
     | RemoveFinalizer
-    | ApplyObject
-    | CreateObject
-    | CreateToken
-    | DeleteObject
     | EmitEvent
+    | KeepStandings
+    | ObjectAction
     | DriverAction
     | KafkaAction
 )
@@ -169,7 +181,7 @@ def describe_action(action: Action) -> str:  # noqa: PLR0912 - one line for each
             return f"hold deletion with finalizer {finalizer}"
         case RemoveFinalizer(finalizer):
             return f"release finalizer {finalizer}"
-        case ApplyObject(manifest):
+        case ApplyObject(manifest, _):
             return f"apply {ObjectRef.of(manifest)}"
         case CreateObject(manifest) | CreateToken(manifest):
             return f"create {ObjectRef.of(manifest)}"
@@ -177,6 +189,8 @@ def describe_action(action: Action) -> str:  # noqa: PLR0912 - one line for each
             return f"delete {ref}: {why}"
         case EmitEvent(reason, message, _):
             return f"event {reason}: {message}"
+        case KeepStandings(standings, _):
+            return f"remember {len(standings)} partitions of groups"
         case StopDriver(pod, _, _, timeout):
             return f"ask {pod} to stop at the end of its batch, within {timeout:.0f} s"
         case ActivateDriver(pod, _, _):

@@ -29,7 +29,9 @@ from kappa_operator.actions import (
     DriverAction,
     EmitEvent,
     GrowPartitions,
+    KeepStandings,
     Manifest,
+    ObjectAction,
     RecordStatus,
     RemoveFinalizer,
     StopDriver,
@@ -38,7 +40,8 @@ from kappa_operator.actions import (
 )
 from kappa_operator.errors import AlreadyExists, KappaError, SecretProblem
 from kappa_operator.events import build_event
-from kappa_operator.keys import ObjectRef
+from kappa_operator.keys import Key, ObjectRef
+from kappa_operator.lag.memory import Remembered
 from kappa_operator.plan.model import Failure
 from kappa_operator.world import World
 
@@ -60,7 +63,7 @@ async def apply_actions(world: World, resource: AnyResource, actions: Sequence[A
             if isinstance(action, RecordStatus | AddFinalizer | RemoveFinalizer):
                 raise
             return Failure(action, error)
-        if not isinstance(action, EmitEvent):
+        if not isinstance(action, EmitEvent | KeepStandings):
             log.info("applied", resource=describe(resource), action=describe_action(action))
     return None
 
@@ -103,8 +106,24 @@ async def _apply(world: World, resource: AnyResource, action: Action) -> None:
             written = await world.cluster.apply(_build_finalizers(resource, kept))
             if resource.metadata.deletion_timestamp is None:
                 world.mirror.put(written)
-        case ApplyObject(manifest):
-            await world.cluster.apply(manifest)
+        case ApplyObject() | CreateObject() | CreateToken() | DeleteObject():
+            await _change_object(world, action)
+        case EmitEvent():
+            await emit_event(world, resource, action)
+        case KeepStandings(standings, loads):
+            world.standings.keep(_get_key(resource), resource.metadata.uid, Remembered(standings, loads))
+        case StopDriver() | ActivateDriver() | TakeSavepoint():
+            await _tell_driver(world, action, await read_secret_key(world, action.token, "token"))
+        case CreateTopic() | GrowPartitions() | AlterConfigs() | DeleteTopic():
+            await world.kafka.apply(action)
+        case _:
+            assert_never(action)
+
+
+async def _change_object(world: World, action: ObjectAction) -> None:
+    match action:
+        case ApplyObject(manifest, manager):
+            await world.cluster.apply(manifest, manager)
         case CreateObject(manifest):
             await _create(world, manifest)
         case CreateToken(manifest):
@@ -112,14 +131,12 @@ async def _apply(world: World, resource: AnyResource, action: Action) -> None:
             await _create(world, {**manifest, "data": {"token": token}})
         case DeleteObject(ref, uid, _):
             await world.cluster.delete(ref, uid)
-        case EmitEvent():
-            await emit_event(world, resource, action)
-        case StopDriver() | ActivateDriver() | TakeSavepoint():
-            await _tell_driver(world, action, await read_secret_key(world, action.token, "token"))
-        case CreateTopic() | GrowPartitions() | AlterConfigs() | DeleteTopic():
-            await world.kafka.apply(action)
         case _:
             assert_never(action)
+
+
+def _get_key(resource: AnyResource) -> Key:
+    return Key(resource.kind, resource.metadata.namespace, resource.metadata.name)
 
 
 async def _tell_driver(world: World, action: DriverAction, token: str) -> None:

@@ -65,8 +65,8 @@ class Cluster(Protocol):
     async def replace(self, manifest: Body) -> Body:
         """Replace the object; raise Conflict where its resource version is not the manifest's."""
 
-    async def apply(self, manifest: Body) -> Body:
-        """Server-side apply the manifest; conflicting fields become ours."""
+    async def apply(self, manifest: Body, manager: str | None = None) -> Body:
+        """Server-side apply the manifest, as the operator's field manager or another one; conflicting fields become its."""
 
     async def apply_status(self, manifest: Body) -> Body:
         """Server-side apply the status subresource; a resource version in the metadata must match."""
@@ -150,8 +150,8 @@ class ApiCluster:
         path = build_path(ObjectRef.of(manifest))
         return await self._request("PUT", path, {"fieldManager": FIELD_MANAGER}, manifest)
 
-    async def apply(self, manifest: Body) -> Body:  # noqa: D102 - see Cluster
-        return await self._apply(build_path(ObjectRef.of(manifest)), manifest)
+    async def apply(self, manifest: Body, manager: str | None = None) -> Body:  # noqa: D102 - see Cluster
+        return await self._apply(build_path(ObjectRef.of(manifest)), manifest, manager)
 
     async def apply_status(self, manifest: Body) -> Body:  # noqa: D102 - see Cluster
         return await self._apply(build_path(ObjectRef.of(manifest)) + "/status", manifest)
@@ -176,8 +176,8 @@ class ApiCluster:
         query = {"fieldManager": "kappa-cli", "fieldValidation": "Strict"}
         return await self._request("PATCH", build_path(ref), query, patch, "application/merge-patch+json")
 
-    async def _apply(self, path: str, manifest: Body) -> Body:
-        query = {"fieldManager": FIELD_MANAGER, "force": "true"}
+    async def _apply(self, path: str, manifest: Body, manager: str | None = None) -> Body:
+        query = {"fieldManager": manager or FIELD_MANAGER, "force": "true"}
         return await self._request("PATCH", path, query, manifest, "application/apply-patch+yaml")
 
     async def _request(

@@ -1,12 +1,13 @@
 """Every metric of the operator, declared once; those of consumer lag are in `lag.exposition`. Labels are bounded: kinds and outcomes, never names.
 
-What StateStores hold is the exception: it has one series for each metric and StateStore, with its namespace and name, and never one
-for a savepoint or a pipeline. Those are computed from the resources' status when Prometheus asks, so that none outlives its resource.
+What StateStores hold and what LagPolicies say is the exception: it has one series for each metric and resource, with its namespace and
+name, and never one for a savepoint, a pipeline or a group. Those are computed from the resources' status when Prometheus asks, so that none outlives its resource.
 """
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any, Generic, TypeVar
 
 from prometheus_client import Counter, Gauge, Histogram
 from prometheus_client.core import GaugeMetricFamily, Metric
@@ -14,8 +15,12 @@ from prometheus_client.registry import Collector
 
 from kappa_crds.conditions import ConditionType, find_condition
 from kappa_crds.holdings import Holdings
-from kappa_crds.resource import Resource
+from kappa_crds.lagpolicy import LAG_HEALTHY, LagPolicySpec, LagPolicyStatus
+from kappa_crds.lagstate import LagState
+from kappa_crds.resource import Resource, ResourceStatus
 from kappa_crds.statestore import StateStoreSpec, StateStoreStatus
+
+StatusT = TypeVar("StatusT", bound=ResourceStatus)
 
 RECONCILES = Counter(
     "kappa_operator_reconciles_total", "Reconciles by kind and outcome.", ["kind", "outcome"]
@@ -45,12 +50,16 @@ ADMISSIONS = Counter(
 
 
 @dataclass(frozen=True)
-class StoreMetric:
-    """A gauge of StateStores: its name, its meaning with its unit, and how a status says it; None where it does not."""
+class StatusMetric(Generic[StatusT]):
+    """A gauge of a kind's resources: its name, its meaning with its unit, and how a status says it; None where it does not."""
 
     name: str
     help: str
-    read: Callable[[StateStoreStatus], float | None]
+    read: Callable[[StatusT], float | None]
+
+
+StoreMetric = StatusMetric[StateStoreStatus]
+PolicyMetric = StatusMetric[LagPolicyStatus]
 
 
 def _held(read: Callable[[Holdings], float | None]) -> Callable[[StateStoreStatus], float | None]:
@@ -92,23 +101,67 @@ STORE_METRICS: tuple[StoreMetric, ...] = (
 )  # fmt: skip
 
 
-class StoreCollector(Collector):
-    """Computes the metrics of StateStores. `find` yields those that there are."""
+def _count_unwell(status: LagPolicyStatus) -> float:
+    return sum(count for state, count in status.shares.items() if state != LagState.OK.value)
 
-    def __init__(self, find: Callable[[], Iterable[Resource[StateStoreSpec, StateStoreStatus]]]) -> None:
+
+def _read_health(wanted: str) -> Callable[[LagPolicyStatus], float | None]:
+    """Return what reads whether LagHealthy has a status; there is none before the first look."""
+
+    def find(status: LagPolicyStatus) -> float | None:
+        condition = find_condition(status.conditions, LAG_HEALTHY)
+        return None if condition is None else float(condition.status == wanted)
+
+    return find
+
+
+POLICY_METRICS: tuple[PolicyMetric, ...] = (
+    PolicyMetric("kappa_lagpolicy_healthy", "1 while every partition of every group that is selected keeps its bounds, 0 else.", _read_health("True")),
+    PolicyMetric("kappa_lagpolicy_unknown", "1 while it cannot be told whether they do, 0 else.", _read_health("Unknown")),
+    PolicyMetric("kappa_lagpolicy_severity", "How much the worst matters: 0 not at all, 1 is a warning, 2 is critical.", lambda status: status.severity.rank),
+    PolicyMetric("kappa_lagpolicy_muted", "1 within a window of spec.mute, 0 else.", lambda status: float(status.muted_until is not None)),
+    PolicyMetric("kappa_lagpolicy_unwell_partitions", "Partitions of groups that are not OK.", _count_unwell),
+)  # fmt: skip
+
+
+class StatusCollector(Collector, Generic[StatusT]):
+    """Computes the gauges of a kind. `label` is that of its names, `find` yields the resources that there are."""
+
+    def __init__(
+        self,
+        label: str,
+        declared: Iterable[StatusMetric[StatusT]],
+        find: Callable[[], Iterable[Resource[Any, StatusT]]],
+    ) -> None:
+        self._label = label
+        self._declared = tuple(declared)
         self._find = find
 
     def collect(self) -> Iterator[Metric]:
-        """Yield every metric with its samples; a store of which something is not known has no sample of that."""
-        stores = list(self._find())
-        for metric in STORE_METRICS:
-            family = GaugeMetricFamily(metric.name, metric.help, labels=("namespace", "statestore"))
-            for store in stores:
-                value = metric.read(store.status)
+        """Yield every metric with its samples; a resource of which something is not known has no sample of that."""
+        resources = list(self._find())
+        for metric in self._declared:
+            family = GaugeMetricFamily(metric.name, metric.help, labels=("namespace", self._label))
+            for resource in resources:
+                value = metric.read(resource.status)
                 if value is not None:
-                    family.add_metric((store.metadata.namespace, store.metadata.name), value)
+                    family.add_metric((resource.metadata.namespace, resource.metadata.name), value)
             yield family
 
     def describe(self) -> Iterable[Metric]:
         """Return none: what there is depends on the cluster, and nothing else has these names."""
         return ()
+
+
+class StoreCollector(StatusCollector[StateStoreStatus]):
+    """Computes the metrics of StateStores."""
+
+    def __init__(self, find: Callable[[], Iterable[Resource[StateStoreSpec, StateStoreStatus]]]) -> None:
+        super().__init__("statestore", STORE_METRICS, find)
+
+
+class PolicyCollector(StatusCollector[LagPolicyStatus]):
+    """Computes the metrics of LagPolicies."""
+
+    def __init__(self, find: Callable[[], Iterable[Resource[LagPolicySpec, LagPolicyStatus]]]) -> None:
+        super().__init__("lagpolicy", POLICY_METRICS, find)

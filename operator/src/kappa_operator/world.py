@@ -4,7 +4,7 @@ Tests put fakes here: a cluster in memory, a Kafka in memory, a clock that they 
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Protocol
 
@@ -15,6 +15,7 @@ from kappa_operator.cluster import Body, Cluster
 from kappa_operator.errors import NotLeading
 from kappa_operator.kafka import KafkaClients
 from kappa_operator.keys import Key
+from kappa_operator.lag.memory import LagMemory
 from kappa_operator.lag.model import Sweep
 from kappa_operator.mirror import Mirror, get_version
 from kappa_operator.settings import Settings
@@ -73,6 +74,7 @@ class World:
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
     is_leading: Callable[[], bool] = lambda: True
     expect_echo: Callable[[Key, int], None] = lambda _key, _version: None
+    standings: LagMemory = field(default_factory=LagMemory)
 
     def note(self, written: Body) -> None:
         """Remember an object as the API server returned it from a write, ahead of the watch.

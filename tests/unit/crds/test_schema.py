@@ -164,5 +164,7 @@ def test_a_union_of_types_is_refused_because_no_structural_schema_can_say_it() -
 
 def test_a_kind_is_found_by_its_name() -> None:
     assert find_kind("Topic").plural == "topics"
-    with pytest.raises(KeyError, match="the kinds are KafkaCluster, Topic, StateStore, Pipeline, Savepoint"):
+    with pytest.raises(
+        KeyError, match="the kinds are KafkaCluster, Topic, StateStore, Pipeline, Savepoint, LagPolicy"
+    ):
         find_kind("Topics")

@@ -18,7 +18,7 @@ from kappa_crds.pipeline import PIPELINE_FINALIZER
 from kappa_crds.resource import Resource, ResourceStatus
 from kappa_crds.savepoint import SAVEPOINT_FINALIZER
 from kappa_crds.statestore import StateStoreSpec, StateStoreStatus
-from kappa_operator.actions import RecordStatus, describe_action
+from kappa_operator.actions import KeepStandings, RecordStatus, describe_action
 from kappa_operator.cli.change import Judge, describe_change
 from kappa_operator.cli.installation import find_settings
 from kappa_operator.cluster import ApiCluster
@@ -114,9 +114,10 @@ async def plan_one(world: World, key: Key, judge: Judge | None = None) -> list[s
 def render_plan(key: Key, plan: Plan) -> Iterator[str]:
     """Yield the plan as text: what would be done, and where that leads."""
     yield f"{key.kind} {key.namespace}/{key.name}"
-    for action in plan.actions:
+    actions = [action for action in plan.actions if not isinstance(action, KeepStandings)]
+    for action in actions:
         yield f"  + {describe_action(action)}"
-    if not plan.actions:
+    if not actions:
         yield "  (nothing to do)"
     status = find_status(plan)
     if status is None:

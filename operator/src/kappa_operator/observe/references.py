@@ -165,6 +165,8 @@ def find_dependents(mirror: Mirror, key: Key) -> list[Key]:
             candidates = mirror.find("Pipeline", key.namespace)
         case "Topic":
             candidates = mirror.find("Pipeline", key.namespace) + _find_rivals(mirror, key)
+        case "LagPolicy":
+            candidates = []  # nothing waits for one
         case "Savepoint":
             candidates = mirror.find("Pipeline", key.namespace) + mirror.find("StateStore", key.namespace)
         case _:

@@ -9,6 +9,7 @@ from kappa_operator.keys import Key
 from kappa_operator.mirror import Mirror
 from kappa_operator.observe.references import connect, find_referred, resolve_cluster
 from kappa_operator.plan.model import Failure
+from kappa_operator.plan.retention import hold_retention
 from kappa_operator.topic_configs import name_configs
 from kappa_operator.world import World
 
@@ -25,6 +26,7 @@ async def observe_topic(world: World, key: Key, failures: tuple[Failure, ...]) -
     resource: TopicResource | None = world.mirror.get(key)
     if resource is None or _is_leaving(resource):
         return None
+    resource = hold_retention(resource, world.now())
     topic = resource.spec.topic_name or resource.metadata.name
     claims, cluster = Claims(), None
     try:

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from kappa_crds.reasons import Reason
-from kappa_crds.topic import TOPIC_FINALIZER, DeletionPolicy, TopicStatus
+from kappa_crds.topic import HOLD_ANNOTATION, TOPIC_FINALIZER, DeletionPolicy, TopicStatus
 from kappa_operator.actions import (
     Action,
     AddFinalizer,
@@ -27,7 +27,14 @@ from kappa_operator.kafka_model import TopicView
 from kappa_operator.keys import Key
 from kappa_operator.plan.model import Failure, Plan, Verdict, build_conditions, ready, stalled, working
 from kappa_operator.plan.topic_deletion import decide_deletion
-from kappa_operator.topic_configs import CLEANUP, build_configs, is_same_cleanup, is_same_value, say_topic
+from kappa_operator.topic_configs import (
+    CLEANUP,
+    RETENTION_TIME,
+    build_configs,
+    is_same_cleanup,
+    is_same_value,
+    say_topic,
+)
 
 FIRST_RETRY, LAST_RETRY = 2.0, 300.0
 WAITING_POLL = 60.0
@@ -114,7 +121,7 @@ def _build_actions(
         actions += _record_managed(observed.resource)
         actions.append(AlterConfigs(cluster, observed.topic, change.configs))
     said = [describe_action(action) for action in actions if not isinstance(action, RecordStatus)]
-    return (*actions, _build_change_event(observed.resource, said)) if actions else ()
+    return (*actions, _build_change_event(observed.resource, said, change)) if actions else ()
 
 
 def _record_managed(resource: TopicResource) -> list[Action]:
@@ -124,8 +131,11 @@ def _record_managed(resource: TopicResource) -> list[Action]:
     return [RecordStatus(resource.status.replace(managed_configs=managed))] if managed != known else []
 
 
-def _build_change_event(resource: TopicResource, said: list[str]) -> EmitEvent:
+def _build_change_event(resource: TopicResource, said: list[str], change: Change) -> EmitEvent:
     text = "; ".join(said)
+    is_held = HOLD_ANNOTATION in resource.metadata.annotations
+    if is_held and change.partitions is None and set(change.configs) == {RETENTION_TIME}:
+        return EmitEvent(Reason.ALTERED, f"{text}, as its annotation {HOLD_ANNOTATION} says")
     if resource.status.observed_generation == resource.metadata.generation:
         return EmitEvent(Reason.DRIFT_REPAIRED, f"the topic had been changed from outside: {text}", True)
     return EmitEvent(Reason.ALTERED, text)

@@ -1,0 +1,112 @@
+"""What a LagPolicy may do by itself about lag: each remedy is asked for, has bounds, and is told of."""
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated, ClassVar
+
+from pydantic import Field
+
+from kappa_crds.model import Duration, Model, PositiveDuration, Rule, Status
+
+
+class ScaleRemedy(Model):
+    """More executors for a pipeline that is behind, and fewer again."""
+
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule("self.min <= self.max", "min is more than max; make it at most as many"),
+    )
+    min: Annotated[int, Field(ge=1, le=1000, description="Fewest executors.")] = 1
+    max: Annotated[int, Field(ge=1, le=1000, description="Most executors.")]
+    drain_within: Annotated[
+        PositiveDuration,
+        Field(description="How soon all that waits should be processed, at the rates that were measured."),
+    ] = "5m"
+    cool_down: Annotated[
+        PositiveDuration,
+        Field(description="Shortest time from one change to the next; longer than executors take to start."),
+    ] = "3m"
+    quiet_for: Annotated[
+        PositiveDuration,
+        Field(
+            description="How long all is well before there are fewer. It doubles each time that more were needed soon after, up to eight times."
+        ),
+    ] = "10m"
+
+
+class RestartRemedy(Model):
+    """Another driver for a pipeline that runs and does not move; its state is kept in every mode."""
+
+    at_most: Annotated[
+        int, Field(ge=1, le=10, description="How often, until the pipeline has been well again.")
+    ] = 3
+    cool_down: Annotated[
+        PositiveDuration, Field(description="Shortest time from one restart to the next.")
+    ] = "10m"
+
+
+class RetentionRemedy(Model):
+    """Longer retention of a topic while records that wait would be removed, and the retention before afterwards."""
+
+    up_to: Annotated[PositiveDuration, Field(description="Longest retention, such as 14d.")]
+    cool_down: Annotated[Duration, Field(description="Shortest time from one change to the next.")] = "10m"
+
+
+class Remedies(Model):
+    """What is done about lag."""
+
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "has(self.scale) || has(self.restartStalled) || has(self.holdRetention)",
+            "spec.remedies has no remedy; set scale, restartStalled or holdRetention, or leave remedies out",
+        ),
+    )
+    scale: Annotated[
+        ScaleRemedy | None, Field(description="Executors of the pipelines that are selected.")
+    ] = None
+    restart_stalled: Annotated[
+        RestartRemedy | None, Field(description="Another driver for a pipeline that is Stalled.")
+    ] = None
+    hold_retention: Annotated[
+        RetentionRemedy | None,
+        Field(
+            description="Longer retention while time to loss is below a bound, of Topics that declare retention.time."
+        ),
+    ] = None
+
+
+class RemedyKind(StrEnum):
+    """The remedies."""
+
+    SCALE = "Scale"
+    RESTART_STALLED = "RestartStalled"
+    HOLD_RETENTION = "HoldRetention"
+
+
+class RemedyResult(StrEnum):
+    """What became of a remedy."""
+
+    PENDING = "Pending"
+    DONE = "Done"
+    REFUSED = "Refused"
+
+
+class RemedyStatus(Status):
+    """The last time that a remedy was taken for something. It is recorded before it is taken."""
+
+    kind: Annotated[RemedyKind, Field(description="The remedy.")]
+    target: Annotated[str, Field(description="Name of the Pipeline or Topic.")]
+    wanted: Annotated[
+        str,
+        Field(description="What it is brought to: executors, a restartNonce, or a retention with its end."),
+    ]
+    before: Annotated[str | None, Field(description="What it was before.")] = None
+    at: Annotated[datetime, Field(description="When it was decided.")]
+    why: Annotated[str, Field(description="Why, with the figures that it was decided on.")]
+    result: Annotated[RemedyResult, Field(description="What became of it.")] = RemedyResult.PENDING
+    message: Annotated[str | None, Field(description="Why it was refused, or has no effect.")] = None
+    count: Annotated[
+        int,
+        Field(
+            ge=0, description="Restarts since the pipeline was well; times that fewer executors were too few."
+        ),
+    ] = 1

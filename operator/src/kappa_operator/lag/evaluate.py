@@ -1,0 +1,233 @@
+"""What a consumer group's lag means, judged over time: a fold over looks.
+
+`advance` takes what is remembered of a share and one more look at it, and returns what is to be remembered next. It keeps no samples and
+counts none, so it does not matter how often Kafka is looked at, nor how often a group commits. The states:
+
+- **OK**: all bounds are kept, or were overstepped for less than `for`.
+- **Warning**: lag in seconds or records has been over a bound for `for`.
+- **Rewound**: the committed offset went back, and is not yet where it was; at most for one window.
+- **Stalled**: records wait and the committed offset has not moved for the window, while the group moves elsewhere.
+- **Stopped**: the same, and nothing of the group has moved for the window.
+- **Losing**: records were removed before the group came to them, or time to loss has been below a bound for `for`.
+- **Unknown**: for `silence` there was no look that tells enough. It is never OK instead.
+
+What is worse than the present state is raised at once; what is better takes its place after `clear_after` without a break. A time that
+was not watched (longer than `silence`, or a clock that went back) counts for nothing: it neither raises nor clears.
+"""
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import NamedTuple
+
+from kappa_crds.lagstate import LagState, Severity
+from kappa_operator.lag.look import (
+    count_lost,
+    has_advanced,
+    has_work,
+    is_made_anew,
+    is_near,
+    is_over,
+    went_back,
+)
+from kappa_operator.lag.model import Sample
+from kappa_operator.lag.rules import Rules
+from kappa_operator.lag.standing import Standing
+
+
+class Verdict(NamedTuple):
+    """A state, and how much it matters."""
+
+    state: LagState
+    severity: Severity
+
+    @property
+    def rank(self) -> tuple[int, int]:
+        """Return how bad it is: how much it matters counts first."""
+        return self.severity.rank, self.state.rank
+
+
+WELL = Verdict(LagState.OK, Severity.NONE)
+
+
+def advance(standing: Standing | None, sample: Sample, rules: Rules, alive: bool | None = None) -> Standing:
+    """Return where the share stands after one more look; a look that is not newer than the last one changes nothing.
+
+    `alive` says whether the group moves anywhere (see `is_alive`), None where that cannot be said.
+    """
+    if standing is None:
+        standing = Standing(at=sample.at, since=sample.at, watched=sample.at)
+    else:
+        step = (sample.at - standing.at).total_seconds()
+        if -rules.silence <= step <= 0:
+            return standing
+        if not was_watched(standing, sample, rules):
+            standing = standing.shift(step)
+        if is_made_anew(standing, sample):
+            standing = _forget_offsets(standing)
+    works = has_work(standing, sample)
+    if works is None:
+        return _note_blind(standing, sample)
+    noted = _note(standing, sample, rules, works=works)
+    verdict = _find_verdict(noted, sample, rules, alive)
+    if verdict is not None and verdict.state not in (LagState.OK, LagState.WARNING):
+        noted = noted._replace(judged=sample.at)  # offsets alone tell it, whatever the time lag is
+    return _settle(noted, verdict, rules)
+
+
+def judge(standing: Standing, now: datetime, rules: Rules) -> Verdict:
+    """Return what can be said now. What was raised matters as much as before when there is nothing new to be said."""
+    if is_silent(standing, now, rules):
+        return Verdict(LagState.UNKNOWN, standing.severity)
+    return Verdict(standing.state, standing.severity)
+
+
+def is_silent(standing: Standing, now: datetime, rules: Rules) -> bool:
+    """Return whether it is too long ago that a look told enough, or in the future of a clock that went back."""
+    judged = standing.judged
+    return judged is None or abs((now - judged).total_seconds()) > rules.silence
+
+
+def was_watched(standing: Standing, sample: Sample, rules: Rules) -> bool:
+    """Return whether the time from the look before to this one counts: it was not too long, and the clock went on."""
+    return 0 < (sample.at - standing.at).total_seconds() <= rules.silence
+
+
+def is_alive(looks: Iterable[tuple[Standing | None, Sample]], rules: Rules) -> bool | None:
+    """Return whether a group has moved in any partition within the window; None where it was not watched for that long."""
+    watched = True
+    for standing, sample in looks:
+        if standing is None:
+            watched = False
+        elif has_advanced(standing, sample):
+            return True
+        elif not was_watched(standing, sample, rules) and sample.at != standing.at:
+            watched = False
+        elif standing.moved is not None and not _has_passed(standing.moved, sample.at, rules.window):
+            return True
+        else:
+            watched = watched and _has_passed(standing.watched, sample.at, rules.window)
+    return False if watched else None
+
+
+def _forget_offsets(standing: Standing) -> Standing:
+    """Return what is left of a standing when its offsets mean nothing any more: state, severity and the clocks of bounds."""
+    return standing._replace(
+        start=0, end=0, committed=None, done=None, still=None, rewound=None, rewound_from=None
+    )
+
+
+def _note_blind(standing: Standing, sample: Sample) -> Standing:
+    """Return the standing after a look that does not tell: only offsets are noted. A group that vanished begins anew."""
+    if sample.committed is None:
+        standing = _forget_offsets(standing)
+    return standing._replace(
+        at=sample.at, start=sample.log.start, end=sample.log.end, committed=sample.committed
+    )
+
+
+def _note(standing: Standing, sample: Sample, rules: Rules, *, works: bool) -> Standing:
+    """Return the standing with its clocks started, kept or stopped, and its state as it was."""
+    at, is_same = sample.at, standing.committed == sample.committed
+    warning, critical = (is_over(bound, sample, works=works) for bound in (rules.warning, rules.critical))
+    is_telling = True in (warning, critical) or None not in (warning, critical)
+    noted = _note_rewind(standing, sample, rules, works=works)
+    noted = _doubt(noted) if is_silent(standing, at, rules) else noted
+    return noted._replace(
+        at=at, start=sample.log.start, end=sample.log.end, committed=sample.committed,
+        done=_find_done(standing, sample, works=works),
+        judged=at if is_telling else standing.judged,
+        moved=at if has_advanced(standing, sample) else standing.moved,
+        still=(standing.still if is_same and standing.still else at) if works else None,
+        over_warning=_keep(standing.over_warning, warning, at),
+        over_critical=_keep(standing.over_critical, critical, at),
+        near_warning=_keep(standing.near_warning, is_near(rules.warning, sample, works=works), at),
+        near_critical=_keep(standing.near_critical, is_near(rules.critical, sample, works=works), at),
+    )  # fmt: skip
+
+
+def _find_done(standing: Standing, sample: Sample, *, works: bool) -> int | None:
+    if not works and count_lost(standing, sample) == 0:
+        return sample.log.stable
+    return None if went_back(standing, sample) else standing.done
+
+
+def _doubt(standing: Standing) -> Standing:
+    """Return the standing after a time without a look that tells enough: OK has to be seen again, and so has all that is better."""
+    state = LagState.UNKNOWN if standing.state is LagState.OK else standing.state
+    return standing._replace(state=state, easing=None)
+
+
+def _note_rewind(standing: Standing, sample: Sample, rules: Rules, *, works: bool) -> Standing:
+    if went_back(standing, sample):
+        origin = max(standing.committed or 0, standing.rewound_from or 0)
+        return standing._replace(rewound=sample.at, rewound_from=origin)
+    if standing.rewound is None:
+        return standing
+    is_back = not works or (sample.committed or 0) >= (standing.rewound_from or 0)
+    if is_back or _has_passed(standing.rewound, sample.at, rules.window):
+        return standing._replace(rewound=None, rewound_from=None)
+    return standing
+
+
+def _keep(since: datetime | None, holds: bool | None, at: datetime) -> datetime | None:
+    """Return since when something holds; where that is not known now, what was known before."""
+    if holds is None:
+        return since
+    return (since or at) if holds else None
+
+
+def _find_verdict(standing: Standing, sample: Sample, rules: Rules, alive: bool | None) -> Verdict | None:
+    """Return the worst of what holds now; None where that is not known yet."""
+    overdue = _find_overdue(
+        LagState.WARNING, standing.over_warning, standing.over_critical, standing.at, rules
+    )
+    found = [*_find_loss(standing, sample, rules), *_find_standstill(standing, rules, alive), *overdue]
+    if standing.rewound is not None:
+        found.append(Verdict(LagState.REWOUND, Severity.WARNING))
+    if not found:
+        is_pending = standing.over_warning is not None or standing.over_critical is not None
+        is_new = standing.state is LagState.UNKNOWN
+        return None if standing.judged != standing.at or (is_new and is_pending) else WELL
+    state = max((each.state for each in found), key=lambda state: state.rank)
+    return Verdict(state, max((each.severity for each in found), key=lambda severity: severity.rank))
+
+
+def _find_loss(standing: Standing, sample: Sample, rules: Rules) -> list[Verdict]:
+    if count_lost(standing, sample) > 0:
+        return [Verdict(LagState.LOSING, Severity.CRITICAL)]
+    return _find_overdue(LagState.LOSING, standing.near_warning, standing.near_critical, standing.at, rules)
+
+
+def _find_overdue(
+    state: LagState, warning: datetime | None, critical: datetime | None, at: datetime, rules: Rules
+) -> list[Verdict]:
+    if rules.critical and critical and _has_passed(critical, at, rules.critical.patience):
+        return [Verdict(state, Severity.CRITICAL)]
+    if rules.warning and warning and _has_passed(warning, at, rules.warning.patience):
+        return [Verdict(state, Severity.WARNING)]
+    return []
+
+
+def _find_standstill(standing: Standing, rules: Rules, alive: bool | None) -> list[Verdict]:
+    if standing.still is None or not _has_passed(standing.still, standing.at, rules.window):
+        return []
+    stopped = standing.state is LagState.STOPPED if alive is None else not alive
+    return [Verdict(LagState.STOPPED if stopped else LagState.STALLED, Severity.WARNING)]
+
+
+def _settle(standing: Standing, verdict: Verdict | None, rules: Rules) -> Standing:
+    """Return the standing with what is worse raised at once, and what is better once it has held for `clear_after`."""
+    if verdict is None:
+        return standing
+    now, present = standing.at, Verdict(standing.state, standing.severity)
+    if verdict == present:
+        return standing if standing.easing is None else standing._replace(easing=None)
+    easing = standing.easing or now
+    is_worse = present.state is LagState.UNKNOWN or verdict.rank > present.rank
+    if is_worse or _has_passed(easing, now, rules.clear_after):
+        return standing._replace(state=verdict.state, severity=verdict.severity, since=now, easing=None)
+    return standing._replace(easing=easing)
+
+
+def _has_passed(since: datetime, now: datetime, seconds: float) -> bool:
+    return (now - since).total_seconds() >= seconds

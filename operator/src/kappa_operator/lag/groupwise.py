@@ -1,0 +1,75 @@
+"""A look at all shares that a policy is about: each is judged beside the rest of its group."""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from datetime import datetime
+from typing import NamedTuple
+
+from kappa_operator.lag.evaluate import WELL, Verdict, advance, is_alive, judge
+from kappa_operator.lag.model import Sample, Share, Sweep
+from kappa_operator.lag.rules import Rules
+from kappa_operator.lag.standing import Standing
+
+FORGOTTEN_AFTER = 3600.0
+"""Seconds after which a share that Kafka does not show any more is forgotten."""
+
+
+class Judged(NamedTuple):
+    """A share, what is remembered of it, what can be said now, and the last look at it, or why it was not seen in the last sweep."""
+
+    share: Share
+    standing: Standing
+    verdict: Verdict
+    sample: Sample | None
+    unseen: str | None = None
+
+    @property
+    def rank(self) -> tuple[tuple[int, int], float, int]:
+        """Return how bad it is: what can be said, then the lag in seconds, then in records."""
+        sample = self.sample
+        if sample is None:
+            return self.verdict.rank, 0.0, 0
+        return self.verdict.rank, sample.behind or 0.0, sample.lag
+
+
+def advance_all(
+    standings: Mapping[Share, Standing], sweep: Sweep, rules: Rules, told: Mapping[str, bool]
+) -> dict[Share, Standing]:
+    """Return the standings after a sweep. `told` says of groups whether they live, where something else than offsets tells it."""
+    lives: dict[str, bool | None] = {**find_lives(standings, sweep.samples, rules), **told}
+    after = {
+        share: advance(standings.get(share), sample, rules, lives.get(share.group))
+        for share, sample in sweep.samples.items()
+    }
+    for share, standing in standings.items():
+        is_old = (sweep.at - standing.at).total_seconds() >= FORGOTTEN_AFTER
+        if share not in after and (find_unseen(share, sweep) is not None or not is_old):
+            after[share] = standing
+    return after
+
+
+def find_unseen(share: Share, sweep: Sweep) -> str | None:
+    """Return why a share could not be looked at, None where there was nothing in the way."""
+    return sweep.unknown.get(share) or sweep.unread.get(share.group) or sweep.failure
+
+
+def find_lives(
+    standings: Mapping[Share, Standing], samples: Mapping[Share, Sample], rules: Rules
+) -> dict[str, bool | None]:
+    """Return of each group whether it moves anywhere, None where that is not known."""
+    looks: defaultdict[str, list[tuple[Standing | None, Sample]]] = defaultdict(list)
+    for share, sample in samples.items():
+        looks[share.group].append((standings.get(share), sample))
+    return {group: is_alive(each, rules) for group, each in looks.items()}
+
+
+def judge_all(standings: Mapping[Share, Standing], sweep: Sweep, rules: Rules, now: datetime) -> list[Judged]:
+    """Return what can be said of each share: first what is not well, the worst of it before the rest."""
+    well: list[Judged] = []
+    unwell: list[Judged] = []
+    for share, standing in standings.items():
+        verdict = judge(standing, now, rules)
+        sample = sweep.samples.get(share)
+        each = Judged(share, standing, verdict, sample, None if sample else find_unseen(share, sweep))
+        (well if verdict == WELL else unwell).append(each)
+    return sorted(unwell, key=lambda each: each.rank, reverse=True) + well

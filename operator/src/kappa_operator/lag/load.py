@@ -1,0 +1,135 @@
+"""How much comes in for a group, how much it takes, and how much one of its executors can take: measured from look to look.
+
+All rates are records a second. Offsets stand for records, so ends of transactions count as if they were some.
+"""
+
+import json
+import math
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime
+from typing import NamedTuple, Self
+
+from kappa_operator.lag.model import Sample
+from kappa_operator.lag.standing import Standing
+
+SMOOTHING = 60.0
+"""Seconds over which rates are smoothed; an older look weighs 1/e of one that is so much younger."""
+SETTLED = 90.0
+"""Seconds for which the number of executors is the same before what they take is ascribed to them."""
+
+BUSY = 20.0
+"""Seconds of work that wait where there is more than enough to do."""
+
+
+class Flow(NamedTuple):
+    """What happened between two looks of a group: seconds, records that came and that were taken; and records that wait."""
+
+    seconds: float
+    came: int
+    taken: int
+    waits: int
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What was measured of a pipeline up to `at`, with `executors` since `since`.
+
+    `each` is what one executor takes while there is more than enough to do, None where that was never so. `peak` is the most that came in
+    since `peak_since`, `peak_before` the most in the time of the same length before. `well_since` is since when the group is well.
+    """
+
+    at: datetime
+    executors: int
+    since: datetime
+    came: float
+    taken: float
+    peak_since: datetime
+    peak: float = 0.0
+    peak_before: float = 0.0
+    each: float | None = None
+    well_since: datetime | None = None
+
+    @property
+    def highest(self) -> float:
+        """Return the most that came in within the last one to two spans."""
+        return max(self.peak, self.peak_before)
+
+    def to_json(self) -> str:
+        """Return the load as JSON text."""
+        values = {
+            name: value.isoformat() if isinstance(value, datetime) else value
+            for name, value in asdict(self).items()
+            if value is not None
+        }
+        return json.dumps(values, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Return the load of a text; raise ValueError for what is none."""
+        raw = json.loads(text)
+        try:
+            times = {
+                name: datetime.fromisoformat(raw[name])
+                for name in ("at", "since", "peak_since", "well_since")
+                if name in raw
+            }
+            return cls(**{**raw, **times})
+        except (TypeError, KeyError) as error:
+            raise ValueError(f"no load of a pipeline: {error}") from None
+
+
+def measure_flow(looks: Iterable[tuple[Standing | None, Sample]]) -> Flow:
+    """Return what happened between the looks before, which standings remember, and these. What is new or made anew is left out."""
+    seconds, came, taken, waits = 0.0, 0, 0, 0
+    for standing, sample in looks:
+        waits += sample.lag
+        if standing is None or standing.committed is None or sample.committed is None:
+            continue
+        seconds = max(seconds, (sample.at - standing.at).total_seconds())
+        if sample.log.end >= standing.end:
+            came += sample.log.end - standing.end
+            taken += max(0, sample.committed - standing.committed)
+    return Flow(seconds, came, taken, waits)
+
+
+def advance_load(
+    load: Load | None, flow: Flow, executors: int, at: datetime, *, well: bool, span: float
+) -> Load:
+    """Return the load after one more look. `well` says that the group is OK; the peak is that of `span` seconds."""
+    if load is None or flow.seconds <= 0:
+        return load or Load(at, executors, at, 0.0, 0.0, at, well_since=at if well else None)
+    weight = 1.0 if load.came == 0.0 == load.taken else _weigh(flow.seconds)
+    came = load.came + weight * (flow.came / flow.seconds - load.came)
+    taken = load.taken + weight * (flow.taken / flow.seconds - load.taken)
+    is_same = load.executors == executors
+    moved = replace(
+        load, at=at, executors=executors, since=load.since if is_same else at, came=came, taken=taken,
+        well_since=(load.well_since or at) if well else None,
+    )  # fmt: skip
+    return _note_peak(replace(moved, each=_find_each(moved, flow)), span)
+
+
+def _find_each(load: Load, flow: Flow) -> float | None:
+    """Return what one executor takes: as measured while there is more than enough to do, and at least what it has taken without.
+
+    There is more than enough while more waits than was taken since the last look, and than would be in `BUSY` seconds. A time in which
+    nothing was taken is one in which executors start, or stand still.
+    """
+    if load.executors < 1 or (load.at - load.since).total_seconds() < SETTLED or flow.taken == 0:
+        return load.each
+    if flow.waits > max(flow.taken, BUSY * load.taken):
+        now = flow.taken / flow.seconds / load.executors
+        return now if load.each is None else load.each + _weigh(flow.seconds) * (now - load.each)
+    now = load.taken / load.executors
+    return load.each if load.each is None else max(load.each, now)
+
+
+def _weigh(seconds: float) -> float:
+    return 1 - math.exp(-seconds / SMOOTHING)
+
+
+def _note_peak(load: Load, span: float) -> Load:
+    if (load.at - load.peak_since).total_seconds() >= span:
+        return replace(load, peak_since=load.at, peak=load.came, peak_before=load.peak)
+    return replace(load, peak=max(load.peak, load.came))

@@ -1,0 +1,106 @@
+"""A LagPolicy on the real API server, with looks at Kafka that the test makes up: what is written is read back, and remedies arrive."""
+
+from dataclasses import replace
+from typing import Any
+
+from fakes.sweeps import FakeSweeps
+from fakes.world import Clock
+from integration.bench import Bench
+from integration.manifests import read_smallest
+from kappa_crds import API_VERSION
+from kappa_crds.topic import HOLD_ANNOTATION
+from kappa_operator.keys import Key, ObjectRef
+from kappa_operator.lag.memory import LagMemory
+from kappa_operator.lag.model import Partition, PartitionLog, Sample, Share, Sweep
+
+SPEC: dict[str, Any] = {
+    "selector": {"pipelines": {"names": ["delays"]}},
+    "warning": {"lag": "60s", "timeToLoss": "10m"},
+    "remedies": {"scale": {"max": 4}, "holdRetention": {"upTo": "4h"}},
+}
+
+
+class Looks:
+    """Looks every ten seconds, by a clock of the test's own, at a pipeline that takes 100 of 160 records a second."""
+
+    def __init__(self, bench: Bench, cluster: Key, policy: Key) -> None:
+        self.bench, self.cluster, self.policy = bench, cluster, policy
+        self.sweeps, self.clock = FakeSweeps(), Clock()
+        bench.world = replace(bench.world, lag=self.sweeps, now=self.clock)
+        self.share = Share(f"kappa.{bench.namespace}.delays", Partition("in", 0))
+        self.count = 0
+
+    async def take(self, count: int) -> None:
+        """Take so many looks."""
+        for _ in range(count):
+            self.clock.advance(10)
+            self.count += 1
+            log = PartitionLog(0, 1600 * self.count, 1600 * self.count)
+            behind, loss = (70.0, 300.0) if self.count > 10 else (5.0, None)
+            sample = Sample(self.clock.time, log, 1000 * self.count, behind, loss)
+            self.sweeps.sweeps[self.cluster] = Sweep(self.clock.time, 0.1, samples={self.share: sample})
+            await self.bench.look(self.policy)
+
+    async def read(self) -> dict[str, Any]:
+        """Return the policy's status."""
+        status: dict[str, Any] = (await self.bench.read(self.policy) or {})["status"]
+        return status
+
+
+async def start(bench: Bench) -> Looks:
+    cluster = await bench.put("KafkaCluster", "main", bootstrapServers=["nowhere:9092"])
+    await bench.put("Topic", "in", retention={"time": "1h"})
+    pipeline = await bench.put("Pipeline", "delays", **read_smallest("Pipeline")["spec"])
+    body = await bench.read(pipeline)
+    assert body is not None
+    status = {"state": "Running", "executors": 1, "observedGeneration": body["metadata"]["generation"]}
+    metadata = {"name": "delays", "namespace": bench.namespace}
+    await bench.cluster.apply_status(
+        {"apiVersion": API_VERSION, "kind": "Pipeline", "metadata": metadata, "status": status}
+    )
+    return Looks(bench, cluster, await bench.put("LagPolicy", "gold", **SPEC))
+
+
+def say(status: dict[str, Any], kind: str) -> tuple[str, str]:
+    return next((each["status"], each["reason"]) for each in status["conditions"] if each["type"] == kind)
+
+
+async def test_what_is_said_of_a_group_is_in_the_status_and_outlives_the_operator(bench: Bench) -> None:
+    looks = await start(bench)
+    await looks.take(3)
+    before = await looks.read()
+    assert (say(before, "Ready"), say(before, "LagHealthy")) == (
+        ("True", "LagEvaluated"),
+        ("True", "LagWithinBounds"),
+    )
+    assert before["shares"] == {"OK": 1}
+    await looks.take(22)
+    status = await looks.read()
+    assert (say(status, "LagHealthy"), status["severity"]) == (("False", "LosingRecords"), "Warning")
+    assert (status["worst"]["partition"], status["worst"]["lagSeconds"]) == (0, 70)
+    assert list(status["standings"]) == [f"{looks.share.group} in 0"]
+    bench.world = replace(bench.world, standings=LagMemory())
+    await looks.take(1)
+    assert say(await looks.read(), "LagHealthy") == ("False", "LosingRecords")
+
+
+async def test_remedies_arrive_and_leave_the_rest_of_a_spec_alone(bench: Bench) -> None:
+    looks = await start(bench)
+    pipeline, topic = (
+        ObjectRef(API_VERSION, kind, bench.namespace, name)
+        for kind, name in (("Pipeline", "delays"), ("Topic", "in"))
+    )
+    before = await bench.cluster.get(pipeline)
+    await looks.take(26)
+    after, held = await bench.cluster.get(pipeline), await bench.cluster.get(topic)
+    assert before is not None
+    assert after is not None
+    assert held is not None
+    count = after["spec"]["resources"]["executors"].pop("count")
+    before["spec"]["resources"]["executors"].pop("count")
+    assert (count, after["spec"]) == (3, before["spec"])
+    assert "kappa-lag-scale" in {each["manager"] for each in after["metadata"]["managedFields"]}
+    assert held["metadata"]["annotations"][HOLD_ANNOTATION].startswith("7200s until 2026-01-01T")
+    assert held["metadata"]["generation"] == 1
+    done = {(each["kind"], each["result"]) for each in (await looks.read())["remedies"]}
+    assert done == {("Scale", "Done"), ("HoldRetention", "Done")}

@@ -1,0 +1,292 @@
+"""Remedies of a LagPolicy on fakes: what is recorded, done, and told; and that dying after any write changes nothing about the end."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from fakes.cluster import Body
+from fakes.fuse import Killed
+from fakes.world import Operator, build_resource
+from kappa_crds import API_VERSION
+from kappa_crds.topic import HOLD_ANNOTATION
+from kappa_operator.keys import Key, ObjectRef
+from kappa_operator.lag.model import Partition, PartitionLog, Sample, Share, Sweep
+from kappa_operator.logic import LOGICS
+
+CLUSTER = Key("KafkaCluster", "shop", "main")
+POLICY = Key("LagPolicy", "shop", "gold")
+PIPELINE = ObjectRef(API_VERSION, "Pipeline", "shop", "delays")
+TOPIC = Key("Topic", "shop", "in")
+SHARE = Share("kappa.shop.delays", Partition("in", 0))
+BASE: dict[str, Any] = {
+    "selector": {"pipelines": {"names": ["delays"]}},
+    "warning": {"lag": "60s", "timeToLoss": "10m"},
+}
+SCALE = {**BASE, "remedies": {"scale": {"min": 1, "max": 4}}}
+RESTART = {**BASE, "warning": {"lag": "1d"}, "remedies": {"restartStalled": {"atMost": 2}}}
+HOLD = {**BASE, "warning": {"timeToLoss": "10m"}, "remedies": {"holdRetention": {"upTo": "3h"}}}
+
+
+class Shop:
+    """A pipeline that takes `each` records a second with each executor, the topic that it reads, a policy, and operators over them."""
+
+    def __init__(self, spec: dict[str, Any], **pipeline: Any) -> None:
+        self.operator = Operator(LOGICS)
+        put = self.operator.cluster.put
+        put(build_resource("KafkaCluster", "main", bootstrapServers=["kafka:9092"]))
+        put(
+            build_resource(
+                "Pipeline",
+                "delays",
+                **{"sources": [], "sinks": [], "resources": {"executors": {"count": 1}}, **pipeline},
+            )
+        )
+        put(build_resource("Topic", "in", retention={"time": "30m"}))
+        put(build_resource("LagPolicy", "gold", **spec))
+        self.each = 100.0
+        self.committed = self.end = 0
+        self.loss: float | None = None
+        self.seen: list[int] = []
+        self.run_as_asked()
+
+    @property
+    def pipeline(self) -> Body:
+        return self.operator.cluster.read(PIPELINE) or {}
+
+    @property
+    def executors(self) -> int:
+        count: int = self.pipeline["spec"]["resources"]["executors"]["count"]
+        return count
+
+    @property
+    def hold(self) -> str:
+        body = self.operator.get(TOPIC) or {}
+        found: str = body["metadata"].get("annotations", {}).get(HOLD_ANNOTATION, "")
+        return found
+
+    @property
+    def remedies(self) -> list[Body]:
+        body = self.operator.get(POLICY) or {}
+        found: list[Body] = body.get("status", {}).get("remedies", [])
+        return found
+
+    def run_as_asked(self) -> None:
+        """Let the pipeline's status say that it runs as its spec asks."""
+        status = {
+            "state": "Running",
+            "executors": self.executors,
+            "observedGeneration": self.pipeline["metadata"]["generation"],
+        }
+        self.operator.cluster.patch(PIPELINE, status=status)
+
+    async def run(self, seconds: float, rate: float, *, behind: float | None = None) -> None:
+        """Let records come at a rate, look every ten seconds, and live on after each death. Behind is by the records, where not given."""
+        for _ in range(int(seconds / 10)):
+            self.operator.clock.advance(10)
+            self.end += round(rate * 10)
+            self.committed = min(self.end, self.committed + round(self.executors * self.each * 10))
+            waits = self.end - self.committed
+            age = behind if behind is not None else waits / max(rate, 1.0)
+            at = self.operator.clock.time
+            sample = Sample(
+                at,
+                PartitionLog(0, self.end, self.end),
+                self.committed,
+                age if waits else 0.0,
+                self.loss if waits else None,
+            )
+            self.operator.lag.sweeps[CLUSTER] = Sweep(at, 0.1, samples={SHARE: sample})
+            await self.look()
+            self.run_as_asked()
+            self.seen.append(self.executors)
+
+    async def look(self) -> None:
+        """Reconcile until the operator lives through it."""
+        while True:
+            try:
+                await self.operator.reconcile(POLICY)
+            except Killed:
+                self.operator = self.operator.restart()
+                continue
+            return
+
+    def list_changes(self) -> list[int]:
+        return [
+            now for before, now in zip([self.seen[0], *self.seen], self.seen, strict=False) if now != before
+        ]
+
+
+async def test_when_load_doubles_executors_are_added_and_taken_away_again() -> None:
+    shop = Shop(SCALE)
+    await shop.run(300, 80)
+    await shop.run(1200, 160)
+    assert shop.end - shop.committed < 160 * 60
+    assert max(shop.seen) in (2, 3)
+    await shop.run(2400, 60)
+    assert shop.executors == 1
+    assert len(shop.list_changes()) <= 3
+    up, *down = shop.operator.list_events("PipelineScaled")
+    assert "an executor takes 100/s" in up
+    assert "are enough instead of" in down[-1]
+
+
+async def test_what_was_done_is_in_the_status_with_its_reason() -> None:
+    shop = Shop(SCALE)
+    await shop.run(300, 80)
+    await shop.run(600, 160)
+    (record,) = shop.remedies
+    assert (record["kind"], record["target"], record["before"], record["result"]) == (
+        "Scale",
+        "delays",
+        "1",
+        "Done",
+    )
+    assert record["why"] == (
+        "17.4k records wait and 159/s come; an executor takes 100/s, so 3 instead of 1 drain them within 5m"
+    )
+
+
+@pytest.mark.parametrize(
+    ("case", "spec", "status"),
+    [
+        ("a change would begin with an empty state", {"upgrade": {"mode": "Stateless"}}, {}),
+        ("its tasks run in the driver", {"resources": {"executors": {"count": 0}}}, {}),
+        ("a change is under way", {}, {"upgrade": {"phase": "Watching"}}),
+        ("it does not run", {}, {"state": "Starting"}),
+    ],
+)
+async def test_what_is_not_scaled(case: str, spec: dict[str, Any], status: dict[str, Any]) -> None:
+    shop = Shop(SCALE, **spec)
+    before = shop.executors
+    for _ in range(90):
+        shop.run_as_asked()
+        shop.operator.cluster.patch(PIPELINE, status=status)
+        shop.operator.clock.advance(10)
+        shop.end, shop.committed = shop.end + 2000, shop.committed + 1000
+        at = shop.operator.clock.time
+        sample = Sample(at, PartitionLog(0, shop.end, shop.end), shop.committed, 300.0)
+        shop.operator.lag.sweeps[CLUSTER] = Sweep(at, 0.1, samples={SHARE: sample})
+        await shop.look()
+    assert (shop.executors, shop.remedies) == (before, []), case
+
+
+async def test_a_pipeline_that_stands_still_is_restarted_a_few_times_and_then_left_to_people() -> None:
+    shop = Shop(RESTART)
+    shop.each = 0
+    nonces: list[str] = []
+    for _ in range(300):
+        await shop.run(10, 1)
+        nonces.append(shop.pipeline["spec"].get("restartNonce", ""))
+    assert len(set(nonces) - {""}) == 2
+    (record,) = shop.remedies
+    assert (record["count"], record["message"]) == (
+        2,
+        "given up after 2 restarts; look for a record that it cannot process",
+    )
+    assert len(shop.operator.list_events("PipelineRestarted")) == 2
+    shop.each = 100.0
+    await shop.run(300, 1)
+    assert "message" not in shop.remedies[0]
+    assert shop.remedies[0]["count"] == 0, "it may be restarted again when it stands still again"
+
+
+async def test_retention_is_held_while_records_would_be_lost_and_given_back_afterwards() -> None:
+    shop = Shop(HOLD)
+    shop.each, shop.loss = 1.0, 300.0
+    await shop.run(200, 100, behind=1500)
+    assert shop.hold == "3600s until 2026-01-01T02:02:10Z"
+    await shop.operator.reconcile(CLUSTER)
+    await shop.operator.settle(TOPIC)
+    configs = shop.operator.brokers["kafka:9092"].topics["in"].configs
+    assert configs["retention.ms"] == "3600000"
+    await shop.run(700, 100, behind=3300)
+    assert shop.hold.startswith("7200s until"), "twice as long again, as it still would be lost"
+    shop.each, shop.loss = 1000.0, None
+    await shop.run(600, 1)
+    assert shop.hold == ""
+    await shop.operator.settle(TOPIC)
+    assert configs["retention.ms"] == "1800000"
+    assert [len(shop.operator.list_events(reason)) for reason in ("RetentionHeld", "RetentionReturned")] == [
+        2,
+        1,
+    ]
+    assert shop.operator.list_events("DriftRepaired") == []
+
+
+async def test_a_hold_is_renewed_while_it_is_needed_and_ends_by_itself_when_nobody_does() -> None:
+    shop = Shop(HOLD)
+    shop.each, shop.loss = 1.0, 300.0
+    await shop.run(9000, 100, behind=1500)
+    ends = shop.hold.rpartition(" ")[2]
+    assert ends > f"{shop.operator.clock.time + timedelta(minutes=55):%Y-%m-%dT%H:%M:%SZ}"
+    await shop.operator.reconcile(CLUSTER)
+    await shop.operator.settle(TOPIC)
+    configs = shop.operator.brokers["kafka:9092"].topics["in"].configs
+    assert configs["retention.ms"] == "10800000", "not longer than upTo"
+    shop.operator.cluster.remove(ObjectRef(API_VERSION, *POLICY))
+    shop.operator.clock.advance(7201)
+    await shop.operator.settle(TOPIC)
+    assert configs["retention.ms"] == "1800000"
+
+
+async def test_a_remedy_that_is_refused_is_told_and_not_tried_at_each_look() -> None:
+    shop = Shop(SCALE)
+    tries: list[int] = []
+
+    def refuse(before: Body | None, after: Body) -> str | None:
+        if after["kind"] != "Pipeline" or before is None or before["spec"] == after["spec"]:
+            return None
+        tries.append(1)
+        return "admission webhook denied the request: no more than one"
+
+    shop.operator.cluster.refusals.append(refuse)
+    await shop.run(300, 80)
+    await shop.run(400, 160)
+    assert shop.executors == 1
+    (record,) = shop.remedies
+    assert (record["result"], record["message"]) == (
+        "Refused",
+        "admission webhook denied the request: no more than one",
+    )
+    (event,) = set(shop.operator.list_events("RemedyRefused"))
+    assert event == "Scale of delays: admission webhook denied the request: no more than one"
+    assert len(tries) <= 2
+
+
+async def test_two_policies_with_the_same_remedy_say_so_and_neither_takes_it() -> None:
+    shop = Shop(SCALE)
+    shop.operator.cluster.put(build_resource("LagPolicy", "other", **SCALE))
+    await shop.run(300, 80)
+    await shop.run(600, 160)
+    assert shop.executors == 1
+    assert (
+        "both have remedies.scale, which neither takes"
+        in shop.operator.get_condition(POLICY, "Consistent")[2]
+    )
+    assert shop.operator.get_condition(POLICY, "LagHealthy")[0] == "False", "it is judged as ever"
+
+
+async def live(spec: dict[str, Any], death: int | None) -> tuple[Any, int, int]:
+    """Return how it ends, the writes until then, and how often the pipeline's spec was changed."""
+    shop = Shop(spec)
+    shop.each = 100.0 if spec is SCALE else 0.0 if spec is RESTART else 1.0
+    shop.loss = 300.0 if spec is HOLD else None
+    await shop.run(300, 80, behind=1500 if spec is HOLD else None)
+    shop.operator.cluster.fuse.die_after(death)
+    writes = shop.operator.cluster.fuse.writes
+    await shop.run(500, 160, behind=1500 if spec is HOLD else None)
+    kept = [(record["kind"], record["result"], record["wanted"][:4]) for record in shop.remedies]
+    end = shop.executors, shop.hold[:5], kept
+    return end, shop.operator.cluster.fuse.writes - writes, int(shop.pipeline["metadata"]["generation"])
+
+
+@pytest.mark.parametrize("name", ["scale", "restart", "hold"])
+async def test_dying_after_any_write_changes_nothing_about_the_end(name: str) -> None:
+    spec = {"scale": SCALE, "restart": RESTART, "hold": HOLD}[name]
+    wanted, writes, changes = await live(spec, None)
+    assert wanted[2], "something was done"
+    assert writes >= 3
+    for number in range(1, writes + 1):
+        end, _, changed = await live(spec, number)
+        assert (end, changed) == (wanted, changes), f"died after write {number} of {writes}"

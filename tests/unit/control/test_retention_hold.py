@@ -1,0 +1,80 @@
+"""A retention that is held longer than a Topic's spec says."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from fakes.world import START, Operator, build_resource
+from kappa_crds import API_VERSION
+from kappa_crds.kinds import find_kind
+from kappa_crds.topic import HOLD_ANNOTATION
+from kappa_operator.keys import Key, ObjectRef
+from kappa_operator.logic import LOGICS
+from kappa_operator.plan.retention import Hold, hold_retention, parse_hold
+
+CLUSTER = Key("KafkaCluster", "shop", "main")
+TOPIC = Key("Topic", "shop", "in")
+HELD = "14d until 2026-01-01T02:00:00Z"
+
+
+def get_retention(hold: str, *, seconds: float = 0, **spec: Any) -> str | None:
+    """Return the retention of a topic with that annotation, so many seconds after the start."""
+    body = build_resource("Topic", "in", **spec)
+    body["metadata"]["annotations"] = {HOLD_ANNOTATION: hold}
+    held = hold_retention(find_kind("Topic").parse(body), START + timedelta(seconds=seconds)).spec.retention
+    return None if held is None else held.time
+
+
+def test_a_hold_is_read_back_as_it_was_written() -> None:
+    hold = Hold("14d", START + timedelta(hours=2))
+    assert (str(hold), parse_hold(HELD)) == (HELD, hold)
+
+
+def test_it_is_longer_than_the_spec_until_it_ends() -> None:
+    assert get_retention(HELD, retention={"time": "7d"}) == "14d"
+    assert get_retention(HELD, seconds=7199, retention={"time": "7d"}) == "14d"
+    assert get_retention(HELD, seconds=7200, retention={"time": "7d"}) == "7d"
+
+
+def test_it_never_makes_a_retention_shorter() -> None:
+    assert get_retention(HELD, retention={"time": "15d"}) == "15d"
+
+
+def test_what_declares_no_time_is_left_alone() -> None:
+    assert get_retention(HELD) is None
+    assert get_retention(HELD, retention={"size": "1Gi"}) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "14d",
+        "14d until",
+        "soon until 2026-01-01T02:00:00Z",
+        "14d until tomorrow",
+        "14d until 2026-01-01T02:00:00",
+    ],
+)
+def test_what_is_no_hold_is_none(text: str) -> None:
+    assert get_retention(text, retention={"time": "7d"}) == "7d"
+
+
+async def test_a_hold_is_no_drift_and_what_else_was_changed_is() -> None:
+    operator = Operator(LOGICS)
+    operator.cluster.put(build_resource("KafkaCluster", "main", bootstrapServers=["kafka:9092"]))
+    operator.cluster.put(
+        build_resource("Topic", "in", retention={"time": "7d"}, config={"min.insync.replicas": "1"})
+    )
+    await operator.settle(CLUSTER, TOPIC)
+    configs = operator.brokers["kafka:9092"].topics["in"].configs
+    operator.cluster.patch(ObjectRef(API_VERSION, *TOPIC), metadata={"annotations": {HOLD_ANNOTATION: HELD}})
+    await operator.settle(TOPIC)
+    assert configs["retention.ms"] == str(14 * 86_400_000)
+    assert operator.list_events("Altered")[-1].endswith(f"as its annotation {HOLD_ANNOTATION} says")
+    assert operator.list_events("DriftRepaired") == []
+    configs["min.insync.replicas"] = "2"
+    await operator.settle(TOPIC)
+    assert configs["min.insync.replicas"] == "1"
+    assert len(operator.list_events("DriftRepaired")) == 1
