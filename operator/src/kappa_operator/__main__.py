@@ -37,8 +37,8 @@ from kappa_operator.logic import LOGICS
 from kappa_operator.logs import configure_logs
 from kappa_operator.mirror import Mirror
 from kappa_operator.observe.kafkacluster import list_clusters
-from kappa_operator.observe.references import find_dependents, read_access
 from kappa_operator.observe.lagpolicy import list_policies
+from kappa_operator.observe.references import find_dependents, read_access
 from kappa_operator.observe.statestore import list_stores
 from kappa_operator.queue import WorkQueue
 from kappa_operator.settings import Settings
