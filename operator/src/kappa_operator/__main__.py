@@ -37,6 +37,7 @@ from kappa_operator.mirror import Mirror
 from kappa_operator.observe.references import find_dependents
 from kappa_operator.observe.statestore import list_stores
 from kappa_operator.queue import WorkQueue
+from kappa_operator.resource_metrics import ResourceCollector
 from kappa_operator.settings import Settings
 from kappa_operator.stores import RemoteStores
 from kappa_operator.world import World
@@ -120,6 +121,7 @@ async def run(settings: Settings) -> None:
             settings=settings, is_leading=lambda: elector.leading, expect_echo=echoes.expect,
         )  # fmt: skip
         REGISTRY.register(metrics.StoreCollector(partial(list_stores, world)))
+        REGISTRY.register(ResourceCollector(world.mirror, world.is_leading))
         queue = WorkQueue(time.monotonic)
         controller = Controller(world, queue, LOGICS, find_dependents)
         servers = [await serve_health(build_health_app(echoes, synced.is_set), settings.health_port)]
