@@ -70,6 +70,7 @@ class Broker:
     the same users, over TLS if `tls`. `tls_bootstrap` (with tls) is TLS alone. `authority` is the file of the
     certificate authority that signed the broker's certificate. `address` is where it listens: the loopback, or
     `network.NODE_IP`, which pods and the host reach while the cluster is up. `java` are further options of the JVM.
+    `joins` is a broker, already running, of whose cluster this one is to be the second.
     """
 
     def __init__(
@@ -81,7 +82,9 @@ class Broker:
         heap_mib: int = 256,
         address: str = "127.0.0.1",
         java: Sequence[str] = (),
+        joins: "Broker | None" = None,
     ) -> None:
+        self._joins = joins
         self._java_options = tuple(java)
         self._extra = dict(properties or {})
         self._users = dict(users or {})
@@ -185,7 +188,8 @@ class Broker:
             for mechanism in _SCRAM
         ]
         data = self.folder / "data"
-        identity = hashlib.sha256(repr([kafka_jars.folder().name, scram]).encode()).hexdigest()[:12]
+        parts = [kafka_jars.folder().name, scram] + (["second"] if self._joins else [])
+        identity = hashlib.sha256(repr(parts).encode()).hexdigest()[:12]
         formatted = CACHE / f"kafka-data-{identity}"
         if not formatted.exists():
             tool = [*self._java(), "-XX:TieredStopAtLevel=1", "kafka.tools.StorageTool", "format"]
@@ -226,8 +230,17 @@ class Broker:
                 f"{name}:{value}" for name, value in protocols.items()
             ),
             "log.dirs": str(self.folder / "data"),
+            **(self._joining_settings(self._joins, advertised) if self._joins else {}),
             **_SMALL,
             **self._security_settings(),
+        }
+
+    def _joining_settings(self, first: "Broker", listeners: Sequence[str]) -> dict[str, str]:
+        return {
+            "process.roles": "broker",
+            "node.id": "2",
+            "controller.quorum.voters": f"1@{first._address}:{first._ports['CONTROLLER']}",
+            "listeners": ",".join(listeners),
         }
 
     def _security_settings(self) -> dict[str, str]:

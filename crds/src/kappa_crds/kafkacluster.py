@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from kappa_crds.model import Model, PositiveDuration, Rule
+from kappa_crds.model import Model, PositiveDuration, Rule, Status
 from kappa_crds.resource import (
     AGE,
     MESSAGE,
@@ -67,6 +67,43 @@ class Sasl(Model):
     ]
 
 
+GroupPattern = Annotated[str, Field(min_length=1, max_length=255)]
+
+
+class LagSampling(Model):
+    """How consumer lag is sampled."""
+
+    enabled: Annotated[bool, Field(description="Whether consumer lag is sampled at all.")] = True
+    every: Annotated[
+        PositiveDuration,
+        Field(description="How often all groups and partitions are swept."),
+        Rule("self.matches('^([0-9]+(s|m|h|d|w))+$')", "must be whole seconds or more, such as 10s or 1m"),
+    ] = "30s"
+    include: Annotated[
+        tuple[GroupPattern, ...],
+        Field(
+            max_length=64, description="Groups to sample, by name or with * for any text; all where left out."
+        ),
+    ] = ()
+    exclude: Annotated[
+        tuple[GroupPattern, ...],
+        Field(max_length=64, description="Groups that are not sampled, by name or with * for any text."),
+    ] = ()
+
+
+class LagSampled(Status):
+    """What the last sweep came to."""
+
+    at: Annotated[datetime, Field(description="When it began to read where logs end.")]
+    milliseconds: Annotated[int, Field(description="How long it took.")]
+    groups: Annotated[int, Field(description="Consumer groups that there are.")]
+    partitions: Annotated[int, Field(description="Partitions whose offsets are known.")]
+    unknown: Annotated[
+        int, Field(description="Groups, partitions, and groups in a partition of which it is not known.")
+    ]
+    failure: Annotated[str | None, Field(description="Why nothing could be sampled.")] = None
+
+
 class KafkaClusterSpec(Model):
     """Where a Kafka cluster is and how to talk to it."""
 
@@ -83,6 +120,7 @@ class KafkaClusterSpec(Model):
     tls: Annotated[Tls | None, Field(description="TLS; leave it out for plain text.")] = None
     sasl: Annotated[Sasl | None, Field(description="SASL log-in; leave it out for none.")] = None
     check_every: Annotated[PositiveDuration, Field(description="How often the connection is checked.")] = "1m"
+    lag: Annotated[LagSampling, Field(description="How consumer lag is sampled.")] = LagSampling()
 
 
 class KafkaClusterStatus(ResourceStatus):
@@ -93,6 +131,9 @@ class KafkaClusterStatus(ResourceStatus):
     controller: Annotated[int | None, Field(description="Broker id of the controller.")] = None
     topics: Annotated[int | None, Field(description="Topics that this user may see.")] = None
     last_seen: Annotated[datetime | None, Field(description="When the cluster last answered.")] = None
+    lag: Annotated[LagSampled | None, Field(description="The last sweep of consumer lag at that time.")] = (
+        None
+    )
 
 
 KAFKA_CLUSTER = Kind(

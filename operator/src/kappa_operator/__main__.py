@@ -30,11 +30,14 @@ from kappa_operator.handlers import build_kopf_settings, build_registry
 from kappa_operator.health import Echoes, build_health_app
 from kappa_operator.kafka import AdminClients
 from kappa_operator.keys import ObjectRef
+from kappa_operator.lag.exposition import LagCollector
+from kappa_operator.lag.sampling import Sampling
 from kappa_operator.leadership import Elector
 from kappa_operator.logic import LOGICS
 from kappa_operator.logs import configure_logs
 from kappa_operator.mirror import Mirror
-from kappa_operator.observe.references import find_dependents
+from kappa_operator.observe.kafkacluster import list_clusters
+from kappa_operator.observe.references import find_dependents, read_access
 from kappa_operator.observe.statestore import list_stores
 from kappa_operator.queue import WorkQueue
 from kappa_operator.resource_metrics import ResourceCollector
@@ -77,15 +80,15 @@ async def serve_health(app: web.Application, port: int) -> web.AppRunner:
 
 
 async def act_while_leading(
-    elector: Elector, cluster: ApiCluster, world: World, controller: Controller
+    elector: Elector, cluster: ApiCluster, world: World, controller: Controller, sampling: Sampling
 ) -> None:
-    """Once elected read everything anew, whatever the watches showed so far, and work the queue."""
+    """Once elected read everything anew, whatever the watches showed so far, work the queue, and sample lag."""
     await elector.acquired.wait()
     await fill_mirror(cluster, world.mirror, world.settings.watch_namespaces)
     metrics.LEADING.set(1)
     log.info("acting", resources=len(world.mirror))
     controller.enqueue_all()
-    await asyncio.gather(controller.run(), controller.resync())
+    await asyncio.gather(controller.run(), controller.resync(), sampling.run())
 
 
 async def watch(registry: kopf.OperatorRegistry, settings: Settings, synced: asyncio.Event) -> None:
@@ -115,13 +118,15 @@ async def run(settings: Settings) -> None:
         elector = Elector(
             lease_cluster, lease, settings.identity, time.monotonic, duration=settings.lease_duration
         )
-        kafka = AdminClients()
+        kafka, mirror = AdminClients(), Mirror()
+        sampling = Sampling(partial(list_clusters, mirror), lambda each: read_access(world, each))
         world = World(
-            cluster=cluster, mirror=Mirror(), kafka=kafka, drivers=HttpDrivers(session), buckets=RemoteStores(session),
-            settings=settings, is_leading=lambda: elector.leading, expect_echo=echoes.expect,
+            cluster=cluster, mirror=mirror, kafka=kafka, drivers=HttpDrivers(session), buckets=RemoteStores(session),
+            settings=settings, lag=sampling, is_leading=lambda: elector.leading, expect_echo=echoes.expect,
         )  # fmt: skip
         REGISTRY.register(metrics.StoreCollector(partial(list_stores, world)))
         REGISTRY.register(ResourceCollector(world.mirror, world.is_leading))
+        REGISTRY.register(LagCollector(sampling.list_found, settings.lag_series))
         queue = WorkQueue(time.monotonic)
         controller = Controller(world, queue, LOGICS, find_dependents)
         servers = [await serve_health(build_health_app(echoes, synced.is_set), settings.health_port)]
@@ -134,7 +139,7 @@ async def run(settings: Settings) -> None:
             await run_until_first_ends(
                 watch(registry, settings, synced),
                 elector.run(),
-                act_while_leading(elector, cluster, world, controller),
+                act_while_leading(elector, cluster, world, controller, sampling),
                 wait_for_signal(synced),
             )
         finally:

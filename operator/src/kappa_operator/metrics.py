@@ -1,4 +1,4 @@
-"""Every metric of the operator, declared once. Labels are bounded: kinds and outcomes, never names.
+"""Every metric of the operator, declared once; those of consumer lag are in `lag.exposition`. Labels are bounded: kinds and outcomes, never names.
 
 What StateStores hold is the exception: it has one series for each metric and StateStore, with its namespace and name, and never one
 for a savepoint. Those are computed from the resources' status when Prometheus asks, so that none outlives its resource. What is told

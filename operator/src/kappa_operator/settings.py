@@ -25,6 +25,8 @@ class Settings:
     admission_port: int = 8443
     lease_name: str = "kappa-operator"
     lease_duration: float = 10.0
+    lag_series: int = 10_000
+    """Series of consumer lag for each KafkaCluster; above that only those that matter most are told to Prometheus."""
     log_level: str = "INFO"
 
     @classmethod
@@ -60,5 +62,6 @@ class Settings:
             admission_port=int(number("ADMISSION_PORT", default.admission_port)),
             lease_name=text("LEASE_NAME", default.lease_name),
             lease_duration=number("LEASE_SECONDS", default.lease_duration),
+            lag_series=int(number("LAG_SERIES", default.lag_series)),
             log_level=text("LOG_LEVEL", default.log_level),
         )

@@ -15,6 +15,7 @@ from kappa_operator.cluster import Body, Cluster
 from kappa_operator.errors import NotLeading
 from kappa_operator.kafka import KafkaClients
 from kappa_operator.keys import Key
+from kappa_operator.lag.model import Sweep
 from kappa_operator.mirror import Mirror, get_version
 from kappa_operator.settings import Settings
 
@@ -44,6 +45,20 @@ class Buckets(Protocol):
         """Write, read and delete a file or an object; raise StoreFailure in the store's own words."""
 
 
+class Lag(Protocol):
+    """What is known of consumer lag, by KafkaCluster."""
+
+    def get(self, cluster: Key) -> Sweep | None:
+        """Return the last sweep of the cluster; None where there was none since this replica acts."""
+
+
+class NoLag:
+    """Nothing is sampled."""
+
+    def get(self, cluster: Key) -> Sweep | None:
+        """Return None."""
+
+
 @dataclass(frozen=True, slots=True)
 class World:
     """All that the operator can reach."""
@@ -54,6 +69,7 @@ class World:
     drivers: Drivers
     buckets: Buckets
     settings: Settings
+    lag: Lag = NoLag()  # noqa: RUF009 - it holds nothing
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
     is_leading: Callable[[], bool] = lambda: True
     expect_echo: Callable[[Key, int], None] = lambda _key, _version: None

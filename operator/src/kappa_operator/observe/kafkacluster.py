@@ -1,9 +1,15 @@
 """Checks the connection to a Kafka cluster."""
 
+import contextlib
+from collections.abc import Iterator
+
+from pydantic import ValidationError
+
 from kappa_operator.errors import KafkaFailure, SecretProblem
 from kappa_operator.keys import Key
+from kappa_operator.mirror import Mirror
 from kappa_operator.observe.references import read_access
-from kappa_operator.plan.kafkacluster import KafkaClusterObserved
+from kappa_operator.plan.kafkacluster import KafkaClusterObserved, KafkaClusterResource
 from kappa_operator.plan.model import Failure
 from kappa_operator.world import World
 
@@ -18,9 +24,19 @@ async def observe_kafkacluster(
         return None
     try:
         world.kafka.connect(key, await read_access(world, resource))
-        return KafkaClusterObserved(resource, view=await world.kafka.describe_cluster(key))
+        view = await world.kafka.describe_cluster(key)
+        return KafkaClusterObserved(resource, view, world.lag.get(key))
     except (SecretProblem, KafkaFailure) as problem:
         return KafkaClusterObserved(resource, problem=problem)
+
+
+def list_clusters(mirror: Mirror) -> Iterator[KafkaClusterResource]:
+    """Yield every KafkaCluster whose spec is valid, as it was last seen."""
+    for key in mirror.find_all("KafkaCluster"):
+        with contextlib.suppress(ValidationError):
+            resource = mirror.get(key)
+            if resource is not None:
+                yield resource
 
 
 def release_if_unused(world: World, key: Key) -> None:

@@ -4,12 +4,13 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from kappa_crds.kafkacluster import KafkaClusterSpec, KafkaClusterStatus
+from kappa_crds.kafkacluster import KafkaClusterSpec, KafkaClusterStatus, LagSampled
 from kappa_crds.quantities import parse_duration
 from kappa_crds.reasons import Reason
 from kappa_crds.resource import Resource
 from kappa_operator.errors import KappaError
 from kappa_operator.kafka_model import ClusterView
+from kappa_operator.lag.model import Sweep
 from kappa_operator.plan.model import Plan, Verdict, build_conditions, ready, stalled, working
 
 KafkaClusterResource = Resource[KafkaClusterSpec, KafkaClusterStatus]
@@ -19,10 +20,11 @@ FIRST_RETRY = 5.0
 
 @dataclass(frozen=True, slots=True)
 class KafkaClusterObserved:
-    """The cluster as it answered, or the error instead."""
+    """The cluster as it answered, or the error instead, and the last sweep of consumer lag."""
 
     resource: KafkaClusterResource
     view: ClusterView | None = None
+    sweep: Sweep | None = None
     problem: KappaError | None = None
 
 
@@ -50,7 +52,24 @@ def _build_status(observed: KafkaClusterObserved, every: float, now: datetime) -
             "topics": view.topics,
             "last_seen": _choose_last_seen(status.last_seen, every, now),
         }
+        if fields["last_seen"] != status.last_seen or status.lag is None or not resource.spec.lag.enabled:
+            fields["lag"] = _say_sweep(observed)
     return status.replace(**fields)
+
+
+def _say_sweep(observed: KafkaClusterObserved) -> LagSampled | None:
+    """Say the last sweep; it is said as seldom as when the cluster was seen, so that sweeps write no status."""
+    sweep = observed.sweep
+    if sweep is None or not observed.resource.spec.lag.enabled:
+        return None
+    return LagSampled(
+        at=sweep.at.replace(microsecond=0),
+        milliseconds=round(sweep.seconds * 1000),
+        groups=len(sweep.groups),
+        partitions=len(sweep.logs),
+        unknown=len(sweep.unknown) + len(sweep.unread) + len(sweep.dark),
+        failure=sweep.failure,
+    )
 
 
 def _choose_last_seen(before: datetime | None, every: float, now: datetime) -> datetime:

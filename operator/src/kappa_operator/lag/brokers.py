@@ -1,0 +1,271 @@
+"""Asks a Kafka cluster what the sampler wants to know, in few and large requests; DESCRIBE rights are enough for it.
+
+What a single topic, partition, group or broker cannot answer becomes a text that says why, beside the answers of all others. Only a cluster
+in which no broker answers at all is an error. Requests are cut so that no answer keeps the event loop busy for long.
+"""
+
+import asyncio
+import contextlib
+import ssl
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
+
+from aiokafka.client import AIOKafkaClient
+from aiokafka.errors import KafkaError, NodeNotReadyError
+from aiokafka.protocol.admin import ListGroupsRequest
+
+from kappa_operator.errors import KafkaFailure
+from kappa_operator.kafka_model import KafkaAccess
+from kappa_operator.kafka_topic_configs import build_settings
+from kappa_operator.lag.answers import (
+    Commits,
+    Groups,
+    Logs,
+    Topology,
+    Unanswered,
+    choose_batch,
+    parse_topology,
+    say_code,
+    take_commits,
+    take_logs,
+)
+from kappa_operator.lag.encoding import Row
+from kappa_operator.lag.markers import Batch
+from kappa_operator.lag.model import Partition
+from kappa_operator.lag.protocol import (
+    FetchRequest,
+    ListOffsetsRequest,
+    MetadataRequest,
+    OffsetFetchRequest,
+)
+from kappa_operator.lag.timestamps import Answer
+
+EARLIEST, LATEST = -2, -1
+"""What ListOffsets is asked for instead of a time."""
+_ROWS = 2000
+"""Partitions in one request; each is a few microseconds of decoding."""
+_GROUPS = 100
+_TIMEOUT = 20.0
+_CONSUMERS = frozenset({"consumer", "streams", ""})
+"""Protocols of groups that commit offsets; groups without a member that ever joined have none."""
+_SMALL = 100
+"""Bytes: a marker of a transaction takes 78, and what is larger is not sent."""
+_UNAVAILABLE = (KafkaError, OSError, ssl.SSLError, TimeoutError, NotImplementedError)
+"""What a request to a broker may end with; NotImplementedError is aiokafka's word for a broker that is too old."""
+
+Item = TypeVar("Item")
+
+
+class Brokers:
+    """The connections to one Kafka cluster: made at the first question, and anew after the cluster was out of reach."""
+
+    def __init__(self, access: KafkaAccess) -> None:
+        self._access = access
+        self._client: AIOKafkaClient | None = None
+
+    async def read_topology(self) -> Topology:
+        """Return all topics but Kafka's own; raise KafkaFailure where no broker answers."""
+        try:
+            async with asyncio.timeout(_TIMEOUT):
+                client = await self._connect()
+                answer = await self._ask_any(client)
+        except (*_UNAVAILABLE, Unanswered) as error:
+            await self.close()
+            raise KafkaFailure(f"consumer lag cannot be sampled: {self._say(error)}") from error
+        return parse_topology(answer)
+
+    async def list_groups(self, brokers: Sequence[int]) -> Groups:
+        """Return the groups that commit offsets. Each broker knows those that it coordinates, so nobody else need be asked."""
+        answers = await self._ask_all({broker: [ListGroupsRequest()] for broker in brokers})
+        found, silent = {}, {}
+        for broker, _, answer in answers:
+            if isinstance(answer, Unanswered):
+                silent[broker] = str(answer)
+            elif answer.error_code:
+                silent[broker] = say_code(answer.error_code)
+            else:
+                found[broker] = tuple(name for name, protocol in answer.groups if protocol in _CONSUMERS)
+        return Groups(found, silent)
+
+    async def read_commits(self, groups: Mapping[int, Sequence[str]]) -> Commits:
+        """Return what these groups have committed, by the broker that coordinates them."""
+        requests = {
+            broker: [OffsetFetchRequest(some) for some in _cut(names, _GROUPS)]
+            for broker, names in groups.items()
+        }
+        commits = Commits()
+        known: dict[str, dict[int, Partition]] = defaultdict(dict)
+        for broker, index, answer in await self._ask_all(requests):
+            if isinstance(answer, Unanswered):
+                asked = list(_cut(groups[broker], _GROUPS))[index]
+                commits.unread |= dict.fromkeys(asked, str(answer))
+                continue
+            for group, topics, error, _ in answer.groups:
+                take_commits(commits, known, group, topics, error)
+        return commits
+
+    async def read_logs(self, leaders: Mapping[Partition, int]) -> Logs:
+        """Return where these logs start and end, as their leaders say.
+
+        Each leader is asked for the starts first and the ends last, and answers in order: what happens meanwhile only makes logs longer.
+        """
+        chunks = _cut_by_leader(leaders, leaders)
+        requests = {
+            leader: [
+                ListOffsetsRequest(_group((partition, special) for partition in some), committed=committed)
+                for some in lists
+                for special, committed in ((EARLIEST, False), (LATEST, True), (LATEST, False))
+            ]
+            for leader, lists in chunks.items()
+        }
+        logs = Logs()
+        answers = {(leader, index): answer for leader, index, answer in await self._ask_all(requests)}
+        for leader, lists in chunks.items():
+            for index, some in enumerate(lists):
+                three = [answers[leader, 3 * index + which] for which in range(3)]
+                take_logs(logs, some, three)
+        return logs
+
+    async def find_stamps(
+        self, leaders: Mapping[Partition, int], questions: Mapping[Partition, int]
+    ) -> dict[Partition, Answer | str]:
+        """Return the first record with a timestamp of at least so many milliseconds, or why it is not known.
+
+        Where there is no such record the answer's offset is -1.
+        """
+        chunks = _cut_by_leader(questions, leaders)
+        requests = {
+            leader: [
+                ListOffsetsRequest(
+                    _group((partition, questions[partition]) for partition in some), committed=False
+                )
+                for some in lists
+            ]
+            for leader, lists in chunks.items()
+        }
+        found: dict[Partition, Answer | str] = {}
+        for leader, index, answer in await self._ask_all(requests):
+            if isinstance(answer, Unanswered):
+                found |= dict.fromkeys(chunks[leader][index], str(answer))
+                continue
+            for topic, rows, _ in answer.topics:
+                for number, error, stamp, offset, *_ in rows:
+                    partition = Partition(topic, number)
+                    asked = questions[partition]
+                    found[partition] = say_code(error) if error else Answer(asked, offset, stamp)
+        return found
+
+    async def find_batches(
+        self, leaders: Mapping[Partition, int], offsets: Mapping[Partition, int]
+    ) -> dict[Partition, Batch | str]:
+        """Return the batches at these offsets, or why they are not known.
+
+        This alone needs the right to READ the topic. Only batches as small as a transaction's marker are sent, and no record in them is
+        looked at; a larger one is said to be data and to end where it was asked for.
+        """
+        chunks = _cut_by_leader(offsets, leaders)
+        requests = {
+            leader: [
+                FetchRequest(_group((each, offsets[each], _SMALL) for each in some), _SMALL * len(some))
+                for some in lists
+            ]
+            for leader, lists in chunks.items()
+        }
+        found: dict[Partition, Batch | str] = {}
+        for leader, index, answer in await self._ask_all(requests):
+            if isinstance(answer, Unanswered):
+                found |= dict.fromkeys(chunks[leader][index], str(answer))
+                continue
+            for topic, rows in answer.topics:
+                for number, error, _, _, _, batches in rows:
+                    partition = Partition(topic, number)
+                    found[partition] = say_code(error) if error else choose_batch(offsets[partition], batches)
+        return found
+
+    async def close(self) -> None:
+        """Close the connections, if there are any."""
+        client, self._client = self._client, None
+        if client is not None:
+            with contextlib.suppress(KafkaError, OSError):
+                await client.close()
+
+    async def _connect(self) -> AIOKafkaClient:
+        if self._client is None:
+            settings = build_settings(self._access.settings)
+            settings["client_id"] = f"{self._access.settings['client.id']}-lag"
+            client = AIOKafkaClient(**settings, metadata_max_age_ms=60_000)
+            try:
+                await client.bootstrap()
+                # It keeps the brokers' addresses fresh, and would else ask for all partitions to do so.
+                await client.set_topics(("__consumer_offsets",))
+            except BaseException:
+                await client.close()
+                raise
+            self._client = client
+        return self._client
+
+    async def _ask_any(self, client: AIOKafkaClient) -> Any:
+        refused: Unanswered | None = None
+        for broker in sorted(client.cluster.brokers(), key=lambda each: each.nodeId):
+            answer = await self._ask(broker.nodeId, MetadataRequest())
+            if not isinstance(answer, Unanswered):
+                return answer
+            refused = answer
+        raise refused or Unanswered("no broker is known")
+
+    async def _ask_all(self, requests: Mapping[int, Sequence[Any]]) -> list[tuple[int, int, Any]]:
+        """Ask each broker its requests, in order; return broker, number of the request and the answer or Unanswered."""
+        per_broker = await asyncio.gather(
+            *(self._ask_in_order(broker, each) for broker, each in requests.items())
+        )
+        return [
+            (broker, index, answer)
+            for broker, answers in zip(requests, per_broker, strict=True)
+            for index, answer in enumerate(answers)
+        ]
+
+    async def _ask_in_order(self, broker: int, requests: Sequence[Any]) -> list[Any]:
+        answers: list[Any] = []
+        for request in requests:
+            given_up = bool(answers) and isinstance(answers[-1], Unanswered)
+            answers.append(answers[-1] if given_up else await self._ask(broker, request))
+        return answers
+
+    async def _ask(self, broker: int, request: Any) -> Any:
+        """Return the answer, or Unanswered."""
+        assert self._client is not None  # noqa: S101 - the topology comes first
+        try:
+            return await self._client.send(broker, request)
+        except NodeNotReadyError:
+            return Unanswered(f"broker {broker} does not answer")
+        except _UNAVAILABLE as error:
+            return Unanswered(f"broker {broker} does not answer: {self._say(error)}")
+
+    def _say(self, error: Exception) -> str:
+        text = str(error) or type(error).__name__
+        for secret in self._access.secrets:
+            text = text.replace(secret, "(hidden)")
+        return text
+
+
+def _cut(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
+    for begin in range(0, len(items), size):
+        yield items[begin : begin + size]
+
+
+def _cut_by_leader(
+    partitions: Iterable[Partition], leaders: Mapping[Partition, int]
+) -> dict[int, list[Sequence[Partition]]]:
+    found: dict[int, list[Partition]] = defaultdict(list)
+    for partition in partitions:
+        found[leaders[partition]].append(partition)
+    return {leader: list(_cut(each, _ROWS)) for leader, each in found.items()}
+
+
+def _group(rows: Iterable[tuple[Any, ...]]) -> list[tuple[str, list[Row]]]:
+    """Return rows that begin with a partition by its topic, as requests want them."""
+    found: dict[str, list[Row]] = defaultdict(list)
+    for (topic, number), *rest in rows:
+        found[topic].append((number, *rest))
+    return list(found.items())

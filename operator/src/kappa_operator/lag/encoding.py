@@ -1,0 +1,171 @@
+"""Types of Kafka's protocol that are decoded fast: tens of thousands of entries are read between two breaths of the event loop.
+
+Entries of one size are unpacked by `struct` in one go; others are read up to what matters, and the rest of them is skipped.
+"""
+
+from collections.abc import Sequence
+from io import BytesIO
+from itertools import starmap
+from struct import Struct
+
+from aiokafka.protocol.types import UnsignedVarInt32
+
+Row = tuple[int, ...]
+
+_LENGTH = Struct(">i")
+_COMMIT, _ERROR = Struct(">iqi"), Struct(">h")
+_PARTITION = Struct(">hiii")
+
+
+class Rows:
+    """An array whose entries have one size each, by their `struct` format."""
+
+    def __init__(self, entry: str) -> None:
+        self._entry = Struct(f">{entry}")
+
+    def encode(self, rows: Sequence[Row]) -> bytes:
+        """Return the length and the entries."""
+        return _LENGTH.pack(len(rows)) + b"".join(starmap(self._entry.pack, rows))
+
+    def decode(self, data: BytesIO) -> list[Row]:
+        """Return the entries."""
+        (length,) = _LENGTH.unpack(data.read(4))
+        return list(self._entry.iter_unpack(data.read(max(length, 0) * self._entry.size)))
+
+    def repr(self, rows: Sequence[Row]) -> str:
+        """Say how many there are."""
+        return f"({len(rows)} rows)"
+
+
+class CompactRows(Rows):
+    """The same in the encoding of newer versions, where each entry ends with its tagged fields; those that are used here have none."""
+
+    def __init__(self, entry: str) -> None:
+        super().__init__(f"{entry}B")
+
+    def encode(self, rows: Sequence[Row]) -> bytes:
+        """Return the length and the entries."""
+        entries = b"".join(self._entry.pack(*row, 0) for row in rows)
+        return bytes(UnsignedVarInt32.encode(len(rows) + 1)) + entries
+
+    def decode(self, data: BytesIO) -> list[Row]:
+        """Return the entries."""
+        length: int = UnsignedVarInt32.decode(data) - 1
+        return list(self._entry.iter_unpack(data.read(length * self._entry.size)))
+
+
+class Skimmed(Rows):
+    """A compact array of which each entry is read up to what matters and then skipped to its end."""
+
+    def __init__(self) -> None:
+        super().__init__("")
+
+    def decode(self, data: BytesIO) -> list[Row]:
+        """Return what matters of the entries."""
+        length: int = UnsignedVarInt32.decode(data) - 1
+        with data.getbuffer() as buffer:
+            position, rows = data.tell(), []
+            for _ in range(length):
+                row, position = self._read(buffer, position)
+                rows.append(row)
+        data.seek(position)
+        return rows
+
+    def _read(self, buffer: memoryview, position: int) -> tuple[Row, int]:
+        raise NotImplementedError
+
+
+class Commits(Skimmed):
+    """Committed offsets of a topic: partition, offset, error. Leader epoch and metadata are skipped."""
+
+    def _read(self, buffer: memoryview, position: int) -> tuple[Row, int]:
+        partition, offset, _ = _COMMIT.unpack_from(buffer, position)
+        position = _skip(buffer, position + _COMMIT.size, 1)
+        (error,) = _ERROR.unpack_from(buffer, position)
+        return (partition, offset, error), _skip_tags(buffer, position + _ERROR.size)
+
+
+class Leaders(Skimmed):
+    """Partitions of a topic: partition, leader, error. Epoch and replicas are skipped."""
+
+    def _read(self, buffer: memoryview, position: int) -> tuple[Row, int]:
+        error, partition, leader, _ = _PARTITION.unpack_from(buffer, position)
+        position += _PARTITION.size
+        for _ in ("replicas", "in sync", "offline"):
+            position = _skip(buffer, position, 4)
+        return (partition, leader, error), _skip_tags(buffer, position)
+
+
+def _read_varint(buffer: memoryview, position: int) -> tuple[int, int]:
+    value = shift = 0
+    while (byte := buffer[position]) & 0x80:
+        value |= (byte & 0x7F) << shift
+        shift, position = shift + 7, position + 1
+    return value | byte << shift, position + 1
+
+
+def _skip(buffer: memoryview, position: int, size: int) -> int:
+    """Return the position behind a compact string or array with entries of so many bytes."""
+    length, position = _read_varint(buffer, position)
+    return position + max(length - 1, 0) * size
+
+
+def _skip_tags(buffer: memoryview, position: int) -> int:
+    count, position = _read_varint(buffer, position)
+    for _ in range(count):
+        _, position = _read_varint(buffer, position)
+        size, position = _read_varint(buffer, position)
+        position += size
+    return position
+
+
+class Uuid:
+    """Sixteen bytes."""
+
+    @classmethod
+    def encode(cls, value: bytes) -> bytes:
+        """Return them as they are."""
+        return value
+
+    @classmethod
+    def decode(cls, data: BytesIO) -> bytes:
+        """Return them as they are."""
+        return data.read(16)
+
+    @classmethod
+    def repr(cls, value: bytes) -> str:
+        """Say them in hexadecimal digits."""
+        return value.hex()
+
+
+class Batches:
+    """The batches of a fetch: base offset, last offset and whether it holds a transaction's marker. Records are never looked at.
+
+    Source of the layout: the class DefaultRecordBatch of Kafka's clients.
+    """
+
+    _HEADER = Struct(">qiiBIhi")
+    _CONTROL = 0x20
+
+    @classmethod
+    def encode(cls, value: object) -> bytes:
+        """Raise NotImplementedError: batches are only read here."""
+        raise NotImplementedError
+
+    @classmethod
+    def decode(cls, data: BytesIO) -> list[tuple[int, int, bool]]:
+        """Return the batches that are there as a whole."""
+        (length,) = _LENGTH.unpack(data.read(4))
+        content, position, batches = data.read(max(length, 0)), 0, []
+        while position + cls._HEADER.size <= len(content):
+            base, size, _, magic, _, attributes, delta = cls._HEADER.unpack_from(content, position)
+            position += 12 + size
+            if magic < 2 or position > len(content):
+                break
+            batches.append((base, base + delta, bool(attributes & cls._CONTROL)))
+        return batches
+
+    @classmethod
+    def repr(cls, value: Sequence[object]) -> str:
+        """Say how many there are."""
+        return f"({len(value)} batches)"

@@ -1,0 +1,147 @@
+"""What was seen of the partitions' logs over time: starts and ends, look by look, in as little memory as arrays of numbers take.
+
+As looks grow old they are thinned out, so that a fixed number of them reaches from half a minute ago to hours back. Times are of a
+monotonic clock, in seconds: when the wall clock is set, what was seen stays as long ago as it was.
+"""
+
+from array import array
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from kappa_operator.lag.model import Partition, PartitionLog
+
+CAPACITY = 32
+_UNSEEN = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """How the start of a log moves: it last moved to `start` `ago` seconds ago, and moves by `rate` offsets a second."""
+
+    start: int
+    ago: float
+    rate: float
+
+
+@dataclass(slots=True)
+class _Look:
+    at: float
+    starts: "array[int]" = field(default_factory=lambda: array("q"))
+    ends: "array[int]" = field(default_factory=lambda: array("q"))
+
+
+class Looks:
+    """The history of one Kafka cluster's partitions."""
+
+    def __init__(self, capacity: int = CAPACITY) -> None:
+        self._capacity = capacity
+        self._places: dict[Partition, int] = {}
+        self._looks: list[_Look] = []
+
+    def __len__(self) -> int:
+        return len(self._looks)
+
+    def add(self, at: float, logs: Mapping[Partition, PartitionLog]) -> None:
+        """Add a look at some or all partitions; what was seen of a log that has become shorter is forgotten."""
+        for partition in self._find_shortened(logs):
+            self.forget(partition)
+        for partition in logs:
+            self._places.setdefault(partition, len(self._places))
+        look = _Look(at, *(array("q", [_UNSEEN]) * len(self._places) for _ in range(2)))
+        for partition, log in logs.items():
+            place = self._places[partition]
+            look.starts[place], look.ends[place] = log.start, log.end
+        self._looks.append(look)
+        if len(self._looks) > self._capacity:
+            del self._looks[self._choose_superfluous()]
+
+    def _find_shortened(self, logs: Mapping[Partition, PartitionLog]) -> list[Partition]:
+        if not self._looks:
+            return []
+        seen = self._looks[-1]
+        return [
+            partition
+            for partition, log in logs.items()
+            if (place := self._places.get(partition, _UNSEEN)) >= 0
+            and place < len(seen.ends)
+            and (log.end < seen.ends[place] or log.start < seen.starts[place])
+        ]
+
+    def _choose_superfluous(self) -> int:
+        """Return the look whose gap, once it is gone, is the smallest for its age."""
+        looks, now = self._looks, self._looks[-1].at
+        return min(
+            range(1, len(looks) - 1),
+            key=lambda i: (looks[i + 1].at - looks[i - 1].at) / max(now - looks[i].at, 1e-9),
+        )
+
+    def forget(self, partition: Partition) -> None:
+        """Forget what was seen of the partition: it is another one by now."""
+        place = self._places.get(partition)
+        for look in self._looks:
+            if place is not None and place < len(look.ends):
+                look.starts[place] = look.ends[place] = _UNSEEN
+
+    def keep(self, partitions: Iterable[Partition]) -> None:
+        """Forget all others, and give their memory back once they are half of what there is."""
+        kept = [partition for partition in partitions if partition in self._places]
+        if 2 * len(kept) > len(self._places):
+            return
+        places = [self._places[partition] for partition in kept]
+        for look in self._looks:
+            look.starts, look.ends = _pick(look.starts, places), _pick(look.ends, places)
+        self._places = {partition: place for place, partition in enumerate(kept)}
+
+    def _walk(self, partition: Partition) -> Iterator[tuple[float, int, int]]:
+        """Yield time, start and end, the newest first."""
+        place = self._places.get(partition, _UNSEEN)
+        for look in reversed(self._looks):
+            if not 0 <= place < len(look.ends):
+                return
+            if look.ends[place] >= 0:
+                yield look.at, look.starts[place], look.ends[place]
+
+    def guess_time(self, partition: Partition, offset: int) -> float | None:
+        """Return about when the record at the offset came, as if records came evenly between two looks."""
+        later: tuple[float, int] | None = None
+        for at, _, end in self._walk(partition):
+            if end <= offset:
+                if later is None:
+                    return None
+                return at + (later[0] - at) * (offset - end) / (later[1] - end)
+            later = at, end
+        return None
+
+    def measure_removal(self, partition: Partition) -> Removal | None:
+        """Return how the log's start moves, from its first to its last move that was seen; None where it stood still.
+
+        Of a single move it is not known how long it took to come, so it is spread over all the time that was seen.
+        """
+        if not self._has_moved(partition):
+            return None
+        moves: list[tuple[float, int]] = []
+        for at, start, _ in self._walk(partition):
+            if moves and moves[-1][1] == start:
+                moves[-1] = at, start
+            else:
+                moves.append((at, start))
+        if len(moves) < 2:
+            return None
+        now, (last, start) = self._looks[-1].at, moves[0]
+        if len(moves) == 2:
+            first, before = moves[1]
+            return Removal(start, now - last, (start - before) / (now - first))
+        first, before = moves[-2]  # the oldest start may have stood there for long
+        return Removal(start, now - last, (start - before) / (last - first))
+
+    def _has_moved(self, partition: Partition) -> bool:
+        """Return False where a comparison of the ends of the history is enough to know."""
+        place = self._places.get(partition, _UNSEEN)
+        if place < 0:
+            return False
+        first, last = self._looks[0].starts, self._looks[-1].starts
+        return place >= len(first) or first[place] < 0 or first[place] != last[place]
+
+
+def _pick(values: "array[int]", places: list[int]) -> "array[int]":
+    return array("q", (values[place] if place < len(values) else _UNSEEN for place in places))

@@ -1,0 +1,130 @@
+"""Where groups stand in their logs, from what was gathered: what is still to be asked about it, and what comes of the answers."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
+
+from kappa_operator.lag.forecast import UNKNOWN, Retention, forecast_loss
+from kappa_operator.lag.looks import Removal
+from kappa_operator.lag.markers import Markers
+from kappa_operator.lag.model import Partition, PartitionLog, Sample, Share
+from kappa_operator.lag.timestamps import Search
+
+
+class Target(NamedTuple):
+    """A place in a log of which the timestamp is wanted."""
+
+    partition: Partition
+    offset: int
+
+
+class Position(NamedTuple):
+    """A share whose group and log are known. `begin` is the first offset that may hold a record for the group, `limit` the end of them."""
+
+    share: Share
+    committed: int | None
+    log: PartitionLog
+    begin: int
+    limit: int
+
+    @property
+    def is_behind(self) -> bool:
+        """Return whether there may be something to read."""
+        return self.begin < self.limit
+
+    @property
+    def target(self) -> Target:
+        """Return the place of the oldest record that waits."""
+        return Target(self.share.partition, self.begin)
+
+
+def place(share: Share, committed: int | None, log: PartitionLog) -> Position:
+    """Return where a group stands; one that has committed nothing stands at the end."""
+    if committed is None:
+        return Position(share, None, log, log.end, log.end)
+    limit = log.stable if committed <= log.stable else log.end
+    return Position(share, committed, log, max(committed, log.start), limit)
+
+
+def find_shares(
+    offsets: Mapping[str, Mapping[Partition, int]], sizes: Mapping[str, Iterable[Partition]]
+) -> Iterator[tuple[Share, int | None]]:
+    """Yield what groups committed, and nothing for the other partitions of the same topics."""
+    for group, committed in offsets.items():
+        for partition, offset in committed.items():
+            yield Share(group, partition), offset
+        for topic in {partition.topic for partition in committed}:
+            for partition in sizes.get(topic, ()):
+                if partition not in committed:
+                    yield Share(group, partition), None
+
+
+def skip_markers(position: Position, markers: Markers) -> Position:
+    """Return the position behind the markers that the group stands before."""
+    begin = markers.skip(position.share.partition, position.begin, position.limit)
+    return position if begin == position.begin else position._replace(begin=begin)
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """All that samples are made of. `at` is when the ends of the logs were read, `secret` are topics that may not be read."""
+
+    at: datetime
+    searches: Mapping[Target, Search]
+    markers: Markers
+    retentions: Mapping[str, Retention]
+    measure_removal: Callable[[Partition], Removal | None]
+    secret: AbstractSet[str] = frozenset()
+
+
+def build_sample(position: Position, evidence: Evidence) -> Sample:
+    """Return what is known of the share."""
+    share, committed, log, _, limit = position
+    if committed is None:
+        return Sample(evidence.at, log, None)
+    retention = evidence.retentions.get(share.partition.topic, UNKNOWN)
+    if not position.is_behind:
+        empty = max(0, limit - max(committed, log.start))
+        behind = None if committed > log.end else 0.0
+        return Sample(evidence.at, log, committed, behind, _find_loss(position, None, evidence), empty)
+    age = _find_age(position.target, evidence)
+    return Sample(
+        at=evidence.at,
+        log=log,
+        committed=committed,
+        behind=age,
+        loss=_find_loss(position, age, evidence),
+        empty=evidence.markers.count(share.partition, max(committed, log.start), limit),
+        bound=_may_be_fewer(position, retention, evidence),
+    )
+
+
+def _may_be_fewer(position: Position, retention: Retention, evidence: Evidence) -> bool:
+    """Return whether offsets to come may hold no record, though that is not known of them."""
+    partition, log = position.share.partition, position.log
+    is_transactional = log.stable < log.end or evidence.markers.is_transactional(partition)
+    return retention.compacts or is_transactional or partition.topic in evidence.secret
+
+
+def _find_age(target: Target, evidence: Evidence) -> float | None:
+    search = evidence.searches.get(target)
+    if search is None or search.stamp is None:
+        return None
+    return max(0.0, evidence.at.timestamp() - search.stamp / 1000)
+
+
+def _find_loss(position: Position, age: float | None, evidence: Evidence) -> float | None:
+    partition = position.share.partition
+    if position.committed is not None and position.committed < position.log.start:
+        return 0.0
+    if not position.is_behind:
+        return None
+    return forecast_loss(
+        position.begin,
+        age,
+        evidence.retentions.get(partition.topic, UNKNOWN),
+        evidence.measure_removal(partition),
+        _find_age(Target(partition, position.log.start), evidence),
+    )

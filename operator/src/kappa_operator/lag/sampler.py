@@ -1,0 +1,271 @@
+"""Samples the consumer lag of one Kafka cluster: sweep by sweep, all groups and partitions at once.
+
+Committed offsets are read before the ends of the logs, so that a group is never ahead of a log that merely moved on meanwhile. What is
+remembered from one sweep to the next makes the next one cheap, and is all there is to lose by a restart: where logs ended, and what the
+brokers said about timestamps and markers.
+"""
+
+import asyncio
+import time
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from kappa_operator.errors import KafkaFailure
+from kappa_operator.lag.answers import Commits, Groups, Logs, Topology
+from kappa_operator.lag.brokers import Brokers
+from kappa_operator.lag.looks import Looks
+from kappa_operator.lag.markers import Batch, Markers
+from kappa_operator.lag.model import Partition, Sample, Share, Sweep
+from kappa_operator.lag.positions import (
+    Evidence,
+    Position,
+    Target,
+    build_sample,
+    find_shares,
+    place,
+    skip_markers,
+)
+from kappa_operator.lag.retentions import Retentions
+from kappa_operator.lag.timestamps import AHEAD, Answer, Search
+
+_PATIENCE = 10.0
+"""Seconds for the search of timestamps in one sweep; what is not found goes on from there in the next one."""
+_ROUNDS = 100
+_PROBES = 5000
+_PROBE_ROUNDS = 4
+_BREATH = 1000
+"""Steps after which others get their turn on the event loop."""
+
+
+class Sampler:
+    """Sweeps one cluster. `keeps` says which groups are wanted."""
+
+    def __init__(
+        self,
+        brokers: Brokers,
+        retentions: Retentions,
+        *,
+        keeps: Callable[[str], bool] = lambda _group: True,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        monotonic: Callable[[], float] = time.monotonic,
+        patience: float = _PATIENCE,
+    ) -> None:
+        self._brokers = brokers
+        self._retentions = retentions
+        self._keeps = keeps
+        self._now = now
+        self._monotonic = monotonic
+        self._patience = patience
+        self._looks = Looks()
+        self._markers = Markers()
+        self._answers: dict[Partition, tuple[Answer, ...]] = {}
+        self._ids: Mapping[str, bytes] = {}
+        self._homes: dict[str, int] = {}
+        self._secret: set[str] = set()
+        self._last = Sweep(now(), 0.0)
+
+    async def sweep(self) -> Sweep:
+        """Return what can be seen now; what cannot is said to be unknown. Never raises KafkaFailure."""
+        began = self._monotonic()
+        try:
+            sweep = await self._sweep()
+        except KafkaFailure as failure:
+            sweep = self._last.lose_sight(self._now(), failure.message)
+        self._last = replace(sweep, seconds=self._monotonic() - began)
+        return self._last
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._brokers.close()
+        await self._retentions.close()
+
+    async def _sweep(self) -> Sweep:
+        topology = await self._brokers.read_topology()
+        self._notice_new_topics(topology)
+        groups = await self._brokers.list_groups(topology.brokers)
+        wanted = {
+            broker: [name for name in names if self._keeps(name)]
+            for broker, names in groups.by_broker.items()
+        }
+        commits = await self._brokers.read_commits(wanted)
+        self._note_homes(wanted, groups, commits)
+        at, looked = self._now(), self._monotonic()
+        logs = await self._brokers.read_logs(topology.leaders)
+        logs.dark |= topology.dark
+        self._looks.add(looked, logs.logs)
+        self._looks.keep(topology.leaders)
+        return await self._judge(at, topology, commits, logs)
+
+    async def _judge(self, at: datetime, topology: Topology, commits: Commits, logs: Logs) -> Sweep:
+        """Find out what the positions of groups mean, and say it."""
+        positions, unknown = self._place(topology, commits, logs)
+        await self._look_for_markers(topology, positions)
+        positions = [skip_markers(position, self._markers) for position in positions]
+        topics = {position.share.partition.topic for position in positions}
+        retentions = await self._retentions.read(topics)
+        evidence = Evidence(at, {}, self._markers, retentions, self._looks.measure_removal, self._secret)
+        searches = await self._begin_searches(positions, evidence)
+        await self._search(topology, searches)
+        self._answers = _remember(searches)
+        evidence = replace(evidence, searches=searches)
+        samples: dict[Share, Sample] = {}
+        async for position in _in_turns(positions):
+            samples[position.share] = build_sample(position, evidence)
+        known = frozenset(commits.offsets) | frozenset(commits.unread)
+        return Sweep(at, 0.0, known, logs.logs, samples, unknown, commits.unread, logs.dark)
+
+    def _notice_new_topics(self, topology: Topology) -> None:
+        """Forget what was known of topics that were deleted and made anew."""
+        changed = {name for name, each in self._ids.items() if topology.ids.get(name, each) != each}
+        if changed:
+            for partition in topology.leaders:
+                if partition.topic in changed:
+                    self._looks.forget(partition)
+                    self._markers.forget(partition)
+                    self._answers.pop(partition, None)
+        self._ids = topology.ids
+
+    def _note_homes(self, wanted: Mapping[int, list[str]], groups: Groups, commits: Commits) -> None:
+        """Miss the groups of brokers that are silent: that they are not listed does not mean that they are gone."""
+        homes = {group: broker for broker, names in wanted.items() for group in names}
+        for group, broker in self._homes.items():
+            if broker in groups.silent and group not in homes:
+                homes[group] = broker
+                commits.unread[group] = groups.silent[broker]
+        self._homes = homes
+
+    def _place(
+        self, topology: Topology, commits: Commits, logs: Logs
+    ) -> tuple[list[Position], dict[Share, str]]:
+        """Return where groups stand, and why that is not known of the others."""
+        sizes: dict[str, list[Partition]] = defaultdict(list)
+        for partition in topology.leaders:
+            sizes[partition.topic].append(partition)
+        positions, unknown = [], dict(commits.refused)
+        for share, committed in find_shares(commits.offsets, sizes):
+            log = logs.logs.get(share.partition)
+            if share in unknown:
+                continue
+            if log is not None:
+                positions.append(place(share, committed, log))
+            elif committed is not None:
+                gone = "the topic is gone, or this user may not describe it"
+                unknown[share] = logs.dark.get(share.partition, gone)
+        for share in (*self._last.samples, *self._last.unknown):
+            if share.group in commits.unread:
+                unknown[share] = commits.unread[share.group]
+        return positions, unknown
+
+    async def _look_for_markers(self, topology: Topology, positions: list[Position]) -> None:
+        """Look at what groups stand before, where it may be a marker: they stand still there, or the log is known to have some."""
+        suspects = [position for position in positions if position.is_behind and self._is_suspect(position)]
+        begins: dict[Partition, int] = {}
+        for position in suspects:
+            partition = position.share.partition
+            begins[partition] = min(position.begin, begins.get(partition, position.begin))
+        self._markers.keep(begins)
+        suspects.sort(key=lambda position: position.limit - position.begin)
+        for _ in range(_PROBE_ROUNDS):
+            offsets: dict[Partition, int] = {}
+            for share, _, _, begin, limit in suspects[:_PROBES]:
+                offset = self._markers.ask(share.partition, begin, limit)
+                if offset is not None and share.partition.topic not in self._secret:
+                    offsets.setdefault(share.partition, offset)
+            if not offsets:
+                return
+            for partition, batch in (await self._brokers.find_batches(topology.leaders, offsets)).items():
+                if isinstance(batch, Batch):
+                    self._markers.take(partition, batch)
+                else:
+                    self._secret.add(partition.topic)
+
+    def _is_suspect(self, position: Position) -> bool:
+        share = position.share
+        if share.partition.topic in self._secret:
+            return False
+        last = self._last.samples.get(share)
+        stands = last is not None and last.committed == position.committed
+        return (
+            stands
+            or position.log.stable < position.log.end
+            or self._markers.is_transactional(share.partition)
+        )
+
+    async def _begin_searches(
+        self, positions: Iterable[Position], evidence: Evidence
+    ) -> dict[Target, Search]:
+        """Begin from what was answered before and from when records came; also for the oldest records of logs that lose some."""
+        now, looked = evidence.at.timestamp(), self._monotonic()
+        searches: dict[Target, Search] = {}
+        async for position in _in_turns(positions):
+            if not position.is_behind:
+                continue
+            for target in (position.target, Target(position.share.partition, position.log.start)):
+                if target in searches or (target != position.target and not self._loses(target.partition)):
+                    continue
+                guess = self._looks.guess_time(*target)
+                retention = evidence.retentions[target.partition.topic]
+                searches[target] = search = Search(
+                    target.offset,
+                    position.log.start,
+                    position.log.end,
+                    ceiling=int(now * 1000) + AHEAD,
+                    gaps=retention.compacts and not retention.by_append,
+                    guess=None if guess is None else int((now - (looked - guess)) * 1000),
+                )
+                search.recall(self._answers.get(target.partition, ()))
+        return searches
+
+    def _loses(self, partition: Partition) -> bool:
+        return self._looks.measure_removal(partition) is not None
+
+    async def _search(self, topology: Topology, searches: Mapping[Target, Search]) -> None:
+        """Ask for all at once, round by round, until all are found or time is up."""
+        deadline = self._monotonic() + self._patience
+        left = {target: search for target, search in searches.items() if not search.done}
+        for _ in range(_ROUNDS):
+            if not left or self._monotonic() > deadline:
+                return
+            for layer in _cut_layers(left):
+                await self._ask(topology, layer)
+            left = {target: search for target, search in left.items() if not search.done}
+
+    async def _ask(self, topology: Topology, layer: Mapping[Partition, Search]) -> None:
+        questions = {partition: search.ask() for partition, search in layer.items()}
+        for partition, answer in (await self._brokers.find_stamps(topology.leaders, questions)).items():
+            search = layer[partition]
+            if isinstance(answer, str):
+                search.done, search.why = True, answer
+            elif answer.offset < 0:
+                search.take(Answer(answer.asked, search.end, answer.stamp))
+            else:
+                search.take(answer)
+
+
+def _cut_layers(searches: Mapping[Target, Search]) -> Iterator[dict[Partition, Search]]:
+    """Yield searches of which no two are in the same partition, some thousands at most."""
+    layers: list[dict[Partition, Search]] = []
+    depths: dict[Partition, int] = defaultdict(int)
+    for target, search in searches.items():
+        depth = depths[target.partition]
+        depths[target.partition] += 1
+        if depth == len(layers):
+            layers.append({})
+        layers[depth][target.partition] = search
+    yield from layers
+
+
+def _remember(searches: Mapping[Target, Search]) -> dict[Partition, tuple[Answer, ...]]:
+    found: dict[Partition, set[Answer]] = defaultdict(set)
+    for target, search in searches.items():
+        found[target.partition].update(search.remember())
+    return {partition: tuple(answers) for partition, answers in found.items()}
+
+
+async def _in_turns(positions: Iterable[Position]) -> AsyncIterator[Position]:
+    for index, position in enumerate(positions):
+        if not index % _BREATH:
+            await asyncio.sleep(0)
+        yield position

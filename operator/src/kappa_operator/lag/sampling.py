@@ -1,0 +1,176 @@
+"""Sweeps each connected KafkaCluster at its interval, while this replica acts.
+
+A sweep is a task beside the reconciles, which never wait for it; it waits most of its own time for brokers. What it finds is kept here for
+whoever asks. A sampler is kept from sweep to sweep for what it remembers, and made anew when the way to its cluster has changed.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from fnmatch import fnmatchcase
+from typing import Protocol
+
+import structlog
+
+from kappa_crds.conditions import ConditionType, find_condition
+from kappa_crds.kafkacluster import LagSampling
+from kappa_crds.quantities import parse_duration
+from kappa_operator.errors import KappaError
+from kappa_operator.kafka_model import KafkaAccess
+from kappa_operator.kafka_topic_configs import ConfigReader
+from kappa_operator.keys import Key
+from kappa_operator.lag.brokers import Brokers
+from kappa_operator.lag.model import Sweep
+from kappa_operator.lag.retentions import Retentions
+from kappa_operator.lag.sampler import Sampler
+from kappa_operator.plan.kafkacluster import KafkaClusterResource
+
+log = structlog.get_logger(__name__)
+
+TICK = 1.0
+"""Seconds between two looks at what is due."""
+Keeps = Callable[[str], bool]
+
+
+class Sweeps(Protocol):
+    """A sampler of one cluster."""
+
+    async def sweep(self) -> Sweep:
+        """Return what can be seen now."""
+
+    async def close(self) -> None:
+        """Close the connections."""
+
+
+def build_sampler(access: KafkaAccess, keeps: Keeps) -> Sampler:
+    """Return a sampler of a real cluster."""
+    return Sampler(Brokers(access), Retentions(ConfigReader(access)), keeps=keeps)
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    sampler: Sweeps
+    made_of: tuple[str, LagSampling]
+
+
+class Sampling:
+    """The sweeps of all clusters. `find` yields the KafkaClusters there are, `resolve` says how to reach one."""
+
+    def __init__(
+        self,
+        find: Callable[[], Iterable[KafkaClusterResource]],
+        resolve: Callable[[KafkaClusterResource], Awaitable[KafkaAccess]],
+        *,
+        build: Callable[[KafkaAccess, Keeps], Sweeps] = build_sampler,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._now = now
+        self._find = find
+        self._resolve = resolve
+        self._build = build
+        self._monotonic = monotonic
+        self._samplers: dict[Key, _Kept] = {}
+        self._found: dict[Key, Sweep] = {}
+        self._due: dict[Key, float] = {}
+        self._tasks: dict[Key, asyncio.Task[None]] = {}
+
+    def get(self, cluster: Key) -> Sweep | None:
+        """Return the last sweep of the cluster, if there was one."""
+        return self._found.get(cluster)
+
+    def list_found(self) -> Iterator[tuple[str, Sweep]]:
+        """Yield the namespace/name of each cluster and its last sweep."""
+        for key, sweep in self._found.items():
+            yield f"{key.namespace}/{key.name}", sweep
+
+    async def run(self) -> None:
+        """Sweep until cancelled; then let the connections go and forget what was found."""
+        try:
+            while True:
+                await self.start_due()
+                await asyncio.sleep(TICK)
+        finally:
+            await self._stop(list(self._tasks.keys() | self._samplers.keys()))
+
+    async def start_due(self) -> None:
+        """Begin the sweeps that are due, and end what belongs to clusters that are gone or not to be sampled."""
+        wanted = {_get_key(cluster): cluster for cluster in self._find() if cluster.spec.lag.enabled}
+        await self._stop([key for key in (self._samplers.keys() | self._found.keys()) if key not in wanted])
+        for key, cluster in wanted.items():
+            is_idle = key not in self._tasks or self._tasks[key].done()
+            is_known = _is_ready(cluster) or key in self._found
+            if is_idle and is_known and self._monotonic() >= self._due.get(key, 0.0):
+                self._due[key] = self._monotonic() + parse_duration(cluster.spec.lag.every)
+                self._tasks[key] = asyncio.create_task(self._sweep(key, cluster))
+
+    async def finish(self) -> None:
+        """Wait for the sweeps under way."""
+        await asyncio.gather(*self._tasks.values())
+
+    async def _sweep(self, key: Key, cluster: KafkaClusterResource) -> None:
+        """Sweep once. A bug says so in the log, and ends nothing; what was found before is not taken for what is."""
+        before = self._found.get(key, Sweep(self._now(), 0.0))
+        try:
+            sampler = await self._get_sampler(key, cluster)
+            sweep = await sampler.sweep()
+        except KappaError as error:
+            sweep = before.lose_sight(self._now(), error.message)
+        except Exception as error:
+            log.exception("bug", resource=str(key))
+            sweep = before.lose_sight(
+                self._now(), f"the sweep ended with {type(error).__name__}; see the log"
+            )
+        if sweep.failure is not None and before.failure is None:
+            log.warning("lag not sampled", resource=str(key), why=sweep.failure)
+        self._found[key] = sweep
+
+    async def _get_sampler(self, key: Key, cluster: KafkaClusterResource) -> Sweeps:
+        access = await self._resolve(cluster)
+        made_of = (access.fingerprint, cluster.spec.lag)
+        kept = self._samplers.get(key)
+        if kept is not None and kept.made_of == made_of:
+            return kept.sampler
+        if kept is not None:
+            await kept.sampler.close()
+        sampler = self._build(access, build_filter(cluster.spec.lag))
+        self._samplers[key] = _Kept(sampler, made_of)
+        return sampler
+
+    async def _stop(self, keys: Iterable[Key]) -> None:
+        for key in keys:
+            task = self._tasks.pop(key, None)
+            if task is not None:
+                task.cancel()
+                await asyncio.wait([task])
+            kept = self._samplers.pop(key, None)
+            if kept is not None:
+                await kept.sampler.close()
+            self._found.pop(key, None)
+            self._due.pop(key, None)
+
+
+def build_filter(sampling: LagSampling) -> Keeps:
+    """Return whether a group is to be sampled."""
+
+    def keeps(group: str) -> bool:
+        included = not sampling.include or any(_matches(group, each) for each in sampling.include)
+        return included and not any(_matches(group, each) for each in sampling.exclude)
+
+    return keeps
+
+
+def _matches(group: str, pattern: str) -> bool:
+    """Only * is special: a group's name may hold what else a shell would take for a pattern."""
+    return fnmatchcase(group, pattern.replace("[", "[[]").replace("?", "[?]"))
+
+
+def _get_key(cluster: KafkaClusterResource) -> Key:
+    return Key("KafkaCluster", cluster.metadata.namespace, cluster.metadata.name)
+
+
+def _is_ready(cluster: KafkaClusterResource) -> bool:
+    condition = find_condition(cluster.status.conditions, ConditionType.READY)
+    return condition is not None and condition.status == "True"
