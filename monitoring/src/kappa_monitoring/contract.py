@@ -16,10 +16,9 @@ def find_all_series(groups: Iterable[Group]) -> dict[str, frozenset[str]]:
     """Return name → labels of what the code exports and what rules record; raise where a rule names something else."""
     series = {name: frozenset(labels) for name, labels in find_series().items()}
     for record in (record for group in groups for record in group.records):
-        level, _, rest = record.name.partition(":")
+        level = record.name.partition(":")[0]
         labels = check_query(record.expr, series, f"record {record.name}")
-        said = set(level.split("_")) if rest else set()
-        if said != labels:
+        if sorted(level.split("_")) != sorted("_".join(labels).split("_")):
             raise BadRule(
                 f"record {record.name} has the labels {', '.join(sorted(labels))}; its name must begin with them"
             )

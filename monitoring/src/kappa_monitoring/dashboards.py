@@ -24,11 +24,12 @@ from kappa_monitoring.boards.fleet import FLEET
 from kappa_monitoring.boards.model import Board, Panel, Query, Row, Variable
 from kappa_monitoring.boards.pipeline import PIPELINE
 from kappa_monitoring.boards.savepoints import SAVEPOINTS
+from kappa_monitoring.boards.topic import TOPIC
 from kappa_monitoring.config import Config
 from kappa_monitoring.contract import check_legend, check_query
 from kappa_monitoring.errors import UnknownLabel
 
-BOARDS: tuple[Board, ...] = (FLEET, PIPELINE, SAVEPOINTS)
+BOARDS: tuple[Board, ...] = (FLEET, PIPELINE, TOPIC, SAVEPOINTS)
 _SOURCE = DataSourceRef(type_val="prometheus", uid="${datasource}")
 _HEIGHT, _HALF, _QUARTER = 8, 12, 6
 
@@ -58,7 +59,7 @@ def render_board(board: Board, config: Config) -> str:
 def _build_variable(variable: Variable) -> dashboard.QueryVariable:
     built = (
         dashboard.QueryVariable(variable.name)
-        .label(variable.name.capitalize())
+        .label(variable.name.replace("_name", "").capitalize())
         .datasource(_SOURCE)
         .query(f"label_values({variable.query}, {variable.label})")
         .refresh(VariableRefresh.ON_TIME_RANGE_CHANGED)

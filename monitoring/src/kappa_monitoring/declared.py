@@ -7,6 +7,7 @@ from prometheus_client.metrics import MetricWrapperBase
 
 from kappa_operator import metrics as operator
 from kappa_operator import resource_metrics
+from kappa_operator.lag import exposition as lag
 from kappa_pipelines import metrics as driver
 
 
@@ -34,7 +35,7 @@ DRIVER, OPERATOR = "a driver, on its port", "the operator"
 
 def list_metrics() -> tuple[Metric, ...]:
     """Return all of them, drivers' first."""
-    return (*_list_of_drivers(), *_list_of_resources(), *_list_of_operator())
+    return (*_list_of_drivers(), *_list_of_resources(), *_list_of_operator(), *_list_of_lag())
 
 
 def _name(name: str, kind: str) -> str:
@@ -60,6 +61,23 @@ def _list_of_operator() -> Iterator[Metric]:
         yield Metric(
             _name(family.name, family.type), family.type, family.documentation, _find_labels(each), OPERATOR
         )
+
+
+def _list_of_lag() -> Iterator[Metric]:
+    for each in lag.METRICS:
+        yield Metric(each.name, "gauge", each.help, ("cluster_name", *_find_share(each)), OPERATOR)
+
+
+def _find_share(metric: object) -> tuple[str, ...]:
+    """Return the labels besides the cluster's; a gauge of a cluster has no others."""
+    match metric:
+        case lag.ShareGauge():
+            return ("group", "topic", "partition")
+        case lag.PartitionGauge():
+            return ("topic", "partition")
+        case lag.GroupGauge():
+            return ("group",)
+    return ()
 
 
 def _find_labels(metric: MetricWrapperBase) -> tuple[str, ...]:

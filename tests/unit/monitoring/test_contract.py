@@ -1,10 +1,12 @@
 """Names tie code, rules, dashboards and documents together: each one that is used is declared, and what is declared is documented."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 import yaml
 
+from kappa_crds.progress import DriverState, Progress
 from kappa_monitoring import REPOSITORY
 from kappa_monitoring.__main__ import find_drift, render_files
 from kappa_monitoring.config import Config, load_config
@@ -20,6 +22,12 @@ from kappa_monitoring.errors import (
 )
 from kappa_monitoring.promql import find_labels
 from kappa_monitoring.rules import Alert, load_groups
+from kappa_operator.lag.exposition import LagCollector
+from kappa_operator.metrics import METRICS as OF_OPERATOR
+from kappa_operator.metrics import StoreCollector
+from kappa_operator.mirror import Mirror
+from kappa_operator.resource_metrics import ResourceCollector
+from kappa_pipelines.metrics import Counts, DriverCollector
 from unit.monitoring.rendered import ALERTS, load_series
 
 SERIES = {
@@ -112,3 +120,36 @@ def test_a_rule_that_is_not_complete_is_refused(tmp_path: Path) -> None:
     (tmp_path / "t.yaml").write_text(yaml.safe_dump({"alerts": [{**rule, "summery": "s"}]}))
     with pytest.raises(BadRule, match="summery"):
         load_groups(load_config(), tmp_path)
+
+
+def find_exported() -> dict[str, tuple[str, ...]]:
+    """Names and labels as the collectors make them."""
+    progress = Progress(
+        namespace="n",
+        pipeline="p",
+        revision="r",
+        generation=1,
+        state=DriverState.RUNNING,
+        started_at=datetime.now(UTC),
+    )
+    collectors = [
+        DriverCollector(lambda: progress, Counts, lambda: 0.0),
+        StoreCollector(lambda: ()),
+        ResourceCollector(Mirror(), lambda: True),
+        LagCollector(lambda: (), 100),
+    ]
+    families = [family for collector in collectors for family in collector.collect()]
+    return {
+        family.name + ("_total" if family.type == "counter" else ""): tuple(getattr(family, "_labelnames"))  # noqa: B009
+        for family in families
+    }
+
+
+def test_what_is_declared_is_what_is_exported_with_the_same_labels() -> None:
+    of_operator = {metric._name for metric in OF_OPERATOR}
+    declared = {
+        metric.name: metric.labels
+        for metric in list_metrics()
+        if metric.name.removesuffix("_total") not in of_operator
+    }
+    assert declared == find_exported()
