@@ -22,7 +22,7 @@ from kappa_monitoring.config import load_config
 from kappa_monitoring.dashboards import BOARDS, find_queries, render_board
 from kappa_monitoring.rules import load_groups, render_group
 from lab.broker import free_ports
-from lab.prometheus import find_program
+from lab.prometheus import build_alertmanager, find_program
 from lab.shell import run
 
 PATIENCE = 60.0
@@ -160,13 +160,9 @@ def monitored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Monitored]:
         stack.enter_context(
             serve([*prometheus, f"--web.listen-address=127.0.0.1:{web}"], folder / "prometheus.log")
         )
-        manager: list[str | Path] = [
-            find_program("prometheus-alertmanager"),
-            f"--config.file={routes}",
-            f"--storage.path={folder}/alerts",
-        ]
-        listen = [f"--web.listen-address=127.0.0.1:{alerts}", "--cluster.listen-address="]
-        stack.enter_context(serve([*manager, *listen], folder / "alertmanager.log"))
+        flags = [f"--config.file={routes}", f"--storage.path={folder}/alerts", "--cluster.listen-address="]
+        manager = build_alertmanager(*flags, f"--web.listen-address=127.0.0.1:{alerts}")
+        stack.enter_context(serve(manager, folder / "alertmanager.log"))
         found = Monitored(exporter, receiver, web)
         wait_for(lambda: len(found.query("up == 1")) == 2, "Prometheus scrapes both")
         yield found

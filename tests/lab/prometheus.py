@@ -12,6 +12,8 @@ from lab.shell import run
 PACKAGES = ("prometheus", "prometheus-alertmanager")
 PROGRAMS = ("prometheus", "promtool", "prometheus-alertmanager", "amtool")
 FOLDER = CACHE / "prometheus"
+_TEMPLATES = Path("/usr/share/prometheus/alertmanager/default.tmpl")
+_MOUNT = 'mount -t overlay overlay -o "lowerdir=$0/usr/share:/usr/share" /usr/share && exec "$@"'
 
 
 def find_program(name: str) -> Path:
@@ -24,6 +26,16 @@ def find_program(name: str) -> Path:
     if not FOLDER.exists():
         _unpack()
     return FOLDER / "usr" / "bin" / name
+
+
+def build_alertmanager(*arguments: str) -> list[str | Path]:
+    """Return the command of an Alertmanager.
+
+    Debian's reads templates below /usr/share, where none are unless it is installed. Then it sees those of the cache there, by a mount
+    that only this process has; that takes root.
+    """
+    command: list[str | Path] = [find_program("prometheus-alertmanager"), *arguments]
+    return command if _TEMPLATES.exists() else ["unshare", "--mount", "sh", "-c", _MOUNT, FOLDER, *command]
 
 
 def _unpack() -> None:
