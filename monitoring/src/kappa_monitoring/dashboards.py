@@ -14,6 +14,7 @@ from grafana_foundation_sdk.models.common import (
 )
 from grafana_foundation_sdk.models.dashboard import (
     DataSourceRef,
+    GridPos,
     Threshold,
     ThresholdsMode,
     VariableRefresh,
@@ -31,7 +32,9 @@ from kappa_monitoring.errors import UnknownLabel
 
 BOARDS: tuple[Board, ...] = (FLEET, PIPELINE, TOPIC, SAVEPOINTS)
 _SOURCE = DataSourceRef(type_val="prometheus", uid="${datasource}")
-_HEIGHT, _HALF, _QUARTER = 8, 12, 6
+_WIDTH = 24
+_SIZES = {"graph": (8, 12), "value": (6, 6)}
+"""Height and width of panels, in units of Grafana's grid."""
 
 
 def render_board(board: Board, config: Config) -> str:
@@ -48,12 +51,27 @@ def render_board(board: Board, config: Config) -> str:
     )
     for variable in board.variables:
         builder.with_variable(_build_variable(variable))
-    number = count(1)
+    number, y = count(1), 0
     for row in board.rows:
-        builder.with_row(dashboard.Row(row.title).id(next(number)))
-        for panel in row.panels:
-            builder.with_panel(_build_panel(panel, config).id(next(number)))
+        builder.with_row(dashboard.Row(row.title).id(next(number)).grid_pos(GridPos(1, _WIDTH, 0, y)))
+        places = place_panels(row, y + 1)
+        for panel, place in zip(row.panels, places, strict=True):
+            builder.with_panel(_build_panel(panel, config).id(next(number)).grid_pos(place))
+        y = max(place.y + place.h for place in places)
     return JSONEncoder(sort_keys=True, indent=2).encode(builder.build()) + "\n"
+
+
+def place_panels(row: Row, y: int) -> list[GridPos]:
+    """Return where the panels of a row are, in lines from y on; a line is as high as its highest panel."""
+    places: list[GridPos] = []
+    x, height = 0, 0
+    for panel in row.panels:
+        h, w = _SIZES[panel.kind]
+        if x + w > _WIDTH:
+            x, y, height = 0, y + height, 0
+        places.append(GridPos(h, w, x, y))
+        x, height = x + w, max(height, h)
+    return places
 
 
 def _build_variable(variable: Variable) -> dashboard.QueryVariable:
@@ -83,18 +101,12 @@ def _build_panel(panel: Panel, config: Config) -> timeseries.Panel | stat.Panel:
 
 def _begin_graph() -> timeseries.Panel:
     legend = common.VizLegendOptions().display_mode(LegendDisplayMode.LIST).placement(LegendPlacement.BOTTOM)
-    return timeseries.Panel().height(_HEIGHT).span(_HALF).fill_opacity(10).legend(legend.show_legend(True))
+    return timeseries.Panel().fill_opacity(10).legend(legend.show_legend(True))
 
 
 def _begin_value() -> stat.Panel:
     last = common.ReduceDataOptions().calcs(["lastNotNull"])
-    return (
-        stat.Panel()
-        .height(_HALF // 2)
-        .span(_QUARTER)
-        .reduce_options(last)
-        .text_mode(BigValueTextMode.VALUE_AND_NAME)
-    )
+    return stat.Panel().reduce_options(last).text_mode(BigValueTextMode.VALUE_AND_NAME)
 
 
 def _build_query(query: Query, ref: str, instant: bool, config: Config) -> prometheus.Dataquery:

@@ -17,6 +17,7 @@ FLEET = Board(
                 Panel("Not ready", "Pipelines that are neither Ready nor suspended.", (Query(f"(count(max by (namespace, pipeline) (kappa_pipeline_ready{{{_NS}}}) == 0 unless on (namespace, pipeline) kappa_pipeline_suspended == 1) or vector(0))", "not ready"),), kind="value"),
                 Panel("Kafka clusters ready", "1 while a KafkaCluster is Ready.", (Query(f"max by (namespace, kafkacluster) (kappa_kafkacluster_ready{{{_NS}}})", "{{namespace}}/{{kafkacluster}}"),), kind="value"),
                 Panel("State stores ready", "1 while a StateStore is Ready.", (Query(f"max by (namespace, statestore) (kappa_statestore_ready{{{_NS}}})", "{{namespace}}/{{statestore}}"),), kind="value"),
+                Panel("Brokers and topics", "Brokers alive, and topics that the user may see, at the last check of each KafkaCluster.", (Query(f"max by (namespace, kafkacluster) (kappa_kafkacluster_brokers{{{_NS}}})", "{{namespace}}/{{kafkacluster}} brokers"), Query(f"max by (namespace, kafkacluster) (kappa_kafkacluster_topics{{{_NS}}})", "{{namespace}}/{{kafkacluster}} topics")), kind="value"),
             ),
         ),
         Row(
