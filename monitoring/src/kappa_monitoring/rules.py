@@ -110,7 +110,20 @@ def _build_alert(topic: str, rule: dict[str, str], config: Config) -> Alert:
     )
 
 
+class _Dumper(yaml.SafeDumper):
+    """Writes a query of several lines as such."""
+
+
+def _write_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+
+
+_Dumper.add_representer(str, _write_text)
+
+
 def render_group(group: Group) -> str:
     """Return the file of a group."""
-    text: str = yaml.safe_dump({"groups": [group.build()]}, sort_keys=False, width=1000, allow_unicode=True)
-    return f"# Generated from monitoring/rules/{group.topic}.yaml and monitoring/config.yaml by `make generate`; do not edit.\n{text}"
+    source = f"monitoring/rules/{group.topic}.yaml and monitoring/config.yaml"
+    body = {"groups": [group.build()]}
+    text: str = yaml.dump(body, Dumper=_Dumper, sort_keys=False, width=1000, allow_unicode=True)
+    return f"# Generated from {source} by `make generate`; do not edit.\n{text}"
