@@ -9,6 +9,7 @@ export KAPPA_CACHE
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 UV := $(shell command -v uv || echo $(KAPPA_CACHE)/uv/bin/uv)
 RUN := $(UV) run --frozen --no-sync
+MONITORING := PYTHONPATH=monitoring/src $(RUN) python -m kappa_monitoring
 LAB := PYTHONPATH=tests $(RUN) python -m lab
 BROKERS ?= 1
 
@@ -66,7 +67,7 @@ test-laptop-unit:
 	@$(MAKE) $(READY) test-laptop
 	@$(MAKE) $(READY) test-unit
 
-test-unit: setup ## Run the tests that need nothing but Python
+test-unit: setup ## Run the tests that need nothing but Python and promtool
 	@nice $(RUN) pytest tests/unit
 
 WAITING := $(addprefix tests/spark/test_,driver.py real_time.py handover.py buckets.py divisions.py upgrades.py)
@@ -93,21 +94,23 @@ chaos: images $(CLASSES) ## Run the long fault-injection tests, and all examples
 bench: images ## Measure; each bench prints one JSON object as its last line (QUICK=--quick for a short one)
 	@for bench in tests/bench/*.py; do echo "== $$bench"; PYTHONPATH=tests $(RUN) python $$bench $(QUICK); done
 
-generate: setup ## Regenerate CRDs and reference documents from the models
+generate: setup ## Regenerate CRDs, rules, dashboards and reference documents from their sources
 	@$(RUN) python -m kappa_crds.schema write crds/generated
 	@$(RUN) python -m kappa_crds.schema write charts/kappa/files/crds
 	@$(RUN) python -m kappa_crds.reference write docs/reference
+	@$(MONITORING) write
 
 verify: setup ## Fail where generated files differ from their sources
 	@$(UV) lock --check --quiet
 	@$(RUN) python -m kappa_crds.schema check crds/generated
 	@$(RUN) python -m kappa_crds.schema check charts/kappa/files/crds
 	@$(RUN) python -m kappa_crds.reference check docs/reference
+	@$(MONITORING) check
 
 lint: setup ## Check style, types and module boundaries
 	@$(RUN) ruff check
 	@$(RUN) ruff format --check
-	@$(RUN) mypy crds/src operator/src pipelines/src pipelines/archive_classes.py tests
+	@$(RUN) mypy crds/src operator/src pipelines/src pipelines/archive_classes.py monitoring/src tests
 	@$(RUN) lint-imports
 
 fmt: setup ## Format the code

@@ -41,6 +41,7 @@ from kappa_operator.observe.lagpolicy import list_policies
 from kappa_operator.observe.references import find_dependents, read_access
 from kappa_operator.observe.statestore import list_stores
 from kappa_operator.queue import WorkQueue
+from kappa_operator.resource_metrics import ResourceCollector
 from kappa_operator.settings import Settings
 from kappa_operator.stores import RemoteStores
 from kappa_operator.world import World
@@ -125,6 +126,7 @@ async def run(settings: Settings) -> None:
             settings=settings, lag=sampling, is_leading=lambda: elector.leading, expect_echo=echoes.expect,
         )  # fmt: skip
         REGISTRY.register(metrics.StoreCollector(partial(list_stores, world)))
+        REGISTRY.register(ResourceCollector(world.mirror, world.is_leading))
         REGISTRY.register(LagCollector(sampling.list_found, settings.lag_series))
         REGISTRY.register(metrics.PolicyCollector(partial(list_policies, world)))
         queue = WorkQueue(time.monotonic)

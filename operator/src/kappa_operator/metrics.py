@@ -1,7 +1,8 @@
 """Every metric of the operator, declared once; those of consumer lag are in `lag.exposition`. Labels are bounded: kinds and outcomes, never names.
 
 What StateStores hold and what LagPolicies say is the exception: it has one series for each metric and resource, with its namespace and
-name, and never one for a savepoint, a pipeline or a group. Those are computed from the resources' status when Prometheus asks, so that none outlives its resource.
+name, and never one for a savepoint or a group. Those are computed from the resources' status when Prometheus asks, so that none outlives
+its resource. What is told of other resources is in `resource_metrics`.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -11,6 +12,7 @@ from typing import Any, Generic, TypeVar
 
 from prometheus_client import Counter, Gauge, Histogram
 from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.metrics import MetricWrapperBase
 from prometheus_client.registry import Collector
 
 from kappa_crds.conditions import ConditionType, find_condition
@@ -38,7 +40,6 @@ EVENT_AGE = Gauge(
     "kappa_operator_watch_echo_age_seconds", "Age of the oldest own write that no watch has shown yet."
 )
 LEADING = Gauge("kappa_operator_leading", "1 while this replica is the one that acts.")
-RESOURCES = Gauge("kappa_operator_resources", "Resources known by kind and state.", ["kind", "state"])
 LAST_RESYNC = Gauge(
     "kappa_operator_last_resync_timestamp_seconds", "When all resources were last queued for another look"
 )
@@ -47,6 +48,10 @@ ADMISSIONS = Counter(
     "Pipelines that were applied, by what became of their warnings.",
     ["outcome"],
 )
+METRICS: tuple[MetricWrapperBase, ...] = (
+    RECONCILES, RECONCILE_SECONDS, QUEUE_KEYS, WORKING_KEYS, EVENTS, EVENT_AGE, LEADING, LAST_RESYNC, ADMISSIONS,
+)  # fmt: skip
+"""What the operator counts itself."""
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ claim a name in Kafka.
 """
 
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import Any
 
@@ -32,6 +32,7 @@ class Mirror:
         self._bodies: dict[Key, bytes] = {}
         self._versions: dict[Key, int] = {}
         self._parsed: dict[Key, Resource[Any, Any]] = {}
+        self._states: dict[Key, str] = {}
         self._topics: defaultdict[str, set[Key]] = defaultdict(set)
         self._deleted: dict[Key, int] = {}
         self._names: defaultdict[tuple[str, str], set[Key]] = defaultdict(set)
@@ -47,6 +48,7 @@ class Mirror:
         self._bodies[key] = _compact(body)
         self._parsed.pop(key, None)
         self._versions[key] = get_version(body)
+        self._states[key] = (body.get("status") or {}).get("state") or ""
         self._names[key.kind, key.namespace].add(key)
         if key.kind == "Topic":
             self._topics[get_topic_name(body)].add(key)
@@ -71,7 +73,7 @@ class Mirror:
         body = self.get_body(key)
         if body is None:
             return
-        del self._bodies[key], self._versions[key]
+        del self._bodies[key], self._versions[key], self._states[key]
         self._parsed.pop(key, None)
         self._names[key.kind, key.namespace].discard(key)
         if key.kind == "Topic":
@@ -104,6 +106,10 @@ class Mirror:
     def find(self, kind: str, namespace: str) -> list[Key]:
         """Return the keys of a kind in a namespace, sorted by name."""
         return sorted(self._names[kind, namespace])
+
+    def count_states(self) -> Counter[tuple[str, str]]:
+        """Return how many resources there are by kind and state, which is empty before the operator looked at one."""
+        return Counter((key.kind, state) for key, state in list(self._states.items()))
 
     def find_claims(self, topic: str) -> list[Key]:
         """Return the `Topic` resources, in any namespace, that claim this name in Kafka."""

@@ -1,0 +1,53 @@
+"""All pipelines, and the operator that looks after them."""
+
+from kappa_monitoring.boards.model import Board, Panel, Query, Row, Variable
+
+_NS = 'namespace=~"$namespace"'
+
+FLEET = Board(
+    uid="kappa-fleet",
+    title="Kappa / Fleet",
+    description="All pipelines at a glance, and whether the operator does its work.",
+    variables=(Variable("namespace", "kappa_pipeline_info", "namespace", many=True),),
+    rows=(
+        Row(
+            "Now",
+            (
+                Panel("Pipelines by state", "How many pipelines are in each state.", (Query(f"count by (state) (max by (namespace, pipeline, state) (kappa_pipeline_info{{{_NS}}}))", "{{state}}"),), kind="value"),
+                Panel("Not ready", "Pipelines that are neither Ready nor suspended.", (Query(f"(count(max by (namespace, pipeline) (kappa_pipeline_ready{{{_NS}}}) == 0 unless on (namespace, pipeline) kappa_pipeline_suspended == 1) or vector(0))", "not ready"),), kind="value"),
+                Panel("Kafka clusters ready", "1 while a KafkaCluster is Ready.", (Query(f"max by (namespace, kafkacluster) (kappa_kafkacluster_ready{{{_NS}}})", "{{namespace}}/{{kafkacluster}}"),), kind="value"),
+                Panel("State stores ready", "1 while a StateStore is Ready.", (Query(f"max by (namespace, statestore) (kappa_statestore_ready{{{_NS}}})", "{{namespace}}/{{statestore}}"),), kind="value"),
+                Panel("Brokers and topics", "Brokers alive, and topics that the user may see, at the last check of each KafkaCluster.", (Query(f"max by (namespace, kafkacluster) (kappa_kafkacluster_brokers{{{_NS}}})", "{{namespace}}/{{kafkacluster}} brokers"), Query(f"max by (namespace, kafkacluster) (kappa_kafkacluster_topics{{{_NS}}})", "{{namespace}}/{{kafkacluster}} topics")), kind="value"),
+            ),
+        ),
+        Row(
+            "Throughput and lag",
+            (
+                Panel("Records read", "Records that each pipeline reads a second, over all sinks.", (Query(f"sum by (namespace, pipeline) (namespace_pipeline_sink:kappa_pipeline_input_rows:rate{{{_NS}}})", "{{namespace}}/{{pipeline}}"),), unit="cps"),
+                Panel("Records waiting", "Records that are not processed yet; a source that several sinks read counts once.", (Query(f"topk(10, namespace_pipeline:kappa_pipeline_lag_records:sum{{{_NS}}})", "{{namespace}}/{{pipeline}}"),), limit="pipelines.behind.records"),
+                Panel("Age of the last batch", "Seconds since the last batch of each pipeline began. It grows too while nothing arrives.", (Query(f"topk(10, time() - max by (namespace, pipeline) (kappa_pipeline_batch_timestamp_seconds{{{_NS}}}))", "{{namespace}}/{{pipeline}}"),), unit="s", limit="pipelines.stalled.seconds"),
+                Panel("Dead letters", "Records a second that could not be read.", (Query(f"namespace_pipeline:kappa_pipeline_dead_lettered_rows:rate{{{_NS}}}", "{{namespace}}/{{pipeline}}"),), unit="cps", limit="pipelines.deadLetters.perSecond"),
+            ),
+        ),
+        Row(
+            "Restarts",
+            (
+                Panel("Restarts", "Restarts of drivers within the window of KappaPipelineCrashLooping.", (Query(f"increase(namespace_pipeline:kappa_pipeline_restarts:max{{{_NS}}}[<<pipelines.crashLooping.window>>])", "{{namespace}}/{{pipeline}}"),), limit="pipelines.crashLooping.restarts"),
+                Panel("Recovery", "Seconds that the last start of each pipeline took, until each query had its first batch.", (Query(f"max by (namespace, pipeline) (kappa_pipeline_recovery_seconds{{{_NS}}})", "{{namespace}}/{{pipeline}}"),), unit="s"),
+            ),
+        ),
+        Row(
+            "Operator",
+            (
+                Panel("Replicas", "Replicas that act, and all that are seen. One acts.", (Query("sum(kappa_operator_leading)", "acting"), Query("count(kappa_operator_leading)", "seen")), kind="value"),
+                Panel("Resources", "Resources by kind and state, as the operator knows them.", (Query("max by (kind, state) (kappa_operator_resources)", "{{kind}} {{state}}"),)),
+                Panel("Reconciles", "Reconciles a second, by kind.", (Query("kind:kappa_operator_reconciles:rate", "{{kind}}"), Query("kind:kappa_operator_reconciles_failed:rate", "{{kind}} failed")), unit="ops"),
+                Panel("Slowest reconciles", "What <<operator.slow.quantile>> of all reconciles stay below.", (Query("kind:kappa_operator_reconcile_seconds:quantile", "{{kind}}"),), unit="s", limit="operator.slow.seconds"),
+                Panel("Waiting", "Resources that wait for a look, or are being looked at.", (Query("sum(kappa_operator_queue_keys)", "waiting"), Query("sum(kappa_operator_working_keys)", "working"))),
+                Panel("Watch", "Age of the oldest write that no watch has shown yet.", (Query("max(kappa_operator_watch_echo_age_seconds)", "age"),), unit="s", limit="operator.watchOld.seconds"),
+                Panel("Watch events", "Events that the watches show, a second.", (Query("sum by (kind) (rate(kappa_operator_watch_events_total[<<rate>>]))", "{{kind}}"),), unit="ops"),
+                Panel("Last look at everything", "Seconds since all resources were queued for another look.", (Query("time() - max(kappa_operator_last_resync_timestamp_seconds > 0)", "ago"),), unit="s", limit="operator.resyncOld.seconds"),
+            ),
+        ),
+    ),
+)  # fmt: skip

@@ -1,0 +1,51 @@
+"""What rules, alerts and dashboards may name: metrics that the code declares, and series that rules record, with their labels."""
+
+import re
+from collections.abc import Iterable
+
+from kappa_monitoring.declared import find_series
+from kappa_monitoring.errors import BadRule, MonitoringError, UnknownLabel
+from kappa_monitoring.promql import find_labels
+from kappa_monitoring.rules import Alert, Group
+
+_LABEL = re.compile(r"\$labels\.(\w+)")
+_LEGEND = re.compile(r"\{\{\s*(\w+)\s*\}\}")
+
+
+def find_all_series(groups: Iterable[Group]) -> dict[str, frozenset[str]]:
+    """Return name → labels of what the code exports and what rules record; raise where a rule names something else."""
+    series = {name: frozenset(labels) for name, labels in find_series().items()}
+    for record in (record for group in groups for record in group.records):
+        level = record.name.partition(":")[0]
+        labels = check_query(record.expr, series, f"record {record.name}")
+        if sorted(level.split("_")) != sorted("_".join(labels).split("_")):
+            raise BadRule(
+                f"record {record.name} has the labels {', '.join(sorted(labels))}; its name must begin with them"
+            )
+        series[record.name] = labels
+    return series
+
+
+def check_query(query: str, series: dict[str, frozenset[str]], where: str) -> frozenset[str]:
+    """Return the labels of the query's result; raise with the place in the message."""
+    try:
+        return find_labels(query, series)
+    except (MonitoringError, ValueError) as error:
+        raise type(error)(f"{where}: {error}; the query is {query}") from error
+
+
+def check_alert(alert: Alert, series: dict[str, frozenset[str]]) -> None:
+    """Raise where the alert names a metric or a label that is not there, in its query or in its texts."""
+    labels = check_query(alert.expr, series, f"alert {alert.name}") | {"severity"}
+    used = set(_LABEL.findall(alert.summary + alert.description))
+    if used - labels:
+        raise UnknownLabel(
+            f"alert {alert.name}: its text has {', '.join(sorted(used - labels))}, which its result has not"
+        )
+
+
+def check_legend(legend: str, labels: frozenset[str], where: str) -> None:
+    """Raise UnknownLabel where the legend of a query names a label that its result has not."""
+    unknown = set(_LEGEND.findall(legend)) - labels
+    if unknown:
+        raise UnknownLabel(f"{where}: the legend has {', '.join(sorted(unknown))}, which the result has not")

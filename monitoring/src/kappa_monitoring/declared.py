@@ -1,0 +1,89 @@
+"""Every metric that the platform's code declares, in one list, as Prometheus stores it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from prometheus_client.metrics import MetricWrapperBase
+
+from kappa_operator import metrics as operator
+from kappa_operator import resource_metrics
+from kappa_operator.lag import exposition as lag
+from kappa_pipelines import metrics as driver
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A metric: its family's name with the counter's suffix, kind, meaning, labels, and who exports it."""
+
+    name: str
+    kind: str
+    help: str
+    labels: tuple[str, ...]
+    source: str
+
+    @property
+    def series(self) -> dict[str, tuple[str, ...]]:
+        """Return the names of its series with their labels; a histogram has several."""
+        if self.kind != "histogram":
+            return {self.name: self.labels}
+        plain = {f"{self.name}{suffix}": self.labels for suffix in ("_sum", "_count")}
+        return {f"{self.name}_bucket": (*self.labels, "le"), **plain}
+
+
+DRIVER, OPERATOR = "a driver, on its port", "the operator"
+
+
+def list_metrics() -> tuple[Metric, ...]:
+    """Return all of them, drivers' first."""
+    return (*_list_of_drivers(), *_list_of_resources(), *_list_of_operator(), *_list_of_lag())
+
+
+def _name(name: str, kind: str) -> str:
+    return f"{name}_total" if kind == "counter" and not name.endswith("_total") else name
+
+
+def _list_of_drivers() -> Iterator[Metric]:
+    for each in driver.METRICS:
+        labels = ("namespace", "pipeline", *each.labels)
+        yield Metric(_name(driver.PREFIX + each.name, each.kind), each.kind, each.help, labels, DRIVER)
+
+
+def _list_of_resources() -> Iterator[Metric]:
+    for each in resource_metrics.METRICS:
+        yield Metric(_name(each.name, each.kind), each.kind, each.help, each.labels, OPERATOR)
+    for store in operator.STORE_METRICS:
+        yield Metric(store.name, "gauge", store.help, ("namespace", "statestore"), OPERATOR)
+
+
+def _list_of_operator() -> Iterator[Metric]:
+    for each in operator.METRICS:
+        (family,) = each.describe()
+        yield Metric(
+            _name(family.name, family.type), family.type, family.documentation, _find_labels(each), OPERATOR
+        )
+
+
+def _list_of_lag() -> Iterator[Metric]:
+    for each in lag.METRICS:
+        yield Metric(each.name, "gauge", each.help, ("cluster_name", *_find_share(each)), OPERATOR)
+
+
+def _find_share(metric: object) -> tuple[str, ...]:
+    """Return the labels besides the cluster's; a gauge of a cluster has no others."""
+    match metric:
+        case lag.ShareGauge():
+            return ("group", "topic", "partition")
+        case lag.PartitionGauge():
+            return ("topic", "partition")
+        case lag.GroupGauge():
+            return ("group",)
+    return ()
+
+
+def _find_labels(metric: MetricWrapperBase) -> tuple[str, ...]:
+    return tuple(metric._labelnames)  # the client says them nowhere else before there is a sample
+
+
+def find_series() -> dict[str, tuple[str, ...]]:
+    """Return name → labels of all series."""
+    return {name: labels for metric in list_metrics() for name, labels in metric.series.items()}

@@ -1,0 +1,139 @@
+"""The collectors that the operator and drivers really have, filled with data, on a port of the loopback for Prometheus."""
+
+import time
+from datetime import UTC, datetime, timedelta
+from types import TracebackType
+from typing import Any, Self
+
+from prometheus_client import REGISTRY, CollectorRegistry, start_http_server
+
+from fakes.world import build_resource
+from kappa_crds.kinds import find_kind
+from kappa_crds.progress import (
+    DriverState,
+    Progress,
+    QueryProgress,
+    Recovery,
+    SavepointProgress,
+    SourceProgress,
+)
+from kappa_operator import metrics
+from kappa_operator.lag.exposition import LagCollector
+from kappa_operator.lag.model import Partition, PartitionLog, Sample, Share, Sweep
+from kappa_operator.mirror import Mirror
+from kappa_operator.resource_metrics import ResourceCollector
+from kappa_pipelines.metrics import Counts, DriverCollector
+from lab.broker import free_ports
+from unit.control.pipelines import SPEC
+
+NAMESPACE, PIPELINE, CLUSTER, TOPIC, GROUP = "shop", "orders", "shop/main", "orders", "billing"
+HOLDS = {
+    "checkpoints": 1, "checkpointBytes": 4096, "savepoints": 2, "savepointObjects": 20, "savepointBytes": 2048,
+    "oldestSavepoint": "2026-01-01T00:00:00Z", "newestSavepoint": "2026-01-02T00:00:00Z",
+}  # fmt: skip
+MEASUREMENT = {"at": "2026-01-02T00:00:00Z", "state": "Done", "number": 1, "holds": HOLDS}
+
+
+def say_ready(status: str = "True", reason: str = "Ready") -> list[dict[str, str]]:
+    return [
+        {"type": "Ready", "status": status, "reason": reason, "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    ]
+
+
+class Exporter:
+    """A context manager. `behind` is the age in seconds of what the group has still to read; counters grow with time."""
+
+    def __init__(self) -> None:
+        self.behind = 0.0
+        self.port = free_ports(1)[0]
+        self._began = time.monotonic()
+        self._mirror = Mirror()
+        self._version = 0
+
+    def __enter__(self) -> Self:
+        self._fill()
+        registry = CollectorRegistry()
+        stores = [find_kind("StateStore").parse(self._store)]
+        for collector in (
+            DriverCollector(self._progress, Counts, time.time),
+            ResourceCollector(self._mirror, lambda: True),
+            metrics.StoreCollector(lambda: stores),
+            LagCollector(self._sweeps, 1000),
+        ):
+            registry.register(collector)
+        self._server, self._thread = start_http_server(self.port, "127.0.0.1", registry)
+        self.operator_port = free_ports(1)[0]
+        self._operator, self._operator_thread = start_http_server(self.operator_port, "127.0.0.1", REGISTRY)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for server, thread in ((self._server, self._thread), (self._operator, self._operator_thread)):
+            server.shutdown()
+            server.server_close()
+            thread.join()
+
+    @property
+    def _passed(self) -> int:
+        """Tenths of seconds since the start: what counters count."""
+        return int((time.monotonic() - self._began) * 10)
+
+    def _show(self, kind: str, name: str, status: dict[str, Any], **spec: Any) -> dict[str, Any]:
+        self._version += 1
+        body = {**build_resource(kind, name, NAMESPACE, **spec), "status": status}
+        body["metadata"] |= {"resourceVersion": str(self._version), "generation": 1, "uid": name}
+        self._mirror.put(body)
+        return body
+
+    def _fill(self) -> None:
+        running = {"state": "Running", "guarantee": "at least once", "conditions": say_ready()}
+        policy = {"schedule": "0 3 * * *"}
+        self._show("Pipeline", PIPELINE, running, **SPEC, trigger={"interval": "10s"}, savepoints=policy)
+        self._show(
+            "Savepoint", "good", {"state": "Ready", "taken": "2026-01-02T00:00:00Z"}, pipelineRef=PIPELINE
+        )
+        damaged = {"state": "Damaged", "conditions": say_ready("False", "SavepointDamaged")}
+        self._show("Savepoint", "bad", damaged, pipelineRef=PIPELINE)
+        seen = {
+            "brokers": 3,
+            "topics": 9,
+            "lastSeen": datetime.now(UTC).isoformat(),
+            "conditions": say_ready(),
+        }
+        self._show("KafkaCluster", "main", seen, bootstrapServers=["kafka:9092"])
+        held = {"conditions": say_ready(), "lastCheck": "2026-01-02T00:00:00Z", "freeBytes": 10**12}
+        spec = {"pvc": {"size": "1Gi"}, "measureEvery": "1h"}
+        self._store = self._show("StateStore", "main", {**held, "measurement": MEASUREMENT}, **spec)
+        metrics.LEADING.set(1)
+        metrics.LAST_RESYNC.set_to_current_time()
+        for outcome in ("ok", "failed"):
+            metrics.RECONCILES.labels("Pipeline", outcome).inc()
+        metrics.RECONCILE_SECONDS.labels("Pipeline").observe(0.1)
+        metrics.EVENTS.labels("Pipeline").inc()
+
+    def _progress(self) -> Progress:
+        metrics.RECONCILE_SECONDS.labels("Pipeline").observe(0.1)
+        now, count = datetime.now(UTC), self._passed
+        source = SourceProgress(
+            name="events", topic=TOPIC, end_offsets={TOPIC: {0: 90}}, latest_offsets={TOPIC: {0: 100}}
+        )
+        query = QueryProgress(
+            sink="log", query_id="q", run_id="r", batch_id=count, timestamp=now, input_rows=10, duration_ms={"triggerExecution": 900},
+            watermark=now - timedelta(minutes=1), state_rows=5, state_bytes=500, total_input_rows=count, total_late_rows=0,
+            sources=(source,),
+        )  # fmt: skip
+        taken = SavepointProgress(name="good", location="file:///s", done=True, taken=now, size_bytes=2048)
+        return Progress(
+            namespace=NAMESPACE, pipeline=PIPELINE, revision="r", generation=1, state=DriverState.RUNNING, started_at=now,
+            running_since=now - timedelta(hours=1), executors=2, queries=(query,), savepoints=(taken,),
+            recovery=Recovery(since=now, seconds=20, prepare_seconds=10),
+        )  # fmt: skip
+
+    def _sweeps(self) -> list[tuple[str, Sweep]]:
+        now, end = datetime.now(UTC), 1000 + self._passed
+        partition, log = Partition(TOPIC, 0), PartitionLog(0, end, end)
+        waiting = 100 if self.behind else 0
+        sample = Sample(now, log, end - waiting, behind=self.behind, loss=1e6)
+        sweep = Sweep(now, 0.1, frozenset({GROUP}), {partition: log}, {Share(GROUP, partition): sample})
+        return [(CLUSTER, sweep)]
