@@ -53,6 +53,8 @@ def _list_of_resources() -> Iterator[Metric]:
         yield Metric(_name(each.name, each.kind), each.kind, each.help, each.labels, OPERATOR)
     for store in operator.STORE_METRICS:
         yield Metric(store.name, "gauge", store.help, ("namespace", "statestore"), OPERATOR)
+    for policy in operator.POLICY_METRICS:
+        yield Metric(policy.name, "gauge", policy.help, ("namespace", "lagpolicy"), OPERATOR)
 
 
 def _list_of_operator() -> Iterator[Metric]:

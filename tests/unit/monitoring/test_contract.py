@@ -24,7 +24,7 @@ from kappa_monitoring.promql import find_labels
 from kappa_monitoring.rules import Alert, load_groups
 from kappa_operator.lag.exposition import LagCollector
 from kappa_operator.metrics import METRICS as OF_OPERATOR
-from kappa_operator.metrics import StoreCollector
+from kappa_operator.metrics import PolicyCollector, StoreCollector
 from kappa_operator.mirror import Mirror
 from kappa_operator.resource_metrics import ResourceCollector
 from kappa_pipelines.metrics import Counts, DriverCollector
@@ -135,6 +135,7 @@ def find_exported() -> dict[str, tuple[str, ...]]:
     collectors = [
         DriverCollector(lambda: progress, Counts, lambda: 0.0),
         StoreCollector(lambda: ()),
+        PolicyCollector(lambda: ()),
         ResourceCollector(Mirror(), lambda: True),
         LagCollector(lambda: (), 100),
     ]

@@ -30,6 +30,14 @@ FLEET = Board(
             ),
         ),
         Row(
+            "Lag policies",
+            (
+                Panel("Severity", "How much the worst of what each LagPolicy selects matters: 1 is a warning, 2 is critical.", (Query(f"max by (namespace, lagpolicy) (kappa_lagpolicy_severity{{{_NS}}})", "{{namespace}}/{{lagpolicy}}"),)),
+                Panel("Healthy, unknown, muted", "1 while it is so.", tuple(Query(f"max by (namespace, lagpolicy) (kappa_lagpolicy_{what}{{{_NS}}})", f"{{{{namespace}}}}/{{{{lagpolicy}}}} {what}") for what in ("healthy", "unknown", "muted"))),
+                Panel("Partitions that are not OK", "Over all groups that each LagPolicy selects.", (Query(f"max by (namespace, lagpolicy) (kappa_lagpolicy_unwell_partitions{{{_NS}}})", "{{namespace}}/{{lagpolicy}}"),)),
+            ),
+        ),
+        Row(
             "Restarts",
             (
                 Panel("Restarts", "Restarts of drivers within the window of KappaPipelineCrashLooping.", (Query(f"increase(namespace_pipeline:kappa_pipeline_restarts:max{{{_NS}}}[<<pipelines.crashLooping.window>>])", "{{namespace}}/{{pipeline}}"),), limit="pipelines.crashLooping.restarts"),
