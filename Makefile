@@ -13,7 +13,7 @@ MONITORING := PYTHONPATH=monitoring/src $(RUN) python -m kappa_monitoring
 LAB := PYTHONPATH=tests $(RUN) python -m lab
 BROKERS ?= 1
 
-.PHONY: help setup jars up down status demo test test-unit test-spark test-laptop test-laptop-unit test-waiting test-integration test-e2e test-cluster chaos bench verify generate images lint fmt
+.PHONY: help setup jars up down status demo test test-unit test-spark test-laptop test-waiting test-integration test-e2e chaos bench verify generate images lint fmt
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sort | awk -F':.*## ' '{printf "  \033[1m%-18s\033[0m %s\n", $$1, $$2}'
@@ -53,19 +53,12 @@ images: up ## Build the images and load them into the cluster
 demo: setup ## Run the flights pipeline on real data and compare it with DuckDB
 	@PYTHONPATH=tests $(RUN) python -m demo
 
-# Four at a time. The tests on the cluster mostly wait, for pods, for time-outs and for brokers that are away: one after another, as they
-# take turns with the operator. Those on Spark fill the processors meanwhile and give way to them.
-READY := -o setup -o up
+# Four at a time: those on Spark keep the processors busy, those of integration and of test-waiting mostly wait, for brokers that are away and
+# for time-outs. Those on the whole cluster wait for pods, and take turns with the unit tests, which give way to them: beside those on Spark they
+# took twice as long. The cluster is up by then, and is not to be looked at again: that would put integration last.
 test: up $(CLASSES) ## Run all tests but the long ones
-	@$(MAKE) -j4 $(READY) test-cluster test-waiting test-spark test-laptop-unit
-
-test-cluster:
-	@$(MAKE) $(READY) test-integration
-	@$(MAKE) $(READY) test-e2e
-
-test-laptop-unit:
-	@$(MAKE) $(READY) test-laptop
-	@$(MAKE) $(READY) test-unit
+	@$(MAKE) -j4 -o up test-spark test-laptop test-waiting test-integration
+	@$(MAKE) -j2 test-e2e test-unit
 
 test-unit: setup ## Run the tests that need nothing but Python and promtool
 	@nice $(RUN) pytest tests/unit
@@ -73,13 +66,13 @@ test-unit: setup ## Run the tests that need nothing but Python and promtool
 WAITING := $(addprefix tests/spark/test_,driver.py real_time.py handover.py buckets.py divisions.py upgrades.py)
 
 test-spark: $(CLASSES) ## Run the tests on real Spark and Kafka, but those of test-waiting
-	@nice $(RUN) pytest tests/spark -m "not chaos" $(WAITING:%=--ignore=%)
+	@$(RUN) pytest tests/spark -m "not chaos" $(WAITING:%=--ignore=%)
 
 test-waiting: $(CLASSES) ## Run the tests on real Spark and Kafka that mostly wait
 	@$(RUN) pytest $(WAITING) -m "not chaos"
 
 test-laptop: $(CLASSES) ## Run the tests of the commands that need no cluster, and of streams against batches over the same rows
-	@nice $(RUN) pytest tests/laptop -m "not chaos"
+	@$(RUN) pytest tests/laptop -m "not chaos"
 
 test-integration: up ## Run the tests on a real API server, Kafka, S3 and HDFS
 	@$(RUN) pytest tests/integration -m "not chaos"
