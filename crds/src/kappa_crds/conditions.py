@@ -63,3 +63,9 @@ def merge_conditions(previous: Iterable[Condition], wanted: Iterable[Condition])
 def find_condition(conditions: Iterable[Condition], kind: str) -> Condition | None:
     """Return the condition of that type, if it is there."""
     return next((condition for condition in conditions if condition.type == kind), None)
+
+
+def is_true(conditions: Iterable[Condition], kind: str) -> bool:
+    """Return whether the condition of that type is there and True."""
+    condition = find_condition(conditions, kind)
+    return condition is not None and condition.status == "True"

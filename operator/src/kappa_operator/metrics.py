@@ -15,7 +15,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.metrics import MetricWrapperBase
 from prometheus_client.registry import Collector
 
-from kappa_crds.conditions import ConditionType, find_condition
+from kappa_crds.conditions import ConditionType, find_condition, is_true
 from kappa_crds.holdings import Holdings
 from kappa_crds.lagpolicy import LAG_HEALTHY, LagPolicySpec, LagPolicyStatus
 from kappa_crds.lagstate import LagState
@@ -82,8 +82,7 @@ def _seconds(at: datetime | None) -> float | None:
 
 
 def _read_ready(status: StateStoreStatus) -> float:
-    condition = find_condition(status.conditions, ConditionType.READY)
-    return float(condition is not None and condition.status == "True")
+    return float(is_true(status.conditions, ConditionType.READY))
 
 
 def _read_measured(status: StateStoreStatus) -> float | None:

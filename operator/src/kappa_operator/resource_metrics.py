@@ -15,7 +15,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 from pydantic import ValidationError
 
-from kappa_crds.conditions import Condition, ConditionType, find_condition
+from kappa_crds.conditions import Condition, ConditionType, find_condition, is_true
 from kappa_crds.kafkacluster import KafkaClusterSpec, KafkaClusterStatus
 from kappa_crds.pipeline import PipelineSpec, PipelineStatus
 from kappa_crds.quantities import parse_duration
@@ -90,8 +90,7 @@ def _one(read: Callable[[PipelineFacts], float | None]) -> Callable[[PipelineFac
 
 
 def _read_ready(conditions: Iterable[Condition]) -> float:
-    condition = find_condition(conditions, ConditionType.READY)
-    return float(condition is not None and condition.status == "True")
+    return float(is_true(conditions, ConditionType.READY))
 
 
 def _read_info(facts: PipelineFacts) -> Iterator[Sample]:

@@ -14,7 +14,7 @@ from typing import Protocol
 
 import structlog
 
-from kappa_crds.conditions import ConditionType, find_condition
+from kappa_crds.conditions import ConditionType, is_true
 from kappa_crds.kafkacluster import LagSampling
 from kappa_crds.quantities import parse_duration
 from kappa_operator.errors import KappaError
@@ -180,5 +180,4 @@ def _get_key(cluster: KafkaClusterResource) -> Key:
 
 
 def _is_ready(cluster: KafkaClusterResource) -> bool:
-    condition = find_condition(cluster.status.conditions, ConditionType.READY)
-    return condition is not None and condition.status == "True"
+    return is_true(cluster.status.conditions, ConditionType.READY)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from kappa_crds.conditions import Condition, ConditionType, find_condition
+from kappa_crds.conditions import Condition, ConditionType, find_condition, is_true
 from kappa_crds.quantities import parse_duration
 from kappa_crds.reasons import Reason
 from kappa_crds.resource import ResourceStatus
@@ -104,15 +104,13 @@ def get_ready(resource: StateStoreResource) -> Condition | None:
 
 def is_ready(status: ResourceStatus) -> bool:
     """Return whether a status says that the store was found to work."""
-    condition = find_condition(status.conditions, ConditionType.READY)
-    return condition is not None and condition.status == "True"
+    return is_true(status.conditions, ConditionType.READY)
 
 
 def choose_interval(resource: StateStoreResource) -> float:
     """Return the seconds from check to check; a store that is not ready is checked more often."""
     every = parse_duration(resource.spec.check_every)
-    condition = get_ready(resource)
-    return every if condition is not None and condition.status == "True" else min(every, FAILED_POLL)
+    return every if is_ready(resource.status) else min(every, FAILED_POLL)
 
 
 def get_wait(resource: StateStoreResource, now: datetime) -> float:
