@@ -41,6 +41,7 @@ from kappa_operator.observe.lagpolicy import list_policies
 from kappa_operator.observe.references import find_dependents, read_access
 from kappa_operator.observe.statestore import list_stores
 from kappa_operator.queue import WorkQueue
+from kappa_operator.report.serve import add_report
 from kappa_operator.resource_metrics import ResourceCollector
 from kappa_operator.settings import Settings
 from kappa_operator.stores import RemoteStores
@@ -73,7 +74,7 @@ async def fill_mirror(cluster: ApiCluster, mirror: Mirror, namespaces: tuple[str
 
 
 async def serve_health(app: web.Application, port: int) -> web.AppRunner:
-    """Start the server of /healthz, /readyz and /metrics."""
+    """Start the server of /healthz, /readyz, /metrics and /report."""
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
     await web.TCPSite(runner, port=port).start()
@@ -81,12 +82,19 @@ async def serve_health(app: web.Application, port: int) -> web.AppRunner:
 
 
 async def act_while_leading(
-    elector: Elector, cluster: ApiCluster, world: World, controller: Controller, sampling: Sampling
+    elector: Elector,
+    cluster: ApiCluster,
+    world: World,
+    controller: Controller,
+    sampling: Sampling,
+    *,
+    acting: asyncio.Event,
 ) -> None:
     """Once elected read everything anew, whatever the watches showed so far, work the queue, and sample lag."""
     await elector.acquired.wait()
     await fill_mirror(cluster, world.mirror, world.settings.watch_namespaces)
     metrics.LEADING.set(1)
+    acting.set()
     log.info("acting", resources=len(world.mirror))
     controller.enqueue_all()
     await asyncio.gather(controller.run(), controller.resync(), sampling.run())
@@ -107,7 +115,7 @@ async def watch(registry: kopf.OperatorRegistry, settings: Settings, synced: asy
 
 async def run(settings: Settings) -> None:
     """Run the operator until it is told to stop, or loses the lease."""
-    synced = asyncio.Event()
+    synced, acting = asyncio.Event(), asyncio.Event()
     echoes = Echoes(time.monotonic)
     # The lease has connections of its own: behind hundreds of other requests its renewal would come too late.
     async with (
@@ -131,7 +139,9 @@ async def run(settings: Settings) -> None:
         REGISTRY.register(metrics.PolicyCollector(partial(list_policies, world)))
         queue = WorkQueue(time.monotonic)
         controller = Controller(world, queue, LOGICS, find_dependents)
-        servers = [await serve_health(build_health_app(echoes, synced.is_set), settings.health_port)]
+        app = build_health_app(echoes, synced.is_set)
+        add_report(app, world, lambda: elector.leading and acting.is_set())
+        servers = [await serve_health(app, settings.health_port)]
         if settings.admission_dir:
             servers.append(
                 await serve_admission(world, Path(settings.admission_dir), settings.admission_port)
@@ -141,7 +151,7 @@ async def run(settings: Settings) -> None:
             await run_until_first_ends(
                 watch(registry, settings, synced),
                 elector.run(),
-                act_while_leading(elector, cluster, world, controller, sampling),
+                act_while_leading(elector, cluster, world, controller, sampling, acting=acting),
                 wait_for_signal(synced),
             )
         finally:

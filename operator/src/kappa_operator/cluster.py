@@ -20,7 +20,14 @@ from kubernetes.config import ConfigException, load_incluster_config, load_kube_
 
 from kappa_crds import API_VERSION, FIELD_MANAGER
 from kappa_crds.kinds import KINDS
-from kappa_operator.errors import AlreadyExists, ApiUnavailable, Conflict, NotFound, Refused
+from kappa_operator.errors import (
+    AlreadyExists,
+    ApiUnavailable,
+    Conflict,
+    NotActing,
+    NotFound,
+    Refused,
+)
 from kappa_operator.keys import ObjectRef
 
 Body = dict[str, Any]
@@ -176,6 +183,13 @@ class ApiCluster:
         query = {"fieldManager": "kappa-cli", "fieldValidation": "Strict"}
         return await self._request("PATCH", build_path(ref), query, patch, "application/merge-patch+json")
 
+    async def ask_service(
+        self, service: ObjectRef, port: str, path: str, query: Mapping[str, str] | None = None
+    ) -> Body:
+        """Return the JSON that a pod of a Service answers, by way of the API server's proxy."""
+        way = f"{build_path(service)}:{quote(port)}/proxy{path}"
+        return await self._request("GET", way, query)
+
     async def _apply(self, path: str, manifest: Body, manager: str | None = None) -> Body:
         query = {"fieldManager": manager or FIELD_MANAGER, "force": "true"}
         return await self._request("PATCH", path, query, manifest, "application/apply-patch+yaml")
@@ -259,6 +273,8 @@ def _build_error(status: int, method: str, path: str, payload: bytes) -> Excepti
         return NotFound(message)
     if status == 409:
         return AlreadyExists(message) if word == "AlreadyExists" else Conflict(message)
+    if status == 421:
+        return NotActing(message)
     if status == 429 or status >= 500:
         return ApiUnavailable(message)
     return Refused(message)

@@ -6,6 +6,7 @@ KappaError
 │   ├── Conflict               409: somebody else changed the object, or it is another one by now
 │   ├── NotFound               404
 │   ├── Refused                400, 403, 422: the request will never pass as it is
+│   ├── NotActing              421: the replica of the operator that was asked is not the one that acts
 │   └── ApiUnavailable         no answer, 429 or 5xx
 ├── KafkaFailure               Kafka refused or did not answer
 │   ├── BrokerUnreachable      no broker answered
@@ -63,6 +64,10 @@ class Refused(KubernetesError):
     """The API server will never take this request as it is."""
 
     retryable = False
+
+
+class NotActing(KubernetesError):
+    """The replica of the operator that was asked is not the one that acts."""
 
 
 class ApiUnavailable(KubernetesError):

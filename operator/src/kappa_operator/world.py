@@ -17,6 +17,7 @@ from kappa_operator.kafka import KafkaClients
 from kappa_operator.keys import Key
 from kappa_operator.lag.memory import LagMemory
 from kappa_operator.lag.model import Sweep
+from kappa_operator.lastsaid import LastSaid
 from kappa_operator.mirror import Mirror, get_version
 from kappa_operator.settings import Settings
 
@@ -75,6 +76,7 @@ class World:
     is_leading: Callable[[], bool] = lambda: True
     expect_echo: Callable[[Key, int], None] = lambda _key, _version: None
     standings: LagMemory = field(default_factory=LagMemory)
+    said: LastSaid = field(default_factory=LastSaid)
 
     def note(self, written: Body) -> None:
         """Remember an object as the API server returned it from a write, ahead of the watch.

@@ -9,11 +9,17 @@ from typing import Annotated
 import typer
 
 from kappa_operator.cli.change import find_judge
+from kappa_operator.cli.lag import lag
 from kappa_operator.cli.plan import PlanProblem, plan_manifests
 from kappa_operator.cli.savepoint import app as savepoint_app
+from kappa_operator.cli.status import status
+from kappa_operator.cli.top import top
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Look after Kappa pipelines.")
 app.add_typer(savepoint_app, name="savepoint")
+app.command()(lag)
+app.command()(top)
+app.command()(status)
 
 
 @app.callback()

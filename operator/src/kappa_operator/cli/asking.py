@@ -68,7 +68,7 @@ def _await(request: Request, key: Key, begun: str, context: str | None, seconds:
     console.print(said)
 
 
-def call(context: str | None, work: Callable[[Desk], Awaitable[T]]) -> T:
+def call(context: str | None, work: Callable[[ApiCluster], Awaitable[T]]) -> T:
     """Do something at the API server; end with one line where that cannot be."""
 
     async def connect() -> T:

@@ -83,7 +83,8 @@ class Sweep:
     """One look at all groups of a Kafka cluster, which took so many seconds.
 
     What could not be found out is never left out nor taken for nothing: `unknown` says why for shares that were known before, `unread` for
-    whole groups and `dark` for partitions. `groups` are all that there are; a group without a sample has committed nothing.
+    whole groups and `dark` for partitions. `groups` are all that there are; a group without a sample has committed nothing. `written` are the
+    records that came into each topic since it was first seen, `rates` how many come a second, where that is known.
     """
 
     at: datetime
@@ -95,6 +96,8 @@ class Sweep:
     unread: Mapping[str, str] = field(default_factory=dict)
     dark: Mapping[Partition, str] = field(default_factory=dict)
     failure: str | None = None
+    written: Mapping[str, int] = field(default_factory=dict)
+    rates: Mapping[str, float] = field(default_factory=dict)
 
     def lose_sight(self, at: datetime, why: str) -> "Sweep":
         """Return the sweep after this one in which nothing can be seen: all that was known is unknown now."""

@@ -16,6 +16,7 @@ from typing import TypeVar
 from kappa_operator.errors import KafkaFailure
 from kappa_operator.lag.answers import Commits, Groups, Logs, Topology
 from kappa_operator.lag.brokers import Brokers
+from kappa_operator.lag.flows import Flows
 from kappa_operator.lag.looks import Looks
 from kappa_operator.lag.markers import Batch, Markers
 from kappa_operator.lag.model import Partition, Sample, Share, Sweep
@@ -63,6 +64,7 @@ class Sampler:
         self._monotonic = monotonic
         self._patience = patience
         self._looks = Looks()
+        self._flows = Flows()
         self._markers = Markers()
         self._answers: dict[Partition, tuple[Answer, ...]] = {}
         self._ids: Mapping[str, bytes] = {}
@@ -100,6 +102,7 @@ class Sampler:
         logs.dark |= topology.dark
         self._looks.add(looked, logs.logs)
         self._looks.keep(topology.leaders)
+        self._flows.add(looked, logs.logs, logs.dark)
         return await self._judge(at, topology, commits, logs)
 
     async def _judge(self, at: datetime, topology: Topology, commits: Commits, logs: Logs) -> Sweep:
@@ -118,7 +121,10 @@ class Sampler:
         async for position in _in_turns(positions):
             samples[position.share] = build_sample(position, evidence)
         known = frozenset(commits.offsets) | frozenset(commits.unread)
-        return Sweep(at, 0.0, known, logs.logs, samples, unknown, commits.unread, logs.dark)
+        return Sweep(
+            at, 0.0, known, logs.logs, samples, unknown, commits.unread, logs.dark,
+            written=self._flows.totals, rates=self._flows.rates,
+        )  # fmt: skip
 
     def _notice_new_topics(self, topology: Topology) -> None:
         """Forget what was known of topics that were deleted and made anew."""
@@ -127,6 +133,7 @@ class Sampler:
             for partition in topology.leaders:
                 if partition.topic in changed:
                     self._looks.forget(partition)
+                    self._flows.forget(partition)
                     self._markers.forget(partition)
                     self._answers.pop(partition, None)
         self._ids = topology.ids

@@ -33,9 +33,11 @@ async def observe_pipeline(world: World, key: Key, failures: tuple[Failure, ...]
     """Return what there is to know of the pipeline, or None where it is gone."""
     resource: PipelineResource | None = world.mirror.get(key)
     if resource is None:
+        world.said.forget(key)
         return None
     pods = await observe_drivers(world, resource)
     progress = await observe_progress(world, resource, pods)
+    _remember(world, key, resource, progress)
     settings = world.settings
     return PipelineObserved(
         resource=resource,
@@ -49,6 +51,14 @@ async def observe_pipeline(world: World, key: Key, failures: tuple[Failure, ...]
         shortage=await observe_shortage(world, resource, progress),
         failures=failures,
     )
+
+
+def _remember(world: World, key: Key, resource: PipelineResource, progress: Progress | None) -> None:
+    """Keep what a driver said for whoever asks; a driver that merely does not answer has still said it."""
+    if progress is not None:
+        world.said.keep(key, world.now(), progress)
+    elif resource.status.driver is None:
+        world.said.forget(key)
 
 
 async def observe_drivers(world: World, resource: PipelineResource) -> tuple[DriverPod, ...]:

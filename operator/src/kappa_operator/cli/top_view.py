@@ -1,0 +1,211 @@
+"""`kappa top` as text: pipelines above, topics below, as many lines of each as the screen has."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from kappa_crds.lagstate import LagState, Severity
+from kappa_operator.cli.amounts import NONE, UNKNOWN, say_age, say_count, say_rate, say_seconds
+from kappa_operator.cli.lag_view import explain_report, say_behind, say_lag, say_state
+from kappa_operator.report.model import ClusterReport, LagReport, PipelineReport, Report, TopicReport
+
+_PIPELINE = ("PIPELINE", "STATE", "EXEC", "IN", "DONE", "LAG", "BEHIND", "LAG STATE", "BATCH", "WATERMARK", "STATE ROWS", "SAID")  # fmt: skip
+_TOPIC = ("TOPIC", "PARTITIONS", "RECORDS", "IN", "GROUPS", "LAG", "BEHIND", "FURTHEST BEHIND")
+_LEFT = frozenset({"PIPELINE", "STATE", "LAG STATE", "TOPIC", "FURTHEST BEHIND"})
+_KEYS = "q quit · s sort · r reverse"
+
+
+class SortBy(StrEnum):
+    """What lines are sorted by."""
+
+    LAG = "lag"
+    BEHIND = "behind"
+    RATE = "rate"
+    NAME = "name"
+
+    @property
+    def next(self) -> "SortBy":
+        """Return the one after it, in a circle."""
+        every = list(SortBy)
+        return every[(every.index(self) + 1) % len(every)]
+
+
+@dataclass(frozen=True)
+class Look:
+    """How it is to be shown; `height` in lines, None for all there is."""
+
+    by: SortBy = SortBy.LAG
+    reverse: bool = False
+    height: int | None = None
+
+    def press(self, key: str) -> "Look":
+        """Return the look after a key."""
+        match key:
+            case "s":
+                return replace(self, by=self.by.next, reverse=False)
+            case "r":
+                return replace(self, reverse=not self.reverse)
+            case _:
+                return self
+
+
+@dataclass(frozen=True)
+class PipelineLine:
+    """A pipeline and the lag of its group."""
+
+    pipeline: PipelineReport
+    lags: tuple[LagReport, ...]
+
+    @property
+    def behind(self) -> float | None:
+        """Return the largest lag in time."""
+        return max((lag.behind for lag in self.lags if lag.behind is not None), default=None)
+
+
+@dataclass(frozen=True)
+class TopicLine:
+    """A topic, and the lag of the groups that read it."""
+
+    cluster: ClusterReport
+    topic: TopicReport
+    lags: tuple[LagReport, ...]
+
+    @property
+    def furthest(self) -> LagReport | None:
+        """Return the lag of the group that is furthest behind."""
+        return max(self.lags, key=lambda lag: (lag.behind or 0.0, lag.lag or 0), default=None)
+
+
+def build_top(report: Report, now: datetime, look: Look, warning: str | None = None) -> Group:
+    """Return the whole screen."""
+    pipelines, topics = sort_pipelines(report, look), sort_topics(report, look)
+    notes = [warning] if warning else list(explain_report(report, now))
+    head = Text(f"{report.at:%H:%M:%S} · sorted by {look.by}{' (reversed)' if look.reverse else ''}", "bold")
+    if look.height is not None:
+        head.append(f" · {_KEYS}", "dim")
+    room = None if look.height is None else max(2, look.height - len(notes) - 5)
+    first, second = share_room(len(pipelines), len(topics), room)
+    return Group(
+        head,
+        *(Text(note, "yellow" if warning else "dim", no_wrap=True, overflow="ellipsis") for note in notes),
+        "",
+        _build(_PIPELINE, (_show_pipeline(line, now) for line in pipelines[:first])),
+        *_count_left(len(pipelines) - first),
+        "",
+        _build(_TOPIC, (_show_topic(line) for line in topics[:second])),
+        *_count_left(len(topics) - second),
+    )
+
+
+def share_room(first: int, second: int, room: int | None) -> tuple[int, int]:
+    """Return how many lines of two lists fit; each gets half, and what the other does not need."""
+    if room is None or first + second <= room:
+        return first, second
+    room -= 2  # for what is left out
+    half = room // 2
+    if first <= half:
+        return first, max(1, room - first)
+    if second <= half:
+        return max(1, room - second), second
+    return max(1, half), max(1, room - half)
+
+
+def _count_left(left: int) -> list[Text]:
+    return [Text(f"… and {left} more", "dim")] if left > 0 else []
+
+
+def sort_pipelines(report: Report, look: Look) -> list[PipelineLine]:
+    """Return the pipelines in the order that is looked for."""
+    lags: dict[tuple[str, str], list[LagReport]] = {}
+    for cluster in report.clusters:
+        for lag in cluster.lags:
+            if lag.pipeline is not None:
+                lags.setdefault((_find_namespace(lag), lag.pipeline), []).append(lag)
+    lines = [
+        PipelineLine(each, tuple(lags.get((each.namespace, each.name), ()))) for each in report.pipelines
+    ]
+    keys: dict[SortBy, Callable[[PipelineLine], float | None]] = {
+        SortBy.LAG: lambda line: line.pipeline.lag,
+        SortBy.BEHIND: lambda line: line.behind,
+        SortBy.RATE: lambda line: line.pipeline.done,
+    }
+    return _sort(lines, look, keys, lambda line: (line.pipeline.namespace, line.pipeline.name))
+
+
+def _find_namespace(lag: LagReport) -> str:
+    """Return the namespace of a pipeline's group, kappa.NAMESPACE.NAME; a namespace has no dots."""
+    return lag.group.split(".")[1]
+
+
+def sort_topics(report: Report, look: Look) -> list[TopicLine]:
+    """Return the topics in the order that is looked for."""
+    lines = []
+    for cluster in report.clusters:
+        readers: dict[str, list[LagReport]] = {}
+        for lag in cluster.lags:
+            readers.setdefault(lag.topic or "", []).append(lag)
+        lines += [TopicLine(cluster, topic, tuple(readers.get(topic.topic, ()))) for topic in cluster.topics]
+    keys: dict[SortBy, Callable[[TopicLine], float | None]] = {
+        SortBy.LAG: lambda line: max((lag.lag for lag in line.lags if lag.lag is not None), default=None),
+        SortBy.BEHIND: lambda line: line.furthest.behind if line.furthest else None,
+        SortBy.RATE: lambda line: line.topic.rate,
+    }
+    return _sort(lines, look, keys, lambda line: (line.cluster.name, line.topic.topic))
+
+
+def _sort(
+    lines: Sequence[Any], look: Look, keys: dict[SortBy, Callable[[Any], float | None]], name: Callable[[Any], Any]
+) -> list[Any]:  # fmt: skip
+    """Sort by name, or the largest first; what is not known comes last either way."""
+    by_name = sorted(lines, key=name, reverse=look.reverse and look.by is SortBy.NAME)
+    key = keys.get(look.by)
+    if key is None:
+        return by_name
+    known = [line for line in by_name if key(line) is not None]
+    known.sort(key=lambda line: key(line) or 0.0, reverse=not look.reverse)
+    return known + [line for line in by_name if key(line) is None]
+
+
+def _show_pipeline(line: PipelineLine, now: datetime) -> list[str | Text]:
+    told = line.pipeline
+    worst = max(line.lags, key=lambda lag: (lag.severity.rank, _rank(lag.state)), default=None)
+    delay = (
+        NONE if told.at is not None and told.watermark_delay is None else say_seconds(told.watermark_delay)
+    )
+    return [
+        f"{told.namespace}/{told.name}", told.state or UNKNOWN, say_count(told.executors), say_rate(told.came),
+        say_rate(told.done), say_count(told.lag), say_seconds(line.behind),
+        say_state(worst.state, worst.severity) if worst else Text(NONE), say_seconds(told.batch_seconds),
+        delay, say_count(told.state_rows), f"{say_age(told.at, now)}{' ago' if told.at else ''}",
+    ]  # fmt: skip
+
+
+def _rank(state: LagState | None) -> int:
+    return -1 if state is None else state.rank
+
+
+def _show_topic(line: TopicLine) -> list[str | Text]:
+    topic, furthest = line.topic, line.furthest
+    severity = max((lag.severity for lag in line.lags), key=lambda each: each.rank, default=Severity.NONE)
+    style = {Severity.CRITICAL: "red", Severity.WARNING: "yellow"}.get(severity, "")
+    return [
+        topic.topic, str(topic.partitions), say_count(topic.records), say_rate(topic.rate), str(len(line.lags)),
+        say_lag(furthest) if furthest else NONE, say_behind(furthest) if furthest else NONE,
+        Text(furthest.group, style) if furthest and furthest.lag else NONE,
+    ]  # fmt: skip
+
+
+def _build(columns: Iterable[str], rows: Iterable[Sequence[str | Text]]) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for column in columns:
+        justify = "left" if column in _LEFT else "right"
+        table.add_column(column, justify=justify, no_wrap=True, overflow="ellipsis")  # type: ignore[arg-type]
+    for row in rows:
+        table.add_row(*(cell if isinstance(cell, Text) else Text(cell) for cell in row))
+    return table

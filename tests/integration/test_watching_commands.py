@@ -1,0 +1,230 @@
+"""`kappa lag`, `kappa top` and `kappa status` against a real API server, a real broker and an operator in a process of its own."""
+
+import asyncio
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from integration.bench import PATIENCE, Bench
+from integration.lag_scenes import Scene, every
+from kappa_operator.lag.model import Partition
+from lab.broker import Broker, free_ports
+from lab.kube import kubectl
+from lab.paths import BIN, KUBECONFIG, REPOSITORY
+
+ORDERS = Partition("orders", 0)
+
+
+@dataclass(frozen=True)
+class Said:
+    """How a command ended, and what it said."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def data(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.out)
+        return found
+
+
+async def kappa(*arguments: str, kubeconfig: Path = KUBECONFIG) -> Said:
+    environment = {**os.environ, "KUBECONFIG": str(kubeconfig)}
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", "from kappa_operator.cli import main; main()", *arguments),
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment,
+    )  # fmt: skip
+    out, err = await asyncio.wait_for(process.communicate(), PATIENCE)
+    assert process.returncode is not None
+    return Said(process.returncode, out.decode(), err.decode())
+
+
+@pytest.fixture
+def scene() -> Iterator[Scene]:
+    with Broker() as broker:
+        scene = Scene(broker.bootstrap)
+        scene.make("orders", 1)
+        scene.write(ORDERS, every(1, 10, last=100))
+        scene.commit("billing", {ORDERS: 4})
+        yield scene
+
+
+@asynccontextmanager
+async def operator(bench: Bench, port: int, log: Path) -> AsyncIterator[asyncio.subprocess.Process]:
+    environment = {
+        **os.environ, "KAPPA_NAMESPACE": bench.namespace, "KAPPA_WATCH_NAMESPACES": bench.namespace,
+        "KAPPA_IDENTITY": "one", "KAPPA_HEALTH_PORT": str(port),
+    }  # fmt: skip
+    with log.open("wb") as out:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "kappa_operator"), env=environment, stderr=out
+        )
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.terminate()
+            await asyncio.wait_for(process.wait(), PATIENCE)
+
+
+def expose(bench: Bench, port: int) -> None:
+    """Have the chart's Service lead to the operator on this machine, and its Role in the namespace."""
+    apply(bench, find_in_chart("Role", "kappa-operator-reader", bench.namespace))
+    service = find_in_chart("Service", "kappa-operator", bench.namespace)
+    del service["spec"]["selector"]
+    apply(bench, service)
+    subset = {"addresses": [{"ip": find_address()}], "ports": [{"name": "http", "port": port}]}
+    metadata = {"name": "kappa-operator"}
+    apply(bench, {"apiVersion": "v1", "kind": "Endpoints", "metadata": metadata, "subsets": [subset]})
+
+
+def find_in_chart(kind: str, name: str, namespace: str) -> dict[str, Any]:
+    command = [
+        str(BIN / "helm"),
+        "template",
+        "kappa",
+        str(REPOSITORY / "charts" / "kappa"),
+        f"--namespace={namespace}",
+        "--kube-version=1.34.0",
+    ]
+    text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return next(
+        body for body in yaml.safe_load_all(text)
+        if body and (body["kind"], body["metadata"]["name"]) == (kind, name)
+    )  # fmt: skip
+
+
+def find_address() -> str:
+    """Return an address of this machine by which others reach it; no packet is sent."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect(("10.255.255.255", 1))
+        return str(probe.getsockname()[0])
+
+
+def apply(bench: Bench, body: dict[str, Any]) -> None:
+    kubectl("apply", "-n", bench.namespace, "-f", "-", stdin=yaml.safe_dump(body))
+
+
+def build_kubeconfig(bench: Bench, folder: Path, account: str, *roles: str) -> Path:
+    """Return a kubeconfig of an account with these Roles and no other right."""
+    kubectl("create", "serviceaccount", account, "-n", bench.namespace)
+    for role in roles:
+        subject = f"--serviceaccount={bench.namespace}:{account}"
+        kubectl(
+            "create", "rolebinding", f"{account}-{role}", f"--role={role}", subject, "-n", bench.namespace
+        )
+    token = kubectl("create", "token", account, "-n", bench.namespace).strip()
+    config = yaml.safe_load(KUBECONFIG.read_text())
+    config["users"] = [{"name": each["name"], "user": {"token": token}} for each in config["users"]]
+    path = folder / f"{account}.kubeconfig"
+    path.write_text(yaml.safe_dump(config))
+    return path
+
+
+async def until(ask: Callable[[], Awaitable[Said]], holds: Callable[[Said], bool]) -> Said:
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            said = await ask()
+            if holds(said):
+                return said
+            await asyncio.sleep(0.5)
+
+
+async def test_lag_top_and_status_show_what_the_operator_knows_with_least_rights(
+    bench: Bench, scene: Scene, tmp_path: Path
+) -> None:
+    place = ("-n", bench.namespace, "--operator-namespace", bench.namespace)
+    await bench.put("KafkaCluster", "main", bootstrapServers=[scene.bootstrap], lag={"every": "1s"})
+    never = await kappa("status", *place)
+    assert (never.code, "NotSeen" in never.out) == (2, True)
+    assert "no operator has ever acted" in never.out
+    none = await kappa("lag", *place)
+    assert f"no operator that tells reports is in namespace {bench.namespace}" in none.err
+
+    port = free_ports(1)[0]
+    expose(bench, port)
+    async with operator(bench, port, tmp_path / "log") as process:
+
+        async def ask() -> Said:
+            return await kappa("lag", *place, "-o", "json")
+
+        said = await until(ask, lambda said: said.code == 0 and '"billing"' in said.out)
+        (cluster,) = said.data["clusters"]
+        (lag,) = cluster["lags"]
+        assert (lag["group"], lag["topic"], lag["lag"], lag["unknown"], lag["undated"]) == (
+            "billing",
+            "orders",
+            6,
+            0,
+            0,
+        )
+        assert lag["behind"] > 100
+        assert [each["topic"] for each in cluster["topics"]] == ["orders"]
+        assert (await kappa("lag", *place, "--fail-over", "1h")).code == 0
+        assert (await kappa("lag", *place, "--fail-over", "60s")).code == 2
+        assert (await kappa("lag", *place, "--fail-over", "1h", "--group", "gone")).code == 3
+
+        table = await kappa("lag", *place, "--partitions", "--group", "bill*")
+        assert table.out.splitlines()[1].split()[:6] == ["billing", "orders", "0", "4", "10", "6"]
+        top = await kappa("top", *place, "--once")
+        assert (
+            next(line.split()[-1] for line in top.out.splitlines() if line.startswith("orders ")) == "billing"
+        )
+        status = await kappa("status", *place)
+        assert (status.code, "operator: one acts" in status.out) == (0, True), status.out
+
+        await check_rights(bench, place, tmp_path)
+
+        scene.make("later", 1)
+        await bench.put("Topic", "wrong", partitions=3, clusterRef="nowhere")
+        ill = await until(lambda: kappa("status", *place), lambda said: "ClusterNotFound" in said.out)
+        assert (ill.code, "create it or correct `spec.clusterRef`" in ill.out) == (2, True)
+        assert (await kappa("status", *place, "-o", "json")).data["well"] is False
+        process.terminate()
+        await asyncio.wait_for(process.wait(), PATIENCE)
+
+    gone = await kappa("lag", *place, "--fail-over", "1h")
+    assert (gone.code, "the operator does not answer" in gone.err) == (3, True), gone
+    assert "from the status of Pipelines and LagPolicies" in gone.out
+    away = await kappa("status", *place)
+    assert (away.code, "operator: none acts" in away.out) == (2, True)
+
+
+async def check_rights(bench: Bench, place: tuple[str, ...], folder: Path) -> None:
+    """With the chart's Role alone the report can be read and nothing else; without it, what is missing is named."""
+    reader = build_kubeconfig(bench, folder, "reader", "kappa-operator-reader")
+    allowed = await kappa("lag", *place, kubeconfig=reader)
+    assert (allowed.code, allowed.err, "billing" in allowed.out) == (0, "", True)
+    status = await kappa("status", *place, kubeconfig=reader)
+    assert (status.code, "operator: one acts" in status.out) == (3, True)
+    assert 'cannot list resource "topics"' in status.out
+    assert "services/proxy" in try_raw(
+        reader, f"/api/v1/namespaces/{bench.namespace}/services/kappa-operator:other/proxy/"
+    )
+    assert "secrets" in try_raw(reader, f"/api/v1/namespaces/{bench.namespace}/secrets")
+
+    nobody = build_kubeconfig(bench, folder, "nobody")
+    refused = await kappa("lag", *place, kubeconfig=nobody)
+    assert refused.code == 1
+    assert 'cannot get resource "services/proxy"' in refused.err
+    assert "the chart's value readers grants it" in refused.err
+    assert 'cannot list resource "pipelines"' in refused.err
+
+
+def try_raw(kubeconfig: Path, path: str) -> str:
+    """Return what the API server says against a request that it refuses."""
+    command = [str(BIN / "kubectl"), f"--kubeconfig={kubeconfig}", "get", "--raw", path]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, "forbidden" in done.stderr) == (1, True), done
+    return done.stderr

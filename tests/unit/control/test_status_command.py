@@ -1,0 +1,187 @@
+"""`kappa status`: what is well and what is not, why, since when, and what to do; how it ends for scripts."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from fakes.cluster import FakeCluster
+from fakes.world import START, build_resource
+from kappa_crds.reasons import Reason
+from kappa_operator.cli.health import Health, assess
+from kappa_operator.cli.status_calls import Operator, Overview, read_overview
+from kappa_operator.cli.status_view import (
+    Exit,
+    build_status_data,
+    build_status_view,
+    choose_exit,
+)
+from kappa_operator.errors import ApiUnavailable, Refused
+from unit.control.screens import render
+
+AT = "2025-12-31T23:50:00Z"
+ACTING = Operator("kappa-operator-1", START)
+
+
+def condition(kind: str, status: str, reason: str, message: str = "") -> dict[str, str]:
+    return {"type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": AT}
+
+
+def topic(name: str, *conditions: dict[str, str], **metadata: Any) -> dict[str, Any]:
+    body = build_resource("Topic", name)
+    body["metadata"] |= {"generation": 1, **metadata}
+    return body | {"status": {"observedGeneration": 1, "conditions": list(conditions)}}
+
+
+WELL = condition("Ready", "True", "Synced", "as the spec says")
+BAD = condition(
+    "Ready", "False", "PartitionsCannotShrink", "the topic has 6 partitions, spec.partitions is 3"
+)
+
+
+def test_a_resource_that_is_ready_is_well() -> None:
+    health = assess(topic("one", WELL))
+    assert (health.ready, health.well, health.reason, health.next) == ("True", True, "Synced", "")
+
+
+def test_what_is_not_ready_says_why_and_what_to_do() -> None:
+    health = assess(topic("one", BAD))
+    assert (health.ready, health.well, health.message) == ("False", False, BAD["message"])
+    assert health.next == Reason.PARTITIONS_CANNOT_SHRINK.description
+
+
+@pytest.mark.parametrize(
+    ("body", "reason", "said"),
+    [
+        (topic("one"), "NotSeen", "see whether it runs and watches this namespace"),
+        (topic("one", WELL, generation=2), "Outdated", "not looked at the last change"),
+        (topic("one", WELL, deletionTimestamp=AT), "Deleting", "what has to end before it goes"),
+        (build_resource("Topic", "one", partitions="many"), "Unreadable", "cannot be read by this version"),
+    ],
+)
+def test_what_the_operator_has_not_seen_or_nobody_can_read_is_not_well(
+    body: dict[str, Any], reason: str, said: str
+) -> None:
+    health = assess(body)
+    assert (health.well, health.reason) == (False, reason)
+    assert said in health.next
+
+
+def test_what_was_suspended_on_purpose_is_well() -> None:
+    source = {"name": "events", "topic": "in", "format": {"json": {"schema": "k STRING"}}}
+    sinks = [{"name": "o", "from": "events", "topic": "out"}]
+    body = build_resource("Pipeline", "delays", sources=[source], sinks=sinks, suspend=True)
+    body |= {"status": {"conditions": [condition("Ready", "False", "Suspended", "it has stopped")]}}
+    assert assess(body).well
+
+
+def test_a_policy_that_is_ready_is_not_well_while_lag_is_not() -> None:
+    body = build_resource("LagPolicy", "gold", selector={"groups": ["*"]}, warning={"lag": "60s"})
+    conditions = [
+        condition("Ready", "True", "LagEvaluated"),
+        condition("LagHealthy", "False", "ConsumerStopped", "billing orders[3] stands still"),
+    ]
+    health = assess(body | {"status": {"conditions": conditions}})
+    assert (health.ready, health.well, health.reason) == ("True", False, "ConsumerStopped")
+    conditions[1] = condition("LagHealthy", "Unknown", "LagUnknown", "no look yet")
+    assert not assess(body | {"status": {"conditions": conditions}}).well
+
+
+def test_a_savepoint_that_is_being_read_back_is_well_and_a_damaged_one_is_not() -> None:
+    body = build_resource("Savepoint", "one", pipelineRef="delays")
+    ready = condition("Ready", "True", "SavepointReady")
+    under_way = condition("Verified", "Unknown", "SavepointVerifying")
+    damaged = condition("Verified", "False", "SavepointDamaged", "a file is missing")
+    assert assess(body | {"status": {"conditions": [ready, under_way]}}).well
+    assert not assess(body | {"status": {"conditions": [ready, damaged]}}).well
+
+
+def overview(*resources: Health, operator: Operator = ACTING, **unreadable: str) -> Overview:
+    return Overview(resources, operator, unreadable)
+
+
+GOOD, ILL = assess(topic("good", WELL)), assess(topic("ill", BAD))
+
+
+@pytest.mark.parametrize(
+    ("seen", "end"),
+    [
+        (overview(GOOD), Exit.WELL),
+        (overview(), Exit.WELL),
+        (overview(GOOD, ILL), Exit.UNWELL),
+        (overview(GOOD, Topic="forbidden"), Exit.UNKNOWN),
+        (overview(ILL, Topic="forbidden"), Exit.UNWELL),
+        (overview(GOOD, operator=Operator("one", START - timedelta(minutes=5))), Exit.UNWELL),
+        (overview(GOOD, operator=Operator(None, START)), Exit.UNWELL),
+        (overview(GOOD, operator=Operator(why="no right to get leases")), Exit.WELL),
+    ],
+)
+def test_scripts_learn_whether_all_is_well_and_what_is_not_known_is_not(seen: Overview, end: Exit) -> None:
+    assert choose_exit(seen, START) is end
+    assert build_status_data(seen, START)["well"] is (end is Exit.WELL)
+
+
+SCREEN = """\
+   KIND   NAME  READY  REASON                  SINCE  WHAT TO DO
+✗  Topic  ill   False  PartitionsCannotShrink  10m    the topic has 6 partitions, spec.partitions is 3
+                                                      → Kafka cannot remove partitions; raise `spec.partitions` to what the topic has, or make a new
+                                                      topic.
+✓  Topic  good  True   Synced                  10m    -
+
+2 resources, 1 not well
+operator: kappa-operator-1 acts"""
+
+
+def test_what_is_not_well_comes_first_with_what_to_do() -> None:
+    seen = overview(ILL, GOOD)
+    assert render(build_status_view(seen, START, mixed=False), width=150) == SCREEN
+
+
+def test_many_that_are_well_are_counted_and_all_that_are_not_are_shown() -> None:
+    many = [assess(topic(f"t{number:02}", WELL)) for number in range(30)]
+    ill = [assess(topic(f"ill{number:02}", BAD)) for number in range(30)]
+    text = render(build_status_view(overview(*ill, *many), START, mixed=True))
+    assert "… and 22 more Topics that are well" in text
+    assert text.count("PartitionsCannotShrink") == 30
+    every = render(build_status_view(overview(*many), START, mixed=False, every=True))
+    assert every.count("Synced") == 30
+
+
+def test_an_operator_that_is_away_or_not_to_be_seen_is_said_to_be_so() -> None:
+    away = overview(GOOD, operator=Operator("one", START - timedelta(minutes=5)))
+    said = render(build_status_view(away, START, mixed=False))
+    assert "operator: none acts, the last word is of 5m ago; what is said above may be old" in said
+    hidden = overview(GOOD, operator=Operator(why="no right to get leases"), Topic="no right to list topics")
+    lines = render(build_status_view(hidden, START, mixed=False)).splitlines()
+    assert "operator: not known whether one acts: no right to get leases" in lines
+    assert "Topics are not known: no right to list topics" in lines
+
+
+class Locked(FakeCluster):
+    """A cluster that refuses to list one kind."""
+
+    async def list_objects(
+        self, api_version: str, kind: str, *args: Any, **more: Any
+    ) -> list[dict[str, Any]]:
+        if kind == "Topic":
+            raise Refused("topics is forbidden")
+        return await super().list_objects(api_version, kind, *args, **more)
+
+
+async def test_kinds_that_may_not_be_listed_keep_nobody_from_seeing_the_others() -> None:
+    cluster = Locked()
+    cluster.put(build_resource("StateStore", "main", pvc={"size": "1Gi"}))
+    seen = await read_overview(cluster, "shop", "kappa-system")
+    assert [each.kind for each in seen.resources] == ["StateStore"]
+    assert seen.unreadable == {"Topic": "topics is forbidden"}
+    assert seen.operator.why is not None
+    assert "no operator has ever acted in namespace kappa-system" in seen.operator.why
+
+
+async def test_an_api_server_that_does_not_answer_is_an_error_and_not_an_empty_screen() -> None:
+    class Down(FakeCluster):
+        async def list_objects(self, *_: Any, **__: Any) -> list[dict[str, Any]]:
+            raise ApiUnavailable("nobody is there")
+
+    with pytest.raises(ApiUnavailable):
+        await read_overview(Down(), "shop", "kappa-system")
