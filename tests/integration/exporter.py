@@ -125,7 +125,7 @@ class Exporter:
         )
         query = QueryProgress(
             sink="log", query_id="q", run_id="r", batch_id=count, timestamp=now, input_rows=10, duration_ms={"triggerExecution": 900},
-            watermark=now - timedelta(minutes=1), state_rows=5, state_bytes=500, total_input_rows=count, total_late_rows=0,
+            watermark=now - timedelta(minutes=1), state_rows=5, state_bytes=500, total_input_rows=count, total_late_rows=0, total_written_rows=count,
             sources=(source,),
         )  # fmt: skip
         taken = SavepointProgress(name="good", location="file:///s", done=True, taken=now, size_bytes=2048)
@@ -140,5 +140,12 @@ class Exporter:
         partition, log = Partition(TOPIC, 0), PartitionLog(0, end, end)
         waiting = 100 if self.behind else 0
         sample = Sample(now, log, end - waiting, behind=self.behind, loss=1e6)
-        sweep = Sweep(now, 0.1, frozenset({GROUP}), {partition: log}, {Share(GROUP, partition): sample})
+        sweep = Sweep(
+            now,
+            0.1,
+            frozenset({GROUP}),
+            {partition: log},
+            {Share(GROUP, partition): sample},
+            written={TOPIC: self._passed},
+        )
         return [(CLUSTER, sweep)]

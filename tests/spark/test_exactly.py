@@ -109,6 +109,7 @@ def test_a_batch_that_is_repeated_is_not_written_again_and_one_of_a_restored_che
     first.wait_for("no lag", all_read(place))
     assert first.stop().graceful
     assert first.progress.queries[0].total_input_rows == 1200
+    assert first.progress.queries[0].total_written_rows == 1200
     expect_once(place)
     ends = place.ends
 

@@ -143,7 +143,10 @@ def test_records_that_do_not_parse_become_dead_letters_that_say_why(
     driver.wait_for_records(len(good) + len(MALFORMED))
     driver.wait_for("dead letters", lambda p: p.dead_lettered == len(MALFORMED))
     progress = driver.progress
-    assert progress.queries[0].total_malformed_rows == len(MALFORMED)
+    (query,) = progress.queries
+    (read,) = query.sources
+    assert (query.total_malformed_rows, read.total_malformed_rows) == (len(MALFORMED), len(MALFORMED))
+    assert (query.total_written_rows, read.total_input_rows) == (len(good), len(good) + len(MALFORMED))
     assert driver.stop().graceful
     assert topics.values(names["out"]) == [
         {"k": 1, "v": 2.5, "ts": "2013-01-01T05:00:00.000000Z"},

@@ -34,6 +34,7 @@ class SourceProgress(Status):
     """Where a query is in one source. Offsets are by topic and partition: the next offset to be read.
 
     `topic` is the topic, topics or pattern that it reads, `latest` the latest event time in the last batch, where that is asked for.
+    Totals are since the driver started; malformed records are those that become dead letters.
     """
 
     name: str
@@ -42,6 +43,8 @@ class SourceProgress(Status):
     end_offsets: TopicOffsets = Field(default_factory=dict)
     latest_offsets: TopicOffsets = Field(default_factory=dict)
     input_rows: int = 0
+    total_input_rows: int = 0
+    total_malformed_rows: int = 0
     latest: datetime | None = None
 
     @property
@@ -65,7 +68,8 @@ class SourceProgress(Status):
 class QueryProgress(Status):
     """The last committed batch of one sink's query, and totals since the driver started.
 
-    Durations are milliseconds by phase, rates records a second, state sizes rows and bytes over all operators.
+    Durations are milliseconds by phase, rates records a second, state sizes rows and bytes over all operators. `written_rows` is None where
+    Spark does not tell it.
     """
 
     sink: str
@@ -83,10 +87,12 @@ class QueryProgress(Status):
     late_rows: int = 0
     malformed_rows: int = 0
     refused_rows: int = 0
+    written_rows: int | None = None
     total_input_rows: int = 0
     total_late_rows: int = 0
     total_malformed_rows: int = 0
     total_refused_rows: int = 0
+    total_written_rows: int | None = None
     sources: tuple[SourceProgress, ...] = ()
 
 

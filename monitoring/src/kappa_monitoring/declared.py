@@ -67,7 +67,9 @@ def _list_of_operator() -> Iterator[Metric]:
 
 def _list_of_lag() -> Iterator[Metric]:
     for each in lag.METRICS:
-        yield Metric(each.name, "gauge", each.help, ("cluster_name", *_find_share(each)), OPERATOR)
+        kind = "counter" if isinstance(each, lag.TopicCounter) else "gauge"
+        labels = ("cluster_name", *_find_share(each))
+        yield Metric(_name(each.name, kind), kind, each.help, labels, OPERATOR)
 
 
 def _find_share(metric: object) -> tuple[str, ...]:
@@ -77,6 +79,8 @@ def _find_share(metric: object) -> tuple[str, ...]:
             return ("group", "topic", "partition")
         case lag.PartitionGauge():
             return ("topic", "partition")
+        case lag.TopicCounter():
+            return ("topic",)
         case lag.GroupGauge():
             return ("group",)
     return ()

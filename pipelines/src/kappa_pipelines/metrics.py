@@ -73,6 +73,21 @@ METRICS: tuple[Declared, ...] = (
         "Rows that the sink's topic would refuse, since the driver started.",
         ("sink",),
     ),
+    Declared(
+        "written_rows",
+        "counter",
+        "Records that the sink's query wrote to Kafka since the driver started, letters of refused rows among them.",
+        ("sink",),
+    ),
+    Declared(
+        "source_rows", "counter", "Records read of a source since the driver started.", ("sink", "source")
+    ),
+    Declared(
+        "source_malformed_rows",
+        "counter",
+        "Records of a source that could not be read, since the driver started; they become dead letters.",
+        ("sink", "source"),
+    ),
     Declared("state_rows", "gauge", "Rows of state over all operators.", ("sink",)),
     Declared("state_bytes", "gauge", "Memory used by state over all operators.", ("sink",)),
     Declared("watermark_delay_seconds", "gauge", "Age of the event-time watermark.", ("sink",)),
@@ -184,6 +199,8 @@ def _query_samples(query: QueryProgress, now: float) -> Iterator[Sample]:
     yield "late_rows", sink, query.total_late_rows
     yield "malformed_rows", sink, query.total_malformed_rows
     yield "refused_rows", sink, query.total_refused_rows
+    if query.total_written_rows is not None:
+        yield "written_rows", sink, query.total_written_rows
     yield "state_rows", sink, query.state_rows
     yield "state_bytes", sink, query.state_bytes
     for phase, milliseconds in query.duration_ms.items():
@@ -191,4 +208,7 @@ def _query_samples(query: QueryProgress, now: float) -> Iterator[Sample]:
     if query.watermark is not None:
         yield "watermark_delay_seconds", sink, now - query.watermark.timestamp()
     for source in query.sources:
-        yield "lag_records", (query.sink, source.name), source.lag
+        place = query.sink, source.name
+        yield "lag_records", place, source.lag
+        yield "source_rows", place, source.total_input_rows
+        yield "source_malformed_rows", place, source.total_malformed_rows

@@ -28,7 +28,7 @@ def fold_event(before: QueryProgress | None, event: dict[str, Any], sources: Rea
     """
     late = sum(int(op.get("numRowsDroppedByWatermark", 0)) for op in event.get("stateOperators", []))
     rows, bad = int(event.get("numInputRows", 0)), sum(bad for _, bad in _observed(event).values())
-    refused = _refused(event)
+    refused, written = _refused(event), _count_written(event)
     operators = event.get("stateOperators", [])
     return QueryProgress(
         sink=event["name"],
@@ -46,11 +46,13 @@ def fold_event(before: QueryProgress | None, event: dict[str, Any], sources: Rea
         late_rows=late,
         malformed_rows=bad,
         refused_rows=refused,
+        written_rows=written,
         total_input_rows=(before.total_input_rows if before else 0) + rows,
         total_late_rows=(before.total_late_rows if before else 0) + late,
         total_malformed_rows=(before.total_malformed_rows if before else 0) + bad,
         total_refused_rows=(before.total_refused_rows if before else 0) + refused,
-        sources=_fold_sources(event, sources),
+        total_written_rows=_add(before.total_written_rows if before else None, written),
+        sources=_fold_sources(event, sources, before.sources if before else ()),
     )
 
 
@@ -106,14 +108,28 @@ def _refused(event: dict[str, Any]) -> int:
     return int(event.get("observedMetrics", {}).get(name_refusals(event["name"]), {}).get(REFUSED) or 0)
 
 
-def _fold_sources(event: dict[str, Any], sources: Reads) -> tuple[SourceProgress, ...]:
-    left = list(sources)
+def _count_written(event: dict[str, Any]) -> int | None:
+    """Return the records that the sink has written in a batch; None where Spark does not count them, which it says as -1."""
+    written = int(event.get("sink", {}).get("numOutputRows", -1))
+    return None if written < 0 else written
+
+
+def _add(before: int | None, more: int | None) -> int | None:
+    return before if more is None else (before or 0) + more
+
+
+def _fold_sources(
+    event: dict[str, Any], sources: Reads, before: tuple[SourceProgress, ...]
+) -> tuple[SourceProgress, ...]:
+    left, known = list(sources), {source.name: source for source in before}
+    malformed = {name: bad for name, (_, bad) in _observed(event).items()}
     folded = []
     for source in event.get("sources", []):
         match = next((pair for pair in left if pair[1].description == source.get("description")), None)
         if match is None:
             continue
         left.remove(match)
+        last, rows = known.get(match[0]), int(source.get("numInputRows", 0))
         folded.append(
             SourceProgress(
                 name=match[0],
@@ -121,7 +137,9 @@ def _fold_sources(event: dict[str, Any], sources: Reads) -> tuple[SourceProgress
                 start_offsets=_read_offsets(source, "startOffset"),
                 end_offsets=_read_offsets(source, "endOffset"),
                 latest_offsets=_read_offsets(source, "latestOffset"),
-                input_rows=int(source.get("numInputRows", 0)),
+                input_rows=rows,
+                total_input_rows=(last.total_input_rows if last else 0) + rows,
+                total_malformed_rows=(last.total_malformed_rows if last else 0) + malformed.get(match[0], 0),
                 latest=_find_latest(event, match[0]),
             )
         )

@@ -1,5 +1,6 @@
 """What Prometheus is told of consumer lag: the names that dashboards know, nothing for what is unknown, and never too much."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from prometheus_client.core import Metric
@@ -106,3 +107,13 @@ def test_losses_come_before_what_is_far_behind() -> None:
     )
     found = collect(worse, limit=len(SHARE_GAUGES))
     assert list(read(found["kappa_consumergroup_lost_records"])) == [("shop/main", "lost", "t", "0")]
+
+
+def test_topics_are_counted_and_have_a_quarter_of_the_bound_for_the_busiest() -> None:
+    sweep = replace(build_sweep(), written={f"t{number}": number for number in range(100)})
+    family = collect(sweep)["kappa_topic_written_records"]
+    assert (family.type, len(family.samples)) == ("counter", 100)
+    assert family.samples[0].labels == {"cluster_name": "shop/main", "topic": "t99"}
+    few = collect(sweep, limit=40)
+    assert list(read(few["kappa_topic_written_records"]).values()) == list(range(99, 89, -1))
+    assert read(few["kappa_lag_left_out_series"])["shop/main",] == 90

@@ -43,6 +43,7 @@ def _event(**changes: Any) -> dict[str, Any]:
         "processedRowsPerSecond": 12.5,
         "durationMs": {"addBatch": 7},
         "eventTime": {"watermark": "1970-01-01T00:00:00.000Z"},
+        "sink": {"numOutputRows": 9},
         "stateOperators": [
             {"numRowsTotal": 3, "memoryUsedBytes": 100, "numRowsDroppedByWatermark": 1},
             {"numRowsTotal": 4, "memoryUsedBytes": 50, "numRowsDroppedByWatermark": 0},
@@ -197,3 +198,18 @@ def test_every_declared_metric_is_exposed_and_no_other() -> None:
     labels = '{namespace="prod",pipeline="delays"}'
     assert f"{PREFIX}generation{labels} 3.0" in lines
     assert f"{PREFIX}savepoint_bytes{labels} 3.0" in lines, "of the last savepoint"
+
+
+def test_written_records_are_added_up_where_spark_counts_them() -> None:
+    first = fold_event(None, _event(sink={"numOutputRows": 7}), READS)
+    second = fold_event(first, _event(sink={"numOutputRows": 5}), READS)
+    assert (second.written_rows, second.total_written_rows) == (5, 12)
+    uncounted = fold_event(None, _event(sink={"numOutputRows": -1}), READS)
+    assert (uncounted.written_rows, uncounted.total_written_rows) == (None, None)
+    assert fold_event(second, _event(sink={"numOutputRows": -1}), READS).total_written_rows == 12
+
+
+def test_records_of_each_source_are_added_up_with_those_that_could_not_be_read() -> None:
+    folded = fold_event(fold_event(None, _event(), READS), _event(), READS)
+    totals = {each.name: (each.total_input_rows, each.total_malformed_rows) for each in folded.sources}
+    assert totals == {"flights": (20, 4), "airports": (20, 2), "again": (20, 0)}

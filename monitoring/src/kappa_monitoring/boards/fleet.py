@@ -24,6 +24,7 @@ FLEET = Board(
             "Throughput and lag",
             (
                 Panel("Records read", "Records that each pipeline reads a second, over all sinks.", (Query(f"sum by (namespace, pipeline) (namespace_pipeline_sink:kappa_pipeline_input_rows:rate{{{_NS}}})", "{{namespace}}/{{pipeline}}"),), unit="cps"),
+                Panel("Records written", "Records that each pipeline writes a second, over all sinks.", (Query(f"sum by (namespace, pipeline) (namespace_pipeline_sink:kappa_pipeline_written_rows:rate{{{_NS}}})", "{{namespace}}/{{pipeline}}"),), unit="cps"),
                 Panel("Records waiting", "Records that are not processed yet; a source that several sinks read counts once.", (Query(f"topk(10, namespace_pipeline:kappa_pipeline_lag_records:sum{{{_NS}}})", "{{namespace}}/{{pipeline}}"),), limit="pipelines.behind.records"),
                 Panel("Age of the last batch", "Seconds since the last batch of each pipeline began. It grows too while nothing arrives.", (Query(f"topk(10, time() - max by (namespace, pipeline) (kappa_pipeline_batch_timestamp_seconds{{{_NS}}}))", "{{namespace}}/{{pipeline}}"),), unit="s", limit="pipelines.stalled.seconds"),
                 Panel("Dead letters", "Records a second that could not be read.", (Query(f"namespace_pipeline:kappa_pipeline_dead_lettered_rows:rate{{{_NS}}}", "{{namespace}}/{{pipeline}}"),), unit="cps", limit="pipelines.deadLetters.perSecond"),

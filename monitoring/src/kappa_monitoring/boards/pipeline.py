@@ -39,6 +39,7 @@ PIPELINE = Board(
             (
                 Panel("Rates", "Records that arrive, and that the last batch processed, a second.", (Query(_largest("kappa_pipeline_input_rows_per_second", "sink"), "{{sink}} arriving"), Query(_largest("kappa_pipeline_processed_rows_per_second", "sink"), "{{sink}} processed")), unit="cps"),
                 Panel("Records read", "Records read a second, over time.", (Query(f"namespace_pipeline_sink:kappa_pipeline_input_rows:rate{{{_ONE}}}", "{{sink}}"),), unit="cps"),
+                Panel("Records written", "Records that each sink writes a second, letters of refused rows among them.", (Query(f"namespace_pipeline_sink:kappa_pipeline_written_rows:rate{{{_ONE}}}", "{{sink}}"),), unit="cps"),
                 Panel("Records waiting", "Records not processed yet, by source.", (Query(f"namespace_pipeline_source:kappa_pipeline_lag_records:max{{{_ONE}}}", "{{source}}"),), limit="pipelines.behind.records"),
                 Panel("Watermark", "Age of the event-time watermark: how far results are behind.", (Query(_largest("kappa_pipeline_watermark_delay_seconds", "sink"), "{{sink}}"),), unit="s", limit="pipelines.watermark.seconds"),
             ),
@@ -66,6 +67,7 @@ PIPELINE = Board(
             "What is left over",
             (
                 Panel("Late and malformed", "Rows a second that came after the watermark, could not be read, or that the sink's topic would refuse.", (Query(_rate("kappa_pipeline_late_rows_total", "sink"), "{{sink}} late"), Query(_rate("kappa_pipeline_malformed_rows_total", "sink"), "{{sink}} malformed"), Query(_rate("kappa_pipeline_refused_rows_total", "sink"), "{{sink}} refused")), unit="cps"),
+                Panel("By source", "Records read of each source a second, and those of it that could not be read.", (Query(f"max by (source) (rate(kappa_pipeline_source_rows_total{{{_ONE}}}[<<rate>>]))", "{{source}}"), Query(f"max by (source) (rate(kappa_pipeline_source_malformed_rows_total{{{_ONE}}}[<<rate>>]))", "{{source}} malformed")), unit="cps"),
                 Panel("Dead letters and stragglers", "Records a second written to the dead-letter topic, and late rows written to topics.", (Query(f"namespace_pipeline:kappa_pipeline_dead_lettered_rows:rate{{{_ONE}}}", "dead letters"), Query(_rate("kappa_pipeline_straggler_rows_total", "pipeline"), "stragglers")), unit="cps", limit="pipelines.deadLetters.perSecond"),
                 Panel("Failed writes and commits", "Tries a second that failed; they are made again.", (Query(_rate("kappa_pipeline_dead_letter_errors_total", "pipeline"), "dead letters"), Query(_rate("kappa_pipeline_straggler_errors_total", "pipeline"), "stragglers"), Query(_rate("kappa_pipeline_group_commit_errors_total", "pipeline"), "consumer group")), unit="ops"),
                 Panel("Lost", "Offsets and batches a second that were gone before they were looked through. Always zero where all is well.", (Query(_rate("kappa_pipeline_dead_letter_lost_total", "pipeline"), "dead letters"), Query(_rate("kappa_pipeline_straggler_lost_total", "pipeline"), "stragglers")), unit="ops"),

@@ -25,7 +25,7 @@ TOPIC = Board(
         Row(
             "Topic",
             (
-                Panel("Records written", "Records written to the topic a second.", (Query(f"cluster_name_topic:kafka_partition_latest_offset:rate{{{_TOPIC}}}", "{{topic}}"),), unit="cps"),
+                Panel("Records written", "Records written to the topic a second.", (Query(f"cluster_name_topic:kappa_topic_written_records:rate{{{_TOPIC}}}", "{{topic}}"),), unit="cps"),
                 Panel("Records read", "Records that each group moves on by a second.", (Query(f"cluster_name_group_topic:kafka_consumergroup_group_offset:rate{{{_TOPIC}}}", "{{group}}"),), unit="cps"),
                 Panel("Records held", "Offsets between the start and the end of each partition.", (Query(f"{_of_partitions('kafka_partition_latest_offset')} - {_of_partitions('kafka_partition_earliest_offset')}", "{{partition}}"),)),
                 Panel("Written by partition", "Records written a second; partitions that differ much make for one that is behind.", (Query(f"max by (partition) (rate(kafka_partition_latest_offset{{{_TOPIC}}}[<<rate>>]))", "{{partition}}"),), unit="cps"),
@@ -47,6 +47,7 @@ TOPIC = Board(
                 Panel("Groups furthest behind", "The largest lag in seconds of each group on the cluster.", (Query('topk(10, max by (group) (kafka_consumergroup_group_max_lag_seconds{cluster_name="$cluster_name"}))', "{{group}}"),), unit="s", limit="lag.warning.seconds"),
                 Panel("Largest lag in records", "Records of the worst partition of each group on the cluster.", (Query('topk(10, max by (group) (kafka_consumergroup_group_max_lag{cluster_name="$cluster_name"}))', "{{group}}"),)),
                 Panel("All records waiting", "Records that each group has still to read, over all topics.", (Query('topk(10, cluster_name_group:kafka_consumergroup_group_lag:sum{cluster_name="$cluster_name"})', "{{group}}"),)),
+                Panel("Busiest topics", "Records written a second to each topic of the cluster.", (Query('topk(10, cluster_name_topic:kappa_topic_written_records:rate{cluster_name="$cluster_name"})', "{{topic}}"),), unit="cps"),
                 Panel("Sweeps", "How long the last sweep of all groups took, and how long ago it was.", (Query('max(kappa_lag_sweep_seconds{cluster_name="$cluster_name"})', "took"), Query('max(kappa_lag_sweep_age_seconds{cluster_name="$cluster_name"})', "ago")), unit="s", limit="lag.sweepOld.seconds"),
                 Panel("Seen", "Groups that were sampled, and what is not known or not told.", (Query('max(kappa_lag_groups{cluster_name="$cluster_name"})', "groups"), Query('max(kappa_lag_unread_groups{cluster_name="$cluster_name"})', "groups not read"), Query('max(kappa_lag_unknown_shares{cluster_name="$cluster_name"})', "shares unknown"), Query('max(kappa_lag_left_out_series{cluster_name="$cluster_name"})', "series left out")), kind="value"),
             ),

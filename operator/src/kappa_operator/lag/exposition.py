@@ -2,7 +2,8 @@
 
 The first names and their labels are those of kafka-lag-exporter, which dashboards know; `cluster_name` is namespace/name of the KafkaCluster.
 What is not known has no sample. There are as many series as groups and partitions, so they are bounded for each cluster: above the bound
-those shares are told that matter most, and the largest lag of each group; `kappa_lag_left_out_series` says how many are not.
+those shares are told that matter most, and the largest lag of each group; `kappa_lag_left_out_series` says how many are not. Of the bound
+a quarter is kept for topics: those into which most came.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -10,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
 
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from kappa_operator.lag.model import Partition, PartitionLog, Sample, Share, Sweep
@@ -53,6 +54,11 @@ class ClusterGauge(_Gauge):
     read: Callable[[Sweep, float], float]
 
 
+@dataclass(frozen=True, slots=True)
+class TopicCounter(_Gauge):
+    """A counter of a topic."""
+
+
 def _read_lag(sample: Sample) -> float | None:
     return None if sample.committed is None or sample.ahead else sample.lag
 
@@ -88,10 +94,16 @@ CLUSTER_GAUGES = (
     ClusterGauge("kappa_lag_unknown_shares", "Groups in a partition of which the lag is not known though it was before.", _count_unknown),
     ClusterGauge("kappa_lag_unread_groups", "Groups of which the committed offsets could not be read.", lambda sweep, _: len(sweep.unread)),
 )  # fmt: skip
+WRITTEN = TopicCounter(
+    "kappa_topic_written_records",
+    "Records that came into the topic since the operator that acts first saw it, by where its logs end; ends of transactions count too.",
+)
 LEFT_OUT = _Gauge(
     "kappa_lag_left_out_series", "Series that are not told because there are too many for the cluster."
 )
-METRICS: tuple[_Gauge, ...] = (*SHARE_GAUGES, *GROUP_GAUGES, *PARTITION_GAUGES, *CLUSTER_GAUGES, LEFT_OUT)
+METRICS: tuple[_Gauge, ...] = (
+    *SHARE_GAUGES, *GROUP_GAUGES, *PARTITION_GAUGES, WRITTEN, *CLUSTER_GAUGES, LEFT_OUT,
+)  # fmt: skip
 """Every metric of consumer lag."""
 
 
@@ -101,21 +113,25 @@ class Selection:
 
     shares: Iterable[tuple[Share, Sample]]
     partitions: Iterable[tuple[Partition, PartitionLog]]
+    topics: Iterable[tuple[str, int]]
     left_out: int
 
 
 def select(sweep: Sweep, limit: int) -> Selection:
-    """Choose so that there are at most so many series of shares and partitions; shares come first, the worst of them before others."""
-    room = max(0, limit)
+    """Choose so that there are at most so many series of shares and partitions; a quarter is for topics, then come shares, the worst of them before others."""
+    topics = min(len(sweep.written), max(0, limit) // 4)
+    room = max(0, limit) - topics
     shares = min(len(sweep.samples), room // len(SHARE_GAUGES))
     room -= shares * len(SHARE_GAUGES)
     partitions = min(len(sweep.logs), room // len(PARTITION_GAUGES))
     left_out = (len(sweep.samples) - shares) * len(SHARE_GAUGES)
     left_out += (len(sweep.logs) - partitions) * len(PARTITION_GAUGES)
+    left_out += len(sweep.written) - topics
+    busy = sorted(sweep.written.items(), key=lambda item: item[1], reverse=True)[:topics]
     chosen: Iterable[tuple[Share, Sample]] = sweep.samples.items()
     if shares < len(sweep.samples):
         chosen = islice(sorted(chosen, key=lambda item: _rank(item[1]), reverse=True), shares)
-    return Selection(chosen, islice(sweep.logs.items(), partitions), left_out)
+    return Selection(chosen, islice(sweep.logs.items(), partitions), busy, left_out)
 
 
 def _rank(sample: Sample) -> tuple[bool, float, int]:
@@ -152,6 +168,11 @@ class LagCollector(Collector):
                 for (topic, number), log in partitions:
                     _add(family, (name, topic, str(number)), partition_gauge.read(log))
             yield family
+        yield _count_written((name, selection.topics) for name, _, selection in found)
+        yield from self._collect_totals(found)
+
+    def _collect_totals(self, found: Iterable[tuple[str, Sweep, Selection]]) -> Iterator[Metric]:
+        """Yield what there is one of for each group or each cluster."""
         for group_gauge in GROUP_GAUGES:
             family = _begin(group_gauge, ("cluster_name", "group"))
             for name, sweep, _ in found:
@@ -181,6 +202,14 @@ def _begin(gauge: _Gauge, labels: tuple[str, ...]) -> GaugeMetricFamily:
 def _add(family: GaugeMetricFamily, labels: tuple[str, ...], value: float | None) -> None:
     if value is not None:
         family.add_metric(labels, value)
+
+
+def _count_written(found: Iterable[tuple[str, Iterable[tuple[str, int]]]]) -> CounterMetricFamily:
+    family = CounterMetricFamily(WRITTEN.name, WRITTEN.help, labels=("cluster_name", "topic"))
+    for name, topics in found:
+        for topic, count in topics:
+            family.add_metric((name, topic), count)
+    return family
 
 
 def _find_largest(sweep: Sweep, gauge: GroupGauge) -> dict[str, float]:
