@@ -11,7 +11,7 @@ from kappa_operator.observe.savepoint_policy import observe_kept_pipeline
 from kappa_operator.observe.topic import observe_topic
 from kappa_operator.plan.collection import decide_collected_store
 from kappa_operator.plan.kafkacluster import decide_kafkacluster
-from kappa_operator.plan.lagpolicy import decide_lagpolicy
+from kappa_operator.plan.lagpolicy import decide_lagpolicy, is_long
 from kappa_operator.plan.savepoint import decide_savepoint
 from kappa_operator.plan.savepoint_policy import decide_kept_pipeline
 from kappa_operator.plan.topic import decide_topic
@@ -23,5 +23,5 @@ LOGICS: Mapping[str, Logic[Any]] = {
     "StateStore": Logic(observe_collected_store, decide_collected_store),
     "Pipeline": Logic(observe_kept_pipeline, decide_kept_pipeline),
     "Savepoint": Logic(observe_savepoint, decide_savepoint),
-    "LagPolicy": Logic(observe_lagpolicy, decide_lagpolicy),
+    "LagPolicy": Logic(observe_lagpolicy, decide_lagpolicy, is_long),
 }

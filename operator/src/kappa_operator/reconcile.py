@@ -3,6 +3,7 @@
 Every kind plugs in two functions: `observe`, which reads the world into a frozen value, and `decide`, which is pure.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -33,10 +34,14 @@ ObservedT = TypeVar("ObservedT", bound=Observed)
 
 @dataclass(frozen=True, slots=True)
 class Logic(Generic[ObservedT]):
-    """How one kind is observed and decided. `observe` returns None for a resource that is gone."""
+    """How one kind is observed and decided. `observe` returns None for a resource that is gone.
+
+    A decision that `is_long` is made in a thread, so that health and the election get their turn meanwhile: it is pure.
+    """
 
     observe: Callable[[World, Key, tuple[Failure, ...]], Awaitable[ObservedT | None]]
     decide: Callable[[ObservedT, datetime], Plan]
+    is_long: Callable[[ObservedT], bool] = lambda _observed: False
 
 
 class Outcome(NamedTuple):
@@ -63,7 +68,7 @@ async def _reconcile(world: World, logic: Logic[Any], key: Key) -> Outcome:
         observed = await logic.observe(world, key, failures)
         if observed is None:
             return Outcome()
-        plan = logic.decide(observed, world.now())
+        plan = await _decide(logic, observed, world.now())
         failure = await apply_actions(world, observed.resource, plan.actions)
         if failure is not None:
             failures = (*failures, failure)
@@ -73,6 +78,12 @@ async def _reconcile(world: World, logic: Logic[Any], key: Key) -> Outcome:
     if failures:
         raise failures[-1].error
     return Outcome(1.0)
+
+
+async def _decide(logic: Logic[ObservedT], observed: ObservedT, now: datetime) -> Plan:
+    if logic.is_long(observed):
+        return await asyncio.to_thread(logic.decide, observed, now)
+    return logic.decide(observed, now)
 
 
 async def report(world: World, resource: Resource[Any, Any], plan: Plan) -> bool:

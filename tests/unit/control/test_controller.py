@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import itertools
+import threading
 import time
 from collections.abc import Sized
 from datetime import datetime
@@ -17,7 +18,7 @@ from kappa_operator.mirror import Mirror
 from kappa_operator.observe.references import find_dependents
 from kappa_operator.plan.model import Failure, Plan
 from kappa_operator.queue import WorkQueue
-from kappa_operator.reconcile import Logic
+from kappa_operator.reconcile import Logic, reconcile
 from kappa_operator.world import World
 
 CLUSTER = Key("KafkaCluster", "shop", "main")
@@ -128,3 +129,18 @@ async def test_resync_looks_at_everything() -> None:
 
 def test_an_unknown_resource_wakes_nobody() -> None:
     assert find_dependents(Mirror(), ORDERS) == []
+
+
+async def test_a_long_decision_leaves_the_event_loop_to_others() -> None:
+    operator, others = Operator(LOGICS), threading.Event()
+    operator.cluster.put(build_resource("Topic", "orders"))
+    had_their_turn = []
+
+    def decide(observed: TopicObserved, now: datetime) -> Plan:
+        had_their_turn.append(others.wait(30))
+        return Plan()
+
+    asyncio.get_running_loop().call_soon(others.set)
+    logic = Logic(LOGICS["Topic"].observe, decide, lambda _: True)
+    await reconcile(operator.world, {"Topic": logic}, ORDERS)
+    assert had_their_turn == [True]

@@ -85,6 +85,45 @@ def test_leaders(rows: list[tuple[int, int, int, list[int], list[int]]]) -> None
     assert read_all(data, Leaders()) == [(row[1], row[2], row[0]) for row in rows]
 
 
+def write_leaders(rows: list[tuple[list[int], list[int], list[int], bool]]) -> bytes:
+    nodes = CompactArray(Int32)
+    theirs = CompactArray(
+        ("error", Int16), ("partition", Int32), ("leader", Int32), ("epoch", Int32),
+        ("replicas", nodes), ("in_sync", nodes), ("offline", nodes), ("tags", Tagged),
+    )  # fmt: skip
+    data: bytes = theirs.encode(
+        [
+            (0, number, 1, 5, *row[:3], {7: b"abc"} if row[3] else {})
+            for number, row in enumerate(rows)
+        ]
+    )  # fmt: skip
+    return data
+
+
+FORMS = [([1, 2, 3], [1, 2, 3], [], False), ([1, 2, 3], [1, 2], [3], False), ([1], [1], [], True)]
+
+
+@settings(max_examples=examples(60), deadline=None)
+@given(st.lists(st.tuples(st.sampled_from(FORMS), st.integers(1, 30)), max_size=8))
+def test_long_runs_of_alike_leaders_with_others_between(
+    runs: list[tuple[tuple[list[int], list[int], list[int], bool], int]],
+) -> None:
+    rows = [form for form, count in runs for _ in range(count)]
+    found = read_all(write_leaders(rows), Leaders())
+    assert found == [(number, 1, 0) for number in range(len(rows))]
+
+
+@settings(max_examples=examples(60), deadline=None)
+@given(st.lists(st.tuples(st.sampled_from([None, "", "x", "at"]), st.integers(1, 30)), max_size=8))
+def test_long_runs_of_plain_commits_with_others_between(runs: list[tuple[str | None, int]]) -> None:
+    theirs = CompactArray(
+        ("partition", Int32), ("offset", Int64), ("epoch", Int32), ("metadata", TEXT), ("error", Int16), ("tags", Tagged)
+    )  # fmt: skip
+    texts = [text for text, count in runs for _ in range(count)]
+    data = theirs.encode([(number, 256 * number, -1, text, 0, {}) for number, text in enumerate(texts)])
+    assert read_all(data, Commits()) == [(number, 256 * number, 0) for number in range(len(texts))]
+
+
 def batch(base: int, count: int, attributes: int, size: int = 20) -> bytes:
     content = pack(">iBIhi", 0, 2, 0, attributes, count - 1) + bytes(38 + size)
     return pack(">qi", base, len(content)) + content

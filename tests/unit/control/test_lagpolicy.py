@@ -17,7 +17,8 @@ from kappa_operator.lag.groups import find_groups
 from kappa_operator.lag.model import Sweep
 from kappa_operator.logic import LOGICS
 from kappa_operator.metrics import POLICY_METRICS, PolicyCollector
-from kappa_operator.observe.lagpolicy import list_policies
+from kappa_operator.observe.lagpolicy import list_policies, observe_lagpolicy
+from kappa_operator.plan.lagpolicy import is_long
 from kappa_operator.plan.mute import find_mute
 
 CLUSTER = Key("KafkaCluster", "shop", "main")
@@ -432,3 +433,20 @@ async def test_a_plan_shows_nothing_of_what_is_only_remembered() -> None:
     lines = await plan_one(desk.operator.world, POLICY)
     assert lines[:2] == ["LagPolicy shop/gold", "  (nothing to do)"]
     assert "· LagEvaluated ·" in lines[2]
+
+
+async def test_a_policy_of_many_shares_is_judged_beside_the_event_loop_and_alike() -> None:
+    desk = Desk(**BILLING)
+    looks: dict[str, tuple[int, int, float | None]] = {
+        f"billing___{number}": (100, 150, 90.0 if number == 7 else 1.0) for number in range(600)
+    }
+    await desk.look(**looks)
+    observed = await observe_lagpolicy(desk.operator.world, POLICY, ())
+    assert observed is not None
+    assert is_long(observed)
+    assert (desk.status["shares"], desk.status["worst"]["partition"]) == ({"OK": 599, "Unknown": 1}, 7)
+    few = Desk(**BILLING)
+    await few.look(billing=(100, 150, 1.0))
+    observed = await observe_lagpolicy(few.operator.world, POLICY, ())
+    assert observed is not None
+    assert not is_long(observed)

@@ -4,6 +4,7 @@ Entries of one size are unpacked by `struct` in one go; others are read up to wh
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 from io import BytesIO
 from itertools import starmap
 from struct import Struct
@@ -15,6 +16,8 @@ Row = tuple[int, ...]
 _LENGTH = Struct(">i")
 _COMMIT, _ERROR = Struct(">iqi"), Struct(">h")
 _PARTITION = Struct(">hiii")
+_PLAIN = Struct(">iqiBhB")
+"""A commit without metadata and tags."""
 
 
 class Rows:
@@ -55,7 +58,10 @@ class CompactRows(Rows):
 
 
 class Skimmed(Rows):
-    """A compact array of which each entry is read up to what matters and then skipped to its end."""
+    """A compact array of which each entry is read up to what matters and then skipped to its end.
+
+    Entries that are as long as the one before them, as nearly all are, are unpacked in one go.
+    """
 
     def __init__(self) -> None:
         super().__init__("")
@@ -65,13 +71,20 @@ class Skimmed(Rows):
         length: int = UnsignedVarInt32.decode(data) - 1
         with data.getbuffer() as buffer:
             position, rows = data.tell(), []
-            for _ in range(length):
-                row, position = self._read(buffer, position)
+            while len(rows) < length:
+                row, end = self._read(buffer, position)
                 rows.append(row)
+                alike = (length - len(rows)) * (end - position)
+                position = end + self._read_alike(buffer[position:end], buffer[end : end + alike], rows)
         data.seek(position)
         return rows
 
     def _read(self, buffer: memoryview, position: int) -> tuple[Row, int]:
+        """Return what matters of the entry at the position, and where the next one begins."""
+        raise NotImplementedError
+
+    def _read_alike(self, entry: memoryview, following: memoryview, rows: list[Row]) -> int:
+        """Add the entries that follow, up to the first of another form than this one; return how many bytes they take."""
         raise NotImplementedError
 
 
@@ -84,6 +97,16 @@ class Commits(Skimmed):
         (error,) = _ERROR.unpack_from(buffer, position)
         return (partition, offset, error), _skip_tags(buffer, position + _ERROR.size)
 
+    def _read_alike(self, entry: memoryview, following: memoryview, rows: list[Row]) -> int:
+        if len(entry) != _PLAIN.size:
+            return 0
+        before = len(rows)
+        for partition, offset, _, metadata, error, tags in _PLAIN.iter_unpack(_trim(following, _PLAIN.size)):
+            if metadata > 1 or tags:  # 0 is for none, 1 for an empty one
+                break
+            rows.append((partition, offset, error))
+        return (len(rows) - before) * _PLAIN.size
+
 
 class Leaders(Skimmed):
     """Partitions of a topic: partition, leader, error. Epoch and replicas are skipped."""
@@ -94,6 +117,43 @@ class Leaders(Skimmed):
         for _ in ("replicas", "in sync", "offline"):
             position = _skip(buffer, position, 4)
         return (partition, leader, error), _skip_tags(buffer, position)
+
+    def _read_alike(self, entry: memoryview, following: memoryview, rows: list[Row]) -> int:
+        form = _find_form(entry)
+        if form is None:
+            return 0
+        before, (struct, counts) = len(rows), form
+        for error, partition, leader, _, *found in struct.iter_unpack(_trim(following, struct.size)):
+            if found != counts:
+                break
+            rows.append((partition, leader, error))
+        return (len(rows) - before) * struct.size
+
+
+def _find_form(entry: memoryview) -> tuple[Struct, list[int]] | None:
+    """Return how partitions are laid out whose three arrays are as long as those of this one, and the bytes that say so.
+
+    None where there are tags, or a length takes two bytes.
+    """
+    position, counts = _PARTITION.size, []
+    for _ in ("replicas", "in sync", "offline"):
+        counts.append(entry[position])
+        if counts[-1] > 0x7F:
+            return None
+        position += 1 + 4 * max(counts[-1] - 1, 0)
+    tags = entry[position]
+    return None if tags else (_lay_out(*counts), [*counts, tags])
+
+
+@lru_cache
+def _lay_out(*counts: int) -> Struct:
+    skipped = "".join(f"B{4 * max(count - 1, 0)}x" for count in counts)
+    return Struct(f">hiii{skipped}B")
+
+
+def _trim(buffer: memoryview, size: int) -> memoryview:
+    """Return as much as holds whole entries."""
+    return buffer[: len(buffer) // size * size]
 
 
 def _read_varint(buffer: memoryview, position: int) -> tuple[int, int]:

@@ -33,11 +33,18 @@ from kappa_operator.plan.remedies import decide_remedies
 
 EVERY = 10.0
 """Seconds from look to look."""
+_MANY = 500
 SHOWN, REMEMBERED, MISSED = 10, 100, 10
 _SOON, _SELDOM = timedelta(minutes=1), timedelta(minutes=10)
 """How old a status may be while something is on its way, and while all is well."""
 _CHANGING = ("last_sweep", "evaluated", "standings", "loads", "lag", "worst", "lagging", "conditions")
 """Fields whose figures change at each look; of shares and conditions only what they say counts."""
+
+
+def is_long(observed: LagPolicyObserved) -> bool:
+    """Return whether there are so many shares that others would wait; each takes some 20 microseconds."""
+    shares = 0 if observed.sweep is None else len(observed.sweep.samples)
+    return max(shares, len(observed.standings)) > _MANY
 
 
 def decide_lagpolicy(observed: LagPolicyObserved, now: datetime) -> Plan:
