@@ -1,6 +1,5 @@
 """The evaluator of lag: what each state means, what is not judged, and what never happens whatever the looks are."""
 
-from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
@@ -364,7 +363,7 @@ def test_whatever_the_clock_does_there_is_an_answer_and_it_is_of_the_last_look(
     off = 0
     for number, (sample, alive) in enumerate(build_looks(history)):
         off += jumps[number] if number < len(jumps) else 0
-        shown = replace(sample, at=sample.at + timedelta(seconds=off))
+        shown = sample._replace(at=sample.at + timedelta(seconds=off))
         before = standing
         standing = advance(standing, shown, RULES, alive)
         assert standing.at == shown.at or standing is before

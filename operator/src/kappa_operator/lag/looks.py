@@ -37,6 +37,7 @@ class Looks:
         self._capacity = capacity
         self._places: dict[Partition, int] = {}
         self._looks: list[_Look] = []
+        self._moved: frozenset[int] = frozenset()
 
     def __len__(self) -> int:
         return len(self._looks)
@@ -54,6 +55,7 @@ class Looks:
         self._looks.append(look)
         if len(self._looks) > self._capacity:
             del self._looks[self._choose_superfluous()]
+        self._moved = self._find_moved()
 
     def _find_shortened(self, logs: Mapping[Partition, PartitionLog]) -> list[Partition]:
         if not self._looks:
@@ -91,6 +93,7 @@ class Looks:
         for look in self._looks:
             look.starts, look.ends = _pick(look.starts, places), _pick(look.ends, places)
         self._places = {partition: place for place, partition in enumerate(kept)}
+        self._moved = self._find_moved()
 
     def _walk(self, partition: Partition) -> Iterator[tuple[float, int, int]]:
         """Yield time, start and end, the newest first."""
@@ -117,7 +120,7 @@ class Looks:
 
         Of a single move it is not known how long it took to come, so it is spread over all the time that was seen.
         """
-        if not self._has_moved(partition):
+        if not self.has_moved(partition):
             return None
         moves: list[tuple[float, int]] = []
         for at, start, _ in self._walk(partition):
@@ -134,13 +137,23 @@ class Looks:
         first, before = moves[-2]  # the oldest start may have stood there for long
         return Removal(start, now - last, (start - before) / (last - first))
 
-    def _has_moved(self, partition: Partition) -> bool:
-        """Return False where a comparison of the ends of the history is enough to know."""
-        place = self._places.get(partition, _UNSEEN)
-        if place < 0:
-            return False
+    def has_moved(self, partition: Partition) -> bool:
+        """Return False where a comparison of the ends of the history is enough to know that the log's start stood still."""
+        return bool(self._moved) and self._places.get(partition, _UNSEEN) in self._moved
+
+    def _find_moved(self) -> frozenset[int]:
+        """Return the places whose start is another one at the last look than at the first, or was not seen at that."""
+        if not self._looks:
+            return frozenset()
         first, last = self._looks[0].starts, self._looks[-1].starts
-        return place >= len(first) or first[place] < 0 or first[place] != last[place]
+        if first == last and _UNSEEN not in first:
+            return frozenset()
+        known = len(first)
+        return frozenset(
+            place
+            for place, start in enumerate(last)
+            if place >= known or first[place] != start or start == _UNSEEN
+        )
 
 
 def _pick(values: "array[int]", places: list[int]) -> "array[int]":

@@ -27,9 +27,14 @@ class Markers:
     def __init__(self) -> None:
         self._known: dict[Partition, dict[int, bool]] = {}
 
+    def __bool__(self) -> bool:
+        """Return whether anything is known."""
+        return bool(self._known)
+
     def is_transactional(self, partition: Partition) -> bool:
         """Return whether a marker was seen in the partition."""
-        return any(self._known.get(partition, {}).values())
+        known = self._known.get(partition)
+        return known is not None and any(known.values())
 
     def ask(self, partition: Partition, begin: int, end: int) -> int | None:
         """Return the offset to ask about next, or None."""

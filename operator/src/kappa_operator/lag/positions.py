@@ -81,23 +81,23 @@ class Evidence:
 
 def build_sample(position: Position, evidence: Evidence) -> Sample:
     """Return what is known of the share."""
-    share, committed, log, _, limit = position
+    (_, partition), committed, log, begin, limit = position
     if committed is None:
         return Sample(evidence.at, log, None)
-    retention = evidence.retentions.get(share.partition.topic, UNKNOWN)
-    if not position.is_behind:
+    if begin >= limit:
         empty = max(0, limit - max(committed, log.start))
         behind = None if committed > log.end else 0.0
-        return Sample(evidence.at, log, committed, behind, _find_loss(position, None, evidence), empty)
-    age = _find_age(position.target, evidence)
+        return Sample(evidence.at, log, committed, behind, 0.0 if committed < log.start else None, empty)
+    retention = evidence.retentions.get(partition.topic, UNKNOWN)
+    age = _find_age(Target(partition, begin), evidence)
     return Sample(
-        at=evidence.at,
-        log=log,
-        committed=committed,
-        behind=age,
-        loss=_find_loss(position, age, evidence),
-        empty=evidence.markers.count(share.partition, max(committed, log.start), limit),
-        bound=_may_be_fewer(position, retention, evidence),
+        evidence.at,
+        log,
+        committed,
+        age,
+        _find_loss(position, age, retention, evidence),
+        evidence.markers.count(partition, max(committed, log.start), limit),
+        _may_be_fewer(position, retention, evidence),
     )
 
 
@@ -115,16 +115,13 @@ def _find_age(target: Target, evidence: Evidence) -> float | None:
     return max(0.0, evidence.at.timestamp() - search.stamp / 1000)
 
 
-def _find_loss(position: Position, age: float | None, evidence: Evidence) -> float | None:
-    partition = position.share.partition
-    if position.committed is not None and position.committed < position.log.start:
+def _find_loss(
+    position: Position, age: float | None, retention: Retention, evidence: Evidence
+) -> float | None:
+    """Return the seconds until the oldest record that waits may be gone."""
+    (_, partition), committed, log, begin, _ = position
+    if committed is not None and committed < log.start:
         return 0.0
-    if not position.is_behind:
-        return None
-    return forecast_loss(
-        position.begin,
-        age,
-        evidence.retentions.get(partition.topic, UNKNOWN),
-        evidence.measure_removal(partition),
-        _find_age(Target(partition, position.log.start), evidence),
-    )
+    removal = evidence.measure_removal(partition)
+    oldest = None if removal is None else _find_age(Target(partition, log.start), evidence)
+    return forecast_loss(begin, age, retention, removal, oldest)

@@ -109,7 +109,8 @@ class Sampler:
         """Find out what the positions of groups mean, and say it."""
         positions, unknown = await self._place(topology, commits, logs)
         await self._look_for_markers(topology, positions)
-        positions = [skip_markers(position, self._markers) for position in positions]
+        if self._markers:
+            positions = [skip_markers(position, self._markers) for position in positions]
         topics = {position.share.partition.topic for position in positions}
         retentions = await self._retentions.read(topics)
         evidence = Evidence(at, {}, self._markers, retentions, self._looks.measure_removal, self._secret)
@@ -213,23 +214,26 @@ class Sampler:
         """Begin from what was answered before and from when records came; also for the oldest records of logs that lose some."""
         now, looked = evidence.at.timestamp(), self._monotonic()
         searches: dict[Target, Search] = {}
-        async for position in _in_turns(positions):
-            if not position.is_behind:
+        async for (_, partition), _, log, begin, limit in _in_turns(positions):
+            if begin >= limit:
                 continue
-            for target in (position.target, Target(position.share.partition, position.log.start)):
-                if target in searches or (target != position.target and not self._loses(target.partition)):
+            targets = [Target(partition, begin)]
+            if self._looks.has_moved(partition) and self._loses(partition):
+                targets.append(Target(partition, log.start))
+            for target in targets:
+                if target in searches:
                     continue
                 guess = self._looks.guess_time(*target)
-                retention = evidence.retentions[target.partition.topic]
+                retention = evidence.retentions[partition.topic]
                 searches[target] = search = Search(
                     target.offset,
-                    position.log.start,
-                    position.log.end,
+                    log.start,
+                    log.end,
                     ceiling=int(now * 1000) + AHEAD,
                     gaps=retention.compacts and not retention.by_append,
                     guess=None if guess is None else int((now - (looked - guess)) * 1000),
                 )
-                search.recall(self._answers.get(target.partition, ()))
+                search.recall(self._answers.get(partition, ()))
         return searches
 
     def _loses(self, partition: Partition) -> bool:
