@@ -101,6 +101,12 @@ class LagSampled(Status):
     unknown: Annotated[
         int, Field(description="Groups, partitions, and groups in a partition of which it is not known.")
     ]
+    rate: Annotated[
+        str | None,
+        Field(
+            description="Records that came into all topics a second, for people; ≥ where not all are known."
+        ),
+    ] = None
     failure: Annotated[str | None, Field(description="Why nothing could be sampled.")] = None
 
 
@@ -148,6 +154,7 @@ KAFKA_CLUSTER = Kind(
         STATE,
         PrinterColumn("Brokers", ".status.brokers", "integer"),
         PrinterColumn("Topics", ".status.topics", "integer"),
+        PrinterColumn("Rate", ".status.lag.rate"),
         REASON,
         MESSAGE,
         AGE,

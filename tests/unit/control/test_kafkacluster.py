@@ -20,6 +20,7 @@ from kappa_operator.errors import (
 from kappa_operator.kafka_config import build_access, find_secret_keys
 from kappa_operator.kafka_errors import Words
 from kappa_operator.keys import Key, ObjectRef
+from kappa_operator.lag.model import Sweep
 from kappa_operator.logic import LOGICS
 
 MAIN = Key("KafkaCluster", "shop", "main")
@@ -217,3 +218,21 @@ async def test_topics_that_wait_are_woken_when_their_cluster_becomes_ready_and_n
     await operator.settle(MAIN, topic)
     assert find_dependents(operator.mirror, MAIN) == []
     assert operator.clock() == START
+
+
+@pytest.mark.parametrize(
+    ("written", "rates", "said"),
+    [
+        ({"a": 9, "b": 9}, {"a": 1200.0, "b": 34.0}, "1.2k/s"),
+        ({"a": 9, "b": 9}, {"a": 1200.0}, "≥1.2k/s"),
+        ({"a": 9}, {"a": 0.0}, "0/s"),
+        ({"a": 9}, {}, None),
+    ],
+)
+async def test_status_says_how_much_comes_in_as_far_as_it_is_known(
+    written: dict[str, int], rates: dict[str, float], said: str | None
+) -> None:
+    operator = start()
+    operator.lag.sweeps[MAIN] = Sweep(START, 0.1, written=written, rates=rates)
+    await operator.reconcile(MAIN)
+    assert (operator.get(MAIN) or {})["status"]["lag"].get("rate") == said

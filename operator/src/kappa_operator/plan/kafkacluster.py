@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from kappa_crds.kafkacluster import KafkaClusterSpec, KafkaClusterStatus, LagSampled
-from kappa_crds.quantities import parse_duration
+from kappa_crds.quantities import format_count, parse_duration
 from kappa_crds.reasons import Reason
 from kappa_crds.resource import Resource
 from kappa_operator.errors import KappaError
@@ -68,8 +68,16 @@ def _say_sweep(observed: KafkaClusterObserved) -> LagSampled | None:
         groups=len(sweep.groups),
         partitions=len(sweep.logs),
         unknown=len(sweep.unknown) + len(sweep.unread) + len(sweep.dark),
+        rate=_say_rate(sweep),
         failure=sweep.failure,
     )
+
+
+def _say_rate(sweep: Sweep) -> str | None:
+    if not sweep.rates:
+        return None
+    sign = "" if len(sweep.rates) == len(sweep.written) else "≥"
+    return f"{sign}{format_count(sum(sweep.rates.values()))}/s"
 
 
 def _choose_last_seen(before: datetime | None, every: float, now: datetime) -> datetime:
