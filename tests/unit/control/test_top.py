@@ -104,3 +104,28 @@ def test_the_state_of_a_pipeline_is_the_worst_of_its_topics() -> None:
     text = render(build_top(report.replace(clusters=(cluster,)), START, Look()))
     (line,) = [line for line in text.splitlines() if line.startswith("shop/delays")]
     assert ("Losing" in line, "3m20s" in line) == (True, True)
+
+
+@pytest.mark.parametrize(
+    ("width", "columns"),
+    [
+        (150, "PIPELINE STATE EXEC IN DONE LAG BEHIND LAG STATE BATCH WATERMARK STATE ROWS SAID"),
+        (100, "PIPELINE STATE EXEC IN DONE LAG BEHIND LAG STATE BATCH"),
+        (70, "PIPELINE STATE IN DONE LAG BEHIND"),
+    ],
+)
+def test_a_narrow_screen_has_fewer_columns_that_can_be_read(width: int, columns: str) -> None:
+    lines = render(
+        build_top(build_report(START), START, Look(height=40, width=width)), width=width
+    ).splitlines()
+    (head,) = [line for line in lines if line.startswith("PIPELINE")]
+    assert " ".join(head.split()) == columns
+    assert not any("…" in line for line in lines[3:])
+
+
+def test_of_a_pipeline_that_is_known_in_part_the_lag_is_at_least_that() -> None:
+    report = build_report(START)
+    lags = tuple(lag.replace(undated=1) if lag.pipeline else lag for lag in report.clusters[0].lags)
+    text = render(build_top(report.replace(clusters=(report.clusters[0].replace(lags=lags),)), START, Look()))
+    (line,) = [line for line in text.splitlines() if line.startswith("shop/delays")]
+    assert "≥1m35s" in line

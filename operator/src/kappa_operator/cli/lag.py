@@ -2,6 +2,7 @@
 
 import sys
 import time
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -47,20 +48,27 @@ def lag(
     context: Context = None,
 ) -> None:
     """Show how far behind consumer groups and pipelines are: in records, in time, and until records are lost."""
+    if watch and fail_over is not None:
+        raise typer.BadParameter("says it once; leave out --watch", param_hint="--fail-over")
     bound = _parse(fail_over)
+    pause = parse_interval(every)
     scope = Scope(None if all_namespaces else namespace, operator_namespace, partitions)
-    while True:
+
+    def look(*, again: bool = False) -> Report:
         report = narrow(_read(scope, context), group or (), topic or ())
-        now = choose_now(report)
-        if watch and sys.stdout.isatty():
+        if again and sys.stdout.isatty():
             typer.echo(_CLEAR, nl=False)
-        _show(report, now, output, partitions)
-        if not watch:
-            break
-        time.sleep(parse_duration(every))
+        _show(report, choose_now(report), output, partitions)
+        return report
+
+    report = look()
+    with suppress(KeyboardInterrupt):
+        while watch:
+            time.sleep(pause)
+            report = look(again=True)
     if bound is not None:
         named = [each for each in group or () if "*" not in each and "?" not in each]
-        raise typer.Exit(check_bound(report, bound, now, named))
+        raise typer.Exit(check_bound(report, bound, choose_now(report), named))
 
 
 def _parse(text: str | None) -> Bound | None:
@@ -68,6 +76,17 @@ def _parse(text: str | None) -> Bound | None:
         return None if text is None else Bound.parse(text)
     except ValueError as error:
         raise typer.BadParameter(f"{error}, or a number of records", param_hint="--fail-over") from None
+
+
+def parse_interval(text: str) -> float:
+    """Return the seconds from look to look; BadParameter for what is no duration, or none at all."""
+    try:
+        seconds = parse_duration(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--every") from None
+    if seconds <= 0:
+        raise typer.BadParameter("must be longer than nothing", param_hint="--every")
+    return seconds
 
 
 def _read(scope: Scope, context: str | None) -> Report:

@@ -1,6 +1,7 @@
 """`kappa top`: pipelines and topics as they are now, again and again."""
 
 import asyncio
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -8,9 +9,8 @@ import typer
 from rich.console import Console
 from rich.live import Live
 
-from kappa_crds.quantities import parse_duration
 from kappa_operator.cli.asking import Context, call
-from kappa_operator.cli.lag import AllNamespaces, Namespace, OperatorNamespace, choose_now
+from kappa_operator.cli.lag import AllNamespaces, Namespace, OperatorNamespace, choose_now, parse_interval
 from kappa_operator.cli.reports import Asking, Scope, read_report
 from kappa_operator.cli.screen import open_console, print_plain
 from kappa_operator.cli.terminal import is_interactive, listen
@@ -38,7 +38,7 @@ def top(
             typer.echo(f"warning: {warning}", err=True)
         print_plain(open_console(), build_top(report, choose_now(report), look))
         return
-    call(context, lambda desk: Top(desk, scope, look, parse_duration(every)).run())
+    call(context, lambda desk: Top(desk, scope, look, parse_interval(every)).run())
 
 
 class Top:
@@ -79,7 +79,8 @@ class Top:
 
     def _draw(self, live: Live) -> None:
         report = self._report or Report(at=datetime.now(UTC))
-        look = Look(self._look.by, self._look.reverse, live.console.size.height)
+        size = live.console.size
+        look = replace(self._look, height=size.height, width=size.width)
         live.update(build_top(report, choose_now(report), look, self._warning), refresh=True)
 
     async def _ask(self) -> None:

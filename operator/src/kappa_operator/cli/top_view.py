@@ -18,6 +18,11 @@ from kappa_operator.report.model import ClusterReport, LagReport, PipelineReport
 _PIPELINE = ("PIPELINE", "STATE", "EXEC", "IN", "DONE", "LAG", "BEHIND", "LAG STATE", "BATCH", "WATERMARK", "STATE ROWS", "SAID")  # fmt: skip
 _TOPIC = ("TOPIC", "PARTITIONS", "RECORDS", "IN", "GROUPS", "LAG", "BEHIND", "FURTHEST BEHIND")
 _LEFT = frozenset({"PIPELINE", "STATE", "LAG STATE", "TOPIC", "FURTHEST BEHIND"})
+_NARROW = (
+    (110, {"STATE ROWS", "WATERMARK", "SAID"}),
+    (80, {"EXEC", "BATCH", "LAG STATE", "PARTITIONS", "RECORDS"}),
+)
+"""Columns of the terminal below which these columns of the tables are left out."""
 _KEYS = "q quit · s sort · r reverse"
 
 
@@ -38,11 +43,12 @@ class SortBy(StrEnum):
 
 @dataclass(frozen=True)
 class Look:
-    """How it is to be shown; `height` in lines, None for all there is."""
+    """How it is to be shown; `height` in lines and `width` in columns, None for all there is."""
 
     by: SortBy = SortBy.LAG
     reverse: bool = False
     height: int | None = None
+    width: int | None = None
 
     def press(self, key: str) -> "Look":
         """Return the look after a key."""
@@ -66,6 +72,15 @@ class PipelineLine:
     def behind(self) -> float | None:
         """Return the largest lag in time."""
         return max((lag.behind for lag in self.lags if lag.behind is not None), default=None)
+
+    def say_behind(self) -> str:
+        """Say the largest lag in time; `≥` where not all of it is known."""
+        if self.behind is None:
+            return UNKNOWN
+        partly = any(lag.undated or lag.unknown for lag in self.lags)
+        if partly and self.behind == 0:
+            return UNKNOWN
+        return f"{'≥' if partly else ''}{say_seconds(self.behind)}"
 
 
 @dataclass(frozen=True)
@@ -95,10 +110,10 @@ def build_top(report: Report, now: datetime, look: Look, warning: str | None = N
         head,
         *(Text(note, "yellow" if warning else "dim", no_wrap=True, overflow="ellipsis") for note in notes),
         "",
-        _build(_PIPELINE, (_show_pipeline(line, now) for line in pipelines[:first])),
+        _build(look, _PIPELINE, (_show_pipeline(line, now) for line in pipelines[:first])),
         *_count_left(len(pipelines) - first),
         "",
-        _build(_TOPIC, (_show_topic(line) for line in topics[:second])),
+        _build(look, _TOPIC, (_show_topic(line) for line in topics[:second])),
         *_count_left(len(topics) - second),
     )
 
@@ -180,7 +195,7 @@ def _show_pipeline(line: PipelineLine, now: datetime) -> list[str | Text]:
     )
     return [
         f"{told.namespace}/{told.name}", told.state or UNKNOWN, say_count(told.executors), say_rate(told.came),
-        say_rate(told.done), say_count(told.lag), say_seconds(line.behind),
+        say_rate(told.done), say_count(told.lag), line.say_behind(),
         say_state(worst.state, worst.severity) if worst else Text(NONE), say_seconds(told.batch_seconds),
         delay, say_count(told.state_rows), f"{say_age(told.at, now)}{' ago' if told.at else ''}",
     ]  # fmt: skip
@@ -201,11 +216,15 @@ def _show_topic(line: TopicLine) -> list[str | Text]:
     ]  # fmt: skip
 
 
-def _build(columns: Iterable[str], rows: Iterable[Sequence[str | Text]]) -> Table:
-    table = Table(box=None, pad_edge=False)
-    for column in columns:
+def _build(look: Look, columns: Iterable[str], rows: Iterable[Sequence[str | Text]]) -> Table:
+    table, named = Table(box=None, pad_edge=False), tuple(columns)
+    left_out = {name for width, names in _NARROW if look.width and look.width < width for name in names}
+    for column in named:
+        if column in left_out:
+            continue
         justify = "left" if column in _LEFT else "right"
         table.add_column(column, justify=justify, no_wrap=True, overflow="ellipsis")  # type: ignore[arg-type]
     for row in rows:
-        table.add_row(*(cell if isinstance(cell, Text) else Text(cell) for cell in row))
+        kept = (cell for name, cell in zip(named, row, strict=True) if name not in left_out)
+        table.add_row(*(cell if isinstance(cell, Text) else Text(cell) for cell in kept))
     return table

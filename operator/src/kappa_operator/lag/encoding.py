@@ -69,8 +69,9 @@ class Skimmed(Rows):
     def decode(self, data: BytesIO) -> list[Row]:
         """Return what matters of the entries."""
         length: int = UnsignedVarInt32.decode(data) - 1
+        rows: list[Row] = []
         with data.getbuffer() as buffer:
-            position, rows = data.tell(), []
+            position = data.tell()
             while len(rows) < length:
                 row, end = self._read(buffer, position)
                 rows.append(row)
