@@ -23,6 +23,8 @@ from lab.kube import kubectl
 from lab.paths import BIN, KUBECONFIG, REPOSITORY
 
 ORDERS = Partition("orders", 0)
+OVER, UNKNOWN = 3, 4
+"""How commands end for scripts."""
 
 
 @dataclass(frozen=True)
@@ -147,7 +149,7 @@ async def test_lag_top_and_status_show_what_the_operator_knows_with_least_rights
     place = ("-n", bench.namespace, "--operator-namespace", bench.namespace)
     await bench.put("KafkaCluster", "main", bootstrapServers=[scene.bootstrap], lag={"every": "1s"})
     never = await kappa("status", *place)
-    assert (never.code, "NotSeen" in never.out) == (2, True)
+    assert (never.code, "NotSeen" in never.out) == (3, True)
     assert "no operator has ever acted" in never.out
     none = await kappa("lag", *place)
     assert f"no operator that tells reports is in namespace {bench.namespace}" in none.err
@@ -172,8 +174,8 @@ async def test_lag_top_and_status_show_what_the_operator_knows_with_least_rights
         assert lag["behind"] > 100
         assert [each["topic"] for each in cluster["topics"]] == ["orders"]
         assert (await kappa("lag", *place, "--fail-over", "1h")).code == 0
-        assert (await kappa("lag", *place, "--fail-over", "60s")).code == 2
-        assert (await kappa("lag", *place, "--fail-over", "1h", "--group", "gone")).code == 3
+        assert (await kappa("lag", *place, "--fail-over", "60s")).code == OVER
+        assert (await kappa("lag", *place, "--fail-over", "1h", "--group", "gone")).code == UNKNOWN
 
         table = await kappa("lag", *place, "--partitions", "--group", "bill*")
         assert table.out.splitlines()[1].split()[:6] == ["billing", "orders", "0", "4", "10", "6"]
@@ -189,16 +191,16 @@ async def test_lag_top_and_status_show_what_the_operator_knows_with_least_rights
         scene.make("later", 1)
         await bench.put("Topic", "wrong", partitions=3, clusterRef="nowhere")
         ill = await until(lambda: kappa("status", *place), lambda said: "ClusterNotFound" in said.out)
-        assert (ill.code, "create it or correct `spec.clusterRef`" in ill.out) == (2, True)
+        assert (ill.code, "create it or correct `spec.clusterRef`" in ill.out) == (3, True)
         assert (await kappa("status", *place, "-o", "json")).data["well"] is False
         process.terminate()
         await asyncio.wait_for(process.wait(), PATIENCE)
 
     gone = await kappa("lag", *place, "--fail-over", "1h")
-    assert (gone.code, "the operator does not answer" in gone.err) == (3, True), gone
+    assert (gone.code, "the operator does not answer" in gone.err) == (UNKNOWN, True), gone
     assert "from the status of Pipelines and LagPolicies" in gone.out
     away = await kappa("status", *place)
-    assert (away.code, "operator: none acts" in away.out) == (2, True)
+    assert (away.code, "operator: none acts" in away.out) == (3, True)
 
 
 async def check_rights(bench: Bench, place: tuple[str, ...], folder: Path) -> None:
@@ -207,7 +209,7 @@ async def check_rights(bench: Bench, place: tuple[str, ...], folder: Path) -> No
     allowed = await kappa("lag", *place, kubeconfig=reader)
     assert (allowed.code, allowed.err, "billing" in allowed.out) == (0, "", True)
     status = await kappa("status", *place, kubeconfig=reader)
-    assert (status.code, "operator: one acts" in status.out) == (3, True)
+    assert (status.code, "operator: one acts" in status.out) == (4, True)
     assert 'cannot list resource "topics"' in status.out
     assert "services/proxy" in try_raw(
         reader, f"/api/v1/namespaces/{bench.namespace}/services/kappa-operator:other/proxy/"

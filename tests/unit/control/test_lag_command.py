@@ -4,10 +4,12 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from typer.testing import CliRunner
 
 from fakes.reports import FakeAsking, build_report
 from fakes.world import START, build_resource
 from kappa_crds.lagstate import LagState
+from kappa_operator.cli.app import app
 from kappa_operator.cli.lag_bound import Bound, Exit, check_bound
 from kappa_operator.cli.lag_view import build_lag_view, narrow
 from kappa_operator.cli.reports import OperatorAway, Scope, ask_operator, read_report
@@ -185,3 +187,19 @@ def test_scripts_learn_whether_lag_is_over_a_bound_and_unknown_is_not_within(
 def test_a_bound_that_is_none_is_refused() -> None:
     with pytest.raises(ValueError, match="is not a duration"):
         Bound.parse("soon")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--fail-over", "soon"], "is not a duration"),
+        (["--fail-over", "60s", "--watch"], "leave out --watch"),
+        (["--watch", "--every", "0s"], "must be longer than nothing"),
+        (["--watch", "--every", "often"], "is not a duration"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused_before_anybody_is_asked(
+    options: list[str], said: str
+) -> None:
+    done = CliRunner().invoke(app, ["lag", *options], env={"KUBECONFIG": "/nowhere", "COLUMNS": "200"})
+    assert (done.exit_code, said in done.output) == (2, True), done.output

@@ -37,7 +37,7 @@ def lag(
     fail_over: Annotated[
         str | None,
         typer.Option(
-            help="End with 2 where lag is over this, such as 60s or 1000 records, with 3 where it is not known."
+            help="End with 3 where lag is over this, such as 60s or 1000 records, with 4 where it is not known."
         ),
     ] = None,
     watch: Annotated[

@@ -11,11 +11,11 @@ from kappa_operator.report.model import LagReport, Report, Source
 
 
 class Exit(IntEnum):
-    """How `kappa lag --fail-over` ends. 1 is for what went wrong, as in all commands."""
+    """How `kappa lag --fail-over` ends. In all commands 1 is for what went wrong, and 2 for options that make no sense."""
 
     WITHIN = 0
-    OVER = 2
-    UNKNOWN = 3
+    OVER = 3
+    UNKNOWN = 4
 
 
 @dataclass(frozen=True)

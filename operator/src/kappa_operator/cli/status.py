@@ -20,7 +20,7 @@ def status(
     operator_namespace: OperatorNamespace = "kappa-system",
     context: Context = None,
 ) -> None:  # fmt: skip
-    """Show all Kappa resources: ready or not, why, since when, and what to do. Ends with 2 where one is not well, 3 where that is not known."""
+    """Show all Kappa resources: ready or not, why, since when, and what to do. Ends with 3 where one is not well, 4 where that is not known."""
     wanted = None if all_namespaces else namespace
     overview = call(context, lambda desk: read_overview(desk, wanted, operator_namespace))
     now = datetime.now(UTC)

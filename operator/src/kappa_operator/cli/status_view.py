@@ -22,11 +22,11 @@ _SHOWN = 8
 
 
 class Exit(IntEnum):
-    """How `kappa status` ends. 1 is for what went wrong, as in all commands."""
+    """How `kappa status` ends. In all commands 1 is for what went wrong, and 2 for options that make no sense."""
 
     WELL = 0
-    UNWELL = 2
-    UNKNOWN = 3
+    UNWELL = 3
+    UNKNOWN = 4
 
 
 def choose_exit(overview: Overview, now: datetime) -> Exit:
