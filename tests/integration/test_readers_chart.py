@@ -1,0 +1,40 @@
+"""Whom the chart lets ask the operator: nobody who is not named, and for nothing but the report."""
+
+import json
+
+from integration.test_monitoring_chart import find, render
+from kappa_crds.kinds import KINDS
+from kappa_operator.cli.reports import PORT, SERVICE
+from kappa_operator.cli.status_calls import LEASE
+
+TEAM = '{"kind": "Group", "name": "data-team", "apiGroup": "rbac.authorization.k8s.io"}'
+
+
+def test_nobody_may_ask_who_is_not_named() -> None:
+    assert "kappa-operator-reader" not in find(render(), "RoleBinding")
+
+
+def test_who_is_named_may_ask_for_the_report_and_see_who_acts_and_nothing_else() -> None:
+    bodies = render(*(f"readers[0].{field}={value}" for field, value in json.loads(TEAM).items()))
+    binding = find(bodies, "RoleBinding")["kappa-operator-reader"]
+    assert (binding["roleRef"]["name"], binding["subjects"]) == ("kappa-operator-reader", [json.loads(TEAM)])
+    assert find(bodies, "Role")["kappa-operator-reader"]["rules"] == [
+        {"apiGroups": [""], "resources": ["services/proxy"], "resourceNames": [f"{SERVICE}:{PORT}"], "verbs": ["get"]},
+        {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "resourceNames": [LEASE], "verbs": ["get"]},
+    ]  # fmt: skip
+
+
+def test_the_service_that_is_asked_leads_to_the_port_of_the_report() -> None:
+    bodies = render()
+    (port,) = find(bodies, "Service")[SERVICE]["spec"]["ports"]
+    (container,) = find(bodies, "Deployment")[SERVICE]["spec"]["template"]["spec"]["containers"]
+    assert port["name"] == PORT
+    assert {each["name"]: each["containerPort"] for each in container["ports"]}[port["targetPort"]] == 8080
+
+
+def test_whoever_may_view_a_namespace_may_view_each_kind_of_the_platform() -> None:
+    view = find(render(), "ClusterRole")["kappa-view"]
+    assert view["metadata"]["labels"]["rbac.authorization.k8s.io/aggregate-to-view"] == "true"
+    (rule,) = view["rules"]
+    assert set(rule["resources"]) == {kind.plural for kind in KINDS}
+    assert set(rule["verbs"]) == {"get", "list", "watch"}
