@@ -9,7 +9,6 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from fakes.world import START, Operator, build_resource
 from kappa_crds import API_VERSION
-from kappa_crds.kinds import find_kind
 from kappa_crds.lagstate import LagState, Severity
 from kappa_crds.progress import DriverState, Progress, QueryProgress, SourceProgress
 from kappa_operator.keys import Key, ObjectRef
@@ -140,15 +139,15 @@ def pipeline() -> dict[str, Any]:
 
 
 def test_a_pipeline_tells_what_its_driver_said_last() -> None:
-    resource = find_kind("Pipeline").parse(pipeline() | {"status": {"state": "Running"}})
-    driven = Driven(resource, "kappa.shop.delays", (START, progress()))
+    key = Key("Pipeline", "shop", "delays")
+    driven = Driven(key, "kappa.shop.delays", "Running", "Running", (START, progress()))
     (told,) = build_report(Gathered("one", (), (driven,)), START).pipelines
     assert (told.state, told.executors, told.batch, told.came, told.done) == ("Running", 2, 7, 20.0, 80.0)
     assert (told.lag, told.batch_seconds, told.watermark_delay, told.state_rows) == (40, 1.5, 90.0, 12)
 
 
 def test_of_a_pipeline_whose_driver_said_nothing_yet_nothing_is_told() -> None:
-    driven = Driven(find_kind("Pipeline").parse(pipeline()), "kappa.shop.delays")
+    driven = Driven(Key("Pipeline", "shop", "delays"), "kappa.shop.delays")
     (told,) = build_report(Gathered("one", (), (driven,)), START).pipelines
     assert (told.executors, told.done, told.lag, told.batch_seconds) == (None, None, None, None)
 
@@ -165,6 +164,9 @@ def put_operator() -> Operator:
     ):  # fmt: skip
         operator.cluster.put(body)
     operator.lag.sweep(MAIN, START, billing=(10, 40, 3.0))
+    ready = {"type": "Ready", "status": "True", "reason": "Healthy", "lastTransitionTime": START.isoformat()}
+    status = {"state": "Running", "conditions": [ready]}
+    operator.cluster.patch(ObjectRef(API_VERSION, "Pipeline", "shop", "delays"), status=status)
     return operator
 
 
@@ -194,7 +196,9 @@ async def test_a_namespace_is_told_without_what_is_in_others() -> None:
     remember(operator.world, "gold", LagState.OK)
     _, told = await ask(operator, "?namespace=shop")
     assert [each["name"] for each in told["clusters"]] == ["main"]
-    assert [each["name"] for each in told["pipelines"]] == ["delays"]
+    assert told["pipelines"] == [
+        {"namespace": "shop", "name": "delays", "state": "Running", "reason": "Healthy"}
+    ]
     (lag,) = told["clusters"][0]["lags"]
     assert (lag["group"], lag["lag"], lag["behind"], lag["state"], lag["shares"]) == (
         "billing",

@@ -20,8 +20,8 @@ from kappa_operator.cluster import Body
 from kappa_operator.errors import ApiUnavailable, KubernetesError, NotActing, NotFound, Refused
 from kappa_operator.keys import ObjectRef
 from kappa_operator.lag.groups import name_group
-from kappa_operator.report.gathered import PipelineResource
 from kappa_operator.report.model import ClusterReport, LagReport, PipelineReport, Report, Source
+from kappa_operator.resources.pipeline import PipelineResource
 
 SERVICE = "kappa-operator"
 PORT = "http"

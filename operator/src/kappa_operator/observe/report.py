@@ -6,7 +6,9 @@ from contextlib import suppress
 
 from pydantic import ValidationError
 
+from kappa_crds.conditions import ConditionType
 from kappa_crds.quantities import parse_duration
+from kappa_operator.cluster import Body
 from kappa_operator.errors import ReferenceProblem
 from kappa_operator.keys import Key
 from kappa_operator.lag.groups import name_group
@@ -44,8 +46,15 @@ def _find_judging(world: World, namespace: str | None) -> Mapping[Key, list[Judg
 
 
 def _find_driven(world: World, namespace: str | None) -> Iterator[Driven]:
+    """Yield pipelines. There may be many, and they are asked for often, so no more of them is read than is told."""
     for key in world.mirror.find_all("Pipeline"):
-        with suppress(ValidationError):
-            resource = world.mirror.get(key) if namespace in (None, key.namespace) else None
-            if resource is not None:
-                yield Driven(resource, name_group(key.namespace, key.name), world.said.get(key))
+        body = world.mirror.get_body(key) if namespace in (None, key.namespace) else None
+        if body is not None:
+            group = name_group(key.namespace, key.name)
+            yield Driven(key, group, body["status"].get("state"), _find_reason(body), world.said.get(key))
+
+
+def _find_reason(body: Body) -> str | None:
+    """Return the reason of Ready."""
+    conditions = body["status"].get("conditions", ())
+    return next((each["reason"] for each in conditions if each["type"] == ConditionType.READY), None)

@@ -4,7 +4,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 
-from kappa_crds.conditions import ConditionType, find_condition
 from kappa_crds.lagstate import LagState, Severity
 from kappa_crds.progress import Progress
 from kappa_operator.lag.evaluate import Verdict, judge
@@ -29,7 +28,7 @@ _BATCH = "triggerExecution"
 
 def build_report(gathered: Gathered, now: datetime, *, with_partitions: bool = False) -> Report:
     """Return the report; each row has its partitions only where they are asked for."""
-    pipelines = {driven.group: driven.resource.metadata.name for driven in gathered.pipelines}
+    pipelines = {driven.group: driven.key.name for driven in gathered.pipelines}
     return Report(
         at=now,
         replica=gathered.replica,
@@ -197,14 +196,8 @@ def _build_topics(sweep: Sweep) -> Iterable[TopicReport]:
 
 def build_pipeline(driven: Driven) -> PipelineReport:
     """Return what is known of a pipeline: its state from its status, all else from its driver."""
-    metadata, status = driven.resource.metadata, driven.resource.status
-    ready = find_condition(status.conditions, ConditionType.READY)
-    told = PipelineReport(
-        namespace=metadata.namespace,
-        name=metadata.name,
-        state=status.state,
-        reason=None if ready is None else ready.reason,
-    )
+    key = driven.key
+    told = PipelineReport(namespace=key.namespace, name=key.name, state=driven.state, reason=driven.reason)
     if driven.said is None:
         return told
     at, progress = driven.said

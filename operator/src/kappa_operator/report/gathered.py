@@ -4,15 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from kappa_crds.pipeline import PipelineSpec, PipelineStatus
 from kappa_crds.progress import Progress
-from kappa_crds.resource import Resource
 from kappa_operator.keys import Key
 from kappa_operator.lag.model import Share, Sweep
 from kappa_operator.lag.rules import Rules
 from kappa_operator.lag.standing import Standing
-
-PipelineResource = Resource[PipelineSpec, PipelineStatus]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +31,12 @@ class Looked:
 
 @dataclass(frozen=True, slots=True)
 class Driven:
-    """A pipeline, the group that it commits to, and what its driver said last, and when."""
+    """A pipeline, the group that it commits to, its state and the reason of Ready, and what its driver said last, and when."""
 
-    resource: PipelineResource
+    key: Key
     group: str
+    state: str | None = None
+    reason: str | None = None
     said: tuple[datetime, Progress] | None = None
 
 
