@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from kappa_crds.lagstate import LagState, Severity
@@ -22,6 +23,10 @@ from kappa_operator.report.model import (
 _UNCOMMITTED = "the group has committed nothing, and records are there"
 _AHEAD = "the committed offset is past the end of the log: the topic was made anew"
 _UNDATED = "it is not known how old the oldest record that waits is"
+Rank = tuple[tuple[int, int], bool, float, int]
+"""How bad a share is: what policies say first, then losses, then how far it is behind."""
+_UNJUDGED = 0, -1
+_LOWEST: Rank = (_UNJUDGED, False, 0.0, 0)
 _BATCH = "triggerExecution"
 """Spark's name for the whole of a batch."""
 
@@ -72,26 +77,21 @@ def _judge(judging: Iterable[Judging], now: datetime) -> dict[Share, Verdict]:
 def _build_lags(
     sweep: Sweep, verdicts: Mapping[Share, Verdict], pipelines: Mapping[str, str], with_partitions: bool
 ) -> Iterable[LagReport]:
-    rows: defaultdict[tuple[str, str], list[ShareReport]] = defaultdict(list)
-    bounds: set[tuple[str, str]] = set()
+    rows: defaultdict[tuple[str, str], _Row] = defaultdict(_Row)
     for share, sample in sweep.samples.items():
-        place = share.group, share.partition.topic
-        rows[place].append(_build_share(share, sample, verdicts.get(share)))
-        if sample.bound:
-            bounds.add(place)
+        group, (topic, number) = share
+        verdict, row = verdicts.get(share), rows[group, topic]
+        row.take(number, sample, verdict)
+        if with_partitions:
+            row.shares.append(_build_share(number, sample, verdict))
     for share, why in sweep.unknown.items():
         if share not in sweep.samples:
-            verdict = verdicts.get(share)
-            rows[share.group, share.partition.topic].append(_build_unseen(share, why, verdict))
-    for (group, topic), shares in rows.items():
-        yield add_up(
-            group,
-            topic,
-            shares,
-            pipeline=pipelines.get(group),
-            bound=(group, topic) in bounds,
-            with_partitions=with_partitions,
-        )
+            row = rows[share.group, share.partition.topic]
+            row.miss(share.partition.number, why, verdicts.get(share))
+            if with_partitions:
+                row.shares.append(_build_unseen(share.partition.number, why, verdicts.get(share)))
+    for (group, topic), row in rows.items():
+        yield row.build(group, topic, pipelines.get(group))
     seen = {group for group, _ in rows}
     for group, why in sweep.unread.items():
         if group not in seen:
@@ -100,12 +100,98 @@ def _build_lags(
             )
 
 
-def _build_share(share: Share, sample: Sample, verdict: Verdict | None) -> ShareReport:
+@dataclass(slots=True)
+class _Row:
+    """A group in a topic, added up partition by partition: there are tens of thousands of them, and people ask every two seconds."""
+
+    partitions: int = 0
+    lag: int | None = None
+    behind: float | None = None
+    loss: float | None = None
+    lost: int = 0
+    bound: bool = False
+    unknown: int = 0
+    undated: int = 0
+    verdict: Verdict | None = None
+    worst: int | None = None
+    why: str | None = None
+    rank: Rank = _LOWEST
+    shares: list[ShareReport] = field(default_factory=list)
+
+    def take(self, number: int, sample: Sample, verdict: Verdict | None) -> None:
+        """Add a partition that was seen."""
+        why, lag = _find_unknown(sample), sample.lag
+        behind = _find_behind(sample)
+        if why is None or why is _UNDATED:
+            self.lag = lag if self.lag is None else self.lag + lag
+        else:
+            self.unknown += 1
+            lag, behind = 0, None
+        if why is _UNDATED:
+            self.undated += 1
+        if behind is not None and (self.behind is None or behind > self.behind):
+            self.behind = behind
+        if sample.loss is not None and (self.loss is None or sample.loss < self.loss):
+            self.loss = sample.loss
+        lost = sample.lost
+        self.lost += lost
+        self.bound = self.bound or sample.bound
+        self._note(number, why, verdict, (bool(lost), behind or 0.0, lag))
+
+    def miss(self, number: int, why: str, verdict: Verdict | None) -> None:
+        """Add a partition that could not be seen."""
+        self.unknown += 1
+        severity = Severity.NONE if verdict is None else verdict.severity
+        self._note(number, why, Verdict(LagState.UNKNOWN, severity), (False, 0.0, 0))
+
+    def _note(
+        self, number: int, why: str | None, verdict: Verdict | None, amount: tuple[bool, float, int]
+    ) -> None:
+        self.partitions += 1
+        self.why = self.why or why
+        rank = (_UNJUDGED if verdict is None else verdict.rank, *amount)
+        if self.worst is None or rank > self.rank:
+            self.worst, self.rank = number, rank
+        if verdict is not None:
+            self.verdict = verdict if self.verdict is None else _join(self.verdict, verdict)
+
+    def build(self, group: str, topic: str, pipeline: str | None) -> LagReport:
+        """Return what all partitions come to."""
+        verdict = self.verdict
+        return LagReport.model_construct(
+            group=group,
+            topic=topic,
+            pipeline=pipeline,
+            partitions=self.partitions,
+            lag=self.lag,
+            behind=self.behind,
+            loss=self.loss,
+            lost=self.lost,
+            bound=self.bound,
+            unknown=self.unknown,
+            undated=self.undated,
+            state=None if verdict is None else verdict.state,
+            severity=Severity.NONE if verdict is None else verdict.severity,
+            worst=self.worst,
+            why=self.why,
+            shares=tuple(sorted(self.shares, key=lambda share: share.partition)),
+        )
+
+
+def _join(one: Verdict, other: Verdict) -> Verdict:
+    """Return the worst state and the highest severity of two."""
+    if one == other:
+        return one
+    state = one.state if one.state.rank >= other.state.rank else other.state
+    return Verdict(state, one.severity if one.severity.rank >= other.severity.rank else other.severity)
+
+
+def _build_share(number: int, sample: Sample, verdict: Verdict | None) -> ShareReport:
     log, committed = sample.log, sample.committed
     why = _find_unknown(sample)
     is_known = why is None or why is _UNDATED
     return ShareReport.model_construct(
-        partition=share.partition.number,
+        partition=number,
         committed=committed,
         start=log.start,
         end=log.end,
@@ -123,57 +209,22 @@ def _find_unknown(sample: Sample) -> str | None:
     """Return why something of a share is not known, None where all is."""
     if sample.committed is None:
         return _UNCOMMITTED if sample.log.stable > sample.log.start else None
-    if sample.ahead:
+    if sample.committed > sample.log.end:
         return _AHEAD
-    return _UNDATED if sample.lag and sample.behind is None else None
+    return _UNDATED if sample.behind is None and sample.lag else None
 
 
 def _find_behind(sample: Sample) -> float | None:
     return sample.behind if sample.lag else 0.0
 
 
-def _build_unseen(share: Share, why: str, verdict: Verdict | None) -> ShareReport:
+def _build_unseen(number: int, why: str, verdict: Verdict | None) -> ShareReport:
     severity = Severity.NONE if verdict is None else verdict.severity
-    return ShareReport(partition=share.partition.number, state=LagState.UNKNOWN, severity=severity, why=why)
-
-
-def add_up(
-    group: str,
-    topic: str | None,
-    shares: list[ShareReport],
-    *,
-    pipeline: str | None = None,
-    bound: bool = False,
-    with_partitions: bool = False,
-) -> LagReport:
-    """Return what partitions of a topic come to."""
-    lags = [share.lag for share in shares if share.lag is not None]
-    known = [share.behind for share in shares if share.behind is not None]
-    losses = [share.loss for share in shares if share.loss is not None]
-    worst = max(shares, key=rank_share)
-    judged = [share for share in shares if share.state is not None]
-    return LagReport.model_construct(
-        group=group,
-        topic=topic,
-        pipeline=pipeline,
-        partitions=len(shares),
-        lag=sum(lags) if lags else None,
-        behind=max(known, default=None),
-        loss=min(losses, default=None),
-        lost=sum(share.lost or 0 for share in shares),
-        bound=bound,
-        unknown=len(shares) - len(lags),
-        undated=sum(share.lag is not None and share.behind is None for share in shares),
-        state=max((share.state for share in judged if share.state), key=lambda state: state.rank, default=None),
-        severity=max((share.severity for share in judged), key=lambda each: each.rank, default=Severity.NONE),
-        worst=worst.partition,
-        why=next((share.why for share in shares if share.why is not None), None),
-        shares=tuple(sorted(shares, key=lambda share: share.partition)) if with_partitions else (),
-    )  # fmt: skip
+    return ShareReport(partition=number, state=LagState.UNKNOWN, severity=severity, why=why)
 
 
 def rank_share(share: ShareReport) -> tuple[int, int, bool, float, int]:
-    """Return how bad a share is: what policies say first, then losses, then how far it is behind."""
+    """Return how bad a share is, as `Rank` has it."""
     state = -1 if share.state is None else share.state.rank
     return share.severity.rank, state, bool(share.lost), share.behind or 0.0, share.lag or 0
 
