@@ -6,6 +6,7 @@ import os
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -81,12 +82,32 @@ async def operator(bench: Bench, port: int, log: Path) -> AsyncIterator[asyncio.
 
 
 def expose(bench: Bench, port: int) -> None:
-    """Have the chart's Service lead to the operator on this machine, and its Role in the namespace."""
+    """Have the chart's Service lead to the operator on this machine, and its Role in the namespace.
+
+    The API server passes on to pods only, so there is one that never runs and has the address of this machine.
+    """
     apply(bench, find_in_chart("Role", "kappa-operator-reader", bench.namespace))
     service = find_in_chart("Service", "kappa-operator", bench.namespace)
     del service["spec"]["selector"]
     apply(bench, service)
-    subset = {"addresses": [{"ip": find_address()}], "ports": [{"name": "http", "port": port}]}
+    address, pod = find_address(), {"kind": "Pod", "name": "stand-in", "namespace": bench.namespace}
+    spec = {
+        "schedulingGates": [{"name": "kappa-platform.io/never"}],
+        "containers": [{"name": "none", "image": "none"}],
+    }
+    apply(bench, {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "stand-in"}, "spec": spec})
+    status = json.dumps({"status": {"podIP": address, "podIPs": [{"ip": address}]}})
+    kubectl(
+        "patch",
+        "pod",
+        "stand-in",
+        "-n",
+        bench.namespace,
+        "--subresource=status",
+        "--type=merge",
+        f"--patch={status}",
+    )
+    subset = {"addresses": [{"ip": address, "targetRef": pod}], "ports": [{"name": "http", "port": port}]}
     metadata = {"name": "kappa-operator"}
     apply(bench, {"apiVersion": "v1", "kind": "Endpoints", "metadata": metadata, "subsets": [subset]})
 
@@ -135,12 +156,13 @@ def build_kubeconfig(bench: Bench, folder: Path, account: str, *roles: str) -> P
 
 
 async def until(ask: Callable[[], Awaitable[Said]], holds: Callable[[Said], bool]) -> Said:
-    async with asyncio.timeout(PATIENCE):
-        while True:
-            said = await ask()
-            if holds(said):
-                return said
-            await asyncio.sleep(0.5)
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        said = await ask()
+        if holds(said):
+            return said
+        assert time.monotonic() < deadline, said
+        await asyncio.sleep(0.5)
 
 
 async def test_lag_top_and_status_show_what_the_operator_knows_with_least_rights(
