@@ -4,10 +4,16 @@ import asyncio
 import os
 import signal
 import sys
-import termios
-import tty
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+
+try:
+    import termios
+    import tty
+except ImportError:  # Windows has terminals of another kind; there it is printed once
+    HAS_TERMIOS = False
+else:
+    HAS_TERMIOS = True
 
 _MOST = 64
 """Bytes that are read at once; a key that is held down comes in many."""
@@ -15,7 +21,7 @@ _MOST = 64
 
 def is_interactive() -> bool:
     """Return whether a person can see what is printed and press keys."""
-    return sys.stdin.isatty() and sys.stdout.isatty()
+    return HAS_TERMIOS and sys.stdin.isatty() and sys.stdout.isatty()
 
 
 @contextmanager
