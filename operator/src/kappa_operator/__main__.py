@@ -16,7 +16,7 @@ import aiohttp
 import kopf
 import structlog
 from aiohttp import web
-from prometheus_client import REGISTRY
+from prometheus_client import REGISTRY, CollectorRegistry
 
 from kappa_crds import API_VERSION
 from kappa_crds.kinds import KINDS
@@ -135,11 +135,12 @@ async def run(settings: Settings) -> None:
         )  # fmt: skip
         REGISTRY.register(metrics.StoreCollector(partial(list_stores, world)))
         REGISTRY.register(ResourceCollector(world.mirror, world.is_leading))
-        REGISTRY.register(LagCollector(sampling.list_found, settings.lag_series))
+        of_lag = CollectorRegistry()
+        of_lag.register(LagCollector(sampling.list_found, settings.lag_series))
         REGISTRY.register(metrics.PolicyCollector(partial(list_policies, world)))
         queue = WorkQueue(time.monotonic)
         controller = Controller(world, queue, LOGICS, find_dependents)
-        app = build_health_app(echoes, synced.is_set)
+        app = build_health_app(echoes, synced.is_set, of_lag)
         add_report(app, world, lambda: elector.leading and acting.is_set())
         servers = [await serve_health(app, settings.health_port)]
         if settings.admission_dir:

@@ -6,11 +6,12 @@ as a watch event: if one does not come back in time, `/healthz` fails and the ku
 replica that does not lead reads everything anew when it is elected.
 """
 
+import asyncio
 from collections.abc import Callable
 from http import HTTPStatus
 
 from aiohttp import web
-from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
 from kappa_operator import metrics
 from kappa_operator.keys import Key
@@ -47,8 +48,13 @@ class Echoes:
         return self._clock() - oldest
 
 
-def build_health_app(echoes: Echoes, is_synced: Callable[[], bool]) -> web.Application:
-    """Return the server of /healthz, /readyz and /metrics."""
+def build_health_app(
+    echoes: Echoes, is_synced: Callable[[], bool], large: CollectorRegistry | None = None
+) -> web.Application:
+    """Return the server of /healthz, /readyz and /metrics.
+
+    Metrics of `large`, which may be tens of thousands, are written in a thread: their collectors read only what does not change any more.
+    """
 
     async def healthz(_: web.Request) -> web.Response:
         age = echoes.age
@@ -64,7 +70,10 @@ def build_health_app(echoes: Echoes, is_synced: Callable[[], bool]) -> web.Appli
 
     async def show_metrics(_: web.Request) -> web.Response:
         metrics.EVENT_AGE.set(echoes.age)
-        return web.Response(body=generate_latest(), headers={"Content-Type": CONTENT_TYPE_LATEST})
+        body = generate_latest()
+        if large is not None:
+            body += await asyncio.to_thread(generate_latest, large)
+        return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
 
     app = web.Application()
     app.add_routes(

@@ -1,9 +1,15 @@
 """Liveness goes by what the watches show."""
 
+import asyncio
+import threading
+from collections.abc import Iterator
 from dataclasses import replace
 
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
 
 from fakes.world import Operator, build_resource
 from kappa_operator.health import Echoes, build_health_app
@@ -93,3 +99,21 @@ def test_a_write_that_changed_nothing_or_was_shown_already_is_not_waited_for() -
     later = {**written, "metadata": {**written["metadata"], "resourceVersion": "99"}}
     world.note(later)
     assert awaited == [("orders", 99)]
+
+
+async def test_metrics_of_which_there_are_many_are_written_beside_the_event_loop() -> None:
+    class Many(Collector):
+        """Waits for the event loop, which would wait for it if it ran there."""
+
+        def collect(self) -> Iterator[Metric]:
+            family = GaugeMetricFamily("many", "How many there are.")
+            family.add_metric((), float(others.wait(30)))
+            yield family
+
+    others, registry = threading.Event(), CollectorRegistry(auto_describe=False)
+    registry.register(Many())
+    asyncio.get_running_loop().call_later(0.1, others.set)
+    status, text = await fetch(build_health_app(Echoes(Clock()), lambda: True, registry), "/metrics")
+    assert (status, "many 1.0" in text, "kappa_operator_queue_keys" in text) == (200, True, True)
+    names = [line.split()[2] for line in text.splitlines() if line.startswith("# TYPE")]
+    assert len(names) == len(set(names))

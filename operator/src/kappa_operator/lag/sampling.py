@@ -82,8 +82,8 @@ class Sampling:
         return self._found.get(cluster)
 
     def list_found(self) -> Iterator[tuple[str, Sweep]]:
-        """Yield the namespace/name of each cluster and its last sweep."""
-        for key, sweep in self._found.items():
+        """Yield the namespace/name of each cluster and its last sweep, as of now: a thread may ask."""
+        for key, sweep in list(self._found.items()):
             yield f"{key.namespace}/{key.name}", sweep
 
     async def run(self) -> None:
