@@ -15,9 +15,11 @@ from typing import Any
 
 import pytest
 import yaml
+from typer.testing import CliRunner
 
 from integration.bench import PATIENCE, Bench
 from integration.lag_scenes import Scene, every
+from kappa_operator.cli.app import app
 from kappa_operator.lag.model import Partition
 from lab.broker import Broker, free_ports
 from lab.kube import kubectl
@@ -43,14 +45,10 @@ class Said:
 
 
 async def kappa(*arguments: str, kubeconfig: Path = KUBECONFIG) -> Said:
-    environment = {**os.environ, "KUBECONFIG": str(kubeconfig)}
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-c", "from kappa_operator.cli import main; main()", *arguments),
-        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment,
-    )  # fmt: skip
-    out, err = await asyncio.wait_for(process.communicate(), PATIENCE)
-    assert process.returncode is not None
-    return Said(process.returncode, out.decode(), err.decode())
+    """Run a command in this process, which saves the time to start one."""
+    environment = {"KUBECONFIG": str(kubeconfig)}
+    done = await asyncio.to_thread(CliRunner().invoke, app, list(arguments), env=environment)
+    return Said(done.exit_code, done.stdout, done.stderr)
 
 
 @pytest.fixture
@@ -162,7 +160,7 @@ async def until(ask: Callable[[], Awaitable[Said]], holds: Callable[[Said], bool
         if holds(said):
             return said
         assert time.monotonic() < deadline, said
-        await asyncio.sleep(0.5)
+        await asyncio.sleep(0.2)
 
 
 async def test_lag_top_and_status_show_what_the_operator_knows_with_least_rights(
