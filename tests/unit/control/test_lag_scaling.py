@@ -27,11 +27,15 @@ REMEDY = ScaleRemedy(min=1, max=6, drain_within="5m", quiet_for="10m", cool_down
 
 @dataclass
 class Model:
-    """A pipeline: each executor takes `each` records a second, and new ones begin after `start_up` seconds, in which none takes anything."""
+    """A pipeline: each executor takes `each` records a second, and new ones begin after `start_up` seconds, in which none takes anything.
+
+    It commits once in `batch` seconds.
+    """
 
     executors: int = 1
     each: float = 1000.0
     start_up: float = 40.0
+    batch: float = 0.0
     remedy: ScaleRemedy = REMEDY
     now: float = 0.0
     down_until: float = 0.0
@@ -55,7 +59,8 @@ class Model:
             self.partition.produce(self.now, round(rate * spread * STEP))
             if self.now > self.down_until:
                 self.partition.consume(self.executors * self.each * STEP)
-            self.partition.committed = int(self.partition.position)
+            if not self.batch or self.now % self.batch == 0:
+                self.partition.committed = int(self.partition.position)
             self.look()
         return self
 
@@ -94,6 +99,14 @@ def test_when_load_doubles_there_are_more_executors_and_what_waits_is_drained_wi
     first = model.changes[0][0]
     assert model.counts[0] in (2, 3)
     assert model.worst_behind(first + 40 + 300) < 60, "the target counts from when the executors are there"
+
+
+@pytest.mark.parametrize("batch", [20.0, 30.0, 60.0])
+def test_batches_that_are_longer_than_looks_do_not_make_executors_look_faster(batch: float) -> None:
+    model = Model(batch=batch).run(600, 800).run(1800, 1600)
+    assert model.load is not None
+    assert model.load.each == pytest.approx(1000, rel=0.1)
+    assert model.counts[0] in (2, 3)
 
 
 def test_when_load_falls_again_there_are_fewer_after_a_quiet_time_and_that_holds() -> None:
