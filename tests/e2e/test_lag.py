@@ -78,8 +78,9 @@ def test_a_consumer_that_is_slowed_down_is_told_of_and_that_it_has_caught_up_too
 ) -> None:
     place, group = counting.place, f"billing-{counting.place.name}"
     labels = {"cluster_name": f"{place.name}/main", "group": group}
+    policy = {"namespace": place.name, "lagpolicy": "billing"}
     place.await_health("billing", "True")
-    assert watched.receiver.find("KappaConsumerLag", "firing", **labels) is None
+    assert watched.receiver.find("KappaConsumerLag", "firing", labels) is None
 
     reader.rate = 1.0
     status = place.await_health("billing", "False")
@@ -89,14 +90,14 @@ def test_a_consumer_that_is_slowed_down_is_told_of_and_that_it_has_caught_up_too
     assert (worst.lag_seconds or 0) > BOUND
     assert worst.why.endswith(f"wait, over spec.warning.lag ({BOUND}s)")
     assert status.severity is Severity.WARNING
-    told = watched.await_alert("KappaConsumerLag", "firing", **labels)
+    told = watched.await_alert("KappaConsumerLag", "firing", labels)
     assert (told["path"], told["labels"]["severity"]) == ("/chat", "warning")
-    watched.await_alert("KappaLagPolicyWarning", "firing", namespace=place.name, lagpolicy="billing")
+    watched.await_alert("KappaLagPolicyWarning", "firing", policy)
 
     reader.rate = None
     assert place.await_health("billing", "True").severity is Severity.NONE
-    watched.await_alert("KappaConsumerLag", "resolved", **labels)
-    watched.await_alert("KappaLagPolicyWarning", "resolved", namespace=place.name, lagpolicy="billing")
+    watched.await_alert("KappaConsumerLag", "resolved", labels)
+    watched.await_alert("KappaLagPolicyWarning", "resolved", policy)
     assert [reason for reason, _ in place.events("billing")] == ["LagOverBound", "LagWithinBounds"]
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from e2e.place import Place
 from kappa_monitoring.config import Config, load_config
-from monitored.kubernetes import as_prometheus, build_annotated, build_scrapes
+from monitored.kubernetes import Discovery, as_prometheus, build_annotated, build_scrapes
 from monitored.servers import Monitoring
 
 BOUND = 5
@@ -30,7 +30,7 @@ def build_config() -> Config:
 @contextmanager
 def monitored(place: Place, folder: Path) -> Iterator[Monitoring]:
     """Yield a Prometheus that finds the operator and all drivers as the chart's PodMonitors say, and as the pods' annotations do."""
-    with as_prometheus(place.name, folder) as kubeconfig:
-        scrapes = [*build_scrapes(kubeconfig), build_annotated(kubeconfig)]
+    with as_prometheus(place.name, folder) as kubeconfig, Discovery(kubeconfig) as discovery:
+        scrapes = [*build_scrapes(discovery), build_annotated(discovery)]
         with Monitoring(folder, scrapes, build_config(), every="2s") as monitoring:
             yield monitoring

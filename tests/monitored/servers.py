@@ -22,7 +22,7 @@ from kappa_monitoring.rules import load_groups, render_group
 from lab.broker import free_ports
 from lab.prometheus import build_alertmanager, find_program
 
-PATIENCE = 60.0
+PATIENCE, START = 60.0, 20.0
 Scrape = Mapping[str, Any]
 Alert = dict[str, Any]
 
@@ -87,11 +87,11 @@ class Receiver:
         self._thread.join()
         self._server.server_close()
 
-    def find(self, alert: str, status: str, **labels: str) -> Alert | None:
+    def find(self, alert: str, status: str, labels: Mapping[str, str] | None = None) -> Alert | None:
         """Return the first alert of that name, status and labels, with the path that it came by."""
         for message in list(self.messages):
             for each in message["alerts"]:
-                wanted = {"alertname": alert, **labels}
+                wanted = {"alertname": alert, **(labels or {})}
                 if wanted.items() <= each["labels"].items() and each["status"] == status:
                     return {"path": message["path"], **each}
         return None
@@ -112,7 +112,7 @@ class Monitoring:
             stack.enter_context(self.receiver)
             stack.enter_context(_serve(self._build_prometheus(), self._folder / "prometheus.log"))
             stack.enter_context(_serve(self._build_alertmanager(), self._folder / "alertmanager.log"))
-            wait_for(lambda: self.ask("status/runtimeinfo"), "Prometheus answers")
+            self._await_start()
             self._stack = stack.pop_all()
         return self
 
@@ -145,12 +145,18 @@ class Monitoring:
                 return empty
             time.sleep(1)
 
-    def await_alert(self, alert: str, status: str, seconds: float = PATIENCE, **labels: str) -> Alert:
+    def await_alert(self, alert: str, status: str, labels: Mapping[str, str] | None = None) -> Alert:
         """Wait until the receiver was told of an alert, and return it."""
-        found: Alert = wait_for(
-            lambda: self.receiver.find(alert, status, **labels), f"{alert} is {status}", seconds
-        )
+        found: Alert = wait_for(lambda: self.receiver.find(alert, status, labels), f"{alert} is {status}")
         return found
+
+    def _await_start(self) -> None:
+        try:
+            wait_for(lambda: self.ask("status/runtimeinfo"), "Prometheus answers", START)
+        except AssertionError as error:
+            raise AssertionError(
+                f"{error}\n{(self._folder / 'prometheus.log').read_text()[-2000:]}"
+            ) from None
 
     def _build_prometheus(self) -> list[str | Path]:
         for group in load_groups(self._config):
