@@ -257,7 +257,6 @@ def test_records_that_a_group_would_lose_are_kept_until_it_has_read_them(groups:
             240,
         )
         assert groups.find_bounds("kept")[0] <= groups.find_committed("slow-reader", "kept")
-        assert say(place, "keeper", LAG_HEALTHY)[1] == "LosingRecords"
         reader.rate = None
         place.await_health("keeper", "True", 120)
         place.wait(
