@@ -1,7 +1,7 @@
 """Executors by measured rates, on a model of a pipeline whose rate is proportional to its executors."""
 
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 import pytest
@@ -73,10 +73,14 @@ class Model:
         self.behind.append((self.now, sample.behind or 0.0))
         self.load = advance_load(
             self.load, flow, self.executors, at, well=verdict.state is LagState.OK,
-            span=measure_quiet(self.remedy, self.regrets),
+            span=measure_quiet(self.remedy, self.regrets), steady=self.is_steady,
         )  # fmt: skip
-        change = decide_executors(
-            self.remedy, self.load, flow.waits, verdict, last=self.last, regrets=self.regrets
+        change = (
+            decide_executors(
+                self.remedy, self.load, flow.waits, verdict, last=self.last, regrets=self.regrets
+            )
+            if self.is_steady
+            else None
         )
         if change is not None:
             if change.executors > self.executors:
@@ -85,6 +89,10 @@ class Model:
             self.executors, self.last = change.executors, at
             self.down_until = self.now + self.start_up
             self.changes.append((self.now, change.executors))
+
+    @property
+    def is_steady(self) -> bool:
+        return self.now > self.down_until
 
     @property
     def counts(self) -> list[int]:
@@ -107,6 +115,14 @@ def test_batches_that_are_longer_than_looks_do_not_make_executors_look_faster(ba
     assert model.load is not None
     assert model.load.each == pytest.approx(1000, rel=0.1)
     assert model.counts[0] in (2, 3)
+
+
+def test_executors_that_take_long_to_start_are_given_their_time_and_not_blamed_for_it() -> None:
+    remedy = REMEDY.replace(cool_down="1m")
+    model = Model(start_up=180, remedy=remedy, batch=20).run(600, 800).run(900, 1400)
+    assert model.counts == [model.counts[0]]
+    assert model.load is not None
+    assert model.load.each == pytest.approx(1000, rel=0.1)
 
 
 def test_when_load_falls_again_there_are_fewer_after_a_quiet_time_and_that_holds() -> None:
@@ -175,7 +191,7 @@ def test_nothing_is_decided_before_anything_was_measured() -> None:
 
 
 def test_nothing_is_decided_while_the_last_change_is_young() -> None:
-    load = Load(START, 1, START, 2000.0, 1000.0, START, each=1000.0)
+    load = Load(START, 1, START - timedelta(hours=1), 2000.0, 1000.0, START, each=1000.0)
     warned = Verdict(LagState.WARNING, Severity.WARNING)
     assert (
         decide_executors(REMEDY, load, 10_000, warned, last=START - timedelta(seconds=179), regrets=0) is None
@@ -185,6 +201,14 @@ def test_nothing_is_decided_while_the_last_change_is_young() -> None:
     assert (change.executors, change.why) == (
         3, "30k records wait and 2k/s come; an executor takes 1k/s, so 3 instead of 1 drain them within 5m",
     )  # fmt: skip
+
+
+def test_a_change_is_young_until_its_executors_have_been_at_work_for_a_time() -> None:
+    load = Load(START, 2, START - timedelta(seconds=179), 2000.0, 1000.0, START, each=500.0)
+    warned, last = Verdict(LagState.WARNING, Severity.WARNING), START - timedelta(seconds=600)
+    assert decide_executors(REMEDY, load, 30_000, warned, last=last, regrets=0) is None
+    since = replace(load, since=START - timedelta(seconds=180))
+    assert decide_executors(REMEDY, since, 30_000, warned, last=last, regrets=0) is not None
 
 
 def test_a_topic_that_is_made_anew_is_no_flow() -> None:

@@ -270,9 +270,7 @@ def test_one_whose_lag_grows_makes_room_too_unless_it_only_has_more_executors(
 ) -> None:
     since, health = NOW - timedelta(minutes=6), Health(lag=0, batches=(FirstBatch(sink="log", batch=41),))
     name, intent = revision_of(pipeline(wanted, shufflePartitions=1)), build(pipeline(wanted)).intent
-    known = change(
-        UpgradePhase.WATCHING, revision=name, intent=intent, since=since, health=health
-    )
+    known = change(UpgradePhase.WATCHING, revision=name, intent=intent, since=since, health=health)
     status = {"revision": name, "driver": "delays-driver-2", "driverUid": "pod-2", "upgrade": known}
     progress = running(2)
     query = progress.queries[0]

@@ -33,7 +33,7 @@ class Flow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What was measured of a pipeline up to `at`, with `executors` since `since`.
+    """What was measured of a pipeline up to `at`, with `executors` that have been at work, and nothing else changed, since `since`.
 
     `each` is what one executor takes while there is more than enough to do, None where that was never so. `peak` is the most that came in
     since `peak_since`, `peak_before` the most in the time of the same length before. `well_since` is since when the group is well. `idle`
@@ -96,12 +96,22 @@ def measure_flow(looks: Iterable[tuple[Standing | None, Sample]]) -> Flow:
 
 
 def advance_load(
-    load: Load | None, flow: Flow, executors: int, at: datetime, *, well: bool, span: float
+    load: Load | None,
+    flow: Flow,
+    executors: int,
+    at: datetime,
+    *,
+    well: bool,
+    span: float,
+    steady: bool = True,
 ) -> Load:
-    """Return the load after one more look. `well` says that the group is OK; the peak is that of `span` seconds."""
+    """Return the load after one more look. `well` says that the group is OK; the peak is that of `span` seconds.
+
+    `steady` says that so many executors are at work, and no change is under way: until then nothing is ascribed to them.
+    """
     if load is None or flow.seconds <= 0:
         return load or Load(at, executors, at, 0.0, 0.0, at, well_since=at if well else None)
-    is_new, is_same = load.came == 0.0 == load.taken, load.executors == executors
+    is_new, is_same = load.came == 0.0 == load.taken, steady and load.executors == executors
     came = load.came + (1.0 if is_new else _weigh(flow.seconds)) * (flow.came / flow.seconds - load.came)
     period = flow.seconds + (load.idle if is_same else 0.0)
     taken = load.taken
