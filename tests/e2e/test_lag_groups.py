@@ -220,7 +220,7 @@ def test_while_the_broker_is_away_nothing_is_said_to_be_well_and_afterwards_it_i
         try:
             unknown = place.await_health("riders", "Unknown", 90)
             since = time.monotonic()
-            assert unknown.state is LagState.UNKNOWN
+            assert unknown.state == LagState.UNKNOWN
             assert unknown.worst is not None
             assert "it was seen last at" in unknown.worst.why
             time.sleep(20)  # long enough for a look that would take old offsets for news
@@ -249,7 +249,7 @@ def test_records_that_a_group_would_lose_are_kept_until_it_has_read_them(groups:
         place.await_health("keeper", "True")
         reader.rate = 0.2
         status = place.await_health("keeper", "False", 90)
-        assert status.state is LagState.LOSING
+        assert status.state == LagState.LOSING
         place.wait(lambda: groups.find_retention("kept") > RETENTION, "the retention is longer in Kafka", 60)
         place.wait(
             lambda: groups.find_bounds("dropped")[0] > groups.find_committed("slow-reader", "kept"),

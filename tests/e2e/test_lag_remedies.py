@@ -87,7 +87,7 @@ class Slow:
 
         def runs(status: PipelineStatus) -> bool:
             settled = status.upgrade is None or status.upgrade.phase is UpgradePhase.DONE
-            return status.state is PipelineState.RUNNING and status.executors == count and settled
+            return status.state == PipelineState.RUNNING and status.executors == count and settled
 
         return self.place.await_pipeline(runs, f"runs with {count} executors", seconds, name="slow")
 
@@ -205,14 +205,14 @@ def test_each_query_of_each_dashboard_has_data_of_a_pipeline_with_event_time(
 def test_a_driver_that_stands_still_is_restarted_from_its_checkpoint(slow: Slow) -> None:
     place = slow.place
     slow.traffic.rate = BASE / 2
-    before = place.await_pipeline(lambda status: status.state is PipelineState.RUNNING, "runs", name="slow")
+    before = place.await_pipeline(lambda status: status.state == PipelineState.RUNNING, "runs", name="slow")
     place.apply(STUCK)
     place.await_health("stuck", "True", 120)
     place.kubectl("exec", before.driver or "", "--", "python3", "-c", STOP_JVM)
     stalled = place.await_health("stuck", "False", 120)
     assert stalled.state == LagState.STALLED.value
     after = place.await_pipeline(
-        lambda status: status.state is PipelineState.RUNNING and status.generation > before.generation,
+        lambda status: status.state == PipelineState.RUNNING and status.generation > before.generation,
         "runs again",
         300,
         name="slow",
