@@ -7,7 +7,10 @@ from demo.platform import create_namespace, install_chart, start_lab
 from lab.kube import kubectl
 
 _SESSION = uuid.uuid4().hex[:6]
-PURPOSES = ("count", "guarded", "refused", "served", "sources", "redeploy", "bucket", "ledger")
+PURPOSES = (
+    *("count", "guarded", "refused", "served", "sources", "redeploy", "bucket", "ledger"),
+    *("lag", "groups"),
+)
 _JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=128m"
 """A JVM that lives for a minute or two takes more time to compile well than that saves."""
 _PREFIXES = tuple(f"e2e-{purpose}-" for purpose in PURPOSES)

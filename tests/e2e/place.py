@@ -13,6 +13,7 @@ from e2e.installation import name_place
 from e2e.screen import build_screen
 from kappa_crds.conditions import Condition, find_condition
 from kappa_crds.kinds import find_kind
+from kappa_crds.lagpolicy import LAG_HEALTHY, LagPolicyStatus
 from kappa_crds.pipeline import PipelineStatus
 from kappa_crds.reasons import Reason
 from kappa_crds.resource import Resource
@@ -84,6 +85,12 @@ class Place:
         assert isinstance(status, PipelineStatus)
         return status
 
+    def policy(self, name: str) -> LagPolicyStatus:
+        """Return the status of a LagPolicy."""
+        status = self.get("LagPolicy", name).status
+        assert isinstance(status, LagPolicyStatus)
+        return status
+
     def ready(self, kind: str, name: str) -> Condition:
         """Return the condition Ready of a resource; one with status Unknown where there is none yet."""
         found = find_condition(self.get(kind, name).status.conditions, "Ready")
@@ -101,6 +108,23 @@ class Place:
             )
         except LabError as error:
             self.fail(str(error))
+
+    def await_health(self, policy: str, health: str, seconds: int = 90) -> LagPolicyStatus:
+        """Wait with `kubectl wait` until the condition LagHealthy of a policy is True, False or Unknown, and return its status."""
+        try:
+            self.kubectl(
+                *("wait", f"--for=condition={LAG_HEALTHY}={health}", f"lagpolicy/{policy}"),
+                f"--timeout={seconds}s", timeout=seconds + 10,
+            )  # fmt: skip
+        except LabError as error:
+            self.fail(f"{error}\n{self.kubectl('get', 'lagpolicies', '-o', 'wide')}")
+        return self.policy(policy)
+
+    def events(self, name: str) -> list[tuple[str, str]]:
+        """Return reason and message of the Events about an object, the oldest first."""
+        about = f"involvedObject.name={name}"
+        found = self.find("events", "--field-selector", about, "--sort-by=.metadata.creationTimestamp")
+        return [(each["reason"], each.get("message", "")) for each in found]
 
     def await_reason(self, kind: str, name: str, reason: str, seconds: float = 60) -> Condition:
         """Wait until the condition Ready of a resource has the reason, and return it."""
@@ -131,6 +155,6 @@ class Place:
         raise NotReachedError(f"{said}\n{build_screen(self.name)}")
 
     def empty(self) -> None:
-        """Delete pipelines, savepoints and topics in the order in which they need each other; the namespace goes with the session."""
-        for kind in ("pipelines", "savepoints", "topics.kappa-platform.io"):
+        """Delete policies, pipelines, savepoints and topics in the order in which they need each other; the namespace goes with the session."""
+        for kind in ("lagpolicies", "pipelines", "savepoints", "topics.kappa-platform.io"):
             self.kubectl("delete", kind, "--all", f"--timeout={_GONE_SECONDS}s", timeout=_GONE_SECONDS + 10)

@@ -183,6 +183,16 @@ def test_a_driver_whose_jvm_is_killed_is_started_again(counting: Counting) -> No
     assert after.restarts.total == before.restarts.total + 1
     assert after.restarts.crashes == before.restarts.crashes + 1
     assert after.restarts.last_reason == "DriverCrashed"
+    recovered = counting.place.await_pipeline(
+        lambda status: status.recovery is not None and status.recovery.generation == after.generation,
+        "shows how long its start took",
+        60,
+    ).recovery
+    assert recovered is not None
+    assert not recovered.warm
+    assert recovered.seconds >= (recovered.prepare_seconds or 0) > 0
+    assert recovered.state_rows == len(counting.ledger.counted)
+    assert recovered.took in counting.place.kubectl("get", "kp", "counts", "-o", "wide")
 
 
 @pytest.mark.chaos

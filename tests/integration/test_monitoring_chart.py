@@ -1,29 +1,15 @@
 """What the chart ships for Prometheus and Grafana, and that it ships nothing unless it is asked for."""
 
 import json
-import subprocess
-from typing import Any
 
 import pytest
 import yaml
 
 from kappa_monitoring import MONITORING
-from lab.paths import BIN, REPOSITORY
+from lab.errors import LabError
+from monitored.chart import Body, find, render
 
-Body = dict[str, Any]
 KINDS = ("PrometheusRule", "PodMonitor")
-
-
-def render(*values: str) -> list[Body]:
-    command = [str(BIN / "helm"), "template", "kappa", str(REPOSITORY / "charts" / "kappa")]
-    flags = ["--namespace=kappa-system", "--kube-version=1.34.0", *(f"--set={value}" for value in values)]
-    done = subprocess.run([*command, *flags], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return [body for body in yaml.safe_load_all(done.stdout) if body]
-
-
-def find(bodies: list[Body], kind: str) -> dict[str, Body]:
-    return {body["metadata"]["name"]: body for body in bodies if body["kind"] == kind}
 
 
 def test_nothing_is_shipped_that_was_not_asked_for() -> None:
@@ -70,5 +56,5 @@ def test_monitors_find_the_operator_and_drivers_and_keep_the_resources_namespace
 
 
 def test_a_value_that_is_not_known_is_refused() -> None:
-    with pytest.raises(AssertionError, match="podMonitors"):
+    with pytest.raises(LabError, match="podMonitors"):
         render("monitoring.podMonitors.enabled=true")

@@ -63,11 +63,11 @@ class Controller:
         """Have every resource looked at from time to time: the net under all that events may have missed."""
         while True:
             await asyncio.sleep(self._world.settings.resync)
-            metrics.LAST_RESYNC.set_to_current_time()
             self.enqueue_all()
 
     def enqueue_all(self) -> None:
         """Have every resource looked at now."""
+        metrics.LAST_RESYNC.set_to_current_time()
         for key in self._world.mirror.find_all():
             self._queue.add(key)
 

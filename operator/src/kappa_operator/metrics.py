@@ -17,6 +17,7 @@ from prometheus_client.registry import Collector
 
 from kappa_crds.conditions import ConditionType, find_condition, is_true
 from kappa_crds.holdings import Holdings
+from kappa_crds.kinds import KINDS
 from kappa_crds.lagpolicy import LAG_HEALTHY, LagPolicySpec, LagPolicyStatus
 from kappa_crds.lagstate import LagState
 from kappa_crds.resource import Resource, ResourceStatus
@@ -52,6 +53,19 @@ METRICS: tuple[MetricWrapperBase, ...] = (
     RECONCILES, RECONCILE_SECONDS, QUEUE_KEYS, WORKING_KEYS, EVENTS, EVENT_AGE, LEADING, LAST_RESYNC, ADMISSIONS,
 )  # fmt: skip
 """What the operator counts itself."""
+OUTCOMES, ADMISSION_OUTCOMES = ("ok", "moved-on", "failed", "bug"), ("said", "late", "failed")
+
+
+def begin_counting() -> None:
+    """Have every counter begin at 0: Prometheus sees no increase in a series whose first value is 1, and the first failure is one to tell of."""
+    for kind in KINDS:
+        for outcome in OUTCOMES:
+            RECONCILES.labels(kind.name, outcome)
+    for outcome in ADMISSION_OUTCOMES:
+        ADMISSIONS.labels(outcome)
+
+
+begin_counting()
 
 
 @dataclass(frozen=True)

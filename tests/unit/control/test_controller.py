@@ -8,6 +8,8 @@ import time
 from collections.abc import Sized
 from datetime import datetime
 
+from prometheus_client import REGISTRY
+
 from fakes.world import Operator, build_resource
 from kappa_operator.checks.topic import TopicObserved
 from kappa_operator.controller import Controller
@@ -123,8 +125,10 @@ async def test_resync_looks_at_everything() -> None:
     for name in ("a", "b", "c"):
         operator.cluster.put(build_resource("Topic", name))
     queue = WorkQueue(time.monotonic)
+    began = time.time()
     Controller(operator.world, queue, LOGICS, find_dependents).enqueue_all()
     assert len(queue) == 3
+    assert (REGISTRY.get_sample_value("kappa_operator_last_resync_timestamp_seconds") or 0) >= began
 
 
 def test_an_unknown_resource_wakes_nobody() -> None:

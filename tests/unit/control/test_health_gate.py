@@ -8,7 +8,8 @@ import pytest
 from kappa_crds.pipeline import PipelineSpec, Restarts
 from kappa_crds.progress import DriverState, Progress
 from kappa_crds.upgrade import FirstBatch, Health, UpgradePhase, UpgradeStatus
-from kappa_operator.plan.gate import find_failure, is_healthy, note_first_batches
+from kappa_operator.plan.gate import adds_executors, find_failure, is_healthy, note_first_batches
+from kappa_operator.resources.revision import strip_operational
 from unit.control.pipelines import NOW, SPEC, running
 
 SINCE = timedelta(minutes=4)
@@ -59,6 +60,24 @@ def test_it_works_when_batches_follow_each_other_and_the_lag_is_not_above_what_i
     progress: Progress, healthy: bool
 ) -> None:
     assert is_healthy(FIRST, progress) is healthy
+
+
+def test_lag_that_grows_is_no_reason_to_take_executors_away_again() -> None:
+    def specify(count: int, **more: Any) -> PipelineSpec:
+        return PipelineSpec.model_validate({**SPEC, "resources": {"executors": {"count": count}}, **more})
+
+    before = strip_operational(specify(1))
+    assert adds_executors(before, specify(3, restartNonce="again", restart={"maxDelay": "5s"}))
+    assert not adds_executors(strip_operational(specify(3)), specify(1))
+    assert not adds_executors(before, specify(3, trigger={"interval": "1h"}))
+    assert not adds_executors(None, specify(3))
+    change = UpgradeStatus(phase=UpgradePhase.WATCHING, revision="new", health=FIRST, since=NOW)
+    grown = at(43, 9000)
+    said = find_failure(change, Restarts(), grown, specify(3), NOW + LATE)
+    assert said == "its lag grew from 1k to 9k records within 5m (spec.upgrade.healthTimeout)"
+    assert find_failure(change, Restarts(), grown, specify(3), NOW + LATE, by_lag=False) is None
+    assert is_healthy(FIRST, grown, by_lag=False)
+    assert not is_healthy(FIRST, at(42, 9000), by_lag=False), "batches have to follow each other all the same"
 
 
 def test_a_driver_that_does_not_know_the_ends_of_its_topics_yet_has_not_shown_anything() -> None:

@@ -214,6 +214,17 @@ async def test_retention_is_held_while_records_would_be_lost_and_given_back_afte
     assert shop.operator.list_events("DriftRepaired") == []
 
 
+async def test_a_hold_ends_too_where_the_bound_leaves_little_of_the_retention() -> None:
+    shop = Shop({**HOLD, "warning": {"timeToLoss": "25m"}})
+    shop.each, shop.loss = 1.0, 300.0
+    await shop.run(200, 100, behind=1500)
+    assert shop.hold
+    shop.each, shop.loss = 10.0, None
+    shop.end = shop.committed + 50
+    await shop.run(600, 10, behind=30)
+    assert shop.hold == ""
+
+
 async def test_a_hold_is_renewed_while_it_is_needed_and_ends_by_itself_when_nobody_does() -> None:
     shop = Shop(HOLD)
     shop.each, shop.loss = 1.0, 300.0

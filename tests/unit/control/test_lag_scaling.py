@@ -1,7 +1,7 @@
 """Executors by measured rates, on a model of a pipeline whose rate is proportional to its executors."""
 
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 import pytest
@@ -27,11 +27,15 @@ REMEDY = ScaleRemedy(min=1, max=6, drain_within="5m", quiet_for="10m", cool_down
 
 @dataclass
 class Model:
-    """A pipeline: each executor takes `each` records a second, and new ones begin after `start_up` seconds, in which none takes anything."""
+    """A pipeline: each executor takes `each` records a second, and new ones begin after `start_up` seconds, in which none takes anything.
+
+    It commits once in `batch` seconds.
+    """
 
     executors: int = 1
     each: float = 1000.0
     start_up: float = 40.0
+    batch: float = 0.0
     remedy: ScaleRemedy = REMEDY
     now: float = 0.0
     down_until: float = 0.0
@@ -55,7 +59,8 @@ class Model:
             self.partition.produce(self.now, round(rate * spread * STEP))
             if self.now > self.down_until:
                 self.partition.consume(self.executors * self.each * STEP)
-            self.partition.committed = int(self.partition.position)
+            if not self.batch or self.now % self.batch == 0:
+                self.partition.committed = int(self.partition.position)
             self.look()
         return self
 
@@ -68,10 +73,14 @@ class Model:
         self.behind.append((self.now, sample.behind or 0.0))
         self.load = advance_load(
             self.load, flow, self.executors, at, well=verdict.state is LagState.OK,
-            span=measure_quiet(self.remedy, self.regrets),
+            span=measure_quiet(self.remedy, self.regrets), steady=self.is_steady,
         )  # fmt: skip
-        change = decide_executors(
-            self.remedy, self.load, flow.waits, verdict, last=self.last, regrets=self.regrets
+        change = (
+            decide_executors(
+                self.remedy, self.load, flow.waits, verdict, last=self.last, regrets=self.regrets
+            )
+            if self.is_steady
+            else None
         )
         if change is not None:
             if change.executors > self.executors:
@@ -80,6 +89,10 @@ class Model:
             self.executors, self.last = change.executors, at
             self.down_until = self.now + self.start_up
             self.changes.append((self.now, change.executors))
+
+    @property
+    def is_steady(self) -> bool:
+        return self.now > self.down_until
 
     @property
     def counts(self) -> list[int]:
@@ -94,6 +107,22 @@ def test_when_load_doubles_there_are_more_executors_and_what_waits_is_drained_wi
     first = model.changes[0][0]
     assert model.counts[0] in (2, 3)
     assert model.worst_behind(first + 40 + 300) < 60, "the target counts from when the executors are there"
+
+
+@pytest.mark.parametrize("batch", [20.0, 30.0, 60.0])
+def test_batches_that_are_longer_than_looks_do_not_make_executors_look_faster(batch: float) -> None:
+    model = Model(batch=batch).run(600, 800).run(1800, 1600)
+    assert model.load is not None
+    assert model.load.each == pytest.approx(1000, rel=0.1)
+    assert model.counts[0] in (2, 3)
+
+
+def test_executors_that_take_long_to_start_are_given_their_time_and_not_blamed_for_it() -> None:
+    remedy = REMEDY.replace(cool_down="1m")
+    model = Model(start_up=180, remedy=remedy, batch=20).run(600, 800).run(900, 1400)
+    assert model.counts == [model.counts[0]]
+    assert model.load is not None
+    assert model.load.each == pytest.approx(1000, rel=0.1)
 
 
 def test_when_load_falls_again_there_are_fewer_after_a_quiet_time_and_that_holds() -> None:
@@ -162,7 +191,7 @@ def test_nothing_is_decided_before_anything_was_measured() -> None:
 
 
 def test_nothing_is_decided_while_the_last_change_is_young() -> None:
-    load = Load(START, 1, START, 2000.0, 1000.0, START, each=1000.0)
+    load = Load(START, 1, START - timedelta(hours=1), 2000.0, 1000.0, START, each=1000.0)
     warned = Verdict(LagState.WARNING, Severity.WARNING)
     assert (
         decide_executors(REMEDY, load, 10_000, warned, last=START - timedelta(seconds=179), regrets=0) is None
@@ -172,6 +201,14 @@ def test_nothing_is_decided_while_the_last_change_is_young() -> None:
     assert (change.executors, change.why) == (
         3, "30k records wait and 2k/s come; an executor takes 1k/s, so 3 instead of 1 drain them within 5m",
     )  # fmt: skip
+
+
+def test_a_change_is_young_until_its_executors_have_been_at_work_for_a_time() -> None:
+    load = Load(START, 2, START - timedelta(seconds=179), 2000.0, 1000.0, START, each=500.0)
+    warned, last = Verdict(LagState.WARNING, Severity.WARNING), START - timedelta(seconds=600)
+    assert decide_executors(REMEDY, load, 30_000, warned, last=last, regrets=0) is None
+    since = replace(load, since=START - timedelta(seconds=180))
+    assert decide_executors(REMEDY, since, 30_000, warned, last=last, regrets=0) is not None
 
 
 def test_a_topic_that_is_made_anew_is_no_flow() -> None:

@@ -4,10 +4,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client import REGISTRY, CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from fakes.world import build_resource
+from kappa_crds.kinds import KINDS
+from kappa_operator.metrics import OUTCOMES
 from kappa_operator.mirror import Mirror
 from kappa_operator.resource_metrics import METRICS, PIPELINE_METRICS, ResourceCollector
 from kappa_pipelines.metrics import METRICS as OF_DRIVERS
@@ -163,3 +165,14 @@ def test_a_metric_is_named_by_the_conventions_of_prometheus(metric: Any) -> None
 def test_no_metric_of_a_pipeline_has_a_name_that_its_driver_uses_too() -> None:
     of_drivers = {PREFIX + metric.name for metric in OF_DRIVERS}
     assert of_drivers.isdisjoint(metric.name for metric in PIPELINE_METRICS)
+
+
+@pytest.mark.parametrize("kind", [kind.name for kind in KINDS])
+def test_what_is_counted_is_told_before_anything_happened(kind: str) -> None:
+    found = {
+        outcome: REGISTRY.get_sample_value(
+            "kappa_operator_reconciles_total", {"kind": kind, "outcome": outcome}
+        )
+        for outcome in OUTCOMES
+    }
+    assert None not in found.values(), "a rate cannot tell of the first failure otherwise"

@@ -15,6 +15,7 @@ from kappa_crds.revision import REVISION_KEY, Revision
 from kappa_crds.savepoint import Restoration
 from kappa_crds.upgrade import (
     Anew,
+    FirstBatch,
     Handover,
     Health,
     UpgradeMode,
@@ -254,6 +255,31 @@ def test_one_that_does_not_run_in_time_does_so_too() -> None:
     )
     assert upgrade_of(status).phase is UpgradePhase.ROLLING_BACK
     assert "spec.upgrade.healthTimeout" in (upgrade_of(status).message or "")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "phase"),
+    [
+        ({"resources": {"executors": {"count": 3}}}, UpgradePhase.DONE),
+        (CHANGED, UpgradePhase.ROLLING_BACK),
+    ],
+    ids=["more executors", "another change"],
+)
+def test_one_whose_lag_grows_makes_room_too_unless_it_only_has_more_executors(
+    wanted: dict[str, Any], phase: UpgradePhase
+) -> None:
+    since, health = NOW - timedelta(minutes=6), Health(lag=0, batches=(FirstBatch(sink="log", batch=41),))
+    name, intent = revision_of(pipeline(wanted, shufflePartitions=1)), build(pipeline(wanted)).intent
+    known = change(UpgradePhase.WATCHING, revision=name, intent=intent, since=since, health=health)
+    status = {"revision": name, "driver": "delays-driver-2", "driverUid": "pod-2", "upgrade": known}
+    progress = running(2)
+    query = progress.queries[0]
+    source = query.sources[0].replace(latest_offsets={"in": {0: 9000}})
+    behind = progress.replace(queries=(query.replace(sources=(source,), input_rows=10),))
+    late = started(wanted, generation=2, **status)
+    alive = pod(2, revision=name)
+    _, after = decide(look(late, alive, progress=behind, previous=BEFORE))
+    assert upgrade_of(after).phase is phase
 
 
 def test_one_that_has_done_its_first_batch_is_restarted_like_any_other() -> None:

@@ -33,10 +33,11 @@ class Flow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What was measured of a pipeline up to `at`, with `executors` since `since`.
+    """What was measured of a pipeline up to `at`, with `executors` that have been at work, and nothing else changed, since `since`.
 
     `each` is what one executor takes while there is more than enough to do, None where that was never so. `peak` is the most that came in
-    since `peak_since`, `peak_before` the most in the time of the same length before. `well_since` is since when the group is well.
+    since `peak_since`, `peak_before` the most in the time of the same length before. `well_since` is since when the group is well. `idle`
+    are the seconds since something was taken last: a group commits at the end of a batch, so what it takes counts over all of that time.
     """
 
     at: datetime
@@ -49,6 +50,7 @@ class Load:
     peak_before: float = 0.0
     each: float | None = None
     well_since: datetime | None = None
+    idle: float = 0.0
 
     @property
     def highest(self) -> float:
@@ -94,32 +96,45 @@ def measure_flow(looks: Iterable[tuple[Standing | None, Sample]]) -> Flow:
 
 
 def advance_load(
-    load: Load | None, flow: Flow, executors: int, at: datetime, *, well: bool, span: float
+    load: Load | None,
+    flow: Flow,
+    executors: int,
+    at: datetime,
+    *,
+    well: bool,
+    span: float,
+    steady: bool = True,
 ) -> Load:
-    """Return the load after one more look. `well` says that the group is OK; the peak is that of `span` seconds."""
+    """Return the load after one more look. `well` says that the group is OK; the peak is that of `span` seconds.
+
+    `steady` says that so many executors are at work, and no change is under way: until then nothing is ascribed to them.
+    """
     if load is None or flow.seconds <= 0:
         return load or Load(at, executors, at, 0.0, 0.0, at, well_since=at if well else None)
-    weight = 1.0 if load.came == 0.0 == load.taken else _weigh(flow.seconds)
-    came = load.came + weight * (flow.came / flow.seconds - load.came)
-    taken = load.taken + weight * (flow.taken / flow.seconds - load.taken)
-    is_same = load.executors == executors
+    is_new, is_same = load.came == 0.0 == load.taken, steady and load.executors == executors
+    came = load.came + (1.0 if is_new else _weigh(flow.seconds)) * (flow.came / flow.seconds - load.came)
+    period = flow.seconds + (load.idle if is_same else 0.0)
+    taken = load.taken
+    if flow.taken:
+        taken += (1.0 if is_new else _weigh(period)) * (flow.taken / period - taken)
     moved = replace(
         load, at=at, executors=executors, since=load.since if is_same else at, came=came, taken=taken,
-        well_since=(load.well_since or at) if well else None,
+        well_since=(load.well_since or at) if well else None, idle=0.0 if flow.taken else period,
     )  # fmt: skip
-    return _note_peak(replace(moved, each=_find_each(moved, flow)), span)
+    return _note_peak(replace(moved, each=_find_each(moved, flow, period)), span)
 
 
-def _find_each(load: Load, flow: Flow) -> float | None:
+def _find_each(load: Load, flow: Flow, period: float) -> float | None:
     """Return what one executor takes: as measured while there is more than enough to do, and at least what it has taken without.
 
     There is more than enough while more waits than was taken since the last look, and than would be in `BUSY` seconds. A time in which
-    nothing was taken is one in which executors start, or stand still.
+    nothing was taken is one in which a batch is under way, executors start, or stand still; so what was taken at its end counts over all
+    of it, but has no more weight for that.
     """
     if load.executors < 1 or (load.at - load.since).total_seconds() < SETTLED or flow.taken == 0:
         return load.each
     if flow.waits > max(flow.taken, BUSY * load.taken):
-        now = flow.taken / flow.seconds / load.executors
+        now = flow.taken / period / load.executors
         return now if load.each is None else load.each + _weigh(flow.seconds) * (now - load.each)
     now = load.taken / load.executors
     return load.each if load.each is None else max(load.each, now)

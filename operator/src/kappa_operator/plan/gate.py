@@ -2,6 +2,7 @@
 
 Lag is measured as of batches, so a long pause between two of them is not taken for growth. What was not processed while the drivers
 followed each other counts as lag that was there: the reference is the lag at the handover or after the first batch, whichever is more.
+A change that does nothing but add executors is not judged by lag: with the fewer that there were it would grow even faster.
 """
 
 from datetime import datetime
@@ -10,6 +11,7 @@ from kappa_crds.pipeline import PipelineSpec, Restarts
 from kappa_crds.progress import DriverState, Progress
 from kappa_crds.quantities import format_count, parse_duration
 from kappa_crds.upgrade import FirstBatch, Health, UpgradeStatus
+from kappa_operator.resources.revision import strip_operational
 
 MOST_CRASHES = 2
 _TOLERANCE = 1.1
@@ -24,16 +26,30 @@ def note_first_batches(health: Health | None, progress: Progress) -> Health:
     return Health(lag=max(known.lag, progress.lag), batches=batches)
 
 
-def is_healthy(health: Health, progress: Progress) -> bool:
+def adds_executors(before: PipelineSpec | None, after: PipelineSpec) -> bool:
+    """Return whether a change does nothing but add executors; `before` is the spec of a revision."""
+    if before is None or after.resources.executors.count <= before.resources.executors.count:
+        return False
+    as_many = after.resources.replace(executors=before.resources.executors)
+    return strip_operational(after.replace(resources=as_many)) == before
+
+
+def is_healthy(health: Health, progress: Progress, *, by_lag: bool = True) -> bool:
     """Return whether a new revision has shown that it works: it has nothing left to read, or goes on and does not fall behind."""
     begun = all(query.batch_id >= 0 for query in progress.queries)
     if progress.lag == 0:
         return begun or _knows_ends(progress)
-    return begun and _advances(health, progress) and not _falls_behind(health, progress)
+    return begun and _advances(health, progress) and not (by_lag and _falls_behind(health, progress))
 
 
 def find_failure(
-    change: UpgradeStatus, restarts: Restarts, progress: Progress | None, spec: PipelineSpec, now: datetime
+    change: UpgradeStatus,
+    restarts: Restarts,
+    progress: Progress | None,
+    spec: PipelineSpec,
+    now: datetime,
+    *,
+    by_lag: bool = True,
 ) -> str | None:
     """Return why a new revision is to be taken back, None while it is not."""
     if restarts.hopeless_revision == change.revision or restarts.crashes >= MOST_CRASHES:
@@ -44,11 +60,11 @@ def find_failure(
     if progress is None or progress.state is not DriverState.RUNNING:
         return f"it did not run within {limit}"
     health = note_first_batches(change.health, progress)
-    if is_healthy(health, progress):
+    if is_healthy(health, progress, by_lag=by_lag):
         return None
     if progress.lag > 0 and any(query.batch_id < 0 for query in progress.queries):
         return f"it committed no batch within {limit}"
-    if _falls_behind(health, progress):
+    if by_lag and _falls_behind(health, progress):
         grown = f"{format_count(health.lag)} to {format_count(progress.lag)} records"
         return f"its lag grew from {grown} within {limit}"
     if progress.lag > 0 and not _advances(health, progress) and _is_due(spec):

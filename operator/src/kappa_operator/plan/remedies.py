@@ -117,7 +117,7 @@ def measure_loads(
         loads[facts.name] = advance_load(
             observed.loads.get(facts.name), measure_flow(looks[group]), facts.executors, observed.sweep.at,
             well=judged[group][0].verdict.state is LagState.OK,
-            span=measure_quiet(remedy, record.count if record is not None else 0),
+            span=measure_quiet(remedy, record.count if record is not None else 0), steady=facts.steady,
         )  # fmt: skip
     return loads
 

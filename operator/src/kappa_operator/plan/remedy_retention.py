@@ -16,7 +16,7 @@ from kappa_operator.plan.retention import Hold, parse_hold
 
 LEASE = timedelta(hours=2)
 SAFETY = 1.5
-"""How many times the bound there has to be to the loss before a hold ends."""
+"""How many times the bound there has to be to the loss before a hold ends, where the retention leaves room for that; else half of the room."""
 
 
 def decide_hold(
@@ -60,12 +60,13 @@ def is_safe(spec: LagPolicySpec, retention: float, judged: Sequence[Judged]) -> 
     """Return whether nothing would be lost soon with a retention in seconds: known of every reader, with a margin."""
     bounds = [bounds.time_to_loss for bounds in (spec.warning, spec.critical) if bounds is not None]
     bound = max((parse_duration(text) for text in bounds if text is not None), default=0.0)
+    needed = min(SAFETY * bound, (bound + retention) / 2)
 
     def is_far(each: Judged) -> bool:
         sample, state = each.sample, each.verdict.state
         if sample is None or sample.behind is None or state in (LagState.LOSING, LagState.UNKNOWN):
             return False
-        return sample.behind == 0.0 or retention - sample.behind > SAFETY * bound
+        return sample.behind == 0.0 or retention - sample.behind > needed
 
     return all(map(is_far, judged))
 

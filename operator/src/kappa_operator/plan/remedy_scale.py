@@ -34,10 +34,10 @@ def decide_executors(
 ) -> Change | None:
     """Return another number of executors, None where the present one is right or nothing can be said.
 
-    `last` is when the number was changed last, `regrets` how often fewer were too few.
+    `last` is when the number was changed last, `regrets` how often fewer were too few. A change counts from when its executors are at work.
     """
     now = load.at
-    if last is not None and (now - last).total_seconds() < parse_duration(remedy.cool_down):
+    if last is not None and (now - max(last, load.since)).total_seconds() < parse_duration(remedy.cool_down):
         return None
     if verdict.severity is not Severity.NONE:
         return _decide_more(remedy, load, waits, verdict)

@@ -17,7 +17,7 @@ from kappa_operator.actions import RecordStatus
 from kappa_operator.plan.beginning import ANEW_MODES, begin_anew
 from kappa_operator.plan.change import is_taken_back, next_checkpoint
 from kappa_operator.plan.driver import has_failed
-from kappa_operator.plan.gate import find_failure, is_healthy, is_overdue, note_first_batches
+from kappa_operator.plan.gate import adds_executors, find_failure, is_healthy, is_overdue, note_first_batches
 from kappa_operator.plan.model import Plan, Verdict, working
 from kappa_operator.plan.pipeline_model import PipelineObserved, say
 from kappa_operator.resources.revision import build_revision
@@ -35,7 +35,7 @@ def decide_rollback(observed: PipelineObserved, now: datetime) -> Plan | None:
     spec = observed.resource.spec
     if spec.suspend or (status.driver is None and not has_failed(status.restarts)):
         return None  # it is not there, because it was asked to stop
-    why = find_failure(change, status.restarts, observed.progress, spec, now)
+    why = find_failure(change, status.restarts, observed.progress, spec, now, by_lag=_is_by_lag(observed))
     if why is None:
         return None
     if _may_begin_anew(observed, change):
@@ -94,11 +94,17 @@ def follow_change(
         return change
     if change.intent != wanted.intent and not _is_held(observed):
         return withdraw(change, "the spec was taken back to what runs", now)
-    return note_health(change, progress, observed.resource.spec, now)
+    return note_health(change, progress, observed.resource.spec, now, by_lag=_is_by_lag(observed))
+
+
+def _is_by_lag(observed: PipelineObserved) -> bool:
+    """Return whether the change is judged by the lag, too."""
+    before = None if observed.previous is None else observed.previous.spec
+    return not adds_executors(before, observed.resource.spec)
 
 
 def note_health(
-    change: UpgradeStatus, progress: Progress, spec: PipelineSpec, now: datetime
+    change: UpgradeStatus, progress: Progress, spec: PipelineSpec, now: datetime, *, by_lag: bool
 ) -> UpgradeStatus:
     """Return the change, done where its driver has shown that it works; a way back only has to commit a batch."""
     if change.phase is UpgradePhase.ROLLING_BACK:
@@ -108,9 +114,10 @@ def note_health(
         return change
     health = note_first_batches(change.health, progress)
     change = change.replace(health=health)
-    if is_healthy(health, progress):
+    if is_healthy(health, progress, by_lag=by_lag):
         return _enter(change, UpgradePhase.DONE, now)
-    passed = is_overdue(change, spec, now) and find_failure(change, Restarts(), progress, spec, now) is None
+    failure = find_failure(change, Restarts(), progress, spec, now, by_lag=by_lag)
+    passed = is_overdue(change, spec, now) and failure is None
     return _enter(change, UpgradePhase.DONE, now) if passed else change
 
 

@@ -148,7 +148,7 @@ def _build_bare(resource: PipelineResource, dependencies: Dependencies, images: 
         namespace=metadata.namespace,
         pipeline=metadata.name,
         uid=metadata.uid,
-        spec=_strip_operational(spec),
+        spec=strip_operational(spec),
         kafka=build_kafka_connection(dependencies.cluster),
         registries=build_registry_secrets(spec.sources),
         topics=dict(sorted(dependencies.topics.items())),
@@ -179,7 +179,7 @@ def _build_executor_pod(resource: PipelineResource, dependencies: Dependencies) 
     return build_executor_template(resource.metadata.name, build_mounts(dependencies))
 
 
-def _strip_operational(spec: PipelineSpec) -> PipelineSpec:
+def strip_operational(spec: PipelineSpec) -> PipelineSpec:
     """Leave out what only the operator looks at, so that changing it restarts nothing."""
     fields = PipelineSpec.model_fields
     return spec.model_copy(

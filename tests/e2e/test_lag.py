@@ -1,0 +1,114 @@
+"""Lag on the whole cluster: a consumer that is slowed down is told of, by a LagPolicy and by a real Prometheus, and so is its recovery."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from e2e.counting import Counting
+from e2e.traffic import Reader
+from e2e.watching import BOUND, build_config, monitored
+from kappa_crds.lagstate import LagState, Severity
+from lab import kafka
+from monitored.servers import Monitoring, list_queries, wait_for
+from platform_switch import NAMESPACE
+
+pytestmark = pytest.mark.timeout(900)
+
+BILLING = f"""
+apiVersion: kappa-platform.io/v1alpha1
+kind: LagPolicy
+metadata: {{name: billing}}
+spec:
+  selector: {{groups: ["billing-*"]}}
+  warning: {{lag: {BOUND}s, for: 2s}}
+  clearAfter: 5s
+"""
+SAVEPOINT = """
+apiVersion: kappa-platform.io/v1alpha1
+kind: Savepoint
+metadata: {name: seen}
+spec: {pipelineRef: counts}
+"""
+NOT_HERE = {
+    "kappa_pipeline_watermark_delay_seconds": "the pipeline has no event time",
+    "kappa_pipeline_savepoint_failed_timestamp_seconds": "no savepoint of it failed",
+}
+
+
+@pytest.fixture(scope="module")
+def watched(running_count: Counting, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Monitoring]:
+    """The cluster with Prometheus, a policy, a savepoint, and a store that is measured, so that there is something to see of each."""
+    place = running_count.place
+    place.apply(SAVEPOINT)
+    place.patch("statestore/default", {"measureEvery": "15s"})
+    place.apply(BILLING)
+    with monitored(place, tmp_path_factory.mktemp("watched")) as monitoring:
+        yield monitoring
+    place.patch("statestore/default", {"measureEvery": None})
+    place.kubectl("delete", "savepoint/seen", "lagpolicy/billing", "--timeout=60s")
+
+
+@pytest.fixture
+def reader(running_count: Counting) -> Iterator[Reader]:
+    """A consumer group beside the pipeline's."""
+    place, topic = running_count.place, running_count.ledger.source
+    with Reader(kafka.host_bootstrap(), f"billing-{place.name}", topic) as reader:
+        yield reader
+
+
+def find_targets(watched: Monitoring, job: str) -> set[str]:
+    return {each["metric"]["instance"] for each in watched.query(f'up{{job=~"{job}"}} == 1')}
+
+
+def test_prometheus_finds_the_operator_and_the_drivers_by_monitors_and_by_annotations(
+    watched: Monitoring, running_count: Counting
+) -> None:
+    monitors = f"{NAMESPACE}/kappa-.+"
+    wait_for(lambda: len(find_targets(watched, monitors)) >= 3, "two replicas and a driver are scraped")
+    driver = running_count.place.find("pods", "-l", "kappa-platform.io/role=driver")[0]["status"]["podIP"]
+    assert f"{driver}:8080" in find_targets(watched, monitors)
+    wait_for(
+        lambda: find_targets(watched, monitors) == find_targets(watched, "annotated"),
+        "annotations lead to the same pods",
+    )
+
+
+def test_a_consumer_that_is_slowed_down_is_told_of_and_that_it_has_caught_up_too(
+    watched: Monitoring, counting: Counting, reader: Reader
+) -> None:
+    place, group = counting.place, f"billing-{counting.place.name}"
+    labels = {"cluster_name": f"{place.name}/main", "group": group}
+    policy = {"namespace": place.name, "lagpolicy": "billing"}
+    place.await_health("billing", "True")
+    assert watched.receiver.find("KappaConsumerLag", "firing", labels) is None
+
+    reader.rate = 1.0
+    status = place.await_health("billing", "False")
+    worst = status.worst
+    assert worst is not None
+    assert (worst.group, worst.topic, worst.state) == (group, counting.ledger.source, LagState.WARNING)
+    assert (worst.lag_seconds or 0) > BOUND
+    assert worst.why.endswith(f"wait, over spec.warning.lag ({BOUND}s)")
+    assert status.severity is Severity.WARNING
+    told = watched.await_alert("KappaConsumerLag", "firing", labels)
+    assert (told["path"], told["labels"]["severity"]) == ("/chat", "warning")
+    watched.await_alert("KappaLagPolicyWarning", "firing", policy)
+
+    reader.rate = None
+    assert place.await_health("billing", "True").severity is Severity.NONE
+    watched.await_alert("KappaConsumerLag", "resolved", labels)
+    watched.await_alert("KappaLagPolicyWarning", "resolved", policy)
+    assert [reason for reason, _ in place.events("billing")] == ["LagOverBound", "LagWithinBounds"]
+
+
+def test_each_query_of_each_dashboard_has_data_of_the_running_cluster(
+    watched: Monitoring, counting: Counting, reader: Reader
+) -> None:
+    place = counting.place
+    variables = {
+        "namespace": place.name, "pipeline": "counts",
+        "cluster_name": f"{place.name}/main", "topic": counting.ledger.source,
+    }  # fmt: skip
+    empty = watched.find_empty(list_queries(build_config(), variables), 60)
+    unexpected = [query for query in empty.values() if not any(metric in query for metric in NOT_HERE)]
+    assert unexpected == []

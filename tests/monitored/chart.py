@@ -1,0 +1,24 @@
+"""What the chart makes of its values, without a cluster."""
+
+from typing import Any
+
+import yaml
+
+from lab.paths import BIN, REPOSITORY
+from lab.shell import run
+
+CHART = REPOSITORY / "charts" / "kappa"
+Body = dict[str, Any]
+
+
+def render(*values: str) -> list[Body]:
+    """Return the objects of a release in kappa-system; raise LabError with Helm's words."""
+    flags = ["--namespace=kappa-system", "--kube-version=1.34.0", *(f"--set={value}" for value in values)]
+    return [
+        body for body in yaml.safe_load_all(run([BIN / "helm", "template", "kappa", CHART, *flags])) if body
+    ]
+
+
+def find(bodies: list[Body], kind: str) -> dict[str, Body]:
+    """Return the objects of a kind by their names."""
+    return {body["metadata"]["name"]: body for body in bodies if body["kind"] == kind}

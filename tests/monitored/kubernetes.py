@@ -1,0 +1,203 @@
+"""What a Prometheus in Kubernetes scrapes: pods that it finds through the API server, by the chart's PodMonitors or by annotations.
+
+Debian's Prometheus is built without its discovery of Kubernetes. So it asks `Discovery` over HTTP for the same targets with the same labels;
+what is kept of them, and under what names, Prometheus decides as anywhere.
+"""
+
+import contextlib
+import http.server
+import json
+import re
+import threading
+import time
+import urllib.parse
+import uuid
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import yaml
+
+from lab import kube
+from lab.paths import BIN, KUBECONFIG
+from lab.shell import run
+from monitored.chart import Body, find, render
+
+_FRESH_SECONDS = 3.0
+_POD = "__meta_kubernetes_pod_"
+_NAMESPACE = {"source_labels": ["__meta_kubernetes_namespace"], "target_label": "namespace"}
+_NAME = {"source_labels": [f"{_POD}name"], "target_label": "pod"}
+_ENDED = {"source_labels": [f"{_POD}phase"], "regex": "Failed|Succeeded", "action": "drop"}
+_READS = [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]}]
+
+
+@contextlib.contextmanager
+def as_prometheus(namespace: str, folder: Path) -> Iterator[Path]:
+    """Yield the kubeconfig of an account that may read pods and nothing else, as Prometheus is given one."""
+    name = f"prometheus-{uuid.uuid4().hex[:6]}"
+    group = "rbac.authorization.k8s.io"
+    kube.apply(
+        [
+            _build("v1", "ServiceAccount", name, namespace),
+            {**_build(f"{group}/v1", "ClusterRole", name), "rules": _READS},
+            {
+                **_build(f"{group}/v1", "ClusterRoleBinding", name),
+                "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": name},
+                "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": namespace}],
+            },
+        ]
+    )
+    try:
+        token = kube.kubectl("create", "token", name, "-n", namespace, "--duration=4h").strip()
+        body = yaml.safe_load(KUBECONFIG.read_text())
+        for user in body["users"]:
+            user["user"] = {"token": token}
+        path = folder / "prometheus.kubeconfig"
+        path.write_text(yaml.safe_dump(body))
+        yield path
+    finally:
+        kube.kubectl("delete", "--ignore-not-found", f"clusterrolebinding/{name}", f"clusterrole/{name}")
+        kube.kubectl("delete", "--ignore-not-found", "serviceaccount", name, "-n", namespace)
+
+
+class Discovery:
+    """A context that tells over HTTP which pods there are: a target for each port, labelled as Prometheus' own discovery does."""
+
+    def __init__(self, kubeconfig: Path) -> None:
+        self._kubeconfig, self._known, self._pods = kubeconfig, 0.0, list[Body]()
+        self._lock = threading.Lock()
+        discovery = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                query = dict(urllib.parse.parse_qsl(urllib.parse.urlparse(self.path).query))
+                body = json.dumps(discovery.find(query)).encode()
+                self.send_response(200)
+                self.send_header("Content-Type", "application/json")
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, format: str, *args: Any) -> None:
+                """Say nothing."""
+
+        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._thread = threading.Thread(target=self._server.serve_forever)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+    def configure(self, namespace: str = "", labels: Mapping[str, str] | None = None) -> list[Body]:
+        """Return the part of a job that finds pods: those of a namespace, or of all; with all of these labels."""
+        query = urllib.parse.urlencode({"namespace": namespace, "labels": json.dumps(labels or {})})
+        url = f"http://127.0.0.1:{self._server.server_address[1]}/?{query}"
+        return [{"url": url, "refresh_interval": "5s"}]
+
+    def find(self, query: Mapping[str, str]) -> list[Body]:
+        """Return the targets that a query is about."""
+        wanted, namespace = json.loads(query["labels"]).items(), query.get("namespace", "")
+        return [
+            target
+            for pod in self._list()
+            if namespace in ("", pod["metadata"]["namespace"])
+            and wanted <= pod["metadata"].get("labels", {}).items()
+            for target in _build_targets(pod)
+        ]
+
+    def _list(self) -> list[Body]:
+        with self._lock:
+            if time.monotonic() - self._known > _FRESH_SECONDS:
+                command: list[str | Path] = [
+                    BIN / "kubectl",
+                    f"--kubeconfig={self._kubeconfig}",
+                    "get",
+                    "pods",
+                    "-A",
+                    "-o",
+                    "json",
+                ]
+                self._pods, self._known = json.loads(run(command))["items"], time.monotonic()
+            return self._pods
+
+
+def build_scrapes(discovery: Discovery) -> list[Body]:
+    """Return what the Prometheus operator makes of the chart's PodMonitors."""
+    monitors = find(render("monitoring.podMonitor.enabled=true"), "PodMonitor").values()
+    return [
+        _build_scrape(monitor, endpoint, discovery)
+        for monitor in monitors
+        for endpoint in monitor["spec"]["podMetricsEndpoints"]
+    ]
+
+
+def build_annotated(discovery: Discovery) -> Body:
+    """Return a job that finds pods by their annotations, as those do who have no Prometheus operator. It keeps no samples but `up`."""
+    annotation = f"{_POD}annotation_prometheus_io_"
+    address = {
+        "source_labels": [f"{_POD}ip", f"{annotation}port"],
+        "separator": ":",
+        "regex": "([0-9.]+:[0-9]+)",
+        "target_label": "__address__",
+    }
+    wanted = {"source_labels": [f"{annotation}scrape"], "regex": "true", "action": "keep"}
+    return {
+        "job_name": "annotated",
+        "honor_labels": True,
+        "http_sd_configs": discovery.configure(),
+        "relabel_configs": [wanted, address, _ENDED, _NAMESPACE, _NAME],
+        "metric_relabel_configs": [{"source_labels": ["__name__"], "regex": ".*", "action": "drop"}],
+    }
+
+
+def _build(version: str, kind: str, name: str, namespace: str | None = None) -> Body:
+    metadata = {"name": name} if namespace is None else {"name": name, "namespace": namespace}
+    return {"apiVersion": version, "kind": kind, "metadata": metadata}
+
+
+def _build_scrape(monitor: Body, endpoint: Body, discovery: Discovery) -> Body:
+    metadata, spec = monitor["metadata"], monitor["spec"]
+    chosen: Body = spec.get("namespaceSelector", {})
+    namespace = "" if chosen.get("any") else metadata["namespace"]
+    port = {
+        "source_labels": [f"{_POD}container_port_name"],
+        "regex": endpoint["port"],
+        "action": "keep",
+    }
+    return {
+        "job_name": f"{metadata['namespace']}/{metadata['name']}",
+        "honor_labels": endpoint["honorLabels"],
+        "metrics_path": endpoint["path"],
+        "http_sd_configs": discovery.configure(namespace, spec["selector"]["matchLabels"]),
+        "relabel_configs": [_ENDED, port, _NAMESPACE, _NAME],
+    }
+
+
+def _build_targets(pod: Body) -> Iterator[Body]:
+    metadata, status = pod["metadata"], pod.get("status", {})
+    if "podIP" not in status:
+        return
+    annotations = {
+        f"{_POD}annotation_{re.sub('[^a-zA-Z0-9_]', '_', name)}": value
+        for name, value in metadata.get("annotations", {}).items()
+    }
+    for container in pod["spec"]["containers"]:
+        for port in container.get("ports", []):
+            yield {
+                "targets": [f"{status['podIP']}:{port['containerPort']}"],
+                "labels": {
+                    "__meta_kubernetes_namespace": metadata["namespace"],
+                    f"{_POD}name": metadata["name"],
+                    f"{_POD}ip": status["podIP"],
+                    f"{_POD}phase": status.get("phase", ""),
+                    f"{_POD}container_port_name": port.get("name", ""),
+                    **annotations,
+                },
+            }
