@@ -51,6 +51,30 @@ class RetentionRemedy(Model):
     cool_down: Annotated[Duration, Field(description="Shortest time from one change to the next.")] = "10m"
 
 
+class SavepointWhen(StrEnum):
+    """Of which pipelines a savepoint is taken before a remedy gives them another driver."""
+
+    WHERE_KEPT = "WhereKept"
+    ALWAYS = "Always"
+    NEVER = "Never"
+
+
+class SavepointBefore(Model):
+    """A savepoint before a remedy that gives a pipeline another driver."""
+
+    when: Annotated[
+        SavepointWhen,
+        Field(
+            description="WhereKept: of pipelines whose spec.savepoints has maxCount or maxAge, so that they go again. Always: of all; those"
+            " of other pipelines stay until somebody deletes them. Never: of none."
+        ),
+    ] = SavepointWhen.WHERE_KEPT
+    within: Annotated[
+        PositiveDuration,
+        Field(description="How long the remedy waits for it. Then it is taken without, and says so."),
+    ] = "2m"
+
+
 class Remedies(Model):
     """What is done about lag."""
 
@@ -73,6 +97,18 @@ class Remedies(Model):
         ),
     ] = None
 
+    savepoint: Annotated[
+        SavepointBefore,
+        Field(
+            description="The savepoint before scale and restartStalled, which give a pipeline another driver."
+        ),
+    ] = SavepointBefore()
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Return the names of the remedies that are asked for."""
+        return frozenset(self.to_manifest()) - {"savepoint"}
+
 
 class RemedyKind(StrEnum):
     """The remedies."""
@@ -88,6 +124,15 @@ class RemedyResult(StrEnum):
     PENDING = "Pending"
     DONE = "Done"
     REFUSED = "Refused"
+    WITHDRAWN = "Withdrawn"
+
+
+class Saved(StrEnum):
+    """How it is with the savepoint before a remedy."""
+
+    TAKING = "Taking"
+    TAKEN = "Taken"
+    WITHOUT = "Without"
 
 
 class RemedyStatus(Status):
@@ -104,6 +149,10 @@ class RemedyStatus(Status):
     why: Annotated[str, Field(description="Why, with the figures that it was decided on.")]
     result: Annotated[RemedyResult, Field(description="What became of it.")] = RemedyResult.PENDING
     message: Annotated[str | None, Field(description="Why it was refused, or has no effect.")] = None
+    savepoint: Annotated[str | None, Field(description="Name of the Savepoint that is taken before.")] = None
+    saved: Annotated[Saved | None, Field(description="Whether it was taken; the message says why not.")] = (
+        None
+    )
     count: Annotated[
         int,
         Field(

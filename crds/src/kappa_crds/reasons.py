@@ -172,6 +172,8 @@ class Reason(StrEnum):
     PIPELINE_RESTARTED = "PipelineRestarted", LAG, "A LagPolicy asked for another driver of a pipeline that did not move, as `spec.remedies.restartStalled` allows; if it comes again, look for a record that cannot be processed."
     RETENTION_HELD = "RetentionHeld", LAG, "A LagPolicy made the retention of a topic longer for a time, as `spec.remedies.holdRetention` allows; speed its readers up meanwhile."
     RETENTION_RETURNED = "RetentionReturned", LAG, "What was held in a topic was read, and its retention is again what its spec says; there is nothing to do."
+    REMEDY_SAVING = "RemedySaving", LAG, "A savepoint is taken before a LagPolicy gives a pipeline another driver, as `spec.remedies.savepoint` says; wait."
+    REMEDY_WITHDRAWN = "RemedyWithdrawn", LAG, "A remedy of a LagPolicy was not needed any more when it was to be taken; there is nothing to do."
     REMEDY_REFUSED = "RemedyRefused", LAG, "A remedy of a LagPolicy could not be taken; the message says why. It is tried again after its `coolDown`."
     POLICIES_FIT = "PoliciesFit", LAG, "No other LagPolicy says something else of the same groups; there is nothing to do."
     POLICIES_CONTRADICT = "PoliciesContradict", LAG, "Another LagPolicy selects the same groups and does not fit this one; change one of the two as the message says. Both are evaluated."

@@ -18,7 +18,7 @@ from kappa_operator.lag.memory import Remembered
 from kappa_operator.lag.model import Sweep
 from kappa_operator.mirror import Mirror
 from kappa_operator.observe.references import find_referred
-from kappa_operator.observe.remedies import find_topics, read_pipeline
+from kappa_operator.observe.remedies import find_savepoints, find_topics, read_pipeline
 from kappa_operator.plan.lagpolicy_model import (
     LagPolicyObserved,
     LagPolicyResource,
@@ -85,6 +85,7 @@ def _observe(
         wanted=(*sorted(pipelines), *find_named(selector.groups)),
         pipelines={group: read_pipeline(body) for group, body in pipelines.items()},
         topics=find_topics(mirror, key.namespace, cluster) if _needs_topics(resource) else {},
+        savepoints=find_savepoints(mirror, resource),
         loads=known.loads,
         rivals=tuple(_find_rivals(mirror, key, cluster, seen, groups)),
         problems=tuple(_find_problems(mirror, key.namespace, selector.pipelines)),

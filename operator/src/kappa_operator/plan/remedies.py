@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from kappa_crds.lagremedy import RemedyKind, RemedyResult, RemedyStatus, ScaleRemedy
+from kappa_crds.lagremedy import RemedyKind, RemedyResult, RemedyStatus, Saved
 from kappa_crds.lagstate import LagState
-from kappa_operator.actions import Action, ApplyObject
+from kappa_operator.actions import Action
 from kappa_operator.lag.groupwise import Judged
 from kappa_operator.lag.load import Load, advance_load, measure_flow
 from kappa_operator.lag.rules import Rules
@@ -22,11 +22,15 @@ from kappa_operator.plan.remedy_model import (
     build_action,
     find_record,
     is_carried_out,
+    is_news,
+    name_remedy,
     tell,
 )
-from kappa_operator.plan.remedy_restart import decide_restart
+from kappa_operator.plan.remedy_pipeline import PipelineCase, decide_for_pipeline
+from kappa_operator.plan.remedy_restart import has_moved
 from kappa_operator.plan.remedy_retention import decide_hold
-from kappa_operator.plan.remedy_scale import count_regrets, decide_executors, measure_quiet
+from kappa_operator.plan.remedy_savepoint import build_savepoint_action, follow_savepoint, withdraw
+from kappa_operator.plan.remedy_scale import measure_quiet
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +47,8 @@ def decide_remedies(
 ) -> Remedied:
     """Return what is to be done. Without `may_begin` nothing new is begun, as another policy does the same."""
     before = observed.resource.status.remedies
-    settled = tuple(_settle(observed, record) for record in before)
     groups = group_judged(judged)
+    settled = tuple(_settle(observed, record, groups, now) for record in before)
     loads = measure_loads(observed, groups, settled)
     begun: list[RemedyStatus] = []
     if may_begin:
@@ -52,17 +56,10 @@ def decide_remedies(
         begun += _find_for_topics(observed, judged, settled, now)
     replaced = {(each.kind, each.target) for each in begun}
     records = (*(each for each in settled if (each.kind, each.target) not in replaced), *begun)
-    news = [each for each in records if _is_news(each, find_record(before, each.kind, each.target))]
+    news = [each for each in records if is_news(each, find_record(before, each.kind, each.target))]
     actions: list[Action] = [*_carry_out(observed, records), *(tell(each) for each in news)]
     ordered = sorted(records, key=lambda each: (each.kind, each.target))
     return Remedied(tuple(ordered), tuple(actions), loads)
-
-
-def _is_news(record: RemedyStatus, before: RemedyStatus | None) -> bool:
-    """Return whether it is worth an Event: a remedy that is taken, or refused; not one that is renewed."""
-    return (
-        before is None or before.at != record.at or (before.result != record.result == RemedyResult.REFUSED)
-    )
 
 
 def find_facts(observed: LagPolicyObserved, record: RemedyStatus) -> PipelineFacts | TopicFacts | None:
@@ -72,13 +69,17 @@ def find_facts(observed: LagPolicyObserved, record: RemedyStatus) -> PipelineFac
     return next((each for each in observed.pipelines.values() if each.name == record.target), None)
 
 
-def _settle(observed: LagPolicyObserved, record: RemedyStatus) -> RemedyStatus:
+def _settle(
+    observed: LagPolicyObserved, record: RemedyStatus, judged: Mapping[str, Sequence[Judged]], now: datetime
+) -> RemedyStatus:
     """Return a record with what became of it."""
     if record.result is not RemedyResult.PENDING:
         return record
     facts = find_facts(observed, record)
     if facts is None:
         return record.replace(result=RemedyResult.REFUSED, message="it is gone, or not selected any more")
+    if record.saved is Saved.TAKING:
+        return _settle_savepoint(observed, record, judged, now)
     if is_carried_out(record, facts):
         return record.replace(result=RemedyResult.DONE)
     action = build_action(record, facts)
@@ -88,15 +89,39 @@ def _settle(observed: LagPolicyObserved, record: RemedyStatus) -> RemedyStatus:
     return record
 
 
-def _carry_out(observed: LagPolicyObserved, records: Sequence[RemedyStatus]) -> Iterator[ApplyObject]:
+def _settle_savepoint(
+    observed: LagPolicyObserved, record: RemedyStatus, judged: Mapping[str, Sequence[Judged]], now: datetime
+) -> RemedyStatus:
+    """Return a record that waits for its savepoint, unless what it is for has passed meanwhile, or nobody wants it any more."""
+    remedies = observed.resource.spec.remedies
+    if remedies is None or name_remedy(record.kind) not in remedies.names:
+        return withdraw(record, "the policy does not have this remedy any more")
+    group = next((each for each, facts in observed.pipelines.items() if facts.name == record.target), "")
+    own = judged.get(group, ())
+    if record.kind is RemedyKind.RESTART_STALLED and own and has_moved(own[0], record.at):
+        return withdraw(record, "it moves again by now")
+    found = observed.savepoints.get(record.savepoint or "")
+    return follow_savepoint(record, remedies.savepoint, found, observed.failures, now)
+
+
+def _carry_out(observed: LagPolicyObserved, records: Sequence[RemedyStatus]) -> Iterator[Action]:
     """Yield what brings pending remedies about, but for those that have just failed: they are tried at the next look."""
     failed = [each.action for each in observed.failures]
     for record in records:
         facts = find_facts(observed, record)
         if record.result is RemedyResult.PENDING and facts is not None:
-            action = build_action(record, facts)
-            if action not in failed:
+            action = _build_next(observed, record, facts)
+            if action is not None and action not in failed:
                 yield action
+
+
+def _build_next(
+    observed: LagPolicyObserved, record: RemedyStatus, facts: PipelineFacts | TopicFacts
+) -> Action | None:
+    """Return what comes next for a pending remedy: its savepoint, nothing while that is taken, or the remedy itself."""
+    if record.saved is Saved.TAKING and isinstance(facts, PipelineFacts):
+        return None if record.savepoint in observed.savepoints else build_savepoint_action(record, facts)
+    return build_action(record, facts)
 
 
 def measure_loads(
@@ -146,19 +171,8 @@ def _find_for_pipelines(
         own = judged.get(group, ())
         if remedies is None or not own or facts.name in pending:
             continue
-        if remedies.restart_stalled is not None:
-            before, why = (
-                find_record(records, RemedyKind.RESTART_STALLED, facts.name),
-                explain(own[0], rules, now),
-            )
-            yield from _some(
-                decide_restart(remedies.restart_stalled, facts, own[0].verdict, why, before=before, now=now)
-            )
-        if remedies.scale is not None and facts.name in loads:
-            before = find_record(records, RemedyKind.SCALE, facts.name)
-            yield from _some(
-                _decide_scale(remedies.scale, facts, own, loads[facts.name], before=before, now=now)
-            )
+        case = PipelineCase(facts, own, explain(own[0], rules, now), loads.get(facts.name))
+        yield from _some(decide_for_pipeline(remedies, case, records, now))
 
 
 def _find_for_topics(
@@ -174,28 +188,3 @@ def _find_for_topics(
 
 def _some(record: RemedyStatus | None) -> tuple[RemedyStatus, ...]:
     return () if record is None else (record,)
-
-
-def _decide_scale(
-    remedy: ScaleRemedy,
-    facts: PipelineFacts,
-    own: Sequence[Judged],
-    load: Load,
-    *,
-    before: RemedyStatus | None,
-    now: datetime,
-) -> RemedyStatus | None:
-    if not facts.steady or facts.stateless or facts.executors < 1:
-        return None
-    last, regrets = (before.at, before.count) if before is not None else (None, 0)
-    waits = sum(each.sample.lag for each in own if each.sample is not None)
-    change = decide_executors(remedy, load, waits, own[0].verdict, last=last, regrets=regrets)
-    if change is None:
-        return None
-    if before is not None and change.executors > facts.executors:
-        fell = before.at if before.before is not None and int(before.before) > int(before.wanted) else None
-        regrets = count_regrets(remedy, fell=fell, now=now, regrets=regrets)
-    return RemedyStatus(
-        kind=RemedyKind.SCALE, target=facts.name, before=str(facts.executors), wanted=str(change.executors),
-        at=now.replace(microsecond=0), why=change.why, count=regrets,
-    )  # fmt: skip

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from kappa_crds import API_VERSION
-from kappa_crds.lagremedy import RemedyKind, RemedyResult, RemedyStatus
+from kappa_crds.lagremedy import RemedyKind, RemedyResult, RemedyStatus, Saved
 from kappa_crds.reasons import Reason
 from kappa_crds.topic import HOLD_ANNOTATION
 from kappa_operator.actions import ApplyObject, EmitEvent, Manifest
@@ -23,11 +23,20 @@ _REASONS = {
 }
 
 
+_NAMES = {
+    RemedyKind.SCALE: "scale",
+    RemedyKind.RESTART_STALLED: "restartStalled",
+    RemedyKind.HOLD_RETENTION: "holdRetention",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class PipelineFacts:
     """A pipeline that is selected: what its spec asks for, and what its status shows.
 
     `steady` says that it runs as its spec asks, with no change under way; `stateless` that any change begins with an empty state.
+    `keeps_savepoints` says that its spec bounds how many there are or how long they are kept, `saves_changes` that one is taken before each
+    change anyway.
     """
 
     name: str
@@ -38,6 +47,8 @@ class PipelineFacts:
     nonce: str
     steady: bool = False
     stateless: bool = False
+    keeps_savepoints: bool = False
+    saves_changes: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +62,26 @@ class TopicFacts:
     hold: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class SavepointFacts:
+    """A Savepoint that a remedy waits for."""
+
+    name: str
+    pipeline: str
+    state: str | None = None
+    taken: bool = False
+    deleting: bool = False
+    message: str = "it was not looked at yet"
+
+
 def find_record(records: Iterable[RemedyStatus], kind: RemedyKind, target: str) -> RemedyStatus | None:
     """Return the last remedy of a kind for something."""
     return next((each for each in records if each.kind is kind and each.target == target), None)
+
+
+def name_remedy(kind: RemedyKind) -> str:
+    """Return the name of a remedy in spec.remedies."""
+    return _NAMES[kind]
 
 
 def is_cooling(record: RemedyStatus | None, seconds: float, now: datetime) -> bool:
@@ -92,6 +120,23 @@ def tell(record: RemedyStatus) -> EmitEvent:
         return EmitEvent(
             Reason.REMEDY_REFUSED, f"{record.kind} of {record.target}: {record.message}", warning=True
         )
+    if record.result is RemedyResult.WITHDRAWN:
+        return EmitEvent(Reason.REMEDY_WITHDRAWN, f"{record.kind} of {record.target}: {record.message}")
+    if record.saved is Saved.TAKING:
+        said = f"{record.target}: savepoint {record.savepoint} is taken before {record.kind}; {record.why}"
+        return EmitEvent(Reason.REMEDY_SAVING, said)
     is_return = record.kind is RemedyKind.HOLD_RETENTION and not record.wanted
     reason = Reason.RETENTION_RETURNED if is_return else _REASONS[record.kind]
+    if record.saved is Saved.WITHOUT:
+        return EmitEvent(reason, f"{record.target}: {record.why}; {record.message}", warning=True)
     return EmitEvent(reason, f"{record.target}: {record.why}")
+
+
+def is_news(record: RemedyStatus, before: RemedyStatus | None) -> bool:
+    """Return whether it is worth an Event: a remedy that is taken, refused or withdrawn, or waits for a savepoint; not one that is renewed."""
+    if before is None or before.at != record.at:
+        return True
+    ended = record.result in (RemedyResult.REFUSED, RemedyResult.WITHDRAWN)
+    return (ended and before.result is not record.result) or (
+        before.saved is Saved.TAKING and record.saved is not Saved.TAKING
+    )
