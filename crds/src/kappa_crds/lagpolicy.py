@@ -102,8 +102,9 @@ class LagPolicySpec(Model):
             "spec.critical.timeToLoss is longer than spec.warning.timeToLoss, so it would be critical before it is a warning; make it shorter",
         ),
         Rule(
-            "!has(self.remedies) || !(has(self.remedies.scale) || has(self.remedies.restartStalled)) || has(self.selector.pipelines)",
-            "spec.remedies.scale and restartStalled act on pipelines, and spec.selector selects none; set selector.pipelines",
+            "!has(self.remedies) || !(has(self.remedies.scale) || has(self.remedies.raiseBatchLimit)"
+            " || has(self.remedies.restartStalled)) || has(self.selector.pipelines)",
+            "spec.remedies.scale, raiseBatchLimit and restartStalled act on pipelines, and spec.selector selects none; set selector.pipelines",
         ),
         Rule(
             "!has(self.remedies) || !has(self.remedies.holdRetention) || (has(self.warning) && has(self.warning.timeToLoss))"

@@ -33,6 +33,32 @@ class ScaleRemedy(Model):
     ] = "10m"
 
 
+class BatchLimitRemedy(Model):
+    """Larger batches for a pipeline that is behind because spec.trigger.maxRecords bounds them, and the bound before again."""
+
+    up_to: Annotated[
+        int,
+        Field(
+            ge=1, le=1_000_000_000, description="Most records that a batch may take; what fits into memory."
+        ),
+    ]
+    factor: Annotated[int, Field(ge=2, le=10, description="How much larger they become at a time.")] = 2
+    drain_within: Annotated[
+        PositiveDuration,
+        Field(description="How soon all that waits should be processed, at the rates that were measured."),
+    ] = "5m"
+    cool_down: Annotated[
+        PositiveDuration,
+        Field(description="Shortest time from one change to the next, each of which is another driver."),
+    ] = "3m"
+    quiet_for: Annotated[
+        PositiveDuration,
+        Field(
+            description="How long all is well before the bound is what it was. It doubles each time that it was too small soon after, up to eight times."
+        ),
+    ] = "10m"
+
+
 class RestartRemedy(Model):
     """Another driver for a pipeline that runs and does not move; its state is kept in every mode."""
 
@@ -80,12 +106,16 @@ class Remedies(Model):
 
     rules: ClassVar[tuple[Rule, ...]] = (
         Rule(
-            "has(self.scale) || has(self.restartStalled) || has(self.holdRetention)",
-            "spec.remedies has no remedy; set scale, restartStalled or holdRetention, or leave remedies out",
+            "has(self.scale) || has(self.raiseBatchLimit) || has(self.restartStalled) || has(self.holdRetention)",
+            "spec.remedies has no remedy; set scale, raiseBatchLimit, restartStalled or holdRetention, or leave remedies out",
         ),
     )
     scale: Annotated[
         ScaleRemedy | None, Field(description="Executors of the pipelines that are selected.")
+    ] = None
+    raise_batch_limit: Annotated[
+        BatchLimitRemedy | None,
+        Field(description="Size of the batches of pipelines that declare trigger.maxRecords."),
     ] = None
     restart_stalled: Annotated[
         RestartRemedy | None, Field(description="Another driver for a pipeline that is Stalled.")
@@ -100,7 +130,7 @@ class Remedies(Model):
     savepoint: Annotated[
         SavepointBefore,
         Field(
-            description="The savepoint before scale and restartStalled, which give a pipeline another driver."
+            description="The savepoint before scale, raiseBatchLimit and restartStalled, which give a pipeline another driver."
         ),
     ] = SavepointBefore()
 
@@ -114,6 +144,7 @@ class RemedyKind(StrEnum):
     """The remedies."""
 
     SCALE = "Scale"
+    RAISE_BATCH_LIMIT = "RaiseBatchLimit"
     RESTART_STALLED = "RestartStalled"
     HOLD_RETENTION = "HoldRetention"
 
@@ -142,9 +173,18 @@ class RemedyStatus(Status):
     target: Annotated[str, Field(description="Name of the Pipeline or Topic.")]
     wanted: Annotated[
         str,
-        Field(description="What it is brought to: executors, a restartNonce, or a retention with its end."),
+        Field(
+            description="What it is brought to: executors, records of a batch, a restartNonce, or a retention with its end."
+        ),
     ]
     before: Annotated[str | None, Field(description="What it was before.")] = None
+    original: Annotated[
+        str | None, Field(description="What it is brought back to when all is well; absent where it is so.")
+    ] = None
+    rates: Annotated[
+        tuple[float, ...],
+        Field(description="Records a second that were taken before each step away from that. For programs."),
+    ] = ()
     at: Annotated[datetime, Field(description="When it was decided.")]
     why: Annotated[str, Field(description="Why, with the figures that it was decided on.")]
     result: Annotated[RemedyResult, Field(description="What became of it.")] = RemedyResult.PENDING
@@ -156,6 +196,7 @@ class RemedyStatus(Status):
     count: Annotated[
         int,
         Field(
-            ge=0, description="Restarts since the pipeline was well; times that fewer executors were too few."
+            ge=0,
+            description="Restarts since the pipeline was well; times that fewer executors, or smaller batches, were too few.",
         ),
     ] = 1

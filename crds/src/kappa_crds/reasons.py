@@ -169,6 +169,7 @@ class Reason(StrEnum):
     LAG_UNKNOWN = "LagUnknown", LAG, "There was no look at Kafka that tells how far a group is; look at the KafkaCluster, at the name of the group, and at what it has committed."
     NO_GROUP_SELECTED = "NoGroupSelected", LAG, "No group that Kafka knows is selected; correct `spec.selector`, or start the consumer."
     PIPELINE_SCALED = "PipelineScaled", LAG, "A LagPolicy changed the number of a pipeline's executors, as `spec.remedies.scale` allows; there is nothing to do."
+    BATCH_LIMIT_CHANGED = "BatchLimitChanged", LAG, "A LagPolicy changed how many records a pipeline's batches take, as `spec.remedies.raiseBatchLimit` allows; there is nothing to do."
     PIPELINE_RESTARTED = "PipelineRestarted", LAG, "A LagPolicy asked for another driver of a pipeline that did not move, as `spec.remedies.restartStalled` allows; if it comes again, look for a record that cannot be processed."
     RETENTION_HELD = "RetentionHeld", LAG, "A LagPolicy made the retention of a topic longer for a time, as `spec.remedies.holdRetention` allows; speed its readers up meanwhile."
     RETENTION_RETURNED = "RetentionReturned", LAG, "What was held in a topic was read, and its retention is again what its spec says; there is nothing to do."

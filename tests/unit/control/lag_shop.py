@@ -42,6 +42,7 @@ class Shop:
         self.committed = self.end = 0
         self.loss: float | None = None
         self.takes = False
+        self.overhead = 0.0
         self.seen: list[int] = []
         self.run_as_asked()
 
@@ -53,6 +54,17 @@ class Shop:
     def executors(self) -> int:
         count: int = self.pipeline["spec"]["resources"]["executors"]["count"]
         return count
+
+    @property
+    def rate(self) -> float:
+        """Return the records a second that are taken while more wait: those of full batches, each of which takes `overhead` seconds more."""
+        rate, size = self.executors * self.each, self.batch_limit
+        return rate if size is None or rate == 0 else size / (self.overhead + size / rate)
+
+    @property
+    def batch_limit(self) -> int | None:
+        found: int | None = self.pipeline["spec"].get("trigger", {}).get("maxRecords")
+        return found
 
     @property
     def hold(self) -> str:
@@ -92,7 +104,7 @@ class Shop:
         for _ in range(int(seconds / 10)):
             self.operator.clock.advance(10)
             self.end += round(rate * 10)
-            self.committed = min(self.end, self.committed + round(self.executors * self.each * 10))
+            self.committed = min(self.end, self.committed + round(self.rate * 10))
             waits = self.end - self.committed
             age = behind if behind is not None else waits / max(rate, 1.0)
             at = self.operator.clock.time

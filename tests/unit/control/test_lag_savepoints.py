@@ -15,11 +15,11 @@ def ask(spec: dict[str, Any], **savepoint: Any) -> dict[str, Any]:
     return {**spec, "remedies": {**spec["remedies"], "savepoint": savepoint}}
 
 
-async def stall(spec: dict[str, Any] = RESTART, seconds: float = 400, **pipeline: Any) -> Shop:
+async def stall(spec: dict[str, Any] = RESTART, **pipeline: Any) -> Shop:
     """Return a pipeline that stands still, up to the first look at which something is to be done about it."""
     shop = Shop(spec, **(pipeline or KEPT))
     shop.each = 0
-    for _ in range(int(seconds / 10)):
+    for _ in range(40):
         await shop.run(10, 1)
         if shop.remedies:
             return shop

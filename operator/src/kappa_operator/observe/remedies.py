@@ -29,7 +29,7 @@ def read_pipeline(body: Body) -> PipelineFacts:
     is_running = status.get("state") == PipelineState.RUNNING.value
     return PipelineFacts(
         metadata["name"], metadata["namespace"], metadata.get("uid", ""), status.get("state"), wanted,
-        spec.get("restartNonce", ""),
+        spec.get("restartNonce", ""), (spec.get("trigger") or {}).get("maxRecords"), len(spec.get("sources") or ()) or 1,
         steady=is_running and is_seen and not is_changing and status.get("executors", 0) == wanted,
         stateless=mode == UpgradeMode.STATELESS.value,
         keeps_savepoints="maxCount" in kept or "maxAge" in kept,

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from kappa_crds.lagremedy import RemedyKind, RemedyResult, RemedyStatus, Saved
+from kappa_crds.lagremedy import Remedies, RemedyKind, RemedyResult, RemedyStatus, Saved
 from kappa_crds.lagstate import LagState
 from kappa_operator.actions import Action
 from kappa_operator.lag.groupwise import Judged
@@ -127,9 +127,8 @@ def _build_next(
 def measure_loads(
     observed: LagPolicyObserved, judged: Mapping[str, Sequence[Judged]], records: Sequence[RemedyStatus]
 ) -> dict[str, Load]:
-    """Return what is known of the rates of the pipelines that may be scaled, after one more look."""
-    remedy = None if observed.resource.spec.remedies is None else observed.resource.spec.remedies.scale
-    if remedy is None or observed.sweep is None:
+    """Return what is known of the rates of the pipelines that may be scaled or get larger batches, after one more look."""
+    if observed.sweep is None or not _needs_loads(observed, records):
         return {}
     looks = defaultdict(list)
     for share, sample in observed.sweep.samples.items():
@@ -138,13 +137,29 @@ def measure_loads(
     for group, facts in observed.pipelines.items():
         if group not in looks:
             continue
-        record = find_record(records, RemedyKind.SCALE, facts.name)
         loads[facts.name] = advance_load(
             observed.loads.get(facts.name), measure_flow(looks[group]), facts.executors, observed.sweep.at,
             well=judged[group][0].verdict.state is LagState.OK,
-            span=measure_quiet(remedy, record.count if record is not None else 0),
+            span=_measure_span(observed.resource.spec.remedies or Remedies(), records, facts),
         )  # fmt: skip
     return loads
+
+
+def _needs_loads(observed: LagPolicyObserved, records: Sequence[RemedyStatus]) -> bool:
+    remedies = observed.resource.spec.remedies
+    asked = remedies is not None and (remedies.scale is not None or remedies.raise_batch_limit is not None)
+    return asked or any(each.original is not None for each in records)
+
+
+def _measure_span(remedies: Remedies, records: Sequence[RemedyStatus], facts: PipelineFacts) -> float:
+    """Return the seconds for which the most that came in is wanted: the longest quiet time of a remedy."""
+    spans = [0.0]
+    pairs = ((RemedyKind.SCALE, remedies.scale), (RemedyKind.RAISE_BATCH_LIMIT, remedies.raise_batch_limit))
+    for kind, remedy in pairs:
+        record = find_record(records, kind, facts.name)
+        if remedy is not None:
+            spans.append(measure_quiet(remedy, record.count if record is not None else 0))
+    return max(spans)
 
 
 def group_judged(judged: Sequence[Judged]) -> dict[str, list[Judged]]:
@@ -165,11 +180,11 @@ def _find_for_pipelines(
     now: datetime,
 ) -> Iterator[RemedyStatus]:
     """Yield remedies to be begun, and records that change; none for a pipeline that has one pending."""
-    remedies = observed.resource.spec.remedies
+    remedies = observed.resource.spec.remedies or Remedies()
     pending = {record.target for record in records if record.result is RemedyResult.PENDING}
     for group, facts in observed.pipelines.items():
         own = judged.get(group, ())
-        if remedies is None or not own or facts.name in pending:
+        if not own or facts.name in pending:
             continue
         case = PipelineCase(facts, own, explain(own[0], rules, now), loads.get(facts.name))
         yield from _some(decide_for_pipeline(remedies, case, records, now))

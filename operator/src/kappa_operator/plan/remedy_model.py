@@ -12,12 +12,14 @@ from kappa_operator.actions import ApplyObject, EmitEvent, Manifest
 
 _MANAGERS = {
     RemedyKind.SCALE: "kappa-lag-scale",
+    RemedyKind.RAISE_BATCH_LIMIT: "kappa-lag-batch",
     RemedyKind.RESTART_STALLED: "kappa-lag-restart",
     RemedyKind.HOLD_RETENTION: "kappa-lag-retention",
 }
 """A field manager for each: one apply says all that its manager wants, so two remedies of one must not take each other's fields away."""
 _REASONS = {
     RemedyKind.SCALE: Reason.PIPELINE_SCALED,
+    RemedyKind.RAISE_BATCH_LIMIT: Reason.BATCH_LIMIT_CHANGED,
     RemedyKind.RESTART_STALLED: Reason.PIPELINE_RESTARTED,
     RemedyKind.HOLD_RETENTION: Reason.RETENTION_HELD,
 }
@@ -25,6 +27,7 @@ _REASONS = {
 
 _NAMES = {
     RemedyKind.SCALE: "scale",
+    RemedyKind.RAISE_BATCH_LIMIT: "raiseBatchLimit",
     RemedyKind.RESTART_STALLED: "restartStalled",
     RemedyKind.HOLD_RETENTION: "holdRetention",
 }
@@ -34,7 +37,7 @@ _NAMES = {
 class PipelineFacts:
     """A pipeline that is selected: what its spec asks for, and what its status shows.
 
-    `steady` says that it runs as its spec asks, with no change under way; `stateless` that any change begins with an empty state.
+    `max_records` is spec.trigger.maxRecords where that is declared, for all `sources` together. `steady` says that it runs as its spec asks, with no change under way; `stateless` that any change begins with an empty state.
     `keeps_savepoints` says that its spec bounds how many there are or how long they are kept, `saves_changes` that one is taken before each
     change anyway.
     """
@@ -45,6 +48,8 @@ class PipelineFacts:
     state: str | None
     executors: int
     nonce: str
+    max_records: int | None = None
+    sources: int = 1
     steady: bool = False
     stateless: bool = False
     keeps_savepoints: bool = False
@@ -97,6 +102,8 @@ def build_action(record: RemedyStatus, facts: PipelineFacts | TopicFacts) -> App
         case RemedyKind.SCALE:
             spec = {"resources": {"executors": {"count": int(record.wanted)}}}
             manifest |= {"kind": "Pipeline", "spec": spec}
+        case RemedyKind.RAISE_BATCH_LIMIT:
+            manifest |= {"kind": "Pipeline", "spec": {"trigger": {"maxRecords": int(record.wanted)}}}
         case RemedyKind.RESTART_STALLED:
             manifest |= {"kind": "Pipeline", "spec": {"restartNonce": record.wanted}}
         case RemedyKind.HOLD_RETENTION:
@@ -111,6 +118,8 @@ def is_carried_out(record: RemedyStatus, facts: PipelineFacts | TopicFacts) -> b
         return facts.hold == record.wanted
     if record.kind is RemedyKind.SCALE:
         return facts.executors == int(record.wanted)
+    if record.kind is RemedyKind.RAISE_BATCH_LIMIT:
+        return facts.max_records == int(record.wanted)
     return facts.nonce == record.wanted
 
 
