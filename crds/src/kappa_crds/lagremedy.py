@@ -6,6 +6,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
+from kappa_crds.lagpause import PauseRemedy
 from kappa_crds.model import Duration, Model, PositiveDuration, Rule, Status
 
 
@@ -106,8 +107,9 @@ class Remedies(Model):
 
     rules: ClassVar[tuple[Rule, ...]] = (
         Rule(
-            "has(self.scale) || has(self.raiseBatchLimit) || has(self.restartStalled) || has(self.holdRetention)",
-            "spec.remedies has no remedy; set scale, raiseBatchLimit, restartStalled or holdRetention, or leave remedies out",
+            "has(self.scale) || has(self.raiseBatchLimit) || has(self.restartStalled) || has(self.holdRetention)"
+            " || has(self.pauseProducers)",
+            "spec.remedies has no remedy; set scale, raiseBatchLimit, restartStalled, holdRetention or pauseProducers, or leave remedies out",
         ),
     )
     scale: Annotated[
@@ -127,6 +129,10 @@ class Remedies(Model):
         ),
     ] = None
 
+    pause_producers: Annotated[
+        PauseRemedy | None,
+        Field(description="A quota for producers that obey, while anything that is selected is Critical."),
+    ] = None
     savepoint: Annotated[
         SavepointBefore,
         Field(
@@ -147,6 +153,7 @@ class RemedyKind(StrEnum):
     RAISE_BATCH_LIMIT = "RaiseBatchLimit"
     RESTART_STALLED = "RestartStalled"
     HOLD_RETENTION = "HoldRetention"
+    PAUSE_PRODUCERS = "PauseProducers"
 
 
 class RemedyResult(StrEnum):
@@ -170,11 +177,16 @@ class RemedyStatus(Status):
     """The last time that a remedy was taken for something. It is recorded before it is taken."""
 
     kind: Annotated[RemedyKind, Field(description="The remedy.")]
-    target: Annotated[str, Field(description="Name of the Pipeline or Topic.")]
+    target: Annotated[
+        str, Field(description="Name of the Pipeline or Topic, or the producer as Kafka's quotas name it.")
+    ]
+    cluster: Annotated[
+        str | None, Field(description="Name of the KafkaCluster, where the target is in Kafka alone.")
+    ] = None
     wanted: Annotated[
         str,
         Field(
-            description="What it is brought to: executors, records of a batch, a restartNonce, or a retention with its end."
+            description="What it is brought to: executors, records of a batch, a restartNonce, a retention with its end, or bytes a second."
         ),
     ]
     before: Annotated[str | None, Field(description="What it was before.")] = None
@@ -197,6 +209,10 @@ class RemedyStatus(Status):
         int,
         Field(
             ge=0,
-            description="Restarts since the pipeline was well; times that fewer executors, or smaller batches, were too few.",
+            description="Restarts since the pipeline was well; times that fewer executors, smaller batches or an end of the pause were too soon.",
         ),
     ] = 1
+    exhausted: Annotated[
+        bool,
+        Field(description="Whether it lasted as long as it may; it is taken again once all has been well."),
+    ] = False

@@ -173,6 +173,8 @@ class Reason(StrEnum):
     PIPELINE_RESTARTED = "PipelineRestarted", LAG, "A LagPolicy asked for another driver of a pipeline that did not move, as `spec.remedies.restartStalled` allows; if it comes again, look for a record that cannot be processed."
     RETENTION_HELD = "RetentionHeld", LAG, "A LagPolicy made the retention of a topic longer for a time, as `spec.remedies.holdRetention` allows; speed its readers up meanwhile."
     RETENTION_RETURNED = "RetentionReturned", LAG, "What was held in a topic was read, and its retention is again what its spec says; there is nothing to do."
+    PRODUCER_SLOWED = "ProducerSlowed", LAG, "A LagPolicy gave a producer a quota in Kafka, as `spec.remedies.pauseProducers` allows; it is taken back when all is well."
+    PRODUCER_FREED = "ProducerFreed", LAG, "A producer has the quota in Kafka that it had before a LagPolicy slowed it down; there is nothing to do."
     REMEDY_SAVING = "RemedySaving", LAG, "A savepoint is taken before a LagPolicy gives a pipeline another driver, as `spec.remedies.savepoint` says; wait."
     REMEDY_WITHDRAWN = "RemedyWithdrawn", LAG, "A remedy of a LagPolicy was not needed any more when it was to be taken; there is nothing to do."
     REMEDY_REFUSED = "RemedyRefused", LAG, "A remedy of a LagPolicy could not be taken; the message says why. It is tried again after its `coolDown`."

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, assert_never
 
 from kappa_crds.resource import ResourceStatus
+from kappa_operator.kafka_model import Producer
 from kappa_operator.keys import Key, ObjectRef
 from kappa_operator.lag.load import Load
 from kappa_operator.lag.model import Share
@@ -128,6 +129,15 @@ class DeleteTopic:
 
 
 @dataclass(frozen=True, slots=True)
+class SetQuota:
+    """Set how many bytes a second a producer may send to each broker; None removes its quota."""
+
+    cluster: Key
+    producer: Producer
+    rate: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class StopDriver:
     """Ask a driver to stop after the batch in flight. Asking twice is fine."""
 
@@ -159,7 +169,7 @@ class TakeSavepoint:
 
 ObjectAction = ApplyObject | CreateObject | CreateToken | DeleteObject
 DriverAction = StopDriver | ActivateDriver | TakeSavepoint
-KafkaAction = CreateTopic | GrowPartitions | AlterConfigs | DeleteTopic
+KafkaAction = CreateTopic | GrowPartitions | AlterConfigs | DeleteTopic | SetQuota
 Action = (
     RecordStatus
     | AddFinalizer
@@ -206,6 +216,9 @@ def describe_action(action: Action) -> str:  # noqa: PLR0912 - one line for each
             return f"alter topic {topic}{_list_configs(configs)}"
         case DeleteTopic(_, topic):
             return f"delete topic {topic} with its data"
+        case SetQuota(_, producer, rate):
+            wanted = "no quota of its own" if rate is None else f"{rate:.0f} bytes a second"
+            return f"give producer {producer} {wanted}"
         case _:
             assert_never(action)
 

@@ -34,6 +34,7 @@ from kappa_operator.actions import (
     ObjectAction,
     RecordStatus,
     RemoveFinalizer,
+    SetQuota,
     StopDriver,
     TakeSavepoint,
     describe_action,
@@ -114,7 +115,7 @@ async def _apply(world: World, resource: AnyResource, action: Action) -> None:
             world.standings.keep(_get_key(resource), resource.metadata.uid, Remembered(standings, loads))
         case StopDriver() | ActivateDriver() | TakeSavepoint():
             await _tell_driver(world, action, await read_secret_key(world, action.token, "token"))
-        case CreateTopic() | GrowPartitions() | AlterConfigs() | DeleteTopic():
+        case CreateTopic() | GrowPartitions() | AlterConfigs() | DeleteTopic() | SetQuota():
             await world.kafka.apply(action)
         case _:
             assert_never(action)

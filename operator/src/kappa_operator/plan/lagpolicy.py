@@ -20,6 +20,7 @@ from kappa_operator.lag.model import Share, Sweep
 from kappa_operator.lag.rules import Rules
 from kappa_operator.lag.standing import Standing
 from kappa_operator.lag.words import explain, name_share, say_lag
+from kappa_operator.plan.lagpolicy_deletion import decide_deletion, decide_finalizer
 from kappa_operator.plan.lagpolicy_model import (
     LagPolicyObserved,
     LagPolicyResource,
@@ -44,7 +45,10 @@ def decide_lagpolicy(observed: LagPolicyObserved, now: datetime) -> Plan:
     """Judge all shares anew and say what changed."""
     resource = observed.resource
     if resource.metadata.deletion_timestamp is not None:
-        return Plan()
+        return decide_deletion(observed, now)
+    finalizer = decide_finalizer(resource)
+    if finalizer is not None:
+        return Plan((finalizer,), look_again=True)
     rules, mute = build_rules(resource.spec), find_mute(resource.spec.mute, now)
     if observed.sweep is None and is_fresh(resource, rules, now):
         return Plan(requeue_after=EVERY)

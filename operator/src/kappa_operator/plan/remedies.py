@@ -9,23 +9,26 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from kappa_crds.lagremedy import Remedies, RemedyKind, RemedyResult, RemedyStatus, Saved
-from kappa_crds.lagstate import LagState
+from kappa_crds.lagstate import LagState, Severity
 from kappa_operator.actions import Action
+from kappa_operator.lag.evaluate import WELL
 from kappa_operator.lag.groupwise import Judged
 from kappa_operator.lag.load import Load, advance_load, measure_flow
 from kappa_operator.lag.rules import Rules
-from kappa_operator.lag.words import explain
+from kappa_operator.lag.words import explain, name_share
 from kappa_operator.plan.lagpolicy_model import LagPolicyObserved
 from kappa_operator.plan.remedy_model import (
     PipelineFacts,
     TopicFacts,
     build_action,
     find_record,
+    get_identity,
     is_carried_out,
     is_news,
     name_remedy,
     tell,
 )
+from kappa_operator.plan.remedy_pause import Alarm, QuotaFacts, build_quota_action, decide_pause, settle_pause
 from kappa_operator.plan.remedy_pipeline import PipelineCase, decide_for_pipeline
 from kappa_operator.plan.remedy_restart import has_moved
 from kappa_operator.plan.remedy_retention import decide_hold
@@ -51,14 +54,17 @@ def decide_remedies(
     settled = tuple(_settle(observed, record, groups, now) for record in before)
     loads = measure_loads(observed, groups, settled)
     begun: list[RemedyStatus] = []
+    alarm = build_alarm(observed, judged, rules, now)
+    begun += _find_for_producers(observed, alarm, settled, now, may_begin=may_begin)
     if may_begin:
         begun += _find_for_pipelines(observed, groups, rules, settled, loads=loads, now=now)
         begun += _find_for_topics(observed, judged, settled, now)
-    replaced = {(each.kind, each.target) for each in begun}
-    records = (*(each for each in settled if (each.kind, each.target) not in replaced), *begun)
-    news = [each for each in records if is_news(each, find_record(before, each.kind, each.target))]
+    replaced = {get_identity(each) for each in begun}
+    records = (*(each for each in settled if get_identity(each) not in replaced), *begun)
+    known = {get_identity(each): each for each in before}
+    news = [each for each in records if is_news(each, known.get(get_identity(each)))]
     actions: list[Action] = [*_carry_out(observed, records), *(tell(each) for each in news)]
-    ordered = sorted(records, key=lambda each: (each.kind, each.target))
+    ordered = sorted(records, key=get_identity)
     return Remedied(tuple(ordered), tuple(actions), loads)
 
 
@@ -75,6 +81,8 @@ def _settle(
     """Return a record with what became of it."""
     if record.result is not RemedyResult.PENDING:
         return record
+    if record.kind is RemedyKind.PAUSE_PRODUCERS:
+        return settle_pause(record, find_quota(observed, record), observed.failures)
     facts = find_facts(observed, record)
     if facts is None:
         return record.replace(result=RemedyResult.REFUSED, message="it is gone, or not selected any more")
@@ -108,17 +116,25 @@ def _carry_out(observed: LagPolicyObserved, records: Sequence[RemedyStatus]) -> 
     """Yield what brings pending remedies about, but for those that have just failed: they are tried at the next look."""
     failed = [each.action for each in observed.failures]
     for record in records:
-        facts = find_facts(observed, record)
-        if record.result is RemedyResult.PENDING and facts is not None:
-            action = _build_next(observed, record, facts)
+        if record.result is RemedyResult.PENDING:
+            action = _build_next(observed, record)
             if action is not None and action not in failed:
                 yield action
 
 
-def _build_next(
-    observed: LagPolicyObserved, record: RemedyStatus, facts: PipelineFacts | TopicFacts
-) -> Action | None:
+def find_quota(observed: LagPolicyObserved, record: RemedyStatus) -> QuotaFacts | None:
+    """Return the quota that a record is about, None where it was not read."""
+    return observed.quotas.get((record.cluster or "", record.target))
+
+
+def _build_next(observed: LagPolicyObserved, record: RemedyStatus) -> Action | None:
     """Return what comes next for a pending remedy: its savepoint, nothing while that is taken, or the remedy itself."""
+    if record.kind is RemedyKind.PAUSE_PRODUCERS:
+        quota = find_quota(observed, record)
+        return None if quota is None or quota.problem is not None else build_quota_action(record, quota)
+    facts = find_facts(observed, record)
+    if facts is None:
+        return None
     if record.saved is Saved.TAKING and isinstance(facts, PipelineFacts):
         return None if record.savepoint in observed.savepoints else build_savepoint_action(record, facts)
     return build_action(record, facts)
@@ -199,6 +215,34 @@ def _find_for_topics(
         if before is None or before.result is not RemedyResult.PENDING:
             readers = [each for each in judged if each.share.partition.topic == topic]
             yield from _some(decide_hold(observed.resource.spec, facts, readers, before, now))
+
+
+def build_alarm(observed: LagPolicyObserved, judged: Sequence[Judged], rules: Rules, now: datetime) -> Alarm:
+    """Return how bad it is over all that the policy selects. Well is what is known to be OK, not what is not known."""
+    status = observed.resource.status
+    worst = next((each for each in judged if each.verdict.severity is Severity.CRITICAL), None)
+    if worst is not None:
+        return Alarm(critical=True, why=f"{name_share(worst.share)}: {explain(worst, rules, now)}")
+    is_well = bool(judged) and all(each.verdict == WELL for each in judged)
+    was_well = status.state == LagState.OK and status.severity is Severity.NONE
+    return Alarm(well_since=status.since if is_well and was_well else None)
+
+
+def _find_for_producers(
+    observed: LagPolicyObserved,
+    alarm: Alarm,
+    records: Sequence[RemedyStatus],
+    now: datetime,
+    *,
+    may_begin: bool,
+) -> Iterator[RemedyStatus]:
+    """Yield quotas to be set or put back; what is held is put back also where nothing new may be begun."""
+    remedies = observed.resource.spec.remedies or Remedies()
+    for (cluster, producer), facts in observed.quotas.items():
+        known = (each for each in records if each.cluster == cluster)
+        before = find_record(known, RemedyKind.PAUSE_PRODUCERS, producer)
+        pause = remedies.pause_producers
+        yield from _some(decide_pause(pause, facts, alarm, before, now, may_begin=may_begin))
 
 
 def _some(record: RemedyStatus | None) -> tuple[RemedyStatus, ...]:

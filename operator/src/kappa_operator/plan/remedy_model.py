@@ -22,6 +22,7 @@ _REASONS = {
     RemedyKind.RAISE_BATCH_LIMIT: Reason.BATCH_LIMIT_CHANGED,
     RemedyKind.RESTART_STALLED: Reason.PIPELINE_RESTARTED,
     RemedyKind.HOLD_RETENTION: Reason.RETENTION_HELD,
+    RemedyKind.PAUSE_PRODUCERS: Reason.PRODUCER_SLOWED,
 }
 
 
@@ -30,6 +31,7 @@ _NAMES = {
     RemedyKind.RAISE_BATCH_LIMIT: "raiseBatchLimit",
     RemedyKind.RESTART_STALLED: "restartStalled",
     RemedyKind.HOLD_RETENTION: "holdRetention",
+    RemedyKind.PAUSE_PRODUCERS: "pauseProducers",
 }
 
 
@@ -77,6 +79,11 @@ class SavepointFacts:
     taken: bool = False
     deleting: bool = False
     message: str = "it was not looked at yet"
+
+
+def get_identity(record: RemedyStatus) -> tuple[str, str, str]:
+    """Return what there is one record of: a remedy for something, which may be of several Kafka clusters."""
+    return record.kind.value, record.target, record.cluster or ""
 
 
 def find_record(records: Iterable[RemedyStatus], kind: RemedyKind, target: str) -> RemedyStatus | None:
@@ -134,11 +141,30 @@ def tell(record: RemedyStatus) -> EmitEvent:
     if record.saved is Saved.TAKING:
         said = f"{record.target}: savepoint {record.savepoint} is taken before {record.kind}; {record.why}"
         return EmitEvent(Reason.REMEDY_SAVING, said)
-    is_return = record.kind is RemedyKind.HOLD_RETENTION and not record.wanted
-    reason = Reason.RETENTION_RETURNED if is_return else _REASONS[record.kind]
+    if is_blocked(record):
+        return EmitEvent(
+            Reason.REMEDY_REFUSED,
+            f"{record.kind} of {record.target}: {record.message}; it is tried again",
+            warning=True,
+        )
+    reason = _find_reason(record)
     if record.saved is Saved.WITHOUT:
         return EmitEvent(reason, f"{record.target}: {record.why}; {record.message}", warning=True)
     return EmitEvent(reason, f"{record.target}: {record.why}")
+
+
+def _find_reason(record: RemedyStatus) -> Reason:
+    if record.kind is RemedyKind.HOLD_RETENTION and not record.wanted:
+        return Reason.RETENTION_RETURNED
+    if record.kind is RemedyKind.PAUSE_PRODUCERS and record.original is None:
+        return Reason.PRODUCER_FREED
+    return _REASONS[record.kind]
+
+
+def is_blocked(record: RemedyStatus) -> bool:
+    """Return whether something keeps a remedy from being taken back."""
+    is_pause = record.kind is RemedyKind.PAUSE_PRODUCERS
+    return is_pause and record.result is RemedyResult.PENDING and record.message is not None
 
 
 def is_news(record: RemedyStatus, before: RemedyStatus | None) -> bool:
@@ -146,6 +172,8 @@ def is_news(record: RemedyStatus, before: RemedyStatus | None) -> bool:
     if before is None or before.at != record.at:
         return True
     ended = record.result in (RemedyResult.REFUSED, RemedyResult.WITHDRAWN)
+    if is_blocked(record):
+        return record.message != before.message
     return (ended and before.result is not record.result) or (
         before.saved is Saved.TAKING and record.saved is not Saved.TAKING
     )
