@@ -8,6 +8,7 @@ from pydantic import Field
 from kappa_crds.lagremedy import Remedies, RemedyStatus
 from kappa_crds.lagselector import LagSelector
 from kappa_crds.lagstate import LagState, Severity
+from kappa_crds.lagwebhook import NotificationStatus
 from kappa_crds.model import Duration, Model, PositiveDuration, ResourceName, Rule, Status
 from kappa_crds.resource import AGE, READY, STATE, Kind, PrinterColumn, ResourceStatus
 from kappa_crds.savepoint_policy import CRON_PATTERN
@@ -196,6 +197,10 @@ class LagPolicyStatus(ResourceStatus):
     remedies: Annotated[
         tuple[RemedyStatus, ...],
         Field(description="The last remedy of each kind for each Pipeline or Topic."),
+    ] = ()
+    notifications: Annotated[
+        tuple[NotificationStatus, ...],
+        Field(description="What the webhook is still to be told, in order, after the last that it was told."),
     ] = ()
     loads: Annotated[
         dict[str, str],

@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from kappa_crds.lagpause import PauseRemedy
+from kappa_crds.lagwebhook import Webhook
 from kappa_crds.model import Duration, Model, PositiveDuration, Rule, Status
 
 
@@ -108,8 +109,8 @@ class Remedies(Model):
     rules: ClassVar[tuple[Rule, ...]] = (
         Rule(
             "has(self.scale) || has(self.raiseBatchLimit) || has(self.restartStalled) || has(self.holdRetention)"
-            " || has(self.pauseProducers)",
-            "spec.remedies has no remedy; set scale, raiseBatchLimit, restartStalled, holdRetention or pauseProducers, or leave remedies out",
+            " || has(self.pauseProducers) || has(self.webhook)",
+            "spec.remedies has no remedy; set scale, raiseBatchLimit, restartStalled, holdRetention, pauseProducers or webhook, or leave remedies out",
         ),
     )
     scale: Annotated[
@@ -133,6 +134,7 @@ class Remedies(Model):
         PauseRemedy | None,
         Field(description="A quota for producers that obey, while anything that is selected is Critical."),
     ] = None
+    webhook: Annotated[Webhook | None, Field(description="Who is told when it gets worse or better.")] = None
     savepoint: Annotated[
         SavepointBefore,
         Field(
@@ -142,8 +144,8 @@ class Remedies(Model):
 
     @property
     def names(self) -> frozenset[str]:
-        """Return the names of the remedies that are asked for."""
-        return frozenset(self.to_manifest()) - {"savepoint"}
+        """Return the names of the remedies that are asked for, and that change something."""
+        return frozenset(self.to_manifest()) - {"savepoint", "webhook"}
 
 
 class RemedyKind(StrEnum):

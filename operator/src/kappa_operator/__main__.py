@@ -44,6 +44,7 @@ from kappa_operator.queue import WorkQueue
 from kappa_operator.resource_metrics import ResourceCollector
 from kappa_operator.settings import Settings
 from kappa_operator.stores import RemoteStores
+from kappa_operator.webhooks import HttpWebhooks
 from kappa_operator.world import World
 
 log = structlog.get_logger(__name__)
@@ -119,11 +120,11 @@ async def run(settings: Settings) -> None:
         elector = Elector(
             lease_cluster, lease, settings.identity, time.monotonic, duration=settings.lease_duration
         )
-        kafka, mirror = AdminClients(), Mirror()
+        kafka, mirror, webhooks = AdminClients(), Mirror(), HttpWebhooks(settings.webhook_hosts)
         sampling = Sampling(partial(list_clusters, mirror), lambda each: read_access(world, each))
         world = World(
             cluster=cluster, mirror=mirror, kafka=kafka, drivers=HttpDrivers(session), buckets=RemoteStores(session),
-            settings=settings, lag=sampling, is_leading=lambda: elector.leading, expect_echo=echoes.expect,
+            settings=settings, lag=sampling, webhooks=webhooks, is_leading=lambda: elector.leading, expect_echo=echoes.expect,
         )  # fmt: skip
         REGISTRY.register(metrics.StoreCollector(partial(list_stores, world)))
         REGISTRY.register(ResourceCollector(world.mirror, world.is_leading))
@@ -148,6 +149,7 @@ async def run(settings: Settings) -> None:
             await controller.drain()
             await elector.release()
             await kafka.close()
+            await webhooks.close()
             for server in servers:
                 await server.cleanup()
 

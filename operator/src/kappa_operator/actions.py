@@ -138,6 +138,19 @@ class SetQuota:
 
 
 @dataclass(frozen=True, slots=True)
+class CallWebhook:
+    """Begin an attempt to tell a policy's webhook; beginning it again changes nothing. Its URL may hold what is secret."""
+
+    policy: Key
+    url: str = field(repr=False)
+    id: str
+    attempt: int
+    document: Mapping[str, Any] = field(repr=False)
+    secret: ObjectRef | None = None
+    secret_key: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class StopDriver:
     """Ask a driver to stop after the batch in flight. Asking twice is fine."""
 
@@ -176,6 +189,7 @@ Action = (
     | RemoveFinalizer
     | EmitEvent
     | KeepStandings
+    | CallWebhook
     | ObjectAction
     | DriverAction
     | KafkaAction
@@ -216,6 +230,8 @@ def describe_action(action: Action) -> str:  # noqa: PLR0912 - one line for each
             return f"alter topic {topic}{_list_configs(configs)}"
         case DeleteTopic(_, topic):
             return f"delete topic {topic} with its data"
+        case CallWebhook(_, _, name, attempt):
+            return f"tell the webhook {name}, attempt {attempt}"
         case SetQuota(_, producer, rate):
             wanted = "no quota of its own" if rate is None else f"{rate:.0f} bytes a second"
             return f"give producer {producer} {wanted}"

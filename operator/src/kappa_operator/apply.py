@@ -21,6 +21,7 @@ from kappa_operator.actions import (
     AddFinalizer,
     AlterConfigs,
     ApplyObject,
+    CallWebhook,
     CreateObject,
     CreateToken,
     CreateTopic,
@@ -113,6 +114,9 @@ async def _apply(world: World, resource: AnyResource, action: Action) -> None:
             await emit_event(world, resource, action)
         case KeepStandings(standings, loads):
             world.standings.keep(_get_key(resource), resource.metadata.uid, Remembered(standings, loads))
+        case CallWebhook(secret=secret, secret_key=name):
+            token = None if secret is None else await read_secret_key(world, secret, name)
+            world.webhooks.start(action, token)
         case StopDriver() | ActivateDriver() | TakeSavepoint():
             await _tell_driver(world, action, await read_secret_key(world, action.token, "token"))
         case CreateTopic() | GrowPartitions() | AlterConfigs() | DeleteTopic() | SetQuota():

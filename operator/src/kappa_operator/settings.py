@@ -27,6 +27,8 @@ class Settings:
     lease_duration: float = 10.0
     lag_series: int = 10_000
     """Series of consumer lag for each KafkaCluster; above that only those that matter most are told to Prometheus."""
+    webhook_hosts: tuple[str, ...] = ()
+    """Hosts that LagPolicies may have called: `host`, `host:port` or `*.domain`; none where empty."""
     log_level: str = "INFO"
 
     @classmethod
@@ -63,5 +65,6 @@ class Settings:
             lease_name=text("LEASE_NAME", default.lease_name),
             lease_duration=number("LEASE_SECONDS", default.lease_duration),
             lag_series=int(number("LAG_SERIES", default.lag_series)),
+            webhook_hosts=tuple(part for part in text("WEBHOOK_HOSTS", "").split(",") if part),
             log_level=text("LOG_LEVEL", default.log_level),
         )

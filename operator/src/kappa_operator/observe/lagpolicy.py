@@ -38,6 +38,7 @@ async def observe_lagpolicy(
     resource: LagPolicyResource | None = world.mirror.get(key)
     if resource is None:
         world.standings.forget(key)
+        world.webhooks.forget(key)
         return None
     known = _recall(world, key, resource)
     try:
@@ -45,7 +46,7 @@ async def observe_lagpolicy(
     except ReferenceProblem as problem:
         return LagPolicyObserved(
             resource, standings=known.standings, loads=known.loads, problem=problem, failures=failures,
-            quotas=await observe_quotas(world, resource, None),
+            quotas=await observe_quotas(world, resource, None), delivery=world.webhooks.get(key),
         )  # fmt: skip
     quotas = await observe_quotas(world, resource, cluster)
     return _observe(world, key, resource, cluster, known=known, quotas=quotas, failures=failures)
@@ -92,6 +93,7 @@ def _observe(
         savepoints=find_savepoints(mirror, resource),
         quotas=quotas,
         loads=known.loads,
+        delivery=world.webhooks.get(key),
         rivals=tuple(_find_rivals(mirror, key, cluster, seen, groups)),
         problems=tuple(_find_problems(mirror, key.namespace, selector.pipelines)),
         failures=failures,

@@ -13,6 +13,7 @@ from kappa_operator.lag.model import Partition, Share, Sweep
 from kappa_operator.lag.rules import Rules, Threshold
 from kappa_operator.lag.standing import Standing
 from kappa_operator.plan.model import Failure
+from kappa_operator.plan.notification import Delivery
 from kappa_operator.plan.remedy_model import PipelineFacts, SavepointFacts, TopicFacts
 from kappa_operator.plan.remedy_pause import QuotaFacts
 
@@ -52,6 +53,7 @@ class LagPolicyObserved:
     savepoints: Mapping[str, SavepointFacts] = field(default_factory=dict)
     quotas: Mapping[tuple[str, str], QuotaFacts] = field(default_factory=dict)
     loads: Mapping[str, Load] = field(default_factory=dict)
+    delivery: Delivery | None = None
     rivals: tuple[Rival, ...] = ()
     problem: KappaError | None = None
     problems: tuple[KappaError, ...] = ()
