@@ -5,6 +5,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
+from kappa_crds.lagalert import AlertStatus
 from kappa_crds.lagremedy import Remedies, RemedyStatus
 from kappa_crds.lagselector import LagSelector
 from kappa_crds.lagstate import LagState, Severity
@@ -197,6 +198,9 @@ class LagPolicyStatus(ResourceStatus):
     remedies: Annotated[
         tuple[RemedyStatus, ...],
         Field(description="The last remedy of each kind for each Pipeline or Topic."),
+    ] = ()
+    alerts: Annotated[
+        tuple[AlertStatus, ...], Field(description="Alerts that remedies act on, the worst first.")
     ] = ()
     notifications: Annotated[
         tuple[NotificationStatus, ...],

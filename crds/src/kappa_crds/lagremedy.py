@@ -135,6 +135,12 @@ class Remedies(Model):
         Field(description="A quota for producers that obey, while anything that is selected is Critical."),
     ] = None
     webhook: Annotated[Webhook | None, Field(description="Who is told when it gets worse or better.")] = None
+    on_alerts: Annotated[
+        bool,
+        Field(
+            description="Whether alerts that Alertmanager tells the operator of, with the labels namespace and lagpolicy, set the remedies off too."
+        ),
+    ] = False
     savepoint: Annotated[
         SavepointBefore,
         Field(
@@ -145,7 +151,7 @@ class Remedies(Model):
     @property
     def names(self) -> frozenset[str]:
         """Return the names of the remedies that are asked for, and that change something."""
-        return frozenset(self.to_manifest()) - {"savepoint", "webhook"}
+        return frozenset(self.to_manifest()) - {"onAlerts", "savepoint", "webhook"}
 
 
 class RemedyKind(StrEnum):

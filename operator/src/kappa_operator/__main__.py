@@ -22,6 +22,7 @@ from kappa_crds import API_VERSION
 from kappa_crds.kinds import KINDS
 from kappa_operator import metrics
 from kappa_operator.admission import serve_admission
+from kappa_operator.alertmanager import serve_alerts
 from kappa_operator.cluster import ApiCluster
 from kappa_operator.controller import Controller
 from kappa_operator.drivers import HttpDrivers
@@ -137,6 +138,8 @@ async def run(settings: Settings) -> None:
             servers.append(
                 await serve_admission(world, Path(settings.admission_dir), settings.admission_port)
             )
+        if settings.alerts_dir:
+            servers.append(await serve_alerts(world, Path(settings.alerts_dir), settings.alerts_port))
         try:
             registry = build_registry(world.mirror, queue, controller, echoes)
             await run_until_first_ends(

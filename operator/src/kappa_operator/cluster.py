@@ -171,9 +171,9 @@ class ApiCluster:
         query = {"fieldManager": "kappa-plan", "force": "true", "dryRun": "All", "fieldValidation": "Strict"}
         return await self._request("PATCH", path, query, manifest, "application/apply-patch+yaml")
 
-    async def merge(self, ref: ObjectRef, patch: Body) -> Body:
-        """Merge a patch into an object, as a person's change: under another manager than the operator's."""
-        query = {"fieldManager": "kappa-cli", "fieldValidation": "Strict"}
+    async def merge(self, ref: ObjectRef, patch: Body, manager: str = "kappa-cli") -> Body:
+        """Merge a patch into an object, where None takes a field away: as a person's change, under another manager than the operator's."""
+        query = {"fieldManager": manager, "fieldValidation": "Strict"}
         return await self._request("PATCH", build_path(ref), query, patch, "application/merge-patch+json")
 
     async def _apply(self, path: str, manifest: Body, manager: str | None = None) -> Body:

@@ -2,12 +2,14 @@
 
 import asyncio
 from collections.abc import Mapping
+from datetime import datetime
 
 from kappa_crds.lagstate import Severity
 from kappa_operator.errors import KafkaFailure, KappaError, ReferenceProblem, SecretProblem
 from kappa_operator.kafka_model import Producer
 from kappa_operator.keys import Key
 from kappa_operator.observe.references import connect, resolve_cluster
+from kappa_operator.plan.alert import find_alerts
 from kappa_operator.plan.lagpolicy_model import LagPolicyResource
 from kappa_operator.plan.remedy_pause import QuotaFacts, is_held
 from kappa_operator.world import World
@@ -22,7 +24,7 @@ async def observe_quotas(world: World, policy: LagPolicyResource, cluster: Key |
     wanted = {
         (each.cluster or "", Producer.parse(each.target)) for each in policy.status.remedies if is_held(each)
     }
-    if cluster is not None and (_is_critical(policy) or wanted or _is_exhausted(policy)):
+    if cluster is not None and (_is_critical(policy, world.now()) or wanted or _is_exhausted(policy)):
         wanted |= {(cluster.name, producer) for producer in named}
     ways = {name: await _find_way(world, policy.metadata.namespace, name) for name, _ in wanted}
     found = await asyncio.gather(
@@ -43,8 +45,9 @@ def _mark(facts: QuotaFacts, named: frozenset[Producer], cluster: Key | None) ->
     return QuotaFacts(facts.cluster, facts.producer, facts.rate, facts.problem, is_named, facts.gone)
 
 
-def _is_critical(policy: LagPolicyResource) -> bool:
-    return policy.status.severity is Severity.CRITICAL
+def _is_critical(policy: LagPolicyResource, now: datetime) -> bool:
+    alerts = find_alerts(policy.spec, policy.metadata, now)
+    return Severity.CRITICAL in (policy.status.severity, *(each.severity for each in alerts))
 
 
 def _is_exhausted(policy: LagPolicyResource) -> bool:

@@ -20,6 +20,7 @@ from kappa_operator.lag.model import Share, Sweep
 from kappa_operator.lag.rules import Rules
 from kappa_operator.lag.standing import Standing
 from kappa_operator.lag.words import explain, name_share, say_lag
+from kappa_operator.plan.alert import build_alert_news, find_alerts
 from kappa_operator.plan.lagpolicy_deletion import decide_deletion, decide_finalizer
 from kappa_operator.plan.lagpolicy_model import (
     LagPolicyObserved,
@@ -62,10 +63,13 @@ def decide_lagpolicy(observed: LagPolicyObserved, now: datetime) -> Plan:
         remedies=remedied.records,
         loads={name: load.to_json() for name, load in remedied.loads.items()},
     )
+    alerts = find_alerts(resource.spec, resource.metadata, now)
+    status = status.replace(alerts=alerts)
     notified = _decide_notifications(observed, status, mute, now)
     status = status.replace(notifications=notified.records)
     keep = KeepStandings(standings, remedied.loads)
-    first = (keep, *build_news(resource.status, status))
+    news = (*build_news(resource.status, status), *build_alert_news(resource.status.alerts, alerts))
+    first = (keep, *news)
     return _build_plan(resource.status, status, first, (*remedied.actions, *notified.actions))
 
 

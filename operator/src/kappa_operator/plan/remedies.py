@@ -16,6 +16,7 @@ from kappa_operator.lag.groupwise import Judged
 from kappa_operator.lag.load import Load, advance_load, measure_flow
 from kappa_operator.lag.rules import Rules
 from kappa_operator.lag.words import explain, name_share
+from kappa_operator.plan.alert import find_alerts, raise_judged
 from kappa_operator.plan.lagpolicy_model import LagPolicyObserved
 from kappa_operator.plan.remedy_model import (
     PipelineFacts,
@@ -50,6 +51,7 @@ def decide_remedies(
 ) -> Remedied:
     """Return what is to be done. Without `may_begin` nothing new is begun, as another policy does the same."""
     before = observed.resource.status.remedies
+    judged = raise_judged(judged, find_alerts(observed.resource.spec, observed.resource.metadata, now))
     groups = group_judged(judged)
     settled = tuple(_settle(observed, record, groups, now) for record in before)
     loads = measure_loads(observed, groups, settled)
@@ -106,7 +108,12 @@ def _settle_savepoint(
         return withdraw(record, "the policy does not have this remedy any more")
     group = next((each for each, facts in observed.pipelines.items() if facts.name == record.target), "")
     own = judged.get(group, ())
-    if record.kind is RemedyKind.RESTART_STALLED and own and has_moved(own[0], record.at):
+    if (
+        record.kind is RemedyKind.RESTART_STALLED
+        and own
+        and own[0].alert is None
+        and has_moved(own[0], record.at)
+    ):
         return withdraw(record, "it moves again by now")
     found = observed.savepoints.get(record.savepoint or "")
     return follow_savepoint(record, remedies.savepoint, found, observed.failures, now)
