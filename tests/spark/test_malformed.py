@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from kappa_crds.reasons import Reason
 from spark.revisions import build_revision, source
 
@@ -49,8 +51,9 @@ def test_huge_values_become_dead_letters_that_are_cut_and_say_where_the_record_i
     )
 
 
+@pytest.mark.parametrize("delivery", ["AtLeastOnce", pytest.param("ExactlyOnce", marks=pytest.mark.chaos)])
 def test_rows_that_their_topic_would_refuse_become_dead_letters_and_the_query_goes_on(
-    run: Any, broker: Any, topics: Any, checkpoint: Path
+    run: Any, broker: Any, topics: Any, checkpoint: Path, delivery: str
 ) -> None:
     names = {
         "flights": topics.make("flights"),
@@ -73,7 +76,16 @@ def test_rows_that_their_topic_would_refuse_become_dead_letters_and_the_query_go
                 "sql": "SELECT k, repeat('n', CAST(v AS INT)) AS note, v = 5 AS gone FROM flights",
             }
         ],
-        "sinks": [{"name": "out", "from": "wide", "topic": "out", "key": ["k"], "tombstones": "gone"}],
+        "sinks": [
+            {
+                "name": "out",
+                "from": "wide",
+                "topic": "out",
+                "key": ["k"],
+                "tombstones": "gone",
+                "delivery": delivery,
+            }
+        ],
         "deadLetter": "dead",
     }
     driver = run(build_revision(spec, checkpoint, broker.bootstrap, topics=names))

@@ -78,22 +78,20 @@ class Cluster(Protocol):
 class ApiCluster:
     """A real API server."""
 
-    def __init__(self, host: str, session: aiohttp.ClientSession, token_file: Path | None = None) -> None:
-        self._host = host.rstrip("/")
+    def __init__(self, configuration: Configuration, session: aiohttp.ClientSession) -> None:
+        self._configuration = configuration
+        self._host = configuration.host.rstrip("/")
         self._session = session
-        self._token_file = token_file
 
     @classmethod
     async def connect(cls, context: str | None = None) -> Self:
         """Return a connection from the pod's service account or the kubeconfig; raise ApiUnavailable without one."""
-        configuration, token_file = load_configuration(context)
-        token = None if token_file else configuration.get_api_key_with_prefix("authorization")
+        configuration = load_configuration(context)
         session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(ssl=_build_ssl(configuration), limit=32),
             timeout=aiohttp.ClientTimeout(total=30, connect=10),
-            headers={"Authorization": token} if token else {},
         )
-        return cls(configuration.host, session, token_file)
+        return cls(configuration, session)
 
     async def close(self) -> None:
         """Close the connections."""
@@ -188,11 +186,9 @@ class ApiCluster:
         body: Body | None = None,
         content_type: str = "application/json",
     ) -> Body:
-        headers = {"Accept": "application/json"}
+        headers = {"Accept": "application/json", **_authorise(self._configuration)}
         if body is not None:
             headers["Content-Type"] = content_type
-        if self._token_file is not None:
-            headers["Authorization"] = f"Bearer {self._token_file.read_text().strip()}"
         data = None if body is None else json.dumps(body)
         try:
             async with self._session.request(
@@ -208,12 +204,12 @@ class ApiCluster:
         return parsed
 
 
-def load_configuration(context: str | None = None) -> tuple[Configuration, Path | None]:
-    """Return the client configuration, and the token file where a service account's rotating token is used."""
+def load_configuration(context: str | None = None) -> Configuration:
+    """Return the client configuration of the pod's service account, or of the kubeconfig; raise ApiUnavailable without one."""
     configuration = Configuration()
     if context is None and _TOKEN_FILE.exists():
         load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
-        return configuration, _TOKEN_FILE
+        return configuration
     try:
         # Named here because the library reads the variable only once, when it is imported.
         load_kube_config(  # type: ignore[no-untyped-call]
@@ -221,7 +217,13 @@ def load_configuration(context: str | None = None) -> tuple[Configuration, Path 
         )
     except ConfigException as error:
         raise ApiUnavailable(f"no Kubernetes cluster is configured: {error}; set KUBECONFIG") from error
-    return configuration, None
+    return configuration
+
+
+def _authorise(configuration: Configuration) -> dict[str, str]:
+    """Return the header of a token. The client's configuration takes new ones from files and log-in plugins as they expire."""
+    token = configuration.get_api_key_with_prefix("BearerToken", alias="authorization")
+    return {"Authorization": token} if token else {}
 
 
 def _build_ssl(configuration: Configuration) -> ssl.SSLContext | bool:
