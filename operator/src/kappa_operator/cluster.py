@@ -71,6 +71,9 @@ class Cluster(Protocol):
     async def apply_status(self, manifest: Body) -> Body:
         """Server-side apply the status subresource; a resource version in the metadata must match."""
 
+    async def merge(self, ref: ObjectRef, patch: Body, manager: str = "kappa-cli") -> Body:
+        """Merge a patch into an object, where None takes a field away; raise NotFound."""
+
     async def delete(self, ref: ObjectRef, uid: str | None = None) -> None:
         """Delete the object if it still is the one with this uid; a missing or other one is fine."""
 

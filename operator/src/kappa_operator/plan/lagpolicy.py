@@ -69,7 +69,7 @@ def decide_lagpolicy(observed: LagPolicyObserved, now: datetime) -> Plan:
     status = status.replace(notifications=notified.records)
     keep = KeepStandings(standings, remedied.loads)
     news = (*build_news(resource.status, status), *build_alert_news(resource.status.alerts, alerts))
-    first = (keep, *news)
+    first: tuple[Action, ...] = (keep, *news)
     return _build_plan(resource.status, status, first, (*remedied.actions, *notified.actions))
 
 
