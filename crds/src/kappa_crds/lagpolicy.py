@@ -202,6 +202,7 @@ class LagPolicyStatus(ResourceStatus):
     alerts: Annotated[
         tuple[AlertStatus, ...], Field(description="Alerts that remedies act on, the worst first.")
     ] = ()
+    alerts_ended: Annotated[datetime | None, Field(description="When the last of them had ended.")] = None
     notifications: Annotated[
         tuple[NotificationStatus, ...],
         Field(description="What the webhook is still to be told, in order, after the last that it was told."),

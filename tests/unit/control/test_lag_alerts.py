@@ -111,7 +111,9 @@ async def test_producers_are_slowed_down_while_a_critical_alert_holds() -> None:
     ring(shop, "Critical")
     await shop.run(60, 80)
     assert quotas == {LOADER: 1024.0}
-    await shop.run(1500, 80)
+    await shop.run(1080, 80)
+    assert quotas == {LOADER: 1024.0}, "quietFor begins when the alert has ended"
+    await shop.run(300, 80)
     assert quotas == {}
 
 

@@ -218,7 +218,7 @@ async def live(death: int | None, *, deleted: bool) -> tuple[Any, int]:
         shop.operator.cluster.remove(POLICY_REF)
         shop.operator = await shop.operator.settle(POLICY)
     else:
-        await mend(shop, 900)
+        await mend(shop, 500)
     kept = [(each["target"], each["result"], each["wanted"], each.get("original")) for each in shop.remedies]
     is_gone = shop.operator.get(POLICY) is None
     return (amid, dict(get_broker(shop).quotas), kept, is_gone), shop.operator.cluster.fuse.writes - writes

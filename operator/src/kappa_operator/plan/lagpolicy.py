@@ -64,7 +64,9 @@ def decide_lagpolicy(observed: LagPolicyObserved, now: datetime) -> Plan:
         loads={name: load.to_json() for name, load in remedied.loads.items()},
     )
     alerts = find_alerts(resource.spec, resource.metadata, now)
-    status = status.replace(alerts=alerts)
+    before = resource.status
+    ended = now.replace(microsecond=0) if before.alerts and not alerts else before.alerts_ended
+    status = status.replace(alerts=alerts, alerts_ended=ended)
     notified = _decide_notifications(observed, status, mute, now)
     status = status.replace(notifications=notified.records)
     keep = KeepStandings(standings, remedied.loads)

@@ -231,8 +231,10 @@ def build_alarm(observed: LagPolicyObserved, judged: Sequence[Judged], rules: Ru
     if worst is not None:
         return Alarm(critical=True, why=f"{name_share(worst.share)}: {explain(worst, rules, now)}")
     is_well = bool(judged) and all(each.verdict == WELL for each in judged)
-    was_well = status.state == LagState.OK and status.severity is Severity.NONE
-    return Alarm(well_since=status.since if is_well and was_well else None)
+    was_well = status.state == LagState.OK and status.severity is Severity.NONE and not status.alerts
+    if not is_well or not was_well or status.since is None:
+        return Alarm()
+    return Alarm(well_since=max(status.since, status.alerts_ended or status.since))
 
 
 def _find_for_producers(
