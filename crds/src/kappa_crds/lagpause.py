@@ -27,6 +27,11 @@ User = Annotated[
 ]
 
 
+def _is_same(field: str) -> str:
+    """Return the CEL condition that `e` and `other` have the same in a field, or both nothing."""
+    return f"has(e.{field}) == has(other.{field}) && (!has(e.{field}) || e.{field} == other.{field})"
+
+
 class ProducerRef(Model):
     """Producers that obey, as Kafka's quotas name them."""
 
@@ -46,7 +51,7 @@ class PauseRemedy(Model):
         tuple[ProducerRef, ...],
         Field(min_length=1, max_length=16, description="Who is slowed down; nobody else is."),
         Rule(
-            "self.all(one, self.exists_one(other, other == one))",
+            f"self.all(e, self.exists_one(other, {_is_same('clientId')} && {_is_same('user')}))",
             "names a producer twice; leave one of them out",
         ),
     ]

@@ -44,7 +44,7 @@ class Webhook(Model):
     token_secret_ref: Annotated[
         TokenSecretRef | None, Field(description="The token that is sent as Authorization: Bearer.")
     ] = None
-    on: Annotated[
+    min_severity: Annotated[
         WebhookLevel,
         Field(
             description="Warning: told of each change of the severity. Critical: of Critical, and of its end."

@@ -64,7 +64,7 @@ async def test_the_document_says_of_what_it_is_and_why() -> None:
 
 
 async def test_one_that_wants_critical_only_hears_of_that_and_of_its_end() -> None:
-    shop = await rise_and_fall(Shop(ask(on="Critical")))
+    shop = await rise_and_fall(Shop(ask(minSeverity="Critical")))
     assert list_told(shop) == [("None", "Critical"), ("Critical", "None")]
 
 

@@ -79,7 +79,7 @@ def decide_notifications(
 def _find_news(webhook: Webhook, outlook: Outlook, last: Severity, now: datetime) -> list[NotificationStatus]:
     """Return the notification of a change, if there is one. That it is well again is told where that is known."""
     severity = outlook.severity
-    if webhook.on is WebhookLevel.CRITICAL and severity is not Severity.CRITICAL:
+    if webhook.min_severity is WebhookLevel.CRITICAL and severity is not Severity.CRITICAL:
         severity = Severity.NONE
     is_vague = outlook.severity is Severity.NONE and outlook.state is not LagState.OK
     if outlook.muted or severity is last or is_vague:
