@@ -190,10 +190,10 @@ async def live(death: int | None) -> tuple[list[tuple[str, str]], int]:
     fuse.die_after(death)
     writes = fuse.writes
     shop.each = 1.0
-    await shop.run(150, 10, behind=100)
-    await shop.run(60, 10, behind=600)
+    await shop.run(210, 10, behind=100)
+    await shop.run(120, 10, behind=600)  # a restart forgets up to a minute
     shop.each = 1000.0
-    await shop.run(160, 10)
+    await shop.run(220, 10)
     assert {each["result"] for each in get_notifications(shop)} == {"Delivered"}
     return list_told(shop), shop.operator.cluster.fuse.writes - writes
 
