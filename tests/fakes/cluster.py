@@ -86,9 +86,13 @@ class FakeCluster:
         after = {**_copy(before), "status": _copy(manifest["status"])}
         return self._finish(self._store(before, after, is_status=True))
 
-    async def merge(self, ref: ObjectRef, patch: Body) -> Body:
-        """Merge a patch into the object."""
-        return self.patch(ref, **patch)
+    async def merge(self, ref: ObjectRef, patch: Body, manager: str = "kappa-cli") -> Body:
+        """Merge a patch into the object; None takes a field away."""
+        if ref not in self._objects:
+            raise NotFound(f"{ref} not found")
+        before = self._objects[ref]
+        after = _drop_nulls(_merge(before, patch))
+        return copy.deepcopy(self._store(before, after, is_status="spec" not in patch))
 
     async def delete(self, ref: ObjectRef, uid: str | None = None) -> None:
         """Delete the object, if it is the one with that uid."""
@@ -254,6 +258,12 @@ def _merge(base: Any, patch: Any) -> Any:
     if not (isinstance(base, dict) and isinstance(patch, dict)):
         return _copy(patch)
     return {**_copy(base), **{key: _merge(base.get(key), value) for key, value in patch.items()}}
+
+
+def _drop_nulls(body: Any) -> Any:
+    if not isinstance(body, dict):
+        return body
+    return {key: _drop_nulls(value) for key, value in body.items() if value is not None}
 
 
 def _get_content(body: Body) -> Body:

@@ -10,10 +10,17 @@ from dataclasses import dataclass, field
 
 from fakes.fuse import Fuse
 from kappa_crds.reasons import Reason
-from kappa_operator.actions import AlterConfigs, CreateTopic, DeleteTopic, GrowPartitions, KafkaAction
+from kappa_operator.actions import (
+    AlterConfigs,
+    CreateTopic,
+    DeleteTopic,
+    GrowPartitions,
+    KafkaAction,
+    SetQuota,
+)
 from kappa_operator.errors import AuthenticationFailed, BrokerUnreachable, KafkaFailure, KafkaRefused
 from kappa_operator.kafka import Resolve
-from kappa_operator.kafka_model import ClusterView, KafkaAccess, TopicView
+from kappa_operator.kafka_model import ClusterView, KafkaAccess, Producer, TopicView
 from kappa_operator.keys import Key
 
 DEFAULTS = {
@@ -47,7 +54,9 @@ class FakeBroker:
         self.cluster_id = cluster_id
         self.passwords = passwords
         self.topics: dict[str, FakeTopic] = {}
+        self.quotas: dict[Producer, float] = {}
         self.trouble: KafkaFailure | None = None
+        self.quota_trouble: KafkaFailure | None = None
         self._ids = itertools.count(1)
 
     def add(
@@ -90,6 +99,16 @@ class FakeBroker:
                 self._alter(self.topics[topic], configs)
             case DeleteTopic(_, topic):
                 self.topics.pop(topic, None)
+            case SetQuota(_, producer, rate):
+                self._set_quota(producer, rate)
+
+    def _set_quota(self, producer: Producer, rate: float | None) -> None:
+        if self.quota_trouble is not None:
+            raise self.quota_trouble
+        if rate is None:
+            self.quotas.pop(producer, None)
+        else:
+            self.quotas[producer] = rate
 
     def _alter(self, topic: FakeTopic, configs: dict[str, str | None]) -> None:
         refused: list[str] = []
@@ -167,6 +186,13 @@ class FakeKafka:
         return TopicView(
             view.name, view.topic_id, view.partitions, view.replication, view.configs, view.explicit, True
         )
+
+    async def read_quota(self, cluster: Key, producer: Producer) -> float | None:
+        """Return the quota of the producer."""
+        broker = self._reach(cluster)
+        if broker.quota_trouble is not None:
+            raise broker.quota_trouble
+        return broker.quotas.get(producer)
 
     async def apply(self, action: KafkaAction) -> None:
         """Execute the action, and burn the fuse."""

@@ -6,7 +6,7 @@ everything that the process remembered is gone.
 
 import base64
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -18,9 +18,11 @@ from kappa_crds import API_VERSION
 from kappa_crds.kinds import KINDS
 from kappa_crds.progress import DriverExit, Progress, SavepointProgress
 from kappa_crds.resource import Resource
-from kappa_operator.errors import Conflict, DriverUnreachable, NotFound, StoreFailure
+from kappa_operator.actions import CallWebhook
+from kappa_operator.errors import Conflict, DriverUnreachable, NotFound, StoreFailure, WebhookFailure
 from kappa_operator.keys import Key, ObjectRef
 from kappa_operator.mirror import Mirror
+from kappa_operator.plan.notification import Delivery
 from kappa_operator.reconcile import Logic, Outcome, reconcile
 from kappa_operator.settings import Settings
 from kappa_operator.world import World
@@ -105,6 +107,42 @@ class FakeDrivers:
             self.progress[address] = progress.replace(savepoints=(*progress.savepoints, taken))
 
 
+@dataclass
+class FakeWebhooks:
+    """Webhooks that answer each attempt with the next of `answers`: None where they take it, or why not. They take what no answer is left for."""
+
+    fuse: Fuse
+    answers: list[str | None] = field(default_factory=list)
+    calls: list[CallWebhook] = field(default_factory=list)
+    tokens: list[str | None] = field(default_factory=list)
+    refused: str | None = None
+    _found: dict[Key, Delivery] = field(default_factory=dict)
+
+    def start(self, action: CallWebhook, token: str | None) -> None:
+        """Answer the attempt, unless that has been done."""
+        known = self._found.get(action.policy)
+        if self.refused is not None:
+            raise WebhookFailure(self.refused)
+        if known is None or (known.id, known.attempt) != (action.id, action.attempt):
+            self.calls.append(action)
+            self.tokens.append(token)
+            error = self.answers.pop(0) if self.answers else None
+            self._found[action.policy] = Delivery(action.id, action.attempt, error)
+            self.fuse.wrote()
+
+    def get(self, policy: Key) -> Delivery | None:
+        """Return the answer."""
+        return self._found.get(policy)
+
+    def forget(self, policy: Key) -> None:
+        """Forget the answer."""
+        self._found.pop(policy, None)
+
+    def die(self) -> "FakeWebhooks":
+        """Return the same with nothing remembered: what came of a call under way is lost with the process."""
+        return replace(self, _found={})
+
+
 def report_taken(name: str, location: str, at: datetime) -> SavepointProgress:
     """Return what is told of a savepoint that was taken."""
     return SavepointProgress(
@@ -142,6 +180,7 @@ class Operator:
         buckets: FakeBuckets | None = None,
         drivers: FakeDrivers | None = None,
         lag: FakeSweeps | None = None,
+        webhooks: FakeWebhooks | None = None,
         clock: Clock | None = None,
         settings: Settings | None = None,
     ) -> None:
@@ -153,10 +192,12 @@ class Operator:
         self.buckets = buckets or FakeBuckets()
         self.drivers = drivers or FakeDrivers()
         self.lag = lag or FakeSweeps()
+        self.webhooks = webhooks or FakeWebhooks(self.cluster.fuse)
         self.mirror = Mirror()
         self.world = World(
             cluster=self.cluster, mirror=self.mirror, kafka=self.kafka, drivers=self.drivers,
             buckets=self.buckets, settings=settings or Settings(), now=self.clock, lag=self.lag,
+            webhooks=self.webhooks,
         )  # fmt: skip
         for kind in KINDS:
             for body in self.cluster.find(API_VERSION, kind.name):
@@ -173,7 +214,7 @@ class Operator:
         self.cluster.fuse.die_after(None)
         return Operator(
             self.logics, cluster=self.cluster, brokers=self.brokers, buckets=self.buckets,
-            drivers=self.drivers, lag=self.lag, clock=self.clock, settings=self.world.settings,
+            drivers=self.drivers, lag=self.lag, clock=self.clock, webhooks=self.webhooks.die(), settings=self.world.settings,
         )  # fmt: skip
 
     async def reconcile(self, key: Key) -> Outcome:

@@ -1,7 +1,7 @@
 """What the tests with a real Kafka share: an operator in process, in front of real brokers."""
 
 import asyncio
-from typing import Any
+from typing import Any, Self
 
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
@@ -38,7 +38,7 @@ class RealKafkaOperator(Operator):
         """Return the topic of that Topic resource as Kafka shows it, with every config that these tests ask about."""
         return await self.clients.describe_topic(CLUSTER, key.name, _CONFIGS)
 
-    async def __aenter__(self) -> "RealKafkaOperator":
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None:

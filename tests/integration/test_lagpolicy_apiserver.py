@@ -1,17 +1,23 @@
 """A LagPolicy on the real API server, with looks at Kafka that the test makes up: what is written is read back, and remedies arrive."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
+
+from aiohttp.test_utils import TestClient, TestServer
 
 from fakes.sweeps import FakeSweeps
 from fakes.world import Clock
 from integration.bench import Bench
 from integration.manifests import read_smallest
 from kappa_crds import API_VERSION
+from kappa_crds.lagpause import LAG_FINALIZER
 from kappa_crds.topic import HOLD_ANNOTATION
+from kappa_operator.alertmanager import build_alert_app
 from kappa_operator.keys import Key, ObjectRef
 from kappa_operator.lag.memory import LagMemory
 from kappa_operator.lag.model import Partition, PartitionLog, Sample, Share, Sweep
+from kappa_operator.webhooks import HttpWebhooks
 
 SPEC: dict[str, Any] = {
     "selector": {"pipelines": {"names": ["delays"]}},
@@ -104,3 +110,43 @@ async def test_remedies_arrive_and_leave_the_rest_of_a_spec_alone(bench: Bench) 
     assert held["metadata"]["generation"] == 1
     done = {(each["kind"], each["result"]) for each in (await looks.read())["remedies"]}
     assert done == {("Scale", "Done"), ("HoldRetention", "Done")}
+
+
+def tell(bench: Bench, status: str) -> dict[str, Any]:
+    """Return what Alertmanager posts of an alert about the policy."""
+    labels = {"alertname": "CheckoutSlow", "namespace": bench.namespace, "lagpolicy": "gold"}
+    return {
+        "version": "4",
+        "alerts": [{"status": status, "labels": labels, "fingerprint": "0123456789abcdef"}],
+    }
+
+
+async def test_alerts_stand_as_annotations_and_go_and_a_policy_that_may_set_quotas_is_let_go_of(
+    bench: Bench, tmp_path: Path
+) -> None:
+    looks = await start(bench)
+    remedies = {
+        **SPEC["remedies"], "onAlerts": True, "raiseBatchLimit": {"upTo": 10}, "pauseProducers": {"producers": [{"clientId": "loader"}]},
+        "webhook": {"url": "https://hooks.example.com/lag"},
+    }  # fmt: skip
+    await bench.put("LagPolicy", "gold", **{**SPEC, "remedies": remedies})
+    bench.world = replace(bench.world, webhooks=HttpWebhooks())
+    await looks.take(2)
+    assert (await bench.read(looks.policy) or {})["metadata"]["finalizers"] == [LAG_FINALIZER]
+    (tmp_path / "token").write_text("a-token")
+    known = {"Authorization": "Bearer a-token"}
+    async with TestClient(TestServer(build_alert_app(bench.world, tmp_path))) as client:
+        assert (await client.post("/alerts", json=tell(bench, "firing"), headers=known)).status == 200
+        await looks.take(1)
+        assert [each["name"] for each in (await looks.read())["alerts"]] == ["CheckoutSlow"]
+        assert (await client.post("/alerts", json=tell(bench, "resolved"), headers=known)).status == 200
+    await looks.take(22)
+    status = await looks.read()
+    assert status.get("alerts", []) == []
+    assert not (await bench.read(looks.policy) or {})["metadata"].get("annotations")
+    (notification,) = status["notifications"]
+    assert (notification["severity"], notification["result"]) == ("Warning", "Pending")
+    assert "calls no webhooks" in notification["error"]
+    await bench.cluster.delete(ObjectRef(API_VERSION, *looks.policy))
+    await looks.bench.look(looks.policy)
+    assert await bench.read(looks.policy) is None

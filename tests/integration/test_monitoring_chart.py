@@ -58,3 +58,33 @@ def test_monitors_find_the_operator_and_drivers_and_keep_the_resources_namespace
 def test_a_value_that_is_not_known_is_refused() -> None:
     with pytest.raises(LabError, match="podMonitors"):
         render("monitoring.podMonitors.enabled=true")
+
+
+def test_the_endpoint_for_alertmanager_is_there_where_it_is_asked_for_and_needs_a_token() -> None:
+    name = "kappa-operator-alerts"
+    assert name not in find(render(), "Service")
+    asked = ("alerts.enabled=true", "alerts.tokenSecretRef.name=told")
+    plain, encrypted = (
+        find(render(*asked, *more), "Service")[name] for more in ((), ("alerts.tlsSecretName=tls",))
+    )
+    assert [body["spec"]["ports"][0]["port"] for body in (plain, encrypted)] == [80, 443]
+    pod = find(render(*asked), "Deployment")["kappa-operator"]["spec"]["template"]["spec"]
+    (folder,) = (each["projected"]["sources"] for each in pod["volumes"] if each["name"] == "alerts")
+    assert folder == [{"secret": {"name": "told", "items": [{"key": "token", "path": "token"}]}}]
+    with pytest.raises(AssertionError, match="tokenSecretRef"):
+        render("alerts.enabled=true")
+
+
+def test_hosts_of_webhooks_are_none_unless_they_are_named() -> None:
+    def get_hosts(*values: str) -> str:
+        pod = find(render(*values), "Deployment")["kappa-operator"]["spec"]["template"]["spec"]
+        variables = {each["name"]: each.get("value") for each in pod["containers"][0]["env"]}
+        found: str = variables["KAPPA_WEBHOOK_HOSTS"]
+        return found
+
+    assert not get_hosts()
+    assert (
+        get_hosts("operator.webhookHosts={hooks.example.com,*.corp:8443}") == "hooks.example.com,*.corp:8443"
+    )
+    with pytest.raises(AssertionError, match="webhookHosts"):
+        render("operator.webhookHosts={https://hooks.example.com}")

@@ -5,9 +5,11 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
+from kappa_crds.lagalert import AlertStatus
 from kappa_crds.lagremedy import Remedies, RemedyStatus
 from kappa_crds.lagselector import LagSelector
 from kappa_crds.lagstate import LagState, Severity
+from kappa_crds.lagwebhook import NotificationStatus
 from kappa_crds.model import Duration, Model, PositiveDuration, ResourceName, Rule, Status
 from kappa_crds.resource import AGE, READY, STATE, Kind, PrinterColumn, ResourceStatus
 from kappa_crds.savepoint_policy import CRON_PATTERN
@@ -102,8 +104,9 @@ class LagPolicySpec(Model):
             "spec.critical.timeToLoss is longer than spec.warning.timeToLoss, so it would be critical before it is a warning; make it shorter",
         ),
         Rule(
-            "!has(self.remedies) || !(has(self.remedies.scale) || has(self.remedies.restartStalled)) || has(self.selector.pipelines)",
-            "spec.remedies.scale and restartStalled act on pipelines, and spec.selector selects none; set selector.pipelines",
+            "!has(self.remedies) || !(has(self.remedies.scale) || has(self.remedies.raiseBatchLimit)"
+            " || has(self.remedies.restartStalled)) || has(self.selector.pipelines)",
+            "spec.remedies.scale, raiseBatchLimit and restartStalled act on pipelines, and spec.selector selects none; set selector.pipelines",
         ),
         Rule(
             "!has(self.remedies) || !has(self.remedies.holdRetention) || (has(self.warning) && has(self.warning.timeToLoss))"
@@ -195,6 +198,14 @@ class LagPolicyStatus(ResourceStatus):
     remedies: Annotated[
         tuple[RemedyStatus, ...],
         Field(description="The last remedy of each kind for each Pipeline or Topic."),
+    ] = ()
+    alerts: Annotated[
+        tuple[AlertStatus, ...], Field(description="Alerts that remedies act on, the worst first.")
+    ] = ()
+    alerts_ended: Annotated[datetime | None, Field(description="When the last of them had ended.")] = None
+    notifications: Annotated[
+        tuple[NotificationStatus, ...],
+        Field(description="What the webhook is still to be told, in order, after the last that it was told."),
     ] = ()
     loads: Annotated[
         dict[str, str],

@@ -6,6 +6,8 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
+from kappa_crds.lagpause import PauseRemedy
+from kappa_crds.lagwebhook import Webhook
 from kappa_crds.model import Duration, Model, PositiveDuration, Rule, Status
 
 
@@ -33,6 +35,32 @@ class ScaleRemedy(Model):
     ] = "10m"
 
 
+class BatchLimitRemedy(Model):
+    """Larger batches for a pipeline that is behind because spec.trigger.maxRecords bounds them, and the bound before again."""
+
+    up_to: Annotated[
+        int,
+        Field(
+            ge=1, le=1_000_000_000, description="Most records that a batch may take; what fits into memory."
+        ),
+    ]
+    factor: Annotated[int, Field(ge=2, le=10, description="How much larger they become at a time.")] = 2
+    drain_within: Annotated[
+        PositiveDuration,
+        Field(description="How soon all that waits should be processed, at the rates that were measured."),
+    ] = "5m"
+    cool_down: Annotated[
+        PositiveDuration,
+        Field(description="Shortest time from one change to the next, each of which is another driver."),
+    ] = "3m"
+    quiet_for: Annotated[
+        PositiveDuration,
+        Field(
+            description="How long all is well before the bound is what it was. It doubles each time that it was too small soon after, up to eight times."
+        ),
+    ] = "10m"
+
+
 class RestartRemedy(Model):
     """Another driver for a pipeline that runs and does not move; its state is kept in every mode."""
 
@@ -51,17 +79,46 @@ class RetentionRemedy(Model):
     cool_down: Annotated[Duration, Field(description="Shortest time from one change to the next.")] = "10m"
 
 
+class SavepointWhen(StrEnum):
+    """Of which pipelines a savepoint is taken before a remedy gives them another driver."""
+
+    WHERE_KEPT = "WhereKept"
+    ALWAYS = "Always"
+    NEVER = "Never"
+
+
+class SavepointBefore(Model):
+    """A savepoint before a remedy that gives a pipeline another driver."""
+
+    when: Annotated[
+        SavepointWhen,
+        Field(
+            description="WhereKept: of pipelines whose spec.savepoints has maxCount or maxAge, so that they go again. Always: of all; those"
+            " of other pipelines stay until somebody deletes them. Never: of none."
+        ),
+    ] = SavepointWhen.WHERE_KEPT
+    within: Annotated[
+        PositiveDuration,
+        Field(description="How long the remedy waits for it. Then it is taken without, and says so."),
+    ] = "2m"
+
+
 class Remedies(Model):
     """What is done about lag."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
         Rule(
-            "has(self.scale) || has(self.restartStalled) || has(self.holdRetention)",
-            "spec.remedies has no remedy; set scale, restartStalled or holdRetention, or leave remedies out",
+            "has(self.scale) || has(self.raiseBatchLimit) || has(self.restartStalled) || has(self.holdRetention)"
+            " || has(self.pauseProducers) || has(self.webhook)",
+            "spec.remedies has no remedy; set scale, raiseBatchLimit, restartStalled, holdRetention, pauseProducers or webhook, or leave remedies out",
         ),
     )
     scale: Annotated[
         ScaleRemedy | None, Field(description="Executors of the pipelines that are selected.")
+    ] = None
+    raise_batch_limit: Annotated[
+        BatchLimitRemedy | None,
+        Field(description="Size of the batches of pipelines that declare trigger.maxRecords."),
     ] = None
     restart_stalled: Annotated[
         RestartRemedy | None, Field(description="Another driver for a pipeline that is Stalled.")
@@ -73,13 +130,38 @@ class Remedies(Model):
         ),
     ] = None
 
+    pause_producers: Annotated[
+        PauseRemedy | None,
+        Field(description="A quota for producers that obey, while anything that is selected is Critical."),
+    ] = None
+    webhook: Annotated[Webhook | None, Field(description="Who is told when it gets worse or better.")] = None
+    on_alerts: Annotated[
+        bool,
+        Field(
+            description="Whether alerts that Alertmanager tells the operator of, with the labels namespace and lagpolicy, set the remedies off too."
+        ),
+    ] = False
+    savepoint: Annotated[
+        SavepointBefore,
+        Field(
+            description="The savepoint before scale, raiseBatchLimit and restartStalled, which give a pipeline another driver."
+        ),
+    ] = SavepointBefore()
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Return the names of the remedies that are asked for, and that change something."""
+        return frozenset(self.to_manifest()) - {"onAlerts", "savepoint", "webhook"}
+
 
 class RemedyKind(StrEnum):
     """The remedies."""
 
     SCALE = "Scale"
+    RAISE_BATCH_LIMIT = "RaiseBatchLimit"
     RESTART_STALLED = "RestartStalled"
     HOLD_RETENTION = "HoldRetention"
+    PAUSE_PRODUCERS = "PauseProducers"
 
 
 class RemedyResult(StrEnum):
@@ -88,25 +170,57 @@ class RemedyResult(StrEnum):
     PENDING = "Pending"
     DONE = "Done"
     REFUSED = "Refused"
+    WITHDRAWN = "Withdrawn"
+
+
+class Saved(StrEnum):
+    """How it is with the savepoint before a remedy."""
+
+    TAKING = "Taking"
+    TAKEN = "Taken"
+    WITHOUT = "Without"
 
 
 class RemedyStatus(Status):
     """The last time that a remedy was taken for something. It is recorded before it is taken."""
 
     kind: Annotated[RemedyKind, Field(description="The remedy.")]
-    target: Annotated[str, Field(description="Name of the Pipeline or Topic.")]
+    target: Annotated[
+        str, Field(description="Name of the Pipeline or Topic, or the producer as Kafka's quotas name it.")
+    ]
+    cluster: Annotated[
+        str | None, Field(description="Name of the KafkaCluster, where the target is in Kafka alone.")
+    ] = None
     wanted: Annotated[
         str,
-        Field(description="What it is brought to: executors, a restartNonce, or a retention with its end."),
+        Field(
+            description="What it is brought to: executors, records of a batch, a restartNonce, a retention with its end, or bytes a second."
+        ),
     ]
     before: Annotated[str | None, Field(description="What it was before.")] = None
+    original: Annotated[
+        str | None, Field(description="What it is brought back to when all is well; absent where it is so.")
+    ] = None
+    rates: Annotated[
+        tuple[float, ...],
+        Field(description="Records a second that were taken before each step away from that. For programs."),
+    ] = ()
     at: Annotated[datetime, Field(description="When it was decided.")]
     why: Annotated[str, Field(description="Why, with the figures that it was decided on.")]
     result: Annotated[RemedyResult, Field(description="What became of it.")] = RemedyResult.PENDING
     message: Annotated[str | None, Field(description="Why it was refused, or has no effect.")] = None
+    savepoint: Annotated[str | None, Field(description="Name of the Savepoint that is taken before.")] = None
+    saved: Annotated[Saved | None, Field(description="Whether it was taken; the message says why not.")] = (
+        None
+    )
     count: Annotated[
         int,
         Field(
-            ge=0, description="Restarts since the pipeline was well; times that fewer executors were too few."
+            ge=0,
+            description="Restarts since the pipeline was well; times that fewer executors, smaller batches or an end of the pause were too soon.",
         ),
     ] = 1
+    exhausted: Annotated[
+        bool,
+        Field(description="Whether it lasted as long as it may; it is taken again once all has been well."),
+    ] = False

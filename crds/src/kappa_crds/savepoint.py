@@ -22,6 +22,7 @@ class Cause(StrEnum):
     SCHEDULE = "Schedule"
     UPGRADE = "Upgrade"
     BEFORE_ROLLBACK = "BeforeRollback"
+    BEFORE_REMEDY = "BeforeRemedy"
 
 
 class Restore(Model):

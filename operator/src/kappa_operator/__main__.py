@@ -22,6 +22,7 @@ from kappa_crds import API_VERSION
 from kappa_crds.kinds import KINDS
 from kappa_operator import metrics
 from kappa_operator.admission import serve_admission
+from kappa_operator.alertmanager import serve_alerts
 from kappa_operator.cluster import ApiCluster
 from kappa_operator.controller import Controller
 from kappa_operator.drivers import HttpDrivers
@@ -45,6 +46,7 @@ from kappa_operator.report.serve import add_report
 from kappa_operator.resource_metrics import ResourceCollector
 from kappa_operator.settings import Settings
 from kappa_operator.stores import RemoteStores
+from kappa_operator.webhooks import HttpWebhooks
 from kappa_operator.world import World
 
 log = structlog.get_logger(__name__)
@@ -127,11 +129,11 @@ async def run(settings: Settings) -> None:
         elector = Elector(
             lease_cluster, lease, settings.identity, time.monotonic, duration=settings.lease_duration
         )
-        kafka, mirror = AdminClients(), Mirror()
+        kafka, mirror, webhooks = AdminClients(), Mirror(), HttpWebhooks(settings.webhook_hosts)
         sampling = Sampling(partial(list_clusters, mirror), lambda each: read_access(world, each))
         world = World(
             cluster=cluster, mirror=mirror, kafka=kafka, drivers=HttpDrivers(session), buckets=RemoteStores(session),
-            settings=settings, lag=sampling, is_leading=lambda: elector.leading, expect_echo=echoes.expect,
+            settings=settings, lag=sampling, webhooks=webhooks, is_leading=lambda: elector.leading, expect_echo=echoes.expect,
         )  # fmt: skip
         REGISTRY.register(metrics.StoreCollector(partial(list_stores, world)))
         REGISTRY.register(ResourceCollector(world.mirror, world.is_leading))
@@ -147,6 +149,8 @@ async def run(settings: Settings) -> None:
             servers.append(
                 await serve_admission(world, Path(settings.admission_dir), settings.admission_port)
             )
+        if settings.alerts_dir:
+            servers.append(await serve_alerts(world, Path(settings.alerts_dir), settings.alerts_port))
         try:
             registry = build_registry(world.mirror, queue, controller, echoes)
             await run_until_first_ends(
@@ -159,6 +163,7 @@ async def run(settings: Settings) -> None:
             await controller.drain()
             await elector.release()
             await kafka.close()
+            await webhooks.close()
             for server in servers:
                 await server.cleanup()
 

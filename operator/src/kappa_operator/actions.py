@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, assert_never
 
 from kappa_crds.resource import ResourceStatus
+from kappa_operator.kafka_model import Producer
 from kappa_operator.keys import Key, ObjectRef
 from kappa_operator.lag.load import Load
 from kappa_operator.lag.model import Share
@@ -128,6 +129,28 @@ class DeleteTopic:
 
 
 @dataclass(frozen=True, slots=True)
+class SetQuota:
+    """Set how many bytes a second a producer may send to each broker; None removes its quota."""
+
+    cluster: Key
+    producer: Producer
+    rate: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class CallWebhook:
+    """Begin an attempt to tell a policy's webhook; beginning it again changes nothing. Its URL may hold what is secret."""
+
+    policy: Key
+    url: str = field(repr=False)
+    id: str
+    attempt: int
+    document: Mapping[str, Any] = field(repr=False)
+    secret: ObjectRef | None = None
+    secret_key: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class StopDriver:
     """Ask a driver to stop after the batch in flight. Asking twice is fine."""
 
@@ -159,13 +182,14 @@ class TakeSavepoint:
 
 ObjectAction = ApplyObject | CreateObject | CreateToken | DeleteObject
 DriverAction = StopDriver | ActivateDriver | TakeSavepoint
-KafkaAction = CreateTopic | GrowPartitions | AlterConfigs | DeleteTopic
+KafkaAction = CreateTopic | GrowPartitions | AlterConfigs | DeleteTopic | SetQuota
 Action = (
     RecordStatus
     | AddFinalizer
     | RemoveFinalizer
     | EmitEvent
     | KeepStandings
+    | CallWebhook
     | ObjectAction
     | DriverAction
     | KafkaAction
@@ -206,6 +230,11 @@ def describe_action(action: Action) -> str:  # noqa: PLR0912 - one line for each
             return f"alter topic {topic}{_list_configs(configs)}"
         case DeleteTopic(_, topic):
             return f"delete topic {topic} with its data"
+        case CallWebhook(_, _, name, attempt):
+            return f"tell the webhook {name}, attempt {attempt}"
+        case SetQuota(_, producer, rate):
+            wanted = "no quota of its own" if rate is None else f"{rate:.0f} bytes a second"
+            return f"give producer {producer} {wanted}"
         case _:
             assert_never(action)
 

@@ -21,6 +21,7 @@ from kappa_operator.actions import (
     AddFinalizer,
     AlterConfigs,
     ApplyObject,
+    CallWebhook,
     CreateObject,
     CreateToken,
     CreateTopic,
@@ -34,6 +35,7 @@ from kappa_operator.actions import (
     ObjectAction,
     RecordStatus,
     RemoveFinalizer,
+    SetQuota,
     StopDriver,
     TakeSavepoint,
     describe_action,
@@ -112,9 +114,12 @@ async def _apply(world: World, resource: AnyResource, action: Action) -> None:
             await emit_event(world, resource, action)
         case KeepStandings(standings, loads):
             world.standings.keep(_get_key(resource), resource.metadata.uid, Remembered(standings, loads))
+        case CallWebhook(secret=secret, secret_key=name):
+            token = None if secret is None else await read_secret_key(world, secret, name)
+            world.webhooks.start(action, token)
         case StopDriver() | ActivateDriver() | TakeSavepoint():
             await _tell_driver(world, action, await read_secret_key(world, action.token, "token"))
-        case CreateTopic() | GrowPartitions() | AlterConfigs() | DeleteTopic():
+        case CreateTopic() | GrowPartitions() | AlterConfigs() | DeleteTopic() | SetQuota():
             await world.kafka.apply(action)
         case _:
             assert_never(action)

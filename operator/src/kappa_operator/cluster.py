@@ -78,6 +78,9 @@ class Cluster(Protocol):
     async def apply_status(self, manifest: Body) -> Body:
         """Server-side apply the status subresource; a resource version in the metadata must match."""
 
+    async def merge(self, ref: ObjectRef, patch: Body, manager: str = "kappa-cli") -> Body:
+        """Merge a patch into an object, where None takes a field away; raise NotFound."""
+
     async def delete(self, ref: ObjectRef, uid: str | None = None) -> None:
         """Delete the object if it still is the one with this uid; a missing or other one is fine."""
 
@@ -176,9 +179,9 @@ class ApiCluster:
         query = {"fieldManager": "kappa-plan", "force": "true", "dryRun": "All", "fieldValidation": "Strict"}
         return await self._request("PATCH", path, query, manifest, "application/apply-patch+yaml")
 
-    async def merge(self, ref: ObjectRef, patch: Body) -> Body:
-        """Merge a patch into an object, as a person's change: under another manager than the operator's."""
-        query = {"fieldManager": "kappa-cli", "fieldValidation": "Strict"}
+    async def merge(self, ref: ObjectRef, patch: Body, manager: str = "kappa-cli") -> Body:
+        """Merge a patch into an object, where None takes a field away: as a person's change, under another manager than the operator's."""
+        query = {"fieldManager": manager, "fieldValidation": "Strict"}
         return await self._request("PATCH", build_path(ref), query, patch, "application/merge-patch+json")
 
     async def ask_service(

@@ -17,7 +17,8 @@ KappaError
 ├── ReferenceProblem           a resource that another one refers to is missing, ambiguous or not ready
 ├── SecretProblem              a Secret is missing or lacks a key
 ├── StoreFailure               a state store cannot be written or read
-└── DriverUnreachable          a driver did not answer its control port
+├── DriverUnreachable          a driver did not answer its control port
+└── WebhookFailure             a webhook may not be called
 """
 
 from typing import Self
@@ -144,6 +145,12 @@ class DriverUnreachable(KappaError):
     """A driver did not answer its control port."""
 
     reason = Reason.DRIVER_UNRESPONSIVE
+
+
+class WebhookFailure(KappaError):
+    """A webhook may not be called."""
+
+    reason = Reason.WEBHOOK_FAILED
 
 
 class NotLeading(KappaError):

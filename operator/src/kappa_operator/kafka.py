@@ -12,7 +12,7 @@ from typing import Protocol
 from kappa_operator.actions import KafkaAction
 from kappa_operator.errors import KafkaFailure
 from kappa_operator.kafka_client import KafkaClient
-from kappa_operator.kafka_model import ClusterView, KafkaAccess, TopicView
+from kappa_operator.kafka_model import ClusterView, KafkaAccess, Producer, TopicView
 from kappa_operator.keys import Key
 
 Resolve = Callable[[], Awaitable[KafkaAccess]]
@@ -40,6 +40,9 @@ class KafkaClients(Protocol):
         self, cluster: Key, topic: str, configs: frozenset[str] = frozenset()
     ) -> TopicView | None:
         """Return the topic with these of its configs, or None where there is none."""
+
+    async def read_quota(self, cluster: Key, producer: Producer) -> float | None:
+        """Return the bytes a second that a producer may send to each broker, None where it has no quota of its own."""
 
     async def apply(self, action: KafkaAction) -> None:
         """Execute the action and return when its effect can be seen."""
@@ -85,6 +88,9 @@ class AdminClients:
         self, cluster: Key, topic: str, configs: frozenset[str] = frozenset()
     ) -> TopicView | None:
         return await self._get(cluster).describe_topic(topic, configs)
+
+    async def read_quota(self, cluster: Key, producer: Producer) -> float | None:  # noqa: D102 - see KafkaClients
+        return await self._get(cluster).read_quota(producer)
 
     async def apply(self, action: KafkaAction) -> None:  # noqa: D102 - see KafkaClients
         await self._get(action.cluster).apply(action)

@@ -16,11 +16,19 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from kappa_operator import kafka_calls
-from kappa_operator.actions import AlterConfigs, CreateTopic, DeleteTopic, GrowPartitions, KafkaAction
+from kappa_operator.actions import (
+    AlterConfigs,
+    CreateTopic,
+    DeleteTopic,
+    GrowPartitions,
+    KafkaAction,
+    SetQuota,
+)
 from kappa_operator.batcher import Batcher
 from kappa_operator.errors import KafkaFailure, KafkaRefused, TlsFailed
 from kappa_operator.kafka_errors import Words
-from kappa_operator.kafka_model import ClusterView, KafkaAccess, TopicView
+from kappa_operator.kafka_model import ClusterView, KafkaAccess, Producer, TopicView
+from kappa_operator.kafka_quotas import QuotaClient
 from kappa_operator.kafka_topic_configs import ConfigReader, TopicConfigs
 from kappa_operator.topic_configs import is_same_value
 
@@ -62,6 +70,7 @@ class KafkaClient:
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="kafka")
         self._created: dict[str, Created] = {}
         self._configs = ConfigReader(access)
+        self._quotas = QuotaClient(access)
         self._describe: Batcher[Question, View] = Batcher(self._describe_topics)
         self._look: Batcher[str, View] = self._batch(kafka_calls.look_at_topics)
         self._create: Batcher[CreateTopic, bool] = self._batch(kafka_calls.create_topics)
@@ -114,8 +123,14 @@ class KafkaClient:
             case DeleteTopic():
                 await self._delete.submit(action)
                 await self._await_topic(action.topic, self._look.submit, lambda view: view is None)
+            case SetQuota(_, producer, rate):
+                await self._quotas.set(producer, rate)
             case _:
                 assert_never(action)
+
+    async def read_quota(self, producer: Producer) -> float | None:
+        """Return the bytes a second that the producer may send to each broker, None where it has no quota of its own."""
+        return await self._quotas.read(producer)
 
     async def _create_topic(self, action: CreateTopic) -> None:
         """Create the topic and remember it as it was made: to ask for its configs would cost more than to make it."""
@@ -171,6 +186,7 @@ class KafkaClient:
         """Let the client go once the calls under way have ended."""
         self._threads.shutdown(wait=False)
         await self._configs.close()
+        await self._quotas.close()
 
 
 def _build_admin(access: KafkaAccess, words: Words) -> AdminClient:

@@ -34,6 +34,31 @@ class TopicView:
 
 
 @dataclass(frozen=True, slots=True)
+class Producer:
+    """Producers as Kafka's quotas name them: by client.id, by user, or by both."""
+
+    client_id: str | None = None
+    user: str | None = None
+
+    @property
+    def entity(self) -> tuple[tuple[str, str], ...]:
+        """Return the parts of the name in Kafka's protocol: their types and values."""
+        parts = (("user", self.user), ("client-id", self.client_id))
+        return tuple((kind, name) for kind, name in parts if name is not None)
+
+    def __str__(self) -> str:
+        return " ".join(f"{kind}={name}" for kind, name in self.entity)
+
+    @classmethod
+    def parse(cls, text: str) -> "Producer":
+        """Return the producer of a text, the inverse of `str`."""
+        if text.startswith("client-id="):
+            return cls(client_id=text.removeprefix("client-id="))
+        user, _, client = text.removeprefix("user=").partition(" client-id=")
+        return cls(client or None, user)
+
+
+@dataclass(frozen=True, slots=True)
 class KafkaAccess:
     """How to reach a Kafka cluster: settings of the client library, secrets among them.
 

@@ -27,6 +27,11 @@ class Settings:
     lease_duration: float = 10.0
     lag_series: int = 10_000
     """Series of consumer lag for each KafkaCluster; above that only those that matter most are told to Prometheus."""
+    alerts_dir: str = ""
+    """Folder with the token, and where there is one the certificate, of the endpoint for Alertmanager; it is not served where empty."""
+    alerts_port: int = 8082
+    webhook_hosts: tuple[str, ...] = ()
+    """Hosts that LagPolicies may have called: `host`, `host:port` or `*.domain`; none where empty."""
     log_level: str = "INFO"
 
     @classmethod
@@ -63,5 +68,8 @@ class Settings:
             lease_name=text("LEASE_NAME", default.lease_name),
             lease_duration=number("LEASE_SECONDS", default.lease_duration),
             lag_series=int(number("LAG_SERIES", default.lag_series)),
+            alerts_dir=text("ALERTS_DIR", default.alerts_dir),
+            alerts_port=int(number("ALERTS_PORT", default.alerts_port)),
+            webhook_hosts=tuple(part for part in text("WEBHOOK_HOSTS", "").split(",") if part),
             log_level=text("LOG_LEVEL", default.log_level),
         )

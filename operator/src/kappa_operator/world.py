@@ -11,14 +11,16 @@ from typing import Protocol
 from kappa_crds.progress import Progress
 from kappa_crds.resource import Resource
 from kappa_crds.statestore import StateStoreSpec, StateStoreStatus
+from kappa_operator.actions import CallWebhook
 from kappa_operator.cluster import Body, Cluster
-from kappa_operator.errors import NotLeading
+from kappa_operator.errors import NotLeading, WebhookFailure
 from kappa_operator.kafka import KafkaClients
 from kappa_operator.keys import Key
 from kappa_operator.lag.memory import LagMemory
 from kappa_operator.lag.model import Sweep
 from kappa_operator.lastsaid import LastSaid
 from kappa_operator.mirror import Mirror, get_version
+from kappa_operator.plan.notification import Delivery
 from kappa_operator.settings import Settings
 
 
@@ -61,6 +63,33 @@ class NoLag:
         """Return None."""
 
 
+class Webhooks(Protocol):
+    """The webhooks of policies: one call of each policy at a time, beside the reconciles."""
+
+    def start(self, action: CallWebhook, token: str | None) -> None:
+        """Begin a call; the same attempt once more changes nothing. Raise WebhookFailure where the host may not be called."""
+
+    def get(self, policy: Key) -> Delivery | None:
+        """Return what came of the last attempt of a policy, None while it is under way or where there was none."""
+
+    def forget(self, policy: Key) -> None:
+        """End and forget the call of a policy that is gone."""
+
+
+class NoWebhooks:
+    """Nobody is called."""
+
+    def start(self, action: CallWebhook, token: str | None) -> None:
+        """Raise WebhookFailure."""
+        raise WebhookFailure("there is no way to webhooks here")
+
+    def get(self, policy: Key) -> Delivery | None:
+        """Return None."""
+
+    def forget(self, policy: Key) -> None:
+        """Do nothing."""
+
+
 @dataclass(frozen=True, slots=True)
 class World:
     """All that the operator can reach."""
@@ -72,6 +101,7 @@ class World:
     buckets: Buckets
     settings: Settings
     lag: Lag = NoLag()  # noqa: RUF009 - it holds nothing
+    webhooks: Webhooks = NoWebhooks()  # noqa: RUF009 - it holds nothing
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
     is_leading: Callable[[], bool] = lambda: True
     expect_echo: Callable[[Key, int], None] = lambda _key, _version: None

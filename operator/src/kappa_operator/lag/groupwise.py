@@ -15,13 +15,17 @@ FORGOTTEN_AFTER = 3600.0
 
 
 class Judged(NamedTuple):
-    """A share, what is remembered of it, what can be said now, and the last look at it, or why it was not seen in the last sweep."""
+    """A share, what is remembered of it, what can be said now, and the last look at it, or why it was not seen in the last sweep.
+
+    `alert` names the alert that the verdict is of, where it is none of what was seen.
+    """
 
     share: Share
     standing: Standing
     verdict: Verdict
     sample: Sample | None
     unseen: str | None = None
+    alert: str | None = None
 
     @property
     def rank(self) -> tuple[tuple[int, int], float, int]:

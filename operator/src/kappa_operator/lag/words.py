@@ -25,6 +25,8 @@ def say_lag(sample: Sample) -> str:
 def explain(judged: Judged, rules: Rules, now: datetime) -> str:
     """Say why a share is judged so."""
     standing, sample = judged.standing, judged.sample
+    if judged.alert is not None:
+        return f"alert {judged.alert} fires"
     match judged.verdict.state:
         case LagState.OK:
             return "all bounds are kept"

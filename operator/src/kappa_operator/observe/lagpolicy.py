@@ -17,8 +17,9 @@ from kappa_operator.lag.groups import find_groups, find_named, name_group
 from kappa_operator.lag.memory import Remembered
 from kappa_operator.lag.model import Sweep
 from kappa_operator.mirror import Mirror
+from kappa_operator.observe.quotas import Quotas, observe_quotas
 from kappa_operator.observe.references import find_referred
-from kappa_operator.observe.remedies import find_topics, read_pipeline
+from kappa_operator.observe.remedies import find_savepoints, find_topics, read_pipeline
 from kappa_operator.plan.lagpolicy_model import (
     LagPolicyObserved,
     LagPolicyResource,
@@ -37,15 +38,18 @@ async def observe_lagpolicy(
     resource: LagPolicyResource | None = world.mirror.get(key)
     if resource is None:
         world.standings.forget(key)
+        world.webhooks.forget(key)
         return None
     known = _recall(world, key, resource)
     try:
         cluster = find_referred(world.mirror, "KafkaCluster", key.namespace, resource.spec.cluster_ref)
     except ReferenceProblem as problem:
         return LagPolicyObserved(
-            resource, standings=known.standings, loads=known.loads, problem=problem, failures=failures
-        )
-    return _observe(world, key, resource, cluster, known=known, failures=failures)
+            resource, standings=known.standings, loads=known.loads, problem=problem, failures=failures,
+            quotas=await observe_quotas(world, resource, None), delivery=world.webhooks.get(key),
+        )  # fmt: skip
+    quotas = await observe_quotas(world, resource, cluster)
+    return _observe(world, key, resource, cluster, known=known, quotas=quotas, failures=failures)
 
 
 def list_policies(world: World) -> Iterator[LagPolicyResource]:
@@ -72,6 +76,7 @@ def _observe(
     cluster: Key,
     *,
     known: Remembered,
+    quotas: Quotas,
     failures: tuple[Failure, ...],
 ) -> LagPolicyObserved:
     mirror, selector = world.mirror, resource.spec.selector
@@ -85,7 +90,10 @@ def _observe(
         wanted=(*sorted(pipelines), *find_named(selector.groups)),
         pipelines={group: read_pipeline(body) for group, body in pipelines.items()},
         topics=find_topics(mirror, key.namespace, cluster) if _needs_topics(resource) else {},
+        savepoints=find_savepoints(mirror, resource),
+        quotas=quotas,
         loads=known.loads,
+        delivery=world.webhooks.get(key),
         rivals=tuple(_find_rivals(mirror, key, cluster, seen, groups)),
         problems=tuple(_find_problems(mirror, key.namespace, selector.pipelines)),
         failures=failures,

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from kappa_crds.conditions import Condition
-from kappa_crds.lagpolicy import LaggingShare, LagPolicyStatus
+from kappa_crds.lagpolicy import LAG_HEALTHY, LaggingShare, LagPolicyStatus
 from kappa_crds.lagstate import LagState, Severity
 from kappa_crds.pipeline import PipelineState
 from kappa_operator.actions import Action, KeepStandings, RecordStatus
@@ -20,6 +20,8 @@ from kappa_operator.lag.model import Share, Sweep
 from kappa_operator.lag.rules import Rules
 from kappa_operator.lag.standing import Standing
 from kappa_operator.lag.words import explain, name_share, say_lag
+from kappa_operator.plan.alert import build_alert_news, find_alerts
+from kappa_operator.plan.lagpolicy_deletion import decide_deletion, decide_finalizer
 from kappa_operator.plan.lagpolicy_model import (
     LagPolicyObserved,
     LagPolicyResource,
@@ -29,6 +31,7 @@ from kappa_operator.plan.lagpolicy_model import (
 from kappa_operator.plan.lagpolicy_words import build_all_conditions, build_news, is_contested, say_missing
 from kappa_operator.plan.model import Plan
 from kappa_operator.plan.mute import Mute, find_mute
+from kappa_operator.plan.notification import Notified, Outlook, decide_notifications, find_failed_calls
 from kappa_operator.plan.remedies import decide_remedies
 
 EVERY = 10.0
@@ -51,7 +54,10 @@ def decide_lagpolicy(observed: LagPolicyObserved, now: datetime) -> Plan:
     """Judge all shares anew and say what changed."""
     resource = observed.resource
     if resource.metadata.deletion_timestamp is not None:
-        return Plan()
+        return decide_deletion(observed, now)
+    finalizer = decide_finalizer(resource)
+    if finalizer is not None:
+        return Plan((finalizer,), look_again=True)
     rules, mute = build_rules(resource.spec), find_mute(resource.spec.mute, now)
     if observed.sweep is None and is_fresh(resource, rules, now):
         return Plan(requeue_after=EVERY)
@@ -64,10 +70,31 @@ def decide_lagpolicy(observed: LagPolicyObserved, now: datetime) -> Plan:
         remedies=remedied.records,
         loads={name: load.to_json() for name, load in remedied.loads.items()},
     )
+    alerts = find_alerts(resource.spec, resource.metadata, now)
+    before = resource.status
+    ended = now.replace(microsecond=0) if before.alerts and not alerts else before.alerts_ended
+    status = status.replace(alerts=alerts, alerts_ended=ended)
+    notified = _decide_notifications(observed, status, mute, now)
+    status = status.replace(notifications=notified.records)
     keep = KeepStandings(standings, remedied.loads)
-    return _build_plan(
-        resource.status, status, (keep, *build_news(resource.status, status)), remedied.actions
-    )
+    news = (*build_news(resource.status, status), *build_alert_news(resource.status.alerts, alerts))
+    first: tuple[Action, ...] = (keep, *news)
+    return _build_plan(resource.status, status, first, (*remedied.actions, *notified.actions))
+
+
+def _decide_notifications(
+    observed: LagPolicyObserved, status: LagPolicyStatus, mute: Mute, now: datetime
+) -> Notified:
+    """Return what the webhook is told of the policy as it stands now."""
+    resource, remedies = observed.resource, observed.resource.spec.remedies
+    health = next(each for each in status.conditions if each.type == LAG_HEALTHY)
+    outlook = Outlook(
+        resource.metadata, status.severity, LagState(status.state or LagState.UNKNOWN), health.message,
+        status.cluster, muted=mute.until is not None,
+    )  # fmt: skip
+    found = [*find_failed_calls(observed.failures), *([observed.delivery] if observed.delivery else ())]
+    webhook = None if remedies is None else remedies.webhook
+    return decide_notifications(webhook, outlook, resource.status.notifications, found, now)
 
 
 def is_fresh(resource: LagPolicyResource, rules: Rules, now: datetime) -> bool:
@@ -81,7 +108,8 @@ def _build_plan(
     before: LagPolicyStatus, status: LagPolicyStatus, first: tuple[Action, ...], remedies: tuple[Action, ...]
 ) -> Plan:
     """Return the plan: what is done for the first time is recorded before it is done."""
-    if remedies and status.remedies != before.remedies:
+    is_same = (status.remedies, status.notifications) == (before.remedies, before.notifications)
+    if remedies and not is_same:
         return Plan((*first, RecordStatus(status), *remedies), requeue_after=EVERY)
     return Plan((*first, *remedies), status if is_news(before, status) else None, EVERY)
 

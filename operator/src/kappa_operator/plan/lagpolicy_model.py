@@ -13,7 +13,9 @@ from kappa_operator.lag.model import Partition, Share, Sweep
 from kappa_operator.lag.rules import Rules, Threshold
 from kappa_operator.lag.standing import Standing
 from kappa_operator.plan.model import Failure
-from kappa_operator.plan.remedy_model import PipelineFacts, TopicFacts
+from kappa_operator.plan.notification import Delivery
+from kappa_operator.plan.remedy_model import PipelineFacts, SavepointFacts, TopicFacts
+from kappa_operator.plan.remedy_pause import QuotaFacts
 
 _ALIVE: Mapping[str | None, bool] = {
     PipelineState.RUNNING.value: True, PipelineState.SUSPENDED.value: False, PipelineState.FAILED.value: False,
@@ -48,7 +50,10 @@ class LagPolicyObserved:
     wanted: tuple[str, ...] = ()
     pipelines: Mapping[str, PipelineFacts] = field(default_factory=dict)
     topics: Mapping[str, TopicFacts] = field(default_factory=dict)
+    savepoints: Mapping[str, SavepointFacts] = field(default_factory=dict)
+    quotas: Mapping[tuple[str, str], QuotaFacts] = field(default_factory=dict)
     loads: Mapping[str, Load] = field(default_factory=dict)
+    delivery: Delivery | None = None
     rivals: tuple[Rival, ...] = ()
     problem: KappaError | None = None
     problems: tuple[KappaError, ...] = ()

@@ -127,7 +127,7 @@ def is_contested(spec: LagPolicySpec, rivals: Sequence[Rival]) -> bool:
 
 
 def _share_remedies(one: LagPolicySpec, other: LagPolicySpec) -> list[str]:
-    given = [set() if spec.remedies is None else set(spec.remedies.to_manifest()) for spec in (one, other)]
+    given = [frozenset() if spec.remedies is None else spec.remedies.names for spec in (one, other)]
     return sorted(given[0] & given[1])
 
 

@@ -7,6 +7,7 @@ from kappa_crds.lagstate import LagState
 from kappa_crds.pipeline import PipelineState
 from kappa_crds.quantities import parse_duration
 from kappa_operator.lag.evaluate import Verdict
+from kappa_operator.lag.groupwise import Judged
 from kappa_operator.plan.remedy_model import PipelineFacts, is_cooling
 
 
@@ -35,3 +36,9 @@ def decide_restart(
         kind=RemedyKind.RESTART_STALLED, target=facts.name, before=facts.nonce or None, wanted=f"lag-{now:%Y%m%d%H%M%S}",
         at=now.replace(microsecond=0), why=f"restart {count + 1} of {remedy.at_most}: {why}", count=count + 1,
     )  # fmt: skip
+
+
+def has_moved(worst: Judged, since: datetime) -> bool:
+    """Return whether what stood still when a restart was decided on has moved: its state is cleared a while later only."""
+    moved = worst.standing.moved
+    return worst.verdict.state is not LagState.STALLED or (moved is not None and moved > since)

@@ -8,7 +8,7 @@ import math
 from dataclasses import dataclass
 from datetime import datetime
 
-from kappa_crds.lagremedy import ScaleRemedy
+from kappa_crds.lagremedy import BatchLimitRemedy, ScaleRemedy
 from kappa_crds.lagstate import LagState, Severity
 from kappa_crds.quantities import format_count, format_duration, parse_duration
 from kappa_operator.lag.evaluate import Verdict
@@ -48,12 +48,14 @@ def decide_executors(
     return _decide_fewer(remedy, load)
 
 
-def measure_quiet(remedy: ScaleRemedy, regrets: int) -> float:
+def measure_quiet(remedy: ScaleRemedy | BatchLimitRemedy, regrets: int) -> float:
     """Return the seconds for which all has to be well before there are fewer, and over which the most that comes in is looked for."""
     return parse_duration(remedy.quiet_for) * (1 << min(regrets, MOST_DOUBLINGS))
 
 
-def count_regrets(remedy: ScaleRemedy, *, fell: datetime | None, now: datetime, regrets: int) -> int:
+def count_regrets(
+    remedy: ScaleRemedy | BatchLimitRemedy, *, fell: datetime | None, now: datetime, regrets: int
+) -> int:
     """Return how often in a row fewer were too few, when more are needed now. `fell` is when the last change was made, if it was to fewer.
 
     What held for twice the quiet time was right at its time.

@@ -48,7 +48,7 @@ def name_savepoint(metadata: Metadata) -> str:
 def build_scheduled(pipeline: Metadata, at: datetime, exports: tuple[Export, ...] = ()) -> Manifest:
     """Return the Savepoint for a moment of a pipeline's schedule, with the copies that are wanted of it."""
     name = f"{pipeline.name}-{at.astimezone(UTC):%Y%m%d%H%M}"
-    return _build_savepoint(pipeline, name, Cause.SCHEDULE, exports)
+    return _build_savepoint(pipeline.namespace, pipeline.name, name, Cause.SCHEDULE, exports)
 
 
 def name_upgrade_savepoint(pipeline: str, change: UpgradeStatus) -> str:
@@ -60,23 +60,28 @@ def build_upgrade_savepoint(pipeline: Metadata, change: UpgradeStatus) -> Manife
     """Return the Savepoint that is taken before a change."""
     if change.savepoint is None:
         raise AssertionError("the name is recorded before the Savepoint is made")
-    return _build_savepoint(pipeline, change.savepoint, Cause.UPGRADE)
+    return _build_savepoint(pipeline.namespace, pipeline.name, change.savepoint, Cause.UPGRADE)
+
+
+def build_remedy_savepoint(namespace: str, pipeline: str, name: str) -> Manifest:
+    """Return the Savepoint that is taken before a remedy."""
+    return _build_savepoint(namespace, pipeline, name, Cause.BEFORE_REMEDY)
 
 
 def _build_savepoint(
-    pipeline: Metadata, name: str, cause: Cause, exports: tuple[Export, ...] = ()
+    namespace: str, pipeline: str, name: str, cause: Cause, exports: tuple[Export, ...] = ()
 ) -> Manifest:
     """Return a Savepoint that the operator makes. It has no owner: savepoints outlive their pipeline."""
-    spec = SavepointSpec(pipeline_ref=pipeline.name, cause=cause, exports=exports)
+    spec = SavepointSpec(pipeline_ref=pipeline, cause=cause, exports=exports)
     return {
         "apiVersion": API_VERSION,
         "kind": "Savepoint",
         "metadata": {
             "name": name,
-            "namespace": pipeline.namespace,
+            "namespace": namespace,
             "labels": {
                 "app.kubernetes.io/managed-by": "kappa-operator",
-                PIPELINE_LABEL: pipeline.name,
+                PIPELINE_LABEL: pipeline,
                 CAUSE_LABEL: spec.cause,
             },
         },

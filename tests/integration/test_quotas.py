@@ -1,0 +1,179 @@
+"""Quotas of producers on a real broker: one that obeys is really slowed down and let go again, and what it had before is put back."""
+
+import asyncio
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer as Client
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from fakes.world import build_resource
+from integration.brokers import CLUSTER, RealKafkaOperator
+from kappa_crds import API_VERSION
+from kappa_operator.actions import SetQuota
+from kappa_operator.errors import AuthorizationFailed
+from kappa_operator.kafka_model import KafkaAccess, Producer
+from kappa_operator.kafka_quotas import QuotaClient
+from kappa_operator.keys import Key, ObjectRef
+from lab.broker import Broker
+
+LOADER = Producer(client_id="loader")
+POLICY = Key("LagPolicy", "shop", "gold")
+SPEC: dict[str, Any] = {
+    "selector": {"groups": ["billing"]},
+    "warning": {"lag": "60s", "for": "0s"},
+    "critical": {"lag": "5m", "for": "0s"},
+    "clearAfter": "20s",
+    "remedies": {
+        "pauseProducers": {"producers": [{"clientId": "loader"}], "quietFor": "30s", "bytesPerSecond": 5000}
+    },
+}
+NOBODY = "nobody's"
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    properties = {
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:ANONYMOUS",
+    }
+    with Broker(users={"nobody": NOBODY}, properties=properties) as running:
+        admin = AdminClient({"bootstrap.servers": running.bootstrap})
+        admin.create_topics([NewTopic("orders", 1, 1)])["orders"].result(20)
+        yield running
+
+
+def build_access(broker: Broker) -> KafkaAccess:
+    return KafkaAccess.of(
+        {"bootstrap.servers": broker.bootstrap, "security.protocol": "plaintext", "client.id": "test"}
+    )
+
+
+class Loader:
+    """A producer, and what the broker makes it wait."""
+
+    def __init__(self, broker: Broker, name: str = "loader") -> None:
+        self.throttled, self.taken = 0.0, 0
+        self.client = Client(
+            {
+                "bootstrap.servers": broker.bootstrap,
+                "client.id": name,
+                "throttle_cb": self._note,
+                "linger.ms": 0,
+            }
+        )
+
+    def _note(self, event: Any) -> None:
+        self.throttled += event.throttle_time
+
+    def _count(self, error: Any, _: Any) -> None:
+        self.taken += error is None
+
+    def send(self, seconds: float) -> int:
+        """Send records of 2 KiB for a time, ten at once; return how many the broker took in it."""
+        self.throttled, self.taken, until = 0.0, 0, time.monotonic() + seconds
+        while time.monotonic() < until:
+            if len(self.client) < 10:
+                self.client.produce("orders", b"x" * 2048, on_delivery=self._count)
+            self.client.poll(0.01 if len(self.client) == 10 else 0)
+        found = self.taken
+        self.client.flush(60)
+        return found
+
+    def is_free(self, wanted: int) -> bool:
+        """Return whether the broker takes so many records again in two seconds, once what it makes the connection wait for has passed."""
+        return any(self.send(2.0) > wanted for _ in range(20))
+
+
+class Scene(RealKafkaOperator):
+    """The operator with a policy, in front of a real broker; how far the group is behind is told by the test, and the clock is turned."""
+
+    def __init__(self, broker: Broker) -> None:
+        super().__init__(broker.bootstrap)
+        self.world = replace(self.world, lag=self.lag, now=self.clock)
+        self.cluster.put(build_resource("LagPolicy", "gold", **SPEC))
+        self.end = 1000
+
+    async def run(self, seconds: int, behind: float) -> None:
+        for _ in range(seconds // 10):
+            self.clock.time += timedelta(seconds=10)
+            self.end += 100
+            committed = self.end - (50 if behind else 0)
+            self.lag.sweep(CLUSTER, self.clock.time, billing=(committed, self.end, behind))
+            await self.reconcile(POLICY)
+
+
+async def test_a_quota_is_set_read_and_removed(broker: Broker) -> None:
+    quotas = QuotaClient(build_access(broker))
+    both, user = Producer("loader", "etl"), Producer(user="CN=etl,OU=a shop")
+    try:
+        for number, producer in enumerate((both, user, LOADER)):
+            assert await quotas.read(producer) is None
+            await quotas.set(producer, 1000 + number)
+        await asyncio.sleep(0.3)
+        assert [await quotas.read(each) for each in (both, user, LOADER)] == [1000, 1001, 1002]
+        for producer in (both, user, LOADER):
+            await quotas.set(producer, None)
+            await quotas.set(producer, None)
+        await asyncio.sleep(0.3)
+        assert [await quotas.read(each) for each in (both, user, LOADER)] == [None] * 3
+    finally:
+        await quotas.close()
+
+
+async def test_a_user_without_the_rights_hears_which_it_needs(broker: Broker) -> None:
+    settings = {
+        "bootstrap.servers": broker.sasl_bootstrap, "security.protocol": "sasl_plaintext", "client.id": "test",
+        "sasl.mechanism": "PLAIN", "sasl.username": "nobody", "sasl.password": NOBODY,
+    }  # fmt: skip
+    quotas = QuotaClient(KafkaAccess.of(settings, (NOBODY,)))
+    try:
+        with pytest.raises(
+            AuthorizationFailed, match="needs DescribeConfigs and AlterConfigs on the cluster"
+        ):
+            await quotas.read(LOADER)
+        with pytest.raises(
+            AuthorizationFailed, match="needs DescribeConfigs and AlterConfigs on the cluster"
+        ):
+            await quotas.set(LOADER, 1.0)
+    finally:
+        await quotas.close()
+
+
+async def test_a_producer_is_slowed_down_while_it_is_critical_and_let_go_again(broker: Broker) -> None:
+    loader, other = Loader(broker), Loader(broker, "other")
+    async with Scene(broker) as scene:
+        await scene.reconcile(CLUSTER)
+        free = await asyncio.to_thread(loader.send, 2.0)
+        assert loader.throttled == 0
+        await scene.run(60, 900.0)
+        assert scene.list_events("ProducerSlowed")
+        slowed = await asyncio.to_thread(loader.send, 3.0)
+        assert loader.throttled > 0
+        assert slowed * 5 < free
+        await asyncio.to_thread(other.send, 1.0)
+        assert other.throttled == 0, "nobody else is"
+        await scene.run(180, 0.0)
+        assert scene.list_events("ProducerFreed")
+        assert await asyncio.to_thread(loader.is_free, slowed * 5)
+        assert await scene.clients.read_quota(CLUSTER, LOADER) is None
+
+
+async def test_what_it_had_before_is_put_back_when_the_policy_is_deleted(broker: Broker) -> None:
+    async with Scene(broker) as scene:
+        await scene.reconcile(CLUSTER)
+        await scene.run(10, 0.0)
+        await scene.clients.apply(SetQuota(CLUSTER, LOADER, 3_000_000.0))
+        await scene.run(60, 900.0)
+        assert await scene.clients.read_quota(CLUSTER, LOADER) == 5000
+        scene.cluster.remove(ObjectRef(API_VERSION, *POLICY))
+        for _ in range(10):
+            await scene.reconcile(POLICY)
+            await asyncio.sleep(0.2)
+        assert scene.get(POLICY) is None
+        assert await scene.clients.read_quota(CLUSTER, LOADER) == 3_000_000
+        await scene.clients.apply(SetQuota(CLUSTER, LOADER, None))

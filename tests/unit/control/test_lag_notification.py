@@ -1,0 +1,215 @@
+"""What a LagPolicy's webhook is told: each change, in order, at least once, with an id; tried again, and given up in the end."""
+
+import itertools
+import json
+from typing import Any
+
+import pytest
+
+from fakes.world import build_secret
+from unit.control.lag_shop import BASE, POLICY, Shop
+
+TELL: dict[str, Any] = {
+    **BASE,
+    "critical": {"lag": "5m", "for": "30s"},
+    "remedies": {"webhook": {"url": "https://hooks.example.com/lag?code=hidden"}},
+}
+
+
+def ask(**webhook: Any) -> dict[str, Any]:
+    return {**TELL, "remedies": {"webhook": {**TELL["remedies"]["webhook"], **webhook}}}
+
+
+async def rise_and_fall(shop: Shop) -> Shop:
+    """Let it get worse, critical, and well again."""
+    await shop.run(60, 10)
+    await shop.run(200, 10, behind=100)
+    shop.each = 1.0
+    await shop.run(300, 10, behind=100)
+    await shop.run(300, 10, behind=600)
+    shop.each = 1000.0
+    await shop.run(300, 10)
+    return shop
+
+
+def list_told(shop: Shop) -> list[tuple[str, str]]:
+    """Return what was told, in order, each once."""
+    found = {call.id: call.document for call in shop.operator.webhooks.calls}
+    return [(each["before"], each["severity"]) for each in found.values()]
+
+
+def get_notifications(shop: Shop) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = (shop.operator.get(POLICY) or {})["status"].get("notifications", [])
+    return found
+
+
+async def test_it_is_told_when_it_gets_worse_and_when_it_is_well_again() -> None:
+    shop = await rise_and_fall(Shop(TELL))
+    assert list_told(shop) == [("None", "Warning"), ("Warning", "Critical"), ("Critical", "None")]
+    (last,) = get_notifications(shop)
+    assert (last["result"], last["attempts"], last["severity"]) == ("Delivered", 1, "None")
+    assert len(shop.operator.list_events("WebhookTold")) == 3
+
+
+async def test_the_document_says_of_what_it_is_and_why() -> None:
+    shop = await rise_and_fall(Shop(TELL))
+    document = dict(shop.operator.webhooks.calls[0].document)
+    assert document.pop("id").endswith("-Warning")
+    assert "kappa.shop.delays in[0]" in document.pop("message")
+    assert document.pop("policy").keys() == {"namespace", "name", "uid"}
+    assert document.pop("at").endswith("Z")
+    assert document == {
+        "version": "v1", "cluster": "main", "severity": "Warning", "before": "None", "state": "Warning",
+    }  # fmt: skip
+
+
+async def test_one_that_wants_critical_only_hears_of_that_and_of_its_end() -> None:
+    shop = await rise_and_fall(Shop(ask(minSeverity="Critical")))
+    assert list_told(shop) == [("None", "Critical"), ("Critical", "None")]
+
+
+async def test_one_that_is_well_from_the_start_is_not_told() -> None:
+    shop = Shop(TELL)
+    await shop.run(300, 10)
+    assert shop.operator.webhooks.calls == []
+
+
+async def test_an_attempt_that_fails_is_made_again_with_the_same_id_and_longer_pauses() -> None:
+    shop = Shop(TELL)
+    shop.operator.webhooks.answers = ["it answered 503"] * 3
+    await shop.run(60, 10)
+    shop.each = 1.0
+    at: list[float] = []
+    for _ in range(60):
+        before = len(shop.operator.webhooks.calls)
+        await shop.run(10, 10, behind=100)
+        if len(shop.operator.webhooks.calls) > before:
+            at.append((shop.operator.clock.time).timestamp())
+    calls = shop.operator.webhooks.calls
+    assert [each.attempt for each in calls] == [1, 2, 3, 4]
+    assert len({each.id for each in calls}) == 1
+    pauses = [later - earlier for earlier, later in itertools.pairwise(at)]
+    assert pauses == sorted(pauses)
+    assert pauses[-1] >= 2 * pauses[0]
+    assert get_notifications(shop)[-1]["result"] == "Delivered"
+
+
+async def test_it_is_given_up_in_the_end_and_that_is_told_but_the_next_change_is_tried() -> None:
+    shop = Shop(TELL)
+    shop.operator.webhooks.answers = ["it answered 401"] * 8
+    await shop.run(60, 10)
+    shop.each = 1.0
+    await shop.run(3000, 10, behind=100)
+    (said,) = shop.operator.list_events("WebhookFailed")
+    assert (
+        said == "hooks.example.com was not told (None to Warning), given up after 8 attempts: it answered 401"
+    )
+    assert len(shop.operator.webhooks.calls) == 8
+    shop.each = 1000.0
+    await shop.run(600, 10)
+    assert list_told(shop)[-1] == ("Warning", "None")
+
+
+async def test_changes_wait_for_the_one_before_them() -> None:
+    shop = Shop(TELL)
+    shop.operator.webhooks.answers = ["it answered 503"] * 6
+    await rise_and_fall(shop)
+    shop.each = 1000.0
+    await shop.run(2000, 10)
+    assert list_told(shop) == [("None", "Warning"), ("Warning", "Critical"), ("Critical", "None")]
+
+
+async def test_the_token_comes_from_its_secret_and_stands_nowhere() -> None:
+    shop = Shop(ask(tokenSecretRef={"name": "hook"}))
+    await shop.run(60, 10)
+    shop.each = 1.0
+    await shop.run(200, 10, behind=100)
+    assert shop.operator.webhooks.calls == []
+    assert get_notifications(shop)[-1]["error"] == "Secret shop/hook has no key 'token'"
+    shop.operator.cluster.put(build_secret("hook", token="s3cret"))
+    await shop.run(600, 10, behind=100)
+    assert shop.operator.webhooks.tokens == ["s3cret"]
+    everything = json.dumps(
+        [shop.operator.get(POLICY), shop.operator.list_events(), [repr(each) for each in shop.operator.webhooks.calls]],
+        default=str,
+    )  # fmt: skip
+    assert "s3cret" not in everything
+    assert "code=hidden" not in json.dumps([shop.operator.list_events(), get_notifications(shop)])
+
+
+async def test_a_host_that_may_not_be_called_is_said() -> None:
+    shop = Shop(TELL)
+    shop.operator.webhooks.refused = "the operator may not call hooks.example.com"
+    await shop.run(60, 10)
+    shop.each = 1.0
+    await shop.run(200, 10, behind=100)
+    assert get_notifications(shop)[-1]["error"] == "the operator may not call hooks.example.com"
+
+
+async def test_a_webhook_that_fails_holds_no_other_remedy_up() -> None:
+    spec = ask()
+    spec["remedies"]["scale"] = {"min": 1, "max": 4}
+    shop = Shop(spec)
+    shop.operator.webhooks.refused = "the operator may not call hooks.example.com"
+    await shop.run(300, 80)
+    await shop.run(600, 160)
+    assert shop.executors > 1
+
+
+async def test_nothing_is_told_in_a_mute_window_and_what_is_still_bad_afterwards_is() -> None:
+    shop = Shop({**TELL, "mute": [{"start": "0 0 * * *", "duration": "30m"}]})
+    await shop.run(60, 10)
+    shop.each = 1.0
+    await shop.run(1600, 10, behind=100)
+    assert shop.operator.webhooks.calls == []
+    await shop.run(300, 10, behind=100)
+    assert list_told(shop) == [("None", "Warning")]
+
+
+async def test_what_waits_is_dropped_with_the_webhook() -> None:
+    shop = Shop(TELL)
+    shop.operator.webhooks.answers = ["it answered 503"] * 50
+    await shop.run(60, 10)
+    shop.each = 1.0
+    await shop.run(300, 10, behind=100)
+    body = shop.operator.get(POLICY) or {}
+    del body["spec"]["remedies"]
+    await shop.operator.cluster.replace(body)
+    before = len(shop.operator.webhooks.calls)
+    await shop.run(900, 10, behind=100)
+    assert len(shop.operator.webhooks.calls) == before
+    assert get_notifications(shop) == []
+
+
+async def live(death: int | None) -> tuple[list[tuple[str, str]], int]:
+    """Return what was told, and the writes until then."""
+    shop = Shop(TELL)
+    shop.operator.webhooks.answers = [None, "it answered 503"]
+    fuse = shop.operator.cluster.fuse
+    await shop.run(60, 10)
+    fuse.die_after(death)
+    writes = fuse.writes
+    shop.each = 1.0
+    await shop.run(210, 10, behind=100)
+    await shop.run(120, 10, behind=600)  # a restart forgets up to a minute
+    shop.each = 1000.0
+    await shop.run(220, 10)
+    assert {each["result"] for each in get_notifications(shop)} == {"Delivered"}
+    return list_told(shop), shop.operator.cluster.fuse.writes - writes
+
+
+async def test_dying_after_any_write_leaves_nothing_untold() -> None:
+    wanted, writes = await live(None)
+    assert wanted == [("None", "Warning"), ("Warning", "Critical"), ("Critical", "None")]
+    for number in range(1, writes + 1):
+        told, _ = await live(number)
+        assert told == wanted, f"died after write {number} of {writes}"
+
+
+@pytest.mark.parametrize("seconds", [1200])
+async def test_a_policy_that_goes_on_as_it_is_writes_no_more_than_before(seconds: int) -> None:
+    shop = await rise_and_fall(Shop(TELL))
+    await shop.run(100, 10)
+    before = shop.operator.cluster.fuse.writes
+    await shop.run(seconds, 10)
+    assert shop.operator.cluster.fuse.writes - before <= seconds / 60
