@@ -2,10 +2,10 @@
 
 import json
 
-from integration.test_monitoring_chart import find, render
 from kappa_crds.kinds import KINDS
 from kappa_operator.cli.reports import PORT, SERVICE
 from kappa_operator.cli.status_calls import LEASE
+from monitored.chart import find, render
 
 TEAM = '{"kind": "Group", "name": "data-team", "apiGroup": "rbac.authorization.k8s.io"}'
 
