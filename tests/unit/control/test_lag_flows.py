@@ -83,6 +83,17 @@ def test_a_rate_is_of_the_last_minute_and_of_more_where_looks_are_further_apart(
     assert 0.0 <= flows.rates["t"] < 1.0
 
 
+def test_what_was_told_of_a_topic_does_not_change_when_it_is_made_anew() -> None:
+    flows = Flows()
+    flows.add(0.0, parts(p0=0), ())
+    flows.add(10.0, parts(p0=50), ())
+    told = flows.totals
+    flows.forget(Partition("t", 0))
+    assert told == {"t": 50}
+    flows.add(20.0, parts(p0=7), ())
+    assert (told, flows.totals) == ({"t": 50}, {"t": 0})
+
+
 def test_a_topic_that_is_gone_is_not_told_any_more() -> None:
     flows = Flows()
     flows.add(0.0, parts(p0=10), ())

@@ -23,10 +23,11 @@ class Flows:
         self._totals: dict[str, int] = {}
         self._looks: list[tuple[float, dict[str, int]]] = []
         self._rates: dict[str, float] = {}
+        self._anew: set[str] = set()
 
     @property
     def totals(self) -> Mapping[str, int]:
-        """Return the records that came into each topic since it was first seen."""
+        """Return the records that came into each topic since it was first seen; what was returned once does not change any more."""
         return self._totals
 
     @property
@@ -38,9 +39,9 @@ class Flows:
         """Add a look; `dark` are the partitions that are there and could not be seen."""
         unseen = {partition.topic for partition in dark}
         came = self._count(logs)
-        self._totals = {
-            topic: self._totals.get(topic, 0) + came.get(topic, 0) for topic in came.keys() | unseen
-        }
+        before = {topic: total for topic, total in self._totals.items() if topic not in self._anew}
+        self._totals = {topic: before.get(topic, 0) + came.get(topic, 0) for topic in came.keys() | unseen}
+        self._anew = set()
         for _, known in self._looks:
             for topic in unseen:
                 known.pop(topic, None)
@@ -51,7 +52,7 @@ class Flows:
     def forget(self, partition: Partition) -> None:
         """Forget a partition whose topic was made anew, and what was compared with."""
         self._ends.pop(partition, None)
-        self._totals.pop(partition.topic, None)
+        self._anew.add(partition.topic)
         for _, known in self._looks:
             known.pop(partition.topic, None)
 

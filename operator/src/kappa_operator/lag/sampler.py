@@ -101,6 +101,7 @@ class Sampler:
         logs = await self._brokers.read_logs(topology.leaders)
         logs.dark |= topology.dark
         self._looks.add(looked, logs.logs)
+        await asyncio.sleep(0)
         self._looks.keep(topology.leaders)
         self._flows.add(looked, logs.logs, logs.dark)
         return await self._judge(at, topology, commits, logs)
@@ -116,7 +117,7 @@ class Sampler:
         evidence = Evidence(at, {}, self._markers, retentions, self._looks.measure_removal, self._secret)
         searches = await self._begin_searches(positions, evidence)
         await self._search(topology, searches)
-        self._answers = _remember(searches)
+        self._answers = await _remember(searches)
         evidence = replace(evidence, searches=searches)
         samples: dict[Share, Sample] = {}
         async for position in _in_turns(positions):
@@ -173,7 +174,11 @@ class Sampler:
 
     async def _look_for_markers(self, topology: Topology, positions: list[Position]) -> None:
         """Look at what groups stand before, where it may be a marker: they stand still there, or the log is known to have some."""
-        suspects = [position for position in positions if position.is_behind and self._is_suspect(position)]
+        suspects = [
+            position
+            async for position in _in_turns(positions)
+            if position.is_behind and self._is_suspect(position)
+        ]
         begins: dict[Partition, int] = {}
         for position in suspects:
             partition = position.share.partition
@@ -278,9 +283,9 @@ def _cut_layers(searches: Mapping[Target, Search]) -> Iterator[dict[Partition, S
             yield dict(items[begin : begin + _AT_ONCE])
 
 
-def _remember(searches: Mapping[Target, Search]) -> dict[Partition, tuple[Answer, ...]]:
+async def _remember(searches: Mapping[Target, Search]) -> dict[Partition, tuple[Answer, ...]]:
     found: dict[Partition, set[Answer]] = defaultdict(set)
-    for target, search in searches.items():
+    async for target, search in _in_turns(searches.items()):
         found[target.partition].update(search.remember())
     return {partition: tuple(answers) for partition, answers in found.items()}
 
