@@ -92,7 +92,7 @@ class FakeCluster:
             raise NotFound(f"{ref} not found")
         before = self._objects[ref]
         after = _drop_nulls(_merge(before, patch))
-        return copy.deepcopy(self._store(before, after, is_status="spec" not in patch))
+        return _copy(self._store(before, after, is_status="spec" not in patch))
 
     async def delete(self, ref: ObjectRef, uid: str | None = None) -> None:
         """Delete the object, if it is the one with that uid."""
