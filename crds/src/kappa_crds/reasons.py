@@ -177,7 +177,7 @@ class Reason(StrEnum):
     PRODUCER_FREED = "ProducerFreed", LAG, "A producer has the quota in Kafka that it had before a LagPolicy slowed it down; there is nothing to do."
     WEBHOOK_TOLD = "WebhookTold", LAG, "The webhook of a LagPolicy was told of a change of its severity; there is nothing to do."
     WEBHOOK_FAILED = "WebhookFailed", LAG, "The webhook of a LagPolicy was not told, as the message says; correct `spec.remedies.webhook`, its Secret, the server, or the hosts that the operator may call."
-    ALERT_TAKEN = "AlertTaken", LAG, "Alertmanager told of an alert, and `spec.remedies.onAlerts` of a LagPolicy has its remedies act on it, within their bounds."
+    ALERT_TAKEN = "AlertTaken", LAG, "Alertmanager told of an alert, and `spec.remedies.onAlerts` of a LagPolicy has its remedies act on it, within their bounds; look at what the alert says."
     REMEDY_SAVING = "RemedySaving", LAG, "A savepoint is taken before a LagPolicy gives a pipeline another driver, as `spec.remedies.savepoint` says; wait."
     REMEDY_WITHDRAWN = "RemedyWithdrawn", LAG, "A remedy of a LagPolicy was not needed any more when it was to be taken; there is nothing to do."
     REMEDY_REFUSED = "RemedyRefused", LAG, "A remedy of a LagPolicy could not be taken; the message says why. It is tried again after its `coolDown`."

@@ -32,7 +32,7 @@ _PATIENCE_SECONDS = 2.0
 """Less than the webhook's timeoutSeconds, so that whoever waits is told why nothing is said."""
 _LARGEST_REVIEW = 8 * 2**20
 """Bytes: the object before and after, each at most what the API server takes."""
-_RENEWAL_SECONDS = 60.0
+RENEWAL_SECONDS = 60.0
 
 log = structlog.get_logger(__name__)
 
@@ -103,7 +103,7 @@ async def find_warnings(
 
 
 async def serve_admission(
-    world: World, folder: Path, port: int, *, renewal: float = _RENEWAL_SECONDS
+    world: World, folder: Path, port: int, *, renewal: float = RENEWAL_SECONDS
 ) -> web.AppRunner:
     """Start the webhook with the certificate and the secret in a folder; raise OSError where they are not there.
 
@@ -114,7 +114,7 @@ async def serve_admission(
     app = build_admission_app(world, (folder / PATH_SECRET).read_text().strip())
 
     async def keep_certificate(_: web.Application) -> AsyncIterator[None]:
-        keeping = asyncio.ensure_future(_renew(context, folder, renewal))
+        keeping = asyncio.ensure_future(renew_certificate(context, folder, renewal))
         yield
         keeping.cancel()
 
@@ -125,7 +125,7 @@ async def serve_admission(
     return runner
 
 
-async def _renew(context: ssl.SSLContext, folder: Path, every: float) -> None:
+async def renew_certificate(context: ssl.SSLContext, folder: Path, every: float) -> None:
     """Take up a certificate that was renewed: new connections get it."""
     known = (folder / CERTIFICATE).read_bytes()
     while True:
@@ -136,4 +136,4 @@ async def _renew(context: ssl.SSLContext, folder: Path, every: float) -> None:
                 context.load_cert_chain(folder / CERTIFICATE, folder / PRIVATE_KEY)
                 known = found
         except OSError as error:  # ssl.SSLError is one: the files are amid being exchanged
-            log.warning("the certificate of the webhook cannot be read", error=type(error).__name__)
+            log.warning("the certificate of a server cannot be read", error=type(error).__name__)

@@ -4,12 +4,14 @@ Every replica answers. What it hears it writes as annotations of the LagPolicy, 
 replicas may do so at once; the replica that leads finds them there. Payload: version 4 of Alertmanager's webhook.
 """
 
+import asyncio
 import hmac
 import ssl
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 from typing import Annotated, Literal
@@ -21,14 +23,14 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from kappa_crds import API_VERSION
 from kappa_crds.lagalert import AlertStatus
 from kappa_crds.lagstate import LagState, Severity
+from kappa_operator.admission import CERTIFICATE, PRIVATE_KEY, RENEWAL_SECONDS, renew_certificate
 from kappa_operator.errors import KappaError, NotFound
 from kappa_operator.keys import Key, ObjectRef
 from kappa_operator.plan.alert import build_patch
 from kappa_operator.world import World
 
-PATH = "/alerts"
-TOKEN, CERTIFICATE, PRIVATE_KEY = "token", "tls.crt", "tls.key"
-"""Files in the folder that the chart mounts; without a certificate the server speaks plain HTTP."""
+PATH, TOKEN_FILE = "/alerts", "token"
+"""The path, and the file with the token in the folder that the chart mounts; where that has no certificate, too, it is plain HTTP."""
 HOLDS = timedelta(minutes=15)
 """How long an alert holds if it is not told again: longer than the repeat_interval of the route to here has to be."""
 _LARGEST = 2**20
@@ -104,7 +106,7 @@ def build_alert_app(world: World, folder: Path) -> web.Application:
 
 def _is_known(header: str, folder: Path) -> bool:
     try:
-        wanted = (folder / TOKEN).read_text().strip()
+        wanted = (folder / TOKEN_FILE).read_text().strip()
     except OSError:
         return False
     return bool(wanted) and hmac.compare_digest(header.encode(), f"Bearer {wanted}".encode())
@@ -174,13 +176,27 @@ def _build(labels: Mapping[str, str], name: str, until: datetime) -> AlertStatus
     )  # fmt: skip
 
 
-async def serve_alerts(world: World, folder: Path, port: int) -> web.AppRunner:
-    """Start the server, with TLS where the folder has a certificate; raise OSError where the port is taken."""
-    context = None
+async def serve_alerts(
+    world: World, folder: Path, port: int, *, renewal: float = RENEWAL_SECONDS
+) -> web.AppRunner:
+    """Start the server, with TLS where the folder has a certificate; raise OSError where the port is taken.
+
+    Each `renewal` seconds it looks for another certificate.
+    """
+    app, context = build_alert_app(world, folder), None
     if (folder / CERTIFICATE).exists():
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         context.load_cert_chain(folder / CERTIFICATE, folder / PRIVATE_KEY)
-    runner = web.AppRunner(build_alert_app(world, folder), access_log=None)
+        app.cleanup_ctx.append(partial(_keep_certificate, context, folder, renewal))
+    runner = web.AppRunner(app, access_log=None)
     await runner.setup()
     await web.TCPSite(runner, port=port, ssl_context=context).start()
     return runner
+
+
+async def _keep_certificate(
+    context: ssl.SSLContext, folder: Path, renewal: float, _: web.Application
+) -> AsyncIterator[None]:
+    keeping = asyncio.ensure_future(renew_certificate(context, folder, renewal))
+    yield
+    keeping.cancel()

@@ -1,21 +1,25 @@
 """The endpoint for Alertmanager: who may tell, what is taken, and what is refused with a word on why."""
 
 import json
+import ssl
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
 from fakes.cluster import Body, FakeCluster
 from fakes.world import Operator, build_resource
 from kappa_crds import API_VERSION
-from kappa_operator.alertmanager import build_alert_app
+from kappa_operator.alertmanager import build_alert_app, serve_alerts
 from kappa_operator.errors import ApiUnavailable
 from kappa_operator.keys import Key, ObjectRef
 from kappa_operator.logic import LOGICS
 from kappa_operator.plan.alert import MOST_ALERTS, read_alerts
+from lab.broker import free_ports
+from lab.pki import make_authority, make_certificate
 
 POLICY = Key("LagPolicy", "shop", "gold")
 REF = ObjectRef(API_VERSION, *POLICY)
@@ -184,3 +188,26 @@ async def test_alertmanager_is_told_to_try_again_where_the_api_server_does_not_a
     )
     status, text = await post(operator, folder, payload(alert()))
     assert (status, text) == (503, "the API server does not take it now; tell it again")
+
+
+@pytest.mark.parametrize("encrypted", [False, True])
+async def test_it_speaks_https_where_there_is_a_certificate_and_http_where_there_is_none(
+    operator: Operator, folder: Path, encrypted: bool
+) -> None:
+    (port,) = free_ports(1)
+    trust: bool | ssl.SSLContext = True
+    if encrypted:
+        make_authority(folder, "test")
+        make_certificate(folder, "tls", "/CN=localhost", "DNS:localhost")
+        trust = ssl.create_default_context(cafile=str(folder / "ca.crt"))
+    runner = await serve_alerts(operator.world, folder, port)
+    url = f"{'https' if encrypted else 'http'}://localhost:{port}/alerts"
+    try:
+        async with (
+            aiohttp.ClientSession() as session,
+            session.post(url, json=payload(alert()), headers=KNOWN, ssl=trust) as answer,
+        ):
+            assert answer.status == 200
+    finally:
+        await runner.cleanup()
+    assert len(find(operator)) == 1

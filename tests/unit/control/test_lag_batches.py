@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from fakes.cluster import Body
 from kappa_operator.keys import ObjectRef
 from unit.control.lag_shop import BASE, PIPELINE, POLICY, Shop
 
@@ -153,7 +154,7 @@ async def live(death: int | None) -> tuple[Any, int, int]:
     fuse.die_after(death)
     writes = fuse.writes
     await shop.run(600, 250)
-    await shop.run(900, 20)
+    await shop.run(900, 20)  # a restart may measure anew, and wait a while longer
     kept = [(each["result"], each["wanted"]) for each in shop.remedies]
     return (shop.batch_limit, kept), shop.operator.cluster.fuse.writes - writes, count_drivers(shop)
 
@@ -180,3 +181,29 @@ async def test_a_refused_step_is_told_and_nothing_goes_back_from_it() -> None:
     await shop.run(1500, 20)
     assert (shop.batch_limit, shop.remedies[0]["result"]) == (1000, "Refused")
     assert "RaiseBatchLimit of delays: no larger than 1000" in shop.operator.list_events("RemedyRefused")
+
+
+@pytest.mark.parametrize("kept", [{}, {"savepoints": {"maxCount": 2}}])
+async def test_a_way_back_that_is_refused_or_waits_for_a_savepoint_is_not_forgotten(kept: Body) -> None:
+    shop = Shop(RAISE, trigger={"maxRecords": 1000}, **kept)
+    shop.each, shop.overhead, shop.takes = 1000.0, 9.0, True
+    await shop.run(300, 80)
+    await shop.run(900, 250)
+    assert shop.batch_limit != 1000
+    shop.operator.cluster.refusals.append(
+        lambda _, after: "not now" if ObjectRef.of(after) == PIPELINE and _get_limit(after) == 1000 else None
+    )
+    body = shop.operator.get(POLICY) or {}
+    body["spec"]["remedies"] = {"holdRetention": {"upTo": "3h"}}
+    await shop.operator.cluster.replace(body)
+    await shop.run(300, 20)
+    assert shop.batch_limit != 1000
+    assert any("not now" in each for each in shop.operator.list_events("RemedyRefused"))
+    shop.operator.cluster.refusals.clear()
+    await shop.run(300, 20)
+    assert shop.batch_limit == 1000
+
+
+def _get_limit(body: Body) -> int:
+    found: int = body["spec"].get("trigger", {}).get("maxRecords", 0)
+    return found

@@ -18,6 +18,7 @@ from kappa_operator.lag.rules import Rules
 from kappa_operator.lag.words import explain, name_share
 from kappa_operator.plan.alert import find_alerts, raise_judged
 from kappa_operator.plan.lagpolicy_model import LagPolicyObserved
+from kappa_operator.plan.remedy_batch import is_return, may_be_held
 from kappa_operator.plan.remedy_model import (
     PipelineFacts,
     TopicFacts,
@@ -103,8 +104,8 @@ def _settle_savepoint(
     observed: LagPolicyObserved, record: RemedyStatus, judged: Mapping[str, Sequence[Judged]], now: datetime
 ) -> RemedyStatus:
     """Return a record that waits for its savepoint, unless what it is for has passed meanwhile, or nobody wants it any more."""
-    remedies = observed.resource.spec.remedies
-    if remedies is None or name_remedy(record.kind) not in remedies.names:
+    remedies = observed.resource.spec.remedies or Remedies()
+    if name_remedy(record.kind) not in remedies.names and not is_return(record):
         return withdraw(record, "the policy does not have this remedy any more")
     group = next((each for each, facts in observed.pipelines.items() if facts.name == record.target), "")
     own = judged.get(group, ())
@@ -171,7 +172,7 @@ def measure_loads(
 def _needs_loads(observed: LagPolicyObserved, records: Sequence[RemedyStatus]) -> bool:
     remedies = observed.resource.spec.remedies
     asked = remedies is not None and (remedies.scale is not None or remedies.raise_batch_limit is not None)
-    return asked or any(each.original is not None for each in records)
+    return asked or any(may_be_held(each) for each in records)
 
 
 def _measure_span(remedies: Remedies, records: Sequence[RemedyStatus], facts: PipelineFacts) -> float:

@@ -19,6 +19,9 @@ from kappa_operator.plan.remedy_scale import SPARE, count_regrets, measure_quiet
 GAIN = 1.1
 """How much faster a pipeline has to have become by a step, for another one to be worth another driver."""
 
+_AGAIN = 180.0
+"""Seconds until a way back that was refused is tried again, where no policy says how long."""
+
 
 @dataclass(frozen=True, slots=True)
 class Pace:
@@ -41,10 +44,13 @@ def decide_limit(
 ) -> RemedyStatus | None:
     """Return the change to be recorded, or the last one with what it was worth; None where nothing changes. Without a remedy, what was raised goes back."""
     facts = pace.facts
-    held = before if before is not None and is_held(before, facts) else None
+    held = None if before is None else find_held(before, facts)
     if facts.max_records is None or not facts.steady or facts.stateless:
         return None
     if remedy is None:
+        refused = before is not None and before.result is RemedyResult.REFUSED
+        if refused and is_cooling(before, _AGAIN, now):
+            return None
         return (
             None if held is None else _give_back(held, "the policy does not have this remedy any more", now)
         )
@@ -55,10 +61,25 @@ def decide_limit(
     return None if held is None else _decide_back(remedy, pace.load, held, now)
 
 
-def is_held(record: RemedyStatus, facts: PipelineFacts) -> bool:
-    """Return whether batches are as large as a remedy made them; not where somebody has changed the bound since."""
+def is_return(record: RemedyStatus) -> bool:
+    """Return whether a record is of batches that become as small as they were: that is done whatever the policy says by then."""
+    return record.kind is RemedyKind.RAISE_BATCH_LIMIT and record.original is None
+
+
+def may_be_held(record: RemedyStatus) -> bool:
+    """Return whether batches may still be larger than they were: they are, or the way back is under way, or was refused."""
+    if record.kind is not RemedyKind.RAISE_BATCH_LIMIT:
+        return False
+    return record.original is not None or record.result in (RemedyResult.PENDING, RemedyResult.REFUSED)
+
+
+def find_held(record: RemedyStatus, facts: PipelineFacts) -> RemedyStatus | None:
+    """Return the record of batches that are as large as a remedy made them; None where somebody has changed the bound since."""
     ended = record.result in (RemedyResult.REFUSED, RemedyResult.WITHDRAWN)
-    return record.original is not None and not ended and facts.max_records == int(record.wanted)
+    if is_return(record):
+        held = record.replace(original=record.wanted, wanted=record.before or record.wanted)
+        return held if ended and facts.max_records == int(held.wanted) else None
+    return None if ended or facts.max_records != int(record.wanted) else record
 
 
 def _decide_larger(
@@ -121,5 +142,5 @@ def _decide_back(
 def _give_back(held: RemedyStatus, why: str, now: datetime) -> RemedyStatus:
     return RemedyStatus(
         kind=held.kind, target=held.target, before=held.wanted, wanted=held.original or "",
-        at=now.replace(microsecond=0), why=why, count=held.count,
+        at=now.replace(microsecond=0), why=why, count=held.count, rates=held.rates,
     )  # fmt: skip
