@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
@@ -63,9 +64,9 @@ class Groups:
     place: Place
     broker: Broker
 
-    @property
+    @cached_property
     def admin(self) -> AdminClient:
-        """A client of the broker."""
+        """A client of the broker, that lives as long as its calls."""
         return AdminClient({"bootstrap.servers": self.broker.bootstrap})
 
     def make(self, topic: str, **config: str) -> None:
