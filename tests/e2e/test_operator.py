@@ -76,6 +76,7 @@ def test_when_the_leader_is_killed_the_standby_acts_within_15_seconds(
     )
 
 
+@pytest.mark.chaos
 def test_while_there_is_no_operator_a_pipeline_goes_on_and_a_change_waits_for_the_next_one(
     counting: Counting, served: Place
 ) -> None:

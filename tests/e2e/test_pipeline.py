@@ -112,6 +112,7 @@ def test_a_change_of_spec_is_rehearsed_and_taken_over_at_the_same_checkpoint(cou
     assert counting.place.pipeline().generation == after.generation
 
 
+@pytest.mark.chaos  # `make test` has every kind of such changes on Spark
 def test_a_change_that_the_state_does_not_fit_is_refused_and_nothing_stops(counting: Counting) -> None:
     before = counting.place.pipeline()
     good = counting.place.get("Pipeline", "counts").spec.views[0].sql

@@ -9,11 +9,11 @@ out of a later apply stays, but for the status, which is replaced as a whole, an
 `subscribe`); admission (see `refusals`); anything that controllers do, such as running pods or binding claims.
 """
 
-import copy
 import itertools
+import json
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from fakes.fuse import Fuse
 from kappa_operator.errors import AlreadyExists, Conflict, NotFound, Refused
@@ -21,6 +21,7 @@ from kappa_operator.keys import ObjectRef
 
 Body = dict[str, Any]
 Subscriber = Callable[[str, Body], None]
+Content = TypeVar("Content")
 Refusal = Callable[[Body | None, Body], str | None]
 
 _OURS = "kappa-platform.io/"
@@ -70,7 +71,7 @@ class FakeCluster:
     async def replace(self, manifest: Body) -> Body:
         """Replace the object, status aside."""
         before = self._require(ObjectRef.of(manifest), manifest["metadata"])
-        after = {**copy.deepcopy(manifest), "metadata": {**before["metadata"], **manifest["metadata"]}}
+        after = {**_copy(manifest), "metadata": {**before["metadata"], **manifest["metadata"]}}
         if "status" in before:
             after["status"] = before["status"]
         return self._finish(self._store(before, after))
@@ -82,7 +83,7 @@ class FakeCluster:
     async def apply_status(self, manifest: Body) -> Body:
         """Replace the status."""
         before = self._require(ObjectRef.of(manifest), manifest["metadata"])
-        after = {**copy.deepcopy(before), "status": copy.deepcopy(manifest["status"])}
+        after = {**_copy(before), "status": _copy(manifest["status"])}
         return self._finish(self._store(before, after, is_status=True))
 
     async def merge(self, ref: ObjectRef, patch: Body) -> Body:
@@ -99,7 +100,7 @@ class FakeCluster:
 
     def _finish(self, body: Body) -> Body:
         self.fuse.wrote()
-        return copy.deepcopy(body)
+        return _copy(body)
 
     # what tests call
 
@@ -113,7 +114,7 @@ class FakeCluster:
 
     def read(self, ref: ObjectRef) -> Body | None:
         """Return a copy of the object, or None."""
-        return copy.deepcopy(self._objects.get(ref))
+        return _copy(self._objects.get(ref))
 
     def find(
         self,
@@ -124,7 +125,7 @@ class FakeCluster:
     ) -> list[Body]:
         """Return copies of the objects that match, by name."""
         return [
-            copy.deepcopy(body)
+            _copy(body)
             for ref, body in sorted(self._objects.items())
             if (ref.api_version, ref.kind) == (api_version, kind)
             and namespace in (None, ref.namespace)
@@ -135,17 +136,17 @@ class FakeCluster:
         """Create the object or replace its spec, as a user's `kubectl apply` does."""
         before = self._objects.get(ObjectRef.of(manifest))
         if before is None:
-            return copy.deepcopy(self._insert(manifest))
+            return _copy(self._insert(manifest))
         after = {
-            **copy.deepcopy(before),
-            **copy.deepcopy({k: v for k, v in manifest.items() if k != "metadata"}),
+            **_copy(before),
+            **_copy({k: v for k, v in manifest.items() if k != "metadata"}),
         }
-        return copy.deepcopy(self._store(before, after))
+        return _copy(self._store(before, after))
 
     def patch(self, ref: ObjectRef, **parts: Any) -> Body:
         """Merge `spec=…`, `status=…` or `metadata=…` into an object, as a controller does."""
         before = self._objects[ref]
-        return copy.deepcopy(self._store(before, _merge(before, parts), is_status="spec" not in parts))
+        return _copy(self._store(before, _merge(before, parts), is_status="spec" not in parts))
 
     def remove(self, ref: ObjectRef) -> None:
         """Delete the object, as a user does: finalizers hold it, owned objects follow it."""
@@ -153,7 +154,7 @@ class FakeCluster:
         if body is None:
             return
         if body["metadata"].get("finalizers"):
-            after = copy.deepcopy(body)
+            after = _copy(body)
             after["metadata"].setdefault("deletionTimestamp", _stamp(self.now()))
             self._store(body, after, is_status=True)
         else:
@@ -163,7 +164,7 @@ class FakeCluster:
 
     def _insert(self, manifest: Body) -> Body:
         self._check(None, manifest)
-        body = copy.deepcopy(manifest)
+        body = _copy(manifest)
         body.pop("status", None)
         metadata = body["metadata"]
         metadata.pop("resourceVersion", None)
@@ -234,7 +235,7 @@ class FakeCluster:
 
     def _tell(self, event: str, body: Body) -> None:
         for subscriber in self._subscribers:
-            subscriber(event, copy.deepcopy(body))
+            subscriber(event, _copy(body))
 
 
 def refuse_shrinking_claims(before: Body | None, after: Body) -> str | None:
@@ -251,8 +252,8 @@ def refuse_shrinking_claims(before: Body | None, after: Body) -> str | None:
 
 def _merge(base: Any, patch: Any) -> Any:
     if not (isinstance(base, dict) and isinstance(patch, dict)):
-        return copy.deepcopy(patch)
-    return {**copy.deepcopy(base), **{key: _merge(base.get(key), value) for key, value in patch.items()}}
+        return _copy(patch)
+    return {**_copy(base), **{key: _merge(base.get(key), value) for key, value in patch.items()}}
 
 
 def _get_content(body: Body) -> Body:
@@ -261,3 +262,9 @@ def _get_content(body: Body) -> Body:
 
 def _stamp(now: datetime) -> str:
     return now.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _copy(content: Content) -> Content:
+    """Return a copy as it comes back through JSON; what JSON does not have is an error, as on the way to a real server."""
+    copied: Content = json.loads(json.dumps(content))
+    return copied

@@ -17,6 +17,8 @@ from kappa_operator.resources.storage import build_hdfs_connection
 from kappa_pipelines.checkpoint.place import open_hdfs
 from lab.hdfs import Hdfs
 
+pytestmark = pytest.mark.chaos  # three JVMs; the operator's own side of it is in the unit tests
+
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Hdfs]:

@@ -17,7 +17,7 @@ from spark.conftest import wait_for
 from spark.topics import Topics
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.chaos)])
 def test_it_follows_topics_until_it_is_asked_to_stop(
     number: signal.Signals,
     spark: SparkSession,

@@ -42,6 +42,7 @@ def _write(folder: Path, *documents: dict[str, Any]) -> list[str]:
     return ["-f", str(folder / "all.yaml")]
 
 
+@pytest.mark.chaos  # `make test` has the same story in Avro
 def test_objects_become_messages_and_other_text_none(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

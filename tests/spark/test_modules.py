@@ -4,6 +4,8 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from spark.conftest import DriverThread
 from spark.revisions import build_revision, source
 from spark.topics import Topics
@@ -25,6 +27,7 @@ def evolve(state, event):
 RULES = "def is_too_much(value):\n    return value > 2\n"
 
 
+@pytest.mark.chaos  # on the cluster `make test` has modules of a revision on executors, and on a laptop event sourcing
 def test_an_event_sourced_view_runs_code_of_its_revision_and_keeps_order_in_the_topic(
     topics: Topics, run: Callable[..., DriverThread], checkpoint: Path
 ) -> None:

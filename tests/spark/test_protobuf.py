@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from kappa_crds.reasons import Reason
 from lab.registry import RegistryDouble
 from spark.protobuf_values import build_schema, write_framed, write_message
@@ -84,6 +86,7 @@ def _by_n(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: (row["n"] is None, row["n"]))
 
 
+@pytest.mark.chaos  # `make test` has the same story in Avro, and versions read as one in the unit tests
 def test_messages_of_all_versions_are_read_as_one_and_a_schema_that_comes_later_loses_no_record(
     run: Any, broker: Any, topics: Any, checkpoint: Path
 ) -> None:

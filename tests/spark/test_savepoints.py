@@ -116,10 +116,7 @@ def take(store: SavepointStore) -> Take:
     return take_one
 
 
-@pytest.mark.parametrize(
-    "sinks",
-    [pytest.param(("joined",), id="a join"), pytest.param(SINKS, id="all state", marks=pytest.mark.chaos)],
-)
+@pytest.mark.chaos  # `make test` goes back to a savepoint on the cluster
 def test_what_is_restored_goes_on_as_the_pipeline_did_after_its_savepoint(
     run: Any,
     broker: Any,
@@ -127,10 +124,9 @@ def test_what_is_restored_goes_on_as_the_pipeline_did_after_its_savepoint(
     tmp_path: Path,
     store: SavepointStore,
     take: Take,
-    sinks: tuple[str, ...],
 ) -> None:
-    names = {name: topics.make(name) for name in ("clicks", "taps", *sinks)}
-    spec = {**SPEC, "sinks": [{"name": name, "from": name, "topic": name} for name in sinks]}
+    names = {name: topics.make(name) for name in ("clicks", "taps", *SINKS)}
+    spec = {**SPEC, "sinks": [{"name": name, "from": name, "topic": name} for name in SINKS]}
     revision = build_revision(spec, f"file://{tmp_path}/first", broker.bootstrap, topics=names)
     write_records(topics, names, 0, 480)
     driver = run(revision)
@@ -138,21 +134,21 @@ def test_what_is_restored_goes_on_as_the_pipeline_did_after_its_savepoint(
     one = take(revision, "one")
     driver.wait_for("more batches", lambda p: all(q.batch_id >= 4 for q in p.queries))
     two = take(revision, "two")
-    assert [point.sink for point in one.manifest.queries] == list(sinks)
+    assert [point.sink for point in one.manifest.queries] == list(SINKS)
     assert all(
         b.batch > a.batch >= 1 for a, b in zip(one.manifest.queries, two.manifest.queries, strict=True)
     )
     assert two.copied_files < len(two.manifest.files), "what one has is not copied again"
     driver.wait_for("no lag", lambda p: p.lag == 0)
     assert driver.stop().graceful
-    wanted = {sink: read_rows(topics, names, sink) for sink in sinks}
+    wanted = {sink: read_rows(topics, names, sink) for sink in SINKS}
     assert all(wanted.values())
 
-    other = {**names, **{sink: topics.make(sink) for sink in sinks}}
+    other = {**names, **{sink: topics.make(sink) for sink in SINKS}}
     again = build_revision(spec, f"file://{tmp_path}/second", broker.bootstrap, topics=other)
     files = LocalFolder(again.checkpoint)
     assert list(store.find_damage(one.manifest)) == []
-    check_state_reader(store, one.manifest.name, tmp_path, sinks)
+    check_state_reader(store, one.manifest.name, tmp_path, SINKS)
     assert restore_savepoint(store, one.manifest, files, fork=True)
     assert not restore_savepoint(store, one.manifest, files, fork=True)
     with pytest.raises(LostDataError, match="was made of the savepoint 'one', not of 'two'"):
@@ -161,10 +157,10 @@ def test_what_is_restored_goes_on_as_the_pipeline_did_after_its_savepoint(
     batches = {point.sink: point.batch for point in one.manifest.queries}
     driver.wait_for(
         "batches after those of the savepoint, up to the end",
-        lambda p: {q.sink for q in p.queries if q.batch_id > batches[q.sink]} == set(sinks) and p.lag == 0,
+        lambda p: {q.sink for q in p.queries if q.batch_id > batches[q.sink]} == set(SINKS) and p.lag == 0,
     )
     assert driver.stop().graceful
-    found = {sink: read_rows(topics, other, sink) for sink in sinks}
+    found = {sink: read_rows(topics, other, sink) for sink in SINKS}
     for point in one.manifest.queries:
         rest = wanted[point.sink]
         for row in found[point.sink]:

@@ -109,8 +109,9 @@ class Revision(Model):
 
     @property
     def content_hash(self) -> str:
-        """Return the first ten hex digits of the SHA-256 of the canonical JSON."""
-        return hashlib.sha256(self.to_json().encode()).hexdigest()[:10]
+        """Return the first ten hex digits of the SHA-256 of canonical JSON in one line, which C writes: each look at a pipeline asks for it."""
+        text = json.dumps(self.to_manifest(), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()[:10]
 
     @property
     def intent(self) -> str:
