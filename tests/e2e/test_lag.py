@@ -101,6 +101,7 @@ def test_a_consumer_that_is_slowed_down_is_told_of_and_that_it_has_caught_up_too
     assert [reason for reason, _ in place.events("billing")] == ["LagOverBound", "LagWithinBounds"]
 
 
+@pytest.mark.chaos  # tests/integration/test_monitoring.py asks them all of the same collectors
 def test_each_query_of_each_dashboard_has_data_of_the_running_cluster(
     watched: Monitoring, counting: Counting, reader: Reader
 ) -> None:
