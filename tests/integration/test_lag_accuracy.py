@@ -318,7 +318,7 @@ async def test_a_clock_that_jumps_makes_no_nonsense(broker: Broker, scene: Scene
 async def test_time_to_loss_by_age_and_by_hand_is_right_within_a_tenth(broker: Broker) -> None:
     scene = Scene(broker.bootstrap)
     aged, cut = Partition("aged", 0), Partition("cut", 0)
-    scene.make("aged", 1, retention_ms="25000", segment_ms="1000")
+    scene.make("aged", 1, retention_ms="40000", segment_ms="1000")
     scene.make("cut", 1, retention_ms="-1")
     scene.write(aged, every(0.1, 200, last=0))
     scene.write(cut, every(0.1, 4000, last=0))

@@ -63,7 +63,6 @@ def read_windows(topics: Any, name: str) -> list[tuple[int, datetime, int]]:
     return [(row["k"], datetime.fromisoformat(row["at"]), row["n"]) for row in topics.values(name)]
 
 
-@pytest.mark.chaos
 def test_a_driver_that_hangs_is_taken_over_from_and_what_it_does_later_is_nothing(
     start: Any, build: Any, topics: Any, bucket: BucketConnection, tmp_path: Path
 ) -> None:
@@ -183,6 +182,7 @@ def test_a_pipeline_moves_between_a_claim_and_a_bucket_with_its_savepoint(
     assert len(rows) == len(set(rows)), "what was done before the savepoint is not done again"
 
 
+@pytest.mark.chaos
 def test_a_driver_that_was_killed_is_followed_by_another_that_goes_on(
     start: Any, build: Any, topics: Any, bucket: BucketConnection
 ) -> None:

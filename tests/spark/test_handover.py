@@ -6,6 +6,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from kappa_crds.progress import DriverState
 from kappa_crds.reasons import Reason
 from kappa_crds.upgrade import VerdictKind
@@ -33,6 +35,7 @@ def build_records(start: int, end: int) -> list[str]:
     ]
 
 
+@pytest.mark.chaos  # `make test` has it in a bucket, and a handover on a volume on the cluster
 def test_a_driver_that_hangs_is_taken_over_from_and_can_do_nothing_when_it_wakes_up(
     start: Any, broker: Broker, topics: Any, tmp_path: Path
 ) -> None:
