@@ -74,7 +74,7 @@ test-waiting: $(CLASSES) ## Run the tests on real Spark and Kafka that mostly wa
 test-laptop: $(CLASSES) ## Run the tests of the commands that need no cluster, and of streams against batches over the same rows
 	@$(RUN) pytest tests/laptop -m "not chaos"
 
-test-integration: up ## Run the tests on a real API server, Kafka, S3 and HDFS
+test-integration: up ## Run the tests on a real API server, Kafka and S3
 	@$(RUN) pytest tests/integration -m "not chaos"
 
 test-e2e: images ## Run the tests on the whole cluster

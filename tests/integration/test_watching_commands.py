@@ -23,7 +23,8 @@ from kappa_operator.cli.app import app
 from kappa_operator.lag.model import Partition
 from lab.broker import Broker, free_ports
 from lab.kube import kubectl
-from lab.paths import BIN, KUBECONFIG, REPOSITORY
+from lab.paths import BIN, KUBECONFIG
+from monitored.chart import find, render
 
 ORDERS = Partition("orders", 0)
 OVER, UNKNOWN = 3, 4
@@ -84,8 +85,9 @@ def expose(bench: Bench, port: int) -> None:
 
     The API server passes on to pods only, so there is one that never runs and has the address of this machine.
     """
-    apply(bench, find_in_chart("Role", "kappa-operator-reader", bench.namespace))
-    service = find_in_chart("Service", "kappa-operator", bench.namespace)
+    chart = render(namespace=bench.namespace)
+    apply(bench, find(chart, "Role")["kappa-operator-reader"])
+    service = find(chart, "Service")["kappa-operator"]
     del service["spec"]["selector"]
     apply(bench, service)
     address, pod = find_address(), {"kind": "Pod", "name": "stand-in", "namespace": bench.namespace}
@@ -108,22 +110,6 @@ def expose(bench: Bench, port: int) -> None:
     subset = {"addresses": [{"ip": address, "targetRef": pod}], "ports": [{"name": "http", "port": port}]}
     metadata = {"name": "kappa-operator"}
     apply(bench, {"apiVersion": "v1", "kind": "Endpoints", "metadata": metadata, "subsets": [subset]})
-
-
-def find_in_chart(kind: str, name: str, namespace: str) -> dict[str, Any]:
-    command = [
-        str(BIN / "helm"),
-        "template",
-        "kappa",
-        str(REPOSITORY / "charts" / "kappa"),
-        f"--namespace={namespace}",
-        "--kube-version=1.34.0",
-    ]
-    text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    return next(
-        body for body in yaml.safe_load_all(text)
-        if body and (body["kind"], body["metadata"]["name"]) == (kind, name)
-    )  # fmt: skip
 
 
 def find_address() -> str:

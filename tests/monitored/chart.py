@@ -11,9 +11,9 @@ CHART = REPOSITORY / "charts" / "kappa"
 Body = dict[str, Any]
 
 
-def render(*values: str) -> list[Body]:
-    """Return the objects of a release in kappa-system; raise LabError with Helm's words."""
-    flags = ["--namespace=kappa-system", "--kube-version=1.34.0", *(f"--set={value}" for value in values)]
+def render(*values: str, namespace: str = "kappa-system") -> list[Body]:
+    """Return the objects of a release; raise LabError with Helm's words."""
+    flags = [f"--namespace={namespace}", "--kube-version=1.34.0", *(f"--set={value}" for value in values)]
     return [
         body for body in yaml.safe_load_all(run([BIN / "helm", "template", "kappa", CHART, *flags])) if body
     ]

@@ -5,7 +5,6 @@ what is kept of them, and under what names, Prometheus decides as anywhere.
 """
 
 import contextlib
-import http.server
 import json
 import re
 import threading
@@ -14,8 +13,6 @@ import urllib.parse
 import uuid
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
 
 import yaml
 
@@ -23,6 +20,7 @@ from lab import kube
 from lab.paths import BIN, KUBECONFIG
 from lab.shell import run
 from monitored.chart import Body, find, render
+from monitored.loopback import LoopbackServer, QuietHandler
 
 _FRESH_SECONDS = 3.0
 _POD = "__meta_kubernetes_pod_"
@@ -61,7 +59,7 @@ def as_prometheus(namespace: str, folder: Path) -> Iterator[Path]:
         kube.kubectl("delete", "--ignore-not-found", "serviceaccount", name, "-n", namespace)
 
 
-class Discovery:
+class Discovery(LoopbackServer):
     """A context that tells over HTTP which pods there are: a target for each port, labelled as Prometheus' own discovery does."""
 
     def __init__(self, kubeconfig: Path) -> None:
@@ -69,7 +67,7 @@ class Discovery:
         self._lock = threading.Lock()
         discovery = self
 
-        class Handler(http.server.BaseHTTPRequestHandler):
+        class Handler(QuietHandler):
             def do_GET(self) -> None:
                 query = dict(urllib.parse.parse_qsl(urllib.parse.urlparse(self.path).query))
                 body = json.dumps(discovery.find(query)).encode()
@@ -78,22 +76,7 @@ class Discovery:
                 self.end_headers()
                 self.wfile.write(body)
 
-            def log_message(self, format: str, *args: Any) -> None:
-                """Say nothing."""
-
-        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._thread = threading.Thread(target=self._server.serve_forever)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
+        super().__init__(Handler)
 
     def configure(self, namespace: str = "", labels: Mapping[str, str] | None = None) -> list[Body]:
         """Return the part of a job that finds pods: those of a namespace, or of all; with all of these labels."""

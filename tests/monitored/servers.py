@@ -1,10 +1,8 @@
 """A Prometheus and an Alertmanager for a test: they scrape what they are told to, go by the committed rules and routes, and tell a receiver."""
 
 import contextlib
-import http.server
 import json
 import subprocess
-import threading
 import time
 import urllib.parse
 import urllib.request
@@ -21,6 +19,7 @@ from kappa_monitoring.dashboards import BOARDS, find_queries, render_board
 from kappa_monitoring.rules import load_groups, render_group
 from lab.broker import free_ports
 from lab.prometheus import build_alertmanager, find_program
+from monitored.loopback import LoopbackServer, QuietHandler
 
 PATIENCE, START = 60.0, 20.0
 Scrape = Mapping[str, Any]
@@ -55,37 +54,21 @@ def list_queries(config: Config, variables: Mapping[str, str]) -> dict[str, str]
     }
 
 
-class Receiver:
+class Receiver(LoopbackServer):
     """Takes what Alertmanager sends."""
 
     def __init__(self) -> None:
         self.messages: list[dict[str, Any]] = []
         messages = self.messages
 
-        class Handler(http.server.BaseHTTPRequestHandler):
+        class Handler(QuietHandler):
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 messages.append({"path": self.path, **json.loads(body)})
                 self.send_response(200)
                 self.end_headers()
 
-            def log_message(self, format: str, *args: Any) -> None:
-                """Say nothing."""
-
-        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._thread = threading.Thread(target=self._server.serve_forever)
-        self.port = self._server.server_address[1]
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
+        super().__init__(Handler)
 
     def find(self, alert: str, status: str, labels: Mapping[str, str] | None = None) -> Alert | None:
         """Return the first alert of that name, status and labels, with the path that it came by."""
