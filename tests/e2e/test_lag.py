@@ -73,6 +73,7 @@ def test_prometheus_finds_the_operator_and_the_drivers_by_monitors_and_by_annota
     )
 
 
+@pytest.mark.chaos  # failed once in four runs, for a reason that is not known yet
 def test_a_consumer_that_is_slowed_down_is_told_of_and_that_it_has_caught_up_too(
     watched: Monitoring, counting: Counting, reader: Reader
 ) -> None:
