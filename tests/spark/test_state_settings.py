@@ -12,6 +12,7 @@ from kappa_pipelines.limits import Targets
 from kappa_pipelines.prepare import make_marks
 from kappa_pipelines.session import create_session
 from kappa_pipelines.upgrade.rehearse import Rehearsal
+from lab.shell import wait_until
 from spark.revisions import build_revision, source
 
 SETTINGS: tuple[dict[str, Any], ...] = (
@@ -92,6 +93,22 @@ def test_state_goes_on_whichever_way_it_was_kept_before_and_each_last_batch_can_
         before = set(versions)
     assert rehearse(revision) is VerdictKind.RESUME
     check(topics, names["out"], len(SETTINGS))
+
+
+@pytest.mark.chaos  # takes as long as the interval
+def test_a_driver_that_lives_for_half_a_minute_leaves_a_snapshot(
+    run: Any, broker: Any, topics: Any, checkpoint: Path
+) -> None:
+    names = {"clicks": topics.make("clicks"), "out": topics.make("out")}
+    write(topics, names["clicks"], 1)
+    driver = run(build(names, checkpoint, broker.bootstrap, {"snapshotEvery": 2}), 1)
+    driver.wait_for_records(RECORDS)
+    wait_until(
+        lambda: any(".zip" in kinds for kinds in list_versions(checkpoint).values()),
+        "a snapshot is uploaded",
+        30,
+    )
+    assert driver.stop().graceful
 
 
 def write(topics: Any, topic: str, generation: int) -> None:

@@ -16,6 +16,9 @@ KEPT_BATCHES = 100
 MOST_DELTAS = 100
 """Batches from snapshot to snapshot at most. A changelog begins with the ids of all versions since the last snapshot as one text in the form of Java's
 `DataOutput.writeUTF`, 65,535 bytes at most, of which an id takes some eighty; snapshots come late, by what is uploaded beside the batches."""
+UPLOADED_EVERY = "10s"
+"""Spark uploads a snapshot this long after a driver began, and then as often; what is shorter-lived uploads none. Each start loads the last snapshot
+and all changelogs since, so with Spark's own minute a pipeline that is changed each half a minute starts a little later each time."""
 
 
 class Compression(StrEnum):
@@ -60,7 +63,7 @@ class StateSettings(Model):
             "self.matches('^([0-9]+(ms|s|m))+$') && duration(self) >= duration('10s') && duration(self) <= duration('2m')",
             "must be 10s to 2m: snapshots that are uploaded later make starts long, and changelogs too long in the end",
         ),
-    ] = "1m"
+    ] = UPLOADED_EVERY
     retain_batches: Annotated[
         int,
         Field(

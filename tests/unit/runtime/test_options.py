@@ -89,7 +89,7 @@ def test_how_state_is_kept_is_always_said_whole() -> None:
         f"{place}.rocksdb.boundedMemoryUsage": "true",
         f"{place}.rocksdb.maxMemoryUsageMB": "500",
         f"{place}.minDeltasForSnapshot": "10",
-        f"{place}.maintenanceInterval": "60000ms",
+        f"{place}.maintenanceInterval": "10000ms",
         "spark.sql.streaming.minBatchesToRetain": "100",
     }
     wanted = StateSettings(
