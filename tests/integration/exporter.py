@@ -89,7 +89,17 @@ class Exporter:
         return body
 
     def _fill(self) -> None:
-        running = {"state": "Running", "guarantee": "at least once", "conditions": say_ready()}
+        anew = {"checkpoint": 1, "insteadOf": 0, "fromBeginning": ["events"]}
+        verdict = {"kind": "Reprocess", "reasons": ["another key"]}
+        upgrade = {
+            "phase": "Watching", "mode": "Reprocess", "revision": "r", "verdict": verdict, "anew": anew, "since": "2026-01-02T00:00:00Z",
+        }  # fmt: skip
+        running = {
+            "state": "Running",
+            "guarantee": "at least once",
+            "conditions": say_ready(),
+            "upgrade": upgrade,
+        }
         policy = {"schedule": "0 3 * * *"}
         self._show("Pipeline", PIPELINE, running, **SPEC, trigger={"interval": "10s"}, savepoints=policy)
         self._show(

@@ -109,6 +109,23 @@ def _read_scheduled(facts: PipelineFacts) -> float:
     return float(policy is not None and policy.schedule is not None)
 
 
+def _read_upgrade(facts: PipelineFacts) -> Iterator[Sample]:
+    upgrade = facts.resource.status.upgrade
+    if upgrade is not None:
+        verdict = "" if upgrade.verdict is None else upgrade.verdict.kind.value
+        yield (upgrade.phase.value, upgrade.mode.value, upgrade.handover.value, verdict), 1.0
+
+
+def _read_upgrade_since(facts: PipelineFacts) -> float | None:
+    upgrade = facts.resource.status.upgrade
+    return None if upgrade is None or upgrade.since is None else upgrade.since.timestamp()
+
+
+def _count_from_beginning(facts: PipelineFacts) -> float | None:
+    upgrade = facts.resource.status.upgrade
+    return None if upgrade is None else len(upgrade.anew.from_beginning) if upgrade.anew else 0
+
+
 def _count_savepoints(facts: PipelineFacts) -> Iterator[Sample]:
     counts = Counter(savepoint.state for savepoint in facts.savepoints)
     for state in SavepointState:
@@ -128,6 +145,9 @@ PIPELINE_METRICS: tuple[PipelineMetric, ...] = (
     PipelineMetric("kappa_pipeline_restarts", "counter", "Restarts of drivers in the life of the Pipeline.", _PIPELINE, _one(lambda facts: facts.resource.status.restarts.total)),
     PipelineMetric("kappa_pipeline_crashes", "gauge", "Drivers that started and died since the last quiet time.", _PIPELINE, _one(lambda facts: facts.resource.status.restarts.crashes)),
     PipelineMetric("kappa_pipeline_trigger_interval_seconds", "gauge", "Time from batch to batch in seconds, as declared; none where a batch starts as soon as it can.", _PIPELINE, _one(_read_interval)),
+    PipelineMetric("kappa_pipeline_upgrade_info", "gauge", "Always 1, where the Pipeline was changed; how far the last change is, in which mode, and what it meant for the state are its labels.", (*_PIPELINE, "phase", "mode", "handover", "verdict"), _read_upgrade),
+    PipelineMetric("kappa_pipeline_upgrade_phase_timestamp_seconds", "gauge", "When that phase of the last change began, Unix time.", _PIPELINE, _one(_read_upgrade_since)),
+    PipelineMetric("kappa_pipeline_upgrade_sources_from_beginning", "gauge", "Sources that the last change has read from the first record that they still have; 0 where it went on from the state that there was.", _PIPELINE, _one(_count_from_beginning)),
     PipelineMetric("kappa_pipeline_savepoints", "gauge", "Savepoint resources of the Pipeline by state.", (*_PIPELINE, "state"), _count_savepoints),
     PipelineMetric("kappa_pipeline_savepoint_scheduled", "gauge", "1 where savepoints are taken on a schedule, 0 else.", _PIPELINE, _one(_read_scheduled)),
     PipelineMetric("kappa_pipeline_savepoint_taken_timestamp_seconds", "gauge", "When the newest savepoint was taken, Unix time.", _PIPELINE, _one(lambda facts: _find_newest(each.taken for each in facts.savepoints))),

@@ -83,6 +83,31 @@ def test_a_pipeline_has_one_series_of_each_metric() -> None:
     }
 
 
+def test_the_last_change_of_a_pipeline_says_how_far_it_is_and_what_it_reads_again() -> None:
+    cluster = Cluster()
+    anew = {"checkpoint": 2, "insteadOf": 1, "fromBeginning": ["orders", "rates"]}
+    verdict = {"kind": "Reprocess", "reasons": ["another key"]}
+    upgrade = {
+        "phase": "Watching", "revision": "r", "mode": "Auto", "handover": "Cold", "verdict": verdict, "anew": anew, "since": NOON,
+    }  # fmt: skip
+    cluster.show("Pipeline", "orders", {"upgrade": upgrade}, **SPEC)
+    found = cluster.read()
+    labels = {"phase": "Watching", "mode": "Auto", "handover": "Cold", "verdict": "Reprocess"}
+    assert found["kappa_pipeline_upgrade_info"] == [(ORDERS | labels, 1.0)]
+    assert found["kappa_pipeline_upgrade_phase_timestamp_seconds"] == [(ORDERS, find_seconds(NOON))]
+    assert found["kappa_pipeline_upgrade_sources_from_beginning"] == [(ORDERS, 2.0)]
+
+
+def test_a_change_that_is_still_rehearsed_has_no_verdict_and_begins_nothing_anew() -> None:
+    cluster = Cluster()
+    cluster.show("Pipeline", "orders", {"upgrade": {"phase": "Rehearsing", "revision": "r"}}, **SPEC)
+    found = cluster.read()
+    labels = {"phase": "Rehearsing", "mode": "LastState", "handover": "Warm", "verdict": ""}
+    assert found["kappa_pipeline_upgrade_info"] == [(ORDERS | labels, 1.0)]
+    assert found["kappa_pipeline_upgrade_phase_timestamp_seconds"] == []
+    assert found["kappa_pipeline_upgrade_sources_from_beginning"] == [(ORDERS, 0.0)]
+
+
 def test_savepoints_are_counted_for_their_pipeline_and_the_newest_good_one_has_its_time() -> None:
     cluster = Cluster()
     cluster.show("Pipeline", "orders", {}, **SPEC, savepoints={"schedule": "0 3 * * *"})
