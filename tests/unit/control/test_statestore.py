@@ -100,6 +100,17 @@ async def test_no_check_is_made_before_it_is_due() -> None:
     assert outcome.requeue_after == 100
 
 
+async def test_a_changed_spec_is_seen_at_once_and_not_only_at_the_next_check() -> None:
+    operator = await make_ready(start())
+    operator.cluster.patch(REF, spec={"checkEvery": "1h"})
+    await operator.settle(STORE)
+    body = operator.get(STORE) or {}
+    seen = body["status"]["observedGeneration"], body["status"]["conditions"][0]["observedGeneration"]
+    assert seen == (body["metadata"]["generation"],) * 2
+    assert operator.get_condition(STORE)[:2] == ("True", "StoreVerified")
+    assert operator.cluster.find("v1", "Pod", "shop") == [], "nothing in it needs another check"
+
+
 async def test_a_store_that_failed_is_checked_again_soon() -> None:
     operator = await start().settle(STORE)
     finish_probe(operator, {"ok": False, "reason": "StoreCheckFailed", "message": "EACCES"}, "Failed")

@@ -18,7 +18,14 @@ from kappa_operator.observe.claims import explain_waiting, find_claim_node
 from kappa_operator.observe.references import find_store_savepoints, find_store_users, read_secret
 from kappa_operator.plan.model import Failure
 from kappa_operator.plan.statestore_claim import PATIENCE
-from kappa_operator.plan.store_model import Claim, Probe, ProbeResult, StateStoreObserved, get_wait
+from kappa_operator.plan.store_model import (
+    Claim,
+    Probe,
+    ProbeResult,
+    StateStoreObserved,
+    get_wait,
+    is_unseen,
+)
 from kappa_operator.probe import FULL
 from kappa_operator.resources.statestore import (
     StateStoreResource,
@@ -47,8 +54,8 @@ async def _observe_remote(
     world: World, resource: StateStoreResource, failures: tuple[Failure, ...]
 ) -> StateStoreObserved:
     metadata, now = resource.metadata, world.now()
-    changed = resource.status.observed_generation != metadata.generation
-    if metadata.deletion_timestamp is not None or not (changed or get_wait(resource, now) == 0):
+    is_due = is_unseen(resource) or get_wait(resource, now) == 0
+    if metadata.deletion_timestamp is not None or not is_due:
         return StateStoreObserved(resource, failures=failures)
     problem = await _check_remote(world, resource)
     return StateStoreObserved(resource, checked=True, problem=problem, failures=failures)

@@ -27,6 +27,7 @@ from kappa_operator.plan.store_model import (
     StateStoreObserved,
     get_ready,
     get_wait,
+    is_unseen,
     report,
 )
 from kappa_operator.resources.statestore import build_claim, build_probe, name_claim
@@ -133,9 +134,13 @@ def _judge_size(refused: Failure) -> Verdict:
 
 def _decide_idle(observed: StateStoreObserved, wait: float, now: datetime) -> Plan:
     refused = _find_failure(observed, ApplyObject)
-    if refused is None:
-        return Plan(requeue_after=wait)
-    return report(observed, _judge_size(refused), now, wait)
+    if refused is not None:
+        return report(observed, _judge_size(refused), now, wait)
+    condition = get_ready(observed.resource)
+    if is_unseen(observed.resource) and condition is not None and condition.status == "True":
+        # What the last check found is true of the changed spec too: nothing in it makes another claim.
+        return report(observed, ready("Ready", Reason(condition.reason), condition.message), now, wait)
+    return Plan(requeue_after=wait)
 
 
 def _report_failure(observed: StateStoreObserved, failure: Failure, now: datetime) -> Plan:

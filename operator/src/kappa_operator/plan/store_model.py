@@ -107,6 +107,11 @@ def is_ready(status: ResourceStatus) -> bool:
     return is_true(status.conditions, ConditionType.READY)
 
 
+def is_unseen(resource: StateStoreResource) -> bool:
+    """Return whether the spec was changed since the status was written."""
+    return resource.status.observed_generation != resource.metadata.generation
+
+
 def choose_interval(resource: StateStoreResource) -> float:
     """Return the seconds from check to check; a store that is not ready is checked more often."""
     every = parse_duration(resource.spec.check_every)
