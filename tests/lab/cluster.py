@@ -163,8 +163,8 @@ def status() -> bool:
 
 
 def is_docker_there() -> bool:
-    """Whether a Docker engine answers; then kind does the work."""
-    return succeeds(["docker", "info"], timeout=10)
+    """Whether a Docker engine answers, and KAPPA_LAB=bare does not say otherwise; then kind does the work."""
+    return os.environ.get("KAPPA_LAB") != "bare" and succeeds(["docker", "info"], timeout=10)
 
 
 def require_up() -> None:

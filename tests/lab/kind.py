@@ -1,8 +1,8 @@
 """The same cluster by kind, where a Docker engine answers.
 
 kind brings the runtime, the network, DNS and a storage class called `standard`; the lab adds the ports that
-Kafka needs on the host, the images and Kafka itself. Written from kind's documentation and not tried by us
-on a machine with Docker: see docs/how-to/local-cluster.md.
+Kafka needs on the host, the images and Kafka itself. Tried up to the pull of the node's image, for want of a container registry; what
+comes after is written from kind's documentation: see docs/how-to/local-cluster.md.
 """
 
 import json
