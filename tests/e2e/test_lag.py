@@ -1,5 +1,6 @@
 """Lag on the whole cluster: a consumer that is slowed down is told of, by a LagPolicy and by a real Prometheus, and so is its recovery."""
 
+import json
 from collections.abc import Iterator
 
 import pytest
@@ -32,6 +33,7 @@ spec: {pipelineRef: counts}
 NOT_HERE = {
     "kappa_pipeline_watermark_delay_seconds": "the pipeline has no event time",
     "kappa_pipeline_savepoint_failed_timestamp_seconds": "no savepoint of it failed",
+    "kappa_pipeline_upgrade": "it was not changed, where this runs alone",
 }
 
 
@@ -50,9 +52,9 @@ def watched(running_count: Counting, tmp_path_factory: pytest.TempPathFactory) -
 
 @pytest.fixture
 def reader(running_count: Counting) -> Iterator[Reader]:
-    """A consumer group beside the pipeline's."""
+    """A consumer group beside the pipeline's. It is not behind at first: what the tests before wrote would take it long enough to be told of."""
     place, topic = running_count.place, running_count.ledger.source
-    with Reader(kafka.host_bootstrap(), f"billing-{place.name}", topic) as reader:
+    with Reader(kafka.host_bootstrap(), f"billing-{place.name}", topic, reset="latest") as reader:
         yield reader
 
 
@@ -73,7 +75,7 @@ def test_prometheus_finds_the_operator_and_the_drivers_by_monitors_and_by_annota
     )
 
 
-@pytest.mark.chaos  # failed once in four runs, for a reason that is not known yet
+@pytest.mark.chaos  # takes a minute; tests/integration/test_monitoring.py has such an alert come and go
 def test_a_consumer_that_is_slowed_down_is_told_of_and_that_it_has_caught_up_too(
     watched: Monitoring, counting: Counting, reader: Reader
 ) -> None:
@@ -100,6 +102,18 @@ def test_a_consumer_that_is_slowed_down_is_told_of_and_that_it_has_caught_up_too
     watched.await_alert("KappaConsumerLag", "resolved", labels)
     watched.await_alert("KappaLagPolicyWarning", "resolved", policy)
     assert [reason for reason, _ in place.events("billing")] == ["LagOverBound", "LagWithinBounds"]
+
+
+def test_commands_tell_the_same_whichever_of_the_two_replicas_is_asked(
+    counting: Counting, reader: Reader
+) -> None:
+    place, group = counting.place, f"billing-{counting.place.name}"
+    place.wait(lambda: group in place.kappa("lag"), "the group is told of", 30)
+    told = [json.loads(place.kappa("lag", "-o", "json")) for _ in range(2)]
+    assert {each["source"] for each in told} == {"operator"}
+    assert len({each["replica"] for each in told}) == 1
+    place.await_ready("statestore/default", 60)
+    assert f"operator: {told[0]['replica']} acts" in place.kappa("status")
 
 
 @pytest.mark.chaos  # tests/integration/test_monitoring.py asks them all of the same collectors

@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -40,13 +39,9 @@ def plan(place: Place, folder: Path, manifest: str) -> str:
     file = folder / "pipeline.yaml"
     file.write_text(manifest)
     before = read_versions(place)
-    command = [str(Path(sys.executable).with_name("kappa")), "plan", "-f", str(file), "-n", place.name]
-    done = subprocess.run(
-        command, capture_output=True, text=True, check=False, env={"KUBECONFIG": str(KUBECONFIG)}
-    )
-    assert done.returncode == 0, done.stderr
+    told = place.kappa("plan", "-f", str(file))
     assert read_versions(place) == before
-    return done.stdout
+    return told
 
 
 def build_pipeline(place: Place, name: str, **spec: object) -> str:

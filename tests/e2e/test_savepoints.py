@@ -1,8 +1,6 @@
 """Savepoints on the whole cluster: taken and gone back to while records come in; every result stays exact, see `e2e.ledger`."""
 
 import json
-import os
-import subprocess
 from base64 import b64encode
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +11,6 @@ from e2e.counting import Counting
 from e2e.files import list_claim
 from kappa_crds.pipeline import PipelineState, PipelineStatus
 from kappa_crds.savepoint import SavepointStatus
-from lab.paths import KUBECONFIG
 from lab.s3 import FOR_PODS, REGION, ObjectStore
 
 pytestmark = pytest.mark.timeout(900)
@@ -107,18 +104,8 @@ def find_kept(counting: Counting) -> dict[str, list[str]]:
 
 
 def kappa(counting: Counting, *arguments: str) -> str:
-    """Run `kappa savepoint` as a person does; what it says on failure is part of the error."""
-    command = ["kappa", "savepoint", *arguments, "-n", counting.place.name]
-    ended = subprocess.run(
-        command,
-        env={**os.environ, "KUBECONFIG": str(KUBECONFIG)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if ended.returncode != 0:
-        counting.place.fail(f"{' '.join(command)}: {ended.stdout}{ended.stderr}")
-    return ended.stdout
+    """Run `kappa savepoint` as a person does."""
+    return counting.place.kappa("savepoint", *arguments)
 
 
 @pytest.mark.chaos

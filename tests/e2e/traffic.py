@@ -61,13 +61,16 @@ class Traffic(_Running):
 
 
 class Reader(_Running):
-    """A consumer group of one member. It takes what there is, or `rate` records a second where that is set, and commits what it took."""
+    """A consumer group of one member. It takes what there is, or `rate` records a second where that is set, and commits what it took.
 
-    def __init__(self, bootstrap: str, group: str, topic: str) -> None:
+    `reset` is where a group without offsets begins: at the `earliest` record it is behind at first, at the `latest` it never was.
+    """
+
+    def __init__(self, bootstrap: str, group: str, topic: str, reset: str = "earliest") -> None:
         super().__init__("reader")
         self.rate: float | None = None
         settings: dict[str, Any] = {
-            "bootstrap.servers": bootstrap, "group.id": group, "auto.offset.reset": "earliest",
+            "bootstrap.servers": bootstrap, "group.id": group, "auto.offset.reset": reset,
             "enable.auto.commit": False, "log_level": 0,
         }  # fmt: skip
         self._consumer = Consumer(settings)

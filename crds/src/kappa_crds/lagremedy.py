@@ -30,7 +30,8 @@ class ScaleRemedy(Model):
     quiet_for: Annotated[
         PositiveDuration,
         Field(
-            description="How long all is well before there are fewer. It doubles each time that more were needed soon after, up to eight times."
+            description="How long all is well before there are fewer; longer than what comes in goes up and down by itself. It doubles each time"
+            " that more were needed soon after, up to eight times."
         ),
     ] = "10m"
 
