@@ -1,9 +1,11 @@
 """What the tests with a real Kafka share: an operator in process, in front of real brokers."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Any, Self
 
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
+import pytest
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
 
 from fakes.world import FakeBuckets, FakeDrivers, Operator, build_resource
 from kappa_operator.kafka import AdminClients
@@ -45,17 +47,47 @@ class RealKafkaOperator(Operator):
         await self.clients.close()
 
 
+async def await_told(read: Callable[[], Awaitable[object]], wanted: object) -> None:
+    """Wait until a broker tells what was set: the controller answers before the broker has its own copy of the change."""
+    for _ in range(100):
+        found = await read()
+        if found == wanted:
+            return
+        await asyncio.sleep(0.1)
+    pytest.fail(f"the broker tells of {found}, and not of {wanted}")
+
+
 async def alter_by_hand(bootstrap: str, topic: str, name: str, value: str) -> None:
     """Set a topic config as somebody with Kafka's own tools does."""
-    entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
-    resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
+    resource = ConfigResource(
+        ConfigResource.Type.TOPIC,
+        topic,
+        incremental_configs=[ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)],
+    )
+    asked = ConfigResource(ConfigResource.Type.TOPIC, topic)
     admin = AdminClient({"bootstrap.servers": bootstrap})
+
+    async def read() -> object:
+        return (await asyncio.to_thread(admin.describe_configs([asked])[asked].result))[name].value
+
     await asyncio.to_thread(admin.incremental_alter_configs([resource])[resource].result)
-    await asyncio.sleep(0.3)
+    await await_told(read, value)
+
+
+async def create_by_hand(bootstrap: str, topic: str, partitions: int) -> None:
+    """Create a topic as somebody with Kafka's own tools does."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    await asyncio.to_thread(admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result)
+    await await_told(lambda: _is_there(admin, topic), True)
 
 
 async def delete_by_hand(bootstrap: str, topic: str) -> None:
     """Delete a topic as somebody with Kafka's own tools does."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     await asyncio.to_thread(admin.delete_topics([topic])[topic].result)
-    await asyncio.sleep(0.3)
+    await await_told(lambda: _is_there(admin, topic), False)
+
+
+async def _is_there(admin: AdminClient, topic: str) -> bool:
+    found = await asyncio.to_thread(admin.list_topics, timeout=20)
+    return topic in found.topics

@@ -12,7 +12,7 @@ from confluent_kafka import Producer as Client
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from fakes.world import build_resource
-from integration.brokers import CLUSTER, RealKafkaOperator
+from integration.brokers import CLUSTER, RealKafkaOperator, await_told
 from kappa_crds import API_VERSION
 from kappa_operator.actions import SetQuota
 from kappa_operator.errors import AuthorizationFailed
@@ -106,21 +106,26 @@ class Scene(RealKafkaOperator):
             self.lag.sweep(CLUSTER, self.clock.time, billing=(committed, self.end, behind))
             await self.reconcile(POLICY)
 
+    async def await_quota(self, wanted: float | None) -> None:
+        await await_told(lambda: self.clients.read_quota(CLUSTER, LOADER), wanted)
+
 
 async def test_a_quota_is_set_read_and_removed(broker: Broker) -> None:
     quotas = QuotaClient(build_access(broker))
     both, user = Producer("loader", "etl"), Producer(user="CN=etl,OU=a shop")
+
+    async def read() -> list[float | None]:
+        return [await quotas.read(each) for each in (both, user, LOADER)]
+
     try:
         for number, producer in enumerate((both, user, LOADER)):
             assert await quotas.read(producer) is None
             await quotas.set(producer, 1000 + number)
-        await asyncio.sleep(0.3)
-        assert [await quotas.read(each) for each in (both, user, LOADER)] == [1000, 1001, 1002]
+        await await_told(read, [1000, 1001, 1002])
         for producer in (both, user, LOADER):
             await quotas.set(producer, None)
             await quotas.set(producer, None)
-        await asyncio.sleep(0.3)
-        assert [await quotas.read(each) for each in (both, user, LOADER)] == [None] * 3
+        await await_told(read, [None] * 3)
     finally:
         await quotas.close()
 
@@ -160,7 +165,7 @@ async def test_a_producer_is_slowed_down_while_it_is_critical_and_let_go_again(b
         await scene.run(180, 0.0)
         assert scene.list_events("ProducerFreed")
         assert await asyncio.to_thread(loader.is_free, slowed * 5)
-        assert await scene.clients.read_quota(CLUSTER, LOADER) is None
+        await scene.await_quota(None)
 
 
 async def test_what_it_had_before_is_put_back_when_the_policy_is_deleted(broker: Broker) -> None:
@@ -168,12 +173,13 @@ async def test_what_it_had_before_is_put_back_when_the_policy_is_deleted(broker:
         await scene.reconcile(CLUSTER)
         await scene.run(10, 0.0)
         await scene.clients.apply(SetQuota(CLUSTER, LOADER, 3_000_000.0))
+        await scene.await_quota(3_000_000)
         await scene.run(60, 900.0)
-        assert await scene.clients.read_quota(CLUSTER, LOADER) == 5000
+        await scene.await_quota(5000)
         scene.cluster.remove(ObjectRef(API_VERSION, *POLICY))
         for _ in range(10):
             await scene.reconcile(POLICY)
             await asyncio.sleep(0.2)
         assert scene.get(POLICY) is None
-        assert await scene.clients.read_quota(CLUSTER, LOADER) == 3_000_000
+        await scene.await_quota(3_000_000)
         await scene.clients.apply(SetQuota(CLUSTER, LOADER, None))

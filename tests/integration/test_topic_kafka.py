@@ -5,10 +5,9 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewTopic
 
 from fakes.world import build_resource
-from integration.brokers import CLUSTER, RealKafkaOperator, alter_by_hand, delete_by_hand
+from integration.brokers import CLUSTER, RealKafkaOperator, alter_by_hand, create_by_hand, delete_by_hand
 from kappa_operator.keys import Key, ObjectRef
 from lab.broker import Broker
 
@@ -83,9 +82,7 @@ async def test_a_topic_deleted_by_hand_is_made_anew_and_told(
 
 
 async def test_an_existing_topic_is_adopted(operator: RealKafkaOperator, broker: Broker) -> None:
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-    await asyncio.to_thread(admin.create_topics([NewTopic("older", 2, 1)])["older"].result)
-    await asyncio.sleep(0.5)
+    await create_by_hand(broker.bootstrap, "older", 2)
     key = await declare(operator, "older", partitions=2)
     assert operator.get_condition(key)[0] == "True"
     assert len(operator.list_events("Adopted")) == 1
