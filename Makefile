@@ -54,8 +54,9 @@ demo: setup ## Run the flights pipeline on real data and compare it with DuckDB
 	@PYTHONPATH=tests $(RUN) python -m demo
 
 # Four at a time: those on Spark keep the processors busy, those of integration and of test-waiting mostly wait, for brokers that are away and
-# for time-outs. Those on the whole cluster wait for pods, and take turns with the unit tests, which give way to them: beside those on Spark they
-# took twice as long. The cluster is up by then, and is not to be looked at again: that would put integration last.
+# for time-outs. Those on the whole cluster wait for pods, and take turns with the unit tests, which give way to them: beside tests on Spark, even
+# those that take only what is left of the processors, they took nearly twice as long. The cluster is up by then, and is not to be looked at again:
+# that would put integration last.
 test: up $(CLASSES) ## Run all tests but the long ones
 	@$(MAKE) -j4 -o up test-spark test-laptop test-waiting test-integration
 	@$(MAKE) -j2 test-e2e test-unit
