@@ -57,6 +57,14 @@ async def test_there_is_an_end_to_it() -> None:
     assert shop.batch_limit == 8000
 
 
+async def test_a_step_is_judged_by_what_was_measured_after_it_however_short_the_pause() -> None:
+    remedy = {"upTo": 64_000, "factor": 8, "coolDown": "10s"}
+    shop = open_shop({**BASE, "remedies": {"raiseBatchLimit": remedy}})
+    await shop.run(300, 80)
+    await shop.run(1500, 250)
+    assert shop.batch_limit == 8000, "it takes 470/s, which is enough"
+
+
 async def test_what_makes_nothing_faster_is_tried_once() -> None:
     shop = open_shop(overhead=0.01)
     await shop.run(300, 500)

@@ -16,7 +16,7 @@ from kappa_operator.lag.standing import Standing
 SMOOTHING = 60.0
 """Seconds over which rates are smoothed; an older look weighs 1/e of one that is so much younger."""
 SETTLED = 90.0
-"""Seconds for which the number of executors is the same before what they take is ascribed to them."""
+"""Seconds for which executors and batches are the same before what is taken is ascribed to them."""
 
 BUSY = 20.0
 """Seconds of work that wait where there is more than enough to do."""

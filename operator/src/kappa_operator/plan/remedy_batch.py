@@ -1,7 +1,7 @@
 """Larger batches for a pipeline whose batches are full: each as large as it may be, while more waits than it takes.
 
 What that is worth depends on how much of a batch's time does not depend on its size, which nobody knows before. So the rate is measured
-before and after each step, and a step that made nothing faster is the last one. The bound goes back when all has been well for long enough,
+before and after each step, with time for the new one to show, and a step that made nothing faster is the last one. The bound goes back when all has been well for long enough,
 and only if the rate at which it was too small would have been enough for the most that came in since.
 """
 
@@ -12,7 +12,7 @@ from kappa_crds.lagremedy import BatchLimitRemedy, RemedyKind, RemedyResult, Rem
 from kappa_crds.lagstate import LagState, Severity
 from kappa_crds.quantities import format_count, format_duration, parse_duration
 from kappa_operator.lag.evaluate import Verdict
-from kappa_operator.lag.load import Load
+from kappa_operator.lag.load import SETTLED, Load
 from kappa_operator.plan.remedy_model import PipelineFacts, is_cooling
 from kappa_operator.plan.remedy_scale import SPARE, count_regrets, measure_quiet
 
@@ -95,6 +95,8 @@ def _decide_larger(
     if pace.verdict.state not in (LagState.WARNING, LagState.LOSING, LagState.REWOUND) or not is_full:
         return None
     if load.taken <= 0 or pace.drains <= parse_duration(remedy.drain_within):
+        return None
+    if held is not None and (now - max(held.at, load.since)).total_seconds() < SETTLED:
         return None
     if held is not None and load.taken < GAIN * held.rates[-1]:
         said = f"batches of {held.wanted} make it no faster ({format_count(load.taken)}/s, before {format_count(held.rates[-1])}/s)"
