@@ -1,7 +1,9 @@
 """What the demo asks of the cluster: the lab, the chart, the example's resources, and what they say of themselves."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
+from types import MappingProxyType
 from typing import Any
 
 from demo.errors import DemoError
@@ -34,18 +36,19 @@ def start_lab() -> None:
         cluster.up(brokers=1)
 
 
-def install_chart(watched: Sequence[str] = (), java_options: str = "") -> None:
-    """Install or upgrade the chart with its own values, and make the operator run the image that is there now.
+def install_chart(values: Mapping[str, object] = MappingProxyType({})) -> None:
+    """Install or upgrade the chart, and make the operator run the image that is there now.
 
-    It watches the namespaces that are named, else all. `java_options` are those of drivers and executors.
+    `values` are those that are not the chart's own, each by its path in `values.yaml`.
     """
     create_namespace(OPERATOR_NAMESPACE)
     run(
         [
             *(BIN / "helm", f"--kubeconfig={KUBECONFIG}", "upgrade", "--install", RELEASE, CHART),
             *("--namespace", OPERATOR_NAMESPACE, "--reset-values", "--take-ownership"),
-            *("--set-json", f"watchNamespaces={json.dumps(list(watched))}"),
-            *("--set-json", f"pipelines.javaOptions={json.dumps(java_options)}"),
+            *chain.from_iterable(
+                ("--set-json", f"{path}={json.dumps(value)}") for path, value in values.items()
+            ),
             *("--wait", f"--timeout={_INSTALL_SECONDS}s"),
         ],
         timeout=_INSTALL_SECONDS + 30,

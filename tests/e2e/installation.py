@@ -1,18 +1,24 @@
 """The chart as the tests install it: as a user does, and with the images that are in the cluster now."""
 
+import base64
 import os
+import secrets
 import uuid
 
 from demo.platform import create_namespace, install_chart, start_lab
 from lab.kube import kubectl
+from lab.network import NODE_IP
+from platform_switch import NAMESPACE
 
 _SESSION = uuid.uuid4().hex[:6]
 PURPOSES = (
     *("count", "guarded", "refused", "served", "sources", "redeploy", "bucket", "ledger"),
-    *("lag", "groups"),
+    *("lag", "groups", "acts"),
 )
 _JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=128m"
 """A JVM that lives for a minute or two takes more time to compile well than that saves."""
+_TOKEN = "kappa-alerts"
+_FIND_TOKEN = ("get", "secret", _TOKEN, "-n", NAMESPACE)
 _PREFIXES = tuple(f"e2e-{purpose}-" for purpose in PURPOSES)
 
 
@@ -42,4 +48,26 @@ def install() -> None:
     watched = [name_place(purpose) for purpose in PURPOSES] if alone else []
     for name in watched:
         create_namespace(name)
-    install_chart(watched, _JAVA_OPTIONS)
+    install_chart(
+        {
+            "watchNamespaces": watched,
+            "pipelines.javaOptions": _JAVA_OPTIONS,
+            "operator.webhookHosts": [NODE_IP],
+            "alerts.enabled": True,
+            "alerts.tokenSecretRef.name": _make_token(),
+        }
+    )
+
+
+def read_token() -> str:
+    """Return the token that Alertmanager has to show to the operator."""
+    return base64.b64decode(kubectl(*_FIND_TOKEN, "-o", "jsonpath={.data.token}")).decode()
+
+
+def _make_token() -> str:
+    """Make the Secret with the token if there is none yet, and return its name: pods that run see a new one late."""
+    if not kubectl(*_FIND_TOKEN, "--ignore-not-found", "-o", "name"):
+        create_namespace(NAMESPACE)
+        token = f"--from-literal=token={secrets.token_hex(32)}"
+        kubectl("create", "secret", "generic", _TOKEN, "-n", NAMESPACE, token)
+    return _TOKEN

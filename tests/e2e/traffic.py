@@ -35,13 +35,26 @@ class _Running:
 
 
 class Traffic(_Running):
-    """Writes `rate` records a second to a topic, evenly over its partitions; the rate may be changed at any time."""
+    """Writes `rate` records a second to a topic, evenly over its partitions; the rate may be changed at any time.
 
-    def __init__(self, bootstrap: str, topic: str, partitions: int, rate: float = 0.0) -> None:
+    `throttled` says how many times the broker has made it wait.
+    """
+
+    def __init__(
+        self, bootstrap: str, topic: str, partitions: int, rate: float = 0.0, client_id: str = "traffic"
+    ) -> None:
         super().__init__("traffic")
-        self.rate, self.sent = rate, 0
+        self.rate, self.sent, self.throttled = rate, 0, 0
         self._topic, self._partitions = topic, partitions
-        self._producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 50, "log_level": 0})
+        settings: dict[str, Any] = {
+            "bootstrap.servers": bootstrap, "client.id": client_id, "linger.ms": 50, "log_level": 0, "throttle_cb": self._note,
+        }  # fmt: skip
+        self._producer = Producer(settings)
+
+    @property
+    def waiting(self) -> int:
+        """Return how many records the broker has not taken yet."""
+        return len(self._producer)
 
     def _run(self) -> None:
         owed, last = 0.0, time.monotonic()
@@ -53,6 +66,9 @@ class Traffic(_Running):
             owed %= 1
             self._producer.poll(0)
         self._producer.flush(_FLUSH_SECONDS)
+
+    def _note(self, event: Any) -> None:
+        self.throttled += event.throttle_time > 0
 
     def _send(self) -> None:
         row = {"seq": self.sent, "ts": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}

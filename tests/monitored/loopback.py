@@ -1,4 +1,4 @@
-"""An HTTP server of a test on the loopback, for as long as its context lasts."""
+"""An HTTP server of a test, on the loopback or where pods reach it, for as long as its context lasts."""
 
 import http.server
 import threading
@@ -14,10 +14,10 @@ class QuietHandler(http.server.BaseHTTPRequestHandler):
 
 
 class LoopbackServer:
-    """A context in which the handler answers at `port`."""
+    """A context in which the handler answers at `port` of an address of this machine that nobody else reaches."""
 
-    def __init__(self, handler: type[http.server.BaseHTTPRequestHandler]) -> None:
-        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    def __init__(self, handler: type[http.server.BaseHTTPRequestHandler], address: str = "127.0.0.1") -> None:
+        self._server = http.server.ThreadingHTTPServer((address, 0), handler)
         self._thread = threading.Thread(target=self._server.serve_forever)
         self.port = self._server.server_address[1]
 
