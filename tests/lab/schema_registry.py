@@ -3,7 +3,6 @@
 Fetched by Maven as one archive, checked, and kept unpacked in the cache. It is up in some ten seconds.
 """
 
-import hashlib
 import json
 import shutil
 import subprocess
@@ -17,32 +16,21 @@ from typing import Any, Self
 from lab.broker import free_ports
 from lab.controlplane import answers
 from lab.errors import LabError
-from lab.paths import CACHE
-from lab.progress import step
-from lab.shell import run, wait_until
+from lab.maven import Archive, fetch
+from lab.shell import wait_until
 
 VERSION = "3.0.9"
-_SHA256 = "2b28181501a20cbf6efcd77f9b7153908fc01f3d3a7c32024c0bd9e1b04c8a43"
-_ARTIFACT = "io.apicurio:apicurio-registry-app"
+_ARCHIVE = Archive(
+    "schema registry",
+    f"io.apicurio:apicurio-registry-app:{VERSION}:tar.gz:all",
+    "2b28181501a20cbf6efcd77f9b7153908fc01f3d3a7c32024c0bd9e1b04c8a43",
+)
 _PATH = "/apis/ccompat/v7"
 
 
-def fetch() -> Path:
-    """Return the folder of the program, fetched if it is not in the cache."""
-    target = CACHE / f"apicurio-{VERSION}-{_SHA256[:12]}"
-    if target.exists():
-        return target
-    with step("schema registry", done="fetched"), tempfile.TemporaryDirectory(dir=CACHE) as part:
-        what = f"-Dartifact={_ARTIFACT}:{VERSION}:tar.gz:all"
-        run(["mvn", "-q", "-B", "dependency:copy", what, f"-DoutputDirectory={part}"])
-        archive = Path(part) / f"apicurio-registry-app-{VERSION}-all.tar.gz"
-        found = hashlib.sha256(archive.read_bytes()).hexdigest()
-        if found != _SHA256:
-            raise LabError(f"{archive.name} has the sha256 {found}, expected {_SHA256}")
-        with tarfile.open(archive) as files:
-            files.extractall(Path(part) / "program", filter="data")
-        (Path(part) / "program").rename(target)
-    return target
+def _unpack(file: Path, folder: Path) -> None:
+    with tarfile.open(file) as files:
+        files.extractall(folder, filter="data")
 
 
 class RegistryServer:
@@ -56,7 +44,7 @@ class RegistryServer:
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
-        program = fetch() / f"apicurio-registry-app-{VERSION}-runner.jar"
+        program = fetch(_ARCHIVE, _unpack) / f"apicurio-registry-app-{VERSION}-runner.jar"
         host, _, port = self._address.partition(":")
         options = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
         settings = [f"-Dquarkus.http.host={host}", f"-Dquarkus.http.port={port}"]

@@ -14,6 +14,8 @@ from typing import Any, Self
 import yaml
 
 from kappa_monitoring import MONITORING
+from kappa_monitoring.boards.cdc import CDC
+from kappa_monitoring.boards.model import Board
 from kappa_monitoring.config import Config
 from kappa_monitoring.dashboards import BOARDS, find_queries, render_board
 from kappa_monitoring.rules import load_groups, render_group
@@ -45,11 +47,17 @@ def fill_variables(query: str, variables: Mapping[str, str]) -> str:
     return query
 
 
-def list_queries(config: Config, variables: Mapping[str, str]) -> dict[str, str]:
-    """Return each query of each dashboard, by the dashboard and its number there."""
+OWN_BOARDS = tuple(board for board in BOARDS if board is not CDC)
+"""The dashboards of what the platform itself exports."""
+
+
+def list_queries(
+    config: Config, variables: Mapping[str, str], boards: Sequence[Board] = OWN_BOARDS
+) -> dict[str, str]:
+    """Return each query of dashboards, by the dashboard and its number there."""
     return {
         f"{board.uid}-{number}": fill_variables(query, variables)
-        for board in BOARDS
+        for board in boards
         for number, query in enumerate(find_queries(render_board(board, config)))
     }
 

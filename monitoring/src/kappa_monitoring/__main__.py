@@ -10,6 +10,7 @@ from pathlib import Path
 
 from kappa_monitoring import MONITORING, REPOSITORY
 from kappa_monitoring.config import load_config
+from kappa_monitoring.connect import build_exporter_rules
 from kappa_monitoring.contract import check_alert, find_all_series
 from kappa_monitoring.dashboards import BOARDS, check_board, render_board
 from kappa_monitoring.errors import MonitoringError
@@ -17,6 +18,7 @@ from kappa_monitoring.reference import build_metrics
 from kappa_monitoring.rules import load_groups, render_group
 
 CHART = REPOSITORY / "charts" / "kappa" / "files" / "monitoring"
+EXPORTER = MONITORING / "connect-jmx.yaml"
 REFERENCE = REPOSITORY / "docs" / "reference" / "metrics.md"
 _RULES = (MONITORING / "generated", CHART / "rules")
 _BOARDS = (MONITORING / "dashboards", CHART / "dashboards")
@@ -37,7 +39,7 @@ def render_files() -> dict[Path, str]:
     config.check_used()
     files = {folder / name: text for folder in _RULES for name, text in rules.items()}
     files |= {folder / name: text for folder in _BOARDS for name, text in boards.items()}
-    return {**files, REFERENCE: build_metrics()}
+    return {**files, EXPORTER: build_exporter_rules(), REFERENCE: build_metrics()}
 
 
 def find_drift(files: dict[Path, str]) -> list[str]:

@@ -1,10 +1,11 @@
-"""Every metric that the platform's code declares, in one list, as Prometheus stores it."""
+"""Every metric that rules and dashboards may name, in one list, as Prometheus stores it: what the platform's code declares, and Kafka Connect's."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from prometheus_client.metrics import MetricWrapperBase
 
+from kappa_monitoring.connect import list_connect
 from kappa_operator import metrics as operator
 from kappa_operator import resource_metrics
 from kappa_operator.lag import exposition as lag
@@ -31,11 +32,18 @@ class Metric:
 
 
 DRIVER, OPERATOR = "a driver, on its port", "the operator"
+CONNECT = "Kafka Connect with Debezium"
 
 
 def list_metrics() -> tuple[Metric, ...]:
     """Return all of them, drivers' first."""
-    return (*_list_of_drivers(), *_list_of_resources(), *_list_of_operator(), *_list_of_lag())
+    return (
+        *_list_of_drivers(),
+        *_list_of_resources(),
+        *_list_of_operator(),
+        *_list_of_lag(),
+        *_list_of_connect(),
+    )
 
 
 def _name(name: str, kind: str) -> str:
@@ -70,6 +78,11 @@ def _list_of_lag() -> Iterator[Metric]:
         kind = "counter" if isinstance(each, lag.TopicCounter) else "gauge"
         labels = ("cluster_name", *_find_share(each))
         yield Metric(_name(each.name, kind), kind, each.help, labels, OPERATOR)
+
+
+def _list_of_connect() -> Iterator[Metric]:
+    for name, said, labels in list_connect():
+        yield Metric(name, "gauge", said, labels, CONNECT)
 
 
 def _find_share(metric: object) -> tuple[str, ...]:

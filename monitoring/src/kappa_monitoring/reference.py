@@ -12,7 +12,9 @@ annotated with `prometheus.io/scrape` and `prometheus.io/port`, and the chart ma
 set. Scrape with `honorLabels: true`: the label `namespace` is that of the resource, not of the pod.
 
 The number of series is bounded by what is declared: for each metric one for each Pipeline, sink and source, StateStore or KafkaCluster
-that it has as labels. Only the replica of the operator that acts tells what it knows of resources."""
+that it has as labels. Only the replica of the operator that acts tells what it knows of resources.
+
+What Kafka Connect and Debezium tell is not the platform's own; it is listed as `monitoring/connect-jmx.yaml` has Prometheus' JMX exporter name it."""
 
 
 def build_metrics() -> str:

@@ -1,0 +1,112 @@
+"""A Kafka Connect worker for a test, with Debezium's connector for PostgreSQL, and with its metrics for Prometheus by the committed rules."""
+
+import shutil
+import subprocess
+import tarfile
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from kappa_monitoring import MONITORING
+from lab import kafka_jars
+from lab.broker import free_ports
+from lab.controlplane import answers
+from lab.errors import LabError
+from lab.maven import Archive, fetch
+from lab.paths import SOURCES
+from lab.shell import wait_until
+
+_DEBEZIUM = Archive(
+    "debezium",
+    "io.debezium:debezium-connector-postgres:3.7.0.Final:tar.gz:plugin",
+    "660673cbabd2f269da21409208ebd0f0d9977bd92e824fc9daa272f240e88e51",
+)
+_AGENT = Archive(
+    "jmx exporter",
+    "io.prometheus.jmx:jmx_prometheus_javaagent:1.0.1:jar",
+    "7d61f737fd661610ccc14aea79764faa1ea94a340cbc8f0029b3d2edea3d80c1",
+)
+_RULES = MONITORING / "connect-jmx.yaml"
+
+
+def _unpack(file: Path, folder: Path) -> None:
+    with tarfile.open(file) as files:
+        files.extractall(folder, filter="data")
+
+
+def _keep(file: Path, folder: Path) -> None:
+    file.rename(folder / file.name)
+
+
+class ConnectWorker:
+    """A context manager: one worker, standing alone, with one connector. `metrics_port` is where Prometheus finds it."""
+
+    def __init__(self, bootstrap: str, name: str, connector: Mapping[str, str]) -> None:
+        self._rest, self.metrics_port = free_ports(2)
+        self._name, self._connector = name, dict(connector)
+        self._home = Path(tempfile.mkdtemp(prefix="kappa-connect-"))
+        self.log = self._home / "connect.log"
+        self._process: subprocess.Popen[bytes] | None = None
+        self._worker = {
+            "bootstrap.servers": bootstrap,
+            "listeners": f"http://127.0.0.1:{self._rest}",
+            "key.converter": "org.apache.kafka.connect.json.JsonConverter",
+            "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+            "offset.storage.file.filename": str(self._home / "offsets"),
+            "plugin.discovery": "service_load",
+        }
+
+    def __enter__(self) -> Self:
+        try:
+            self._start()
+            wait_until(self._serves, "the connector runs", seconds=90)
+        except BaseException:
+            self._clean_up()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._clean_up()
+
+    def _start(self) -> None:
+        agent = fetch(_AGENT, _keep) / _AGENT.file
+        options = ["-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+        worker = {**self._worker, "plugin.path": str(fetch(_DEBEZIUM, _unpack))}
+        files = [
+            self._write("worker", worker),
+            self._write("connector", {"name": self._name, **self._connector}),
+        ]
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [
+                    *("java", *options, f"-javaagent:{agent}=127.0.0.1:{self.metrics_port}:{_RULES}"),
+                    f"-Dlog4j2.configurationFile={SOURCES / 'kafka' / 'log4j2.properties'}",
+                    *("-cp", f"{kafka_jars.fetch()}/*", "org.apache.kafka.connect.cli.ConnectStandalone"),
+                    *files,
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=self._home,
+                start_new_session=True,
+            )
+
+    def _write(self, name: str, values: Mapping[str, str]) -> str:
+        path = self._home / f"{name}.properties"
+        path.write_text("".join(f"{key}={value}\n" for key, value in values.items()))
+        return str(path)
+
+    def _serves(self) -> bool:
+        if self._process is None or self._process.poll() is not None:
+            raise LabError(f"Kafka Connect ended while starting:\n{self.log.read_text()[-3000:]}")
+        return answers(f"http://127.0.0.1:{self._rest}/connectors/{self._name}/status")
+
+    def _clean_up(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+        shutil.rmtree(self._home, ignore_errors=True)

