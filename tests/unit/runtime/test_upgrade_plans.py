@@ -65,6 +65,15 @@ def test_a_plan_that_the_state_was_not_kept_for_is_refused_with_all_reasons(file
     assert "sink 'more'" in refused.value.message
 
 
+@pytest.mark.parametrize("left", [".out.699b6959-44fa.tmp", ".out.0f3c22aa.part"])
+def test_a_file_that_was_being_written_when_a_driver_died_is_none(files: Texts, left: str) -> None:
+    write_shapes(files, {"out": shape("k"), "more": shape("v")})
+    files.write(f"_plans/{left}", "")
+    assert read_kept_shapes(files).keys() == {"out", "more"}
+    write_shapes(files, {"out": shape("k")})
+    check_fit(files, {"out": shape("k")})
+
+
 def test_a_query_that_has_begun_no_batch_has_no_state_to_fit(files: Texts) -> None:
     write_shapes(files, {"new": shape("k")})
     assert read_kept_shapes(files) == {}

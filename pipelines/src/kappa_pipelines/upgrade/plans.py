@@ -49,7 +49,7 @@ def write_shapes(files: SmallFiles, shapes: Mapping[str, QueryShape]) -> None:
 
     The state of a sink that is gone stays where it is, so what it was kept for stays, too: the sink may come back.
     """
-    for sink in set(files.names(_FOLDER)) - shapes.keys():
+    for sink in _list_sinks(files) - shapes.keys():
         left = QueryShape.model_validate_json(files.read(f"{_FOLDER}/{sink}") or "")
         _write(files, sink, left.replace(left=True))
     for sink, shape in shapes.items():
@@ -65,7 +65,7 @@ def _write(files: SmallFiles, sink: str, shape: QueryShape) -> None:
 def read_kept_shapes(files: ReadFiles) -> dict[str, QueryShape]:
     """Return what was written down, by sink, of the queries that have begun a batch; LostDataError if it cannot be understood."""
     found: dict[str, QueryShape] = {}
-    for sink in files.names(_FOLDER):
+    for sink in sorted(_list_sinks(files)):
         held = files.read(f"{_FOLDER}/{sink}") or b""
         try:
             shape = QueryShape.model_validate_json(held)
@@ -75,6 +75,11 @@ def read_kept_shapes(files: ReadFiles) -> dict[str, QueryShape]:
         if files.names(f"{sink}/offsets"):
             found[sink] = shape
     return found
+
+
+def _list_sinks(files: SmallFiles | ReadFiles) -> set[str]:
+    """Return the sinks of which there is something. A name that begins with a dot is a file that is being written, or was when a driver died."""
+    return {name for name in files.names(_FOLDER) if not name.startswith(".")}
 
 
 def check_fit(files: ReadFiles, shapes: Mapping[str, QueryShape]) -> None:
