@@ -19,7 +19,7 @@ from confluent_kafka.admin import (
 )
 
 from kappa_operator.actions import AlterConfigs, CreateTopic, DeleteTopic, GrowPartitions
-from kappa_operator.errors import KafkaFailure
+from kappa_operator.errors import AuthorizationFailed, KafkaFailure
 from kappa_operator.kafka_errors import Words
 from kappa_operator.kafka_model import ClusterView, TopicView
 
@@ -102,7 +102,7 @@ def create_topics(admin: AdminClient, words: Words, actions: Sequence[CreateTopi
             list(topics.values()), request_timeout=TIMEOUT, operation_timeout=TIMEOUT
         ),
     )
-    return _settle(admin, words, futures, actions, KafkaError.TOPIC_ALREADY_EXISTS)
+    return _settle(admin, words, futures, actions, "Create", benign=KafkaError.TOPIC_ALREADY_EXISTS)
 
 
 def grow_partitions(admin: AdminClient, words: Words, actions: Sequence[GrowPartitions]) -> list[Outcome]:
@@ -112,7 +112,7 @@ def grow_partitions(admin: AdminClient, words: Words, actions: Sequence[GrowPart
         words,
         lambda: admin.create_partitions(wanted, request_timeout=TIMEOUT, operation_timeout=TIMEOUT),
     )
-    return _settle(admin, words, futures, actions)
+    return _settle(admin, words, futures, actions, "Alter")
 
 
 def alter_configs(admin: AdminClient, words: Words, actions: Sequence[AlterConfigs]) -> list[Outcome]:
@@ -123,7 +123,7 @@ def alter_configs(admin: AdminClient, words: Words, actions: Sequence[AlterConfi
         lambda: admin.incremental_alter_configs(list(resources.values()), request_timeout=TIMEOUT),
     )
     by_topic = {name: futures[resource] for name, resource in resources.items()}
-    return _settle(admin, words, by_topic, actions)
+    return _settle(admin, words, by_topic, actions, "AlterConfigs")
 
 
 def _build_alteration(topic: str, configs: Mapping[str, str | None]) -> ConfigResource:
@@ -144,7 +144,7 @@ def delete_topics(admin: AdminClient, words: Words, actions: Sequence[DeleteTopi
     futures = _call(
         words, lambda: admin.delete_topics(names, request_timeout=TIMEOUT, operation_timeout=TIMEOUT)
     )
-    return _settle(admin, words, futures, actions, Gone)
+    return _settle(admin, words, futures, actions, "Delete", benign=Gone)
 
 
 def _call(words: Words, request: Callable[[], dict[Any, "Future[Any]"]]) -> dict[Any, "Future[Any]"]:
@@ -159,16 +159,25 @@ def _settle(
     words: Words,
     futures: Mapping[str, "Future[Any]"],
     actions: Sequence[CreateTopic | GrowPartitions | AlterConfigs | DeleteTopic],
+    needs: str,
+    *,
     benign: int | None = None,
 ) -> list[Outcome]:
+    """Return what came of the call; `needs` is the operation on the topic that the user must be allowed."""
     outcomes: dict[str, Outcome] = {}
     for name, future in futures.items():
         try:
             future.result(timeout=TIMEOUT + 5)
             outcomes[name] = True
         except KafkaException as error:
-            outcomes[name] = _explain(admin, words, error, benign) or False
+            outcomes[name] = _name_right(_explain(admin, words, error, benign), needs, name) or False
     return [outcomes[action.topic] for action in actions]
+
+
+def _name_right(failure: KafkaFailure | None, needs: str, topic: str) -> KafkaFailure | None:
+    if not isinstance(failure, AuthorizationFailed):
+        return failure
+    return AuthorizationFailed(f"{failure.message} The user needs {needs} on topic {topic}.", retryable=False)
 
 
 def _explain(

@@ -176,7 +176,7 @@ class KafkaClient:
             if time.monotonic() > deadline:
                 raise KafkaFailure(
                     f"Kafka accepted the change of topic {topic}, but {_VISIBLE_WITHIN:.0f} s later its brokers"
-                    " do not show it"
+                    " do not show it; or the user may not see it, and needs Describe on the topic"
                 )
             await asyncio.sleep(pause)
             pause *= _SLOWER

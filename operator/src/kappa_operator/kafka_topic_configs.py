@@ -94,7 +94,9 @@ class ConfigReader:
         for secret in self._access.secrets:
             text = text.replace(secret, "(hidden)")
         if "Authorization" in type(error).__name__:
-            return AuthorizationFailed(text, retryable=False)
+            return AuthorizationFailed(
+                f"{text} The user needs DescribeConfigs on the topic.", retryable=False
+            )
         return KafkaFailure(text)
 
 

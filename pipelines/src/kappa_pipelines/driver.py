@@ -36,6 +36,7 @@ from kappa_pipelines.preflight import check_kafka
 from kappa_pipelines.prepare import Plan, Running, compile_plan, make_marks, name_root, prepare
 from kappa_pipelines.realtime import build_real_time_settings, check_growth
 from kappa_pipelines.record import DriverRecord
+from kappa_pipelines.rights import check_rights
 from kappa_pipelines.savepoint.store import SavepointStore
 from kappa_pipelines.savepoint.take import Taken, take_savepoint
 from kappa_pipelines.savepoint.worker import Note, SavepointWorker
@@ -115,6 +116,7 @@ class Driver:
     def run(self) -> DriverExit:
         """Run until a stop is asked for or something fails; DriverError says why."""
         self._topics = check_kafka(self._revision)
+        check_rights(self._revision)
         log.info("kafka answers")
         settings = build_real_time_settings(self._revision, self._topics)
         pod, address = self._environment.pod_name, self._environment.pod_address

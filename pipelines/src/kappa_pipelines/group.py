@@ -18,6 +18,7 @@ from kappa_crds.revision import Revision
 from kappa_pipelines.bounds import LogBounds
 from kappa_pipelines.checkpoint.offsets import Offsets
 from kappa_pipelines.kafka_options import build_librdkafka_config
+from kappa_pipelines.rights import check_group
 from kappa_pipelines.sources.subscription import Subscription
 
 _SAMPLE_SECONDS = 5.0
@@ -48,7 +49,9 @@ class KafkaProgress:
         self.errors = 0
         self.ends: Offsets = {}
         config = build_librdkafka_config(revision.kafka)
+        self._kafka = revision.kafka
         self._group = revision.consumer_group
+        self._may_commit = False
         self._subscriptions = subscriptions
         self._positions = positions
         self._committed: Offsets = {}
@@ -102,10 +105,10 @@ class KafkaProgress:
 
     def _attempt(self) -> None:
         try:
-            self._commit()
             began = time.monotonic()
             self.ends = self._bounds.ends(self._subscriptions)
             self._sampled = began
+            self._commit()
         except Exception as error:  # lag is only for looking at; the job goes on
             self.errors += 1
             if not self._failing:
@@ -121,6 +124,9 @@ class KafkaProgress:
         ]
         if not changed:
             return
+        if not self._may_commit:
+            check_group(self._kafka, self._group)
+            self._may_commit = True
         for result in self._consumer.commit(offsets=changed, asynchronous=False):
             if result.error is not None:
                 raise KafkaException(result.error)

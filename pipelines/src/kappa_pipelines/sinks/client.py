@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from kappa_crds.revision import KafkaConnection
 from kappa_pipelines.classify import NOT_WRITTEN
@@ -26,6 +26,11 @@ _MOVING = (
     "_TRANSPORT",
 )
 _TAKEN = ("_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH", "INVALID_TXN_STATE", "INVALID_PRODUCER_ID_MAPPING")  # fmt: skip
+_REFUSED = {
+    KafkaError.GROUP_AUTHORIZATION_FAILED: " (group {})",
+    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: " (transactional ids {}.*)",
+}
+"""What Kafka's words do not name."""
 
 Place = tuple[str, int]
 """Where a mark is: a topic, and the number of a writer, which Kafka takes for one of its partitions."""
@@ -141,7 +146,9 @@ def explain_error(publisher: Publisher, error: KafkaException, seconds: float) -
     """Return what Kafka's error means for a transaction that has lasted so long."""
     found = error.args[0]
     if found.name() not in _TAKEN:
-        return PublishError(publisher, found.name(), found.str())
+        return PublishError(
+            publisher, found.name(), found.str() + _REFUSED.get(found.code(), "").format(publisher.group)
+        )
     if seconds >= TRANSACTION_SECONDS:
         said = f"writing took {seconds:.0f} s, and Kafka ends a transaction after {TRANSACTION_SECONDS} s"
         return PublishError(publisher, "TRANSACTION_TIMED_OUT", said)

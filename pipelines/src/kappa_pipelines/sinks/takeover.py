@@ -14,6 +14,7 @@ from confluent_kafka import KafkaException
 from kappa_pipelines.classify import classify
 from kappa_pipelines.errors import FencedError
 from kappa_pipelines.failures import Cause, Failure
+from kappa_pipelines.rights import check_group
 from kappa_pipelines.sinks.client import Client, MarkReader, Place, explain_error
 from kappa_pipelines.sinks.marks import Mark
 from kappa_pipelines.sinks.publisher import Connection, Publisher
@@ -32,6 +33,7 @@ def take_over(
     FencedError where a newer driver has them, DriverError where Kafka does not do it.
     """
     try:
+        check_group(connection.kafka, publisher.group)
         places = _find_places(publisher, connection, topic_before)
         numbers = sorted({number for _, number in places})
         with ThreadPoolExecutor(min(_THREADS, len(numbers)), "takeover") as threads:
