@@ -223,7 +223,7 @@ def measure(query: DataStreamWriter, folder: Path, rows: int) -> float:
     )
     running.awaitTermination()
     warm = [p for p in running.recentProgress if p.batchId >= COLD and p.numInputRows > 0]
-    shutil.rmtree(checkpoint)
+    shutil.rmtree(checkpoint, ignore_errors=True)  # Spark may be writing a snapshot of the state still
     return rows / (statistics.median(p.durationMs["triggerExecution"] for p in warm) / 1000)
 
 
@@ -266,6 +266,7 @@ def main() -> None:
                 results[name] = compare(operator, folder, keys, QUICK_ROUNDS if given.quick else rounds)
                 print(f"{name}: {results[name]}", flush=True)
     finally:
+        start_spark(build_revision(OPERATORS["filter"])).stop()
         shutil.rmtree(folder)
     stateful = [result["rows_per_s"] for name, result in results.items() if OPERATORS[name].stateful]
     summary = {
