@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from lab.errors import LabError
 from lab.kube import kubectl
 from lab.paths import CACHE
 from lab.shell import wait_until
@@ -18,19 +19,21 @@ NAMESPACE = "kappa-system"
 DEPLOYMENT = "deployment/kappa-operator"
 _LABEL = "app.kubernetes.io/name=kappa-operator"
 _SECONDS = 120
+_held: list[str] = []
+"""How this session has the operator; empty where it has not asked yet."""
 
 
 @contextmanager
 def with_operator() -> Iterator[None]:
     """Keep the operator to this session; installing it is the session's own business."""
-    with _turn():
+    with _turn("with it"):
         yield
 
 
 @contextmanager
 def without_operator() -> Iterator[None]:
     """Have no operator act during this session, whether one is installed or not."""
-    with _turn(), stopped_operator():
+    with _turn("without it"), stopped_operator():
         yield
 
 
@@ -70,7 +73,12 @@ def find_pods() -> list[str]:
 
 
 @contextmanager
-def _turn() -> Iterator[None]:
+def _turn(how: str) -> Iterator[None]:
+    if _held:
+        raise LabError(
+            f"this session wants the cluster's operator in two ways, {_held[0]} and {how}, and would wait for itself for ever;"
+            " run tests/e2e and tests/integration in two sessions"
+        )
     CACHE.mkdir(parents=True, exist_ok=True)
     with (CACHE / "operator.lock").open("w") as file:
         try:
@@ -78,4 +86,8 @@ def _turn() -> Iterator[None]:
         except BlockingIOError:
             print("waiting for another test session with the operator to end", file=sys.stderr, flush=True)
             fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+        _held.append(how)
+        try:
+            yield
+        finally:
+            _held.clear()
