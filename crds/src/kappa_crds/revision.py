@@ -98,6 +98,10 @@ class Revision(Model):
     bucket: BucketConnection | None = None
     hdfs: HdfsConnection | None = None
 
+    def to_manifest(self) -> dict[str, Any]:
+        """Return what is not as the contract's defaults: a field that a later contract has besides changes no revision (ADR 29)."""
+        return self.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_defaults=True)
+
     def to_json(self) -> str:
         """Return canonical JSON: the same revision gives the same bytes, in whatever order its maps were made."""
         return json.dumps(self.to_manifest(), sort_keys=True, ensure_ascii=False, indent=1)

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from fakes.world import build_resource
+from kappa_crds.buckets import BucketConnection
 from kappa_crds.savepoint_work import REQUEST_ANNOTATION, SavepointTask, WorkRequest
 from kappa_operator.keys import Key
 from unit.control.lives import PIPELINE, SAVEPOINT, SAVEPOINT_REF, STORE, Life
@@ -71,7 +72,8 @@ async def test_it_runs_with_the_keys_as_variables_and_without_a_claim(life: Life
     (driver,) = life.operator.cluster.find("v1", "Pod", "shop")
     revision, executor = find_revision(life)
     uid = get(life, PIPELINE)["metadata"]["uid"]
-    assert (revision["checkpoint"], revision["bucket"]) == (f"s3a://state/prod/shop/delays/{uid}", CONNECTION)
+    assert revision["checkpoint"] == f"s3a://state/prod/shop/delays/{uid}"
+    assert BucketConnection.model_validate(revision["bucket"]).to_manifest() == CONNECTION
     for pod in (driver, executor):
         assert find_variables(pod) == KEYS
         assert all("persistentVolumeClaim" not in volume for volume in pod["spec"]["volumes"])

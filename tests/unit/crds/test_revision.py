@@ -3,9 +3,12 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
+from pydantic import Field, ValidationError
 
 from kappa_crds.buckets import BucketConnection
 from kappa_crds.hdfs import HdfsConnection
@@ -90,6 +93,43 @@ def test_the_order_of_keys_in_a_map_does_not_count() -> None:
 def test_a_default_that_is_written_out_gives_the_same_hash() -> None:
     written = PipelineSpec.model_validate({**SPEC, "stopTimeout": "2m", "suspend": False, "sparkConf": {}})
     assert build(spec=written).content_hash == build().content_hash
+
+
+class LaterSpec(PipelineSpec):
+    """A spec of a later contract, which has two fields more."""
+
+    later: str = "as before"
+    labels: dict[str, str] = Field(default_factory=dict)
+
+
+class LaterRevision(Revision):
+    """A revision of that contract."""
+
+    spec: LaterSpec
+
+
+def test_a_field_that_a_later_contract_has_besides_changes_nothing_until_it_is_set() -> None:
+    now = build()
+    later = LaterRevision.model_validate({**now.to_manifest(), "spec": SPEC})
+    assert later.to_json() == now.to_json()
+    changed = LaterRevision.model_validate({**now.to_manifest(), "spec": {**SPEC, "later": "otherwise"}})
+    assert changed.content_hash != now.content_hash
+    with pytest.raises(ValidationError, match="later"):
+        Revision.model_validate_json(changed.to_json())
+
+
+def list_examples() -> list[Any]:
+    paths = sorted(Path(__file__).parents[3].joinpath("pipelines", "examples").rglob("*.yaml"))
+    documents = [each for path in paths for each in yaml.safe_load_all(path.read_text()) if each]
+    return [each["spec"] for each in documents if each.get("kind") == "Pipeline"]
+
+
+def test_each_example_reads_back_as_it_was() -> None:
+    examples = list_examples()
+    assert len(examples) > 10
+    for spec in examples:
+        revision = build(spec=PipelineSpec.model_validate(spec))
+        assert Revision.model_validate_json(revision.to_json()) == revision
 
 
 def test_canonical_json_reads_back_as_the_same_revision() -> None:
