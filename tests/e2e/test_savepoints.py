@@ -186,9 +186,78 @@ def test_a_schedule_takes_savepoints_and_keeps_as_many_as_are_wanted(counting: C
     place.kubectl("delete", "savepoint", *list_scheduled(counting), "--timeout=60s", timeout=70)
 
 
+@pytest.mark.chaos
+def test_what_a_schedule_takes_is_copied_to_a_bucket_and_goes_by_age(
+    counting: Counting, archive: ObjectStore
+) -> None:
+    place = counting.place
+    add_archive(counting, archive)
+    policy = {"schedule": "* * * * *", "maxAge": "70s", "exports": [{"storeRef": "archive"}]}
+    place.patch("kp/counts", {"savepoints": policy})
+    seen: set[str] = set()
+
+    def has_dropped_the_first() -> bool:
+        there = list_scheduled(counting)
+        seen.update(there)
+        return len(seen) >= 3 and min(seen) not in there and max(seen) in there
+
+    place.wait(has_dropped_the_first, "the first of three was deleted for its age", 300)
+    place.patch("kp/counts", {"savepoints": None})
+    for name in list_scheduled(counting):
+        place.kubectl("wait", "--for=condition=Exported", f"savepoint/{name}", "--timeout=60s")
+    place.kubectl("delete", "savepoint", *list_scheduled(counting), "--timeout=60s", timeout=70)
+    kept = list_archive(archive) - {"objects"}
+    assert {folder.rpartition("-")[0] for folder in kept} == seen, "copies stay"
+    counting.check()
+
+
+SPARE = """
+apiVersion: kappa-platform.io/v1alpha1
+kind: StateStore
+metadata: {name: spare}
+spec: {pvc: {size: 100Mi}, deletionPolicy: Delete}
+"""
+
+
+@pytest.mark.chaos
+def test_a_store_keeps_its_claim_while_copies_of_savepoints_are_there_and_names_them(
+    counting: Counting,
+) -> None:
+    place = counting.place
+    place.patch("kp/counts", {"stateStoreRef": "default"})
+    place.apply(SPARE)
+    place.await_ready("statestore/spare", 90)
+    kappa(counting, "create", "counts", "--name", "held", "--wait")
+    kappa(counting, "export", "held", "--to", "spare", "--wait")
+    place.kubectl("delete", "statestore", "spare", "--wait=false")
+    said = place.await_reason("StateStore", "spare", "InUse", 60).message
+    assert "held" in said
+    assert "spare-state" in list_claims(counting)
+    place.kubectl("delete", "savepoint", "held", "--timeout=120s", timeout=130)
+    place.wait(lambda: "spare-state" not in list_claims(counting), "the claim goes with the store", 90)
+    stores = {each["metadata"]["name"] for each in place.find("statestores")}
+    assert "spare" not in stores
+    counting.check()
+
+
+def list_claims(counting: Counting) -> set[str]:
+    return {each["metadata"]["name"] for each in counting.place.find("persistentvolumeclaims")}
+
+
 def list_scheduled(counting: Counting) -> list[str]:
     found = counting.place.find("savepoints")
     return sorted(each["metadata"]["name"] for each in found if each["spec"].get("cause") == "Schedule")
+
+
+def add_archive(counting: Counting, archive: ObjectStore) -> None:
+    """Add the bucket as another store. With two in the namespace it has to be said which is the pipeline's."""
+    place = counting.place
+    place.patch("kp/counts", {"stateStoreRef": "default"})
+    keys = {"access": archive.access_key, "secret": archive.secret_key}
+    encoded = {name: b64encode(value.encode()).decode() for name, value in keys.items()}
+    place.apply(ARCHIVE.format(endpoint=archive.endpoint, region=REGION, **encoded))
+    place.await_ready("statestore/archive", 60)
+    place.await_pipeline(lambda status: status.state == PipelineState.RUNNING, "runs", 90)
 
 
 def list_archive(archive: ObjectStore) -> set[str]:
@@ -203,14 +272,7 @@ def test_a_savepoint_goes_to_a_bucket_and_comes_back_when_it_is_gone_here(
 ) -> None:
     place = counting.place
     counting.check()
-    # With a second store in the namespace it has to be said which is the pipeline's.
-    place.patch("kp/counts", {"stateStoreRef": "default"})
-    keys = {"access": archive.access_key, "secret": archive.secret_key}
-    encoded = {name: b64encode(value.encode()).decode() for name, value in keys.items()}
-    place.apply(ARCHIVE.format(endpoint=archive.endpoint, region=REGION, **encoded))
-    place.await_ready("statestore/archive", 60)
-    place.await_pipeline(lambda status: status.state == PipelineState.RUNNING, "runs", 90)
-
+    add_archive(counting, archive)
     kappa(counting, "create", "counts", "--name", "away", "--wait")
     assert "of StateStore archive" in kappa(counting, "export", "away", "--to", "archive", "--wait")
     place.kubectl("wait", "--for=condition=Exported", "savepoint/away", "--timeout=10s")

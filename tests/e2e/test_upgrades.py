@@ -94,6 +94,20 @@ def test_with_auto_what_does_not_fit_begins_anew_over_the_whole_log(counting: Co
     counting.check()
 
 
+@pytest.mark.parametrize("mode", ["Reprocess", "Stateless"])
+def test_a_mode_that_begins_anew_counts_the_whole_log_again(counting: Counting, mode: str) -> None:
+    before, good = counting.place.pipeline(), read_sql(counting)
+    more = good.replace("max(seq) AS last", "max(seq) AS last, min(seq) AS first")
+    for sql in (more, good):
+        after = change(counting, {"mode": mode, "handover": "Warm"}, views=view(sql))
+        assert after.upgrade is not None
+        assert after.upgrade.phase is UpgradePhase.DONE, after.upgrade.message
+        assert after.upgrade.anew is not None
+        assert (after.upgrade.verdict is None) == (mode == "Stateless"), "which is not rehearsed"
+        assert after.checkpoint > before.checkpoint
+        counting.check()
+
+
 def test_another_nonce_is_a_new_driver_and_nothing_else(counting: Counting) -> None:
     before = counting.place.pipeline()
     after = change(counting, {"mode": "LastState", "handover": "Warm"}, restartNonce="again")
