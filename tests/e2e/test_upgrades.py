@@ -110,11 +110,16 @@ def test_a_mode_that_begins_anew_counts_the_whole_log_again(counting: Counting, 
 
 def test_another_nonce_is_a_new_driver_and_nothing_else(counting: Counting) -> None:
     before = counting.place.pipeline()
-    after = change(counting, {"mode": "LastState", "handover": "Warm"}, restartNonce="again")
-    assert after.upgrade is not None
-    assert (after.upgrade.phase, after.generation) == (UpgradePhase.DONE, after.upgrade.generation)
-    assert after.checkpoint == before.checkpoint
-    counting.check()
+    counting.place.patch("kp/counts", {"revisionHistoryLimit": 1})
+    for nonce in ("again", "and again", "and once more"):
+        after = change(counting, {"mode": "LastState", "handover": "Warm"}, restartNonce=nonce)
+        assert after.upgrade is not None
+        assert (after.upgrade.phase, after.generation) == (UpgradePhase.DONE, after.upgrade.generation)
+        assert after.checkpoint == before.checkpoint
+        counting.check()
+    assert len(counting.place.drivers()) <= 2, "the one that runs, and the last one that has ended"
+    history = "kappa-platform.io/revision,app.kubernetes.io/instance=counts"
+    assert len(counting.place.find("configmaps", "-l", history)) == 2
 
 
 def test_a_savepoint_whose_records_are_gone_is_not_gone_back_to(counting: Counting) -> None:

@@ -246,6 +246,14 @@ class PipelineSpec(Model):
             description="Any text; with another one a new driver takes over, warm where spec.upgrade.handover says so. The state is kept in every mode.",
         ),
     ] = ""
+    revision_history_limit: Annotated[
+        int,
+        Field(
+            ge=0,
+            le=1000,
+            description="How many revisions are kept, as ConfigMaps to be looked at, besides the one that runs.",
+        ),
+    ] = 10
     image: Annotated[
         str | None,
         Field(min_length=1, max_length=512, description="Image of driver and executors."),

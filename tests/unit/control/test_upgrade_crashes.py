@@ -40,6 +40,7 @@ from unit.control.lives import (
     write,
 )
 
+SHORT = [{**SPEC, "revisionHistoryLimit": 1, "trigger": {"maxRecords": 10 + number}} for number in range(4)]
 UNFIT = judge(VerdictKind.REPROCESS)
 ATTEMPTS = (wait_an_hour,) * 4
 
@@ -89,6 +90,7 @@ STEPS: dict[str, tuple[Step, ...]] = {
         write(SPEC),
         write({**RESTARTED, "upgrade": {"mode": "Savepoint", "handover": "Cold"}}),
     ),
+    "with a short history": tuple(map(write, SHORT)),
 }
 
 
@@ -128,7 +130,36 @@ async def test_the_ends_are_what_was_asked_for() -> None:
         "by itself, what a driver finds unfit": ("Done", 1, ["events"], 0),
         "restarting": ("Done", 0, [], 0),
         "restarting, cold": ("Done", 0, [], 0),
+        "with a short history": ("Done", 0, [], 0),
     }
+
+
+@pytest.mark.parametrize(("limit", "kept"), [(0, 1), (2, 3), (10, 4)])
+async def test_old_revisions_go_and_the_newest_are_kept(limit: int, kept: int) -> None:
+    life = Life()
+    await life.prepare()
+    made = []
+    for spec in SHORT:
+        life.operator.clock.advance(60)
+        write({**spec, "revisionHistoryLimit": limit})(life)
+        await life.settle()
+        made.append(read_status(life)["revision"])
+    there = {body["metadata"]["name"] for body in life.operator.cluster.find("v1", "ConfigMap")}
+    assert len(set(made)) == len(SHORT)
+    assert there == set(made[-kept:])
+    pods = [pod["metadata"]["name"] for pod in life.operator.cluster.find("v1", "Pod")]
+    assert sorted(pods) == ["delays-driver-3", "delays-driver-4"], (
+        "the one that runs, and the last one that ended"
+    )
+    write({**SHORT[0], "revisionHistoryLimit": limit})(life)
+    await life.settle()
+    status = read_status(life)
+    assert (status["revision"], status["upgrade"]["phase"]) == (made[0], "Done"), "made again under its name"
+
+
+def read_status(life: Life) -> dict[str, Any]:
+    status: dict[str, Any] = (life.operator.get(PIPELINE) or {})["status"]
+    return status
 
 
 def tell(end: dict[str, Any], writes: int) -> tuple[str, int, list[str], int]:

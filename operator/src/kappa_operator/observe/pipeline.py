@@ -4,6 +4,8 @@ Driver pods are read from the API server at each look, not from a watch: whether
 how fast events arrive. The driver's own progress is asked for when its pod has an address.
 """
 
+from datetime import datetime
+
 from pydantic import ValidationError
 
 from kappa_crds.progress import DriverState, Progress
@@ -13,14 +15,15 @@ from kappa_operator.apply import read_secret_key
 from kappa_operator.errors import KappaError
 from kappa_operator.keys import Key, ObjectRef
 from kappa_operator.observe.dependencies import observe_dependencies
-from kappa_operator.observe.pods import explain_executor, parse_driver
+from kappa_operator.observe.pods import Body, explain_executor, parse_driver
 from kappa_operator.plan.driver import DriverPod
 from kappa_operator.plan.model import Failure
-from kappa_operator.plan.pipeline_model import PipelineObserved
+from kappa_operator.plan.pipeline_model import KeptRevision, PipelineObserved
 from kappa_operator.resources.pipeline import (
     DRIVER_ROLE,
     EXECUTOR_ROLE,
     PIPELINE_LABEL,
+    REVISION_LABEL,
     PipelineResource,
     build_token_ref,
 )
@@ -48,6 +51,7 @@ async def observe_pipeline(world: World, key: Key, failures: tuple[Failure, ...]
         standby=await observe_standby(world, resource, pods),
         previous=await observe_previous(world, resource),
         savepoint=find_change_savepoint(world, resource),
+        revisions=await observe_revisions(world, resource),
         shortage=await observe_shortage(world, resource, progress),
         failures=failures,
     )
@@ -98,13 +102,27 @@ async def observe_previous(world: World, resource: PipelineResource) -> Revision
     change = resource.status.upgrade
     if change is None or change.previous is None or change.phase not in (UpgradePhase.WATCHING, *TAKEN_BACK):
         return None
-    ref = ObjectRef("v1", "ConfigMap", resource.metadata.namespace, change.previous)
-    body = await world.cluster.get(ref)
-    return None if body is None else Revision.model_validate_json(body["data"][REVISION_KEY])
+    return await read_revision(world, resource.metadata.namespace, change.previous)
+
+
+async def observe_revisions(world: World, resource: PipelineResource) -> tuple[KeptRevision, ...]:
+    """Return the revisions that there are, while a change is watched: what is not needed then is dropped at its end."""
+    change = resource.status.upgrade
+    if change is None or change.phase is not UpgradePhase.WATCHING:
+        return ()
+    labels = {PIPELINE_LABEL: resource.metadata.name}
+    bodies = await world.cluster.list_objects("v1", "ConfigMap", resource.metadata.namespace, labels)
+    return tuple(_parse_kept(body) for body in bodies if REVISION_LABEL in body["metadata"]["labels"])
+
+
+def _parse_kept(body: Body) -> KeptRevision:
+    metadata = body["metadata"]
+    ref = ObjectRef("v1", "ConfigMap", metadata["namespace"], metadata["name"])
+    return KeptRevision(ref, metadata["uid"], datetime.fromisoformat(metadata["creationTimestamp"]))
 
 
 async def read_revision(world: World, namespace: str, name: str) -> Revision | None:
-    """Return a revision by its name; None where it is lost, or where an older operator wrote it with other fields."""
+    """Return a revision by its name; None where it is lost, or where another version of the operator wrote it with other fields."""
     body = await world.cluster.get(ObjectRef("v1", "ConfigMap", namespace, name))
     try:
         return None if body is None else Revision.model_validate_json(body["data"][REVISION_KEY])

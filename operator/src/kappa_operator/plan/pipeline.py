@@ -27,6 +27,7 @@ from kappa_operator.plan.beginning import go_cold
 from kappa_operator.plan.change import want_revision
 from kappa_operator.plan.driver import DriverPod, count_failure, forgive
 from kappa_operator.plan.ending import count_end
+from kappa_operator.plan.history import drop_history
 from kappa_operator.plan.model import Plan, Verdict, stalled, working
 from kappa_operator.plan.pipeline_model import SOON, PipelineObserved, say
 from kappa_operator.plan.pipeline_verdicts import (
@@ -190,7 +191,8 @@ def _follow(observed: PipelineObserved, current: DriverPod, wanted: Revision | N
         verdict = replace(verdict, message=f"{verdict.message}; but {observed.dependencies.message}")
     fields = {**build_progress_fields(progress), "recovery": build_recovery(observed, current, progress)}
     poll = CATCHING_UP_POLL if progress.lag else RUNNING_POLL
-    return Plan((), say(observed, verdict, now, restarts=restarts, upgrade=change, **fields), poll)
+    old = drop_history(observed, change)
+    return Plan(old, say(observed, verdict, now, restarts=restarts, upgrade=change, **fields), poll)
 
 
 def _report_failure(observed: PipelineObserved, now: datetime) -> Plan:

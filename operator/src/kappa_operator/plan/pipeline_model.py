@@ -8,6 +8,7 @@ from kappa_crds.guarantee import compute_guarantee
 from kappa_crds.pipeline import PipelineStatus
 from kappa_crds.progress import Progress
 from kappa_crds.revision import Revision
+from kappa_operator.keys import ObjectRef
 from kappa_operator.plan.driver import DriverPod
 from kappa_operator.plan.model import Failure, Verdict, build_conditions
 from kappa_operator.resources.pipeline import EXECUTOR_ROLE, PIPELINE_LABEL, PipelineResource
@@ -19,6 +20,15 @@ SOON = 1.0
 
 
 @dataclass(frozen=True, slots=True)
+class KeptRevision:
+    """The ConfigMap of a revision."""
+
+    ref: ObjectRef
+    uid: str
+    created: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class PipelineObserved:
     """All that a decision about a pipeline needs.
 
@@ -26,6 +36,7 @@ class PipelineObserved:
     pipeline, read from the API server and not from a cache. `progress` is the current driver's own report, `shortage`
     what keeps the executors that it waits for from starting. `standby` is the report of the driver that stands by, `previous` the
     revision to go back to where a change is watched, was refused or failed, and `savepoint` the one that is taken before it.
+    `revisions` are those that there are, looked at only while a change is watched.
     """
 
     resource: PipelineResource
@@ -37,6 +48,7 @@ class PipelineObserved:
     standby: Progress | None = None
     previous: Revision | None = None
     savepoint: SavepointResource | None = None
+    revisions: tuple[KeptRevision, ...] = ()
     failures: tuple[Failure, ...] = ()
 
     @property

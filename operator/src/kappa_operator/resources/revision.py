@@ -188,7 +188,7 @@ def strip_operational(spec: PipelineSpec) -> PipelineSpec:
             "restart_nonce": "",
             "restore": None,
             "savepoints": None,
-            **{name: fields[name].get_default() for name in ("restart", "upgrade")},
+            **{name: fields[name].get_default() for name in ("restart", "upgrade", "revision_history_limit")},
         }
     )
 
