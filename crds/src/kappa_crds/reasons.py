@@ -102,6 +102,7 @@ class Reason(StrEnum):
     RUNNING = "Running", DOES, "The pipeline processes records; there is nothing to do."
     SUSPENDED = "Suspended", DOES, "`spec.suspend` is set and the driver has stopped at a committed batch; set it to false to go on from there."
     REVISION_CREATED = "RevisionCreated", DOES, "The spec, or something it refers to, changed; a driver with the new revision follows."
+    UPGRADE_WAITING = "UpgradeWaiting", DOES, "As many pipelines are being changed as `operator.concurrentChanges` of the chart allows at the same time; the driver before goes on until it is this one's turn."
     UPGRADE_REHEARSING = "UpgradeRehearsing", DOES, "A driver with the changed spec makes a dry start on a copy of the last batch; the one before goes on meanwhile."
     UPGRADE_SAVING = "UpgradeSaving", DOES, "A savepoint is taken before the change, as `spec.upgrade.mode` says; the driver before goes on meanwhile."
     UPGRADE_ANEW = "UpgradeAnew", DOES, "The changed spec does not go on from the state that there is; the message says where it begins and what is written again. The checkpoint before stays."

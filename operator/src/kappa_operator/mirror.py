@@ -33,6 +33,7 @@ class Mirror:
         self._versions: dict[Key, int] = {}
         self._parsed: dict[Key, Resource[Any, Any]] = {}
         self._states: dict[Key, str] = {}
+        self._upgrades: dict[Key, Body] = {}
         self._topics: defaultdict[str, set[Key]] = defaultdict(set)
         self._deleted: dict[Key, int] = {}
         self._names: defaultdict[tuple[str, str], set[Key]] = defaultdict(set)
@@ -52,6 +53,8 @@ class Mirror:
         self._names[key.kind, key.namespace].add(key)
         if key.kind == "Topic":
             self._topics[get_topic_name(body)].add(key)
+        if key.kind == "Pipeline":
+            self._upgrades[key] = (body.get("status") or {}).get("upgrade") or {}
         return key
 
     def is_news(self, body: Body) -> bool:
@@ -75,6 +78,7 @@ class Mirror:
             return
         del self._bodies[key], self._versions[key], self._states[key]
         self._parsed.pop(key, None)
+        self._upgrades.pop(key, None)
         self._names[key.kind, key.namespace].discard(key)
         if key.kind == "Topic":
             self._topics[get_topic_name(body)].discard(key)
@@ -110,6 +114,10 @@ class Mirror:
     def count_states(self) -> Counter[tuple[str, str]]:
         """Return how many resources there are by kind and state, which is empty before the operator looked at one."""
         return Counter((key.kind, state) for key, state in list(self._states.items()))
+
+    def list_upgrades(self) -> list[tuple[Key, Body]]:
+        """Return `status.upgrade` of each pipeline, empty for one that was never changed."""
+        return list(self._upgrades.items())
 
     def find_claims(self, topic: str) -> list[Key]:
         """Return the `Topic` resources, in any namespace, that claim this name in Kafka."""

@@ -19,6 +19,8 @@ class Settings:
     java_options: str = ""
     resync: float = 600.0
     concurrency: int = 1000
+    concurrent_changes: int = 10
+    """Pipelines that are changed at the same time; others wait for their turn."""
     health_port: int = 8080
     admission_dir: str = ""
     """Folder with certificate, key and secret path of the webhook; it is not served where empty."""
@@ -62,6 +64,7 @@ class Settings:
             java_options=text("JAVA_OPTIONS", default.java_options),
             resync=number("RESYNC_SECONDS", default.resync),
             concurrency=int(number("CONCURRENCY", default.concurrency)),
+            concurrent_changes=int(number("CONCURRENT_CHANGES", default.concurrent_changes)),
             health_port=int(number("HEALTH_PORT", default.health_port)),
             admission_dir=text("ADMISSION_DIR", default.admission_dir),
             admission_port=int(number("ADMISSION_PORT", default.admission_port)),

@@ -22,6 +22,7 @@ from kappa_operator.lastsaid import LastSaid
 from kappa_operator.mirror import Mirror, get_version
 from kappa_operator.plan.notification import Delivery
 from kappa_operator.settings import Settings
+from kappa_operator.turns import Turns
 
 
 class Drivers(Protocol):
@@ -107,6 +108,7 @@ class World:
     expect_echo: Callable[[Key, int], None] = lambda _key, _version: None
     standings: LagMemory = field(default_factory=LagMemory)
     said: LastSaid = field(default_factory=LastSaid)
+    turns: Turns = field(default_factory=Turns)
 
     def note(self, written: Body) -> None:
         """Remember an object as the API server returned it from a write, ahead of the watch.

@@ -4,6 +4,7 @@ Driver pods are read from the API server at each look, not from a watch: whether
 how fast events arrive. The driver's own progress is asked for when its pod has an address.
 """
 
+from dataclasses import replace
 from datetime import datetime
 
 from pydantic import ValidationError
@@ -19,6 +20,7 @@ from kappa_operator.observe.pods import Body, explain_executor, parse_driver
 from kappa_operator.plan.driver import DriverPod
 from kappa_operator.plan.model import Failure
 from kappa_operator.plan.pipeline_model import KeptRevision, PipelineObserved
+from kappa_operator.plan.upgrade import would_begin
 from kappa_operator.resources.pipeline import (
     DRIVER_ROLE,
     EXECUTOR_ROLE,
@@ -42,7 +44,7 @@ async def observe_pipeline(world: World, key: Key, failures: tuple[Failure, ...]
     progress = await observe_progress(world, resource, pods)
     _remember(world, key, resource, progress)
     settings = world.settings
-    return PipelineObserved(
+    observed = PipelineObserved(
         resource=resource,
         dependencies=await observe_dependencies(world, resource),
         pods=pods,
@@ -55,6 +57,13 @@ async def observe_pipeline(world: World, key: Key, failures: tuple[Failure, ...]
         shortage=await observe_shortage(world, resource, progress),
         failures=failures,
     )
+    return replace(observed, has_turn=_ask_for_turn(world, key)) if would_begin(observed) else observed
+
+
+def _ask_for_turn(world: World, key: Key) -> bool:
+    """Return whether a change may begin. The mirror has every status as it was written last."""
+    most = world.settings.concurrent_changes
+    return world.turns.ask(key, world.mirror.list_upgrades(), most, world.now())
 
 
 def _remember(world: World, key: Key, resource: PipelineResource, progress: Progress | None) -> None:

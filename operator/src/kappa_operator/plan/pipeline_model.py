@@ -36,7 +36,7 @@ class PipelineObserved:
     pipeline, read from the API server and not from a cache. `progress` is the current driver's own report, `shortage`
     what keeps the executors that it waits for from starting. `standby` is the report of the driver that stands by, `previous` the
     revision to go back to where a change is watched, was refused or failed, and `savepoint` the one that is taken before it.
-    `revisions` are those that there are, looked at only while a change is watched.
+    `has_turn` says whether a change may begin now. `revisions` are those that there are, looked at only while a change is watched.
     """
 
     resource: PipelineResource
@@ -49,6 +49,7 @@ class PipelineObserved:
     previous: Revision | None = None
     savepoint: SavepointResource | None = None
     revisions: tuple[KeptRevision, ...] = ()
+    has_turn: bool = True
     failures: tuple[Failure, ...] = ()
 
     @property

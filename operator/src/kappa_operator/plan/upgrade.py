@@ -33,7 +33,7 @@ from kappa_operator.plan.beginning import (
     save,
     say_verdict,
 )
-from kappa_operator.plan.change import describe_change, is_at_work, is_moved
+from kappa_operator.plan.change import describe_change, is_at_work, is_moved, want_revision
 from kappa_operator.plan.driver import DriverPod, has_failed
 from kappa_operator.plan.model import Plan, working
 from kappa_operator.plan.pipeline_model import SOON, PipelineObserved, say
@@ -43,6 +43,7 @@ from kappa_operator.plan.stopping import stop_driver
 from kappa_operator.resources.pipeline import build_token_ref
 
 AT_ONCE = 0.2
+_TURN_POLL = 10.0
 ROOM_PATIENCE = 60.0
 _COLD = "not rehearsed, as spec.upgrade.handover is Cold; the new driver compares its plan with the state that it finds"
 _AT_REST = "not rehearsed, as no driver ran; the new one compares its plan with the state that it finds"
@@ -57,7 +58,9 @@ def decide_upgrade(
     if revision is None or spec.suspend or current.deleting:
         return None
     if change is None or not is_at_work(change, revision):
-        return _begin(observed, revision, now) if _may_begin(observed, current) else None
+        if not _may_begin(observed, current):
+            return None
+        return _begin(observed, revision, now) if observed.has_turn else _await_turn(observed, now)
     if change.phase is UpgradePhase.SAVING:
         return save(observed, change, now)
     if change.handover is Handover.COLD:
@@ -122,6 +125,27 @@ def _may_begin(observed: PipelineObserved, current: DriverPod) -> bool:
     if change is not None and change.phase is UpgradePhase.ROLLING_BACK:
         return False
     return current.ready if observed.progress is None else observed.progress.state is DriverState.RUNNING
+
+
+def would_begin(observed: PipelineObserved) -> bool:
+    """Return whether a change of a driver that runs is wanted and has not begun, so that it needs a turn."""
+    current, change = observed.current, observed.status.upgrade
+    if current is None or current.finished or observed.resource.spec.suspend:
+        return False
+    revision = want_revision(observed)
+    if revision is None or revision.name == current.revision:
+        return False
+    return not is_at_work(change, revision) and _may_begin(observed, current)
+
+
+def _await_turn(observed: PipelineObserved, now: datetime) -> Plan:
+    """The old driver goes on as it is, and so does what is told of it."""
+    progress = observed.progress
+    fields = build_progress_fields(progress) if progress is not None else {}
+    goes_on = f"; {say_progress(progress)}" if progress is not None else ""
+    said = "the change waits for those of other pipelines; as many as may be are under way"
+    verdict = working(PipelineState.RUNNING, Reason.UPGRADE_WAITING, f"{said}{goes_on}")
+    return Plan((), say(observed, verdict, now, **fields), _TURN_POLL)
 
 
 def _begin(observed: PipelineObserved, revision: Revision, now: datetime) -> Plan:
