@@ -4,6 +4,7 @@ import base64
 import os
 import secrets
 import uuid
+from collections.abc import Mapping
 
 from demo.platform import create_namespace, install_chart, start_lab
 from lab.kube import kubectl
@@ -13,9 +14,9 @@ from platform_switch import NAMESPACE
 _SESSION = uuid.uuid4().hex[:6]
 PURPOSES = (
     *("count", "guarded", "refused", "served", "sources", "redeploy", "bucket", "ledger"),
-    *("lag", "groups", "acts"),
+    *("lag", "groups", "acts", "fleet"),
 )
-_JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=128m"
+JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=128m"
 """A JVM that lives for a minute or two takes more time to compile well than that saves."""
 _TOKEN = "kappa-alerts"
 _FIND_TOKEN = ("get", "secret", _TOKEN, "-n", NAMESPACE)
@@ -48,13 +49,18 @@ def install() -> None:
     watched = [name_place(purpose) for purpose in PURPOSES] if alone else []
     for name in watched:
         create_namespace(name)
+    change_values({"watchNamespaces": watched})
+
+
+def change_values(values: Mapping[str, object]) -> None:
+    """Install the chart with the tests' values, and these besides or instead."""
     install_chart(
         {
-            "watchNamespaces": watched,
-            "pipelines.javaOptions": _JAVA_OPTIONS,
+            "pipelines.javaOptions": JAVA_OPTIONS,
             "operator.webhookHosts": [NODE_IP],
             "alerts.enabled": True,
             "alerts.tokenSecretRef.name": _make_token(),
+            **values,
         }
     )
 
