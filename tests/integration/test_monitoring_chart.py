@@ -36,6 +36,25 @@ def test_rules_are_those_that_were_tested() -> None:
     assert {body["metadata"]["labels"]["release"] for body in rules.values()} == {"main"}
 
 
+def test_alerts_link_to_the_runbooks_where_people_read_them() -> None:
+    shown = "https://wiki.example.com/kappa/runbooks"
+    asked = ("monitoring.prometheusRule.enabled=true", f"monitoring.prometheusRule.runbooks={shown}")
+    links = list_runbooks(find(render(*asked), "PrometheusRule"))
+    before = list_runbooks(find(render(asked[0]), "PrometheusRule"))
+    assert len(links) == len(before) > 40
+    assert links == {name: f"{shown}/{link.rpartition('/')[2]}" for name, link in before.items()}
+    for wrong in ("wiki.example.com", f"{shown}/"):
+        with pytest.raises(LabError, match="runbooks"):
+            render(asked[0], f"monitoring.prometheusRule.runbooks={wrong}")
+
+
+def list_runbooks(rules: dict[str, Body]) -> dict[str, str]:
+    """Return the link of each alert."""
+    groups = [group for body in rules.values() for group in body["spec"]["groups"]]
+    alerts = [rule for group in groups for rule in group["rules"] if "alert" in rule]
+    return {alert["alert"]: alert["annotations"]["runbook_url"] for alert in alerts}
+
+
 @pytest.mark.parametrize(
     ("values", "selector"),
     [((), {"any": True}), (("watchNamespaces={shop,flights}",), {"matchNames": ["shop", "flights"]})],
