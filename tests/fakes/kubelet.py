@@ -33,7 +33,7 @@ SINCE = datetime(2026, 1, 1, tzinfo=UTC)
 class FakeKubelet:
     """One node. `crash` makes the drivers that run now end with that exit at the next step, but for those that stand by.
 
-    `verdict` is what a dry start shows, and `spoilt` how it fails where it does. `broken` says of a driver how it ends before
+    `verdict` is what a dry start shows, and `spoilt` how it fails where it does, as often as `spoils` says. `broken` says of a driver how it ends before
     it runs, if it does. With `work_fails` all work of savepoints' pods fails.
     """
 
@@ -45,6 +45,7 @@ class FakeKubelet:
         self.when_work_begins: Callable[[], None] = lambda: None
         self.verdict: UpgradeVerdict | None = UpgradeVerdict(kind=VerdictKind.RESUME)
         self.spoilt: DriverExit | None = None
+        self.spoils = 1000
         self.broken: Callable[[Body], DriverExit | None] = lambda pod: None
         self.most_alive = 0
         self.made: list[str] = []
@@ -97,7 +98,7 @@ class FakeKubelet:
             stopped = DriverExit(reason=Reason.DRIVER_STOPPED, message="stopped after batch 7", graceful=True)
             return self._end(ref, address, stopped)
         if self._stands_by(pod):
-            return self._end(ref, address, self.spoilt) if self.spoilt is not None else False
+            return self._spoil(ref, address)
         if (end := self.broken(pod)) is not None:
             return self._end(ref, address, end)
         if self._drivers.progress[address].state is not DriverState.RUNNING:
@@ -106,6 +107,13 @@ class FakeKubelet:
         if self.crash is not None:
             return self._end(ref, address, self.crash)
         return False
+
+    def _spoil(self, ref: ObjectRef, address: str) -> bool:
+        if self.spoilt is None or self._drivers.progress[address].state is not DriverState.REHEARSING:
+            return False
+        end, self.spoils = self.spoilt, self.spoils - 1
+        self.spoilt = end if self.spoils > 0 else None
+        return self._end(ref, address, end)
 
     def _work(self, pod: Body) -> bool:
         """Let a worker pod start, and at the next step end with its work done."""

@@ -162,5 +162,8 @@ class UpgradeStatus(Status):
     verdict: Annotated[UpgradeVerdict | None, Field(description="What the change means for the state.")] = (
         None
     )
+    attempts: Annotated[
+        int, Field(ge=0, description="How many drivers that stood by have ended before they were ready.")
+    ] = 0
     message: Annotated[str | None, Field(description="Why it is where it is, for people.")] = None
     since: Annotated[datetime | None, Field(description="When this phase began.")] = None

@@ -41,6 +41,7 @@ AUTO_COLD = {**CHANGED, "upgrade": {"mode": "Auto", "handover": "Cold"}}
 RESTARTED = {**SPEC, "restartNonce": "1", "upgrade": {"mode": "Stateless"}}
 CRASH = DriverExit(reason=Reason.DRIVER_CRASHED, message="out of luck")
 HOPELESS = DriverExit(reason=Reason.INVALID_SQL, message="no such column", retryable=False)
+EVICTED = DriverExit(reason=Reason.DRIVER_LOST, message="the node ran out of memory")
 MISFIT = DriverExit(reason=Reason.STATE_INCOMPATIBLE, message="the keys are others", retryable=False)
 
 
@@ -110,11 +111,11 @@ def judge(kind: VerdictKind) -> Step:
     return step
 
 
-def spoil(end: DriverExit) -> Step:
-    """Have drivers that stand by end with an error."""
+def spoil(end: DriverExit, times: int = 1000) -> Step:
+    """Have drivers that stand by end with an error, so many of them."""
 
     def step(life: Life) -> None:
-        life.node.spoilt = end
+        life.node.spoilt, life.node.spoils = end, times
 
     return step
 

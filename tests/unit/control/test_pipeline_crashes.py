@@ -12,6 +12,7 @@ from unit.control.lives import (
     CHANGED,
     COLD,
     CRASH,
+    EVICTED,
     HOPELESS,
     MISFIT,
     SAVED,
@@ -55,6 +56,8 @@ STEPS: dict[str, tuple[Step, ...]] = {
     ),
     "changing to what cannot start": (write(SPEC), both(spoil(HOPELESS), write(CHANGED))),
     "changing while no driver can stand by": (write(SPEC), both(spoil(CRASH), write(CHANGED))),
+    "changing while one cannot stand by": (write(SPEC), both(spoil(CRASH, 2), write(CHANGED))),
+    "changing without room for two": (write(SPEC), both(spoil(EVICTED), write(CHANGED))),
     "restarting while a change is refused": (
         write(SPEC),
         both(judge(VerdictKind.REPROCESS), write(CHANGED)),
@@ -129,6 +132,7 @@ def check_states(ends: dict[str, Any]) -> None:
         "creating": "Running", "changing": "Running", "changing, cold": "Running", "changing, without state": "Running",
         "changing what does not fit": "Running", "taking back what does not fit": "Running",
         "changing to what cannot start": "Running", "changing while no driver can stand by": "Running",
+        "changing while one cannot stand by": "Running", "changing without room for two": "Running",
         "restarting while a change is refused": "Running", "rolling back": "Running", "suspending": "Suspended", "resuming": "Running",
         "restarting after a crash": "Running", "giving up": "Failed", "curing": "Running",
         "changing what does not fit, cold": "Running", "resuming with what does not fit": "Running", "curing with what does not fit": "Failed",
@@ -184,7 +188,8 @@ def check_changes(ends: dict[str, Any]) -> None:
     }
     assert phases == {
         "changing": "Done", "changing what does not fit": "Refused", "changing to what cannot start": "Refused",
-        "changing while no driver can stand by": "Done", "restarting while a change is refused": "Refused",
+        "changing while no driver can stand by": "Refused", "changing while one cannot stand by": "Done",
+        "changing without room for two": "Done", "restarting while a change is refused": "Refused",
         "rolling back": "RolledBack", "changing, cold": "Done", "changing, without state": "Done", "curing": "Done",
         "taking back what does not fit": "Withdrawn",
         "changing what does not fit, cold": "RolledBack", "resuming with what does not fit": "RolledBack",
@@ -213,6 +218,7 @@ steps = st.lists(
             judge(VerdictKind.REPROCESS),
             judge(VerdictKind.RESUME),
             spoil(HOPELESS),
+            spoil(CRASH, 2),
             crash(CRASH),
             lose_driver,
         ]

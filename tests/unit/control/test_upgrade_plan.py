@@ -324,6 +324,36 @@ def test_one_that_ends_with_an_error_of_its_spec_is_refused_with_that_error() ->
     assert upgrade_of(status).message == "there is no column 'x'"
 
 
+def test_one_that_ends_for_a_passing_reason_is_followed_by_another_and_what_runs_goes_on() -> None:
+    end = DriverExit(reason=Reason.REGISTRY_UNAVAILABLE, message="the registry does not answer")
+    plan, status = decide(look(changed(upgrade=change()), pod(), standby(phase="Failed", exit=end)))
+    again = upgrade_of(status)
+    assert (again.phase, again.attempts, again.uid) == (UpgradePhase.REHEARSING, 1, None)
+    assert again.generation > change()["generation"]
+    assert "the one before ended: the registry does not answer" in (status.conditions[0].message or "")
+    assert not any(isinstance(action, StopDriver) for action in plan.actions)
+
+
+def test_after_three_the_change_is_refused_and_what_runs_goes_on() -> None:
+    end = DriverExit(reason=Reason.AUTHORIZATION_FAILED, message="grant WRITE on topic 'out'")
+    last = change(attempts=2)
+    plan, status = decide(look(changed(upgrade=last), pod(), standby(phase="Failed", exit=end)))
+    assert upgrade_of(status).phase is UpgradePhase.REFUSED
+    said = upgrade_of(status).message or ""
+    assert said.startswith("grant WRITE on topic 'out'; 3 drivers that stood by have ended so.")
+    assert not any(isinstance(action, StopDriver) for action in plan.actions)
+
+
+@pytest.mark.parametrize("reason", [Reason.DRIVER_OUT_OF_MEMORY, Reason.DRIVER_LOST])
+def test_one_that_had_no_room_beside_the_old_one_makes_the_change_cold(reason: Reason) -> None:
+    end = DriverExit(reason=reason, message="out of room")
+    _, status = decide(look(changed(upgrade=change()), pod(), standby(phase="Failed", exit=end)))
+    assert (upgrade_of(status).phase, upgrade_of(status).handover) == (
+        UpgradePhase.HANDING_OVER,
+        Handover.COLD,
+    )
+
+
 def test_taking_the_change_back_removes_the_driver_that_stands_by() -> None:
     back = started(upgrade=change())
     plan, _ = decide(look(back))

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from kappa_crds.pipeline import PipelineState, Restarts
-from kappa_crds.progress import DriverState
+from kappa_crds.progress import DriverExit, DriverState
 from kappa_crds.reasons import Reason
 from kappa_crds.revision import Revision
 from kappa_crds.upgrade import (
@@ -38,13 +38,15 @@ from kappa_operator.plan.driver import DriverPod, has_failed
 from kappa_operator.plan.model import Plan, working
 from kappa_operator.plan.pipeline_model import SOON, PipelineObserved, say
 from kappa_operator.plan.progress import build_progress_fields, say_progress
-from kappa_operator.plan.starting import begin_watch, describe_revision, make_driver
+from kappa_operator.plan.starting import begin_watch, describe_revision, make_driver, next_generation
 from kappa_operator.plan.stopping import stop_driver
 from kappa_operator.resources.pipeline import build_token_ref
 
 AT_ONCE = 0.2
 _TURN_POLL = 10.0
 ROOM_PATIENCE = 60.0
+_ATTEMPTS = 3
+_OUT_OF_ROOM = (Reason.DRIVER_OUT_OF_MEMORY, Reason.DRIVER_LOST)
 _COLD = "not rehearsed, as spec.upgrade.handover is Cold; the new driver compares its plan with the state that it finds"
 _AT_REST = "not rehearsed, as no driver ran; the new one compares its plan with the state that it finds"
 _STATELESS = "spec.upgrade.mode is Stateless"
@@ -180,9 +182,7 @@ def _make_standby(
 
 def _rehearse(observed: PipelineObserved, change: UpgradeStatus, pod: DriverPod, now: datetime) -> Plan:
     if pod.exit is not None:
-        if pod.exit.retryable:
-            return go_cold(observed, change, f"the driver that stood by ended: {pod.exit.message}", now)
-        return refuse(observed, change, pod.exit.message, now)
+        return _try_again(observed, change, pod.exit, now)
     verdict = observed.standby.verdict if observed.standby else None
     if verdict is None:
         waited = (now - (change.since or now)).total_seconds()
@@ -195,6 +195,29 @@ def _rehearse(observed: PipelineObserved, change: UpgradeStatus, pod: DriverPod,
     if change.mode in ANEW_MODES:
         return begin_anew(observed, change, say_verdict(verdict), now, replay=True)
     return refuse(observed, change, "; ".join(verdict.reasons), now)
+
+
+def _try_again(observed: PipelineObserved, change: UpgradeStatus, end: DriverExit, now: datetime) -> Plan:
+    """The driver that stood by has ended. What runs is not stopped for one that cannot start, but for lack of room for both."""
+    if end.reason in _OUT_OF_ROOM:
+        return go_cold(observed, change, f"the driver that stood by ended: {end.message}", now)
+    attempts = change.attempts + 1
+    if not end.retryable:
+        return refuse(observed, change, end.message, now)
+    if attempts >= _ATTEMPTS:
+        said = (
+            f"{end.message}; {attempts} drivers that stood by have ended so. Mend that, then another spec.restartNonce tries again; with"
+            " spec.upgrade.handover: Cold the old driver is stopped for it"
+        )
+        return refuse(observed, change.replace(attempts=attempts), said, now)
+    again = change.replace(
+        generation=next_generation(observed),
+        uid=None,
+        attempts=attempts,
+        message=end.message,
+        since=now.replace(microsecond=0),
+    )
+    return Plan((RecordStatus(_say_rehearsing(observed, again, now)),), look_again=True)
 
 
 def _stop_and_promote(
@@ -237,8 +260,9 @@ def _say_rehearsing(observed: PipelineObserved, change: UpgradeStatus, now: date
         else "a driver of the new revision starts"
     )
     fields = build_progress_fields(progress) if progress is not None else {}
+    before = f"; the one before ended: {change.message}" if change.attempts and change.message else ""
     goes_on = f"; {say_progress(progress)}" if progress is not None else ""
-    verdict = working(PipelineState.RUNNING, Reason.UPGRADE_REHEARSING, f"{step}{goes_on}")
+    verdict = working(PipelineState.RUNNING, Reason.UPGRADE_REHEARSING, f"{step}{before}{goes_on}")
     return say(observed, verdict, now, upgrade=change, **fields)
 
 
