@@ -122,6 +122,23 @@ def test_another_nonce_is_a_new_driver_and_nothing_else(counting: Counting) -> N
     assert len(counting.place.find("configmaps", "-l", history)) == 2
 
 
+def test_where_no_driver_can_stand_by_the_change_is_refused_and_what_runs_goes_on(counting: Counting) -> None:
+    before = counting.place.pipeline()
+    sources = counting.place.find("pipelines")[0]["spec"]["sources"]
+    nowhere = {"avro": {"registry": {"url": "http://no-registry:8081"}}}
+    after = change(
+        counting, {"mode": "LastState", "handover": "Warm"}, sources=[{**sources[0], "format": nowhere}]
+    )
+    assert after.upgrade is not None
+    assert (after.upgrade.phase, after.upgrade.attempts) == (UpgradePhase.REFUSED, 3)
+    assert "no-registry" in (after.upgrade.message or "")
+    assert (after.generation, after.restarts.total) == (before.generation, before.restarts.total)
+    counting.check()
+    counting.place.patch("kp/counts", {"sources": sources})
+    counting.place.await_reason("Pipeline", "counts", "Running", 120)
+    assert counting.place.pipeline().generation == before.generation
+
+
 def test_a_savepoint_whose_records_are_gone_is_not_gone_back_to(counting: Counting) -> None:
     """The last in this file: the log does not begin at the beginning any more."""
     counting.check()
