@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from kappa_crds.pipeline import PipelineState, Restarts
+from kappa_crds.pipeline import PipelineState, PipelineStatus, Restarts
 from kappa_crds.progress import DriverExit, DriverState
 from kappa_crds.reasons import Reason
 from kappa_crds.revision import Revision
@@ -132,7 +132,7 @@ def _may_begin(observed: PipelineObserved, current: DriverPod) -> bool:
 def would_begin(observed: PipelineObserved) -> bool:
     """Return whether a change of a driver that runs is wanted and has not begun, so that it needs a turn."""
     current, change = observed.current, observed.status.upgrade
-    if current is None or current.finished or observed.resource.spec.suspend:
+    if current is None or current.finished or current.deleting or observed.resource.spec.suspend:
         return False
     revision = want_revision(observed)
     if revision is None or revision.name == current.revision:
@@ -141,13 +141,8 @@ def would_begin(observed: PipelineObserved) -> bool:
 
 
 def _await_turn(observed: PipelineObserved, now: datetime) -> Plan:
-    """The old driver goes on as it is, and so does what is told of it."""
-    progress = observed.progress
-    fields = build_progress_fields(progress) if progress is not None else {}
-    goes_on = f"; {say_progress(progress)}" if progress is not None else ""
     said = "the change waits for those of other pipelines; as many as may be are under way"
-    verdict = working(PipelineState.RUNNING, Reason.UPGRADE_WAITING, f"{said}{goes_on}")
-    return Plan((), say(observed, verdict, now, **fields), _TURN_POLL)
+    return Plan((), _say_going_on(observed, Reason.UPGRADE_WAITING, said, now), _TURN_POLL)
 
 
 def _begin(observed: PipelineObserved, revision: Revision, now: datetime) -> Plan:
@@ -251,19 +246,26 @@ def activate(observed: PipelineObserved, pod: DriverPod) -> tuple[Action, ...]:
     return (ActivateDriver(pod.ref, pod.address, build_token_ref(observed.resource)),)
 
 
-def _say_rehearsing(observed: PipelineObserved, change: UpgradeStatus, now: datetime) -> Any:
-    """Return the status while the old driver goes on: it says how that is, too."""
-    progress, standby = observed.progress, observed.standby
+def _say_rehearsing(observed: PipelineObserved, change: UpgradeStatus, now: datetime) -> PipelineStatus:
+    standby = observed.standby
     step = (
         f"driver of the new revision: {standby.state.value}"
         if standby
         else "a driver of the new revision starts"
     )
-    fields = build_progress_fields(progress) if progress is not None else {}
     before = f"; the one before ended: {change.message}" if change.attempts and change.message else ""
-    goes_on = f"; {say_progress(progress)}" if progress is not None else ""
-    verdict = working(PipelineState.RUNNING, Reason.UPGRADE_REHEARSING, f"{step}{before}{goes_on}")
-    return say(observed, verdict, now, upgrade=change, **fields)
+    return _say_going_on(observed, Reason.UPGRADE_REHEARSING, f"{step}{before}", now, upgrade=change)
+
+
+def _say_going_on(
+    observed: PipelineObserved, reason: Reason, said: str, now: datetime, **fields: Any
+) -> PipelineStatus:
+    """Return the status while the old driver goes on: it says how that is, too."""
+    progress = observed.progress
+    if progress is not None:
+        fields |= build_progress_fields(progress)
+        said += f"; {say_progress(progress)}"
+    return say(observed, working(PipelineState.RUNNING, reason, said), now, **fields)
 
 
 def drop_standby(observed: PipelineObserved, revision: Revision | None) -> tuple[Action, ...]:
