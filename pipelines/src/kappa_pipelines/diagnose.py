@@ -1,7 +1,10 @@
 """Why a driver cannot go on: from any exception to a DriverError, asking Kafka and the JVM where words leave it open."""
 
+import contextlib
+import subprocess
+
 import structlog
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -21,6 +24,7 @@ _UNSURE = {
     Reason.QUERY_FAILED,
 }
 _TIMEOUT_SECONDS = 10.0
+_DYING_SECONDS = 3.0
 _OUT_OF_MEMORY_CODE = 3  # of a JVM with -XX:+ExitOnOutOfMemoryError
 
 log = structlog.get_logger()
@@ -69,7 +73,7 @@ def explain(error: Exception) -> DriverError:
 
 def _explain_jvm(error: Exception) -> DriverError:
     """Return why the JVM refuses a call or does not answer."""
-    code = _exit_code()
+    code = _exit_code(0.0 if isinstance(error, Py4JJavaError) else _DYING_SECONDS)
     if code is None:
         return classify(read_failure(error), "the driver")
     if code == _OUT_OF_MEMORY_CODE:
@@ -79,7 +83,13 @@ def _explain_jvm(error: Exception) -> DriverError:
     return UnavailableError(Reason.DRIVER_CRASHED, f"the driver's JVM ended with code {code}")
 
 
-def _exit_code() -> int | None:
+def _exit_code(patience: float) -> int | None:
+    """Return how the JVM has ended, None while it lives. One that was just killed closes its connections before its end is known."""
     session = SparkSession._instantiatedSession
     process = getattr(session.sparkContext._gateway, "proc", None) if session is not None else None
-    return process.poll() if process is not None else None
+    if process is None:
+        return None
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(patience)
+    code: int | None = process.poll()
+    return code
