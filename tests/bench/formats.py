@@ -21,8 +21,8 @@ from pyspark.sql import functions as f
 from pyspark.sql.avro.functions import to_avro
 
 from kappa_crds.source import Source
-from kappa_pipelines.session import use_own_python
-from kappa_pipelines.settings import DEFAULTS
+from kappa_pipelines.driver.session import use_own_python
+from kappa_pipelines.revision.settings import DEFAULTS
 from kappa_pipelines.sources.formats import build_values
 from kappa_pipelines.sources.kafka import KafkaSource, read_stream
 from kappa_pipelines.sources.subscription import Subscription

@@ -31,8 +31,8 @@ from aiokafka.protocol.commit import OffsetCommitRequest
 from confluent_kafka import ConsumerGroupTopicPartitions, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from kappa_operator.kafka_model import KafkaAccess
-from kappa_operator.kafka_topic_configs import ConfigReader
+from kappa_operator.kafka.configs import ConfigReader
+from kappa_operator.kafka.model import KafkaAccess
 from kappa_operator.lag.brokers import Brokers
 from kappa_operator.lag.retentions import Retentions
 from kappa_operator.lag.sampler import Sampler

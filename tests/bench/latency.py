@@ -26,7 +26,7 @@ from confluent_kafka import Consumer, Producer
 
 from kappa_crds.pipeline import PipelineSpec
 from kappa_crds.progress import DriverState
-from kappa_operator.resources.tuning import build_tuning
+from kappa_operator.pipeline.tuning import build_tuning
 from lab.broker import Broker
 from spark.processes import DriverProcess
 from spark.revisions import build_revision

@@ -24,8 +24,8 @@ from confluent_kafka import Consumer, TopicPartition
 
 from bench.spark_queries import SPECS, build_revision, create_session
 from bench.throughput import PARTITIONS, drop_topic, log, make_topic, produce
-from kappa_pipelines.driver import Driver
-from kappa_pipelines.environment import Environment
+from kappa_pipelines.driver.driver import Driver
+from kappa_pipelines.revision.environment import Environment
 from lab.broker import Broker
 
 _SIDES = ("clean", "spoiled")

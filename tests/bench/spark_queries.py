@@ -11,10 +11,10 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from kappa_crds.pipeline import PipelineSpec
 from kappa_crds.revision import KafkaConnection, Revision
-from kappa_operator.resources.tuning import build_tuning
-from kappa_pipelines.compile import compile_revision
+from kappa_operator.pipeline.tuning import build_tuning
 from kappa_pipelines.jars import fetch_jars
-from kappa_pipelines.settings import build_spark_settings
+from kappa_pipelines.plan.compile import compile_revision
+from kappa_pipelines.revision.settings import build_spark_settings
 
 SCHEMA = "k BIGINT, v DOUBLE, ts TIMESTAMP, note STRING"
 CORES = 2

@@ -38,9 +38,9 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 import platform_switch
 from kappa_crds import API_VERSION
-from kappa_operator.cluster import ApiCluster
+from kappa_operator.engine.cluster import ApiCluster
+from kappa_operator.engine.keys import ObjectRef
 from kappa_operator.errors import AlreadyExists, KubernetesError
-from kappa_operator.keys import ObjectRef
 from lab.broker import Broker, free_ports
 from lab.kube import kubectl
 from lab.paths import REPOSITORY

@@ -16,8 +16,8 @@ from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from fakes.fuse import Fuse
+from kappa_operator.engine.keys import ObjectRef
 from kappa_operator.errors import AlreadyExists, Conflict, NotFound, Refused
-from kappa_operator.keys import ObjectRef
 
 Body = dict[str, Any]
 Subscriber = Callable[[str, Body], None]

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from fakes.fuse import Fuse
 from kappa_crds.reasons import Reason
-from kappa_operator.actions import (
+from kappa_operator.engine.actions import (
     AlterConfigs,
     CreateTopic,
     DeleteTopic,
@@ -18,10 +18,10 @@ from kappa_operator.actions import (
     KafkaAction,
     SetQuota,
 )
+from kappa_operator.engine.keys import Key
 from kappa_operator.errors import AuthenticationFailed, BrokerUnreachable, KafkaFailure, KafkaRefused
-from kappa_operator.kafka import Resolve
-from kappa_operator.kafka_model import ClusterView, KafkaAccess, Producer, TopicView
-from kappa_operator.keys import Key
+from kappa_operator.kafka.clients import Resolve
+from kappa_operator.kafka.model import ClusterView, KafkaAccess, Producer, TopicView
 
 DEFAULTS = {
     "cleanup.policy": "delete",

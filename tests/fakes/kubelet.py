@@ -22,9 +22,9 @@ from kappa_crds.savepoint_work import (
     WorkResult,
 )
 from kappa_crds.upgrade import UpgradeVerdict, VerdictKind
-from kappa_operator.keys import ObjectRef
-from kappa_operator.resources.pipeline import DRIVER_ROLE
-from kappa_operator.resources.savepoint import WORKER_ROLE
+from kappa_operator.engine.keys import ObjectRef
+from kappa_operator.pipeline.objects import DRIVER_ROLE
+from kappa_operator.savepoint.objects import WORKER_ROLE
 
 HELD = "test/node"
 SINCE = datetime(2026, 1, 1, tzinfo=UTC)

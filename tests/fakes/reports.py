@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from kappa_crds.lagstate import LagState, Severity
-from kappa_operator.keys import ObjectRef
+from kappa_operator.engine.keys import ObjectRef
 from kappa_operator.report.model import (
     ClusterReport,
     LagReport,

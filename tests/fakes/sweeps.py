@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from kappa_operator.keys import Key
+from kappa_operator.engine.keys import Key
 from kappa_operator.lag.model import Partition, PartitionLog, Sample, Share, Sweep
 
 

@@ -18,14 +18,14 @@ from kappa_crds import API_VERSION
 from kappa_crds.kinds import KINDS
 from kappa_crds.progress import DriverExit, Progress, SavepointProgress
 from kappa_crds.resource import Resource
-from kappa_operator.actions import CallWebhook
+from kappa_operator.engine.actions import CallWebhook
+from kappa_operator.engine.cache import Mirror
+from kappa_operator.engine.context import World
+from kappa_operator.engine.keys import Key, ObjectRef
+from kappa_operator.engine.reconcile import Logic, Outcome, reconcile
 from kappa_operator.errors import Conflict, DriverUnreachable, NotFound, StoreFailure, WebhookFailure
-from kappa_operator.keys import Key, ObjectRef
-from kappa_operator.mirror import Mirror
-from kappa_operator.plan.notification import Delivery
-from kappa_operator.reconcile import Logic, Outcome, reconcile
+from kappa_operator.lagpolicy.notification import Delivery
 from kappa_operator.settings import Settings
-from kappa_operator.world import World
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 ATTEMPTS = 20

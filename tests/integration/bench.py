@@ -10,15 +10,15 @@ from typing import Any, Self
 
 from fakes.world import FakeBuckets, FakeDrivers, build_resource
 from kappa_crds import API_VERSION
-from kappa_operator.cluster import ApiCluster
+from kappa_operator.engine.cache import Mirror
+from kappa_operator.engine.cluster import ApiCluster
+from kappa_operator.engine.context import World
+from kappa_operator.engine.keys import Key, ObjectRef
+from kappa_operator.engine.reconcile import reconcile
 from kappa_operator.errors import Conflict, NotFound
-from kappa_operator.kafka import AdminClients
-from kappa_operator.keys import Key, ObjectRef
-from kappa_operator.logic import LOGICS
-from kappa_operator.mirror import Mirror
-from kappa_operator.reconcile import reconcile
+from kappa_operator.kafka.clients import AdminClients
+from kappa_operator.kinds import LOGICS
 from kappa_operator.settings import Settings
-from kappa_operator.world import World
 from lab.paths import KUBECONFIG
 
 PATIENCE = 90.0

@@ -8,12 +8,12 @@ import pytest
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
 
 from fakes.world import FakeBuckets, FakeDrivers, Operator, build_resource
-from kappa_operator.kafka import AdminClients
-from kappa_operator.kafka_model import TopicView
-from kappa_operator.keys import Key
-from kappa_operator.logic import LOGICS
+from kappa_operator.engine.context import World
+from kappa_operator.engine.keys import Key
+from kappa_operator.kafka.clients import AdminClients
+from kappa_operator.kafka.model import TopicView
+from kappa_operator.kinds import LOGICS
 from kappa_operator.settings import Settings
-from kappa_operator.world import World
 
 _CONFIGS = frozenset({"retention.ms", "segment.bytes", "max.message.bytes"})
 CLUSTER = Key("KafkaCluster", "shop", "main")

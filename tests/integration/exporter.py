@@ -17,12 +17,12 @@ from kappa_crds.progress import (
     SavepointProgress,
     SourceProgress,
 )
-from kappa_operator import metrics
+from kappa_operator.engine.cache import Mirror
 from kappa_operator.lag.exposition import LagCollector
 from kappa_operator.lag.model import Partition, PartitionLog, Sample, Share, Sweep
-from kappa_operator.mirror import Mirror
-from kappa_operator.resource_metrics import ResourceCollector
-from kappa_pipelines.metrics import Counts, DriverCollector
+from kappa_operator.telemetry import metrics
+from kappa_operator.telemetry.resource_metrics import ResourceCollector
+from kappa_pipelines.reporting.metrics import Counts, DriverCollector
 from lab.broker import free_ports
 from unit.control.pipelines import SPEC
 

@@ -22,8 +22,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from confluent_kafka import OFFSET_INVALID, Consumer, KafkaException, Producer, TopicPartition
 
 from integration.lag_scenes import Scene
-from kappa_operator.kafka_model import KafkaAccess
-from kappa_operator.kafka_topic_configs import ConfigReader
+from kappa_operator.kafka.configs import ConfigReader
+from kappa_operator.kafka.model import KafkaAccess
 from kappa_operator.lag.brokers import Brokers
 from kappa_operator.lag.model import Partition, Sample, Share, Sweep
 from kappa_operator.lag.retentions import Retentions

@@ -20,11 +20,11 @@ from integration.apiserver import ApiServer
 from integration.bench import PATIENCE, Bench
 from kappa_crds import API_VERSION
 from kappa_crds.revision import REVISION_KEY
-from kappa_operator.admission import serve_admission
-from kappa_operator.keys import Key
-from kappa_operator.observe.applying import observe_applied
-from kappa_operator.plan.model import Verdict
-from kappa_operator.resources.revision import build_revision
+from kappa_operator.engine.keys import Key
+from kappa_operator.engine.plan import Verdict
+from kappa_operator.pipeline.revision import build_revision
+from kappa_operator.verdict.admission import serve_admission
+from kappa_operator.verdict.observe import observe_applied
 from lab.broker import free_ports
 from lab.paths import BIN, KUBECONFIG, REPOSITORY
 from lab.pki import make_authority, make_certificate

@@ -8,10 +8,10 @@ from aiohttp.test_utils import TestServer
 
 from fakes.world import Operator, build_resource
 from kappa_crds.lagalert import AlertStatus
-from kappa_operator.alertmanager import build_alert_app
-from kappa_operator.keys import Key
-from kappa_operator.logic import LOGICS
-from kappa_operator.plan.alert import read_alerts
+from kappa_operator.engine.keys import Key
+from kappa_operator.kinds import LOGICS
+from kappa_operator.lagpolicy.alert import read_alerts
+from kappa_operator.lagpolicy.alertmanager import build_alert_app
 from monitored.alertmanager import RemedyAlerts
 from monitored.servers import PATIENCE
 

@@ -11,8 +11,8 @@ import pytest
 
 from kappa_crds.reasons import Reason
 from kappa_crds.statestore import STATE_STORE
-from kappa_operator.buckets import S3Buckets
 from kappa_operator.errors import StoreFailure
+from kappa_operator.statestore.buckets import S3Buckets
 from lab.s3 import ObjectStore
 
 

@@ -8,8 +8,8 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from kappa_operator.errors import KafkaFailure
-from kappa_operator.kafka_model import KafkaAccess
-from kappa_operator.kafka_topic_configs import ConfigReader, TopicConfigs
+from kappa_operator.kafka.configs import ConfigReader, TopicConfigs
+from kappa_operator.kafka.model import KafkaAccess
 from lab import pki
 from lab.broker import Broker
 from lab.shell import wait_until

@@ -18,8 +18,8 @@ from confluent_kafka.admin import (
 )
 
 from integration.lag_scenes import COMPACTED, Scene, every
-from kappa_operator.kafka_model import KafkaAccess
-from kappa_operator.kafka_topic_configs import ConfigReader
+from kappa_operator.kafka.configs import ConfigReader
+from kappa_operator.kafka.model import KafkaAccess
 from kappa_operator.lag.brokers import Brokers
 from kappa_operator.lag.model import Partition, Sample, Share, Sweep
 from kappa_operator.lag.retentions import Retentions

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from integration.lag_scenes import Scene, every
-from kappa_operator.kafka_model import KafkaAccess
-from kappa_operator.kafka_topic_configs import ConfigReader
+from kappa_operator.kafka.configs import ConfigReader
+from kappa_operator.kafka.model import KafkaAccess
 from kappa_operator.lag.brokers import Brokers
 from kappa_operator.lag.model import Partition, Share, Sweep
 from kappa_operator.lag.retentions import Retentions

@@ -13,11 +13,11 @@ from integration.manifests import read_smallest
 from kappa_crds import API_VERSION
 from kappa_crds.lagpause import LAG_FINALIZER
 from kappa_crds.topic import HOLD_ANNOTATION
-from kappa_operator.alertmanager import build_alert_app
-from kappa_operator.keys import Key, ObjectRef
+from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.lag.memory import LagMemory
 from kappa_operator.lag.model import Partition, PartitionLog, Sample, Share, Sweep
-from kappa_operator.webhooks import HttpWebhooks
+from kappa_operator.lagpolicy.alertmanager import build_alert_app
+from kappa_operator.lagpolicy.webhooks import HttpWebhooks
 
 SPEC: dict[str, Any] = {
     "selector": {"pipelines": {"names": ["delays"]}},

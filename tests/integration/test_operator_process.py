@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from integration.bench import PATIENCE, Bench
-from kappa_operator.keys import ObjectRef
+from kappa_operator.engine.keys import ObjectRef
 from lab.broker import free_ports
 
 

@@ -14,11 +14,11 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from fakes.world import build_resource
 from integration.brokers import CLUSTER, RealKafkaOperator, await_told
 from kappa_crds import API_VERSION
-from kappa_operator.actions import SetQuota
+from kappa_operator.engine.actions import SetQuota
+from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.errors import AuthorizationFailed
-from kappa_operator.kafka_model import KafkaAccess, Producer
-from kappa_operator.kafka_quotas import QuotaClient
-from kappa_operator.keys import Key, ObjectRef
+from kappa_operator.kafka.model import KafkaAccess, Producer
+from kappa_operator.kafka.quotas import QuotaClient
 from lab.broker import Broker
 
 LOADER = Producer(client_id="loader")

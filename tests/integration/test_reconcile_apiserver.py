@@ -8,7 +8,7 @@ import pytest
 
 from integration.bench import PATIENCE, Bench
 from kappa_crds import API_VERSION
-from kappa_operator.keys import ObjectRef
+from kappa_operator.engine.keys import ObjectRef
 from lab.broker import Broker
 
 

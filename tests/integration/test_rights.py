@@ -9,7 +9,7 @@ from confluent_kafka.admin import AclOperation, ResourceType
 from fakes.world import build_resource, build_secret
 from integration.brokers import CLUSTER, RealKafkaOperator
 from kappa_crds import API_VERSION
-from kappa_operator.keys import Key, ObjectRef
+from kappa_operator.engine.keys import Key, ObjectRef
 from lab.acls import PROPERTIES, Right, grant
 from lab.broker import Broker
 

@@ -8,7 +8,7 @@ import pytest
 
 from fakes.world import build_resource
 from integration.brokers import CLUSTER, RealKafkaOperator, alter_by_hand, create_by_hand, delete_by_hand
-from kappa_operator.keys import Key, ObjectRef
+from kappa_operator.engine.keys import Key, ObjectRef
 from lab.broker import Broker
 
 API = "kappa-platform.io/v1alpha1"

@@ -13,11 +13,11 @@ from pyspark.sql import SparkSession
 
 from kappa_crds.progress import DriverExit, DriverState, Progress
 from kappa_crds.revision import Revision
-from kappa_pipelines.driver import Driver
-from kappa_pipelines.environment import Environment
+from kappa_pipelines.driver.driver import Driver
+from kappa_pipelines.driver.session import use_own_python
 from kappa_pipelines.errors import DriverError
-from kappa_pipelines.session import use_own_python
-from kappa_pipelines.settings import DEFAULTS, LOCAL_FILES
+from kappa_pipelines.revision.environment import Environment
+from kappa_pipelines.revision.settings import DEFAULTS, LOCAL_FILES
 from lab.broker import Broker
 from spark.bases import Bases
 from spark.processes import DriverProcess

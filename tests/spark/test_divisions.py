@@ -10,15 +10,15 @@ import pytest
 
 from kappa_crds.revision import Revision
 from kappa_crds.upgrade import VerdictKind
-from kappa_pipelines.checkpoint.folder import LocalFolder
-from kappa_pipelines.checkpoint.generation import LinkFence
+from kappa_pipelines.checkpoint.fence.generation import LinkFence
+from kappa_pipelines.checkpoint.store.folder import LocalFolder
+from kappa_pipelines.driver.prepare import make_marks
+from kappa_pipelines.driver.session import create_session
 from kappa_pipelines.errors import LostDataError
-from kappa_pipelines.limits import Targets
-from kappa_pipelines.prepare import make_marks
+from kappa_pipelines.kafka.limits import Targets
 from kappa_pipelines.savepoint.query import read_points
-from kappa_pipelines.session import create_session
-from kappa_pipelines.upgrade.divide import count_partitions, divide_checkpoint
-from kappa_pipelines.upgrade.rehearse import Rehearsal
+from kappa_pipelines.upgrade.dry_run import Rehearsal
+from kappa_pipelines.upgrade.repartition import count_partitions, divide_checkpoint
 from spark.bases import BASES, Bases
 
 STATEFUL = tuple(name for name in BASES if name != "plain")

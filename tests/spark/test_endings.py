@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from kappa_crds.reasons import Reason
-from kappa_pipelines import driver as module
-from kappa_pipelines.record import DriverRecord
+from kappa_pipelines.driver import driver as module
+from kappa_pipelines.reporting.record import DriverRecord
 from spark.conftest import wait_for
 from spark.revisions import build_revision, source
 

@@ -8,9 +8,9 @@ from confluent_kafka import TopicPartition
 
 from kappa_crds.reasons import Reason
 from kappa_crds.revision import KafkaConnection
-from kappa_pipelines.checkpoint.files import CheckpointFiles
-from kappa_pipelines.checkpoint.generation import LinkFence
-from kappa_pipelines.session import create_session
+from kappa_pipelines.checkpoint.fence.generation import LinkFence
+from kappa_pipelines.checkpoint.store.files import CheckpointFiles
+from kappa_pipelines.driver.session import create_session
 from spark.revisions import build_revision, source
 
 GOOD_VIEW = {"name": "agg", "sql": "SELECT k, v FROM flights"}
@@ -341,7 +341,7 @@ def test_a_missing_topic_is_named(run: Any, broker: Any, topics: Any, checkpoint
 def test_a_broker_that_does_not_answer_is_given_up(
     run: Any, checkpoint: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kappa_pipelines.preflight.TIMEOUT_SECONDS", 3.0)
+    monkeypatch.setattr("kappa_pipelines.kafka.preflight.TIMEOUT_SECONDS", 3.0)
     error = run(build_revision(_spec(), checkpoint, "127.0.0.1:1")).failure()
     assert (error.reason, error.retryable) == (Reason.KAFKA_UNAVAILABLE, True)
     assert "127.0.0.1:1" in error.message

@@ -16,11 +16,11 @@ from kappa_crds.revision import Revision
 from kappa_crds.savepoint import Restoration
 from kappa_crds.savepoint_work import SavepointTask, VerifyBy, WorkRequest
 from kappa_crds.upgrade import VerdictKind
-from kappa_pipelines.checkpoint.place import open_checkpoint, open_hdfs
+from kappa_pipelines.checkpoint.store.place import open_checkpoint, open_hdfs
 from kappa_pipelines.savepoint.query import read_points
 from kappa_pipelines.savepoint.store import SavepointStore
 from kappa_pipelines.savepoint.work import do_work
-from kappa_pipelines.upgrade.divide import count_partitions
+from kappa_pipelines.upgrade.repartition import count_partitions
 from lab.broker import Broker
 from lab.hdfs import Hdfs
 from spark.processes import TOKEN

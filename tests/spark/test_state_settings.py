@@ -8,10 +8,10 @@ import pytest
 
 from kappa_crds.revision import Revision
 from kappa_crds.upgrade import VerdictKind
-from kappa_pipelines.limits import Targets
-from kappa_pipelines.prepare import make_marks
-from kappa_pipelines.session import create_session
-from kappa_pipelines.upgrade.rehearse import Rehearsal
+from kappa_pipelines.driver.prepare import make_marks
+from kappa_pipelines.driver.session import create_session
+from kappa_pipelines.kafka.limits import Targets
+from kappa_pipelines.upgrade.dry_run import Rehearsal
 from lab.shell import wait_until
 from spark.revisions import build_revision, source
 

@@ -11,11 +11,11 @@ import pytest
 from kappa_crds.reasons import Reason
 from kappa_crds.revision import Revision
 from kappa_crds.upgrade import UpgradeVerdict, VerdictKind
+from kappa_pipelines.driver.prepare import make_marks
+from kappa_pipelines.driver.session import create_session
 from kappa_pipelines.errors import DriverError
-from kappa_pipelines.limits import Targets
-from kappa_pipelines.prepare import make_marks
-from kappa_pipelines.session import create_session
-from kappa_pipelines.upgrade.rehearse import Rehearsal
+from kappa_pipelines.kafka.limits import Targets
+from kappa_pipelines.upgrade.dry_run import Rehearsal
 from spark.bases import BASES, COUNT, JOIN, TAPS, Bases
 
 Spec = dict[str, Any]

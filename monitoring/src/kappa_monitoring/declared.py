@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from prometheus_client.metrics import MetricWrapperBase
 
 from kappa_monitoring.connect import list_connect
-from kappa_operator import metrics as operator
-from kappa_operator import resource_metrics
 from kappa_operator.lag import exposition as lag
-from kappa_pipelines import metrics as driver
+from kappa_operator.telemetry import metrics as operator
+from kappa_operator.telemetry import resource_metrics
+from kappa_pipelines.reporting import metrics as driver
 
 
 @dataclass(frozen=True)

@@ -20,34 +20,34 @@ from prometheus_client import REGISTRY, CollectorRegistry
 
 from kappa_crds import API_VERSION
 from kappa_crds.kinds import KINDS
-from kappa_operator import metrics
-from kappa_operator.admission import serve_admission
-from kappa_operator.alertmanager import serve_alerts
-from kappa_operator.cluster import ApiCluster
-from kappa_operator.controller import Controller
-from kappa_operator.drivers import HttpDrivers
+from kappa_operator.engine.cache import Mirror
+from kappa_operator.engine.cluster import ApiCluster
+from kappa_operator.engine.context import World
+from kappa_operator.engine.controller import Controller
+from kappa_operator.engine.keys import ObjectRef
+from kappa_operator.engine.leadership import Elector
+from kappa_operator.engine.queue import WorkQueue
+from kappa_operator.engine.references import find_dependents, read_access
+from kappa_operator.engine.watches import build_kopf_settings, build_registry
 from kappa_operator.errors import NotFound, Refused
-from kappa_operator.handlers import build_kopf_settings, build_registry
-from kappa_operator.health import Echoes, build_health_app
-from kappa_operator.kafka import AdminClients
-from kappa_operator.keys import ObjectRef
+from kappa_operator.kafka.clients import AdminClients
+from kappa_operator.kafkacluster.observe import list_clusters
+from kappa_operator.kinds import LOGICS
 from kappa_operator.lag.exposition import LagCollector
 from kappa_operator.lag.sampling import Sampling
-from kappa_operator.leadership import Elector
-from kappa_operator.logic import LOGICS
-from kappa_operator.logs import configure_logs
-from kappa_operator.mirror import Mirror
-from kappa_operator.observe.kafkacluster import list_clusters
-from kappa_operator.observe.lagpolicy import list_policies
-from kappa_operator.observe.references import find_dependents, read_access
-from kappa_operator.observe.statestore import list_stores
-from kappa_operator.queue import WorkQueue
+from kappa_operator.lagpolicy.alertmanager import serve_alerts
+from kappa_operator.lagpolicy.observe import list_policies
+from kappa_operator.lagpolicy.webhooks import HttpWebhooks
+from kappa_operator.pipeline.drivers import HttpDrivers
 from kappa_operator.report.serve import add_report
-from kappa_operator.resource_metrics import ResourceCollector
 from kappa_operator.settings import Settings
-from kappa_operator.stores import RemoteStores
-from kappa_operator.webhooks import HttpWebhooks
-from kappa_operator.world import World
+from kappa_operator.statestore.observe import list_stores
+from kappa_operator.statestore.remote import RemoteStores
+from kappa_operator.telemetry import metrics
+from kappa_operator.telemetry.health import Echoes, build_health_app
+from kappa_operator.telemetry.logs import configure_logs
+from kappa_operator.telemetry.resource_metrics import ResourceCollector
+from kappa_operator.verdict.admission import serve_admission
 
 log = structlog.get_logger(__name__)
 

@@ -16,13 +16,13 @@ from pyspark.sql import SparkSession
 
 from kappa_crds.progress import DriverExit, DriverState
 from kappa_crds.reasons import Reason
-from kappa_pipelines.control import Control, ControlServer
-from kappa_pipelines.driver import Driver
-from kappa_pipelines.environment import Environment, read_environment, termination_file
+from kappa_pipelines.driver.driver import Driver
 from kappa_pipelines.errors import DriverError, UnavailableError
-from kappa_pipelines.load import load_revision
-from kappa_pipelines.logs import configure_logs
-from kappa_pipelines.metrics import DriverCollector, build_registry
+from kappa_pipelines.reporting.control import Control, ControlServer
+from kappa_pipelines.reporting.logs import configure_logs
+from kappa_pipelines.reporting.metrics import DriverCollector, build_registry
+from kappa_pipelines.revision.environment import Environment, read_environment, termination_file
+from kappa_pipelines.revision.load import load_revision
 
 _SPARK_STOP_SECONDS = 15.0
 _NOTICE_SECONDS = 5.0

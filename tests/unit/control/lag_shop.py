@@ -7,9 +7,9 @@ from fakes.fuse import Killed
 from fakes.world import Operator, build_resource
 from kappa_crds import API_VERSION
 from kappa_crds.topic import HOLD_ANNOTATION
-from kappa_operator.keys import Key, ObjectRef
+from kappa_operator.engine.keys import Key, ObjectRef
+from kappa_operator.kinds import LOGICS
 from kappa_operator.lag.model import Partition, PartitionLog, Sample, Share, Sweep
-from kappa_operator.logic import LOGICS
 
 CLUSTER = Key("KafkaCluster", "shop", "main")
 POLICY = Key("LagPolicy", "shop", "gold")

@@ -11,9 +11,9 @@ from kappa_crds import API_VERSION
 from kappa_crds.progress import DriverExit
 from kappa_crds.reasons import Reason
 from kappa_crds.upgrade import UpgradeVerdict, VerdictKind
-from kappa_operator.keys import Key, ObjectRef
-from kappa_operator.logic import LOGICS
-from kappa_operator.resources.pipeline import REVISION_LABEL
+from kappa_operator.engine.keys import Key, ObjectRef
+from kappa_operator.kinds import LOGICS
+from kappa_operator.pipeline.objects import REVISION_LABEL
 
 CLUSTER = Key("KafkaCluster", "shop", "main")
 TOPICS = (Key("Topic", "shop", "in"), Key("Topic", "shop", "out"))

@@ -10,12 +10,12 @@ from kappa_crds.pipeline import PIPELINE_FINALIZER
 from kappa_crds.progress import DriverExit, DriverState, Progress, QueryProgress, SourceProgress
 from kappa_crds.reasons import Reason
 from kappa_crds.revision import Revision
-from kappa_operator.keys import ObjectRef
-from kappa_operator.plan.driver import DriverPod
-from kappa_operator.plan.pipeline_model import PipelineObserved
-from kappa_operator.resources.pipeline import PipelineResource, name_driver
-from kappa_operator.resources.revision import Dependencies, Images, build_revision
-from kappa_operator.resources.storage import build_claim_storage
+from kappa_operator.engine.keys import ObjectRef
+from kappa_operator.pipeline.driver import DriverPod
+from kappa_operator.pipeline.model import PipelineObserved
+from kappa_operator.pipeline.objects import PipelineResource, name_driver
+from kappa_operator.pipeline.revision import Dependencies, Images, build_revision
+from kappa_operator.statestore.storage import build_claim_storage
 
 ON_CLAIM = build_claim_storage("state")
 NOW = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)

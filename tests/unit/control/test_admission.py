@@ -7,9 +7,9 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from fakes.cluster import FakeCluster
 from fakes.world import Operator, build_resource
-from kappa_operator.admission import build_admission_app, find_warnings
-from kappa_operator.keys import ObjectRef
-from kappa_operator.logic import LOGICS
+from kappa_operator.engine.keys import ObjectRef
+from kappa_operator.kinds import LOGICS
+from kappa_operator.verdict.admission import build_admission_app, find_warnings
 from unit.control.pipelines import SPEC
 
 BODY = build_resource("Pipeline", "delays", **SPEC)

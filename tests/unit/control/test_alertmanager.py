@@ -13,11 +13,11 @@ from aiohttp.test_utils import TestClient, TestServer
 from fakes.cluster import Body, FakeCluster
 from fakes.world import Operator, build_resource
 from kappa_crds import API_VERSION
-from kappa_operator.alertmanager import build_alert_app, serve_alerts
+from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.errors import ApiUnavailable
-from kappa_operator.keys import Key, ObjectRef
-from kappa_operator.logic import LOGICS
-from kappa_operator.plan.alert import MOST_ALERTS, read_alerts
+from kappa_operator.kinds import LOGICS
+from kappa_operator.lagpolicy.alert import MOST_ALERTS, read_alerts
+from kappa_operator.lagpolicy.alertmanager import build_alert_app, serve_alerts
 from lab.broker import free_ports
 from lab.pki import make_authority, make_certificate
 

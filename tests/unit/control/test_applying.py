@@ -9,9 +9,9 @@ from kappa_crds.kinds import find_kind
 from kappa_crds.pipeline import PipelineState
 from kappa_crds.reasons import Reason
 from kappa_crds.revision import Revision
-from kappa_operator.plan.applying import LONGEST_WARNING, explain_applying
-from kappa_operator.plan.model import Verdict
-from kappa_operator.plan.pipeline_model import PipelineObserved
+from kappa_operator.engine.plan import Verdict
+from kappa_operator.pipeline.model import PipelineObserved
+from kappa_operator.verdict.decide import LONGEST_WARNING, explain_applying
 from unit.control.pipelines import DEPENDENCIES, build, observed, pipeline, started
 
 COUNT = "SELECT k, count(*) AS n FROM events GROUP BY k"

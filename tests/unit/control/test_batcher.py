@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from kappa_operator.batcher import Batcher
+from kappa_operator.kafka.batcher import Batcher
 
 
 class Calls:

@@ -8,7 +8,7 @@ import pytest
 from fakes.world import build_resource
 from kappa_crds.buckets import BucketConnection
 from kappa_crds.savepoint_work import REQUEST_ANNOTATION, SavepointTask, WorkRequest
-from kappa_operator.keys import Key
+from kappa_operator.engine.keys import Key
 from unit.control.lives import PIPELINE, SAVEPOINT, SAVEPOINT_REF, STORE, Life
 
 CONNECTION = {"endpoint": "http://s3:7070", "region": "eu", "pathStyle": True, "hasKeys": True}

@@ -9,8 +9,8 @@ import yaml
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from kappa_operator.cluster import ApiCluster
-from kappa_operator.keys import ObjectRef
+from kappa_operator.engine.cluster import ApiCluster
+from kappa_operator.engine.keys import ObjectRef
 
 ANYTHING = ObjectRef("v1", "ConfigMap", "team", "any")
 LOG_IN = """#!/bin/sh

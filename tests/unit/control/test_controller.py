@@ -11,17 +11,17 @@ from datetime import datetime
 from prometheus_client import REGISTRY
 
 from fakes.world import Operator, build_resource
-from kappa_operator.checks.topic import TopicObserved
-from kappa_operator.controller import Controller
-from kappa_operator.handlers import build_kopf_settings
-from kappa_operator.keys import Key
-from kappa_operator.logic import LOGICS
-from kappa_operator.mirror import Mirror
-from kappa_operator.observe.references import find_dependents
-from kappa_operator.plan.model import Failure, Plan
-from kappa_operator.queue import WorkQueue
-from kappa_operator.reconcile import Logic, reconcile
-from kappa_operator.world import World
+from kappa_operator.engine.cache import Mirror
+from kappa_operator.engine.context import World
+from kappa_operator.engine.controller import Controller
+from kappa_operator.engine.keys import Key
+from kappa_operator.engine.plan import Failure, Plan
+from kappa_operator.engine.queue import WorkQueue
+from kappa_operator.engine.reconcile import Logic, reconcile
+from kappa_operator.engine.references import find_dependents
+from kappa_operator.engine.watches import build_kopf_settings
+from kappa_operator.kinds import LOGICS
+from kappa_operator.topic.checks import TopicObserved
 
 CLUSTER = Key("KafkaCluster", "shop", "main")
 ORDERS = Key("Topic", "shop", "orders")

@@ -7,10 +7,10 @@ import pytest
 
 from fakes.world import build_resource
 from kappa_crds.kinds import find_kind
-from kappa_operator.keys import Key, ObjectRef
-from kappa_operator.observe.savepoint_stores import find_nodes
-from kappa_operator.plan.savepoint_model import Stores
-from kappa_operator.resources.storage import build_claim_storage
+from kappa_operator.engine.keys import Key, ObjectRef
+from kappa_operator.savepoint.model import Stores
+from kappa_operator.savepoint.stores import find_nodes
+from kappa_operator.statestore.storage import build_claim_storage
 from unit.control.lives import (
     SAVEPOINT,
     SPEC,

@@ -7,8 +7,8 @@ import pytest
 from kappa_crds.kinds import find_kind
 from kappa_crds.pipeline import PipelineSpec
 from kappa_crds.upgrade import VerdictKind
-from kappa_operator.plan.forecast import forecast
-from kappa_operator.plan.view_names import find_name_problems
+from kappa_operator.verdict.forecast import forecast
+from kappa_operator.verdict.view_names import find_name_problems
 from unit.control.pipelines import SPEC
 
 COUNT = "SELECT k, count(*) AS n, sum(v) AS total FROM clicks GROUP BY k, window(ts, '1 minute')"

@@ -6,8 +6,8 @@ import pytest
 
 from fakes.world import build_resource
 from kappa_crds.savepoint_work import REQUEST_ANNOTATION, SavepointTask, WorkRequest
+from kappa_operator.engine.keys import Key
 from kappa_operator.errors import StoreFailure
-from kappa_operator.keys import Key
 from unit.control.lives import PIPELINE, SAVEPOINT, STORE, Life
 from unit.control.test_bucket_pipelines import SPEC, find_revision, get
 

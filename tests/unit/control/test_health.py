@@ -12,8 +12,8 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from fakes.world import Operator, build_resource
-from kappa_operator.health import Echoes, build_health_app
-from kappa_operator.keys import Key
+from kappa_operator.engine.keys import Key
+from kappa_operator.telemetry.health import Echoes, build_health_app
 
 KEY = Key("Topic", "flights", "flights")
 

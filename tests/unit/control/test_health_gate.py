@@ -8,8 +8,8 @@ import pytest
 from kappa_crds.pipeline import PipelineSpec, Restarts
 from kappa_crds.progress import DriverState, Progress
 from kappa_crds.upgrade import FirstBatch, Health, UpgradePhase, UpgradeStatus
-from kappa_operator.plan.gate import adds_executors, find_failure, is_healthy, note_first_batches
-from kappa_operator.resources.revision import strip_operational
+from kappa_operator.pipeline.revision import strip_operational
+from kappa_operator.pipeline.upgrade.gate import adds_executors, find_failure, is_healthy, note_first_batches
 from unit.control.pipelines import NOW, SPEC, running
 
 SINCE = timedelta(minutes=4)

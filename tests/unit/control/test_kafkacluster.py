@@ -8,6 +8,7 @@ from confluent_kafka import KafkaError
 from fakes.kafka import FakeBroker
 from fakes.world import START, Operator, build_resource, build_secret
 from kappa_crds.kafkacluster import KafkaClusterSpec
+from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.errors import (
     AuthenticationFailed,
     AuthorizationFailed,
@@ -17,11 +18,10 @@ from kappa_operator.errors import (
     SecretProblem,
     TlsFailed,
 )
-from kappa_operator.kafka_config import build_access, find_secret_keys
-from kappa_operator.kafka_errors import Words
-from kappa_operator.keys import Key, ObjectRef
+from kappa_operator.kafka.config import build_access, find_secret_keys
+from kappa_operator.kafka.errors import Words
+from kappa_operator.kinds import LOGICS
 from kappa_operator.lag.model import Sweep
-from kappa_operator.logic import LOGICS
 
 MAIN = Key("KafkaCluster", "shop", "main")
 PEM = "-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----\n"
@@ -203,7 +203,7 @@ def test_a_password_that_a_broker_repeats_is_hidden() -> None:
 
 
 async def test_topics_that_wait_are_woken_when_their_cluster_becomes_ready_and_no_others() -> None:
-    from kappa_operator.observe.references import find_dependents  # noqa: PLC0415
+    from kappa_operator.engine.references import find_dependents  # noqa: PLC0415
 
     operator = start()
     operator.brokers["kafka:9092"].trouble = BrokerUnreachable("away")

@@ -8,8 +8,8 @@ import pytest
 
 from kappa_crds import API_VERSION
 from kappa_crds.lagalert import ALERT_PREFIX
-from kappa_operator.kafka_model import Producer
-from kappa_operator.keys import ObjectRef
+from kappa_operator.engine.keys import ObjectRef
+from kappa_operator.kafka.model import Producer
 from unit.control.lag_shop import BASE, CLUSTER, POLICY, Shop
 
 REF = ObjectRef(API_VERSION, *POLICY)

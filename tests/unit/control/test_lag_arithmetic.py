@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from effort import examples
 from kappa_operator.lag.forecast import Retention, forecast_loss
-from kappa_operator.lag.looks import Looks, Removal
 from kappa_operator.lag.markers import FEW, Batch, Markers
 from kappa_operator.lag.model import Partition, PartitionLog, Sample, Share
 from kappa_operator.lag.positions import Evidence, build_sample, find_shares, place, skip_markers
+from kappa_operator.lag.samples import Looks, Removal
 from kappa_operator.lag.timestamps import Search
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)

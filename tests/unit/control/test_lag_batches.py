@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from fakes.cluster import Body
-from kappa_operator.keys import ObjectRef
+from kappa_operator.engine.keys import ObjectRef
 from unit.control.lag_shop import BASE, PIPELINE, POLICY, Shop
 
 RAISE: dict[str, Any] = {**BASE, "remedies": {"raiseBatchLimit": {"upTo": 8000}}}

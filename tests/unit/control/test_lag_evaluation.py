@@ -10,9 +10,9 @@ from effort import examples
 from fakes.world import START
 from kappa_crds.lagstate import LagState, Severity
 from kappa_operator.lag.evaluate import Verdict, advance, is_alive, judge
+from kappa_operator.lag.history import Standing
 from kappa_operator.lag.model import PartitionLog, Sample
 from kappa_operator.lag.rules import Rules, Threshold
-from kappa_operator.lag.standing import Standing
 
 RULES = Rules(
     Threshold(lag=60, records=1000, patience=120), Threshold(lag=600, time_to_loss=600, patience=60)

@@ -8,9 +8,9 @@ import pytest
 from fakes.kafka import FakeBroker
 from fakes.world import build_resource
 from kappa_crds import API_VERSION
+from kappa_operator.engine.keys import ObjectRef
 from kappa_operator.errors import AuthorizationFailed, BrokerUnreachable
-from kappa_operator.kafka_model import Producer
-from kappa_operator.keys import ObjectRef
+from kappa_operator.kafka.model import Producer
 from unit.control.lag_shop import BASE, CLUSTER, POLICY, Shop
 
 LOADER, ETL = Producer(client_id="loader"), Producer(user="etl")

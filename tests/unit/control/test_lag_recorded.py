@@ -6,9 +6,9 @@ import pytest
 
 from kappa_crds.lagstate import Severity
 from kappa_operator.lag.evaluate import advance, judge
+from kappa_operator.lag.history import Standing
 from kappa_operator.lag.model import Sample
 from kappa_operator.lag.rules import Rules, Threshold
-from kappa_operator.lag.standing import Standing
 from unit.control.burrow import KEPT, say_burrow
 from unit.control.recorded import Recorded, list_scenes, read_recorded
 

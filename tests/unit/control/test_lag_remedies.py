@@ -8,7 +8,7 @@ import pytest
 from fakes.cluster import Body
 from fakes.world import build_resource
 from kappa_crds import API_VERSION
-from kappa_operator.keys import ObjectRef
+from kappa_operator.engine.keys import ObjectRef
 from kappa_operator.lag.model import PartitionLog, Sample, Sweep
 from unit.control.lag_shop import BASE, CLUSTER, PIPELINE, POLICY, SHARE, TOPIC, Shop
 

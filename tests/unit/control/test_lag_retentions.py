@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from kappa_operator.errors import AuthorizationFailed, KafkaFailure
-from kappa_operator.kafka_topic_configs import TopicConfigs
+from kappa_operator.kafka.configs import TopicConfigs
 from kappa_operator.lag.forecast import UNKNOWN, Retention
 from kappa_operator.lag.retentions import Retentions
 

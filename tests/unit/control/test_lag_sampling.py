@@ -9,14 +9,14 @@ import pytest
 
 from fakes.world import START, Operator, build_resource
 from kappa_crds.kafkacluster import LagSampling
+from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.errors import BrokerUnreachable, SecretProblem
-from kappa_operator.kafka_model import KafkaAccess
-from kappa_operator.keys import Key, ObjectRef
+from kappa_operator.kafka.model import KafkaAccess
+from kappa_operator.kafkacluster.decide import KafkaClusterResource
+from kappa_operator.kafkacluster.observe import list_clusters
+from kappa_operator.kinds import LOGICS
 from kappa_operator.lag.model import Partition, PartitionLog, Sample, Share, Sweep
 from kappa_operator.lag.sampling import Keeps, Sampling, build_filter
-from kappa_operator.logic import LOGICS
-from kappa_operator.observe.kafkacluster import list_clusters
-from kappa_operator.plan.kafkacluster import KafkaClusterResource
 
 SHARE = Share("g", Partition("t", 0))
 MAIN = Key("KafkaCluster", "shop", "main")

@@ -13,11 +13,11 @@ from fakes.world import START
 from kappa_crds.lagremedy import ScaleRemedy
 from kappa_crds.lagstate import LagState, Severity
 from kappa_operator.lag.evaluate import Verdict, advance, judge
+from kappa_operator.lag.history import Standing
 from kappa_operator.lag.load import Flow, Load, advance_load, measure_flow
 from kappa_operator.lag.model import PartitionLog, Sample
 from kappa_operator.lag.rules import Rules, Threshold
-from kappa_operator.lag.standing import Standing
-from kappa_operator.plan.remedy_scale import count_regrets, decide_executors, measure_quiet
+from kappa_operator.lagpolicy.remediation.scale import count_regrets, decide_executors, measure_quiet
 from unit.control.lag_traces import Partition
 
 STEP = 10.0

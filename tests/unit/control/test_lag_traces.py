@@ -7,8 +7,8 @@ import pytest
 from fakes.world import START
 from kappa_crds.lagstate import Severity
 from kappa_operator.lag.evaluate import advance, judge
+from kappa_operator.lag.history import Standing
 from kappa_operator.lag.rules import Rules, Threshold
-from kappa_operator.lag.standing import Standing
 from unit.control.burrow import KEPT, say_burrow
 from unit.control.lag_traces import TRACES, Trace, batches, list_looks, stopped
 

@@ -8,10 +8,10 @@ from fakes.world import START
 from kappa_crds.lagstate import LagState, Severity
 from kappa_operator.lag.evaluate import Verdict
 from kappa_operator.lag.groupwise import Judged
+from kappa_operator.lag.history import Standing
+from kappa_operator.lag.messages import explain, name_share, say_lag
 from kappa_operator.lag.model import Partition, PartitionLog, Sample, Share
 from kappa_operator.lag.rules import Rules, Threshold
-from kappa_operator.lag.standing import Standing
-from kappa_operator.lag.words import explain, name_share, say_lag
 
 RULES = Rules(Threshold(lag=60, records=1000), Threshold(lag=600, time_to_loss=3600))
 SHARE = Share("billing", Partition("orders", 3))

@@ -12,14 +12,14 @@ from fakes.world import Operator, build_resource
 from kappa_crds import API_VERSION
 from kappa_crds.lagpolicy import MuteWindow
 from kappa_operator.cli.plan import plan_one
-from kappa_operator.keys import Key, ObjectRef
+from kappa_operator.engine.keys import Key, ObjectRef
+from kappa_operator.kinds import LOGICS
 from kappa_operator.lag.groups import find_groups
 from kappa_operator.lag.model import Sweep
-from kappa_operator.logic import LOGICS
-from kappa_operator.metrics import POLICY_METRICS, PolicyCollector
-from kappa_operator.observe.lagpolicy import list_policies, observe_lagpolicy
-from kappa_operator.plan.lagpolicy import is_long
-from kappa_operator.plan.mute import find_mute
+from kappa_operator.lagpolicy.decide import is_long
+from kappa_operator.lagpolicy.mute import find_mute
+from kappa_operator.lagpolicy.observe import list_policies, observe_lagpolicy
+from kappa_operator.telemetry.metrics import POLICY_METRICS, PolicyCollector
 
 CLUSTER = Key("KafkaCluster", "shop", "main")
 POLICY = Key("LagPolicy", "shop", "gold")

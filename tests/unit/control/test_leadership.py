@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from fakes.cluster import FakeCluster
+from kappa_operator.engine.keys import ObjectRef
+from kappa_operator.engine.leadership import Elector, LeaseView, may_take
 from kappa_operator.errors import ApiUnavailable
-from kappa_operator.keys import ObjectRef
-from kappa_operator.leadership import Elector, LeaseView, may_take
 
 LEASE = ObjectRef("coordination.k8s.io/v1", "Lease", "kappa-system", "kappa-operator")
 

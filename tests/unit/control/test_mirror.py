@@ -3,8 +3,8 @@
 from typing import Any
 
 from fakes.world import build_resource
-from kappa_operator.keys import Key
-from kappa_operator.mirror import Mirror
+from kappa_operator.engine.cache import Mirror
+from kappa_operator.engine.keys import Key
 
 
 def body(kind: str = "Topic", name: str = "a", version: int = 1, **spec: Any) -> dict[str, Any]:

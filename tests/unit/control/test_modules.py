@@ -6,9 +6,9 @@ import pytest
 
 from fakes.world import build_resource
 from kappa_crds.reasons import Reason
+from kappa_operator.engine.keys import ObjectRef
 from kappa_operator.errors import ReferenceProblem
-from kappa_operator.keys import ObjectRef
-from kappa_operator.resources.modules import MODULES_LIMIT, select_modules
+from kappa_operator.pipeline.modules import MODULES_LIMIT, select_modules
 from unit.control.lives import PIPELINE, SPEC, Life
 
 CONFIG_MAP = ObjectRef("v1", "ConfigMap", "shop", "rules")

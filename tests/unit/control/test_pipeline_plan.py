@@ -8,7 +8,7 @@ from kappa_crds.conditions import find_condition
 from kappa_crds.pipeline import PipelineStatus
 from kappa_crds.progress import DriverExit, DriverState
 from kappa_crds.reasons import Reason
-from kappa_operator.actions import (
+from kappa_operator.engine.actions import (
     Action,
     AddFinalizer,
     CreateObject,
@@ -17,10 +17,10 @@ from kappa_operator.actions import (
     RemoveFinalizer,
     StopDriver,
 )
+from kappa_operator.engine.plan import Failure, Plan, Verdict
 from kappa_operator.errors import DriverUnreachable, Refused
-from kappa_operator.plan.model import Failure, Plan, Verdict
-from kappa_operator.plan.pipeline import decide_pipeline
-from kappa_operator.plan.pipeline_model import PipelineObserved
+from kappa_operator.pipeline.decide import decide_pipeline
+from kappa_operator.pipeline.model import PipelineObserved
 from unit.control.pipelines import NOW, failed, observed, pipeline, pod, running, started
 
 

@@ -1,8 +1,8 @@
 """What `kappa plan` prints for a plan."""
 
 from kappa_operator.cli.plan import render_plan
-from kappa_operator.keys import Key
-from kappa_operator.plan.pipeline import decide_pipeline
+from kappa_operator.engine.keys import Key
+from kappa_operator.pipeline.decide import decide_pipeline
 from unit.control.pipelines import NOW, observed, pipeline, pod, running, started
 
 KEY = Key("Pipeline", "flights", "delays")

@@ -3,7 +3,7 @@
 from typing import Any
 
 from kappa_crds.reasons import Reason
-from kappa_operator.observe.pods import explain_executor, parse_driver
+from kappa_operator.pipeline.pods import explain_executor, parse_driver
 
 
 def body(phase: str = "Running", state: dict[str, Any] | None = None, **status: Any) -> dict[str, Any]:

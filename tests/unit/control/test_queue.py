@@ -5,8 +5,8 @@ import asyncio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kappa_operator.keys import Key
-from kappa_operator.queue import WorkQueue
+from kappa_operator.engine.keys import Key
+from kappa_operator.engine.queue import WorkQueue
 
 A, B = Key("Topic", "n", "a"), Key("Topic", "n", "b")
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from kappa_crds.pipeline import PipelineStatus
 from kappa_crds.progress import Progress, Recovery
-from kappa_operator.plan.pipeline import decide_pipeline
-from kappa_operator.plan.recovery import build_recovery
+from kappa_operator.pipeline.decide import decide_pipeline
+from kappa_operator.pipeline.recovery import build_recovery
 from unit.control.pipelines import NOW, observed, pod, running, started
 
 SINCE = NOW - timedelta(minutes=1)

@@ -3,7 +3,7 @@
 import base64
 from typing import Any
 
-from kappa_operator.keys import ObjectRef
+from kappa_operator.engine.keys import ObjectRef
 from unit.control.lives import PIPELINE, REF, SPEC, Life, write
 
 REGISTRY = {"url": "http://registry:8081", "credentialsSecretRef": {"name": "registry-user"}}

@@ -11,18 +11,18 @@ from fakes.world import START, Operator, build_resource
 from kappa_crds import API_VERSION
 from kappa_crds.lagstate import LagState, Severity
 from kappa_crds.progress import DriverState, Progress, QueryProgress, SourceProgress
-from kappa_operator.keys import Key, ObjectRef
+from kappa_operator.engine.context import World
+from kappa_operator.engine.keys import Key, ObjectRef
+from kappa_operator.lag.history import Standing
 from kappa_operator.lag.memory import Remembered
 from kappa_operator.lag.model import Partition, PartitionLog, Sample, Share, Sweep
 from kappa_operator.lag.rules import Rules, Threshold
-from kappa_operator.lag.standing import Standing
-from kappa_operator.lastsaid import LastSaid
-from kappa_operator.observe.report import gather_report
+from kappa_operator.pipeline.progress_cache import LastSaid
 from kappa_operator.report.build import build_report
+from kappa_operator.report.gather import gather_report
 from kappa_operator.report.gathered import Driven, Gathered, Judging, Looked
 from kappa_operator.report.model import LagReport, Report
 from kappa_operator.report.serve import add_report
-from kappa_operator.world import World
 
 MAIN = Key("KafkaCluster", "shop", "main")
 RULES = Rules(Threshold(60.0, None, None, 0.0), None, 60.0, 60.0, 300.0)

@@ -9,11 +9,11 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from fakes.world import build_resource
 from kappa_crds.kinds import KINDS
-from kappa_operator.metrics import OUTCOMES
-from kappa_operator.mirror import Mirror
-from kappa_operator.resource_metrics import METRICS, PIPELINE_METRICS, ResourceCollector
-from kappa_pipelines.metrics import METRICS as OF_DRIVERS
-from kappa_pipelines.metrics import PREFIX
+from kappa_operator.engine.cache import Mirror
+from kappa_operator.telemetry.metrics import OUTCOMES
+from kappa_operator.telemetry.resource_metrics import METRICS, PIPELINE_METRICS, ResourceCollector
+from kappa_pipelines.reporting.metrics import METRICS as OF_DRIVERS
+from kappa_pipelines.reporting.metrics import PREFIX
 from unit.control.pipelines import SPEC
 
 ORDERS = {"namespace": "shop", "pipeline": "orders"}

@@ -9,9 +9,9 @@ from fakes.world import START, Operator, build_resource
 from kappa_crds import API_VERSION
 from kappa_crds.kinds import find_kind
 from kappa_crds.topic import HOLD_ANNOTATION
-from kappa_operator.keys import Key, ObjectRef
-from kappa_operator.logic import LOGICS
-from kappa_operator.plan.retention import Hold, hold_retention, parse_hold
+from kappa_operator.engine.keys import Key, ObjectRef
+from kappa_operator.kinds import LOGICS
+from kappa_operator.topic.retention import Hold, hold_retention, parse_hold
 
 CLUSTER = Key("KafkaCluster", "shop", "main")
 TOPIC = Key("Topic", "shop", "in")

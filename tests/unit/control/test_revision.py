@@ -7,9 +7,9 @@ import pytest
 
 from kappa_crds.kafkacluster import KafkaClusterSpec
 from kappa_crds.revision import Revision
-from kappa_operator.resources.pipeline import build_config, build_driver, build_support
-from kappa_operator.resources.revision import Dependencies, build_driver_mounts, build_mounts, build_revision
-from kappa_operator.resources.tuning import explain_tuning
+from kappa_operator.pipeline.objects import build_config, build_driver, build_support
+from kappa_operator.pipeline.revision import Dependencies, build_driver_mounts, build_mounts, build_revision
+from kappa_operator.pipeline.tuning import explain_tuning
 from unit.control.pipelines import DEPENDENCIES, IMAGES, ON_CLAIM, pipeline
 
 SECURED = Dependencies(

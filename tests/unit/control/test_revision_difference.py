@@ -8,8 +8,8 @@ from fakes.world import Operator
 from kappa_crds.revision import REVISION_KEY, Revision
 from kappa_crds.upgrade import UpgradeMode, UpgradeVerdict, VerdictKind
 from kappa_operator.cli.change import describe_change
-from kappa_operator.logic import LOGICS
-from kappa_operator.plan.difference import compare_revisions, explain_mode
+from kappa_operator.kinds import LOGICS
+from kappa_operator.verdict.difference import compare_revisions, explain_mode
 from unit.control.pipelines import SPEC, build, observed, pipeline, started
 
 OLD = build(pipeline(shufflePartitions=1))

@@ -37,8 +37,8 @@ from kappa_operator.cli.wait import (
     judge_taken,
     judge_verified,
 )
+from kappa_operator.engine.keys import Key
 from kappa_operator.errors import AlreadyExists
-from kappa_operator.keys import Key
 
 ONE = Key("Savepoint", "shop", "one")
 DELAYS = Key("Pipeline", "shop", "delays")

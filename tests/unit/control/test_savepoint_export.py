@@ -12,14 +12,14 @@ from kappa_crds.reasons import Reason
 from kappa_crds.savepoint import SAVEPOINT_FINALIZER, SavepointStatus
 from kappa_crds.savepoint_work import REQUEST_ANNOTATION, SavepointTask, WorkRequest, WorkResult
 from kappa_crds.statestore import S3
-from kappa_operator.actions import CreateObject, DeleteObject, EmitEvent, Manifest, RecordStatus
+from kappa_operator.engine.actions import CreateObject, DeleteObject, EmitEvent, Manifest, RecordStatus
+from kappa_operator.engine.keys import ObjectRef
+from kappa_operator.engine.plan import Plan
 from kappa_operator.errors import ReferenceProblem
-from kappa_operator.keys import ObjectRef
-from kappa_operator.plan.model import Plan
-from kappa_operator.plan.savepoint import decide_savepoint
-from kappa_operator.plan.savepoint_model import MOST_ATTEMPTS, SavepointObserved, WorkerPod
-from kappa_operator.resources.savepoint import SavepointResource
-from kappa_operator.resources.storage import build_bucket_storage, build_claim_storage
+from kappa_operator.savepoint.decide import decide_savepoint
+from kappa_operator.savepoint.model import MOST_ATTEMPTS, SavepointObserved, WorkerPod
+from kappa_operator.savepoint.objects import SavepointResource
+from kappa_operator.statestore.storage import build_bucket_storage, build_claim_storage
 from unit.control.pipelines import NOW, ON_CLAIM, started
 
 NAME = "before-abcdef01"

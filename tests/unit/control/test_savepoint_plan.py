@@ -10,12 +10,12 @@ from kappa_crds.kinds import find_kind
 from kappa_crds.progress import DriverExit, SavepointProgress
 from kappa_crds.reasons import Reason
 from kappa_crds.savepoint import SAVEPOINT_FINALIZER, SavepointStatus
-from kappa_operator.actions import RecordStatus, TakeSavepoint
+from kappa_operator.engine.actions import RecordStatus, TakeSavepoint
+from kappa_operator.engine.plan import Failure, Plan
 from kappa_operator.errors import DriverUnreachable
-from kappa_operator.plan.model import Failure, Plan
-from kappa_operator.plan.savepoint import decide_savepoint
-from kappa_operator.plan.savepoint_model import MOST_ATTEMPTS, SavepointObserved
-from kappa_operator.resources.savepoint import SavepointResource
+from kappa_operator.savepoint.decide import decide_savepoint
+from kappa_operator.savepoint.model import MOST_ATTEMPTS, SavepointObserved
+from kappa_operator.savepoint.objects import SavepointResource
 from unit.control.pipelines import NOW, ON_CLAIM, pod, running, started
 
 NAME = "before-abcdef01"

@@ -9,17 +9,17 @@ from cronsim import CronSim
 
 from kappa_crds.kinds import find_kind
 from kappa_crds.savepoint_policy import CRON_PATTERN, SavepointPolicy
-from kappa_operator.actions import CreateObject, DeleteObject, EmitEvent, RecordStatus
+from kappa_operator.engine.actions import CreateObject, DeleteObject, EmitEvent, RecordStatus
+from kappa_operator.engine.plan import Failure, Plan
 from kappa_operator.errors import Refused
-from kappa_operator.plan.model import Failure, Plan
-from kappa_operator.plan.pipeline import decide_pipeline
-from kappa_operator.plan.savepoint_policy import (
+from kappa_operator.pipeline.decide import decide_pipeline
+from kappa_operator.pipeline.schedule import (
     KeptPipeline,
     concerns_savepoint,
     decide_kept_pipeline,
     find_expired,
 )
-from kappa_operator.resources.savepoint import SavepointResource
+from kappa_operator.savepoint.objects import SavepointResource
 from unit.control.pipelines import NOW, observed, pipeline, pod, revision_of, running, started
 
 NIGHTLY = {"schedule": "0 3 * * *"}

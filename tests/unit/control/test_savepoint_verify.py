@@ -19,13 +19,13 @@ from kappa_crds.savepoint_work import (
     WorkRequest,
     WorkResult,
 )
-from kappa_operator.actions import CreateObject, RecordStatus
+from kappa_operator.engine.actions import CreateObject, RecordStatus
+from kappa_operator.engine.keys import ObjectRef
+from kappa_operator.engine.plan import Plan
 from kappa_operator.errors import ReferenceProblem
-from kappa_operator.keys import ObjectRef
-from kappa_operator.plan.model import Plan
-from kappa_operator.plan.savepoint import decide_savepoint
-from kappa_operator.plan.savepoint_model import MOST_ATTEMPTS, POLL, SavepointObserved, WorkerPod
-from kappa_operator.resources.savepoint import SavepointResource
+from kappa_operator.savepoint.decide import decide_savepoint
+from kappa_operator.savepoint.model import MOST_ATTEMPTS, POLL, SavepointObserved, WorkerPod
+from kappa_operator.savepoint.objects import SavepointResource
 from unit.control.pipelines import NOW, ON_CLAIM, pod, running, started
 
 WHOLE = Verification(files=3, size_bytes=2048)

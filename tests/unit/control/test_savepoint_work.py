@@ -11,7 +11,7 @@ from kappa_crds.progress import DriverExit, SavepointProgress
 from kappa_crds.reasons import Reason
 from kappa_crds.savepoint import SAVEPOINT_FINALIZER, SavepointStatus
 from kappa_crds.savepoint_work import REQUEST_ANNOTATION, Removal, SavepointTask, WorkRequest, WorkResult
-from kappa_operator.actions import (
+from kappa_operator.engine.actions import (
     AddFinalizer,
     CreateObject,
     DeleteObject,
@@ -20,13 +20,13 @@ from kappa_operator.actions import (
     RecordStatus,
     RemoveFinalizer,
 )
+from kappa_operator.engine.keys import ObjectRef
+from kappa_operator.engine.plan import Failure, Plan
 from kappa_operator.errors import ReferenceProblem, Refused
-from kappa_operator.keys import ObjectRef
-from kappa_operator.observe.savepoint import parse_work
-from kappa_operator.plan.model import Failure, Plan
-from kappa_operator.plan.savepoint import decide_savepoint
-from kappa_operator.plan.savepoint_model import MOST_ATTEMPTS, SavepointObserved, WorkerPod
-from kappa_operator.resources.savepoint import SavepointResource
+from kappa_operator.savepoint.decide import decide_savepoint
+from kappa_operator.savepoint.model import MOST_ATTEMPTS, SavepointObserved, WorkerPod
+from kappa_operator.savepoint.objects import SavepointResource
+from kappa_operator.savepoint.observe import parse_work
 from unit.control.pipelines import NOW, ON_CLAIM, failed, pipeline, pod, running, started
 
 LOCATION = "file:///var/lib/kappa/state/savepoints/flights/delays"

@@ -10,13 +10,13 @@ from fakes.fuse import Killed
 from fakes.world import Operator, build_resource, build_secret
 from kappa_crds.reasons import Reason
 from kappa_crds.statestore import S3
-from kappa_operator.buckets import build_failure
+from kappa_operator.engine.keys import Key, ObjectRef
+from kappa_operator.engine.references import find_dependents
 from kappa_operator.errors import StoreFailure
-from kappa_operator.keys import Key, ObjectRef
-from kappa_operator.logic import LOGICS
-from kappa_operator.observe.claims import explain_waiting
-from kappa_operator.observe.references import find_dependents
-from kappa_operator.observe.statestore import parse_result
+from kappa_operator.kinds import LOGICS
+from kappa_operator.statestore.buckets import build_failure
+from kappa_operator.statestore.mounts import explain_waiting
+from kappa_operator.statestore.observe import parse_result
 
 STORE = Key("StateStore", "shop", "main")
 REF = ObjectRef("kappa-platform.io/v1alpha1", *STORE)

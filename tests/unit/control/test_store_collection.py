@@ -8,9 +8,9 @@ from kappa_crds import API_VERSION
 from kappa_crds.progress import DriverExit
 from kappa_crds.reasons import Reason
 from kappa_crds.savepoint_work import REQUEST_ANNOTATION, CollectRequest, Removal, WorkRequest, WorkResult
-from kappa_operator.keys import Key, ObjectRef
-from kappa_operator.logic import LOGICS
-from kappa_operator.resources.collection import COLLECTOR_ROLE
+from kappa_operator.engine.keys import Key, ObjectRef
+from kappa_operator.kinds import LOGICS
+from kappa_operator.statestore.collection_pods import COLLECTOR_ROLE
 
 STORE = Key("StateStore", "shop", "main")
 REF = ObjectRef(API_VERSION, *STORE)

@@ -13,11 +13,11 @@ from kappa_crds.holdings import Holdings
 from kappa_crds.progress import DriverExit
 from kappa_crds.reasons import Reason
 from kappa_crds.savepoint_work import REQUEST_ANNOTATION, Removal, SavepointTask, WorkRequest, WorkResult
-from kappa_operator.keys import Key, ObjectRef
-from kappa_operator.logic import LOGICS
-from kappa_operator.metrics import STORE_METRICS, StoreCollector
-from kappa_operator.observe.statestore import list_stores
-from kappa_operator.resources.collection import COLLECTOR_ROLE, MEASURER_ROLE
+from kappa_operator.engine.keys import Key, ObjectRef
+from kappa_operator.kinds import LOGICS
+from kappa_operator.statestore.collection_pods import COLLECTOR_ROLE, MEASURER_ROLE
+from kappa_operator.statestore.observe import list_stores
+from kappa_operator.telemetry.metrics import STORE_METRICS, StoreCollector
 
 STORE = Key("StateStore", "shop", "main")
 HOLDS = Holdings(

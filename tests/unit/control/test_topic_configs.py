@@ -3,8 +3,8 @@
 import pytest
 
 from kappa_crds.topic import TopicSpec
-from kappa_operator.kafka_model import TopicView
-from kappa_operator.topic_configs import build_configs, format_size, is_same_cleanup, is_same_value, say_topic
+from kappa_operator.kafka.model import TopicView
+from kappa_operator.topic.configs import build_configs, format_size, is_same_cleanup, is_same_value, say_topic
 
 
 @pytest.mark.parametrize(

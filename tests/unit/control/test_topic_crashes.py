@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from fakes.fuse import Killed
 from fakes.kafka import FakeBroker
 from fakes.world import Operator, build_resource
-from kappa_operator.keys import Key, ObjectRef
-from kappa_operator.logic import LOGICS
+from kappa_operator.engine.keys import Key, ObjectRef
+from kappa_operator.kinds import LOGICS
 
 CLUSTER = Key("KafkaCluster", "shop", "main")
 ORDERS = Key("Topic", "shop", "orders")

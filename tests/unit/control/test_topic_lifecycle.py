@@ -6,10 +6,10 @@ import pytest
 
 from fakes.kafka import FakeBroker
 from fakes.world import Operator, build_resource, build_secret
-from kappa_operator.actions import AlterConfigs, CreateTopic, DeleteTopic, GrowPartitions
+from kappa_operator.engine.actions import AlterConfigs, CreateTopic, DeleteTopic, GrowPartitions
+from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.errors import BrokerUnreachable
-from kappa_operator.keys import Key, ObjectRef
-from kappa_operator.logic import LOGICS
+from kappa_operator.kinds import LOGICS
 
 CLUSTER = Key("KafkaCluster", "shop", "main")
 ORDERS = Key("Topic", "shop", "orders")

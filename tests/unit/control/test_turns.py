@@ -9,10 +9,10 @@ from fakes.fuse import Killed
 from fakes.world import Operator, build_resource
 from kappa_crds import API_VERSION
 from kappa_crds.upgrade import UpgradePhase
-from kappa_operator.keys import Key
-from kappa_operator.logic import LOGICS
+from kappa_operator.engine.keys import Key
+from kappa_operator.kinds import LOGICS
+from kappa_operator.pipeline.rollout import Turns, is_under_way
 from kappa_operator.settings import Settings
-from kappa_operator.turns import Turns, is_under_way
 from unit.control.lives import SPEC, Life
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from kappa_crds.upgrade import VerdictKind
-from kappa_operator.observe.savepoint import observe_savepoint
-from kappa_operator.observe.savepoint_policy import observe_kept_pipeline
+from kappa_operator.pipeline.observe_schedule import observe_kept_pipeline
+from kappa_operator.savepoint.observe import observe_savepoint
 from unit.control.lives import (
     AUTO,
     AUTO_COLD,

@@ -24,7 +24,7 @@ from kappa_crds.upgrade import (
     UpgradeVerdict,
     VerdictKind,
 )
-from kappa_operator.actions import (
+from kappa_operator.engine.actions import (
     ActivateDriver,
     CreateObject,
     DeleteObject,
@@ -32,13 +32,13 @@ from kappa_operator.actions import (
     RecordStatus,
     StopDriver,
 )
+from kappa_operator.engine.plan import Failure, Plan
 from kappa_operator.errors import Refused
-from kappa_operator.plan.driver import DriverPod
-from kappa_operator.plan.model import Failure, Plan
-from kappa_operator.plan.pipeline import decide_pipeline
-from kappa_operator.plan.pipeline_model import PipelineObserved
-from kappa_operator.resources.pipeline import PipelineResource
-from kappa_operator.resources.savepoint import SavepointResource
+from kappa_operator.pipeline.decide import decide_pipeline
+from kappa_operator.pipeline.driver import DriverPod
+from kappa_operator.pipeline.model import PipelineObserved
+from kappa_operator.pipeline.objects import PipelineResource
+from kappa_operator.savepoint.objects import SavepointResource
 from unit.control.pipelines import (
     NOW,
     SPEC,

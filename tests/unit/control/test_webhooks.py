@@ -9,11 +9,11 @@ import pytest_asyncio
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from kappa_operator.actions import CallWebhook
+from kappa_operator.engine.actions import CallWebhook
+from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.errors import WebhookFailure
-from kappa_operator.keys import Key, ObjectRef
-from kappa_operator.plan.notification import Delivery
-from kappa_operator.webhooks import HttpWebhooks, is_allowed
+from kappa_operator.lagpolicy.notification import Delivery
+from kappa_operator.lagpolicy.webhooks import HttpWebhooks, is_allowed
 
 POLICY = Key("LagPolicy", "shop", "gold")
 

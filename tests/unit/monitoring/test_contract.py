@@ -22,12 +22,12 @@ from kappa_monitoring.errors import (
 )
 from kappa_monitoring.promql import find_labels
 from kappa_monitoring.rules import Alert, load_groups
+from kappa_operator.engine.cache import Mirror
 from kappa_operator.lag.exposition import LagCollector
-from kappa_operator.metrics import METRICS as OF_OPERATOR
-from kappa_operator.metrics import PolicyCollector, StoreCollector
-from kappa_operator.mirror import Mirror
-from kappa_operator.resource_metrics import ResourceCollector
-from kappa_pipelines.metrics import Counts, DriverCollector
+from kappa_operator.telemetry.metrics import METRICS as OF_OPERATOR
+from kappa_operator.telemetry.metrics import PolicyCollector, StoreCollector
+from kappa_operator.telemetry.resource_metrics import ResourceCollector
+from kappa_pipelines.reporting.metrics import Counts, DriverCollector
 from unit.monitoring.rendered import ALERTS, load_series
 
 SERIES = {

@@ -4,7 +4,7 @@ import shutil
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from kappa_pipelines.checkpoint.folder import Digest, LocalFolder
+from kappa_pipelines.checkpoint.store.folder import Digest, LocalFolder
 from kappa_pipelines.savepoint.store import SavepointStore
 from kappa_pipelines.savepoint.take import Taken, take_savepoint
 from unit.runtime.checkpoints import build_revision, write_checkpoint, write_entry

@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry
 from starlette.types import Message
 
 from kappa_crds.progress import DriverState, Progress
-from kappa_pipelines.control import Control
+from kappa_pipelines.reporting.control import Control
 
 
 @dataclass(frozen=True)

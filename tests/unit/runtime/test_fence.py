@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from kappa_pipelines.checkpoint.folder import LocalFolder
-from kappa_pipelines.checkpoint.generation import LinkFence
+from kappa_pipelines.checkpoint.fence.generation import LinkFence
+from kappa_pipelines.checkpoint.store.folder import LocalFolder
 from kappa_pipelines.errors import FencedError, UnavailableError
 
 

@@ -10,8 +10,8 @@ from pyspark.sql.types import StructType
 
 from kappa_crds.pipeline import PipelineSpec
 from kappa_crds.progress import QueryProgress, SourceProgress
-from kappa_pipelines.idleness import Heard, IdleWatch, decide_marks, find_idle
 from kappa_pipelines.sources.idle import IdleMarks, find_mark_file, read_mark, write_mark
+from kappa_pipelines.sources.idleness import Heard, IdleWatch, decide_marks, find_idle
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 MILLIS = int(NOON.timestamp() * 1000)

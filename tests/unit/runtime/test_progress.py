@@ -7,11 +7,17 @@ import pytest
 from prometheus_client import generate_latest
 
 from kappa_crds.progress import DriverState, Progress, QueryProgress, SavepointProgress
-from kappa_pipelines.checkpoint.offsets import parse_offset_log
-from kappa_pipelines.group import lowest_offsets
-from kappa_pipelines.limits import Limits, parse_limits
-from kappa_pipelines.metrics import METRICS, PREFIX, Counts, DriverCollector, build_registry
-from kappa_pipelines.progress import build_recovery, count_malformed, fold_event, measure_load, with_latest
+from kappa_pipelines.checkpoint.format.offsets import parse_offset_log
+from kappa_pipelines.kafka.group import lowest_offsets
+from kappa_pipelines.kafka.limits import Limits, parse_limits
+from kappa_pipelines.reporting.metrics import METRICS, PREFIX, Counts, DriverCollector, build_registry
+from kappa_pipelines.reporting.progress import (
+    build_recovery,
+    count_malformed,
+    fold_event,
+    measure_load,
+    with_latest,
+)
 from kappa_pipelines.sources.subscription import Subscription
 
 READS = (

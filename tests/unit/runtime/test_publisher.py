@@ -8,12 +8,12 @@ from pyspark.sql import SparkSession
 
 from kappa_crds.reasons import Reason
 from kappa_crds.revision import Tuning
-from kappa_pipelines.classify import classify
-from kappa_pipelines.endpoints import KafkaEndpoints
+from kappa_pipelines.driver.classify import classify
+from kappa_pipelines.driver.failures import Cause, Failure
 from kappa_pipelines.errors import SpecError
-from kappa_pipelines.failures import Cause, Failure
-from kappa_pipelines.limits import Limits, Target
-from kappa_pipelines.realtime import check_delivery
+from kappa_pipelines.kafka.limits import Limits, Target
+from kappa_pipelines.plan.endpoints import KafkaEndpoints
+from kappa_pipelines.plan.realtime import check_delivery
 from kappa_pipelines.sinks.client import explain_error
 from kappa_pipelines.sinks.exactly import build_producer_config
 from kappa_pipelines.sinks.marks import Mark, Standing, judge

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kappa_pipelines.checkpoint.offsets import Offsets, Place
-from kappa_pipelines.deadletter.ranges import Ledger, Span
+from kappa_pipelines.checkpoint.format.offsets import Offsets, Place
+from kappa_pipelines.side_outputs.dead_letters.ranges import Ledger, Span
 
 
 def _at(parts: dict[int, int]) -> Offsets:

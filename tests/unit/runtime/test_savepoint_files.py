@@ -7,7 +7,7 @@ import zipfile
 import pytest
 
 from kappa_crds.reasons import Reason
-from kappa_pipelines.checkpoint.schemas import point_schemas
+from kappa_pipelines.checkpoint.format.schemas import point_schemas
 from kappa_pipelines.errors import LostDataError
 from kappa_pipelines.savepoint.manifest import KeptFile, Manifest, QueryPoint, read_manifest
 from kappa_pipelines.savepoint.state import (

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kappa_crds.reasons import Reason
-from kappa_pipelines.checkpoint.folder import LocalFolder
+from kappa_pipelines.checkpoint.store.folder import LocalFolder
 from kappa_pipelines.errors import FencedError, LostDataError, UnavailableError
 from kappa_pipelines.savepoint.restore import restore_savepoint
 from kappa_pipelines.savepoint.store import SavepointStore

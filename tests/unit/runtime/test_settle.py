@@ -7,8 +7,8 @@ from typing import Any, cast
 
 import pytest
 
-from kappa_pipelines.checkpoint.files import CheckpointFiles
-from kappa_pipelines.checkpoint.folder import LocalFolder
+from kappa_pipelines.checkpoint.store.files import CheckpointFiles
+from kappa_pipelines.checkpoint.store.folder import LocalFolder
 from kappa_pipelines.errors import LostDataError
 from kappa_pipelines.sinks.marks import Mark
 from kappa_pipelines.sinks.publisher import Publisher

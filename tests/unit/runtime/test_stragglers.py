@@ -5,8 +5,14 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kappa_pipelines.stragglers.batch import Batch, Entry, parse_batch, parse_entry, without_lost
-from kappa_pipelines.stragglers.ledger import Ledger
+from kappa_pipelines.side_outputs.late_records.batch import (
+    Batch,
+    Entry,
+    parse_batch,
+    parse_entry,
+    without_lost,
+)
+from kappa_pipelines.side_outputs.late_records.ledger import Ledger
 
 SOURCES = ("flights",)
 LOG = """v2

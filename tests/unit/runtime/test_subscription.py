@@ -5,9 +5,9 @@ from typing import Any, cast
 
 import pytest
 
-from kappa_pipelines.checkpoint.files import CheckpointFiles
-from kappa_pipelines.deadletter.position import Position, read_position, write_position
-from kappa_pipelines.deadletter.worker import Owned
+from kappa_pipelines.checkpoint.store.files import CheckpointFiles
+from kappa_pipelines.side_outputs.dead_letters.position import Position, read_position, write_position
+from kappa_pipelines.side_outputs.dead_letters.worker import Owned
 from kappa_pipelines.sources.subscription import Subscription
 
 

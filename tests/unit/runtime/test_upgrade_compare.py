@@ -13,7 +13,7 @@ from kappa_pipelines.upgrade.compare import (
     compare_queries,
     judge,
 )
-from kappa_pipelines.upgrade.shapes import OperatorShape, QueryShape
+from kappa_pipelines.upgrade.fingerprint import OperatorShape, QueryShape
 
 COUNT = OperatorShape(
     view="counted", operator="aggregation", parts={"keys": ("k",), "aggregates": ("count(1)", "sum(v)")}

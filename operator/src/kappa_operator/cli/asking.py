@@ -12,9 +12,9 @@ from rich.console import Console
 from kappa_crds.quantities import parse_duration
 from kappa_operator.cli.savepoint_calls import Desk, SavepointProblem
 from kappa_operator.cli.wait import Judge, WaitProblem, await_end
-from kappa_operator.cluster import ApiCluster
+from kappa_operator.engine.cluster import ApiCluster
+from kappa_operator.engine.keys import Key
 from kappa_operator.errors import KappaError
-from kappa_operator.keys import Key
 
 _WIDE = 250
 

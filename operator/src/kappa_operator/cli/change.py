@@ -11,12 +11,12 @@ from importlib.metadata import entry_points
 
 from kappa_crds.revision import Revision
 from kappa_crds.upgrade import UpgradeMode, UpgradeVerdict
-from kappa_operator.observe.pipeline import read_revision
-from kappa_operator.plan.change import choose_mode, want_revision
-from kappa_operator.plan.difference import compare_revisions, explain_mode
-from kappa_operator.plan.forecast import explain_forecast, forecast
-from kappa_operator.plan.pipeline_model import PipelineObserved
-from kappa_operator.world import World
+from kappa_operator.engine.context import World
+from kappa_operator.pipeline.model import PipelineObserved
+from kappa_operator.pipeline.observe import read_revision
+from kappa_operator.pipeline.upgrade.change import choose_mode, want_revision
+from kappa_operator.verdict.difference import compare_revisions, explain_mode
+from kappa_operator.verdict.forecast import explain_forecast, forecast
 
 _JUDGED = "  ? before anything stops, a dry start on a copy of the last batch judges it with the state itself"
 Judge = Callable[[Revision, Revision], UpgradeVerdict]

@@ -12,7 +12,7 @@ from kappa_crds.kinds import find_kind
 from kappa_crds.lagpolicy import LAG_HEALTHY
 from kappa_crds.reasons import Reason
 from kappa_crds.resource import Resource, ResourceStatus
-from kappa_operator.cluster import Body
+from kappa_operator.engine.cluster import Body
 
 _BESIDES = (LAG_HEALTHY, VERIFIED, EXPORTED)
 """Conditions that say whether a resource that is Ready is also well."""

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from kappa_operator.cluster import Cluster
+from kappa_operator.engine.cluster import Cluster
 from kappa_operator.errors import KubernetesError
 from kappa_operator.settings import Settings
 

@@ -18,19 +18,19 @@ from kappa_crds.pipeline import PIPELINE_FINALIZER
 from kappa_crds.resource import Resource, ResourceStatus
 from kappa_crds.savepoint import SAVEPOINT_FINALIZER
 from kappa_crds.statestore import StateStoreSpec, StateStoreStatus
-from kappa_operator.actions import KeepStandings, RecordStatus, describe_action
 from kappa_operator.cli.change import Judge, describe_change
 from kappa_operator.cli.installation import find_settings
-from kappa_operator.cluster import ApiCluster
-from kappa_operator.drivers import HttpDrivers
+from kappa_operator.engine.actions import KeepStandings, RecordStatus, describe_action
+from kappa_operator.engine.cache import Mirror
+from kappa_operator.engine.cluster import ApiCluster
+from kappa_operator.engine.context import World
+from kappa_operator.engine.keys import Key, ObjectRef
+from kappa_operator.engine.plan import Plan
 from kappa_operator.errors import KappaError
-from kappa_operator.kafka import AdminClients
-from kappa_operator.keys import Key, ObjectRef
-from kappa_operator.logic import LOGICS
-from kappa_operator.mirror import Mirror
-from kappa_operator.plan.model import Plan
-from kappa_operator.plan.savepoint_policy import KeptPipeline
-from kappa_operator.world import World
+from kappa_operator.kafka.clients import AdminClients
+from kappa_operator.kinds import LOGICS
+from kappa_operator.pipeline.drivers import HttpDrivers
+from kappa_operator.pipeline.schedule import KeptPipeline
 
 Body = dict[str, Any]
 _FINALIZERS = {"Pipeline": PIPELINE_FINALIZER, "Savepoint": SAVEPOINT_FINALIZER}

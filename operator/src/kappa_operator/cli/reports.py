@@ -16,12 +16,12 @@ from kappa_crds import API_VERSION
 from kappa_crds.kinds import find_kind
 from kappa_crds.lagpolicy import LagPolicyStatus
 from kappa_crds.lagstate import LagState, Severity
-from kappa_operator.cluster import Body
+from kappa_operator.engine.cluster import Body
+from kappa_operator.engine.keys import ObjectRef
 from kappa_operator.errors import ApiUnavailable, KubernetesError, NotActing, NotFound, Refused
-from kappa_operator.keys import ObjectRef
 from kappa_operator.lag.groups import name_group
+from kappa_operator.pipeline.objects import PipelineResource
 from kappa_operator.report.model import ClusterReport, LagReport, PipelineReport, Report, Source
-from kappa_operator.resources.pipeline import PipelineResource
 
 SERVICE = "kappa-operator"
 PORT = "http"

@@ -27,7 +27,7 @@ from kappa_operator.cli.wait import (
     judge_taken,
     judge_verified,
 )
-from kappa_operator.keys import Key
+from kappa_operator.engine.keys import Key
 
 app = typer.Typer(no_args_is_help=True, help="Take savepoints, look at them, and go back to them.")
 

@@ -12,9 +12,9 @@ from kappa_crds.resource import Resource
 from kappa_crds.savepoint import SavepointSpec, Verify
 from kappa_crds.savepoint_transfer import Export
 from kappa_crds.savepoint_work import VerifyBy
-from kappa_operator.cluster import Body
-from kappa_operator.keys import Key, ObjectRef
-from kappa_operator.resources.savepoint import SavepointResource
+from kappa_operator.engine.cluster import Body
+from kappa_operator.engine.keys import Key, ObjectRef
+from kappa_operator.savepoint.objects import SavepointResource
 
 
 class SavepointProblem(Exception):

@@ -6,7 +6,7 @@ from rich.table import Table
 
 from kappa_crds.conditions import EXPORTED, VERIFIED, find_condition
 from kappa_crds.quantities import format_count
-from kappa_operator.resources.savepoint import SavepointResource
+from kappa_operator.savepoint.objects import SavepointResource
 
 
 def build_table(savepoints: Iterable[SavepointResource]) -> Table:

@@ -8,9 +8,9 @@ from typing import Protocol
 from kappa_crds import API_VERSION
 from kappa_crds.kinds import KINDS
 from kappa_operator.cli.health import Health, assess, sort_health
-from kappa_operator.cluster import Body
+from kappa_operator.engine.cluster import Body
+from kappa_operator.engine.keys import ObjectRef
 from kappa_operator.errors import ApiUnavailable, KubernetesError
-from kappa_operator.keys import ObjectRef
 
 LEASE = "kappa-operator"
 

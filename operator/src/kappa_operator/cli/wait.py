@@ -12,8 +12,8 @@ from kappa_crds.resource import Resource
 from kappa_crds.savepoint_transfer import ExportState
 from kappa_crds.savepoint_work import WorkState
 from kappa_operator.cli.savepoint_calls import Desk, read_resource
-from kappa_operator.keys import Key
-from kappa_operator.plan.savepoint_export import list_copies
+from kappa_operator.engine.keys import Key
+from kappa_operator.savepoint.export import list_copies
 
 _EVERY_SECONDS = 1.0
 

@@ -16,8 +16,8 @@ from aiokafka.errors import KafkaError, NodeNotReadyError
 from aiokafka.protocol.admin import ListGroupsRequest
 
 from kappa_operator.errors import KafkaFailure
-from kappa_operator.kafka_model import KafkaAccess
-from kappa_operator.kafka_topic_configs import build_settings
+from kappa_operator.kafka.configs import build_settings
+from kappa_operator.kafka.model import KafkaAccess
 from kappa_operator.lag.answers import (
     Commits,
     Groups,

@@ -20,7 +20,10 @@ from datetime import datetime
 from typing import NamedTuple
 
 from kappa_crds.lagstate import LagState, Severity
-from kappa_operator.lag.look import (
+from kappa_operator.lag.history import Standing
+from kappa_operator.lag.model import Sample
+from kappa_operator.lag.rules import Rules
+from kappa_operator.lag.sample import (
     count_lost,
     has_advanced,
     has_work,
@@ -29,9 +32,6 @@ from kappa_operator.lag.look import (
     is_over,
     went_back,
 )
-from kappa_operator.lag.model import Sample
-from kappa_operator.lag.rules import Rules
-from kappa_operator.lag.standing import Standing
 
 
 class Verdict(NamedTuple):

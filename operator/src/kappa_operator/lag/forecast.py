@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
 
-from kappa_operator.lag.looks import Removal
-from kappa_operator.topic_configs import CLEANUP, RETENTION_SIZE, RETENTION_TIME, parse_cleanup
+from kappa_operator.lag.samples import Removal
+from kappa_operator.topic.configs import CLEANUP, RETENTION_SIZE, RETENTION_TIME, parse_cleanup
 
 STAMPS = "message.timestamp.type"
 _YOUNG = 0.8

@@ -6,9 +6,9 @@ from datetime import datetime
 from typing import NamedTuple
 
 from kappa_operator.lag.evaluate import WELL, Verdict, advance, is_alive, judge
+from kappa_operator.lag.history import Standing
 from kappa_operator.lag.model import Sample, Share, Sweep
 from kappa_operator.lag.rules import Rules
-from kappa_operator.lag.standing import Standing
 
 FORGOTTEN_AFTER = 3600.0
 """Seconds after which a share that Kafka does not show any more is forgotten."""

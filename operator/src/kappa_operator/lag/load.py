@@ -10,8 +10,8 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import NamedTuple, Self
 
+from kappa_operator.lag.history import Standing
 from kappa_operator.lag.model import Sample
-from kappa_operator.lag.standing import Standing
 
 SMOOTHING = 60.0
 """Seconds over which rates are smoothed; an older look weighs 1/e of one that is so much younger."""

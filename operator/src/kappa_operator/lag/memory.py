@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from kappa_operator.keys import Key
+from kappa_operator.engine.keys import Key
+from kappa_operator.lag.history import Standing
 from kappa_operator.lag.load import Load
 from kappa_operator.lag.model import Share
-from kappa_operator.lag.standing import Standing
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,9 +4,9 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 
 from kappa_operator.errors import KafkaFailure
-from kappa_operator.kafka_topic_configs import ConfigReader, TopicConfigs
+from kappa_operator.kafka.configs import ConfigReader, TopicConfigs
 from kappa_operator.lag.forecast import STAMPS, UNKNOWN, Retention
-from kappa_operator.topic_configs import CLEANUP, RETENTION_SIZE, RETENTION_TIME
+from kappa_operator.topic.configs import CLEANUP, RETENTION_SIZE, RETENTION_TIME
 
 _WANTED = frozenset({CLEANUP, RETENTION_TIME, RETENTION_SIZE, STAMPS})
 _FRESH = 120.0

@@ -17,7 +17,6 @@ from kappa_operator.errors import KafkaFailure
 from kappa_operator.lag.answers import Commits, Groups, Logs, Topology
 from kappa_operator.lag.brokers import Brokers
 from kappa_operator.lag.flows import Flows
-from kappa_operator.lag.looks import Looks
 from kappa_operator.lag.markers import Batch, Markers
 from kappa_operator.lag.model import Partition, Sample, Share, Sweep
 from kappa_operator.lag.positions import (
@@ -30,6 +29,7 @@ from kappa_operator.lag.positions import (
     skip_markers,
 )
 from kappa_operator.lag.retentions import Retentions
+from kappa_operator.lag.samples import Looks
 from kappa_operator.lag.timestamps import AHEAD, Answer, Search
 
 Item = TypeVar("Item")

@@ -17,15 +17,15 @@ import structlog
 from kappa_crds.conditions import ConditionType, is_true
 from kappa_crds.kafkacluster import LagSampling
 from kappa_crds.quantities import parse_duration
+from kappa_operator.engine.keys import Key
 from kappa_operator.errors import KappaError
-from kappa_operator.kafka_model import KafkaAccess
-from kappa_operator.kafka_topic_configs import ConfigReader
-from kappa_operator.keys import Key
+from kappa_operator.kafka.configs import ConfigReader
+from kappa_operator.kafka.model import KafkaAccess
+from kappa_operator.kafkacluster.decide import KafkaClusterResource
 from kappa_operator.lag.brokers import Brokers
 from kappa_operator.lag.model import Sweep
 from kappa_operator.lag.retentions import Retentions
 from kappa_operator.lag.sampler import Sampler
-from kappa_operator.plan.kafkacluster import KafkaClusterResource
 
 log = structlog.get_logger(__name__)
 

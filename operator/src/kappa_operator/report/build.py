@@ -9,7 +9,7 @@ from kappa_crds.lagstate import LagState, Severity
 from kappa_crds.progress import Progress
 from kappa_operator.lag.evaluate import Verdict, judge
 from kappa_operator.lag.model import Partition, PartitionLog, Sample, Share, Sweep
-from kappa_operator.plan.progress import find_last_batch, measure_rate
+from kappa_operator.pipeline.progress import find_last_batch, measure_rate
 from kappa_operator.report.gathered import Driven, Gathered, Judging, Looked
 from kappa_operator.report.model import (
     ClusterReport,

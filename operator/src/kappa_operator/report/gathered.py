@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from kappa_crds.progress import Progress
-from kappa_operator.keys import Key
+from kappa_operator.engine.keys import Key
+from kappa_operator.lag.history import Standing
 from kappa_operator.lag.model import Share, Sweep
 from kappa_operator.lag.rules import Rules
-from kappa_operator.lag.standing import Standing
 
 
 @dataclass(frozen=True, slots=True)

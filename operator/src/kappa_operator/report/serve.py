@@ -6,10 +6,10 @@ from http import HTTPStatus
 
 from aiohttp import web
 
-from kappa_operator.observe.report import gather_report
+from kappa_operator.engine.context import World
 from kappa_operator.report.build import build_report
+from kappa_operator.report.gather import gather_report
 from kappa_operator.report.gathered import Gathered
-from kappa_operator.world import World
 
 REPORT_PATH = "/report"
 NOT_ACTING = HTTPStatus.MISDIRECTED_REQUEST

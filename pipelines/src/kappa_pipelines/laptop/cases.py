@@ -37,7 +37,7 @@ from kappa_crds.manifests import ManifestError
 from kappa_crds.model import Model, SqlName, TopicName
 from kappa_crds.pipeline import PipelineSpec
 from kappa_pipelines.laptop.records import Record
-from kappa_pipelines.load import list_problems
+from kappa_pipelines.revision.load import list_problems
 from kappa_pipelines.sources.subscription import Subscription
 
 KIND = "PipelineTest"

@@ -13,9 +13,9 @@ from pyspark.sql import SparkSession
 
 from kappa_crds.manifests import ManifestError
 from kappa_crds.revision import Revision
+from kappa_pipelines.driver.session import create_session
 from kappa_pipelines.jars import JarError
-from kappa_pipelines.laptop.chatter import leave_out_chatter
-from kappa_pipelines.session import create_session
+from kappa_pipelines.laptop.quiet import leave_out_chatter
 
 FAILED, UNUSABLE = 1, 2
 """Exit codes: something is wrong with a pipeline; the command itself could not be carried out."""

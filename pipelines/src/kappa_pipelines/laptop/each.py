@@ -6,7 +6,6 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from kappa_crds.revision import Revision
-from kappa_pipelines.compile import Compiled, compile_revision
 from kappa_pipelines.errors import DriverError
 from kappa_pipelines.laptop.console import (
     FAILED,
@@ -19,6 +18,7 @@ from kappa_pipelines.laptop.console import (
 )
 from kappa_pipelines.laptop.manifests import read_pipelines
 from kappa_pipelines.laptop.revision import build_local_revision
+from kappa_pipelines.plan.compile import Compiled, compile_revision
 
 Describe = Callable[[str, SparkSession, Revision, Compiled], Iterable[str]]
 """Gives the lines about a pipeline: its name on the screen, and what it became."""

@@ -12,10 +12,10 @@ from pyspark.sql import functions as f
 from pyspark.sql.avro.functions import to_avro
 from pyspark.sql.types import StructType
 
-from kappa_pipelines.arrow import map_batches
 from kappa_pipelines.protobuf.encoder import encode_object
 from kappa_pipelines.protobuf.indexes import write_indexes
 from kappa_pipelines.protobuf.schema import Schema, Types, load_types
+from kappa_pipelines.sources.arrow import map_batches
 from kappa_pipelines.sources.avro import BareAvro, FramedAvro
 from kappa_pipelines.sources.framing import write_header
 from kappa_pipelines.sources.kafka import KafkaSource

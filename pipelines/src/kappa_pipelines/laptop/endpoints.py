@@ -10,11 +10,11 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from kappa_crds.revision import Revision
 from kappa_crds.sink import Sink
-from kappa_pipelines.endpoints import KafkaEndpoints
 from kappa_pipelines.laptop.encode import encode_value
 from kappa_pipelines.laptop.records import END_OFFSET
+from kappa_pipelines.plan.endpoints import KafkaEndpoints
+from kappa_pipelines.side_outputs.late_records.batch import JUDGED_SCHEMA, Batch
 from kappa_pipelines.sources.kafka import RECORD_SCHEMA, KafkaSource
-from kappa_pipelines.stragglers.batch import JUDGED_SCHEMA, Batch
 
 
 @dataclass(frozen=True, slots=True)

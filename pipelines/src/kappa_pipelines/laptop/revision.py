@@ -9,7 +9,7 @@ from kappa_crds.reasons import Reason
 from kappa_crds.revision import KafkaConnection, Revision, Tuning
 from kappa_pipelines.errors import SpecError
 from kappa_pipelines.jars import fetch_jars
-from kappa_pipelines.load import list_problems
+from kappa_pipelines.revision.load import list_problems
 
 _TUNING = Tuning(shuffle_partitions=2)
 

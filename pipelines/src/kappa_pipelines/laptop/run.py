@@ -18,8 +18,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from kappa_crds.manifests import ManifestError
 from kappa_crds.revision import KafkaConnection, Revision
-from kappa_pipelines.compile import CompiledSink, compile_revision
+from kappa_pipelines.driver.stop import stop_gracefully
 from kappa_pipelines.errors import DriverError
+from kappa_pipelines.kafka.preflight import check_kafka
 from kappa_pipelines.laptop.console import (
     FAILED,
     build_parser,
@@ -32,12 +33,11 @@ from kappa_pipelines.laptop.console import (
 )
 from kappa_pipelines.laptop.data import read_batches
 from kappa_pipelines.laptop.endpoints import Output, TopicEndpoints
+from kappa_pipelines.laptop.late_records import Straggler, StragglerTape
 from kappa_pipelines.laptop.manifests import read_pipelines
 from kappa_pipelines.laptop.revision import build_local_revision
 from kappa_pipelines.laptop.runs import LocalRun, await_query, run_query
-from kappa_pipelines.laptop.stragglers import Straggler, StragglerTape
-from kappa_pipelines.preflight import check_kafka
-from kappa_pipelines.stop import stop_gracefully
+from kappa_pipelines.plan.compile import CompiledSink, compile_revision
 
 _KAFKA = "kafka://"
 _KAFKA_SECONDS = 10.0

@@ -14,15 +14,15 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from kappa_crds.pipeline import PipelineSpec
 from kappa_crds.revision import Revision
-from kappa_pipelines.classify import classify
-from kappa_pipelines.compile import Compiled, CompiledSink, compile_revision
-from kappa_pipelines.deadletter.letters import HEADER_PREFIX, build_letters
+from kappa_pipelines.driver.classify import classify
+from kappa_pipelines.driver.failures import read_failure
 from kappa_pipelines.errors import DriverError
-from kappa_pipelines.failures import read_failure
 from kappa_pipelines.laptop.endpoints import FileEndpoints, Output, input_folder
+from kappa_pipelines.laptop.late_records import Straggler, StragglerTape
 from kappa_pipelines.laptop.records import Record, RecordFolder
-from kappa_pipelines.laptop.stragglers import Straggler, StragglerTape
+from kappa_pipelines.plan.compile import Compiled, CompiledSink, compile_revision
 from kappa_pipelines.registry.resolve import fetch_subjects
+from kappa_pipelines.side_outputs.dead_letters.letters import HEADER_PREFIX, build_letters
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from pyspark.sql import SparkSession
 
 from kappa_crds.revision import Revision
-from kappa_pipelines.compile import Compiled
 from kappa_pipelines.laptop.each import describe_each
+from kappa_pipelines.plan.compile import Compiled
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -7,7 +7,7 @@ for so that records with an id that nobody registered are not asked about again.
 import json
 from dataclasses import asdict, dataclass, replace
 
-from kappa_pipelines.checkpoint.files import CheckpointFiles
+from kappa_pipelines.checkpoint.store.files import CheckpointFiles
 
 _FOLDER = "schemas"
 

@@ -6,7 +6,7 @@ from kappa_crds.reasons import Reason
 from kappa_crds.registry import SchemaRegistry
 from kappa_crds.revision import RegistrySecrets, Revision
 from kappa_crds.source import Source
-from kappa_pipelines.checkpoint.files import CheckpointFiles
+from kappa_pipelines.checkpoint.store.files import CheckpointFiles
 from kappa_pipelines.errors import DriverError, SpecError
 from kappa_pipelines.registry.client import RegistryClient
 from kappa_pipelines.registry.pins import Pin, read_pin, write_pin

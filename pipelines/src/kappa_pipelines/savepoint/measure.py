@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from kappa_crds.holdings import Holdings
-from kappa_pipelines.checkpoint.folder import Folder, Listed
+from kappa_pipelines.checkpoint.store.folder import Folder, Listed
 from kappa_pipelines.savepoint.collect_store import CHECKPOINT_FOLDER
 from kappa_pipelines.savepoint.store import GARBAGE, MANIFEST, OBJECTS
 

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from kappa_crds.reasons import Reason
-from kappa_pipelines.checkpoint.folder import Folder
-from kappa_pipelines.checkpoint.generation import FOLDER
-from kappa_pipelines.checkpoint.offsets import nest_offsets, parse_offset_log, read_committed_batch
+from kappa_pipelines.checkpoint.fence.generation import FOLDER
+from kappa_pipelines.checkpoint.format.offsets import nest_offsets, parse_offset_log, read_committed_batch
+from kappa_pipelines.checkpoint.store.folder import Folder
 from kappa_pipelines.errors import LostDataError
 from kappa_pipelines.savepoint.manifest import QueryPoint
 from kappa_pipelines.savepoint.state import (

@@ -13,17 +13,17 @@ from pyspark.sql import SparkSession
 
 from kappa_crds.reasons import Reason
 from kappa_crds.savepoint_work import StateRows
-from kappa_pipelines.classify import first_lines
+from kappa_pipelines.driver.classify import first_lines
+from kappa_pipelines.driver.failures import read_failure
 from kappa_pipelines.errors import UnavailableError
-from kappa_pipelines.failures import read_failure
-from kappa_pipelines.savepoint.manifest import Manifest, QueryPoint
-from kappa_pipelines.settings import (
+from kappa_pipelines.revision.settings import (
     CHECKPOINT_SETTINGS,
     DEFAULTS,
     LOCAL_FILES,
     SESSION_SETTINGS,
     build_state_settings,
 )
+from kappa_pipelines.savepoint.manifest import Manifest, QueryPoint
 
 _MEMORY = "512m"
 _TIMERS = "$"  # what Spark keeps for itself among the states of an operator

@@ -12,10 +12,10 @@ from functools import partial
 
 from kappa_crds.reasons import Reason
 from kappa_crds.revision import Revision
-from kappa_pipelines.checkpoint.folder import Folder
-from kappa_pipelines.checkpoint.generation import FOLDER
-from kappa_pipelines.checkpoint.offsets import read_committed_batch
-from kappa_pipelines.checkpoint.schemas import point_schemas
+from kappa_pipelines.checkpoint.fence.generation import FOLDER
+from kappa_pipelines.checkpoint.format.offsets import read_committed_batch
+from kappa_pipelines.checkpoint.format.schemas import point_schemas
+from kappa_pipelines.checkpoint.store.folder import Folder
 from kappa_pipelines.errors import LostDataError
 from kappa_pipelines.savepoint.manifest import KeptFile, Manifest
 from kappa_pipelines.savepoint.store import AT_ONCE, SavepointStore

@@ -15,7 +15,7 @@ import json
 from collections.abc import Callable, Iterator
 
 from kappa_crds.reasons import Reason
-from kappa_pipelines.checkpoint.folder import Digest, Folder
+from kappa_pipelines.checkpoint.store.folder import Digest, Folder
 from kappa_pipelines.errors import DriverError, LostDataError, UnavailableError
 from kappa_pipelines.savepoint.manifest import KeptFile, Manifest, read_manifest
 from kappa_pipelines.savepoint.state import CHECKSUM

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import pyspark
 
 from kappa_crds.revision import Revision
-from kappa_pipelines.checkpoint.folder import Folder
+from kappa_pipelines.checkpoint.store.folder import Folder
 from kappa_pipelines.errors import LostDataError
 from kappa_pipelines.savepoint.manifest import KeptFile, Manifest, QueryPoint
 from kappa_pipelines.savepoint.query import find_files, read_points

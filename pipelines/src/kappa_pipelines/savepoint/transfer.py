@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 from kappa_crds.reasons import Reason
-from kappa_pipelines.checkpoint.folder import Counter
+from kappa_pipelines.checkpoint.store.folder import Counter
 from kappa_pipelines.errors import LostDataError
 from kappa_pipelines.savepoint.manifest import KeptFile, Manifest
 from kappa_pipelines.savepoint.store import SavepointStore, place, refuse_unstable

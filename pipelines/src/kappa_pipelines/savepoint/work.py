@@ -19,11 +19,11 @@ from kappa_crds.savepoint_work import (
     WorkRequest,
     WorkResult,
 )
-from kappa_pipelines.checkpoint.folder import LocalFolder
-from kappa_pipelines.checkpoint.offsets import read_committed_batch
-from kappa_pipelines.checkpoint.place import open_checkpoint, open_folder
+from kappa_pipelines.checkpoint.format.offsets import read_committed_batch
+from kappa_pipelines.checkpoint.store.folder import LocalFolder
+from kappa_pipelines.checkpoint.store.place import open_checkpoint, open_folder
 from kappa_pipelines.errors import LostDataError, SpecError, UnavailableError, shorten
-from kappa_pipelines.load import load_revision
+from kappa_pipelines.revision.load import load_revision
 from kappa_pipelines.savepoint.collect import delete_savepoint
 from kappa_pipelines.savepoint.collect_store import collect_store
 from kappa_pipelines.savepoint.manifest import Manifest

@@ -12,7 +12,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from kappa_crds.revision import Revision
 from kappa_crds.sink import Sink
-from kappa_pipelines.limits import Target, Targets
+from kappa_pipelines.kafka.limits import Target, Targets
 from kappa_pipelines.sinks.publisher import TRANSACTION_SECONDS, Connection, Publisher
 from kappa_pipelines.sinks.refusals import route_records
 from kappa_pipelines.sinks.transaction import write_rows

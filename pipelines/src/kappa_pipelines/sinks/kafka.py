@@ -19,8 +19,8 @@ from kappa_crds.revision import Revision
 from kappa_crds.sink import Delivery, OutputMode, Sink
 from kappa_crds.trigger import Trigger
 from kappa_pipelines.errors import SpecError
-from kappa_pipelines.kafka_options import build_spark_connection, prefix_options
-from kappa_pipelines.limits import Target, Targets
+from kappa_pipelines.kafka.limits import Target, Targets
+from kappa_pipelines.kafka.options import build_spark_connection, prefix_options
 from kappa_pipelines.sinks.exactly import write_exactly
 from kappa_pipelines.sinks.refusals import route_records
 

@@ -8,8 +8,13 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
 from kappa_crds.sink import Sink
-from kappa_pipelines.deadletter.letters import CUT_LETTER_BYTES, build_header, cut_header, cut_value
-from kappa_pipelines.limits import Target
+from kappa_pipelines.kafka.limits import Target
+from kappa_pipelines.side_outputs.dead_letters.letters import (
+    CUT_LETTER_BYTES,
+    build_header,
+    cut_header,
+    cut_value,
+)
 
 REFUSED = "refused"
 _FLAG = "__kappa_refused"

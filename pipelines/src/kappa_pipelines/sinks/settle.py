@@ -10,14 +10,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from kappa_crds.reasons import Reason
-from kappa_pipelines.checkpoint.files import CheckpointFiles
-from kappa_pipelines.checkpoint.folder import Folder
-from kappa_pipelines.checkpoint.offsets import read_committed_batch, read_planned_batch
+from kappa_pipelines.checkpoint.format.offsets import read_committed_batch, read_planned_batch
+from kappa_pipelines.checkpoint.store.files import CheckpointFiles
+from kappa_pipelines.checkpoint.store.folder import Folder
 from kappa_pipelines.errors import LostDataError
 from kappa_pipelines.savepoint.query import read_points
 from kappa_pipelines.sinks.marks import Mark
 from kappa_pipelines.sinks.publisher import Publisher, Publishers
-from kappa_pipelines.upgrade.divide import count_partitions
+from kappa_pipelines.upgrade.repartition import count_partitions
 
 _FOLDER = "_writers"
 

@@ -16,9 +16,9 @@ from pyspark.sql.types import DataType, StructType, TimestampType
 from kappa_crds.reasons import Reason
 from kappa_crds.revision import Revision
 from kappa_crds.source import RecordColumns, Source
-from kappa_pipelines.checkpoint.offsets import Offsets, nest_offsets
+from kappa_pipelines.checkpoint.format.offsets import Offsets, nest_offsets
 from kappa_pipelines.errors import SpecError
-from kappa_pipelines.kafka_options import build_spark_connection, prefix_options
+from kappa_pipelines.kafka.options import build_spark_connection, prefix_options
 from kappa_pipelines.registry.subject import Subject
 from kappa_pipelines.sources.event_time import END, add_corrected_time, add_watermark, check_event_time
 from kappa_pipelines.sources.formats import build_values

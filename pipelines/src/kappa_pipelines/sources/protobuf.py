@@ -13,7 +13,6 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
 from kappa_crds.reasons import Reason
-from kappa_pipelines.arrow import map_batches
 from kappa_pipelines.errors import SpecError
 from kappa_pipelines.protobuf.columns import BadSchemaError, check_columns
 from kappa_pipelines.protobuf.compiler import compile_text
@@ -22,6 +21,7 @@ from kappa_pipelines.protobuf.indexes import FIRST, Indexes
 from kappa_pipelines.protobuf.schema import Schema, list_messages, load_types
 from kappa_pipelines.protobuf.versions import Version, find_version_conflict
 from kappa_pipelines.registry.subject import Registered, Subject
+from kappa_pipelines.sources.arrow import map_batches
 from kappa_pipelines.sources.framing import Framed
 from kappa_pipelines.sources.values import WithoutTexts, check_names
 

@@ -9,12 +9,12 @@ import structlog
 from pyspark.sql import SparkSession
 
 from kappa_crds.revision import Revision
-from kappa_pipelines.checkpoint.files import CheckpointFiles
-from kappa_pipelines.checkpoint.offsets import (
+from kappa_pipelines.checkpoint.format.offsets import (
     read_committed_offsets,
     read_initial_offsets,
     read_planned_offsets,
 )
+from kappa_pipelines.checkpoint.store.files import CheckpointFiles
 from kappa_pipelines.registry.pins import ask_at_next_start
 from kappa_pipelines.sources.framing import Framed, read_id
 from kappa_pipelines.sources.kafka import KafkaSource, read_range

@@ -1,0 +1,244 @@
+"""Everything that the operator can do, as data.
+
+A decision is a tuple of these; `apply` executes them in order, `kappa plan` prints `describe_action` of each. The
+union is closed: a new action is added here, in `describe_action` and in `apply`, and mypy finds a forgotten place.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, assert_never
+
+from kappa_crds.resource import ResourceStatus
+from kappa_operator.engine.keys import Key, ObjectRef
+from kappa_operator.kafka.model import Producer
+from kappa_operator.lag.history import Standing
+from kappa_operator.lag.load import Load
+from kappa_operator.lag.model import Share
+
+Manifest = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class RecordStatus:
+    """Write the status now, before the actions that follow: the status is the write-ahead log.
+
+    The write carries the resource version that the decision was made on, so that a decision on stale data fails.
+    """
+
+    status: ResourceStatus
+
+
+@dataclass(frozen=True, slots=True)
+class AddFinalizer:
+    """Hold the resource's deletion until its outside effects are undone."""
+
+    finalizer: str
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveFinalizer:
+    """Let the resource's deletion go on."""
+
+    finalizer: str
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyObject:
+    """Bring an object to this shape by server-side apply. `manager` is the field manager, where it is not the operator's usual one."""
+
+    manifest: Manifest
+    manager: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CreateObject:
+    """Create an object; one of that name that is there already is left as it is."""
+
+    manifest: Manifest
+
+
+@dataclass(frozen=True, slots=True)
+class CreateToken:
+    """Create a Secret with a random token, unless it exists."""
+
+    manifest: Manifest
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteObject:
+    """Delete just the object with this uid; one that is gone already is fine."""
+
+    ref: ObjectRef
+    uid: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class EmitEvent:
+    """Tell people what happened, once: the same event again only raises its count."""
+
+    reason: str
+    message: str
+    warning: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class KeepStandings:
+    """Remember where the shares of a policy stand, until the next look; nothing outside is changed."""
+
+    standings: Mapping[Share, Standing]
+    loads: Mapping[str, Load] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTopic:
+    """Create a topic in Kafka. `replication` None takes the broker's default."""
+
+    cluster: Key
+    topic: str
+    partitions: int
+    replication: int | None
+    configs: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class GrowPartitions:
+    """Raise the number of a topic's partitions to `partitions`."""
+
+    cluster: Key
+    topic: str
+    before: int
+    partitions: int
+
+
+@dataclass(frozen=True, slots=True)
+class AlterConfigs:
+    """Set topic configs; a value of None returns a config to the broker's default."""
+
+    cluster: Key
+    topic: str
+    configs: dict[str, str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteTopic:
+    """Delete a topic in Kafka, with its data."""
+
+    cluster: Key
+    topic: str
+
+
+@dataclass(frozen=True, slots=True)
+class SetQuota:
+    """Set how many bytes a second a producer may send to each broker; None removes its quota."""
+
+    cluster: Key
+    producer: Producer
+    rate: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class CallWebhook:
+    """Begin an attempt to tell a policy's webhook; beginning it again changes nothing. Its URL may hold what is secret."""
+
+    policy: Key
+    url: str = field(repr=False)
+    id: str
+    attempt: int
+    document: Mapping[str, Any] = field(repr=False)
+    secret: ObjectRef | None = None
+    secret_key: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StopDriver:
+    """Ask a driver to stop after the batch in flight. Asking twice is fine."""
+
+    pod: ObjectRef
+    address: str
+    token: ObjectRef
+    timeout: float
+
+
+@dataclass(frozen=True, slots=True)
+class ActivateDriver:
+    """Have a driver that stands by take over. Asking twice is fine."""
+
+    pod: ObjectRef
+    address: str
+    token: ObjectRef
+
+
+@dataclass(frozen=True, slots=True)
+class TakeSavepoint:
+    """Ask a driver for a savepoint below a location. Asking twice is fine."""
+
+    pod: ObjectRef
+    address: str
+    token: ObjectRef
+    name: str
+    location: str
+
+
+ObjectAction = ApplyObject | CreateObject | CreateToken | DeleteObject
+DriverAction = StopDriver | ActivateDriver | TakeSavepoint
+KafkaAction = CreateTopic | GrowPartitions | AlterConfigs | DeleteTopic | SetQuota
+Action = (
+    RecordStatus
+    | AddFinalizer
+    | RemoveFinalizer
+    | EmitEvent
+    | KeepStandings
+    | CallWebhook
+    | ObjectAction
+    | DriverAction
+    | KafkaAction
+)
+
+
+def describe_action(action: Action) -> str:  # noqa: PLR0912 - one line for each kind of action
+    """Say an action in one line, as `kappa plan` prints it."""
+    match action:
+        case RecordStatus(status):
+            return f"record in status: {status.state}"
+        case AddFinalizer(finalizer):
+            return f"hold deletion with finalizer {finalizer}"
+        case RemoveFinalizer(finalizer):
+            return f"release finalizer {finalizer}"
+        case ApplyObject(manifest, _):
+            return f"apply {ObjectRef.of(manifest)}"
+        case CreateObject(manifest) | CreateToken(manifest):
+            return f"create {ObjectRef.of(manifest)}"
+        case DeleteObject(ref, _, why):
+            return f"delete {ref}: {why}"
+        case EmitEvent(reason, message, _):
+            return f"event {reason}: {message}"
+        case KeepStandings(standings, _):
+            return f"remember {len(standings)} partitions of groups"
+        case StopDriver(pod, _, _, timeout):
+            return f"ask {pod} to stop at the end of its batch, within {timeout:.0f} s"
+        case ActivateDriver(pod, _, _):
+            return f"have {pod} take over"
+        case TakeSavepoint(pod, _, _, name, location):
+            return f"ask {pod} for the savepoint {name} below {location}"
+        case CreateTopic(_, topic, partitions, replication, configs):
+            copies = "the broker's default of" if replication is None else str(replication)
+            return f"create topic {topic}: {partitions} partitions, {copies} replicas{_list_configs(configs)}"
+        case GrowPartitions(_, topic, before, partitions):
+            return f"grow topic {topic} from {before} to {partitions} partitions"
+        case AlterConfigs(_, topic, configs):
+            return f"alter topic {topic}{_list_configs(configs)}"
+        case DeleteTopic(_, topic):
+            return f"delete topic {topic} with its data"
+        case CallWebhook(_, _, name, attempt):
+            return f"tell the webhook {name}, attempt {attempt}"
+        case SetQuota(_, producer, rate):
+            wanted = "no quota of its own" if rate is None else f"{rate:.0f} bytes a second"
+            return f"give producer {producer} {wanted}"
+        case _:
+            assert_never(action)
+
+
+def _list_configs(configs: dict[str, str] | dict[str, str | None]) -> str:
+    changes = [f"{key}={'(default)' if value is None else value}" for key, value in sorted(configs.items())]
+    return ", " + ", ".join(changes) if changes else ""

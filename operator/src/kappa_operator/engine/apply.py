@@ -1,0 +1,213 @@
+"""All writes: executes the actions of a plan in order, and the status last.
+
+An action that fails stops the plan there; the failure goes into the next decision. Errors that only say that the
+world moved on (the object is gone, or somebody else wrote first) abandon the plan: the change that caused them brings
+the key back.
+"""
+
+import base64
+import secrets
+from collections.abc import Sequence
+from typing import Any, assert_never
+
+import structlog
+
+from kappa_crds import API_VERSION
+from kappa_crds.conditions import ConditionType, find_condition
+from kappa_crds.resource import Resource, ResourceStatus
+from kappa_operator.engine.actions import (
+    Action,
+    ActivateDriver,
+    AddFinalizer,
+    AlterConfigs,
+    ApplyObject,
+    CallWebhook,
+    CreateObject,
+    CreateToken,
+    CreateTopic,
+    DeleteObject,
+    DeleteTopic,
+    DriverAction,
+    EmitEvent,
+    GrowPartitions,
+    KeepStandings,
+    Manifest,
+    ObjectAction,
+    RecordStatus,
+    RemoveFinalizer,
+    SetQuota,
+    StopDriver,
+    TakeSavepoint,
+    describe_action,
+)
+from kappa_operator.engine.context import World
+from kappa_operator.engine.events import build_event
+from kappa_operator.engine.keys import Key, ObjectRef
+from kappa_operator.engine.plan import Failure
+from kappa_operator.errors import AlreadyExists, KappaError, SecretProblem
+from kappa_operator.lag.memory import Remembered
+
+log = structlog.get_logger(__name__)
+
+AnyResource = Resource[Any, Any]
+
+
+async def apply_actions(world: World, resource: AnyResource, actions: Sequence[Action]) -> Failure | None:
+    """Execute the actions in order; return the first failure, which leaves the rest undone.
+
+    Raises Conflict or NotFound where the resource itself changed or vanished meanwhile.
+    """
+    for action in actions:
+        world.check_leading()
+        try:
+            await _apply(world, resource, action)
+        except KappaError as error:
+            if isinstance(action, RecordStatus | AddFinalizer | RemoveFinalizer):
+                raise
+            return Failure(action, error)
+        if not isinstance(action, EmitEvent | KeepStandings):
+            log.info("applied", resource=describe(resource), action=describe_action(action))
+    return None
+
+
+async def apply_status(world: World, resource: AnyResource, status: ResourceStatus) -> bool:
+    """Write the status, with an Event if it says something new; return whether there was anything to write.
+
+    The write carries the resource version that the decision was made on: one made on stale data raises Conflict, and
+    so a replica that lost the lease without knowing cannot undo what its successor recorded.
+    """
+    if status == resource.status:
+        return False
+    world.note(await world.cluster.apply_status(_build_status(resource, status)))
+    await _announce(world, resource, status)
+    return True
+
+
+async def _announce(world: World, resource: AnyResource, status: ResourceStatus) -> None:
+    """Emit an Event when the reason of Ready changes: one Event for each thing that happened, none for each look."""
+    before = find_condition(resource.status.conditions, ConditionType.READY)
+    after = find_condition(status.conditions, ConditionType.READY)
+    if after is None or (before is not None and before.reason == after.reason):
+        return
+    if before is None and after.status == "True":
+        return  # well at the first look is no news, and ten thousand such Events would be spam
+    stalled = find_condition(status.conditions, ConditionType.STALLED)
+    warning = stalled is not None and stalled.status == "True"
+    await emit_event(world, resource, EmitEvent(after.reason, after.message, warning))
+
+
+async def _apply(world: World, resource: AnyResource, action: Action) -> None:
+    match action:
+        case RecordStatus(status):
+            await apply_status(world, resource, status)
+        case AddFinalizer(finalizer):
+            wanted = (*resource.metadata.finalizers, finalizer)
+            world.note(await world.cluster.apply(_build_finalizers(resource, wanted)))
+        case RemoveFinalizer(finalizer):
+            kept = tuple(name for name in resource.metadata.finalizers if name != finalizer)
+            written = await world.cluster.apply(_build_finalizers(resource, kept))
+            if resource.metadata.deletion_timestamp is None:
+                world.mirror.put(written)
+        case ApplyObject() | CreateObject() | CreateToken() | DeleteObject():
+            await _change_object(world, action)
+        case EmitEvent():
+            await emit_event(world, resource, action)
+        case KeepStandings(standings, loads):
+            world.standings.keep(_get_key(resource), resource.metadata.uid, Remembered(standings, loads))
+        case CallWebhook(secret=secret, secret_key=name):
+            token = None if secret is None else await read_secret_key(world, secret, name)
+            world.webhooks.start(action, token)
+        case StopDriver() | ActivateDriver() | TakeSavepoint():
+            await _tell_driver(world, action, await read_secret_key(world, action.token, "token"))
+        case CreateTopic() | GrowPartitions() | AlterConfigs() | DeleteTopic() | SetQuota():
+            await world.kafka.apply(action)
+        case _:
+            assert_never(action)
+
+
+async def _change_object(world: World, action: ObjectAction) -> None:
+    match action:
+        case ApplyObject(manifest, manager):
+            await world.cluster.apply(manifest, manager)
+        case CreateObject(manifest):
+            await _create(world, manifest)
+        case CreateToken(manifest):
+            token = base64.b64encode(secrets.token_urlsafe(32).encode()).decode()
+            await _create(world, {**manifest, "data": {"token": token}})
+        case DeleteObject(ref, uid, _):
+            await world.cluster.delete(ref, uid)
+        case _:
+            assert_never(action)
+
+
+def _get_key(resource: AnyResource) -> Key:
+    return Key(resource.kind, resource.metadata.namespace, resource.metadata.name)
+
+
+async def _tell_driver(world: World, action: DriverAction, token: str) -> None:
+    match action:
+        case StopDriver(_, address, _, timeout):
+            await world.drivers.stop(address, token, timeout)
+        case ActivateDriver(_, address, _):
+            await world.drivers.activate(address, token)
+        case TakeSavepoint(_, address, _, name, location):
+            await world.drivers.take_savepoint(address, token, name, location)
+        case _:
+            assert_never(action)
+
+
+async def _create(world: World, manifest: Manifest) -> None:
+    try:
+        await world.cluster.create(manifest)
+    except AlreadyExists:
+        return
+
+
+async def emit_event(world: World, resource: AnyResource, event: EmitEvent) -> None:
+    """Write an Event; one that is there already is enough, and a failure is only logged: events are for people."""
+    manifest = build_event(resource, event, world.settings.identity, world.now())
+    try:
+        await _create(world, manifest)
+    except KappaError as error:
+        log.warning("event not written", resource=describe(resource), event=event.reason, error=error.message)
+
+
+async def read_secret_key(world: World, ref: ObjectRef, key: str) -> str:
+    """Return one value of a Secret; raise SecretProblem that names what is missing."""
+    body = await world.cluster.get(ref)
+    value = (body or {}).get("data", {}).get(key)
+    if value is None:
+        raise SecretProblem(f"Secret {ref.namespace}/{ref.name} has no key {key!r}")
+    return base64.b64decode(value).decode()
+
+
+def _build_status(resource: AnyResource, status: ResourceStatus) -> Manifest:
+    return {
+        "apiVersion": API_VERSION,
+        "kind": resource.kind,
+        "metadata": {
+            "name": resource.metadata.name,
+            "namespace": resource.metadata.namespace,
+            "uid": resource.metadata.uid,
+            "resourceVersion": resource.metadata.resource_version,
+        },
+        "status": status.to_manifest(),
+    }
+
+
+def _build_finalizers(resource: AnyResource, finalizers: tuple[str, ...]) -> Manifest:
+    return {
+        "apiVersion": API_VERSION,
+        "kind": resource.kind,
+        "metadata": {
+            "name": resource.metadata.name,
+            "namespace": resource.metadata.namespace,
+            "uid": resource.metadata.uid,
+            "finalizers": [name for name in finalizers if name.startswith("kappa-platform.io/")],
+        },
+    }
+
+
+def describe(resource: AnyResource) -> str:
+    """Return the resource's name for logs."""
+    return f"{resource.kind}/{resource.metadata.namespace}/{resource.metadata.name}"

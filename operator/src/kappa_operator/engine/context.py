@@ -1,0 +1,124 @@
+"""The seams through which the operator sees and changes the world, in one value.
+
+Tests put fakes here: a cluster in memory, a Kafka in memory, a clock that they turn.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Protocol
+
+from kappa_crds.progress import Progress
+from kappa_crds.resource import Resource
+from kappa_crds.statestore import StateStoreSpec, StateStoreStatus
+from kappa_operator.engine.actions import CallWebhook
+from kappa_operator.engine.cache import Mirror, get_version
+from kappa_operator.engine.cluster import Body, Cluster
+from kappa_operator.engine.keys import Key
+from kappa_operator.errors import NotLeading, WebhookFailure
+from kappa_operator.kafka.clients import KafkaClients
+from kappa_operator.lag.memory import LagMemory
+from kappa_operator.lag.model import Sweep
+from kappa_operator.lagpolicy.notification import Delivery
+from kappa_operator.pipeline.progress_cache import LastSaid
+from kappa_operator.pipeline.rollout import Turns
+from kappa_operator.settings import Settings
+
+
+class Drivers(Protocol):
+    """The control ports of drivers."""
+
+    async def fetch_progress(self, address: str, token: str) -> Progress:
+        """Return what the driver says of itself; raise DriverUnreachable where it does not answer."""
+
+    async def stop(self, address: str, token: str, within: float) -> None:
+        """Ask the driver to stop at the end of its batch, within so many seconds; raise DriverUnreachable where it does not answer."""
+
+    async def activate(self, address: str, token: str) -> None:
+        """Have a driver that stands by take over; asking twice is fine. Raise DriverUnreachable where it does not answer."""
+
+    async def take_savepoint(self, address: str, token: str, name: str, location: str) -> None:
+        """Ask the driver for a savepoint; asking twice is fine. Raise DriverUnreachable where it does not answer."""
+
+
+class Buckets(Protocol):
+    """Stores that are mounted nowhere: buckets of S3-compatible stores, and folders in HDFS."""
+
+    async def check(
+        self, store: Resource[StateStoreSpec, StateStoreStatus], credentials: dict[str, str]
+    ) -> None:
+        """Write, read and delete a file or an object; raise StoreFailure in the store's own words."""
+
+
+class Lag(Protocol):
+    """What is known of consumer lag, by KafkaCluster."""
+
+    def get(self, cluster: Key) -> Sweep | None:
+        """Return the last sweep of the cluster; None where there was none since this replica acts."""
+
+
+class NoLag:
+    """Nothing is sampled."""
+
+    def get(self, cluster: Key) -> Sweep | None:
+        """Return None."""
+
+
+class Webhooks(Protocol):
+    """The webhooks of policies: one call of each policy at a time, beside the reconciles."""
+
+    def start(self, action: CallWebhook, token: str | None) -> None:
+        """Begin a call; the same attempt once more changes nothing. Raise WebhookFailure where the host may not be called."""
+
+    def get(self, policy: Key) -> Delivery | None:
+        """Return what came of the last attempt of a policy, None while it is under way or where there was none."""
+
+    def forget(self, policy: Key) -> None:
+        """End and forget the call of a policy that is gone."""
+
+
+class NoWebhooks:
+    """Nobody is called."""
+
+    def start(self, action: CallWebhook, token: str | None) -> None:
+        """Raise WebhookFailure."""
+        raise WebhookFailure("there is no way to webhooks here")
+
+    def get(self, policy: Key) -> Delivery | None:
+        """Return None."""
+
+    def forget(self, policy: Key) -> None:
+        """Do nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """All that the operator can reach."""
+
+    cluster: Cluster
+    mirror: Mirror
+    kafka: KafkaClients
+    drivers: Drivers
+    buckets: Buckets
+    settings: Settings
+    lag: Lag = NoLag()  # noqa: RUF009 - it holds nothing
+    webhooks: Webhooks = NoWebhooks()  # noqa: RUF009 - it holds nothing
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    is_leading: Callable[[], bool] = lambda: True
+    expect_echo: Callable[[Key, int], None] = lambda _key, _version: None
+    standings: LagMemory = field(default_factory=LagMemory)
+    said: LastSaid = field(default_factory=LastSaid)
+    turns: Turns = field(default_factory=Turns)
+
+    def note(self, written: Body) -> None:
+        """Remember an object as the API server returned it from a write, ahead of the watch.
+
+        A write that changed nothing, or whose event was quicker than its response, has no event still to come.
+        """
+        if self.mirror.is_news(written):
+            self.expect_echo(self.mirror.put(written), get_version(written))
+
+    def check_leading(self) -> None:
+        """Raise NotLeading where this replica may not act any more."""
+        if not self.is_leading():
+            raise NotLeading("the lease is lost; another replica acts")

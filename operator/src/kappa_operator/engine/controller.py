@@ -1,0 +1,130 @@
+"""Takes keys from the queue and reconciles them, many at once, each one alone.
+
+A resource whose status changed wakes those that depend on it. Errors delay the key; a bug delays just the key that
+shows it, says so in the log and a metric, and never ends the operator.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import structlog
+
+from kappa_crds import API_VERSION
+from kappa_operator.engine.cache import Mirror
+from kappa_operator.engine.context import World
+from kappa_operator.engine.keys import Key, ObjectRef
+from kappa_operator.engine.queue import WorkQueue
+from kappa_operator.engine.reconcile import Logic, Outcome, reconcile
+from kappa_operator.errors import Conflict, KappaError, NotFound, NotLeading
+from kappa_operator.telemetry import metrics
+
+log = structlog.get_logger(__name__)
+
+AGAIN = 0.2
+
+
+class Controller:
+    """Works the queue with at most `settings.concurrency` reconciles at once."""
+
+    def __init__(
+        self,
+        world: World,
+        queue: WorkQueue,
+        logics: Mapping[str, Logic[Any]],
+        find_dependents: Callable[[Mirror, Key], list[Key]],
+    ) -> None:
+        self._world = world
+        self._queue = queue
+        self._logics = logics
+        self._find_dependents = find_dependents
+        self._slots = asyncio.Semaphore(world.settings.concurrency)
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        try:
+            while True:
+                await self._slots.acquire()
+                key = await self._queue.take()
+                task = asyncio.create_task(self._work(key))
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+        finally:
+            await self.drain()
+
+    async def drain(self) -> None:
+        """Wait for the reconciles under way."""
+        if self._tasks:
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def resync(self) -> None:
+        """Have every resource looked at from time to time: the net under all that events may have missed."""
+        while True:
+            await asyncio.sleep(self._world.settings.resync)
+            self.enqueue_all()
+
+    def enqueue_all(self) -> None:
+        """Have every resource looked at now."""
+        metrics.LAST_RESYNC.set_to_current_time()
+        for key in self._world.mirror.find_all():
+            self._queue.add(key)
+
+    def wake(self, key: Key) -> None:
+        """Have those looked at that depend on the resource."""
+        for dependent in self._find_dependents(self._world.mirror, key):
+            self._queue.add(dependent)
+
+    async def _work(self, key: Key) -> None:
+        started = time.monotonic()
+        try:
+            outcome = await self._attempt(key)
+        finally:
+            self._slots.release()
+            metrics.RECONCILE_SECONDS.labels(key.kind).observe(time.monotonic() - started)
+            metrics.QUEUE_KEYS.set(len(self._queue))
+            metrics.WORKING_KEYS.set(self._queue.working)
+        metrics.RECONCILES.labels(key.kind, outcome).inc()
+
+    async def _attempt(self, key: Key) -> str:
+        """Reconcile once and hand the key back to the queue; return the outcome in one word."""
+        try:
+            result = await reconcile(self._world, self._logics, key)
+        except (Conflict, NotFound, NotLeading) as error:
+            log.info("moved on", resource=str(key), why=error.message)
+            if not isinstance(error, NotLeading):
+                await self._read_anew(key)
+            self._queue.done(key)
+            self._queue.add(key, AGAIN)
+            return "moved-on"
+        except KappaError as error:
+            delay = self._queue.failed(key)
+            log.warning("failed", resource=str(key), reason=error.reason, why=error.message, again_in=delay)
+            return "failed"
+        except Exception:
+            delay = self._queue.failed(key)
+            log.exception("bug", resource=str(key), again_in=delay)
+            return "bug"
+        self._finish(key, result)
+        return "ok"
+
+    async def _read_anew(self, key: Key) -> None:
+        """Take over what the API server has of the resource: the watch that should have told may be late, or dead."""
+        mirror = self._world.mirror
+        try:
+            body = await self._world.cluster.get(ObjectRef(API_VERSION, *key))
+        except KappaError as error:
+            log.warning("not read anew", resource=str(key), why=error.message)
+            return
+        if body is None:
+            mirror.forget(key)
+        else:
+            mirror.put(body)
+
+    def _finish(self, key: Key, result: Outcome) -> None:
+        self._queue.done(key)
+        if result.requeue_after is not None:
+            self._queue.add(key, result.requeue_after)
+        if result.changed:
+            self.wake(key)

@@ -1,0 +1,42 @@
+"""Events that tell people what happened and never spam.
+
+An Event's name is a hash of what it says, of whom, and of the hour: the same thing said again within an hour is the
+same Event. Source of the format: events.k8s.io/v1.
+"""
+
+import hashlib
+from datetime import datetime
+from typing import Any
+
+from kappa_crds import API_VERSION
+from kappa_crds.resource import Resource
+from kappa_operator.engine.actions import EmitEvent, Manifest
+
+_NOTE_LIMIT = 1024
+
+
+def build_event(resource: Resource[Any, Any], event: EmitEvent, identity: str, now: datetime) -> Manifest:
+    """Return the Event as a manifest."""
+    metadata = resource.metadata
+    said = f"{metadata.uid}/{event.reason}/{event.message}/{now:%Y%m%d%H}"
+    digest = hashlib.sha256(said.encode()).hexdigest()[:16]
+    stamp = now.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return {
+        "apiVersion": "events.k8s.io/v1",
+        "kind": "Event",
+        "metadata": {"name": f"{metadata.name[:200]}.{digest}", "namespace": metadata.namespace},
+        "eventTime": stamp,
+        "type": "Warning" if event.warning else "Normal",
+        "reason": event.reason,
+        "action": "Reconcile",
+        "note": event.message[:_NOTE_LIMIT],
+        "regarding": {
+            "apiVersion": API_VERSION,
+            "kind": resource.kind,
+            "name": metadata.name,
+            "namespace": metadata.namespace,
+            "uid": metadata.uid,
+        },
+        "reportingController": "kappa-platform.io/operator",
+        "reportingInstance": identity[:128],
+    }

@@ -1,0 +1,188 @@
+"""From the names in a spec to the resources and Secrets they mean, and back: who waits for a resource.
+
+Custom resources come from the mirror, Secrets from the API server. What is missing is a `ReferenceProblem` or a
+`SecretProblem`, whose message names it and says what to do.
+"""
+
+import base64
+import binascii
+from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import Any
+
+from pydantic import ValidationError
+
+from kappa_crds.conditions import ConditionType, find_condition
+from kappa_crds.reasons import Reason
+from kappa_crds.resource import Resource
+from kappa_crds.statestore import StateStoreSpec, StateStoreStatus
+from kappa_operator.engine.cache import Mirror
+from kappa_operator.engine.cluster import Body
+from kappa_operator.engine.context import World
+from kappa_operator.engine.keys import Key, ObjectRef
+from kappa_operator.errors import ReferenceProblem, SecretProblem
+from kappa_operator.kafka.config import build_access, find_secret_keys
+from kappa_operator.kafka.model import KafkaAccess
+from kappa_operator.kafkacluster.decide import KafkaClusterResource
+
+StateStoreResource = Resource[StateStoreSpec, StateStoreStatus]
+
+_MISSING = {"KafkaCluster": Reason.CLUSTER_NOT_FOUND, "StateStore": Reason.STATE_STORE_NOT_FOUND}
+_AMBIGUOUS = {"KafkaCluster": Reason.CLUSTER_AMBIGUOUS, "StateStore": Reason.STATE_STORE_AMBIGUOUS}
+_NOT_READY = {"KafkaCluster": Reason.CLUSTER_NOT_READY, "StateStore": Reason.STATE_STORE_NOT_READY}
+_FIELD = {"KafkaCluster": "clusterRef", "StateStore": "stateStoreRef"}
+
+
+def find_referred(mirror: Mirror, kind: str, namespace: str, name: str | None) -> Key:
+    """Return the resource of that name, or the only one of the namespace; raise ReferenceProblem for none or many."""
+    if name is not None:
+        key = Key(kind, namespace, name)
+        if mirror.get_version(key) >= 0:
+            return key
+        raise ReferenceProblem(
+            f"there is no {kind} {name} in namespace {namespace}; create it", reason=_MISSING[kind]
+        )
+    present = mirror.find(kind, namespace)
+    if len(present) == 1:
+        return present[0]
+    if not present:
+        raise ReferenceProblem(
+            f"there is no {kind} in namespace {namespace}; create one", reason=_MISSING[kind]
+        )
+    names = ", ".join(key.name for key in present)
+    raise ReferenceProblem(
+        f"namespace {namespace} has several of kind {kind} ({names}); name one in spec.{_FIELD[kind]}",
+        reason=_AMBIGUOUS[kind],
+    )
+
+
+def resolve_cluster(mirror: Mirror, namespace: str, name: str | None) -> KafkaClusterResource:
+    """Return the ready KafkaCluster that is meant; raise ReferenceProblem."""
+    return _require_ready(mirror, find_referred(mirror, "KafkaCluster", namespace, name))
+
+
+def resolve_store(mirror: Mirror, namespace: str, name: str | None) -> StateStoreResource:
+    """Return the ready StateStore that is meant; raise ReferenceProblem."""
+    return _require_ready(mirror, find_referred(mirror, "StateStore", namespace, name))
+
+
+def _require_ready(mirror: Mirror, key: Key) -> Resource[Any, Any]:
+    resource = _get(mirror, key)
+    condition = find_condition(resource.status.conditions, ConditionType.READY)
+    if condition is not None and condition.status == "True":
+        return resource
+    said = "it was not checked yet" if condition is None else f"{condition.reason}: {condition.message}"
+    raise ReferenceProblem(
+        f"{key.kind} {key.name} is not ready: {said}", reason=_NOT_READY[key.kind], retryable=True
+    )
+
+
+def _get(mirror: Mirror, key: Key) -> Resource[Any, Any]:
+    try:
+        resource = mirror.get(key)
+    except ValidationError as error:
+        said = f"{key.kind} {key.name} has an invalid spec: {error.errors()[0]['msg']}"
+        raise ReferenceProblem(said, reason=_NOT_READY[key.kind]) from None
+    if resource is None:
+        raise ReferenceProblem(f"{key.kind} {key.name} is gone", reason=_MISSING[key.kind])
+    return resource
+
+
+async def read_secret(world: World, namespace: str, name: str, keys: Iterable[str]) -> dict[str, str]:
+    """Return these keys of a Secret as text; raise SecretProblem that names the Secret and the key."""
+    body = await world.cluster.get(ObjectRef("v1", "Secret", namespace, name))
+    if body is None:
+        raise SecretProblem(f"there is no Secret {name} in namespace {namespace}; create it")
+    data = body.get("data") or {}
+    return {key: _decode(name, key, data) for key in keys}
+
+
+def _decode(name: str, key: str, data: Mapping[str, str]) -> str:
+    if not data.get(key):
+        raise SecretProblem.incomplete(name, key, "is missing or empty")
+    try:
+        return base64.b64decode(data[key], validate=True).decode()
+    except (binascii.Error, UnicodeDecodeError):
+        raise SecretProblem.incomplete(name, key, "is no UTF-8 text") from None
+
+
+async def read_access(world: World, cluster: KafkaClusterResource) -> KafkaAccess:
+    """Return how to reach the Kafka cluster, its Secrets read anew; raise SecretProblem."""
+    wanted: dict[str, list[str]] = {}
+    for name, key in find_secret_keys(cluster.spec):
+        wanted.setdefault(name, []).append(key)
+    namespace = cluster.metadata.namespace
+    secrets = {name: await read_secret(world, namespace, name, keys) for name, keys in wanted.items()}
+    return build_access(cluster.spec, secrets)
+
+
+async def connect(world: World, cluster: KafkaClusterResource) -> Key:
+    """Return the key of the cluster, for which there is a client from now on; raise SecretProblem or KafkaFailure.
+
+    A client that is there is kept: the check of the KafkaCluster makes it anew when a Secret changes.
+    """
+    key = Key("KafkaCluster", cluster.metadata.namespace, cluster.metadata.name)
+    await world.kafka.ensure(key, partial(read_access, world, cluster))
+    return key
+
+
+def find_store_users(mirror: Mirror, store: Key) -> tuple[str, ...]:
+    """Return the names of the pipelines that keep their state in the store."""
+    alone = mirror.find("StateStore", store.namespace) == [store]
+
+    def uses(body: Body | None) -> bool:
+        named = (body or {}).get("spec", {}).get("stateStoreRef")
+        return bool(body) and (named == store.name or (named is None and alone))
+
+    pipelines = mirror.find("Pipeline", store.namespace)
+    return tuple(key.name for key in pipelines if uses(mirror.get_body(key)))
+
+
+def find_store_savepoints(mirror: Mirror, store: Key, claim: str) -> tuple[str, ...]:
+    """Return the names of the Savepoints whose files, or a copy of them, are on the claim of the store."""
+
+    def is_there(body: Body | None) -> bool:
+        status, spec = (body or {}).get("status", {}), (body or {}).get("spec", {})
+        wanted = {export["storeRef"] for export in spec.get("exports", [])}
+        copied = {
+            copy["storeRef"] for copy in status.get("exports", []) if copy["state"] in ("Copying", "Exported")
+        }
+        return status.get("claimName") == claim or store.name in wanted & copied
+
+    savepoints = mirror.find("Savepoint", store.namespace)
+    return tuple(key.name for key in savepoints if is_there(mirror.get_body(key)))
+
+
+def find_dependents(mirror: Mirror, key: Key) -> list[Key]:
+    """Return the resources that wait for this one and should look again now that it changed.
+
+    Only those that are not ready: a check that found everything as before must not wake ten thousand topics.
+    """
+    match key.kind:
+        case "KafkaCluster":
+            candidates = mirror.find("Topic", key.namespace) + mirror.find("Pipeline", key.namespace)
+        case "StateStore":
+            candidates = mirror.find("Pipeline", key.namespace)
+        case "Topic":
+            candidates = mirror.find("Pipeline", key.namespace) + _find_rivals(mirror, key)
+        case "LagPolicy":
+            candidates = []  # nothing waits for one
+        case "Savepoint":
+            candidates = mirror.find("Pipeline", key.namespace) + mirror.find("StateStore", key.namespace)
+        case _:
+            candidates = mirror.find("StateStore", key.namespace) + mirror.find("Savepoint", key.namespace)
+    return [candidate for candidate in candidates if _is_waiting(mirror.get_body(candidate))]
+
+
+def _find_rivals(mirror: Mirror, key: Key) -> list[Key]:
+    body = mirror.get_body(key)
+    name = (body or {}).get("spec", {}).get("topicName") or key.name
+    return [rival for rival in mirror.find_claims(name) if rival != key]
+
+
+def _is_waiting(body: Body | None) -> bool:
+    if body is None:
+        return False
+    conditions = body.get("status", {}).get("conditions", [])
+    ready = next((condition for condition in conditions if condition["type"] == "Ready"), None)
+    return ready is None or ready["status"] != "True" or "deletionTimestamp" in body["metadata"]

@@ -1,0 +1,1 @@
+"""All access to Kafka's administration: clients by KafkaCluster, batched calls, configs, quotas."""

@@ -1,0 +1,189 @@
+"""One call of the client library for many topics, in the order asked; each topic gets its result or its own error.
+
+These block and run in threads. An error that concerns the whole call is raised.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    NewTopic,
+)
+
+from kappa_operator.engine.actions import AlterConfigs, CreateTopic, DeleteTopic, GrowPartitions
+from kappa_operator.errors import AuthorizationFailed, KafkaFailure
+from kappa_operator.kafka.errors import Words
+from kappa_operator.kafka.model import ClusterView, TopicView
+
+TIMEOUT = 20.0
+CHECK_TIMEOUT, CHECK_SLICE = 10.0, 2.0
+_OWN_PREFIX = "__"
+
+Outcome = KafkaFailure | bool
+"""Whether the call did it (False: there was nothing to do), or why it could not."""
+Gone = KafkaError.UNKNOWN_TOPIC_OR_PART
+
+
+def describe_cluster(admin: AdminClient, words: Words) -> ClusterView:
+    """Return the cluster as it answers now; a refused log-in or certificate ends the wait early."""
+    answer = _ask_for_metadata(admin, words)
+    return ClusterView(
+        cluster_id=answer.cluster_id or "",
+        brokers=len(answer.brokers),
+        controller=answer.controller_id if answer.controller_id >= 0 else None,
+        topics=sum(not name.startswith(_OWN_PREFIX) for name in answer.topics),
+    )
+
+
+def _ask_for_metadata(admin: AdminClient, words: Words) -> Any:
+    """Ask again and again for a while: the library itself waits out the whole time, whatever it has heard."""
+    deadline = time.monotonic() + CHECK_TIMEOUT
+    while True:
+        try:
+            answer = admin.list_topics(timeout=CHECK_SLICE)
+        except KafkaException as error:
+            admin.poll(0)
+            if words.is_telling or time.monotonic() > deadline:
+                raise words.explain(error.args[0]) from None
+        else:
+            admin.poll(0)
+            words.forget()
+            return answer
+
+
+def look_at_topics(
+    admin: AdminClient, words: Words, names: Sequence[str]
+) -> list[TopicView | KafkaFailure | None]:
+    """Return each topic without its configs, None for one that is not there."""
+    wanted = list(dict.fromkeys(names))
+    futures = _call(words, lambda: admin.describe_topics(TopicCollection(wanted), request_timeout=TIMEOUT))
+    views = {name: _parse_topic(admin, words, name, future) for name, future in futures.items()}
+    return [views[name] for name in names]
+
+
+def _parse_topic(
+    admin: AdminClient, words: Words, name: str, future: "Future[Any]"
+) -> TopicView | KafkaFailure | None:
+    try:
+        found = future.result(timeout=TIMEOUT + 5)
+    except KafkaException as error:
+        return _explain(admin, words, error, benign=Gone)
+    partitions = found.partitions
+    return TopicView(
+        name=name,
+        topic_id=str(found.topic_id),
+        partitions=len(partitions),
+        replication=min((len(partition.replicas) for partition in partitions), default=0),
+    )
+
+
+def create_topics(admin: AdminClient, words: Words, actions: Sequence[CreateTopic]) -> list[Outcome]:
+    """Create the topics; False for one that is there already."""
+    topics = {
+        action.topic: NewTopic(
+            action.topic,
+            num_partitions=action.partitions,
+            replication_factor=-1 if action.replication is None else action.replication,
+            config=action.configs,
+        )
+        for action in actions
+    }
+    futures = _call(
+        words,
+        lambda: admin.create_topics(
+            list(topics.values()), request_timeout=TIMEOUT, operation_timeout=TIMEOUT
+        ),
+    )
+    return _settle(admin, words, futures, actions, "Create", benign=KafkaError.TOPIC_ALREADY_EXISTS)
+
+
+def grow_partitions(admin: AdminClient, words: Words, actions: Sequence[GrowPartitions]) -> list[Outcome]:
+    """Raise the partition counts."""
+    wanted = [NewPartitions(name, count) for name, count in {a.topic: a.partitions for a in actions}.items()]
+    futures = _call(
+        words,
+        lambda: admin.create_partitions(wanted, request_timeout=TIMEOUT, operation_timeout=TIMEOUT),
+    )
+    return _settle(admin, words, futures, actions, "Alter")
+
+
+def alter_configs(admin: AdminClient, words: Words, actions: Sequence[AlterConfigs]) -> list[Outcome]:
+    """Set and unset configs, leaving all others alone."""
+    resources = {action.topic: _build_alteration(action.topic, action.configs) for action in actions}
+    futures = _call(
+        words,
+        lambda: admin.incremental_alter_configs(list(resources.values()), request_timeout=TIMEOUT),
+    )
+    by_topic = {name: futures[resource] for name, resource in resources.items()}
+    return _settle(admin, words, by_topic, actions, "AlterConfigs")
+
+
+def _build_alteration(topic: str, configs: Mapping[str, str | None]) -> ConfigResource:
+    entries = [
+        ConfigEntry(
+            name,
+            value,
+            incremental_operation=AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET,
+        )
+        for name, value in configs.items()
+    ]
+    return ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=entries)
+
+
+def delete_topics(admin: AdminClient, words: Words, actions: Sequence[DeleteTopic]) -> list[Outcome]:
+    """Delete the topics; False for one that is gone already."""
+    names = list(dict.fromkeys(action.topic for action in actions))
+    futures = _call(
+        words, lambda: admin.delete_topics(names, request_timeout=TIMEOUT, operation_timeout=TIMEOUT)
+    )
+    return _settle(admin, words, futures, actions, "Delete", benign=Gone)
+
+
+def _call(words: Words, request: Callable[[], dict[Any, "Future[Any]"]]) -> dict[Any, "Future[Any]"]:
+    try:
+        return request()
+    except KafkaException as error:
+        raise words.explain(error.args[0]) from None
+
+
+def _settle(
+    admin: AdminClient,
+    words: Words,
+    futures: Mapping[str, "Future[Any]"],
+    actions: Sequence[CreateTopic | GrowPartitions | AlterConfigs | DeleteTopic],
+    needs: str,
+    *,
+    benign: int | None = None,
+) -> list[Outcome]:
+    """Return what came of the call; `needs` is the operation on the topic that the user must be allowed."""
+    outcomes: dict[str, Outcome] = {}
+    for name, future in futures.items():
+        try:
+            future.result(timeout=TIMEOUT + 5)
+            outcomes[name] = True
+        except KafkaException as error:
+            outcomes[name] = _name_right(_explain(admin, words, error, benign), needs, name) or False
+    return [outcomes[action.topic] for action in actions]
+
+
+def _name_right(failure: KafkaFailure | None, needs: str, topic: str) -> KafkaFailure | None:
+    if not isinstance(failure, AuthorizationFailed):
+        return failure
+    return AuthorizationFailed(f"{failure.message} The user needs {needs} on topic {topic}.", retryable=False)
+
+
+def _explain(
+    admin: AdminClient, words: Words, error: KafkaException, benign: int | None = None
+) -> KafkaFailure | None:
+    if error.args[0].code() == benign:
+        return None
+    admin.poll(0)
+    return words.explain(error.args[0])

@@ -1,0 +1,221 @@
+"""One Kafka cluster's client: what many reconciles ask at the same time goes to the brokers in a few calls.
+
+A change counts as done when it can be *seen*: brokers learn of a new topic some milliseconds after the controller
+made it, and a status must say what was seen. So every change is followed by looks until it shows.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, NamedTuple, TypeVar, assert_never
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from kappa_operator.engine.actions import (
+    AlterConfigs,
+    CreateTopic,
+    DeleteTopic,
+    GrowPartitions,
+    KafkaAction,
+    SetQuota,
+)
+from kappa_operator.errors import KafkaFailure, KafkaRefused, TlsFailed
+from kappa_operator.kafka import calls as kafka_calls
+from kappa_operator.kafka.batcher import Batcher
+from kappa_operator.kafka.configs import ConfigReader, TopicConfigs
+from kappa_operator.kafka.errors import Words
+from kappa_operator.kafka.model import ClusterView, KafkaAccess, Producer, TopicView
+from kappa_operator.kafka.quotas import QuotaClient
+from kappa_operator.topic.configs import is_same_value
+
+_THREADS = 4
+_FIRST_LOOK, _SLOWER = 0.05, 1.3
+"""Seconds until the first look, and the factor from pause to pause: a busy broker must not be kept busy by looks."""
+_VISIBLE_WITHIN = 60.0
+_FRESH = 10.0
+"""Seconds for which a topic is known as this client made it."""
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+Call = Callable[[AdminClient, Words, Sequence[Item]], list[Any]]
+View = TopicView | None
+
+
+@dataclass(frozen=True, slots=True)
+class Created:
+    """A topic as this client made it, and when (monotonic seconds)."""
+
+    view: TopicView
+    at: float
+
+
+class Question(NamedTuple):
+    """A topic, and the configs of it that are wanted."""
+
+    topic: str
+    configs: frozenset[str]
+
+
+class KafkaClient:
+    """The client of one cluster. Raises KafkaFailure where the settings make no client."""
+
+    def __init__(self, access: KafkaAccess) -> None:
+        self.fingerprint = access.fingerprint
+        self._words = Words(access.secrets)
+        self._admin = _build_admin(access, self._words)
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="kafka")
+        self._created: dict[str, Created] = {}
+        self._configs = ConfigReader(access)
+        self._quotas = QuotaClient(access)
+        self._describe: Batcher[Question, View] = Batcher(self._describe_topics)
+        self._look: Batcher[str, View] = self._batch(kafka_calls.look_at_topics)
+        self._create: Batcher[CreateTopic, bool] = self._batch(kafka_calls.create_topics)
+        self._grow: Batcher[GrowPartitions, bool] = self._batch(kafka_calls.grow_partitions)
+        self._alter: Batcher[AlterConfigs, bool] = self._batch(kafka_calls.alter_configs)
+        self._delete: Batcher[DeleteTopic, bool] = self._batch(kafka_calls.delete_topics)
+
+    def _batch(self, call: Call[Item]) -> Batcher[Item, Any]:
+        async def run(items: Sequence[Item]) -> list[Any]:
+            return await self._in_thread(lambda: call(self._admin, self._words, items))
+
+        return Batcher(run)
+
+    async def _in_thread(self, call: Callable[[], Result]) -> Result:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, call)
+
+    async def describe_cluster(self) -> ClusterView:
+        """Return the cluster as it answers now; raise KafkaFailure."""
+        return await self._in_thread(partial(kafka_calls.describe_cluster, self._admin, self._words))
+
+    async def describe_topic(self, topic: str, configs: frozenset[str]) -> TopicView | None:
+        """Return the topic with these configs, or None; raise KafkaFailure."""
+        created = self._created.pop(topic, None)
+        if created is not None and time.monotonic() < created.at + _FRESH:
+            return created.view
+        return await self._describe.submit(Question(topic, configs))
+
+    async def _describe_topics(self, questions: Sequence[Question]) -> list[View | KafkaFailure]:
+        names = [question.topic for question in questions]
+        views: list[View | KafkaFailure] = await self._in_thread(
+            partial(kafka_calls.look_at_topics, self._admin, self._words, names)
+        )
+        wanted: dict[str, frozenset[str]] = {}
+        for question, view in zip(questions, views, strict=True):
+            if isinstance(view, TopicView) and question.configs:
+                wanted[view.name] = wanted.get(view.name, frozenset()) | question.configs
+        found = await self._configs.read(wanted) if wanted else {}
+        return [_add_configs(view, found) for view in views]
+
+    async def apply(self, action: KafkaAction) -> None:
+        """Make the change and wait until it shows; raise KafkaFailure."""
+        match action:
+            case CreateTopic():
+                await self._create_topic(action)
+            case GrowPartitions():
+                await self._grow.submit(action)
+                await self._await_topic(action.topic, self._look.submit, partial(_has_grown, action))
+            case AlterConfigs():
+                await self._alter_configs(action)
+            case DeleteTopic():
+                await self._delete.submit(action)
+                await self._await_topic(action.topic, self._look.submit, lambda view: view is None)
+            case SetQuota(_, producer, rate):
+                await self._quotas.set(producer, rate)
+            case _:
+                assert_never(action)
+
+    async def read_quota(self, producer: Producer) -> float | None:
+        """Return the bytes a second that the producer may send to each broker, None where it has no quota of its own."""
+        return await self._quotas.read(producer)
+
+    async def _create_topic(self, action: CreateTopic) -> None:
+        """Create the topic and remember it as it was made: to ask for its configs would cost more than to make it."""
+        is_ours = await self._create.submit(action)
+        view = await self._await_topic(action.topic, self._look.submit, lambda view: view is not None)
+        if is_ours and view is not None:
+            made = replace(
+                view, configs=action.configs, explicit=frozenset(action.configs), created_here=True
+            )
+            self._created[action.topic] = Created(made, time.monotonic())
+
+    async def _alter_configs(self, action: AlterConfigs) -> None:
+        """Alter what can be altered: Kafka refuses all configs of a call for the sake of one."""
+        try:
+            await self._alter.submit(action)
+        except KafkaRefused as refusal:
+            if len(action.configs) == 1:
+                raise
+            await self._alter_one_by_one(action, refusal)
+        names = frozenset(action.configs)
+        await self._await_topic(
+            action.topic,
+            lambda topic: self._describe.submit(Question(topic, names)),
+            partial(_is_altered, action),
+        )
+
+    async def _alter_one_by_one(self, action: AlterConfigs, refusal: KafkaRefused) -> None:
+        refused: list[KafkaRefused] = []
+        for name, value in action.configs.items():
+            try:
+                await self._alter.submit(AlterConfigs(action.cluster, action.topic, {name: value}))
+            except KafkaRefused as error:
+                refused.append(error)
+        if refused:
+            said = "; ".join(dict.fromkeys(error.message for error in refused))
+            raise KafkaRefused(said, code=refusal.code, reason=refusal.reason)
+
+    async def _await_topic(
+        self, topic: str, look: Callable[[str], Awaitable[View]], is_done: Callable[[View], bool]
+    ) -> View:
+        deadline, pause = time.monotonic() + _VISIBLE_WITHIN, _FIRST_LOOK
+        while not is_done(view := await look(topic)):
+            if time.monotonic() > deadline:
+                raise KafkaFailure(
+                    f"Kafka accepted the change of topic {topic}, but {_VISIBLE_WITHIN:.0f} s later its brokers"
+                    " do not show it; or the user may not see it, and needs Describe on the topic"
+                )
+            await asyncio.sleep(pause)
+            pause *= _SLOWER
+        return view
+
+    async def close(self) -> None:
+        """Let the client go once the calls under way have ended."""
+        self._threads.shutdown(wait=False)
+        await self._configs.close()
+        await self._quotas.close()
+
+
+def _build_admin(access: KafkaAccess, words: Words) -> AdminClient:
+    try:
+        settings: dict[str, Any] = {**access.settings, "error_cb": words.hear}
+        return AdminClient(settings)
+    except KafkaException as error:
+        failure = words.explain(error.args[0])
+        is_tls = "ssl" in failure.message
+        raise (TlsFailed if is_tls else KafkaFailure)(failure.message, retryable=False) from None
+
+
+def _add_configs(
+    view: View | KafkaFailure, found: Mapping[str, TopicConfigs | KafkaFailure | None]
+) -> View | KafkaFailure:
+    if not isinstance(view, TopicView) or view.name not in found:
+        return view
+    configs = found[view.name]
+    if isinstance(configs, TopicConfigs):
+        return replace(view, configs=configs.values, explicit=configs.explicit)
+    return configs
+
+
+def _has_grown(action: GrowPartitions, view: View) -> bool:
+    return view is not None and view.partitions >= action.partitions
+
+
+def _is_altered(action: AlterConfigs, view: View) -> bool:
+    return view is not None and all(
+        name not in view.explicit if value is None else is_same_value(view.configs.get(name), value)
+        for name, value in action.configs.items()
+    )

@@ -1,0 +1,108 @@
+"""The only way to Kafka: the clients of all clusters, by the `KafkaCluster` resource they belong to.
+
+`KafkaClients` is the seam: `AdminClients` talks to real brokers, the tests' twin keeps topics in a dict. A client is
+made when it is first needed and made anew when its settings, secrets included, have changed.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+from kappa_operator.engine.actions import KafkaAction
+from kappa_operator.engine.keys import Key
+from kappa_operator.errors import KafkaFailure
+from kappa_operator.kafka.client import KafkaClient
+from kappa_operator.kafka.model import ClusterView, KafkaAccess, Producer, TopicView
+
+Resolve = Callable[[], Awaitable[KafkaAccess]]
+
+
+class KafkaClients(Protocol):
+    """Kafka clusters by their resource. Everything here raises KafkaFailure in the broker's words."""
+
+    def connect(self, cluster: Key, access: KafkaAccess) -> None:
+        """Use this access from now on; a client with the same access is kept."""
+
+    async def ensure(self, cluster: Key, resolve: Resolve) -> None:
+        """Keep the client that is there, or make one with the access that `resolve` finds out, once for all callers."""
+
+    def has(self, cluster: Key) -> bool:
+        """Return whether there is a client for the cluster."""
+
+    def release(self, cluster: Key) -> None:
+        """Close the client, if there is one."""
+
+    async def describe_cluster(self, cluster: Key) -> ClusterView:
+        """Return the cluster as it answers now."""
+
+    async def describe_topic(
+        self, cluster: Key, topic: str, configs: frozenset[str] = frozenset()
+    ) -> TopicView | None:
+        """Return the topic with these of its configs, or None where there is none."""
+
+    async def read_quota(self, cluster: Key, producer: Producer) -> float | None:
+        """Return the bytes a second that a producer may send to each broker, None where it has no quota of its own."""
+
+    async def apply(self, action: KafkaAction) -> None:
+        """Execute the action and return when its effect can be seen."""
+
+
+class AdminClients:
+    """Clients of real clusters."""
+
+    def __init__(self) -> None:
+        self._clients: dict[Key, KafkaClient] = {}
+        self._connecting: defaultdict[Key, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._closing: set[asyncio.Task[None]] = set()
+
+    def connect(self, cluster: Key, access: KafkaAccess) -> None:  # noqa: D102 - see KafkaClients
+        known = self._clients.get(cluster)
+        if known is not None and known.fingerprint == access.fingerprint:
+            return
+        client = KafkaClient(access)
+        self.release(cluster)
+        self._clients[cluster] = client
+
+    async def ensure(self, cluster: Key, resolve: Resolve) -> None:  # noqa: D102 - see KafkaClients
+        if cluster in self._clients:
+            return
+        async with self._connecting[cluster]:
+            if cluster not in self._clients:
+                self.connect(cluster, await resolve())
+
+    def has(self, cluster: Key) -> bool:  # noqa: D102 - see KafkaClients
+        return cluster in self._clients
+
+    def release(self, cluster: Key) -> None:  # noqa: D102 - see KafkaClients
+        client = self._clients.pop(cluster, None)
+        if client is not None:
+            task = asyncio.get_running_loop().create_task(client.close())
+            self._closing.add(task)
+            task.add_done_callback(self._closing.discard)
+
+    async def describe_cluster(self, cluster: Key) -> ClusterView:  # noqa: D102 - see KafkaClients
+        return await self._get(cluster).describe_cluster()
+
+    async def describe_topic(  # noqa: D102 - see KafkaClients
+        self, cluster: Key, topic: str, configs: frozenset[str] = frozenset()
+    ) -> TopicView | None:
+        return await self._get(cluster).describe_topic(topic, configs)
+
+    async def read_quota(self, cluster: Key, producer: Producer) -> float | None:  # noqa: D102 - see KafkaClients
+        return await self._get(cluster).read_quota(producer)
+
+    async def apply(self, action: KafkaAction) -> None:  # noqa: D102 - see KafkaClients
+        await self._get(action.cluster).apply(action)
+
+    async def close(self) -> None:
+        """Close all clients."""
+        for cluster in list(self._clients):
+            self.release(cluster)
+        await asyncio.gather(*self._closing)
+
+    def _get(self, cluster: Key) -> KafkaClient:
+        client = self._clients.get(cluster)
+        if client is None:
+            raise KafkaFailure(f"there is no connection to {cluster} yet")
+        return client

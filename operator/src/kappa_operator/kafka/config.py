@@ -1,0 +1,78 @@
+"""From a `KafkaCluster` and the contents of its Secrets to the settings of the client library.
+
+Certificates are handed over as PEM texts, never as files. Source of the names: librdkafka's CONFIGURATION.md.
+"""
+
+from collections.abc import Mapping
+
+from kappa_crds.kafkacluster import KafkaClusterSpec, Tls
+from kappa_operator.errors import SecretProblem
+from kappa_operator.kafka.model import KafkaAccess
+
+Secrets = Mapping[str, Mapping[str, str]]
+"""Contents of Secrets by the Secret's name and key."""
+
+_BASE = {
+    "client.id": "kappa-operator",
+    "allow.auto.create.topics": "false",
+    "enable.metrics.push": "false",
+    "reconnect.backoff.ms": "500",
+    "reconnect.backoff.max.ms": "5000",
+    "socket.connection.setup.timeout.ms": "5000",
+    "log_level": "0",
+}
+"""What the brokers say comes through the error callback; the library's log on stderr would only repeat it."""
+
+
+def find_secret_keys(spec: KafkaClusterSpec) -> list[tuple[str, str]]:
+    """Return the Secrets that the connection needs, as (name, key)."""
+    keys: list[tuple[str, str]] = []
+    if spec.tls and spec.tls.ca_secret_ref:
+        keys.append((spec.tls.ca_secret_ref.name, spec.tls.ca_secret_ref.key))
+    if spec.tls and spec.tls.client_secret_ref:
+        keys += [(spec.tls.client_secret_ref.name, key) for key in ("tls.crt", "tls.key")]
+    if spec.sasl:
+        keys += [(spec.sasl.credentials_secret_ref.name, key) for key in ("username", "password")]
+    return keys
+
+
+def build_access(spec: KafkaClusterSpec, secrets: Secrets) -> KafkaAccess:
+    """Return the settings; raise SecretProblem for a certificate or key that is no PEM."""
+    protocol = ("sasl_" if spec.sasl else "") + ("ssl" if spec.tls else "plaintext")
+    settings = {
+        **_BASE,
+        "bootstrap.servers": ",".join(spec.bootstrap_servers),
+        "security.protocol": protocol,
+    }
+    hidden: list[str] = []
+    if spec.tls:
+        settings |= _build_tls(spec.tls, secrets)
+        hidden += [settings[name] for name in ("ssl.key.pem",) if name in settings]
+    if spec.sasl:
+        content = secrets[spec.sasl.credentials_secret_ref.name]
+        settings |= {
+            "sasl.mechanism": spec.sasl.mechanism.value,
+            "sasl.username": content["username"],
+            "sasl.password": content["password"],
+        }
+        hidden.append(content["password"])
+    return KafkaAccess.of(settings, tuple(hidden))
+
+
+def _build_tls(tls: Tls, secrets: Secrets) -> dict[str, str]:
+    settings = {"ssl.endpoint.identification.algorithm": "https" if tls.verify_hostname else "none"}
+    if tls.ca_secret_ref:
+        ca = tls.ca_secret_ref
+        settings["ssl.ca.pem"] = _check_pem(secrets[ca.name][ca.key], ca.name, ca.key, "CERTIFICATE")
+    if tls.client_secret_ref:
+        name = tls.client_secret_ref.name
+        content = secrets[name]
+        settings["ssl.certificate.pem"] = _check_pem(content["tls.crt"], name, "tls.crt", "CERTIFICATE")
+        settings["ssl.key.pem"] = _check_pem(content["tls.key"], name, "tls.key", "PRIVATE KEY")
+    return settings
+
+
+def _check_pem(text: str, name: str, key: str, what: str) -> str:
+    if "-----BEGIN " not in text or what not in text:
+        raise SecretProblem.incomplete(name, key, f"is no PEM text of a {what.lower()}")
+    return text

@@ -1,0 +1,1 @@
+"""The kind KafkaCluster: a connection that is checked."""

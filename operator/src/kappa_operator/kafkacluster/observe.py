@@ -1,0 +1,50 @@
+"""Checks the connection to a Kafka cluster."""
+
+import contextlib
+from collections.abc import Iterator
+
+from pydantic import ValidationError
+
+from kappa_operator.engine.cache import Mirror
+from kappa_operator.engine.context import World
+from kappa_operator.engine.keys import Key
+from kappa_operator.engine.plan import Failure
+from kappa_operator.engine.references import read_access
+from kappa_operator.errors import KafkaFailure, SecretProblem
+from kappa_operator.kafkacluster.decide import KafkaClusterObserved, KafkaClusterResource
+
+
+async def observe_kafkacluster(
+    world: World, key: Key, failures: tuple[Failure, ...]
+) -> KafkaClusterObserved | None:
+    """Connect with the Secrets as they are now, and ask the cluster who it is."""
+    resource = world.mirror.get(key)
+    if resource is None:
+        release_if_unused(world, key)
+        return None
+    try:
+        world.kafka.connect(key, await read_access(world, resource))
+        view = await world.kafka.describe_cluster(key)
+        return KafkaClusterObserved(resource, view, world.lag.get(key))
+    except (SecretProblem, KafkaFailure) as problem:
+        return KafkaClusterObserved(resource, problem=problem)
+
+
+def list_clusters(mirror: Mirror) -> Iterator[KafkaClusterResource]:
+    """Yield every KafkaCluster whose spec is valid, as it was last seen."""
+    for key in mirror.find_all("KafkaCluster"):
+        with contextlib.suppress(ValidationError):
+            resource = mirror.get(key)
+            if resource is not None:
+                yield resource
+
+
+def release_if_unused(world: World, key: Key) -> None:
+    """Close the client of a KafkaCluster that is gone.
+
+    While topics that are to be deleted with their resources remain, the client is kept: when a whole namespace is
+    deleted, the KafkaCluster often goes first.
+    """
+    bodies = (world.mirror.get_body(topic) for topic in world.mirror.find("Topic", key.namespace))
+    if not any(body and body["spec"].get("deletionPolicy") == "Delete" for body in bodies):
+        world.kafka.release(key)

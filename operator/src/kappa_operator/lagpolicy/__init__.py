@@ -1,0 +1,1 @@
+"""The kind LagPolicy: evaluates lag, notifies and remediates."""

@@ -1,0 +1,242 @@
+"""What to say of the groups that a LagPolicy selects: pure, from the last look at Kafka and what is remembered.
+
+Each look brings the standings further, in memory. The status is written when something of importance changed, and now and then, so
+that an operator that starts anew goes on from it.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from kappa_crds.conditions import Condition
+from kappa_crds.lagpolicy import LAG_HEALTHY, LaggingShare, LagPolicyStatus
+from kappa_crds.lagstate import LagState, Severity
+from kappa_crds.pipeline import PipelineState
+from kappa_operator.engine.actions import Action, KeepStandings, RecordStatus
+from kappa_operator.engine.plan import Plan
+from kappa_operator.lag.evaluate import WELL, Verdict
+from kappa_operator.lag.groupwise import Judged, advance_all, judge_all
+from kappa_operator.lag.history import Standing
+from kappa_operator.lag.messages import explain, name_share, say_lag
+from kappa_operator.lag.model import Share, Sweep
+from kappa_operator.lag.rules import Rules
+from kappa_operator.lagpolicy.alert import build_alert_news, find_alerts
+from kappa_operator.lagpolicy.deletion import decide_deletion, decide_finalizer
+from kappa_operator.lagpolicy.messages import build_all_conditions, build_news, is_contested, say_missing
+from kappa_operator.lagpolicy.model import (
+    LagPolicyObserved,
+    LagPolicyResource,
+    build_rules,
+    write_standings,
+)
+from kappa_operator.lagpolicy.mute import Mute, find_mute
+from kappa_operator.lagpolicy.notification import Notified, Outlook, decide_notifications, find_failed_calls
+from kappa_operator.lagpolicy.remediation.decide import decide_remedies
+
+EVERY = 10.0
+"""Seconds from look to look."""
+_MANY = 500
+SHOWN, REMEMBERED, MISSED = 10, 100, 10
+_SOON, _SELDOM = timedelta(minutes=1), timedelta(minutes=10)
+"""How old a status may be while something is on its way, and while all is well."""
+_CHANGING = ("last_sweep", "evaluated", "standings", "loads", "lag", "worst", "lagging", "conditions")
+"""Fields whose figures change at each look; of shares and conditions only what they say counts."""
+
+
+def is_long(observed: LagPolicyObserved) -> bool:
+    """Return whether there are so many shares that others would wait; each takes some 20 microseconds."""
+    shares = 0 if observed.sweep is None else len(observed.sweep.samples)
+    return max(shares, len(observed.standings)) > _MANY
+
+
+def decide_lagpolicy(observed: LagPolicyObserved, now: datetime) -> Plan:
+    """Judge all shares anew and say what changed."""
+    resource = observed.resource
+    if resource.metadata.deletion_timestamp is not None:
+        return decide_deletion(observed, now)
+    finalizer = decide_finalizer(resource)
+    if finalizer is not None:
+        return Plan((finalizer,), look_again=True)
+    rules, mute = build_rules(resource.spec), find_mute(resource.spec.mute, now)
+    if observed.sweep is None and is_fresh(resource, rules, now):
+        return Plan(requeue_after=EVERY)
+    sweep = observed.sweep or Sweep(now, 0.0, failure="there was no look yet")
+    standings = advance_all(observed.standings, sweep, rules, observed.told)
+    judged = judge_all(standings, sweep, rules, now)
+    alone = not is_contested(resource.spec, observed.rivals)
+    remedied = decide_remedies(observed, judged, rules, now, may_begin=alone)
+    status = build_status(observed, judged, rules, mute, now).replace(
+        remedies=remedied.records,
+        loads={name: load.to_json() for name, load in remedied.loads.items()},
+    )
+    alerts = find_alerts(resource.spec, resource.metadata, now)
+    before = resource.status
+    ended = now.replace(microsecond=0) if before.alerts and not alerts else before.alerts_ended
+    status = status.replace(alerts=alerts, alerts_ended=ended)
+    notified = _decide_notifications(observed, status, mute, now)
+    status = status.replace(notifications=notified.records)
+    keep = KeepStandings(standings, remedied.loads)
+    news = (*build_news(resource.status, status), *build_alert_news(resource.status.alerts, alerts))
+    first: tuple[Action, ...] = (keep, *news)
+    return _build_plan(resource.status, status, first, (*remedied.actions, *notified.actions))
+
+
+def _decide_notifications(
+    observed: LagPolicyObserved, status: LagPolicyStatus, mute: Mute, now: datetime
+) -> Notified:
+    """Return what the webhook is told of the policy as it stands now."""
+    resource, remedies = observed.resource, observed.resource.spec.remedies
+    health = next(each for each in status.conditions if each.type == LAG_HEALTHY)
+    outlook = Outlook(
+        resource.metadata, status.severity, LagState(status.state or LagState.UNKNOWN), health.message,
+        status.cluster, muted=mute.until is not None,
+    )  # fmt: skip
+    found = [*find_failed_calls(observed.failures), *([observed.delivery] if observed.delivery else ())]
+    webhook = None if remedies is None else remedies.webhook
+    return decide_notifications(webhook, outlook, resource.status.notifications, found, now)
+
+
+def is_fresh(resource: LagPolicyResource, rules: Rules, now: datetime) -> bool:
+    """Return whether the status still says how it is: an operator that starts anew has not looked yet, and another one just has."""
+    status, seen = resource.status, resource.status.last_sweep
+    is_same = status.observed_generation == resource.metadata.generation
+    return is_same and seen is not None and abs((now - seen).total_seconds()) <= rules.silence
+
+
+def _build_plan(
+    before: LagPolicyStatus, status: LagPolicyStatus, first: tuple[Action, ...], remedies: tuple[Action, ...]
+) -> Plan:
+    """Return the plan: what is done for the first time is recorded before it is done."""
+    is_same = (status.remedies, status.notifications) == (before.remedies, before.notifications)
+    if remedies and not is_same:
+        return Plan((*first, RecordStatus(status), *remedies), requeue_after=EVERY)
+    return Plan((*first, *remedies), status if is_news(before, status) else None, EVERY)
+
+
+def build_status(
+    observed: LagPolicyObserved, judged: Sequence[Judged], rules: Rules, mute: Mute, now: datetime
+) -> LagPolicyStatus:
+    """Return the status of a policy after a look."""
+    before = observed.resource.status
+    missing = find_missing(observed, judged)
+    worst = find_worst(observed, judged, missing, rules, now)
+    verdict = WELL if worst is None else Verdict(worst.state, worst.severity)
+    same = (before.state, before.severity) == (verdict.state.value, verdict.severity)
+    fields: dict[str, Any] = {
+        "observed_generation": observed.resource.metadata.generation,
+        "state": verdict.state.value,
+        "severity": verdict.severity,
+        "since": before.since if same and before.since else now.replace(microsecond=0),
+        "cluster": observed.cluster or before.cluster,
+        "lag": _say_largest(judged),
+        "worst": worst,
+        "lagging": tuple(
+            _show(observed, each, rules, now)
+            for each in judged[:SHOWN]
+            if each.verdict.state is not LagState.OK
+        ),
+        "groups": len({each.share.group for each in judged}),
+        "shares": dict(sorted(Counter(each.verdict.state.value for each in judged).items())),
+        "missing": missing[:MISSED],
+        "muted_until": mute.until,
+        "last_sweep": observed.sweep.at.replace(microsecond=0) if observed.sweep else before.last_sweep,
+        "evaluated": now.replace(microsecond=0),
+        "standings": write_standings(_choose_remembered(judged)),
+    }
+    conditions = build_all_conditions(observed, worst, len(judged), mute, now)
+    return before.replace(conditions=conditions, **fields)
+
+
+def is_news(before: LagPolicyStatus, after: LagPolicyStatus) -> bool:
+    """Return whether a status is worth a write: something of importance changed, or the last write is long ago."""
+    if _get_gist(before) != _get_gist(after) or before.evaluated is None or after.evaluated is None:
+        return True
+    age = after.evaluated - before.evaluated
+    is_quiet = not after.standings and after.standings == before.standings
+    return age < timedelta(0) or age >= (_SELDOM if is_quiet else _SOON)
+
+
+def find_missing(observed: LagPolicyObserved, judged: Sequence[Judged]) -> tuple[str, ...]:
+    """Return the groups that are asked for by name and of which nothing is known."""
+    seen = {each.share.group for each in judged}
+    return tuple(group for group in observed.wanted if group not in seen)
+
+
+def find_worst(
+    observed: LagPolicyObserved, judged: Sequence[Judged], missing: Sequence[str], rules: Rules, now: datetime
+) -> LaggingShare | None:
+    """Return the worst of all, None where there is nothing to be shown at all and nothing is missed."""
+    worst = _show(observed, _choose_worst(judged), rules, now) if judged else None
+    if worst is not None and worst.severity is not Severity.NONE:
+        return worst
+    if missing:
+        return LaggingShare(
+            name=missing[0], group=missing[0], state=LagState.UNKNOWN, severity=Severity.NONE,
+            why=say_missing(observed, missing),
+        )  # fmt: skip
+    if worst is None:
+        return LaggingShare(
+            name="", group="", state=LagState.UNKNOWN, severity=Severity.NONE, why=say_missing(observed, ())
+        )
+    return worst
+
+
+def _choose_worst(judged: Sequence[Judged]) -> Judged:
+    """Return the worst of all; where all are well, the one that is furthest behind."""
+    if judged[0].verdict != WELL:
+        return judged[0]
+    return max(judged, key=lambda each: each.rank)
+
+
+def _show(observed: LagPolicyObserved, judged: Judged, rules: Rules, now: datetime) -> LaggingShare:
+    share, sample = judged.share, judged.sample
+    behind, loss = (None, None) if sample is None else (sample.behind, sample.loss)
+    return LaggingShare(
+        name=name_share(share), group=share.group, topic=share.partition.topic, partition=share.partition.number,
+        state=judged.verdict.state, severity=judged.verdict.severity,
+        since=judged.standing.since.replace(microsecond=0),
+        lag_records=None if sample is None else sample.lag,
+        lag_seconds=None if behind is None else max(0, round(behind)),
+        time_to_loss_seconds=None if loss is None else max(0, round(loss)),
+        why=explain(judged, rules, now) + _say_pipeline(observed, judged),
+    )  # fmt: skip
+
+
+def _say_pipeline(observed: LagPolicyObserved, judged: Judged) -> str:
+    """Say the state of a pipeline that is not well, where that explains it."""
+    pipeline = observed.pipelines.get(judged.share.group)
+    if pipeline is None or pipeline.state == PipelineState.RUNNING.value or judged.verdict == WELL:
+        return ""
+    return f"; Pipeline {pipeline.name} is {pipeline.state or 'new'}"
+
+
+def _say_largest(judged: Sequence[Judged]) -> str | None:
+    samples = [each.sample for each in judged if each.sample is not None]
+    if not samples:
+        return None
+    return say_lag(max(samples, key=lambda sample: (sample.behind or 0.0, sample.lag)))
+
+
+def _choose_remembered(judged: Sequence[Judged]) -> Mapping[Share, Standing]:
+    unwell = [each for each in judged if not each.standing.is_plain]
+    return {each.share: each.standing for each in unwell[:REMEMBERED]}
+
+
+def _get_gist(status: LagPolicyStatus) -> tuple[Any, ...]:
+    """Return what of a status is of importance."""
+
+    def gist(condition: Condition) -> tuple[Any, ...]:
+        return condition.type, condition.status, condition.reason, condition.observed_generation
+
+    def identity(share: LaggingShare) -> tuple[Any, ...]:
+        return share.name, share.state, share.severity
+
+    rest = status.model_dump(exclude=set(_CHANGING))
+    worst = None if status.worst is None else identity(status.worst)
+    return (
+        rest,
+        worst,
+        {identity(each) for each in status.lagging},
+        [gist(each) for each in status.conditions],
+    )

@@ -1,0 +1,119 @@
+"""What a decision about a LagPolicy needs, and what it is made of."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from kappa_crds.lagpolicy import Bounds, LagPolicySpec, LagPolicyStatus
+from kappa_crds.pipeline import PipelineState
+from kappa_crds.quantities import parse_duration
+from kappa_crds.resource import Resource
+from kappa_operator.engine.plan import Failure
+from kappa_operator.errors import KappaError
+from kappa_operator.lag.history import Standing
+from kappa_operator.lag.load import Load
+from kappa_operator.lag.model import Partition, Share, Sweep
+from kappa_operator.lag.rules import Rules, Threshold
+from kappa_operator.lagpolicy.notification import Delivery
+from kappa_operator.lagpolicy.remediation.model import PipelineFacts, SavepointFacts, TopicFacts
+from kappa_operator.lagpolicy.remediation.producers import QuotaFacts
+
+_ALIVE: Mapping[str | None, bool] = {
+    PipelineState.RUNNING.value: True, PipelineState.SUSPENDED.value: False, PipelineState.FAILED.value: False,
+}  # fmt: skip
+"""Whether a pipeline's group lives, by the pipeline's state; other states tell nothing."""
+
+LagPolicyResource = Resource[LagPolicySpec, LagPolicyStatus]
+
+
+@dataclass(frozen=True, slots=True)
+class Rival:
+    """Another policy that selects some of the same groups."""
+
+    name: str
+    spec: LagPolicySpec
+    groups: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LagPolicyObserved:
+    """All that a decision about a policy needs.
+
+    `sweep` has only samples of the groups that the policy selects; None where there was no look yet. `wanted` are groups that are asked
+    for by name. `told` says of pipelines' groups whether they live, as their own status has it. `problems` are what keeps a part of the
+    policy from meaning anything, `problem` what keeps all of it.
+    """
+
+    resource: LagPolicyResource
+    cluster: str | None = None
+    sweep: Sweep | None = None
+    standings: Mapping[Share, Standing] = field(default_factory=dict)
+    wanted: tuple[str, ...] = ()
+    pipelines: Mapping[str, PipelineFacts] = field(default_factory=dict)
+    topics: Mapping[str, TopicFacts] = field(default_factory=dict)
+    savepoints: Mapping[str, SavepointFacts] = field(default_factory=dict)
+    quotas: Mapping[tuple[str, str], QuotaFacts] = field(default_factory=dict)
+    loads: Mapping[str, Load] = field(default_factory=dict)
+    delivery: Delivery | None = None
+    rivals: tuple[Rival, ...] = ()
+    problem: KappaError | None = None
+    problems: tuple[KappaError, ...] = ()
+    failures: tuple[Failure, ...] = ()
+
+    @property
+    def told(self) -> dict[str, bool]:
+        """Return of pipelines' groups whether they live, as far as their own status tells."""
+        return {group: _ALIVE[each.state] for group, each in self.pipelines.items() if each.state in _ALIVE}
+
+
+def build_rules(spec: LagPolicySpec) -> Rules:
+    """Return the bounds and windows of a policy in seconds."""
+    return Rules(
+        _build_threshold(spec.warning),
+        _build_threshold(spec.critical),
+        parse_duration(spec.window),
+        parse_duration(spec.clear_after),
+        parse_duration(spec.unknown_after),
+    )
+
+
+def _build_threshold(bounds: Bounds | None) -> Threshold | None:
+    if bounds is None:
+        return None
+
+    def seconds(text: str | None) -> float | None:
+        return None if text is None else parse_duration(text)
+
+    return Threshold(
+        seconds(bounds.lag), bounds.records, seconds(bounds.time_to_loss), parse_duration(bounds.for_)
+    )
+
+
+def write_standings(standings: Mapping[Share, Standing]) -> dict[str, str]:
+    """Return standings as a status holds them: by group, topic and partition."""
+    return {
+        f"{share.group} {share.partition.topic} {share.partition.number}": standing.to_json()
+        for share, standing in standings.items()
+    }
+
+
+def read_standings(written: Mapping[str, str]) -> dict[Share, Standing]:
+    """Return the standings of a status; one that cannot be read begins anew."""
+    found: dict[Share, Standing] = {}
+    for name, text in written.items():
+        try:
+            group, topic, number = name.rsplit(" ", 2)
+            found[Share(group, Partition(topic, int(number)))] = Standing.from_json(text)
+        except ValueError:
+            continue
+    return found
+
+
+def read_loads(written: Mapping[str, str]) -> dict[str, Load]:
+    """Return what was measured as of a status; what cannot be read is measured anew."""
+    found: dict[str, Load] = {}
+    for name, text in written.items():
+        try:
+            found[name] = Load.from_json(text)
+        except ValueError:
+            continue
+    return found

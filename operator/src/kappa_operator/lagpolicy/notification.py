@@ -1,0 +1,154 @@
+"""What a LagPolicy's webhook is told: each change of the severity, in order, at least once, and for a bounded number of attempts.
+
+A notification is recorded before the webhook is called, and each attempt too. The call itself goes on beside the looks; a later look finds
+what came of it. One that was cut short is made again with the same id.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from urllib.parse import urlsplit
+
+from kappa_crds.lagstate import LagState, Severity
+from kappa_crds.lagwebhook import NotificationResult, NotificationStatus, Webhook, WebhookLevel
+from kappa_crds.reasons import Reason
+from kappa_crds.resource import Metadata
+from kappa_operator.engine.actions import Action, CallWebhook, EmitEvent
+from kappa_operator.engine.keys import Key, ObjectRef
+from kappa_operator.engine.plan import Failure
+
+MOST_ATTEMPTS = 8
+_FIRST_PAUSE, _LONGEST_PAUSE = 10.0, 600.0
+_MOST_WAITING = 10
+"""How many notifications wait at most; of more, the oldest are not told, as newer ones say what holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """What came of an attempt: `error` is None where the webhook took it."""
+
+    id: str
+    attempt: int
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Notified:
+    """The notifications as they are to be in status, and what is to be done once they are."""
+
+    records: tuple[NotificationStatus, ...] = ()
+    actions: tuple[Action, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """How a policy stands, for whoever is told. It is not told of while `muted`."""
+
+    policy: Metadata
+    severity: Severity
+    state: LagState
+    message: str
+    cluster: str | None = None
+    muted: bool = False
+
+
+def decide_notifications(
+    webhook: Webhook | None,
+    outlook: Outlook,
+    before: Sequence[NotificationStatus],
+    deliveries: Sequence[Delivery],
+    now: datetime,
+) -> Notified:
+    """Return the notifications after a look. Without a webhook, what waits is dropped."""
+    waiting = [each for each in before if each.result is NotificationResult.PENDING]
+    done = [each for each in before if each.result is not NotificationResult.PENDING]
+    if webhook is None:
+        return Notified(tuple(done))
+    last = before[-1].severity if before else Severity.NONE
+    news = _find_news(webhook, outlook, last, now)
+    waiting = [*waiting, *news][-_MOST_WAITING:]
+    if not waiting:
+        return Notified(tuple(done[-1:]))
+    head, actions = _deliver(webhook, outlook, waiting[0], deliveries, now)
+    if head.result is not NotificationResult.PENDING:
+        done, waiting = [head], waiting[1:]
+        return Notified((head, *waiting), (_tell(webhook, head),))
+    return Notified((*done[-1:], head, *waiting[1:]), actions)
+
+
+def _find_news(webhook: Webhook, outlook: Outlook, last: Severity, now: datetime) -> list[NotificationStatus]:
+    """Return the notification of a change, if there is one. That it is well again is told where that is known."""
+    severity = outlook.severity
+    if webhook.min_severity is WebhookLevel.CRITICAL and severity is not Severity.CRITICAL:
+        severity = Severity.NONE
+    is_vague = outlook.severity is Severity.NONE and outlook.state is not LagState.OK
+    if outlook.muted or severity is last or is_vague:
+        return []
+    at = now.replace(microsecond=0)
+    name = f"{outlook.policy.uid}-{at:%Y%m%dT%H%M%SZ}-{severity}"
+    return [
+        NotificationStatus(
+            id=name, severity=severity, before=last, state=outlook.state, message=outlook.message, at=at
+        )
+    ]
+
+
+def _deliver(
+    webhook: Webhook,
+    outlook: Outlook,
+    head: NotificationStatus,
+    deliveries: Sequence[Delivery],
+    now: datetime,
+) -> tuple[NotificationStatus, tuple[Action, ...]]:
+    """Return the first that waits, with what came of its attempt, and the next call where one is due."""
+    if head.next_attempt is not None and now < head.next_attempt:
+        return head, ()
+    if head.attempts == 0 or head.next_attempt is not None:
+        head = head.replace(attempts=head.attempts + 1, next_attempt=None)
+    found = next((each for each in deliveries if (each.id, each.attempt) == (head.id, head.attempts)), None)
+    if found is None:
+        return head, (_build_call(webhook, outlook, head),)
+    if found.error is None:
+        return head.replace(result=NotificationResult.DELIVERED, error=None), ()
+    if head.attempts >= MOST_ATTEMPTS:
+        return head.replace(result=NotificationResult.FAILED, error=found.error), ()
+    pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** (head.attempts - 1))
+    due = now.replace(microsecond=0) + timedelta(seconds=pause)
+    return head.replace(next_attempt=due, error=found.error), ()
+
+
+def _build_call(webhook: Webhook, outlook: Outlook, head: NotificationStatus) -> CallWebhook:
+    ref, policy = webhook.token_secret_ref, outlook.policy
+    document = {
+        "version": "v1",
+        "id": head.id,
+        "policy": {"namespace": policy.namespace, "name": policy.name, "uid": policy.uid},
+        "cluster": outlook.cluster,
+        "severity": head.severity.value,
+        "before": head.before.value,
+        "state": head.state.value,
+        "message": head.message,
+        "at": head.at.isoformat().replace("+00:00", "Z"),
+    }
+    return CallWebhook(
+        Key("LagPolicy", policy.namespace, policy.name), webhook.url, head.id, head.attempts, document,
+        None if ref is None else ObjectRef("v1", "Secret", policy.namespace, ref.name),
+        "" if ref is None else ref.key,
+    )  # fmt: skip
+
+
+def _tell(webhook: Webhook, head: NotificationStatus) -> EmitEvent:
+    host = urlsplit(webhook.url).hostname
+    if head.result is NotificationResult.DELIVERED:
+        return EmitEvent(Reason.WEBHOOK_TOLD, f"{host} was told: {head.before} to {head.severity}")
+    said = f"{host} was not told ({head.before} to {head.severity}), given up after {head.attempts} attempts: {head.error}"
+    return EmitEvent(Reason.WEBHOOK_FAILED, said, warning=True)
+
+
+def find_failed_calls(failures: Sequence[Failure]) -> list[Delivery]:
+    """Return the attempts that could not even be begun: the host may not be called, or the Secret is not there."""
+    return [
+        Delivery(each.action.id, each.action.attempt, each.error.message)
+        for each in failures
+        if isinstance(each.action, CallWebhook)
+    ]

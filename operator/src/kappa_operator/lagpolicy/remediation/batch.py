@@ -1,0 +1,148 @@
+"""Larger batches for a pipeline whose batches are full: each as large as it may be, while more waits than it takes.
+
+What that is worth depends on how much of a batch's time does not depend on its size, which nobody knows before. So the rate is measured
+before and after each step, with time for the new one to show, and a step that made nothing faster is the last one. The bound goes back when all has been well for long enough,
+and only if the rate at which it was too small would have been enough for the most that came in since.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from kappa_crds.lagremedy import BatchLimitRemedy, RemedyKind, RemedyResult, RemedyStatus
+from kappa_crds.lagstate import LagState, Severity
+from kappa_crds.quantities import format_count, format_duration, parse_duration
+from kappa_operator.lag.evaluate import Verdict
+from kappa_operator.lag.load import SETTLED, Load
+from kappa_operator.lagpolicy.remediation.model import PipelineFacts, is_cooling
+from kappa_operator.lagpolicy.remediation.scale import SPARE, count_regrets, measure_quiet
+
+GAIN = 1.1
+"""How much faster a pipeline has to have become by a step, for another one to be worth another driver."""
+
+_AGAIN = 180.0
+"""Seconds until a way back that was refused is tried again, where no policy says how long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """A pipeline, the rates that were measured, the records that wait, and how that is judged."""
+
+    facts: PipelineFacts
+    load: Load
+    waits: int
+    verdict: Verdict
+
+    @property
+    def drains(self) -> float:
+        """Return the seconds until nothing waits, at the rates that were measured; infinite where it becomes more."""
+        faster = self.load.taken - self.load.came
+        return self.waits / faster if faster > 0 else float("inf")
+
+
+def decide_limit(
+    remedy: BatchLimitRemedy | None, pace: Pace, before: RemedyStatus | None, now: datetime
+) -> RemedyStatus | None:
+    """Return the change to be recorded, or the last one with what it was worth; None where nothing changes. Without a remedy, what was raised goes back."""
+    facts = pace.facts
+    held = None if before is None else find_held(before, facts)
+    if facts.max_records is None or not facts.steady or facts.stateless:
+        return None
+    if remedy is None:
+        refused = before is not None and before.result is RemedyResult.REFUSED
+        if refused and is_cooling(before, _AGAIN, now):
+            return None
+        return (
+            None if held is None else _give_back(held, "the policy does not have this remedy any more", now)
+        )
+    if is_cooling(before, parse_duration(remedy.cool_down), now):
+        return None
+    if pace.verdict.severity is not Severity.NONE:
+        return _decide_larger(remedy, pace, before, held, now)
+    return None if held is None else _decide_back(remedy, pace.load, held, now)
+
+
+def is_return(record: RemedyStatus) -> bool:
+    """Return whether a record is of batches that become as small as they were: that is done whatever the policy says by then."""
+    return record.kind is RemedyKind.RAISE_BATCH_LIMIT and record.original is None
+
+
+def may_be_held(record: RemedyStatus) -> bool:
+    """Return whether batches may still be larger than they were: they are, or the way back is under way, or was refused."""
+    if record.kind is not RemedyKind.RAISE_BATCH_LIMIT:
+        return False
+    return record.original is not None or record.result in (RemedyResult.PENDING, RemedyResult.REFUSED)
+
+
+def find_held(record: RemedyStatus, facts: PipelineFacts) -> RemedyStatus | None:
+    """Return the record of batches that are as large as a remedy made them; None where somebody has changed the bound since."""
+    ended = record.result in (RemedyResult.REFUSED, RemedyResult.WITHDRAWN)
+    if is_return(record):
+        held = record.replace(original=record.wanted, wanted=record.before or record.wanted)
+        return held if ended and facts.max_records == int(held.wanted) else None
+    return None if ended or facts.max_records != int(record.wanted) else record
+
+
+def _decide_larger(
+    remedy: BatchLimitRemedy,
+    pace: Pace,
+    before: RemedyStatus | None,
+    held: RemedyStatus | None,
+    now: datetime,
+) -> RemedyStatus | None:
+    facts, load = pace.facts, pace.load
+    size = facts.max_records or 0
+    is_full = pace.waits > size // facts.sources
+    if pace.verdict.state not in (LagState.WARNING, LagState.LOSING, LagState.REWOUND) or not is_full:
+        return None
+    if load.taken <= 0 or pace.drains <= parse_duration(remedy.drain_within):
+        return None
+    if held is not None and (now - max(held.at, load.since)).total_seconds() < SETTLED:
+        return None
+    if held is not None and load.taken < GAIN * held.rates[-1]:
+        said = f"batches of {held.wanted} make it no faster ({format_count(load.taken)}/s, before {format_count(held.rates[-1])}/s)"
+        return None if held.message is not None else held.replace(message=said)
+    wanted = min(remedy.up_to, size * remedy.factor)
+    if wanted <= size:
+        return None
+    why = (
+        f"{format_count(pace.waits)} records wait and {format_count(load.came)}/s come; full batches of {size} take"
+        f" {format_count(load.taken)}/s, which does not drain them within {remedy.drain_within}"
+    )
+    return RemedyStatus(
+        kind=RemedyKind.RAISE_BATCH_LIMIT, target=facts.name, before=str(size), wanted=str(wanted), at=now.replace(microsecond=0),
+        why=why, original=str(size) if held is None else held.original,
+        rates=(*(held.rates if held is not None else ()), round(load.taken, 3)),
+        count=_count(remedy, before, held, now),
+    )  # fmt: skip
+
+
+def _count(
+    remedy: BatchLimitRemedy, before: RemedyStatus | None, held: RemedyStatus | None, now: datetime
+) -> int:
+    """Return how often in a row the bound went back and was too small soon after."""
+    if before is None:
+        return 0
+    fell = before.at if held is None and before.original is None else None
+    return count_regrets(remedy, fell=fell, now=now, regrets=before.count)
+
+
+def _decide_back(
+    remedy: BatchLimitRemedy, load: Load, held: RemedyStatus, now: datetime
+) -> RemedyStatus | None:
+    quiet = measure_quiet(remedy, held.count)
+    if load.well_since is None or (now - max(load.well_since, held.at)).total_seconds() < quiet:
+        return None
+    if load.highest > SPARE * held.rates[0]:
+        return None
+    why = (
+        f"all has been well for {format_duration(quiet)}, and at most {format_count(load.highest)}/s came; batches of {held.original} took"
+        f" {format_count(held.rates[0])}/s"
+    )
+    return _give_back(held, why, now)
+
+
+def _give_back(held: RemedyStatus, why: str, now: datetime) -> RemedyStatus:
+    return RemedyStatus(
+        kind=held.kind, target=held.target, before=held.wanted, wanted=held.original or "",
+        at=now.replace(microsecond=0), why=why, count=held.count, rates=held.rates,
+    )  # fmt: skip

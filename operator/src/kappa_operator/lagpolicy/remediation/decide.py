@@ -1,0 +1,265 @@
+"""What a LagPolicy does about lag: each remedy is recorded in status before it is taken, so that one that was cut short is taken up again.
+
+A remedy that is pending is applied until the object is as wanted: its own look, not the write, says that it is done.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from kappa_crds.lagremedy import Remedies, RemedyKind, RemedyResult, RemedyStatus, Saved
+from kappa_crds.lagstate import LagState, Severity
+from kappa_operator.engine.actions import Action
+from kappa_operator.lag.evaluate import WELL
+from kappa_operator.lag.groupwise import Judged
+from kappa_operator.lag.load import Load, advance_load, measure_flow
+from kappa_operator.lag.messages import explain, name_share
+from kappa_operator.lag.rules import Rules
+from kappa_operator.lagpolicy.alert import find_alerts, raise_judged
+from kappa_operator.lagpolicy.model import LagPolicyObserved
+from kappa_operator.lagpolicy.remediation.batch import is_return, may_be_held
+from kappa_operator.lagpolicy.remediation.model import (
+    PipelineFacts,
+    TopicFacts,
+    build_action,
+    find_record,
+    get_identity,
+    is_carried_out,
+    is_news,
+    name_remedy,
+    tell,
+)
+from kappa_operator.lagpolicy.remediation.pipeline import PipelineCase, decide_for_pipeline
+from kappa_operator.lagpolicy.remediation.producers import (
+    Alarm,
+    QuotaFacts,
+    build_quota_action,
+    decide_pause,
+    settle_pause,
+)
+from kappa_operator.lagpolicy.remediation.restart import has_moved
+from kappa_operator.lagpolicy.remediation.retention import decide_hold
+from kappa_operator.lagpolicy.remediation.savepoint import build_savepoint_action, follow_savepoint, withdraw
+from kappa_operator.lagpolicy.remediation.scale import measure_quiet
+
+
+@dataclass(frozen=True, slots=True)
+class Remedied:
+    """The records of remedies as they are to be in status, what is to be done once they are, and what was measured."""
+
+    records: tuple[RemedyStatus, ...] = ()
+    actions: tuple[Action, ...] = ()
+    loads: Mapping[str, Load] = field(default_factory=dict)
+
+
+def decide_remedies(
+    observed: LagPolicyObserved, judged: Sequence[Judged], rules: Rules, now: datetime, *, may_begin: bool
+) -> Remedied:
+    """Return what is to be done. Without `may_begin` nothing new is begun, as another policy does the same."""
+    before = observed.resource.status.remedies
+    judged = raise_judged(judged, find_alerts(observed.resource.spec, observed.resource.metadata, now))
+    groups = group_judged(judged)
+    settled = tuple(_settle(observed, record, groups, now) for record in before)
+    loads = measure_loads(observed, groups, settled)
+    begun: list[RemedyStatus] = []
+    alarm = build_alarm(observed, judged, rules, now)
+    begun += _find_for_producers(observed, alarm, settled, now, may_begin=may_begin)
+    if may_begin:
+        begun += _find_for_pipelines(observed, groups, rules, settled, loads=loads, now=now)
+        begun += _find_for_topics(observed, judged, settled, now)
+    replaced = {get_identity(each) for each in begun}
+    records = (*(each for each in settled if get_identity(each) not in replaced), *begun)
+    known = {get_identity(each): each for each in before}
+    news = [each for each in records if is_news(each, known.get(get_identity(each)))]
+    actions: list[Action] = [*_carry_out(observed, records), *(tell(each) for each in news)]
+    ordered = sorted(records, key=get_identity)
+    return Remedied(tuple(ordered), tuple(actions), loads)
+
+
+def find_facts(observed: LagPolicyObserved, record: RemedyStatus) -> PipelineFacts | TopicFacts | None:
+    """Return what a remedy acts on, None where it is gone or not selected any more."""
+    if record.kind is RemedyKind.HOLD_RETENTION:
+        return next((each for each in observed.topics.values() if each.name == record.target), None)
+    return next((each for each in observed.pipelines.values() if each.name == record.target), None)
+
+
+def _settle(
+    observed: LagPolicyObserved, record: RemedyStatus, judged: Mapping[str, Sequence[Judged]], now: datetime
+) -> RemedyStatus:
+    """Return a record with what became of it."""
+    if record.result is not RemedyResult.PENDING:
+        return record
+    if record.kind is RemedyKind.PAUSE_PRODUCERS:
+        return settle_pause(record, find_quota(observed, record), observed.failures)
+    facts = find_facts(observed, record)
+    if facts is None:
+        return record.replace(result=RemedyResult.REFUSED, message="it is gone, or not selected any more")
+    if record.saved is Saved.TAKING:
+        return _settle_savepoint(observed, record, judged, now)
+    if is_carried_out(record, facts):
+        return record.replace(result=RemedyResult.DONE)
+    action = build_action(record, facts)
+    failed = next((each for each in observed.failures if each.action == action), None)
+    if failed is not None and not failed.error.retryable:
+        return record.replace(result=RemedyResult.REFUSED, message=failed.error.message)
+    return record
+
+
+def _settle_savepoint(
+    observed: LagPolicyObserved, record: RemedyStatus, judged: Mapping[str, Sequence[Judged]], now: datetime
+) -> RemedyStatus:
+    """Return a record that waits for its savepoint, unless what it is for has passed meanwhile, or nobody wants it any more."""
+    remedies = observed.resource.spec.remedies or Remedies()
+    if name_remedy(record.kind) not in remedies.names and not is_return(record):
+        return withdraw(record, "the policy does not have this remedy any more")
+    group = next((each for each, facts in observed.pipelines.items() if facts.name == record.target), "")
+    own = judged.get(group, ())
+    if (
+        record.kind is RemedyKind.RESTART_STALLED
+        and own
+        and own[0].alert is None
+        and has_moved(own[0], record.at)
+    ):
+        return withdraw(record, "it moves again by now")
+    found = observed.savepoints.get(record.savepoint or "")
+    return follow_savepoint(record, remedies.savepoint, found, observed.failures, now)
+
+
+def _carry_out(observed: LagPolicyObserved, records: Sequence[RemedyStatus]) -> Iterator[Action]:
+    """Yield what brings pending remedies about, but for those that have just failed: they are tried at the next look."""
+    failed = [each.action for each in observed.failures]
+    for record in records:
+        if record.result is RemedyResult.PENDING:
+            action = _build_next(observed, record)
+            if action is not None and action not in failed:
+                yield action
+
+
+def find_quota(observed: LagPolicyObserved, record: RemedyStatus) -> QuotaFacts | None:
+    """Return the quota that a record is about, None where it was not read."""
+    return observed.quotas.get((record.cluster or "", record.target))
+
+
+def _build_next(observed: LagPolicyObserved, record: RemedyStatus) -> Action | None:
+    """Return what comes next for a pending remedy: its savepoint, nothing while that is taken, or the remedy itself."""
+    if record.kind is RemedyKind.PAUSE_PRODUCERS:
+        quota = find_quota(observed, record)
+        return None if quota is None or quota.problem is not None else build_quota_action(record, quota)
+    facts = find_facts(observed, record)
+    if facts is None:
+        return None
+    if record.saved is Saved.TAKING and isinstance(facts, PipelineFacts):
+        return None if record.savepoint in observed.savepoints else build_savepoint_action(record, facts)
+    return build_action(record, facts)
+
+
+def measure_loads(
+    observed: LagPolicyObserved, judged: Mapping[str, Sequence[Judged]], records: Sequence[RemedyStatus]
+) -> dict[str, Load]:
+    """Return what is known of the rates of the pipelines that may be scaled or get larger batches, after one more look."""
+    if observed.sweep is None or not _needs_loads(observed, records):
+        return {}
+    looks = defaultdict(list)
+    for share, sample in observed.sweep.samples.items():
+        looks[share.group].append((observed.standings.get(share), sample))
+    loads: dict[str, Load] = {}
+    for group, facts in observed.pipelines.items():
+        if group not in looks:
+            continue
+        loads[facts.name] = advance_load(
+            observed.loads.get(facts.name), measure_flow(looks[group]), facts.executors, observed.sweep.at,
+            well=judged[group][0].verdict.state is LagState.OK,
+            span=_measure_span(observed.resource.spec.remedies or Remedies(), records, facts), steady=facts.steady,
+        )  # fmt: skip
+    return loads
+
+
+def _needs_loads(observed: LagPolicyObserved, records: Sequence[RemedyStatus]) -> bool:
+    remedies = observed.resource.spec.remedies
+    asked = remedies is not None and (remedies.scale is not None or remedies.raise_batch_limit is not None)
+    return asked or any(may_be_held(each) for each in records)
+
+
+def _measure_span(remedies: Remedies, records: Sequence[RemedyStatus], facts: PipelineFacts) -> float:
+    """Return the seconds for which the most that came in is wanted: the longest quiet time of a remedy."""
+    spans = [0.0]
+    pairs = ((RemedyKind.SCALE, remedies.scale), (RemedyKind.RAISE_BATCH_LIMIT, remedies.raise_batch_limit))
+    for kind, remedy in pairs:
+        record = find_record(records, kind, facts.name)
+        if remedy is not None:
+            spans.append(measure_quiet(remedy, record.count if record is not None else 0))
+    return max(spans)
+
+
+def group_judged(judged: Sequence[Judged]) -> dict[str, list[Judged]]:
+    """Return what is judged by group, the worst first as before."""
+    groups: defaultdict[str, list[Judged]] = defaultdict(list)
+    for each in judged:
+        groups[each.share.group].append(each)
+    return groups
+
+
+def _find_for_pipelines(
+    observed: LagPolicyObserved,
+    judged: Mapping[str, Sequence[Judged]],
+    rules: Rules,
+    records: Sequence[RemedyStatus],
+    *,
+    loads: Mapping[str, Load],
+    now: datetime,
+) -> Iterator[RemedyStatus]:
+    """Yield remedies to be begun, and records that change; none for a pipeline that has one pending."""
+    remedies = observed.resource.spec.remedies or Remedies()
+    pending = {record.target for record in records if record.result is RemedyResult.PENDING}
+    for group, facts in observed.pipelines.items():
+        own = judged.get(group, ())
+        if not own or facts.name in pending:
+            continue
+        case = PipelineCase(facts, own, explain(own[0], rules, now), loads.get(facts.name))
+        yield from _some(decide_for_pipeline(remedies, case, records, now))
+
+
+def _find_for_topics(
+    observed: LagPolicyObserved, judged: Sequence[Judged], records: Sequence[RemedyStatus], now: datetime
+) -> Iterator[RemedyStatus]:
+    """Yield holds to be begun, renewed or ended; none for a topic that has one pending."""
+    for topic, facts in observed.topics.items():
+        before = find_record(records, RemedyKind.HOLD_RETENTION, facts.name)
+        if before is None or before.result is not RemedyResult.PENDING:
+            readers = [each for each in judged if each.share.partition.topic == topic]
+            yield from _some(decide_hold(observed.resource.spec, facts, readers, before, now))
+
+
+def build_alarm(observed: LagPolicyObserved, judged: Sequence[Judged], rules: Rules, now: datetime) -> Alarm:
+    """Return how bad it is over all that the policy selects. Well is what is known to be OK, not what is not known."""
+    status = observed.resource.status
+    worst = next((each for each in judged if each.verdict.severity is Severity.CRITICAL), None)
+    if worst is not None:
+        return Alarm(critical=True, why=f"{name_share(worst.share)}: {explain(worst, rules, now)}")
+    is_well = bool(judged) and all(each.verdict == WELL for each in judged)
+    was_well = status.state == LagState.OK and status.severity is Severity.NONE and not status.alerts
+    if not is_well or not was_well or status.since is None:
+        return Alarm()
+    return Alarm(well_since=max(status.since, status.alerts_ended or status.since))
+
+
+def _find_for_producers(
+    observed: LagPolicyObserved,
+    alarm: Alarm,
+    records: Sequence[RemedyStatus],
+    now: datetime,
+    *,
+    may_begin: bool,
+) -> Iterator[RemedyStatus]:
+    """Yield quotas to be set or put back; what is held is put back also where nothing new may be begun."""
+    remedies = observed.resource.spec.remedies or Remedies()
+    for (cluster, producer), facts in observed.quotas.items():
+        known = (each for each in records if each.cluster == cluster)
+        before = find_record(known, RemedyKind.PAUSE_PRODUCERS, producer)
+        pause = remedies.pause_producers
+        yield from _some(decide_pause(pause, facts, alarm, before, now, may_begin=may_begin))
+
+
+def _some(record: RemedyStatus | None) -> tuple[RemedyStatus, ...]:
+    return () if record is None else (record,)

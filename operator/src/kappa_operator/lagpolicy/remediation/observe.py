@@ -1,0 +1,80 @@
+"""What remedies act on, read from the mirror: pipelines, topics, and the savepoints that are taken before."""
+
+from pydantic import ValidationError
+
+from kappa_crds.lagremedy import Saved
+from kappa_crds.pipeline import PipelineState
+from kappa_crds.quantities import parse_duration
+from kappa_crds.topic import HOLD_ANNOTATION
+from kappa_crds.upgrade import AT_WORK, UpgradeMode, UpgradePhase
+from kappa_operator.engine.cache import Mirror
+from kappa_operator.engine.cluster import Body
+from kappa_operator.engine.keys import Key
+from kappa_operator.engine.references import find_referred
+from kappa_operator.errors import ReferenceProblem
+from kappa_operator.lagpolicy.model import LagPolicyResource
+from kappa_operator.lagpolicy.remediation.model import PipelineFacts, SavepointFacts, TopicFacts
+from kappa_operator.topic.checks import TopicResource
+
+_CHANGING = {phase.value for phase in (*AT_WORK, UpgradePhase.WATCHING, UpgradePhase.ROLLING_BACK)}
+
+
+def read_pipeline(body: Body) -> PipelineFacts:
+    """Return what a remedy needs to know of a pipeline."""
+    metadata, spec, status = body["metadata"], body.get("spec", {}), body.get("status") or {}
+    kept, mode = spec.get("savepoints") or {}, (spec.get("upgrade") or {}).get("mode")
+    wanted = spec.get("resources", {}).get("executors", {}).get("count", 1)
+    is_seen = status.get("observedGeneration") == metadata.get("generation")
+    is_changing = (status.get("upgrade") or {}).get("phase") in _CHANGING
+    is_running = status.get("state") == PipelineState.RUNNING.value
+    return PipelineFacts(
+        metadata["name"], metadata["namespace"], metadata.get("uid", ""), status.get("state"), wanted,
+        spec.get("restartNonce", ""), (spec.get("trigger") or {}).get("maxRecords"), len(spec.get("sources") or ()) or 1,
+        steady=is_running and is_seen and not is_changing and status.get("executors", 0) == wanted,
+        stateless=mode == UpgradeMode.STATELESS.value,
+        keeps_savepoints="maxCount" in kept or "maxAge" in kept,
+        saves_changes=mode == UpgradeMode.SAVEPOINT.value,
+    )  # fmt: skip
+
+
+def find_savepoints(mirror: Mirror, policy: LagPolicyResource) -> dict[str, SavepointFacts]:
+    """Return the Savepoints that remedies of a policy wait for, as far as they are there."""
+    found: dict[str, SavepointFacts] = {}
+    for record in policy.status.remedies:
+        if record.savepoint is None or record.saved is not Saved.TAKING:
+            continue
+        body = mirror.get_body(Key("Savepoint", policy.metadata.namespace, record.savepoint))
+        if body is not None:
+            found[record.savepoint] = _read_savepoint(body)
+    return found
+
+
+def _read_savepoint(body: Body) -> SavepointFacts:
+    metadata, status = body["metadata"], body.get("status") or {}
+    said = next((each["message"] for each in status.get("conditions", ())), "it was not looked at yet")
+    return SavepointFacts(
+        metadata["name"], body["spec"]["pipelineRef"], status.get("state"), bool(status.get("taken")),
+        "deletionTimestamp" in metadata, said,
+    )  # fmt: skip
+
+
+def find_topics(mirror: Mirror, namespace: str, cluster: Key) -> dict[str, TopicFacts]:
+    """Return the Topics of the namespace that stand for topics of the cluster, by their names in Kafka."""
+    found: dict[str, TopicFacts] = {}
+    for key in mirror.find("Topic", namespace):
+        try:
+            topic: TopicResource | None = mirror.get(key)
+            if (
+                topic is None
+                or find_referred(mirror, "KafkaCluster", namespace, topic.spec.cluster_ref) != cluster
+            ):
+                continue
+        except (ValidationError, ReferenceProblem):  # its own look says so
+            continue
+        metadata, retention = topic.metadata, topic.spec.retention
+        time = None if retention is None else retention.time
+        found[topic.spec.topic_name or key.name] = TopicFacts(
+            key.name, namespace, metadata.uid, None if time is None else parse_duration(time),
+            metadata.annotations.get(HOLD_ANNOTATION, ""),
+        )  # fmt: skip
+    return found

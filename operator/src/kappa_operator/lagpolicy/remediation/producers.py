@@ -1,0 +1,177 @@
+"""Quotas for producers that obey, while something is critical: what was there before is recorded first, and put back.
+
+A quota outlives the operator and the policy, so nothing here forgets one: a record that has an `original` is a quota that has to go back.
+It goes back when all has been well for long enough, when it lasted as long as it may, when the policy does not name the producer any more,
+and when the policy is deleted. A quota that somebody else has changed meanwhile is theirs, and stays.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from kappa_crds.lagpause import PauseRemedy
+from kappa_crds.lagremedy import RemedyKind, RemedyResult, RemedyStatus
+from kappa_crds.quantities import format_duration, parse_duration
+from kappa_operator.engine.actions import SetQuota
+from kappa_operator.engine.keys import Key
+from kappa_operator.engine.plan import Failure
+from kappa_operator.errors import KappaError
+from kappa_operator.kafka.model import Producer
+from kappa_operator.lagpolicy.remediation.model import is_cooling
+from kappa_operator.lagpolicy.remediation.scale import MOST_DOUBLINGS
+
+_NONE = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaFacts:
+    """The quota of a producer in a Kafka cluster: its bytes a second, None where it has none, or the problem with reading it.
+
+    `named` says that the policy names the producer now, `gone` that there is no KafkaCluster any more and no way to its brokers.
+    """
+
+    cluster: Key
+    producer: Producer
+    rate: float | None = None
+    problem: KappaError | None = None
+    named: bool = False
+    gone: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Alarm:
+    """How bad it is over all that a policy selects: whether anything is critical, and why; and since when all is well, if it is."""
+
+    critical: bool = False
+    why: str = ""
+    well_since: datetime | None = None
+
+
+def is_held(record: RemedyStatus) -> bool:
+    """Return whether a quota is, or may be, as a policy has set it."""
+    if record.kind is not RemedyKind.PAUSE_PRODUCERS:
+        return False
+    return record.result is RemedyResult.PENDING or record.original is not None
+
+
+def decide_pause(
+    remedy: PauseRemedy | None,
+    facts: QuotaFacts,
+    alarm: Alarm,
+    before: RemedyStatus | None,
+    now: datetime,
+    *,
+    may_begin: bool = True,
+) -> RemedyStatus | None:
+    """Return the quota to be recorded, or its end; None where all stays as it is."""
+    if before is not None and is_held(before):
+        return (
+            None if before.result is RemedyResult.PENDING else _decide_held(remedy, facts, alarm, before, now)
+        )
+    if remedy is None or not facts.named or not may_begin:
+        return None
+    if before is not None and before.exhausted:
+        return before.replace(exhausted=False) if alarm.well_since is not None else None
+    if not alarm.critical or is_cooling(before, parse_duration(remedy.cool_down), now):
+        return None
+    return _begin(remedy, facts, alarm, before, now)
+
+
+def _begin(
+    remedy: PauseRemedy, facts: QuotaFacts, alarm: Alarm, before: RemedyStatus | None, now: datetime
+) -> RemedyStatus | None:
+    record = RemedyStatus(
+        kind=RemedyKind.PAUSE_PRODUCERS, target=str(facts.producer), cluster=facts.cluster.name,
+        before=_write(facts.rate), wanted=_write(float(remedy.bytes_per_second)), original=_write(facts.rate),
+        at=now.replace(microsecond=0), why=alarm.why, count=_count(remedy, before, now),
+    )  # fmt: skip
+    if facts.problem is not None:
+        return None if facts.problem.retryable else _refuse(record, facts.problem.message)
+    if facts.rate is not None and facts.rate <= remedy.bytes_per_second:
+        return None
+    return record
+
+
+def _count(remedy: PauseRemedy, before: RemedyStatus | None, now: datetime) -> int:
+    """Return how often in a row the end of a pause was too soon."""
+    if before is None or before.result is RemedyResult.REFUSED:
+        return 0
+    lasted = (now - before.at).total_seconds() - parse_duration(remedy.cool_down)
+    held = lasted >= 2 * _measure_quiet(remedy, before.count)
+    return 0 if held else before.count + 1
+
+
+def _measure_quiet(remedy: PauseRemedy, count: int) -> float:
+    return parse_duration(remedy.quiet_for) * (1 << min(count, MOST_DOUBLINGS))
+
+
+def _decide_held(
+    remedy: PauseRemedy | None, facts: QuotaFacts, alarm: Alarm, held: RemedyStatus, now: datetime
+) -> RemedyStatus | None:
+    if facts.gone:
+        return lose(held, facts)
+    if facts.problem is not None:
+        return None
+    if remedy is None or not facts.named:
+        return release(held, facts, "the policy does not name it any more", now)
+    quiet = _measure_quiet(remedy, held.count)
+    if alarm.well_since is not None and (now - max(alarm.well_since, held.at)).total_seconds() >= quiet:
+        return release(held, facts, f"all has been well for {format_duration(quiet)}", now)
+    if (now - held.at).total_seconds() >= parse_duration(remedy.at_most):
+        why = f"it was slowed down for {remedy.at_most}, which is as long as it may be; it is not again until all has been well"
+        return release(held, facts, why, now).replace(exhausted=True)
+    return None
+
+
+def release(held: RemedyStatus, facts: QuotaFacts, why: str, now: datetime) -> RemedyStatus:
+    """Return the end of a pause: the quota before is put back, unless somebody else has set another one meanwhile."""
+    if facts.rate == _parse(held.original or _NONE):
+        return held.replace(original=None, result=RemedyResult.WITHDRAWN, message=why)
+    if facts.rate != _parse(held.wanted):
+        said = f"its quota is {_write(facts.rate)} by now, as somebody else has set it, and stays so"
+        return held.replace(original=None, result=RemedyResult.DONE, message=said)
+    return RemedyStatus(
+        kind=held.kind, target=held.target, cluster=held.cluster, before=held.wanted, wanted=held.original or _NONE,
+        at=now.replace(microsecond=0), why=why, count=held.count,
+    )  # fmt: skip
+
+
+def lose(held: RemedyStatus, facts: QuotaFacts) -> RemedyStatus:
+    """Return the record of a quota that nobody can put back, as there is no way to its Kafka cluster any more."""
+    original = held.original or held.wanted
+    said = f"KafkaCluster {facts.cluster.name} is gone; its quota was {original} before, put that back with kafka-configs"
+    return _refuse(held, said)
+
+
+def _refuse(record: RemedyStatus, message: str) -> RemedyStatus:
+    return record.replace(result=RemedyResult.REFUSED, message=message, original=None)
+
+
+def settle_pause(record: RemedyStatus, facts: QuotaFacts | None, failures: Sequence[Failure]) -> RemedyStatus:
+    """Return a record with what became of it: done when it shows. A quota that goes back is never given up, a new one is."""
+    if record.result is not RemedyResult.PENDING or facts is None:
+        return record
+    if facts.gone:
+        return lose(record, facts)
+    if facts.problem is None and facts.rate == _parse(record.wanted):
+        return record.replace(result=RemedyResult.DONE, message=None)
+    action = build_quota_action(record, facts)
+    error = next((each.error for each in failures if each.action == action), facts.problem)
+    if error is None:
+        return record
+    if record.original is None:
+        return record.replace(message=error.message)
+    return record if error.retryable else _refuse(record, error.message)
+
+
+def build_quota_action(record: RemedyStatus, facts: QuotaFacts) -> SetQuota:
+    """Return what carries a record out; doing it again changes nothing."""
+    return SetQuota(facts.cluster, facts.producer, _parse(record.wanted))
+
+
+def _write(rate: float | None) -> str:
+    return _NONE if rate is None else f"{rate:.15g}"
+
+
+def _parse(text: str) -> float | None:
+    return None if text == _NONE else float(text)

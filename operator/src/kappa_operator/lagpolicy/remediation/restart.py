@@ -1,0 +1,44 @@
+"""Another driver for a pipeline that runs and does not move: a few times, with pauses, and then it is left to people."""
+
+from datetime import datetime
+
+from kappa_crds.lagremedy import RemedyKind, RemedyStatus, RestartRemedy
+from kappa_crds.lagstate import LagState
+from kappa_crds.pipeline import PipelineState
+from kappa_crds.quantities import parse_duration
+from kappa_operator.lag.evaluate import Verdict
+from kappa_operator.lag.groupwise import Judged
+from kappa_operator.lagpolicy.remediation.model import PipelineFacts, is_cooling
+
+
+def decide_restart(
+    remedy: RestartRemedy,
+    facts: PipelineFacts,
+    verdict: Verdict,
+    why: str,
+    *,
+    before: RemedyStatus | None,
+    now: datetime,
+) -> RemedyStatus | None:
+    """Return the restart to be recorded, or the last one with its count begun anew or given up; None where nothing changes."""
+    if verdict.state is LagState.OK and before is not None and before.count:
+        return before.replace(count=0, message=None)
+    is_stalled = (
+        verdict.state is LagState.STALLED and facts.state == PipelineState.RUNNING.value and facts.steady
+    )
+    if not is_stalled or is_cooling(before, parse_duration(remedy.cool_down), now):
+        return None
+    count = 0 if before is None else before.count
+    if before is not None and count >= remedy.at_most:
+        said = f"given up after {count} restarts; look for a record that it cannot process"
+        return None if before.message == said else before.replace(message=said)
+    return RemedyStatus(
+        kind=RemedyKind.RESTART_STALLED, target=facts.name, before=facts.nonce or None, wanted=f"lag-{now:%Y%m%d%H%M%S}",
+        at=now.replace(microsecond=0), why=f"restart {count + 1} of {remedy.at_most}: {why}", count=count + 1,
+    )  # fmt: skip
+
+
+def has_moved(worst: Judged, since: datetime) -> bool:
+    """Return whether what stood still when a restart was decided on has moved: its state is cleared a while later only."""
+    moved = worst.standing.moved
+    return worst.verdict.state is not LagState.STALLED or (moved is not None and moved > since)

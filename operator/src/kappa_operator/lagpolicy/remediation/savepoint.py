@@ -1,0 +1,93 @@
+"""The savepoint before a remedy that gives a pipeline another driver.
+
+The change itself keeps the state, is rehearsed and is taken back where it fails. The savepoint is for what that does not see: a driver
+that stood still for a reason, and goes wrong when it moves on. It never holds a remedy up for longer than the policy says.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from kappa_crds.lagremedy import (
+    Remedies,
+    RemedyKind,
+    RemedyResult,
+    RemedyStatus,
+    Saved,
+    SavepointBefore,
+    SavepointWhen,
+)
+from kappa_crds.quantities import parse_duration
+from kappa_crds.savepoint import SavepointState
+from kappa_operator.engine.actions import CreateObject
+from kappa_operator.engine.plan import Failure
+from kappa_operator.lagpolicy.remediation.model import PipelineFacts, SavepointFacts
+from kappa_operator.savepoint.objects import build_remedy_savepoint
+
+_LOST = (SavepointState.FAILED.value, SavepointState.DAMAGED.value)
+
+
+def add_savepoint(remedies: Remedies, facts: PipelineFacts, record: RemedyStatus) -> RemedyStatus:
+    """Return a remedy that was just decided on, with the savepoint that is to be taken before it, where one is."""
+    is_kept = facts.keeps_savepoints or remedies.savepoint.when is SavepointWhen.ALWAYS
+    if remedies.savepoint.when is SavepointWhen.NEVER or not is_kept or _has_one(facts, record):
+        return record
+    return record.replace(savepoint=f"{facts.name}-lag-{record.at:%Y%m%d%H%M%S}", saved=Saved.TAKING)
+
+
+def _has_one(facts: PipelineFacts, record: RemedyStatus) -> bool:
+    """Return whether there is one anyway: a further restart finds the state of the first, and a change may be saved by its mode."""
+    if record.kind is RemedyKind.RESTART_STALLED:
+        return record.count > 1
+    return facts.saves_changes
+
+
+def follow_savepoint(
+    record: RemedyStatus,
+    asked: SavepointBefore,
+    found: SavepointFacts | None,
+    failures: Sequence[Failure],
+    now: datetime,
+) -> RemedyStatus:
+    """Return a remedy that waits for its savepoint, with what became of that: it is there, or the remedy goes on without it."""
+    if found is not None and found.taken and found.pipeline == record.target:
+        return record.replace(saved=Saved.TAKEN)
+    why = _explain_loss(record, found, failures)
+    if why is None and (now - record.at).total_seconds() < parse_duration(asked.within):
+        return record
+    if why is None:
+        state = "it was not made" if found is None else found.message
+        why = f"it was not taken within {asked.within} ({state})"
+    return record.replace(saved=Saved.WITHOUT, message=f"without savepoint {record.savepoint}: {why}")
+
+
+def _explain_loss(
+    record: RemedyStatus, found: SavepointFacts | None, failures: Sequence[Failure]
+) -> str | None:
+    """Say why there will be no savepoint; None while there may be one."""
+    if found is None:
+        refusals = (each.error for each in failures if _is_of_savepoint(each, record))
+        return next((error.message for error in refusals if not error.retryable), None)
+    if found.pipeline != record.target:
+        return "there is one of another pipeline by that name"
+    if found.deleting:
+        return "it was deleted"
+    return found.message if found.state in _LOST else None
+
+
+def _is_of_savepoint(failure: Failure, record: RemedyStatus) -> bool:
+    return (
+        isinstance(failure.action, CreateObject)
+        and failure.action.manifest["metadata"]["name"] == record.savepoint
+    )
+
+
+def build_savepoint_action(record: RemedyStatus, facts: PipelineFacts) -> CreateObject:
+    """Return what has the savepoint taken; doing it again changes nothing."""
+    if record.savepoint is None:
+        raise AssertionError("the name is recorded before the Savepoint is made")
+    return CreateObject(build_remedy_savepoint(facts.namespace, facts.name, record.savepoint))
+
+
+def withdraw(record: RemedyStatus, why: str) -> RemedyStatus:
+    """Return a remedy that waited for its savepoint, and is not wanted any more."""
+    return record.replace(result=RemedyResult.WITHDRAWN, message=why)

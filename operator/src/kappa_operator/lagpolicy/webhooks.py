@@ -1,0 +1,125 @@
+"""The only way to the webhooks of LagPolicies: POST by HTTP, beside the reconciles, to hosts that the operator's settings allow.
+
+Whoever may write a LagPolicy would else have the operator call whatever it can reach in the cluster, or a cloud's metadata service. Hence
+there is no call without a host in the list, no redirect is followed, no proxy of the environment is used, no cookie is kept, and nothing of
+an answer but its status is ever shown.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import aiohttp
+from yarl import URL
+
+from kappa_operator.engine.actions import CallWebhook
+from kappa_operator.engine.keys import Key
+from kappa_operator.errors import WebhookFailure
+from kappa_operator.lagpolicy.notification import Delivery
+
+TIMEOUT = 10.0
+"""Seconds for a whole call."""
+_AT_ONCE = 32
+
+
+@dataclass(slots=True)
+class _Call:
+    id: str
+    attempt: int
+    task: "asyncio.Task[None] | None" = None
+    delivery: Delivery | None = None
+
+
+@dataclass(slots=True)
+class HttpWebhooks:
+    """Calls under way and what came of the last one of each policy. `allowed` are hosts, as `is_allowed` has them."""
+
+    allowed: Sequence[str] = ()
+    timeout: float = TIMEOUT
+    _calls: dict[Key, _Call] = field(default_factory=dict)
+    _slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_ONCE))
+
+    def start(self, action: CallWebhook, token: str | None) -> None:
+        """Begin a call; the same attempt once more changes nothing. Raise WebhookFailure where the host may not be called."""
+        self._check(action.url)
+        known = self._calls.get(action.policy)
+        if known is not None and (known.id, known.attempt) == (action.id, action.attempt):
+            return
+        self.forget(action.policy)
+        call = _Call(action.id, action.attempt)
+        call.task = asyncio.create_task(self._run(call, action, token))
+        self._calls[action.policy] = call
+
+    def get(self, policy: Key) -> Delivery | None:
+        """Return what came of the last attempt of a policy, None while it is under way or where there was none."""
+        call = self._calls.get(policy)
+        return None if call is None else call.delivery
+
+    def forget(self, policy: Key) -> None:
+        """End and forget the call of a policy that is gone."""
+        call = self._calls.pop(policy, None)
+        if call is not None and call.task is not None:
+            call.task.cancel()
+
+    async def close(self) -> None:
+        """End all calls."""
+        tasks = [call.task for call in self._calls.values() if call.task is not None]
+        for policy in list(self._calls):
+            self.forget(policy)
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _check(self, url: str) -> None:
+        if not self.allowed:
+            said = "the operator calls no webhooks; its administrator can allow hosts with operator.webhookHosts of the chart"
+            raise WebhookFailure(said)
+        if not is_allowed(url, self.allowed):
+            host = URL(url).host
+            raise WebhookFailure(
+                f"the operator may not call {host}; its administrator can add it to operator.webhookHosts of the chart"
+            )
+
+    async def _run(self, call: _Call, action: CallWebhook, token: str | None) -> None:
+        error: str | None = "the call ended without a result"
+        try:
+            async with self._slots:
+                error = await self._post(action, token)
+        except (aiohttp.ClientError, TimeoutError, ValueError, OSError) as problem:
+            within = f" within {self.timeout:g} s" if isinstance(problem, TimeoutError) else ""
+            error = f"no answer{within} ({type(problem).__name__})"
+        call.delivery = Delivery(call.id, call.attempt, error)
+
+    async def _post(self, action: CallWebhook, token: str | None) -> str | None:
+        """Call once, by a session of its own; return why it was not taken, None where it was."""
+        headers = {"Kappa-Notification-Id": action.id}
+        if token is not None:
+            headers["Authorization"] = f"Bearer {token.strip()}"
+        limits = aiohttp.ClientTimeout(total=self.timeout)
+        async with (
+            aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar(), timeout=limits) as session,
+            session.post(action.url, json=action.document, headers=headers, allow_redirects=False) as answer,
+        ):
+            if 200 <= answer.status < 300:
+                return None
+            if 300 <= answer.status < 400:
+                return f"it answered {answer.status}, a redirect, which is not followed"
+            return f"it answered {answer.status}"
+
+
+def is_allowed(url: str, allowed: Sequence[str]) -> bool:
+    """Return whether a URL's host is in the list: `host` at any port, `host:port`, or `*.domain` for what is below a domain."""
+    with contextlib.suppress(ValueError):
+        found = URL(url)
+        if found.scheme in ("http", "https") and found.host and not found.user and not found.password:
+            host = found.host.lower().rstrip(".")
+            return any(_matches(host, found.port, each.lower()) for each in allowed)
+    return False
+
+
+def _matches(host: str, port: int | None, pattern: str) -> bool:
+    name, _, number = pattern.partition(":")
+    if number and number != str(port):
+        return False
+    if name.startswith("*."):
+        return host.endswith(name[1:]) and len(host) > len(name) - 1
+    return host == name

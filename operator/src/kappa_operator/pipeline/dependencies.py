@@ -1,0 +1,167 @@
+"""What a pipeline refers to: its Kafka cluster, its state store, and every topic that it names.
+
+What is missing becomes a verdict. A running driver is not stopped for it; a new one is not started before it is there.
+"""
+
+from collections.abc import Iterator
+
+from kappa_crds.conditions import VERIFIED, ConditionType, find_condition
+from kappa_crds.pipeline import PipelineSpec, PipelineState
+from kappa_crds.reasons import Reason
+from kappa_crds.savepoint_work import SavepointTask
+from kappa_crds.source import find_registries
+from kappa_operator.engine.cache import Mirror
+from kappa_operator.engine.context import World
+from kappa_operator.engine.keys import Key, ObjectRef
+from kappa_operator.engine.plan import Verdict
+from kappa_operator.engine.references import (
+    connect,
+    read_access,
+    read_secret,
+    resolve_cluster,
+    resolve_store,
+)
+from kappa_operator.errors import KappaError, ReferenceProblem
+from kappa_operator.kafkacluster.decide import KafkaClusterResource
+from kappa_operator.pipeline.modules import select_modules
+from kappa_operator.pipeline.objects import PipelineResource
+from kappa_operator.pipeline.revision import Dependencies
+from kappa_operator.savepoint.objects import SavepointResource, name_savepoint
+from kappa_operator.savepoint.stores import find_storage
+from kappa_operator.statestore.objects import build_storage
+from kappa_operator.statestore.storage import Storage
+
+
+async def observe_dependencies(
+    world: World, resource: PipelineResource, *, ask_kafka: bool = True
+) -> Dependencies | Verdict:
+    """Return what the pipeline refers to, or the verdict on what is missing.
+
+    Where Kafka is not asked, a topic that no Topic resource declares is taken to be there.
+    """
+    spec, namespace = resource.spec, resource.metadata.namespace
+    try:
+        cluster = resolve_cluster(world.mirror, namespace, spec.cluster_ref)
+        store = resolve_store(world.mirror, namespace, spec.state_store_ref)
+        storage = build_storage(store)
+        await read_access(world, cluster)
+        await check_registry_secrets(world, resource)
+        return Dependencies(
+            cluster=cluster.spec,
+            storage=storage,
+            topics=await resolve_topics(world, cluster, resource, ask_kafka=ask_kafka),
+            modules=await read_modules(world, resource),
+            savepoint=find_savepoint(world, resource, storage),
+        )
+    except KappaError as error:
+        return Verdict(PipelineState.PENDING, error.reason, error.message, stalled=not error.retryable)
+
+
+async def check_registry_secrets(world: World, resource: PipelineResource) -> None:
+    """Raise SecretProblem where a Secret of a schema registry, or a key of it, is not there."""
+    for _, registry in find_registries(resource.spec.sources):
+        if registry.credentials_secret_ref is not None:
+            keys = ("username", "password")
+            await read_secret(world, resource.metadata.namespace, registry.credentials_secret_ref.name, keys)
+        if registry.ca_secret_ref is not None:
+            ref = registry.ca_secret_ref
+            await read_secret(world, resource.metadata.namespace, ref.name, (ref.key,))
+
+
+async def read_modules(world: World, resource: PipelineResource) -> dict[str, str] | None:
+    """Return the Python modules that the spec asks for; raise ReferenceProblem where they cannot be used."""
+    if resource.spec.python_from is None:
+        return None
+    name, namespace = resource.spec.python_from.config_map_ref.name, resource.metadata.namespace
+    body = await world.cluster.get(ObjectRef("v1", "ConfigMap", namespace, name))
+    if body is None:
+        raise ReferenceProblem(
+            f"there is no ConfigMap {name} in namespace {namespace}; create it, for example with"
+            f" `kubectl create configmap {name} --from-file=rules.py`",
+            reason=Reason.PYTHON_MODULES_NOT_FOUND,
+        )
+    return select_modules(name, body.get("data") or {})
+
+
+def find_savepoint(world: World, resource: PipelineResource, storage: Storage) -> SavepointResource | None:
+    """Return the savepoint that is to be restored and was not yet; raise ReferenceProblem where it is not there."""
+    restore, namespace = resource.spec.restore, resource.metadata.namespace
+    if restore is None or restore == resource.status.restored:
+        return None
+    savepoint: SavepointResource | None = world.mirror.get(Key("Savepoint", namespace, restore.savepoint))
+    if savepoint is not None and savepoint.status.taken is not None:
+        verified = find_condition(savepoint.status.conditions, VERIFIED)
+        if verified is not None and verified.status == "False":
+            said = f"Savepoint {restore.savepoint} of spec.restore is damaged: {verified.message}; name another one"
+            raise ReferenceProblem(said, reason=Reason.SAVEPOINT_DAMAGED)
+        check_place(world.mirror, savepoint, storage)
+        work = savepoint.status.work
+        if work is None or work.task is not SavepointTask.DELETE:
+            return savepoint
+        said = "is being deleted; name another one"
+    else:
+        said = "is not there; create it" if savepoint is None else "was not taken yet"
+    raise ReferenceProblem(
+        f"Savepoint {restore.savepoint} of spec.restore {said}",
+        reason=Reason.SAVEPOINT_NOT_READY,
+        retryable=True,
+    )
+
+
+def check_place(mirror: Mirror, savepoint: SavepointResource, storage: Storage) -> None:
+    """Raise ReferenceProblem where a savepoint is not in the store of the pipeline: its driver reaches no other."""
+    found = find_storage(mirror, savepoint, None)
+    if isinstance(found, KappaError) or found.is_same(storage):
+        return
+    name = savepoint.metadata.name
+    raise ReferenceProblem(
+        f"Savepoint {name} of spec.restore is in another StateStore than the pipeline's state; name a Savepoint with spec.import:"
+        f" {{name: {name_savepoint(savepoint.metadata)}, storeRef: the one that it is in}}, which brings it here",
+        reason=Reason.SAVEPOINT_ELSEWHERE,
+    )
+
+
+def name_topics(spec: PipelineSpec) -> Iterator[str]:
+    """Yield every topic that the spec names."""
+    yield from (name for source in spec.sources for name in source.topic_names)
+    yield from (topic for _, topic in spec.written)
+
+
+async def resolve_topics(
+    world: World, cluster: KafkaClusterResource, resource: PipelineResource, *, ask_kafka: bool = True
+) -> dict[str, str]:
+    """Return the name in Kafka for each name in the spec; raise ReferenceProblem for a topic that is not there."""
+    topics: dict[str, str] = {}
+    for name in sorted(set(name_topics(resource.spec))):
+        key = Key("Topic", resource.metadata.namespace, name)
+        if world.mirror.get_version(key) >= 0:
+            topics[name] = _resolve_declared(world, key)
+        else:
+            topics[name] = await _find(world, cluster, name) if ask_kafka else name
+    return topics
+
+
+def _resolve_declared(world: World, key: Key) -> str:
+    """Return the topic's name in Kafka. A topic that is there will do, even if a change of it was refused."""
+    topic = world.mirror.get(key)
+    condition = find_condition(topic.status.conditions, ConditionType.READY) if topic else None
+    if topic is not None and condition is not None:
+        usable = condition.status == "True" or topic.status.topic_id is not None
+        if usable and condition.reason != Reason.TOPIC_CONFLICT:
+            return topic.status.topic_name or topic.spec.topic_name or key.name
+    said = f"{condition.reason}: {condition.message}" if condition else "it was not looked at yet"
+    raise ReferenceProblem(
+        f"Topic {key.name} is not ready: {said}", reason=Reason.TOPIC_NOT_READY, retryable=True
+    )
+
+
+async def _find(world: World, cluster: KafkaClusterResource, name: str) -> str:
+    view = await world.kafka.describe_topic(await connect(world, cluster), name)
+    if view is None:
+        raise ReferenceProblem(
+            f"topic {name} is neither a Topic resource in namespace {cluster.metadata.namespace}"
+            f" nor in Kafka cluster {cluster.metadata.name}; create a Topic",
+            reason=Reason.TOPIC_NOT_FOUND,
+            retryable=True,
+        )
+    return name

@@ -1,0 +1,87 @@
+"""A driver pod as decisions see it, and what its end means."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from kappa_crds.pipeline import Restart, Restarts
+from kappa_crds.progress import DriverExit
+from kappa_crds.quantities import parse_duration
+from kappa_crds.reasons import Reason
+from kappa_operator.engine.keys import ObjectRef
+
+
+@dataclass(frozen=True, slots=True)
+class DriverPod:
+    """One driver pod. `exit` is set once its container has ended, in the driver's own words where it had any.
+
+    `waiting` is why the container or the pod does not start yet, as a reason and a message for people. One made in `standby` does
+    nothing to the checkpoint until it is activated.
+    """
+
+    ref: ObjectRef
+    uid: str
+    generation: int
+    revision: str
+    phase: str
+    deleting: bool = False
+    address: str | None = None
+    ready: bool = False
+    started: bool = False
+    waiting: tuple[Reason, str] | None = None
+    exit: DriverExit | None = None
+    standby: bool = False
+    created: datetime | None = None
+
+    @property
+    def finished(self) -> bool:
+        """Return whether the pod will never run again."""
+        return self.exit is not None or self.phase in ("Succeeded", "Failed")
+
+    @property
+    def unstarted(self) -> bool:
+        """Return whether its container never ran."""
+        return not self.started and not self.finished
+
+
+def count_failure(
+    restarts: Restarts,
+    exit: DriverExit,
+    revision: str | None,
+    *,
+    started: bool,
+    policy: Restart,
+    now: datetime,
+) -> Restarts:
+    """Return the counters after a failure, with the time of the next start: the delay doubles with each."""
+    crashes = restarts.crashes + (1 if started else 0)
+    scheduling = restarts.scheduling + (0 if started else 1)
+    return Restarts(
+        crashes=crashes,
+        scheduling=scheduling,
+        total=restarts.total + 1,
+        next_start=now.replace(microsecond=0)
+        + timedelta(seconds=delay_restart(crashes + scheduling, policy)),
+        last_reason=exit.reason,
+        last_failure=exit.message,
+        hopeless_revision=None if exit.retryable else revision,
+    )
+
+
+def has_failed(restarts: Restarts) -> bool:
+    """Return whether the last driver ended with a failure, or could not be made."""
+    return restarts.crashes > 0 or restarts.scheduling > 0
+
+
+def delay_restart(failures: int, policy: Restart) -> float:
+    """Return the seconds to wait after so many failures in a row."""
+    initial, longest = parse_duration(policy.initial_delay), parse_duration(policy.max_delay)
+    return min(longest, initial * 2.0 ** min(30, max(0, failures - 1)))
+
+
+def forgive(restarts: Restarts, running_since: datetime | None, policy: Restart, now: datetime) -> Restarts:
+    """Return the counters, back at zero when the driver has been running quietly for long enough."""
+    if running_since is None or (restarts.crashes == 0 and restarts.scheduling == 0):
+        return restarts
+    if (now - running_since).total_seconds() < parse_duration(policy.reset_after):
+        return restarts
+    return Restarts(total=restarts.total)

@@ -1,0 +1,270 @@
+"""The objects of a pipeline: account, rights, service, revision and driver pod.
+
+Every object is owned by the `Pipeline`, so Kubernetes removes them with it. Pods run as the restricted Pod Security
+Standard asks: no root, no added rights, a read-only root file system. Secrets are files, never arguments; only the keys of a bucket are variables.
+"""
+
+import json
+from typing import Any
+
+from kappa_crds.pipeline import PipelineSpec, PipelineStatus
+from kappa_crds.quantities import parse_duration, parse_size
+from kappa_crds.resource import Resource
+from kappa_crds.revision import (
+    BLOCK_MANAGER_PORT,
+    CONTROL_PORT,
+    CONTROL_TOKEN_FILE,
+    DRIVER_PORT,
+    EXECUTOR_TEMPLATE_KEY,
+    GENERATION_ANNOTATION,
+    GENERATION_VARIABLE,
+    REVISION_DIR,
+    REVISION_KEY,
+    STANDBY_ANNOTATION,
+    STANDBY_VARIABLE,
+    Revision,
+)
+from kappa_operator.engine.actions import Manifest
+from kappa_operator.engine.keys import ObjectRef
+from kappa_operator.engine.restricted import CONTAINER_SECURITY, POD_SECURITY, build_owner
+from kappa_operator.statestore.storage import Mounts
+
+PipelineResource = Resource[PipelineSpec, PipelineStatus]
+
+PIPELINE_LABEL = "kappa-platform.io/pipeline"
+REVISION_LABEL = "kappa-platform.io/revision"
+ROLE_LABEL = "kappa-platform.io/role"
+DRIVER_ROLE = {ROLE_LABEL: "driver"}
+EXECUTOR_ROLE = {ROLE_LABEL: "executor"}
+
+
+def build_labels(pipeline: str) -> dict[str, str]:
+    """Return the labels of every object of the pipeline."""
+    return {
+        "app.kubernetes.io/name": "kappa-pipeline",
+        "app.kubernetes.io/instance": pipeline,
+        "app.kubernetes.io/managed-by": "kappa-operator",
+        PIPELINE_LABEL: pipeline,
+    }
+
+
+def name_account(pipeline: str) -> str:
+    """Return the name of service account, role, binding and service."""
+    return f"{pipeline}-driver"
+
+
+def name_driver(pipeline: str, generation: int) -> str:
+    """Return the name of the driver pod of a generation. There can be no two pods of one name."""
+    return f"{pipeline}-driver-{generation}"
+
+
+def build_token_ref(resource: PipelineResource) -> ObjectRef:
+    """Return the Secret with the token of the control port."""
+    metadata = resource.metadata
+    return ObjectRef("v1", "Secret", metadata.namespace, f"{metadata.name}-control")
+
+
+def _build_metadata(resource: PipelineResource, name: str, **more: Any) -> Manifest:
+    metadata = resource.metadata
+    labels = build_labels(metadata.name) | more.pop("labels", {})
+    return {
+        "name": name,
+        "namespace": metadata.namespace,
+        "labels": labels,
+        "ownerReferences": [build_owner(resource)],
+        **more,
+    }
+
+
+def build_support(resource: PipelineResource) -> tuple[Manifest, ...]:
+    """Return what every revision of the pipeline needs: account, rights and service."""
+    name = name_account(resource.metadata.name)
+    rbac = "rbac.authorization.k8s.io"
+    return (
+        {
+            "apiVersion": "v1",
+            "kind": "ServiceAccount",
+            "metadata": _build_metadata(resource, name),
+            "automountServiceAccountToken": False,
+        },
+        {
+            "apiVersion": f"{rbac}/v1",
+            "kind": "Role",
+            "metadata": _build_metadata(resource, name),
+            "rules": [
+                {
+                    "apiGroups": [""],
+                    "resources": ["pods"],
+                    "verbs": ["create", "get", "list", "watch", "patch", "delete", "deletecollection"],
+                },
+            ],
+        },
+        {
+            "apiVersion": f"{rbac}/v1",
+            "kind": "RoleBinding",
+            "metadata": _build_metadata(resource, name),
+            "roleRef": {"apiGroup": rbac, "kind": "Role", "name": name},
+            "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": resource.metadata.namespace}],
+        },
+        build_service(resource),
+    )
+
+
+def build_service(resource: PipelineResource) -> Manifest:
+    """Return the headless Service through which executors find the driver."""
+    ports = {"control": CONTROL_PORT, "driver": DRIVER_PORT, "block-manager": BLOCK_MANAGER_PORT}
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": _build_metadata(resource, name_account(resource.metadata.name)),
+        "spec": {
+            "clusterIP": "None",
+            "publishNotReadyAddresses": True,
+            "selector": {PIPELINE_LABEL: resource.metadata.name, **DRIVER_ROLE},
+            "ports": [{"name": name, "port": port, "targetPort": port} for name, port in ports.items()],
+        },
+    }
+
+
+def build_token(resource: PipelineResource) -> Manifest:
+    """Return the Secret for the control port, without its random value."""
+    ref = build_token_ref(resource)
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": _build_metadata(resource, ref.name),
+        "type": "Opaque",
+    }
+
+
+def build_config(resource: PipelineResource, revision: Revision) -> Manifest:
+    """Return the immutable ConfigMap of a revision."""
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": _build_metadata(resource, revision.name, labels={REVISION_LABEL: revision.name}),
+        "immutable": True,
+        "data": {
+            REVISION_KEY: revision.to_json(),
+            EXECUTOR_TEMPLATE_KEY: json.dumps(revision.executor_pod, indent=1),
+        },
+    }
+
+
+def build_executor_template(pipeline: str, mounts: Mounts) -> Manifest:
+    """Return the pod template that Spark completes for each executor; scratch space at /tmp is Spark's to add."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"labels": build_labels(pipeline) | EXECUTOR_ROLE},
+        "spec": {
+            "automountServiceAccountToken": False,
+            "enableServiceLinks": False,
+            "securityContext": POD_SECURITY,
+            "containers": [
+                {
+                    "name": "executor",
+                    "securityContext": CONTAINER_SECURITY,
+                    "volumeMounts": list(mounts.volume_mounts),
+                    **({"env": list(mounts.variables)} if mounts.variables else {}),
+                }
+            ],
+            "volumes": list(mounts.volumes),
+        },
+    }
+
+
+def build_driver(
+    resource: PipelineResource,
+    revision: Revision,
+    mounts: Mounts,
+    generation: int,
+    pull_policy: str,
+    *,
+    standby: bool = False,
+) -> Manifest:
+    """Return the driver pod of a generation of the pipeline. One in standby makes ready and waits until it is activated."""
+    pipeline = resource.metadata.name
+    volumes = [
+        {"name": "tmp", "emptyDir": {}},
+        {"name": "revision", "configMap": {"name": revision.name}},
+        {"name": "control", "secret": {"secretName": build_token_ref(resource).name, "defaultMode": 0o440}},
+        *mounts.volumes,
+    ]
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": _build_metadata(
+            resource,
+            name_driver(pipeline, generation),
+            labels={**DRIVER_ROLE, REVISION_LABEL: revision.name},
+            annotations={
+                GENERATION_ANNOTATION: str(generation),
+                **({STANDBY_ANNOTATION: "true"} if standby else {}),
+                "prometheus.io/scrape": "true",
+                "prometheus.io/port": str(CONTROL_PORT),
+            },
+        ),
+        "spec": {
+            "serviceAccountName": name_account(pipeline),
+            "automountServiceAccountToken": revision.spec.resources.executors.count > 0,
+            "enableServiceLinks": False,
+            "restartPolicy": "Never",
+            "terminationGracePeriodSeconds": int(parse_duration(revision.spec.stop_timeout)) + 30,
+            "securityContext": POD_SECURITY,
+            "containers": [
+                _build_driver_container(
+                    revision, mounts, _build_environment(generation, standby), pull_policy
+                )
+            ],
+            "volumes": volumes,
+        },
+    }
+
+
+def _build_environment(generation: int, standby: bool) -> list[Manifest]:
+    return [
+        {"name": GENERATION_VARIABLE, "value": str(generation)},
+        *([{"name": STANDBY_VARIABLE, "value": "1"}] if standby else []),
+        {"name": "KAPPA_POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+        {"name": "KAPPA_POD_ADDRESS", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
+    ]
+
+
+def _build_driver_container(
+    revision: Revision, mounts: Mounts, environment: list[Manifest], pull_policy: str
+) -> Manifest:
+    driver = revision.spec.resources.driver
+    probe = {"port": CONTROL_PORT}
+    return {
+        "name": "driver",
+        "image": revision.image,
+        "imagePullPolicy": pull_policy,
+        "args": ["driver"],
+        "env": [*environment, *mounts.variables],
+        "ports": [{"name": "control", "containerPort": CONTROL_PORT}],
+        "resources": {
+            "requests": {"cpu": driver.cpu, "memory": str(parse_size(driver.memory))},
+            "limits": {"memory": str(parse_size(driver.memory))},
+        },
+        "securityContext": CONTAINER_SECURITY,
+        "startupProbe": {
+            "httpGet": {"path": "/healthz", **probe},
+            "periodSeconds": 2,
+            "failureThreshold": 90,
+        },
+        "livenessProbe": {
+            "httpGet": {"path": "/healthz", **probe},
+            "periodSeconds": 10,
+            "timeoutSeconds": 5,
+            "failureThreshold": 6,
+        },
+        "readinessProbe": {"httpGet": {"path": "/readyz", **probe}, "periodSeconds": 2, "timeoutSeconds": 5},
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "volumeMounts": [
+            {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - an emptyDir of its own
+            {"name": "revision", "mountPath": REVISION_DIR, "readOnly": True},
+            {"name": "control", "mountPath": CONTROL_TOKEN_FILE.rsplit("/", 1)[0], "readOnly": True},
+            *mounts.volume_mounts,
+        ],
+    }

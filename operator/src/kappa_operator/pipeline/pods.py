@@ -1,0 +1,96 @@
+"""From a driver pod's JSON to what decisions know of it."""
+
+from datetime import datetime
+from typing import Any
+
+from pydantic import ValidationError
+
+from kappa_crds.progress import DriverExit
+from kappa_crds.reasons import Reason
+from kappa_crds.revision import GENERATION_ANNOTATION, STANDBY_ANNOTATION
+from kappa_operator.engine.keys import ObjectRef
+from kappa_operator.pipeline.driver import DriverPod
+from kappa_operator.pipeline.objects import REVISION_LABEL
+
+Body = dict[str, Any]
+
+_IMAGE_TROUBLE = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull")
+_OUT_OF_MEMORY = 137
+_MESSAGE_LIMIT = 2000
+
+
+def parse_driver(body: Body) -> DriverPod:
+    """Return the driver pod; a pod without a generation is of generation 0, which is never current."""
+    metadata, status = body["metadata"], body.get("status", {})
+    container: Body = next(iter(status.get("containerStatuses", [])), {})
+    state = container.get("state", {})
+    return DriverPod(
+        ref=ObjectRef("v1", "Pod", metadata["namespace"], metadata["name"]),
+        uid=metadata["uid"],
+        generation=int(metadata.get("annotations", {}).get(GENERATION_ANNOTATION, 0)),
+        revision=metadata.get("labels", {}).get(REVISION_LABEL, ""),
+        phase=status.get("phase", "Pending"),
+        deleting="deletionTimestamp" in metadata,
+        address=status.get("podIP"),
+        ready=container.get("ready", False),
+        started="running" in state or "terminated" in state,
+        waiting=_explain_waiting(status, state),
+        exit=_explain_exit(status, state),
+        standby=metadata.get("annotations", {}).get(STANDBY_ANNOTATION) == "true",
+        created=_read_time(metadata.get("creationTimestamp")),
+    )
+
+
+def _read_time(text: str | None) -> datetime | None:
+    return None if text is None else datetime.fromisoformat(text)
+
+
+def explain_executor(body: Body) -> str | None:
+    """Return why an executor pod does not start, or None where nothing keeps it."""
+    status = body.get("status", {})
+    container: Body = next(iter(status.get("containerStatuses", [])), {})
+    waiting = _explain_waiting(status, container.get("state", {}), "executor")
+    return None if waiting is None else f"{body['metadata']['name']}: {waiting[1]}"
+
+
+def _explain_waiting(status: Body, state: Body, what: str = "driver") -> tuple[Reason, str] | None:
+    waiting = state.get("waiting")
+    if waiting and waiting.get("reason") in _IMAGE_TROUBLE:
+        return Reason.IMAGE_UNAVAILABLE, f"{waiting['reason']}: {waiting.get('message', '')}"
+    if waiting and waiting.get("reason") not in (None, "ContainerCreating", "PodInitializing"):
+        return Reason.DRIVER_SCHEDULING, f"{waiting['reason']}: {waiting.get('message', '')}"
+    for condition in status.get("conditions", []):
+        if condition["type"] == "PodScheduled" and condition.get("reason") == "Unschedulable":
+            return Reason.DRIVER_UNSCHEDULABLE, f"no node takes the {what}: {condition.get('message', '')}"
+    return None
+
+
+def _explain_exit(status: Body, state: Body) -> DriverExit | None:
+    terminated = state.get("terminated")
+    if terminated is None:
+        if status.get("phase") != "Failed":
+            return None
+        said = status.get("message") or status.get("reason") or "the node gave no reason"
+        return DriverExit(reason=Reason.DRIVER_LOST, message=f"the driver pod failed: {said}")
+    if terminated.get("reason") == "OOMKilled":
+        return DriverExit(
+            reason=Reason.DRIVER_OUT_OF_MEMORY,
+            message="the driver used more memory than its limit; raise spec.resources.driver.memory",
+        )
+    return _read_message(terminated)
+
+
+def _read_message(terminated: Body) -> DriverExit:
+    """Return the driver's own last word, or what can be said without it."""
+    text, code = terminated.get("message", ""), terminated.get("exitCode")
+    try:
+        return DriverExit.model_validate_json(text)
+    except ValidationError:
+        pass
+    if code == 0:
+        return DriverExit(reason=Reason.DRIVER_STOPPED, message="the driver ended", graceful=True)
+    killed = " (killed)" if code == _OUT_OF_MEMORY else ""
+    return DriverExit(
+        reason=Reason.DRIVER_CRASHED,
+        message=f"the driver ended with exit code {code}{killed}: {text[-_MESSAGE_LIMIT:] or 'it left no message'}",
+    )

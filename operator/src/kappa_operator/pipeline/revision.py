@@ -1,0 +1,243 @@
+"""From a spec and what it refers to, the revision that a driver runs.
+
+Pure and stable: the same input gives the same revision, so a resync never restarts a pipeline.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kappa_crds.kafkacluster import KafkaClusterSpec
+from kappa_crds.pipeline import PipelineSpec, PipelineStatus
+from kappa_crds.quantities import parse_cpu, parse_size
+from kappa_crds.resource import Metadata
+from kappa_crds.revision import (
+    BLOCK_MANAGER_PORT,
+    DRIVER_PORT,
+    EXECUTOR_TEMPLATE_KEY,
+    REVISION_DIR,
+    Revision,
+)
+from kappa_crds.savepoint import Restoration
+from kappa_crds.source import Source
+from kappa_operator.engine.actions import Manifest
+from kappa_operator.pipeline.objects import (
+    PipelineResource,
+    build_executor_template,
+    name_account,
+)
+from kappa_operator.pipeline.tuning import build_tuning
+from kappa_operator.savepoint.objects import SavepointResource
+from kappa_operator.statestore.storage import (
+    Mounts,
+    Storage,
+    build_kafka_connection,
+    build_kafka_mounts,
+    build_registry_mounts,
+    build_registry_secrets,
+    build_storage_mounts,
+)
+
+_HEAP_SHARE = 0.6
+_MEBIBYTE = 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Dependencies:
+    """What a pipeline refers to, found and ready.
+
+    `topics` maps names in the spec to names in Kafka. `modules` are Python modules by file name, None where none are asked for.
+    `savepoint` is the one that the spec wants to be restored.
+    """
+
+    cluster: KafkaClusterSpec
+    storage: Storage
+    topics: dict[str, str]
+    modules: dict[str, str] | None = None
+    savepoint: SavepointResource | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Images:
+    """What the operator's settings say about pods."""
+
+    runtime: str
+    pull_policy: str
+    java_options: str = ""
+    """Options of every driver's and executor's JVM, before those of the pipeline."""
+
+
+def build_mounts(dependencies: Dependencies) -> Mounts:
+    """Return what driver and executors mount."""
+    return build_storage_mounts(dependencies.storage) + build_kafka_mounts(dependencies.cluster)
+
+
+def build_driver_mounts(dependencies: Dependencies, spec: PipelineSpec) -> Mounts:
+    """Return what a driver mounts."""
+    return build_mounts(dependencies) + build_registry_mounts(spec.sources)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a pipeline keeps its state, and what that begins with."""
+
+    checkpoint: int = 0
+    restoration: Restoration | None = None
+    shuffle_partitions: int | None = None
+    from_beginning: tuple[str, ...] = ()
+
+
+def read_place(status: PipelineStatus) -> Place:
+    """Return the place of the state that there is, or is about to be."""
+    return Place(status.checkpoint, status.restoration, status.shuffle_partitions, status.from_beginning)
+
+
+def build_revision(
+    resource: PipelineResource, dependencies: Dependencies, images: Images, place: Place | None = None
+) -> Revision:
+    """Return the revision for the pipeline as its spec and its surroundings are now, in its present place or another one."""
+    bare, where = _build_bare(resource, dependencies, images), place or read_place(resource.status)
+    asked = bare.spec.model_copy(
+        update={
+            "restart_nonce": resource.spec.restart_nonce,
+            "sources": tuple(_begin_at(each, where.from_beginning) for each in bare.spec.sources),
+        }
+    )
+    built = bare.model_copy(
+        update={
+            "spec": asked,
+            "tuning": build_tuning(asked, where.shuffle_partitions),
+            "content": bare.content_hash,
+        }
+    )
+    return move_revision(built, resource.metadata, where)
+
+
+def move_revision(revision: Revision, metadata: Metadata, place: Place) -> Revision:
+    """Return the revision with its state in another place; its sources begin there where they did."""
+    store = revision.checkpoint.rsplit("/", 1)[0]
+    asked = revision.spec.state_partitions
+    partitions = asked or place.shuffle_partitions or revision.tuning.shuffle_partitions
+    return revision.model_copy(
+        update={
+            "checkpoint": f"{store}/{name_checkpoint(metadata, place.checkpoint)}",
+            "restoration": place.restoration,
+            "tuning": revision.tuning.model_copy(update={"shuffle_partitions": partitions}),
+            "from_beginning": place.from_beginning,
+        }
+    )
+
+
+def read_checkpoint_number(revision: Revision) -> int:
+    """Return the number of a revision's checkpoint, the inverse of `build_checkpoint`."""
+    folder = revision.checkpoint.rsplit("/", 1)[1]
+    return int(folder.removeprefix(revision.uid).removeprefix("-") or 0)
+
+
+def _begin_at(source: Source, from_beginning: tuple[str, ...]) -> Source:
+    if source.name not in from_beginning:
+        return source
+    return source.model_copy(update={"starting_offsets": "earliest"})
+
+
+def _build_bare(resource: PipelineResource, dependencies: Dependencies, images: Images) -> Revision:
+    """Return the revision without the place of its state."""
+    spec, metadata = resource.spec, resource.metadata
+    image = spec.image or images.runtime
+    return Revision(
+        namespace=metadata.namespace,
+        pipeline=metadata.name,
+        uid=metadata.uid,
+        spec=strip_operational(spec),
+        kafka=build_kafka_connection(dependencies.cluster),
+        registries=build_registry_secrets(spec.sources),
+        topics=dict(sorted(dependencies.topics.items())),
+        checkpoint=build_checkpoint(dependencies.storage.root, metadata, 0),
+        bucket=dependencies.storage.bucket,
+        hdfs=dependencies.storage.hdfs,
+        tuning=build_tuning(spec, None),
+        spark_conf=build_spark_conf(resource, image, images),
+        image=image,
+        executor_pod=_build_executor_pod(resource, dependencies),
+        modules=dependencies.modules,
+    )
+
+
+def build_checkpoint(root: str, metadata: Metadata, number: int) -> str:
+    """Return the place of a pipeline's checkpoint below the root of a store."""
+    return f"{root}/{metadata.namespace}/{metadata.name}/{name_checkpoint(metadata, number)}"
+
+
+def name_checkpoint(metadata: Metadata, number: int) -> str:
+    """Return the folder of a pipeline's checkpoint. Each one that is made of a savepoint has a folder of its own."""
+    return metadata.uid if number == 0 else f"{metadata.uid}-{number}"
+
+
+def _build_executor_pod(resource: PipelineResource, dependencies: Dependencies) -> Manifest:
+    if resource.spec.resources.executors.count == 0:
+        return {}
+    return build_executor_template(resource.metadata.name, build_mounts(dependencies))
+
+
+def strip_operational(spec: PipelineSpec) -> PipelineSpec:
+    """Leave out what only the operator looks at, so that changing it restarts nothing."""
+    fields = PipelineSpec.model_fields
+    return spec.model_copy(
+        update={
+            "suspend": False,
+            "restart_nonce": "",
+            "restore": None,
+            "savepoints": None,
+            **{name: fields[name].get_default() for name in ("restart", "upgrade", "revision_history_limit")},
+        }
+    )
+
+
+def build_spark_conf(resource: PipelineResource, image: str, images: Images) -> dict[str, str]:
+    """Return Spark's settings as far as they depend on the cluster and the pods' sizes."""
+    spec, name, namespace = resource.spec, resource.metadata.name, resource.metadata.namespace
+    driver, executors = spec.resources.driver, spec.resources.executors
+    conf = {
+        "spark.app.name": f"{namespace}.{name}",
+        "spark.driver.memory": _share(driver.memory),
+        "spark.ui.enabled": "false",
+        **spec.spark_conf,
+        **_build_java_options(images.java_options, spec.spark_conf),
+    }
+    if executors.count == 0:
+        return conf | {"spark.master": f"local[{max(1, math.ceil(parse_cpu(driver.cpu)))}]"}
+    heap = _share(executors.memory)
+    overhead = parse_size(executors.memory) // _MEBIBYTE - int(heap[:-1])
+    return conf | {
+        "spark.master": "k8s://https://kubernetes.default.svc",
+        "spark.submit.deployMode": "client",
+        "spark.driver.host": f"{name_account(name)}.{namespace}.svc",
+        "spark.driver.bindAddress": "0.0.0.0",  # noqa: S104 - the pod's own address, behind its Service
+        "spark.driver.port": str(DRIVER_PORT),
+        "spark.blockManager.port": str(BLOCK_MANAGER_PORT),
+        "spark.executor.instances": str(executors.count),
+        "spark.executor.cores": str(max(1, math.ceil(parse_cpu(executors.cpu)))),
+        "spark.executor.memory": heap,
+        "spark.executor.memoryOverhead": f"{overhead}m",
+        "spark.kubernetes.namespace": namespace,
+        "spark.kubernetes.container.image": image,
+        "spark.kubernetes.container.image.pullPolicy": images.pull_policy,
+        "spark.kubernetes.executor.request.cores": executors.cpu,
+        "spark.kubernetes.executor.podTemplateFile": f"{REVISION_DIR}/{EXECUTOR_TEMPLATE_KEY}",
+        "spark.kubernetes.executor.podTemplateContainerName": "executor",
+        "spark.kubernetes.executor.disableConfigMap": "true",
+        # Spark would clean up Services and claims that it never made, and a driver has no right to.
+        "spark.kubernetes.driver.service.deleteOnTermination": "false",
+        "spark.kubernetes.driver.ownPersistentVolumeClaim": "false",
+    }
+
+
+def _build_java_options(common: str, own: Mapping[str, str]) -> dict[str, str]:
+    """Return the options of the JVMs, common ones first, so that a pipeline's own win."""
+    keys = ("spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions")
+    return {key: " ".join(filter(None, (common, own.get(key)))) for key in keys if common}
+
+
+def _share(memory: str) -> str:
+    """Return the JVM heap for a pod of that size; the rest is for Python, RocksDB and the JVM itself."""
+    return f"{int(parse_size(memory) * _HEAP_SHARE) // _MEBIBYTE}m"

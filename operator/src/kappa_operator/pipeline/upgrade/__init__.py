@@ -1,0 +1,1 @@
+"""Changes of a Pipeline: dry run, savepoint, handover, health gate, rollback, restore."""

@@ -1,0 +1,141 @@
+"""How a change begins to take effect: the savepoint before it, from the state that there is, or anew.
+
+Nothing here touches the driver that runs. What is meant to happen is recorded; the old driver is stopped for it afterwards.
+"""
+
+from datetime import datetime
+from typing import Any
+
+from kappa_crds.pipeline import PipelineState, Restarts
+from kappa_crds.reasons import Reason
+from kappa_crds.upgrade import Anew, Handover, UpgradeMode, UpgradePhase, UpgradeStatus, UpgradeVerdict
+from kappa_operator.engine.actions import CreateObject, EmitEvent, RecordStatus
+from kappa_operator.engine.plan import Plan, working
+from kappa_operator.pipeline.model import SOON, PipelineObserved, say
+from kappa_operator.pipeline.progress import build_progress_fields
+from kappa_operator.pipeline.upgrade.change import build_anew, next_checkpoint
+from kappa_operator.pipeline.verdicts import explain_change
+from kappa_operator.savepoint.objects import build_upgrade_savepoint, name_upgrade_savepoint
+
+ANEW_MODES = (UpgradeMode.REPROCESS, UpgradeMode.AUTO)
+"""Modes in which a change that does not fit the state begins with an empty one, and with the whole log."""
+
+
+def hand_over(observed: PipelineObserved, change: UpgradeStatus, why: str, now: datetime) -> Plan:
+    """Record that the old driver ends its batch; before that, where the mode asks for one, that a savepoint is taken."""
+    at = now.replace(microsecond=0)
+    if change.mode is UpgradeMode.SAVEPOINT and change.savepoint is None:
+        name = name_upgrade_savepoint(observed.resource.metadata.name, change)
+        change = change.replace(phase=UpgradePhase.SAVING, savepoint=name, message=why, since=at)
+        return _record(
+            observed, change, Reason.UPGRADE_SAVING, f"{why}; savepoint {name} is taken before", now
+        )
+    change = change.replace(phase=UpgradePhase.HANDING_OVER, message=why, since=at)
+    warm = change.handover is Handover.WARM
+    follows = "the old driver ends its batch" if warm else "the new driver starts once the old one has ended"
+    stopping = {"stopping_since": at} if warm else {}
+    return _record(observed, change, Reason.HANDING_OVER, f"{why}; {follows}", now, **stopping)
+
+
+def go_cold(observed: PipelineObserved, change: UpgradeStatus, why: str, now: datetime) -> Plan:
+    """Give up the driver that stands by; the old one is stopped, and then the new one started."""
+    return hand_over(observed, change.replace(handover=Handover.COLD), why, now)
+
+
+def save(observed: PipelineObserved, change: UpgradeStatus, now: datetime) -> Plan:
+    """Have the savepoint taken, and wait for it. Without it the change is refused, and the old driver goes on."""
+    metadata, taken = observed.resource.metadata, observed.savepoint
+    if taken is None:
+        return Plan((CreateObject(build_upgrade_savepoint(metadata, change)),), requeue_after=SOON)
+    name = taken.metadata.name
+    if taken.spec.pipeline_ref != metadata.name:
+        return refuse(observed, change, f"savepoint {name} is there already, of another pipeline", now)
+    if taken.metadata.deletion_timestamp is not None:
+        return refuse(observed, change, f"savepoint {name} was deleted before the change", now)
+    said = taken.status.conditions[0].message if taken.status.conditions else "it was not looked at yet"
+    if taken.status.state in ("Failed", "Damaged"):
+        why = (
+            f"there is no savepoint to go back to ({name}: {said}); repair that and change spec.restartNonce, or choose another"
+            " spec.upgrade.mode"
+        )
+        return refuse(observed, change, why, now)
+    if taken.status.taken is not None:
+        return hand_over(observed, change, change.message or "the savepoint is taken", now)
+    progress = observed.progress
+    fields = build_progress_fields(progress) if progress is not None else {}
+    verdict = working(
+        _find_state(observed), Reason.UPGRADE_SAVING, f"savepoint {name} is taken before the change: {said}"
+    )
+    return Plan((), say(observed, verdict, now, **fields), SOON)
+
+
+def begin_anew(
+    observed: PipelineObserved, change: UpgradeStatus, why: str, now: datetime, *, replay: bool
+) -> Plan:
+    """Record that the new revision begins with an empty checkpoint, and tell it: with `replay` at the first record of all sources."""
+    status, spec = observed.status, observed.resource.spec
+    number = next_checkpoint(status)
+    names = tuple(source.name for source in spec.sources) if replay else ()
+    change = change.replace(
+        phase=UpgradePhase.HANDING_OVER,
+        handover=Handover.COLD,
+        anew=Anew(checkpoint=number, instead_of=status.checkpoint, from_beginning=names),
+        since=now.replace(microsecond=0),
+    )
+    where = explain_replay(observed) if replay else "it begins with an empty state, where its sources say"
+    change = change.replace(revision=build_anew(observed, change).name, message=f"{why}; {where}")
+    told = EmitEvent(Reason.UPGRADE_ANEW, change.message or "", warning=change.mode is UpgradeMode.AUTO)
+    verdict = working(PipelineState.PENDING, Reason.UPGRADE_ANEW, change.message or "")
+    restarts = Restarts(total=status.restarts.total)
+    written = say(
+        observed, verdict, now, upgrade=change, last_checkpoint=number, restarts=restarts,
+        **_forget_driver(observed),
+    )  # fmt: skip
+    return Plan((told, RecordStatus(written)), look_again=True)
+
+
+def explain_replay(observed: PipelineObserved) -> str:
+    """Say what is read and written again where a pipeline begins with the whole log."""
+    spec = observed.resource.spec
+    reads = ", ".join(source.reads for source in spec.sources)
+    writes = ", ".join(sorted({topic for _, topic in spec.written}))
+    return (
+        f"it begins with an empty state at the first record that there still is of {reads}, whatever startingOffsets says,"
+        f" and what it writes to {writes} is written again"
+    )
+
+
+def refuse(observed: PipelineObserved, change: UpgradeStatus, why: str, now: datetime) -> Plan:
+    """Record that the change is not made, and why."""
+    change = change.replace(phase=UpgradePhase.REFUSED, message=why, since=now.replace(microsecond=0))
+    status = say(observed, explain_change(change), now, upgrade=change)
+    return Plan((RecordStatus(status),), look_again=True)
+
+
+def say_verdict(verdict: UpgradeVerdict) -> str:
+    """Say a verdict in one line."""
+    said = "; ".join(verdict.reasons)
+    return verdict.kind.value + (f": {said}" if said else "")
+
+
+def _record(
+    observed: PipelineObserved,
+    change: UpgradeStatus,
+    reason: Reason,
+    said: str,
+    now: datetime,
+    **fields: Any,
+) -> Plan:
+    verdict = working(_find_state(observed), reason, said)
+    written = say(observed, verdict, now, upgrade=change, **fields, **_forget_driver(observed))
+    return Plan((RecordStatus(written),), look_again=True)
+
+
+def _forget_driver(observed: PipelineObserved) -> dict[str, Any]:
+    """A driver that was recorded and never made will not be: nobody is to wait for it."""
+    return {"driver": None, "driver_uid": None} if observed.current is None else {}
+
+
+def _find_state(observed: PipelineObserved) -> PipelineState:
+    current = observed.current
+    return PipelineState.PENDING if current is None or current.finished else PipelineState.RUNNING

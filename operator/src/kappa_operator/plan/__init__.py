@@ -1,1 +1,0 @@
-"""Pure decisions: for each kind one `decide_*(observed, now) -> Plan`. No I/O, no clock, no randomness, no logging."""

@@ -1,0 +1,1 @@
+"""The kind Savepoint: taken, verified, exported, imported and deleted."""

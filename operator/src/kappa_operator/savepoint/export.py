@@ -1,0 +1,236 @@
+"""Copies of a savepoint in other StateStores, as spec.exports asks for them: one after another, tried again, and at last given up.
+
+Whether the savepoint is Ready does not depend on them; the condition Exported says whether all are there. An attempt is recorded before its
+pod is made, and a pod copies only what is not there, so a pod that is lost is made again.
+"""
+
+from datetime import datetime
+
+from kappa_crds.conditions import EXPORTED, Condition, ConditionStatus, find_condition
+from kappa_crds.progress import DriverExit
+from kappa_crds.quantities import format_size
+from kappa_crds.reasons import Reason
+from kappa_crds.savepoint import SavepointState
+from kappa_crds.savepoint_transfer import ExportState, ExportStatus
+from kappa_crds.savepoint_work import SavepointTask, Work, WorkRequest, WorkResult
+from kappa_operator.engine.actions import RecordStatus
+from kappa_operator.engine.plan import Plan
+from kappa_operator.errors import KappaError, ReferenceProblem
+from kappa_operator.savepoint.model import (
+    BLOCKED_POLL,
+    MOST_ATTEMPTS,
+    POLL,
+    SavepointObserved,
+    build_condition,
+    build_status,
+    measure_pause,
+    say,
+    stay,
+)
+from kappa_operator.savepoint.objects import Elsewhere, SavepointResource, name_savepoint
+from kappa_operator.savepoint.work import (
+    decide_halt,
+    end_work,
+    find_location,
+    follow_work,
+    name_worker,
+    number_work,
+)
+from kappa_operator.statestore.storage import Storage
+
+_SETTLED = (ExportState.EXPORTED, ExportState.ABANDONED, ExportState.DELETED)
+Copies = tuple[ExportStatus, ...]
+
+
+def list_copies(resource: SavepointResource) -> Copies:
+    """Return how far each copy is that is wanted now; one with another request begins anew."""
+    known = {each.store_ref: each for each in resource.status.exports}
+    wanted = []
+    for export in resource.spec.exports:
+        last = known.get(export.store_ref, ExportStatus(store_ref=export.store_ref))
+        if last.request != export.request:
+            last = last.replace(
+                state=ExportState.PENDING, request=export.request, attempts=0, next_attempt=None, message=""
+            )
+        wanted.append(last)
+    return tuple(wanted)
+
+
+def is_exported(resource: SavepointResource) -> bool:
+    """Return whether nothing is to be done about copies, as far as the resource alone tells."""
+    copies, condition = list_copies(resource), find_condition(resource.status.conditions, EXPORTED)
+    is_told = copies == resource.status.exports and (condition is not None) == bool(copies)
+    return is_told and all(copy.state in _SETTLED for copy in copies)
+
+
+def decide_export(observed: SavepointObserved, now: datetime) -> Plan:
+    """Have the savepoint copied where it is not yet, and say how far that is."""
+    work, copies = observed.work, list_copies(observed.resource)
+    if work is not None:
+        return _follow(observed, copies, work, now)
+    if is_exported(observed.resource):
+        return Plan()
+    due = next((copy for copy in copies if _is_due(observed, copy, now)), None)
+    return _tell(observed, copies, now) if due is None else _begin(observed, copies, due, now)
+
+
+def _is_due(observed: SavepointObserved, copy: ExportStatus, now: datetime) -> bool:
+    is_pending = copy.state not in _SETTLED and (copy.next_attempt is None or copy.next_attempt <= now)
+    return is_pending and _find_problem(observed, copy) is None
+
+
+def _find_problem(observed: SavepointObserved, copy: ExportStatus) -> KappaError | None:
+    """Return what keeps a copy from being made, where a pod need not find it out."""
+    if observed.status.state == SavepointState.DAMAGED:
+        said = "the savepoint is damaged, and is not exported"
+        return ReferenceProblem(said, reason=Reason.SAVEPOINT_DAMAGED)
+    if isinstance(observed.storage, KappaError):
+        return observed.storage
+    target = observed.copies[copy.store_ref]
+    if isinstance(target, KappaError):
+        return target
+    if target.is_same(observed.storage):
+        said = f"the savepoint is in StateStore {copy.store_ref} already; take it out of spec.exports"
+        return ReferenceProblem(said, reason=Reason.INVALID_SPEC)
+    return None
+
+
+def _begin(observed: SavepointObserved, copies: Copies, due: ExportStatus, now: datetime) -> Plan:
+    begun = due.replace(
+        state=ExportState.COPYING,
+        attempts=due.attempts + 1,
+        next_attempt=None,
+        location=find_copy(observed, due.store_ref),
+        message=f"a pod copies what is not there yet of {format_size(observed.status.size_bytes or 0)}",
+    )
+    work = number_work(observed, SavepointTask.EXPORT, now, due.store_ref)
+    return _record(observed, copies, begun, work, now, look_again=True)
+
+
+def _follow(observed: SavepointObserved, copies: Copies, work: Work, now: datetime) -> Plan:
+    copy = next((copy for copy in copies if copy.store_ref == work.store), None)
+    if copy is None or copy.state is not ExportState.COPYING:
+        return decide_halt(observed, work, "the export is not asked for any more, or is asked for anew")
+    result = _work(observed, copy, work, now)
+    if isinstance(result, WorkResult):
+        return _end(observed, copies, copy, result, now)
+    waits = observed.worker.waits if observed.worker else None
+    if waits is None:
+        return result
+    waiting = copy.replace(message=f"pod {name_worker(observed, work)} waits: {waits}")
+    return _tell(observed, _put(copies, waiting), now)
+
+
+def _work(observed: SavepointObserved, copy: ExportStatus, work: Work, now: datetime) -> Plan | WorkResult:
+    target = observed.copies[copy.store_ref]
+    if observed.worker is None and isinstance(target, KappaError):
+        return WorkResult(failure=DriverExit(reason=target.reason, message=target.message))
+    request = WorkRequest(
+        task=SavepointTask.EXPORT,
+        name=name_savepoint(observed.resource.metadata),
+        location=observed.status.location or find_location(observed),
+    )
+    elsewhere = find_elsewhere(observed, target) if isinstance(target, Storage) else None
+    return follow_work(observed, work, request, stay(observed), now, elsewhere=elsewhere)
+
+
+def _end(
+    observed: SavepointObserved, copies: Copies, copy: ExportStatus, result: WorkResult, now: datetime
+) -> Plan:
+    """Record how an attempt ended, and when the next one is due; after some attempts the copy is given up."""
+    at, attempts = now.replace(microsecond=0), copy.attempts
+    message = result.failure.message if result.failure else "the pod ended without a word"
+    if result.taken is not None:
+        ended = copy.replace(
+            state=ExportState.EXPORTED, exported=at, copied_bytes=result.taken.copied_bytes, message=""
+        )
+    elif attempts < MOST_ATTEMPTS:
+        ended = copy.replace(
+            state=ExportState.PENDING,
+            next_attempt=at + measure_pause(attempts),
+            message=f"attempt {attempts} failed: {message}",
+        )
+    else:
+        said = (
+            f"given up after {attempts} attempts: {message}; repair that, and change request of this export"
+        )
+        ended = copy.replace(state=ExportState.ABANDONED, message=said)
+    work = observed.work
+    assert work is not None  # noqa: S101 - it has just ended
+    return _record(observed, copies, ended, end_work(work), now)
+
+
+def _record(
+    observed: SavepointObserved,
+    copies: Copies,
+    copy: ExportStatus,
+    work: Work,
+    now: datetime,
+    *,
+    look_again: bool = False,
+) -> Plan:
+    copies = _put(copies, copy)
+    condition = judge_copies(observed, copies, now)
+    written = build_status(observed, stay(observed), now, more=condition, work=work, exports=copies)
+    return Plan((RecordStatus(written),), requeue_after=POLL, look_again=look_again)
+
+
+def _put(copies: Copies, copy: ExportStatus) -> Copies:
+    return tuple(copy if each.store_ref == copy.store_ref else each for each in copies)
+
+
+def _tell(observed: SavepointObserved, copies: Copies, now: datetime) -> Plan:
+    """Say how far the copies are, and look again when one is due."""
+    if not copies:
+        written = build_status(observed, stay(observed), now, exports=())
+        kept = tuple(each for each in written.conditions if each.type != EXPORTED)
+        return Plan(status=written.replace(conditions=kept))
+    waits = [(copy.next_attempt - now).total_seconds() for copy in copies if copy.next_attempt]
+    is_damaged = observed.status.state == SavepointState.DAMAGED  # until somebody has it read back again
+    if not is_damaged and any(copy.state not in _SETTLED and copy.next_attempt is None for copy in copies):
+        waits.append(BLOCKED_POLL if observed.work is None else POLL)
+    condition = judge_copies(observed, copies, now)
+    wait = max(0.0, min(waits)) if waits else None
+    return say(observed, stay(observed), now, wait, more=condition, exports=copies)
+
+
+def judge_copies(observed: SavepointObserved, copies: Copies, now: datetime) -> Condition:
+    """Return the condition Exported."""
+    status, reason, said = _judge(observed, copies)
+    return build_condition(observed, EXPORTED, status, (reason, said), now)
+
+
+def _judge(observed: SavepointObserved, copies: Copies) -> tuple[ConditionStatus, Reason, str]:
+    if all(copy.state is ExportState.EXPORTED for copy in copies):
+        places = "; ".join(f"{copy.location} of StateStore {copy.store_ref}" for copy in copies)
+        return "True", Reason.SAVEPOINT_EXPORTED, places
+    open_ = [copy for copy in copies if copy.state is not ExportState.EXPORTED]
+    said = "; ".join(f"to StateStore {copy.store_ref}: {_explain(observed, copy)}" for copy in open_)
+    if any(copy.state is ExportState.ABANDONED for copy in open_):
+        return "False", Reason.EXPORT_ABANDONED, said
+    problem = _find_problem(observed, open_[0])
+    if problem is not None and open_[0].state is not ExportState.COPYING:
+        return "False", problem.reason, said
+    failed = any(copy.next_attempt is not None for copy in open_)
+    return "False", Reason.EXPORT_FAILED if failed else Reason.SAVEPOINT_EXPORTING, said
+
+
+def _explain(observed: SavepointObserved, copy: ExportStatus) -> str:
+    problem = _find_problem(observed, copy)
+    if problem is None or copy.state is not ExportState.PENDING:
+        return copy.message or "waits for its turn"
+    return problem.message
+
+
+def find_elsewhere(observed: SavepointObserved, target: Storage) -> Elsewhere:
+    """Return where copies are in another store: in a folder as the savepoint itself."""
+    return Elsewhere(target, observed.resource.metadata.namespace, observed.resource.spec.pipeline_ref)
+
+
+def find_copy(observed: SavepointObserved, store: str) -> str | None:
+    """Return the URI of a copy, as pods see it that have just that store."""
+    target = observed.copies[store]
+    if isinstance(target, KappaError):
+        return None
+    folder = find_elsewhere(observed, target).locate(target.root)
+    return f"{folder}/{name_savepoint(observed.resource.metadata)}"

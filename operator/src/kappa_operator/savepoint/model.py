@@ -1,0 +1,173 @@
+"""What decisions about a savepoint share: the observation, and how the status is built."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from kappa_crds.conditions import (
+    EXPORTED,
+    VERIFIED,
+    Condition,
+    ConditionStatus,
+    find_condition,
+    merge_conditions,
+)
+from kappa_crds.progress import Progress, SavepointProgress
+from kappa_crds.reasons import Reason
+from kappa_crds.savepoint import SavepointState, SavepointStatus
+from kappa_crds.savepoint_work import Work, WorkResult, WorkState
+from kappa_operator.engine.keys import ObjectRef
+from kappa_operator.engine.plan import Failure, Plan, Verdict, build_conditions
+from kappa_operator.errors import KappaError
+from kappa_operator.pipeline.driver import DriverPod
+from kappa_operator.pipeline.objects import PipelineResource
+from kappa_operator.savepoint.objects import SavepointResource, name_savepoint
+from kappa_operator.statestore.storage import Storage
+
+POLL = 1.0
+BLOCKED_POLL = 5.0
+MOST_ATTEMPTS = 5
+LONGEST_PAUSE = 300.0
+_FIRST_PAUSE = 5.0
+_NOWHERE = Storage("")
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerPod:
+    """The pod of a piece of work. `result` is there when it has ended, `waits` says what keeps it from starting."""
+
+    ref: ObjectRef
+    uid: str
+    deleting: bool = False
+    result: WorkResult | None = None
+    waits: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stores:
+    """Where a savepoint is, where it is brought in from, if anywhere, and where copies are wanted, by StateStore; or why that is not known."""
+
+    own: Storage | KappaError
+    source: Storage | KappaError | None = None
+    copies: Mapping[str, Storage | KappaError] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class SavepointObserved:
+    """All that a decision about a savepoint needs.
+
+    `driver` is there while the pipeline runs, `drivers` are all of its pods, and `progress` is what the current one says. `storage` is
+    where the savepoints are, or an error says why that is not known; it is `lost` where that is no more. `source` and `copies` are as in
+    `Stores`. `nodes` are those where the claims that the next pod needs are mounted. `awaited_by` are pipelines that are still to go on from the
+    savepoint, `needed_by` the checkpoints that are, or will be, made of it.
+    """
+
+    resource: SavepointResource
+    pipeline: PipelineResource | None = None
+    driver: DriverPod | None = None
+    progress: Progress | None = None
+    failures: tuple[Failure, ...] = ()
+    drivers: tuple[DriverPod, ...] = ()
+    storage: Storage | KappaError = _NOWHERE
+    source: Storage | KappaError | None = None
+    copies: Mapping[str, Storage | KappaError] = field(default_factory=dict)
+    lost: bool = False
+    worker: WorkerPod | None = None
+    nodes: tuple[str, ...] = ()
+    image: str = ""
+    pull_policy: str = "IfNotPresent"
+    awaited_by: tuple[str, ...] = ()
+    needed_by: tuple[str, ...] = ()
+
+    @property
+    def status(self) -> SavepointStatus:
+        """Return the status as it was read."""
+        return self.resource.status
+
+    @property
+    def work(self) -> Work | None:
+        """Return the piece of work that is under way."""
+        work = self.status.work
+        return work if work is not None and work.state is WorkState.RUNNING else None
+
+    @property
+    def place(self) -> dict[str, str | None]:
+        """Return the fields of the status that say where the savepoint is."""
+        known = self.storage if isinstance(self.storage, Storage) else _NOWHERE
+        return {"claim_name": known.claim, "store_name": known.store}
+
+    @property
+    def reported(self) -> SavepointProgress | None:
+        """Return what the driver says of this savepoint, if it was asked for it."""
+        name = name_savepoint(self.resource.metadata)
+        known = self.progress.savepoints if self.progress else ()
+        return next((each for each in known if each.name == name), None)
+
+
+def measure_pause(attempts: int) -> timedelta:
+    """Return how long to wait after so many attempts have failed."""
+    return timedelta(seconds=min(LONGEST_PAUSE, _FIRST_PAUSE * 2 ** min(10, attempts - 1)))
+
+
+def measure_wait(observed: SavepointObserved, now: datetime) -> float:
+    """Return the seconds until the next attempt is due, 0 for now."""
+    due = observed.status.next_attempt
+    return 0.0 if due is None else max(0.0, (due - now).total_seconds())
+
+
+def say(
+    observed: SavepointObserved, verdict: Verdict, now: datetime, requeue: float | None, **fields: Any
+) -> Plan:
+    """Return the plan that just says how the savepoint is."""
+    return Plan(status=build_status(observed, verdict, now, **fields), requeue_after=requeue)
+
+
+def build_status(
+    observed: SavepointObserved,
+    verdict: Verdict,
+    now: datetime,
+    *,
+    more: Condition | None = None,
+    **fields: Any,
+) -> SavepointStatus:
+    """Return the status for a verdict; what `fields` leaves out stays as it was.
+
+    So do the conditions Verified and Exported, unless `more` is one of them.
+    """
+    status, generation = observed.status, observed.resource.metadata.generation
+    conditions = build_conditions(verdict, status.conditions, generation, now)
+    known = (
+        more if more is not None and more.type == kind else find_condition(status.conditions, kind)
+        for kind in (VERIFIED, EXPORTED)
+    )  # fmt: skip
+    kept = [condition for condition in known if condition is not None]
+    return status.replace(
+        conditions=(*conditions, *merge_conditions(status.conditions, kept)),
+        state=verdict.state,
+        observed_generation=generation,
+        **fields,
+    )
+
+
+def build_condition(
+    observed: SavepointObserved,
+    kind: str,
+    status: ConditionStatus,
+    said: tuple[Reason, str],
+    now: datetime,
+) -> Condition:
+    """Return a condition that a savepoint has besides those of every kind."""
+    reason, message = said
+    return Condition(
+        type=kind, status=status, reason=reason, message=message, last_transition_time=now.replace(microsecond=0),
+        observed_generation=observed.resource.metadata.generation,
+    )  # fmt: skip
+
+
+def stay(observed: SavepointObserved) -> Verdict:
+    """Return the verdict as it is: whether a savepoint is Ready does not depend on what else is done with it now."""
+    conditions = {each.type: each for each in observed.status.conditions}
+    found, is_stalled = conditions["Ready"], conditions["Stalled"].status == "True"
+    state = observed.status.state or SavepointState.READY
+    return Verdict(state, Reason.parse(found.reason), found.message, found.status, stalled=is_stalled)

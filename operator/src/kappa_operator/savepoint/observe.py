@@ -1,0 +1,138 @@
+"""Looks at a savepoint's pipeline, its driver and what that says of the savepoint, at the pod that works on it, and at who needs it."""
+
+from collections.abc import Iterator
+
+from pydantic import ValidationError
+
+from kappa_crds.progress import DriverExit, DriverState
+from kappa_crds.reasons import Reason
+from kappa_crds.savepoint_work import WorkResult, WorkState
+from kappa_crds.upgrade import NEEDS_SAVEPOINT
+from kappa_operator.engine.cache import Mirror
+from kappa_operator.engine.cluster import Body
+from kappa_operator.engine.context import World
+from kappa_operator.engine.keys import Key, ObjectRef
+from kappa_operator.engine.plan import Failure
+from kappa_operator.errors import KappaError
+from kappa_operator.pipeline.objects import PipelineResource
+from kappa_operator.pipeline.observe import observe_drivers, observe_progress
+from kappa_operator.pipeline.revision import build_checkpoint
+from kappa_operator.savepoint.export import is_exported
+from kappa_operator.savepoint.model import SavepointObserved, WorkerPod
+from kappa_operator.savepoint.objects import SavepointResource, build_worker_ref, name_savepoint
+from kappa_operator.savepoint.stores import find_nodes, find_stores
+from kappa_operator.statestore.mounts import explain_waiting
+from kappa_operator.statestore.storage import Storage
+
+
+async def observe_savepoint(
+    world: World, key: Key, failures: tuple[Failure, ...]
+) -> SavepointObserved | None:
+    """Return what there is to know of the savepoint, or None where it is gone."""
+    resource: SavepointResource | None = world.mirror.get(key)
+    if resource is None:
+        return None
+    if _is_at_rest(resource):
+        return SavepointObserved(resource)
+    pipeline: PipelineResource | None = world.mirror.get(
+        Key("Pipeline", key.namespace, resource.spec.pipeline_ref)
+    )
+    pods = () if pipeline is None else await observe_drivers(world, pipeline)
+    progress = None if pipeline is None else await observe_progress(world, pipeline, pods)
+    runs = progress is not None and progress.state is DriverState.RUNNING
+    driver = next((pod for pod in pods if progress and runs and pod.generation == progress.generation), None)
+    stores, worker = find_stores(world.mirror, resource, pipeline), await _find_own_worker(world, resource)
+    users = list(find_users(world.mirror, resource))
+    return SavepointObserved(
+        resource, pipeline, driver, progress, failures, pods,
+        storage=stores.own, source=stores.source, copies=stores.copies, lost=await _is_lost(world, resource, stores.own),
+        worker=worker, nodes=() if worker else await find_nodes(world, resource, stores),
+        image=world.settings.runtime_image, pull_policy=world.settings.image_pull_policy,
+        awaited_by=tuple(user.metadata.name for user in users if _awaits(user, resource)),
+        needed_by=() if isinstance(stores.own, KappaError) else tuple(_find_checkpoints(stores.own, users, resource)),
+    )  # fmt: skip
+
+
+def _is_at_rest(resource: SavepointResource) -> bool:
+    """Return whether all that is to be done can be seen from the resource alone."""
+    work = resource.status.work
+    busy = work is not None and work.state is not WorkState.DONE
+    verified = resource.spec.verify in (None, resource.status.verified)
+    is_there = resource.status.taken is not None and resource.metadata.deletion_timestamp is None
+    return is_there and verified and not busy and is_exported(resource)
+
+
+async def _is_lost(world: World, resource: SavepointResource, storage: Storage | KappaError) -> bool:
+    """Return whether the claim, or what says where the bucket is, is gone; that matters where something is to be deleted."""
+    namespace, store = resource.metadata.namespace, resource.status.store_name
+    if resource.metadata.deletion_timestamp is None:
+        return False
+    if store is not None:
+        return world.mirror.get_version(Key("StateStore", namespace, store)) < 0
+    if isinstance(storage, KappaError) or storage.claim is None:
+        return False
+    ref = ObjectRef("v1", "PersistentVolumeClaim", namespace, storage.claim)
+    return await world.cluster.get(ref) is None
+
+
+async def _find_own_worker(world: World, resource: SavepointResource) -> WorkerPod | None:
+    work = resource.status.work
+    if work is None or work.state is WorkState.DONE:
+        return None
+    return await find_worker(world, build_worker_ref(resource, work))
+
+
+async def find_worker(world: World, ref: ObjectRef) -> WorkerPod | None:
+    """Return the pod of a piece of work, if it is there."""
+    pod = await world.cluster.get(ref)
+    if pod is None:
+        return None
+    deleting = "deletionTimestamp" in pod["metadata"]
+    return WorkerPod(ref, pod["metadata"]["uid"], deleting, parse_work(pod), explain_waiting(pod))
+
+
+def parse_work(pod: Body) -> WorkResult | None:
+    """Return how a pod's work ended, None while it has not."""
+    status = pod.get("status", {})
+    if status.get("phase") not in ("Succeeded", "Failed"):
+        return None
+    container: Body = next(iter(status.get("containerStatuses", [])), {})
+    ended = container.get("state", {}).get("terminated", {})
+    text = ended.get("message", "")
+    try:
+        return WorkResult.model_validate_json(text)
+    except ValidationError:
+        why = status.get("message") or status.get("reason") or ended.get("reason") or "no reason given"
+        said = f"the pod ended with exit code {ended.get('exitCode', 'unknown')} ({why}): {text[-1500:] or 'it left no message'}"
+        return WorkResult(failure=DriverExit(reason=Reason.SAVEPOINT_WORK_FAILED, message=said))
+
+
+def find_users(mirror: Mirror, resource: SavepointResource) -> Iterator[PipelineResource]:
+    """Yield the pipelines of the namespace that name the savepoint, in their spec or in what their checkpoint is made of."""
+    for key in mirror.find("Pipeline", resource.metadata.namespace):
+        user: PipelineResource | None = mirror.get(key)
+        if user is not None and (_awaits(user, resource) or _is_made_of(user, resource)):
+            yield user
+
+
+def _awaits(pipeline: PipelineResource, resource: SavepointResource) -> bool:
+    restore = pipeline.spec.restore
+    if pipeline.metadata.deletion_timestamp is not None:
+        return False
+    change, name = pipeline.status.upgrade, resource.metadata.name
+    if change is not None and change.savepoint == name and change.phase in NEEDS_SAVEPOINT:
+        return True
+    return restore is not None and restore.savepoint == name and restore != pipeline.status.restored
+
+
+def _is_made_of(pipeline: PipelineResource, resource: SavepointResource) -> bool:
+    made_of = pipeline.status.restoration
+    return made_of is not None and made_of.savepoint == name_savepoint(resource.metadata)
+
+
+def _find_checkpoints(
+    storage: Storage, users: list[PipelineResource], resource: SavepointResource
+) -> Iterator[str]:
+    for user in users:
+        if _is_made_of(user, resource):
+            yield build_checkpoint(storage.root, user.metadata, user.status.checkpoint)

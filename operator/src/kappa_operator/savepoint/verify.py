@@ -1,0 +1,133 @@
+"""Reading a savepoint back, once for each value of spec.verify: what was found is the condition Verified.
+
+One that is damaged is not Ready any more, so that nothing goes on from it.
+"""
+
+from datetime import datetime
+from typing import Any
+
+from kappa_crds.conditions import VERIFIED, Condition
+from kappa_crds.quantities import format_count, format_size
+from kappa_crds.reasons import Reason
+from kappa_crds.savepoint import SavepointState, Verify
+from kappa_crds.savepoint_work import SavepointTask, Verification, VerifyBy, Work, WorkRequest, WorkResult
+from kappa_operator.engine.actions import RecordStatus
+from kappa_operator.engine.plan import Plan, Verdict, ready, stalled
+from kappa_operator.errors import KappaError
+from kappa_operator.savepoint.model import (
+    BLOCKED_POLL,
+    MOST_ATTEMPTS,
+    POLL,
+    SavepointObserved,
+    build_condition,
+    build_status,
+    measure_pause,
+    measure_wait,
+    say,
+    stay,
+)
+from kappa_operator.savepoint.objects import name_savepoint
+from kappa_operator.savepoint.work import begin_work, end_work, find_location, follow_work
+
+
+def decide_verification(observed: SavepointObserved, now: datetime) -> Plan | None:
+    """Have the savepoint read back where that is asked for, and say what was found; None where there is nothing to do."""
+    wanted, work = observed.resource.spec.verify, observed.work
+    if work is not None and work.task is SavepointTask.VERIFY:
+        return _follow(observed, wanted or Verify(), work, now)
+    if wanted is None or wanted == observed.status.verified:
+        return None
+    if isinstance(observed.storage, KappaError):
+        unknown = build_condition(
+            observed, VERIFIED, "Unknown", (observed.storage.reason, observed.storage.message), now
+        )
+        return say(observed, stay(observed), now, BLOCKED_POLL, more=unknown)
+    wait = measure_wait(observed, now)
+    if wait > 0:
+        return Plan(requeue_after=wait)
+    said = f"a pod reads it back by {wanted.by}"
+    verifying = build_condition(observed, VERIFIED, "Unknown", (Reason.SAVEPOINT_VERIFYING, said), now)
+    return begin_work(observed, SavepointTask.VERIFY, stay(observed), now, more=verifying)
+
+
+def _follow(observed: SavepointObserved, wanted: Verify, work: Work, now: datetime) -> Plan:
+    request = WorkRequest(
+        task=SavepointTask.VERIFY,
+        name=name_savepoint(observed.resource.metadata),
+        location=observed.status.location or find_location(observed),
+        verify_by=wanted.by,
+    )
+    result = follow_work(observed, work, request, stay(observed), now)
+    if isinstance(result, Plan):
+        return result
+    if result.verification is None:
+        return _fail(observed, wanted, work, result, now)
+    return _finish(observed, wanted, work, result.verification, now)
+
+
+def _fail(observed: SavepointObserved, wanted: Verify, work: Work, result: WorkResult, now: datetime) -> Plan:
+    """Nothing was found out: try again later, and at last give that up."""
+    message = result.failure.message if result.failure else "the pod ended without a word"
+    attempts, fields = observed.status.attempts, dict[str, Any]()
+    if attempts < MOST_ATTEMPTS:
+        said = f"attempt {attempts} failed: {message}"
+        fields["next_attempt"] = now.replace(microsecond=0) + measure_pause(attempts)
+    else:
+        said = f"given up after {attempts} attempts: {message}; repair that, and change spec.verify.request"
+        fields["verified_as"] = wanted
+    unknown = build_condition(observed, VERIFIED, "Unknown", (Reason.SAVEPOINT_WORK_FAILED, said), now)
+    return _record(observed, stay(observed), unknown, work, now, **fields)
+
+
+def _finish(
+    observed: SavepointObserved, wanted: Verify, work: Work, found: Verification, now: datetime
+) -> Plan:
+    if found.damaged:
+        said = f"{found.damaged} of {found.files} files are damaged: {'; '.join(found.damage)}"
+        if not found.files:
+            said = "; ".join(found.damage)
+        verdict = stalled(SavepointState.DAMAGED, Reason.SAVEPOINT_DAMAGED, f"{said}; use another savepoint")
+        condition = build_condition(observed, VERIFIED, "False", (Reason.SAVEPOINT_DAMAGED, said), now)
+        return _record(observed, verdict, condition, work, now, verified_as=wanted, state_rows=())
+    condition = build_condition(
+        observed, VERIFIED, "True", (Reason.SAVEPOINT_VERIFIED, _describe(wanted, found)), now
+    )
+    at = now.replace(microsecond=0)
+    return _record(
+        observed, _recover(observed), condition, work, now,
+        verified_as=wanted, last_verified=at, state_rows=found.state,
+    )  # fmt: skip
+
+
+def _recover(observed: SavepointObserved) -> Verdict:
+    """Return the verdict on what is whole; one that was damaged may have been repaired."""
+    if observed.status.state != SavepointState.DAMAGED:
+        return stay(observed)
+    return ready(SavepointState.READY, Reason.SAVEPOINT_READY, f"{observed.status.size}; whole again")
+
+
+def _describe(wanted: Verify, found: Verification) -> str:
+    said = f"{found.files} files, {format_size(found.size_bytes)}, were read again"
+    if wanted.by is VerifyBy.CHECKSUMS:
+        return said
+    rows = (f"{format_count(each.rows)} of {each.sink}/{each.name}" for each in found.state)
+    return f"{said}; rows of state: {', '.join(rows) or 'none, the queries have no state'}"
+
+
+def _record(
+    observed: SavepointObserved,
+    verdict: Verdict,
+    condition: Condition,
+    work: Work,
+    now: datetime,
+    *,
+    verified_as: Verify | None = None,
+    next_attempt: datetime | None = None,
+    **fields: Any,
+) -> Plan:
+    written = build_status(
+        observed, verdict, now, more=condition, work=end_work(work), next_attempt=next_attempt, **fields
+    )
+    if verified_as is not None:
+        written = written.replace(verified=verified_as)
+    return Plan((RecordStatus(written),), requeue_after=POLL)

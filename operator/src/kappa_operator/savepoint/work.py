@@ -1,0 +1,174 @@
+"""Pieces of work that a pod does: recorded before the pod is made, and the pod is deleted after its result is.
+
+The pod's name holds the number of the work, so that making it twice makes one; and each kind of work may be done twice, so that a
+pod that is lost is made again.
+"""
+
+from datetime import datetime
+
+from kappa_crds.conditions import Condition
+from kappa_crds.progress import DriverExit
+from kappa_crds.reasons import Reason
+from kappa_crds.savepoint_work import OtherPlace, SavepointTask, Work, WorkRequest, WorkResult, WorkState
+from kappa_operator.engine.actions import CreateObject, DeleteObject, RecordStatus
+from kappa_operator.engine.plan import Plan, Verdict, working
+from kappa_operator.savepoint.model import POLL, SavepointObserved, build_status, say
+from kappa_operator.savepoint.objects import Elsewhere, build_location, build_worker, build_worker_ref
+from kappa_operator.savepoint.worker import Placement
+from kappa_operator.statestore.storage import Storage, build_pair
+
+
+def begin_work(
+    observed: SavepointObserved,
+    task: SavepointTask,
+    verdict: Verdict,
+    now: datetime,
+    *,
+    more: Condition | None = None,
+    store: str | None = None,
+) -> Plan:
+    """Record a piece of work before its pod is made. `more` is a condition that changes with it, `store` a StateStore besides the savepoint's."""
+    status, last = observed.status, observed.status.work
+    again = task in (SavepointTask.TAKE, SavepointTask.IMPORT) or (
+        status.next_attempt is not None and last is not None and (last.task, last.store) == (task, store)
+    )
+    written = build_status(
+        observed, verdict, now, more=more, work=number_work(observed, task, now, store),
+        attempts=status.attempts + 1 if again else 1, next_attempt=None, driver=None,
+        location=status.location or find_location(observed),
+        **observed.place,
+    )  # fmt: skip
+    return Plan((RecordStatus(written),), look_again=True)
+
+
+def number_work(
+    observed: SavepointObserved, task: SavepointTask, now: datetime, store: str | None = None
+) -> Work:
+    """Return the next piece of work."""
+    last = observed.status.work
+    number = 1 if last is None else last.number + 1
+    return Work(number=number, task=task, store=store, since=now.replace(microsecond=0))
+
+
+def follow_work(
+    observed: SavepointObserved,
+    work: Work,
+    request: WorkRequest,
+    verdict: Verdict,
+    now: datetime,
+    *,
+    storage: Storage | None = None,
+    elsewhere: Elsewhere | None = None,
+) -> Plan | WorkResult:
+    """Return the result of the work, or what to do until there is one. `verdict` says what is under way.
+
+    It is done in the savepoint's own store, or in `storage`, and with what is `elsewhere`.
+    """
+    pod = observed.worker
+    if pod is None:
+        failure = next((each for each in observed.failures if isinstance(each.action, CreateObject)), None)
+        if failure is not None:
+            return _refuse(f"the pod cannot be made: {failure.error.message}")
+        if len(observed.nodes) > 1:
+            return _refuse(_explain_apart(observed))
+        return _make(observed, work, request, storage or _get_storage(observed), elsewhere)
+    if pod.result is not None:
+        return pod.result
+    if work.task in (SavepointTask.VERIFY, SavepointTask.EXPORT):
+        return Plan(requeue_after=POLL)
+    said = f"{verdict.message}; pod {pod.ref.name} waits: {pod.waits}" if pod.waits else verdict.message
+    return say(observed, working(verdict.state, verdict.reason, said), now, POLL)
+
+
+def _make(
+    observed: SavepointObserved,
+    work: Work,
+    request: WorkRequest,
+    storage: Storage,
+    elsewhere: Elsewhere | None,
+) -> Plan:
+    takes = work.task is SavepointTask.TAKE and observed.pipeline is not None
+    revision = observed.pipeline.status.revision if takes and observed.pipeline else None
+    storage, other, place = _seat(storage, elsewhere)
+    placement = Placement(
+        storage, other, next(iter(observed.nodes), None), observed.image, observed.pull_policy
+    )
+    pod = build_worker(observed.resource, work, request.replace(other=place), placement, revision=revision)
+    return Plan((CreateObject(pod),), requeue_after=POLL)
+
+
+def _seat(storage: Storage, elsewhere: Elsewhere | None) -> tuple[Storage, Storage | None, OtherPlace | None]:
+    """Return the two stores as the pod finds them, and where it finds what is elsewhere; that may be in the same store."""
+    if elsewhere is None:
+        return storage, None, None
+    if elsewhere.storage.is_same(storage):
+        return storage, None, _locate(elsewhere, storage)
+    pair = build_pair(storage, elsewhere.storage)
+    return pair.own, pair.other, _locate(elsewhere, pair.other)
+
+
+def _locate(elsewhere: Elsewhere, storage: Storage) -> OtherPlace:
+    return OtherPlace(location=elsewhere.locate(storage.root), bucket=storage.bucket, hdfs=storage.hdfs)
+
+
+def _get_storage(observed: SavepointObserved) -> Storage:
+    if not isinstance(observed.storage, Storage):
+        raise AssertionError("work is begun only where it is known where")
+    return observed.storage
+
+
+def _explain_apart(observed: SavepointObserved) -> str:
+    nodes = " and ".join(observed.nodes)
+    return f"the claims of both StateStores are mounted on different nodes ({nodes}), and each can be on one only; move a pipeline, or use a bucket"
+
+
+def _refuse(why: str) -> WorkResult:
+    return WorkResult(failure=DriverExit(reason=Reason.SAVEPOINT_WORK_FAILED, message=why))
+
+
+def end_work(work: Work) -> Work:
+    """Return the work as it is recorded together with its result; its pod is deleted after that."""
+    return work.replace(state=WorkState.ENDED)
+
+
+def decide_sweep(observed: SavepointObserved) -> Plan | None:
+    """Delete the pod of a piece of work whose result is recorded; None where there is none."""
+    work, pod = observed.status.work, observed.worker
+    if work is None or work.state is not WorkState.ENDED:
+        return None
+    delete = () if pod is None else (DeleteObject(pod.ref, pod.uid, "its work is done"),)
+    swept = observed.status.replace(work=work.replace(state=WorkState.DONE))
+    return Plan((*delete, RecordStatus(swept)), look_again=True)
+
+
+def decide_halt(observed: SavepointObserved, work: Work, why: str = "the savepoint is deleted") -> Plan:
+    """Have a pod be gone that works on what is not wanted any more."""
+    pod = observed.worker
+    if pod is None:
+        halted = observed.status.replace(work=work.replace(state=WorkState.DONE))
+        return Plan((RecordStatus(halted),), look_again=True)
+    return Plan(() if pod.deleting else (DeleteObject(pod.ref, pod.uid, why),), requeue_after=POLL)
+
+
+def find_location(observed: SavepointObserved) -> str:
+    """Return the folder of the pipeline's savepoints."""
+    resource = observed.resource
+    return build_location(
+        _get_storage(observed).root, resource.metadata.namespace, resource.spec.pipeline_ref
+    )
+
+
+def find_source(observed: SavepointObserved) -> Elsewhere | None:
+    """Return where the savepoint is brought in from; None where it is in its place already."""
+    imported, resource, source = observed.resource.spec.import_, observed.resource, observed.source
+    if imported is None or not isinstance(source, Storage) or not isinstance(observed.storage, Storage):
+        return None
+    namespace = imported.namespace or resource.metadata.namespace
+    found = Elsewhere(source, namespace, imported.pipeline or resource.spec.pipeline_ref)
+    is_there = source.is_same(observed.storage) and found.locate(source.root) == find_location(observed)
+    return None if is_there else found
+
+
+def name_worker(observed: SavepointObserved, work: Work) -> str:
+    """Return the name of the pod for a piece of work, for people."""
+    return build_worker_ref(observed.resource, work).name

@@ -1,0 +1,1 @@
+"""What the operator reports about itself: metrics, health, logs."""

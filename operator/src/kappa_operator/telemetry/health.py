@@ -1,0 +1,82 @@
+"""Liveness by what the watches show, not by whether the process runs.
+
+A watch can end quietly and leave an operator that looks alive and sees nothing. So every own write is expected back
+as a watch event: if one does not come back in time, `/healthz` fails and the kubelet restarts the pod. Each
+`KafkaCluster` has its status written at every check, so a leader with anything to do always has a write to expect; a
+replica that does not lead reads everything anew when it is elected.
+"""
+
+import asyncio
+from collections.abc import Callable
+from http import HTTPStatus
+
+from aiohttp import web
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+
+from kappa_operator.engine.keys import Key
+from kappa_operator.telemetry import metrics
+
+ECHO_LIMIT = 60.0
+
+
+class Echoes:
+    """Own writes that no watch has shown yet, by key: the version written and when."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._expected: dict[Key, tuple[int, float]] = {}
+
+    def expect(self, key: Key, version: int) -> None:
+        """Note a write; an older one of the same key that is still awaited keeps its time."""
+        _, since = self._expected.get(key, (0, self._clock()))
+        self._expected[key] = (version, since)
+
+    def seen(self, key: Key, version: int) -> None:
+        """Note a watch event."""
+        expected = self._expected.get(key)
+        if expected is not None and version >= expected[0]:
+            del self._expected[key]
+
+    def forget(self, key: Key) -> None:
+        """Drop what is awaited of a key that is gone."""
+        self._expected.pop(key, None)
+
+    @property
+    def age(self) -> float:
+        """Return the seconds that the oldest write has waited for its event."""
+        oldest = min((since for _, since in self._expected.values()), default=self._clock())
+        return self._clock() - oldest
+
+
+def build_health_app(
+    echoes: Echoes, is_synced: Callable[[], bool], large: CollectorRegistry | None = None
+) -> web.Application:
+    """Return the server of /healthz, /readyz and /metrics.
+
+    Metrics of `large`, which may be tens of thousands, are written in a thread: their collectors read only what does not change any more.
+    """
+
+    async def healthz(_: web.Request) -> web.Response:
+        age = echoes.age
+        if age > ECHO_LIMIT:
+            text = f"no watch has shown a write made {age:.0f} s ago; the watch is dead"
+            return web.Response(text=text, status=HTTPStatus.SERVICE_UNAVAILABLE)
+        return web.Response(text="ok")
+
+    async def readyz(_: web.Request) -> web.Response:
+        if not is_synced():
+            return web.Response(text="reading the cluster", status=HTTPStatus.SERVICE_UNAVAILABLE)
+        return web.Response(text="ok")
+
+    async def show_metrics(_: web.Request) -> web.Response:
+        metrics.EVENT_AGE.set(echoes.age)
+        body = generate_latest()
+        if large is not None:
+            body += await asyncio.to_thread(generate_latest, large)
+        return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+    app = web.Application()
+    app.add_routes(
+        [web.get("/healthz", healthz), web.get("/readyz", readyz), web.get("/metrics", show_metrics)]
+    )
+    return app

@@ -1,0 +1,1 @@
+"""The kind Topic: created, altered, adopted and deleted in Kafka, in batches."""

@@ -1,0 +1,47 @@
+"""A retention that is held: longer than a topic's spec says, for a time, as an annotation of the Topic says.
+
+The annotation ends by itself, so whoever set it may die or be deleted: the topic returns to its spec with the next look at it after that.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from kappa_crds.quantities import parse_duration
+from kappa_crds.topic import HOLD_ANNOTATION
+from kappa_operator.topic.checks import TopicResource
+
+_FORMAT = "%Y-%m-%dT%H:%M:%SZ"
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """A retention in the words of a spec, and until when it is held."""
+
+    retention: str
+    until: datetime
+
+    def __str__(self) -> str:
+        return f"{self.retention} until {self.until.strftime(_FORMAT)}"
+
+
+def parse_hold(text: str) -> Hold | None:
+    """Return what an annotation says, None where it says nothing."""
+    retention, _, until = text.partition(" until ")
+    try:
+        parse_duration(retention)
+        return Hold(retention, datetime.strptime(until, "%Y-%m-%dT%H:%M:%S%z"))
+    except ValueError:
+        return None
+
+
+def hold_retention(resource: TopicResource, now: datetime) -> TopicResource:
+    """Return the topic with the retention that is held, where that is longer than the one that its spec declares."""
+    hold, declared = (
+        parse_hold(resource.metadata.annotations.get(HOLD_ANNOTATION, "")),
+        resource.spec.retention,
+    )
+    if hold is None or hold.until <= now or declared is None or declared.time is None:
+        return resource
+    if parse_duration(hold.retention) <= parse_duration(declared.time):
+        return resource
+    return resource.replace(spec=resource.spec.replace(retention=declared.replace(time=hold.retention)))

@@ -1,0 +1,1 @@
+"""What a change of a Pipeline means: shared by `kappa plan` and the admission webhook."""

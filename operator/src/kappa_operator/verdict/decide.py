@@ -1,0 +1,119 @@
+"""What is said of a Pipeline while it is applied, before anything happens: pure, one warning a line.
+
+It repeats what the operator will decide, as far as that is known already. What only a driver can know is said to be so.
+"""
+
+from collections.abc import Iterator
+
+from kappa_crds.pipeline import PipelineState
+from kappa_crds.reasons import Reason
+from kappa_crds.revision import Revision
+from kappa_crds.upgrade import Handover, UpgradeMode, VerdictKind
+from kappa_operator.engine.plan import Verdict
+from kappa_operator.pipeline.model import PipelineObserved
+from kappa_operator.pipeline.revision import build_revision
+from kappa_operator.pipeline.upgrade.beginning import ANEW_MODES
+from kappa_operator.pipeline.upgrade.change import choose_mode, is_taken_back
+from kappa_operator.verdict.difference import compare_revisions, explain_mode
+from kappa_operator.verdict.forecast import Forecast, explain_forecast, forecast
+from kappa_operator.verdict.view_names import find_name_problems
+
+LONGEST_WARNING = 250
+"""The API server may cut a warning after 256 characters."""
+_MOST = 12
+_COMES_BY_ITSELF = {Reason.CLUSTER_NOT_READY, Reason.STATE_STORE_NOT_READY, Reason.TOPIC_NOT_READY}
+_REHEARSED = (
+    "warm: a driver with the new revision makes a dry start on a copy of the last batch while the old one goes on; only that"
+    " knows whether the state and what is left in the log fit"
+)
+_COLD = (
+    "cold, as spec.upgrade.handover says: the old driver ends its batch before the new one starts, which only then compares its"
+    " plan with the state that it finds"
+)
+_AT_REST = "no driver runs, so nothing is rehearsed: the next driver compares its plan with the state that it finds when it starts"
+
+
+def explain_applying(observed: PipelineObserved, old: Revision | None) -> tuple[str, ...]:
+    """Return warnings on a Pipeline as it would be stored; `old` is the revision that runs, None where none does or it is lost."""
+    name = observed.resource.metadata.name
+    said = dict.fromkeys(" ".join(line.split()) for line in _explain(observed, old))
+    lines = [_shorten(f"{name}: {line}") for line in said]
+    if len(lines) > _MOST:
+        lines = [*lines[: _MOST - 1], f"{name}: and {len(lines) - _MOST + 1} more; see `kappa plan`"]
+    return tuple(lines)
+
+
+def _explain(observed: PipelineObserved, old: Revision | None) -> Iterator[str]:
+    for problem in find_name_problems(observed.resource.spec):
+        yield f"no driver can run this: {problem}"
+    found = observed.dependencies
+    if isinstance(found, Verdict):
+        if found.reason not in _COMES_BY_ITSELF:
+            yield f"{_what_waits(observed)} until this is put right: {found.message}"
+        return
+    if found.savepoint is not None:
+        yield (
+            f"spec.restore: the driver ends its batch, and the next one goes on from savepoint {found.savepoint.metadata.name};"
+            " records after it are processed again, and topics are not set back"
+        )
+    elif observed.status.revision is not None:
+        yield from _explain_change(observed, old)
+
+
+def _what_waits(observed: PipelineObserved) -> str:
+    return "the driver that runs goes on, and the change waits" if _runs(observed) else "no driver starts"
+
+
+def _runs(observed: PipelineObserved) -> bool:
+    return observed.status.driver is not None and observed.status.state == PipelineState.RUNNING
+
+
+def _explain_change(observed: PipelineObserved, old: Revision | None) -> Iterator[str]:
+    if isinstance(observed.dependencies, Verdict):
+        return
+    wanted = build_revision(observed.resource, observed.dependencies, observed.images)
+    if wanted.name == observed.status.revision:
+        return
+    if old is None:
+        yield f"revision {observed.status.revision} cannot be read any more, so what the change means is not known yet"
+        return
+    change = observed.status.upgrade
+    if change is not None and is_taken_back(observed, wanted):
+        why = change.message or "no reason was given"
+        yield f"this change was tried and taken back, and is not tried again: {why}; another spec.restartNonce has it tried again"
+        return
+    yield f"changed: {'; '.join(compare_revisions(old, wanted))}"
+    if old.content == wanted.content:
+        yield "a new driver goes on from the last batch"
+        return
+    found = forecast(old.spec, wanted.spec, observed.status.shuffle_partitions)
+    mode = choose_mode(observed, wanted)
+    yield from explain_forecast(found)
+    yield from _explain_mode(mode, found)
+    yield _explain_handover(observed, mode, found)
+
+
+def _explain_mode(mode: UpgradeMode, found: Forecast | None) -> Iterator[str]:
+    """Say what the mode does, where that is more than to go on."""
+    if found is None or (found.kind is not VerdictKind.REPROCESS and mode is not UpgradeMode.STATELESS):
+        return
+    yield explain_mode(mode, found.kind)
+    if mode not in (*ANEW_MODES, UpgradeMode.STATELESS):
+        yield "to begin with an empty state and read the sources from the start instead, set spec.upgrade.mode to Reprocess"
+
+
+def _explain_handover(observed: PipelineObserved, mode: UpgradeMode, found: Forecast | None) -> str:
+    spec = observed.resource.spec
+    if spec.suspend:
+        return "the change takes effect when spec.suspend is false; then the next driver compares its plan with the state that it finds"
+    if not _runs(observed):
+        return _AT_REST
+    if mode is UpgradeMode.STATELESS:
+        return "the change is cold: the old driver ends its batch, and the new one begins with an empty state"
+    if spec.upgrade.handover is Handover.COLD:
+        return f"the change is {_COLD}"
+    return f"the change is {_REHEARSED}"
+
+
+def _shorten(line: str) -> str:
+    return line if len(line) <= LONGEST_WARNING else f"{line[: LONGEST_WARNING - 2]} …"

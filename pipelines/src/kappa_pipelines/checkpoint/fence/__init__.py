@@ -1,0 +1,1 @@
+"""Fencing: one generation of drivers owns a checkpoint at a time."""

@@ -1,0 +1,1 @@
+"""Files of Spark's checkpoint that the runtime reads or rewrites."""

@@ -1,0 +1,88 @@
+"""What a query's checkpoint says of its sources: the offsets of the last committed batch, and where it began.
+
+The offset log (version 2) has a line `name:{"topic":{"partition":offset}}` for each source; `commits/N` says that
+batch N is done, and then `offsets/N` are the next offsets to be read.
+"""
+
+import json
+import re
+from typing import Protocol
+
+from kappa_pipelines.checkpoint.store.files import CheckpointFiles
+
+Place = tuple[str, int]
+"""A topic's name in Kafka and one of its partitions."""
+Offsets = dict[Place, int]
+
+
+class Listed(Protocol):
+    """Folders whose names can be listed."""
+
+    def names(self, folder: str) -> list[str]:
+        """Return the names in a folder; none if there is no such folder."""
+
+
+_LINE = re.compile(r"^([A-Za-z0-9_]+):(\{.*\})$")
+
+
+def read_committed_offsets(files: CheckpointFiles, sink: str) -> dict[str, Offsets]:
+    """Return, for each source, the next offset of each partition after the sink's last committed batch; empty at birth."""
+    return _read_last(files, sink, "commits")
+
+
+def read_planned_offsets(files: CheckpointFiles, sink: str) -> dict[str, Offsets]:
+    """Return, for each source, the next offset of each partition after the sink's last batch, committed or not."""
+    return _read_last(files, sink, "offsets")
+
+
+def read_committed_batch(files: Listed, sink: str) -> int:
+    """Return the number of the sink's last committed batch; -1 before the first."""
+    return _find_last(files, sink, "commits")
+
+
+def read_planned_batch(files: Listed, sink: str) -> int:
+    """Return the number of the last batch that was planned, committed or not; -1 before the first."""
+    return _find_last(files, sink, "offsets")
+
+
+def _find_last(files: Listed, sink: str, folder: str) -> int:
+    return max((int(name) for name in files.names(f"{sink}/{folder}") if name.isdigit()), default=-1)
+
+
+def _read_last(files: CheckpointFiles, sink: str, folder: str) -> dict[str, Offsets]:
+    last = _find_last(files, sink, folder)
+    return {} if last < 0 else parse_offset_log(files.read(f"{sink}/offsets/{last}") or "")
+
+
+def parse_offset_log(text: str) -> dict[str, Offsets]:
+    """Return the offsets by source in one entry of an offset log of version 2."""
+    found = (_LINE.match(line) for line in text.splitlines())
+    return {match[1]: parse_kafka_offsets(json.loads(match[2])) for match in found if match}
+
+
+def parse_kafka_offsets(value: object) -> Offsets:
+    """Return the offsets in Spark's form `{"topic": {"0": 12}}`; empty if there are none, as for a source that is not Kafka's."""
+    if not isinstance(value, dict):
+        return {}
+    return {
+        (topic, int(part)): int(offset)
+        for topic, parts in value.items()
+        if isinstance(parts, dict)
+        for part, offset in parts.items()
+    }
+
+
+def nest_offsets(offsets: Offsets) -> dict[str, dict[int, int]]:
+    """Return the offsets by topic and partition, as `parse_kafka_offsets` takes them."""
+    nested: dict[str, dict[int, int]] = {}
+    for (topic, part), offset in sorted(offsets.items()):
+        nested.setdefault(topic, {})[part] = offset
+    return nested
+
+
+def read_initial_offsets(files: CheckpointFiles, sink: str, source: str) -> Offsets | None:
+    """Return where a query began to read a source, or None if it has not."""
+    text = files.read(f"{sink}/sources/{source}/0")
+    if text is None or "{" not in text:
+        return None
+    return parse_kafka_offsets(json.loads(text[text.index("{") :]))

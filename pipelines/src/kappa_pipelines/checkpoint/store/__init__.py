@@ -1,0 +1,1 @@
+"""Folders of a checkpoint: mounted volumes, buckets and HDFS."""

@@ -1,0 +1,1 @@
+"""The life of a driver: check, wait on standby, start, supervise, stop."""

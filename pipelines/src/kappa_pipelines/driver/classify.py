@@ -1,0 +1,273 @@
+"""From what Spark and Kafka say to a reason, a text for people and whether starting again can help. Pure.
+
+The rules are data: each names classes of exceptions, Spark's error conditions or words of a message. The chain of
+causes is searched rule by rule, so that the more telling rule wins over the more general one.
+"""
+
+import re
+from dataclasses import dataclass
+
+from kappa_crds.pipeline import PipelineSpec
+from kappa_crds.reasons import Reason
+from kappa_crds.view import View
+from kappa_pipelines.driver.failures import Cause, Failure, SqlFailure
+from kappa_pipelines.errors import DriverError, LostDataError, SpecError, UnavailableError
+from kappa_pipelines.plan.graph import explain_unknown_name
+
+_RAISED = "[USER_RAISED_EXCEPTION] "
+NOT_WRITTEN = "[ROWS_NOT_WRITTEN] "
+"""Before the words of the error by which a task ends that could not write its rows in a transaction, Kafka's name of it first."""
+UNKNOWN_SCHEMA = "a record has a schema id that was not known at the start"
+"""Words of the error by which a query ends that meets such a record."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Any exception of a chain that matches `pattern` (on `class: message`) or has a `condition` fits."""
+
+    error: type[DriverError]
+    reason: Reason
+    advice: str
+    pattern: str = r"(?!)"
+    conditions: tuple[str, ...] = ()
+
+    def fits(self, cause: Cause) -> bool:
+        """Return whether the rule speaks of this exception."""
+        if cause.condition and cause.condition.startswith(self.conditions or ("\0",)):
+            return True
+        return re.search(self.pattern, str(cause)) is not None
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        UnavailableError,
+        Reason.SCHEMA_ADDED,
+        "records came with a schema that was not in the registry when the driver started; it starts again and asks for it",
+        pattern=UNKNOWN_SCHEMA,
+    ),
+    Rule(
+        UnavailableError,
+        Reason.CHECKPOINT_UNAVAILABLE,
+        "the checkpoint's store is full; free or add space",
+        pattern=r"No space left on device|Disk quota exceeded|DiskErrorException|QuotaExceeded",
+    ),
+    Rule(
+        LostDataError,
+        Reason.STATE_INCOMPATIBLE,
+        "the state of the checkpoint does not fit this revision; go back to the old views, or reprocess the"
+        " topics into a new checkpoint",
+        conditions=(
+            "STATE_STORE_KEY_SCHEMA",
+            "STATE_STORE_VALUE_SCHEMA",
+            "STATE_STORE_STATE_SCHEMA",
+            "STATE_STORE_COLUMN_FAMILY_SCHEMA",
+            "STATE_STORE_INVALID_",
+            "STATE_STORE_OPERATOR_NOT_SUPPORTED",
+            "STREAMING_STATEFUL_OPERATOR_NOT_MATCH",
+            "INCOMPATIBLE_ROW_BINARY",
+            "STREAM_STATE",
+            "STDS_",
+        ),
+        pattern=r"StateSchemaNotCompatible|InvalidUnsafeRowException|StateStore(Key|Value)RowFormatValidation"
+        r"|the state was kept by another",
+    ),
+    Rule(
+        LostDataError,
+        Reason.OFFSETS_LOST,
+        "records that the checkpoint still needs are no longer in the topic (retention, or the topic was made anew);"
+        " longer retention prevents it, reprocessing from what is left repairs it",
+        conditions=("KAFKA_DATA_LOSS", "KAFKA_START_OFFSET_DOES_NOT_MATCH"),
+        pattern=r"OffsetOutOfRangeException|data may have been (lost|missed)|offset was changed from",
+    ),
+    Rule(
+        UnavailableError,
+        Reason.SOURCE_TOPIC_DELETED,
+        "a topic or partition does not exist any more",
+        pattern=r"UnknownTopicOrPartitionException|UnknownTopicIdException|InvalidTopicException"
+        r"|ROWS_NOT_WRITTEN\] (UNKNOWN_TOPIC_OR_PART|_UNKNOWN_TOPIC|_UNKNOWN_PARTITION):",
+    ),
+    Rule(
+        UnavailableError,
+        Reason.AUTHENTICATION_FAILED,
+        "Kafka refused the credentials; check the Secret of the KafkaCluster",
+        pattern=r"SaslAuthenticationException|LoginException|IllegalSaslStateException"
+        r"|ROWS_NOT_WRITTEN\] (_AUTHENTICATION|SASL_AUTHENTICATION_FAILED):",
+    ),
+    Rule(
+        UnavailableError,
+        Reason.TLS_FAILED,
+        "no secure connection to Kafka; check the CA and the host names of the brokers",
+        pattern=r"SslAuthenticationException|SSLHandshakeException|InvalidTruststore|Failed to load PEM"
+        r"|ROWS_NOT_WRITTEN\] _SSL:",
+    ),
+    Rule(
+        UnavailableError,
+        Reason.AUTHORIZATION_FAILED,
+        "Kafka does not allow this user to read or write here; grant it (READ on sources, WRITE on sinks; for a sink with delivery"
+        " ExactlyOnce also READ on its topic and group, and WRITE on its transactional ids)",
+        pattern=r"(Topic|Group|Cluster|TransactionalId)AuthorizationException"
+        r"|ROWS_NOT_WRITTEN\] (TOPIC|GROUP|CLUSTER|TRANSACTIONAL_ID)_AUTHORIZATION_FAILED:",
+    ),
+    Rule(
+        UnavailableError,
+        Reason.KAFKA_UNAVAILABLE,
+        "Kafka does not answer",
+        pattern=r"org\.apache\.kafka\.common\.errors\.(Timeout|Disconnect|Network|BrokerNotAvailable|NotEnoughReplicas)"
+        r"|Timed out waiting for a node assignment|No resolvable bootstrap urls"
+        r"|ROWS_NOT_WRITTEN\] (_TIMED_OUT|_MSG_TIMED_OUT|_TIMED_OUT_QUEUE|_TRANSPORT|_ALL_BROKERS_DOWN|_WAIT_COORD|REQUEST_TIMED_OUT"
+        r"|COORDINATOR_\w+|NOT_COORDINATOR|BROKER_NOT_AVAILABLE|NOT_ENOUGH_REPLICAS\w*|NETWORK_EXCEPTION):",
+    ),
+    Rule(
+        UnavailableError,
+        Reason.QUERY_FAILED,
+        "Kafka's brokers allow no transaction as long as this runtime asks for; set transaction.max.timeout.ms to 600000 or more",
+        pattern=r"ROWS_NOT_WRITTEN\] INVALID_TRANSACTION_TIMEOUT:",
+    ),
+    Rule(
+        UnavailableError,
+        Reason.QUERY_FAILED,
+        "a batch takes too long to write; bound it with trigger.maxRecords",
+        pattern=r"ROWS_NOT_WRITTEN\] TRANSACTION_TIMED_OUT:",
+    ),
+    Rule(
+        UnavailableError,
+        Reason.QUERY_FAILED,
+        "a transaction was ended by another process, and nothing of it was written; the driver starts again and writes the batch",
+        pattern=r"ROWS_NOT_WRITTEN\] (FENCED|MARK_LOST):",
+    ),
+    Rule(
+        UnavailableError,
+        Reason.CHECKPOINT_UNAVAILABLE,
+        "the checkpoint cannot be read or written",
+        conditions=(
+            "CANNOT_LOAD_CHECKPOINT_FILE_MANAGER",
+            "STATE_STORE_CHECKPOINT",
+            "CANNOT_LOAD_STATE_STORE",
+        ),
+        pattern=r"Permission denied|Read-only file system|AccessControlException|AccessDeniedException"
+        r"|ParentNotDirectoryException|SafeModeException|StandbyException|Call From \S+ to \S+ failed on"
+        r"|Mkdirs failed|NoSuchBucket|ChecksumException|No FileSystem for scheme|UnsupportedFileSystem",
+    ),
+    Rule(
+        UnavailableError,
+        Reason.DRIVER_OUT_OF_MEMORY,
+        "give the driver or the executors more memory",
+        pattern=r"java\.lang\.OutOfMemoryError",
+    ),
+    Rule(
+        SpecError,
+        Reason.UNSUPPORTED_QUERY,
+        "mode append writes final rows only, and without a watermark no group is ever final: give the source an"
+        " eventTime and group by a window of it, or use mode update with a key",
+        pattern=r"aggregations? without watermark|streaming aggregations on streaming DataFrames",
+    ),
+    Rule(
+        SpecError,
+        Reason.UNSUPPORTED_QUERY,
+        "Spark cannot run this as a stream",
+        conditions=("STREAMING_OUTPUT_MODE", "UNSUPPORTED_STREAMING", "STREAMING_", "UNSUPPORTED_FEATURE"),
+        pattern=r"AnalysisException: .*streaming DataFrames",
+    ),
+    Rule(
+        SpecError,
+        Reason.QUERY_FAILED,
+        "a view's expression fails on the data, and would again; use try_cast, try_divide and the like",
+        conditions=(
+            "CAST_INVALID_INPUT",
+            "CAST_OVERFLOW",
+            "DIVIDE_BY_ZERO",
+            "REMAINDER_BY_ZERO",
+            "ARITHMETIC_OVERFLOW",
+            "INVALID_ARRAY_INDEX",
+            "CANNOT_PARSE_TIMESTAMP",
+            "NUMERIC_VALUE_OUT_OF_RANGE",
+        ),
+    ),
+    Rule(
+        SpecError,
+        Reason.QUERY_FAILED,
+        "raise_error stopped the query on the data, and would again",
+        pattern=re.escape(_RAISED),
+    ),
+)
+
+
+def classify(failure: Failure, where: str) -> DriverError:
+    """Return the error for a failure; `where` says what failed, such as `sink 'log'`."""
+    for rule in RULES:
+        for cause in failure.causes:
+            if rule.fits(cause):
+                return rule.error(rule.reason, f"{where}: {rule.advice}{_quote(cause)}")
+    return UnavailableError(Reason.QUERY_FAILED, f"{where} failed{_quote(failure.root)}")
+
+
+def _quote(cause: Cause) -> str:
+    # Below Python the words stand at the end of a trace.
+    words = cause.message
+    for mark in (_RAISED, NOT_WRITTEN):
+        words = words.rpartition(mark)[2]
+    text = first_lines(words) or cause.kind
+    return f". {cause.kind.rsplit('.', 1)[-1]}: {text}"
+
+
+def first_lines(message: str) -> str:
+    """Return a message without stack traces and plans, as one line of at most 600 characters."""
+    kept: list[str] = []
+    for line in message.splitlines():
+        if re.match(r"\s+at |=== |Driver stacktrace|[+*~!' ]*[:+]- |\s*$", line):
+            if kept:
+                break
+            continue
+        kept.append(line.strip())
+    text = " ".join(kept)
+    return text if len(text) <= 600 else f"{text[:600]} …"
+
+
+def find_unknown_name(failure: SqlFailure) -> str | None:
+    """Return the table or view that a statement names and that is not there, or None for another failure."""
+    if not failure.condition.startswith("TABLE_OR_VIEW_NOT_FOUND"):
+        return None
+    return failure.parameters.get("relationName", "").replace("`", "")
+
+
+def explain_sql_error(
+    spec: PipelineSpec, view: View, failure: SqlFailure, *, exact: bool = True
+) -> SpecError:
+    """Return the error for a view's SQL that Spark refused; where it is not exactly what was written, lines alone are right."""
+    unknown = find_unknown_name(failure)
+    if unknown is not None:
+        return explain_unknown_name(spec, view.name, unknown)
+    return explain_refusal(f"view {view.name!r}{_position(view, failure, exact=exact)}", failure)
+
+
+def explain_refusal(where: str, failure: SqlFailure) -> SpecError:
+    """Return the error for SQL that Spark refused; `where` says which."""
+    condition, parameters = failure.condition, failure.parameters
+    if condition.startswith(("UNRESOLVED_COLUMN", "FIELD_NOT_FOUND", "UNRESOLVED_FIELD")):
+        return SpecError(Reason.UNKNOWN_COLUMN, f"{where}: {_unknown_column(parameters)}")
+    if condition.startswith(("UNSUPPORTED", "STREAMING_")):
+        return SpecError(Reason.UNSUPPORTED_QUERY, f"{where}: {_sentence(failure.message)}")
+    return SpecError(Reason.INVALID_SQL, f"{where}: {_sentence(failure.message)}")
+
+
+def _unknown_column(parameters: dict[str, str]) -> str:
+    name = (parameters.get("objectName") or parameters.get("fieldName") or "?").replace("`", "")
+    proposal = (parameters.get("proposal") or parameters.get("fields") or "").replace("`", "")
+    return f"there is no column {name!r}" + (f"; did you mean one of {proposal}?" if proposal else "")
+
+
+def _position(view: View, failure: SqlFailure, *, exact: bool) -> str:
+    line, column = failure.line, failure.column
+    if view.sql is None:  # the position would be one in a statement that nobody wrote
+        return ""
+    if line is None and failure.start is not None:
+        before = view.sql.strip()[: failure.start]
+        line, column = before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1
+    if line is None:
+        return ""
+    return f", line {line}, column {column}" if exact else f", line {line}"
+
+
+def _sentence(message: str) -> str:
+    text = first_lines(message)
+    return re.sub(r"\s*SQLSTATE: \w+", "", re.sub(r"^\[[A-Z_.]+\]\s*", "", text)).strip()

@@ -1,0 +1,95 @@
+"""Why a driver cannot go on: from any exception to a DriverError, asking Kafka and the JVM where words leave it open."""
+
+import contextlib
+import subprocess
+
+import structlog
+from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from kappa_crds.reasons import Reason
+from kappa_crds.revision import Revision
+from kappa_pipelines.driver.classify import classify
+from kappa_pipelines.driver.failures import read_failure, read_query_failure
+from kappa_pipelines.errors import DriverError, UnavailableError
+from kappa_pipelines.kafka.preflight import fetch_topics
+from kappa_pipelines.sources.subscription import build_subscription
+
+_UNSURE = {
+    Reason.SOURCE_TOPIC_DELETED,
+    Reason.KAFKA_UNAVAILABLE,
+    Reason.OFFSETS_LOST,
+    Reason.QUERY_FAILED,
+}
+_TIMEOUT_SECONDS = 10.0
+_DYING_SECONDS = 3.0
+_OUT_OF_MEMORY_CODE = 3  # of a JVM with -XX:+ExitOnOutOfMemoryError
+
+log = structlog.get_logger()
+
+
+def explain_query(sink: str, query: StreamingQuery, revision: Revision) -> DriverError:
+    """Return why a sink's query has ended by itself."""
+    failure = read_query_failure(query)
+    if failure is None:
+        return UnavailableError(Reason.QUERY_FAILED, f"sink {sink!r}: its query ended without an error")
+    log.error("query failed", sink=sink, causes=[str(cause)[:2000] for cause in failure.causes])
+    return ask_kafka(classify(failure, f"sink {sink!r}"), revision)
+
+
+def ask_kafka(error: DriverError, revision: Revision) -> DriverError:
+    """Return a better error if a topic is gone or Kafka does not answer; else the same."""
+    if error.reason not in _UNSURE:
+        return error
+    try:
+        topics = fetch_topics(revision, _TIMEOUT_SECONDS)
+    except UnavailableError as unavailable:
+        return unavailable if error.retryable else error
+    for source in revision.spec.sources:
+        for topic in build_subscription(revision, source).topics:
+            if topic in topics:
+                continue
+            return UnavailableError(
+                Reason.SOURCE_TOPIC_DELETED,
+                f"source {source.name!r}: the topic {topic!r} was deleted while the pipeline ran; make it again and"
+                " reprocess, for the offsets in the checkpoint mean nothing in a new topic",
+            )
+    return error
+
+
+def explain(error: Exception) -> DriverError:
+    """Return the error of a driver for any exception."""
+    if isinstance(error, DriverError):
+        return error
+    if isinstance(error, PySparkException):
+        return classify(read_failure(error), "the driver")
+    if isinstance(error, Py4JError | ConnectionError):
+        return _explain_jvm(error)
+    log.exception("unexpected", exc_info=error)
+    return UnavailableError(Reason.DRIVER_CRASHED, f"{type(error).__name__}: {error}")
+
+
+def _explain_jvm(error: Exception) -> DriverError:
+    """Return why the JVM refuses a call or does not answer."""
+    code = _exit_code(0.0 if isinstance(error, Py4JJavaError) else _DYING_SECONDS)
+    if code is None:
+        return classify(read_failure(error), "the driver")
+    if code == _OUT_OF_MEMORY_CODE:
+        return UnavailableError(
+            Reason.DRIVER_OUT_OF_MEMORY, "the driver's JVM ran out of memory; raise resources.driver.memory"
+        )
+    return UnavailableError(Reason.DRIVER_CRASHED, f"the driver's JVM ended with code {code}")
+
+
+def _exit_code(patience: float) -> int | None:
+    """Return how the JVM has ended, None while it lives. One that was just killed closes its connections before its end is known."""
+    session = SparkSession._instantiatedSession
+    process = getattr(session.sparkContext._gateway, "proc", None) if session is not None else None
+    if process is None:
+        return None
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(patience)
+    code: int | None = process.poll()
+    return code

@@ -1,0 +1,47 @@
+"""Where the partitions of topics begin and end, asked of Kafka."""
+
+from collections.abc import Iterable, Iterator
+
+from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from kappa_crds.revision import Revision
+from kappa_pipelines.checkpoint.format.offsets import Offsets, Place
+from kappa_pipelines.kafka.options import build_librdkafka_config
+from kappa_pipelines.sources.subscription import Subscription
+
+_TIMEOUT_SECONDS = 10.0
+
+
+class LogBounds:
+    """The first and the next offsets of the partitions that subscriptions read. Every method raises KafkaException."""
+
+    def __init__(self, revision: Revision) -> None:
+        self._admin = AdminClient({**build_librdkafka_config(revision.kafka), "log_level": 0})
+
+    def first(self, subscriptions: Iterable[Subscription]) -> Offsets:
+        """Return the first offset that each partition still has."""
+        return self._list(subscriptions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
+
+    def ends(self, subscriptions: Iterable[Subscription]) -> Offsets:
+        """Return the offset that the next record of each partition will have."""
+        return self._list(subscriptions, OffsetSpec.latest())  # type: ignore[no-untyped-call]
+
+    def _list(self, subscriptions: Iterable[Subscription], spec: OffsetSpec) -> Offsets:
+        places = {place for each in subscriptions for place in self._list_places(each)}
+        wanted = {TopicPartition(topic, part): spec for topic, part in places}
+        futures = self._admin.list_offsets(wanted, request_timeout=_TIMEOUT_SECONDS) if wanted else {}
+        return {(at.topic, at.partition): future.result().offset for at, future in futures.items()}
+
+    def _list_places(self, subscription: Subscription) -> Iterator[Place]:
+        """Yield the partitions that are read, asked of Kafka each time: a topic can get more, a pattern more topics."""
+        if subscription.pattern is None:
+            names = subscription.topics
+            found = [self._admin.list_topics(name, timeout=_TIMEOUT_SECONDS).topics[name] for name in names]
+        else:
+            every = self._admin.list_topics(timeout=_TIMEOUT_SECONDS).topics
+            found = [topic for name, topic in every.items() if subscription.covers(name)]
+        for topic in found:
+            if topic.error is not None:
+                raise KafkaException(topic.error)
+            yield from ((str(topic.topic), part) for part in topic.partitions)

@@ -1,0 +1,108 @@
+"""Checks Kafka before Spark starts: a clear error within seconds instead of a query that hangs.
+
+Spark's Kafka source retries for minutes and then says little; librdkafka tells a wrong password from a wrong CA from
+a broker that is not there.
+"""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient
+
+from kappa_crds.reasons import Reason
+from kappa_crds.revision import Revision
+from kappa_pipelines.errors import UnavailableError
+from kappa_pipelines.kafka.options import build_librdkafka_config
+
+TIMEOUT_SECONDS = 30.0
+_FIRST_PATIENCE = 1.0
+_NEW_TOPIC_SECONDS = 2.0  # a topic that was just made is not known to every broker at once
+
+
+def check_kafka(
+    revision: Revision, timeout: float | None = None, *, only_sources: bool = False
+) -> dict[str, int]:
+    """Return the topics of Kafka with their number of partitions.
+
+    Raises UnavailableError unless Kafka answers and has every topic of the revision, or those that it reads.
+    """
+    limit = TIMEOUT_SECONDS if timeout is None else timeout
+    seen_until = time.monotonic() + _NEW_TOPIC_SECONDS
+    while missing := _missing(
+        _wanted(revision, only_sources), revision, topics := fetch_topics(revision, limit)
+    ):
+        if time.monotonic() > seen_until:
+            role, topic = missing[0]
+            raise UnavailableError(
+                Reason.TOPIC_NOT_FOUND,
+                f"{role}: there is no topic {topic!r} in Kafka (or this user may not see it);"
+                " create it, for example with a Topic resource",
+            )
+        time.sleep(0.2)
+    return topics
+
+
+def _missing(
+    wanted: list[tuple[str, str]], revision: Revision, topics: dict[str, int]
+) -> list[tuple[str, str]]:
+    named = [(role, revision.topics.get(name, name)) for role, name in wanted]
+    return [(role, topic) for role, topic in named if topic not in topics]
+
+
+def _wanted(revision: Revision, only_sources: bool) -> list[tuple[str, str]]:
+    spec = revision.spec
+    wanted = [(f"source {s.name!r}", topic) for s in spec.sources for topic in s.topic_names]
+    return wanted if only_sources else [*wanted, *spec.written]
+
+
+def fetch_topics(revision: Revision, timeout: float) -> dict[str, int]:
+    """Return the topics that Kafka has, with their number of partitions; UnavailableError says why it does not answer."""
+    errors: list[KafkaError] = []
+    config: dict[str, Any] = {
+        **build_librdkafka_config(revision.kafka),
+        "error_cb": errors.append,
+        "log_level": 0,
+    }
+    admin = AdminClient(config)
+    deadline, patience = time.monotonic() + timeout, _FIRST_PATIENCE
+    while True:
+        try:
+            found = admin.list_topics(timeout=min(patience, max(0.1, deadline - time.monotonic())))
+            return {name: len(topic.partitions) for name, topic in found.topics.items()}
+        except KafkaException as error:
+            patience *= 2  # what was told is heard soon, and a broker that is slow still gets its time
+            admin.poll(0)
+            errors.append(error.args[0])
+            _raise_if_decided(errors, revision, time.monotonic() > deadline)
+
+
+def _raise_if_decided(errors: list[KafkaError], revision: Revision, is_last: bool) -> None:
+    servers = ", ".join(revision.kafka.bootstrap_servers)
+    for matches, reason, text in _KINDS:
+        for error in errors:
+            if matches(error):
+                raise UnavailableError(reason, f"{text} ({servers}): {error.str()}")
+    if is_last:
+        told = next((e for e in errors if e.code() == KafkaError._TRANSPORT), errors[-1])
+        raise UnavailableError(Reason.KAFKA_UNAVAILABLE, f"Kafka does not answer at {servers}: {told.str()}")
+
+
+def _is(*codes: int) -> Callable[[KafkaError], bool]:
+    return lambda error: error.code() in codes
+
+
+_KINDS: tuple[tuple[Callable[[KafkaError], bool], Reason, str], ...] = (
+    (
+        _is(KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED),
+        Reason.AUTHENTICATION_FAILED,
+        "Kafka refused the credentials",
+    ),
+    (_is(KafkaError._SSL), Reason.TLS_FAILED, "no secure connection to Kafka"),
+    (
+        _is(KafkaError.CLUSTER_AUTHORIZATION_FAILED, KafkaError.TOPIC_AUTHORIZATION_FAILED),
+        Reason.AUTHORIZATION_FAILED,
+        "Kafka does not allow this user to list topics",
+    ),
+)

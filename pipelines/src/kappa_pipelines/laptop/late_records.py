@@ -1,0 +1,72 @@
+"""Stragglers of a run on this machine: the records that a driver would write, read in this process."""
+
+import json
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as f
+
+from kappa_crds.revision import Revision
+from kappa_pipelines.checkpoint.store.files import CheckpointFiles
+from kappa_pipelines.laptop.endpoints import checkpoint_folder
+from kappa_pipelines.plan.compile import Compiled
+from kappa_pipelines.plan.endpoints import Endpoints
+from kappa_pipelines.side_outputs.dead_letters.letters import HEADER_PREFIX
+from kappa_pipelines.side_outputs.late_records.batch import Batch, read_batch
+from kappa_pipelines.side_outputs.late_records.letters import build_straggler_records
+from kappa_pipelines.side_outputs.late_records.rows import StragglerRows
+
+
+@dataclass(frozen=True, slots=True)
+class Straggler:
+    """A row that came too late, and what is known of it: the headers that its record would have."""
+
+    view: str
+    row: dict[str, Any]
+    told: dict[str, str]
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """Return the row's columns, and what is known of it under the names of the headers."""
+        return {**self.told, **self.row}
+
+
+class StragglerTape:
+    """Remembers what batches read, as long as the offset log tells it, and finds their stragglers in the end."""
+
+    def __init__(self, spark: SparkSession, revision: Revision, folder: Path, ends: Endpoints) -> None:
+        self._spark = spark
+        self._revision = revision
+        self._ends = ends
+        self._files = CheckpointFiles(spark, str(checkpoint_folder(folder)))
+        self._batches: dict[str, dict[int, Batch]] = {}
+
+    def note(self, sink: str, number: int) -> None:
+        """Take note of a batch while it runs; one that is repeated is the same again."""
+        batch = read_batch(self._files, sink, number)
+        if batch is not None and self._revision.spec.side_outputs:
+            self._batches.setdefault(sink, {})[number] = batch
+
+    def find(self, compiled: Compiled) -> list[Straggler]:
+        """Return the stragglers of all batches, by view, and in the order of their records."""
+        found: list[Straggler] = []
+        for view in compiled.stragglers:
+            noted = self._batches.get(view.owner, {})
+            batches = [noted[number] for number in sorted(noted)]
+            if not batches:
+                continue
+            plan = StragglerRows(self._spark, self._revision.spec, compiled.sources, view)
+            rows = plan.build(partial(self._ends.read_batches, batches=batches))
+            records = build_straggler_records(rows, self._revision.full_name, view.name)
+            headers = f.transform_values(f.map_from_entries("headers"), lambda _, value: value.cast("string"))
+            read = records.select("key", "value", headers.alias("headers")).collect()
+            found += [_parse(view.name, record.value, record.headers) for record in sorted(read)]
+        return found
+
+
+def _parse(view: str, value: str, headers: dict[str, str]) -> Straggler:
+    told = {name.removeprefix(HEADER_PREFIX): text for name, text in headers.items()}
+    return Straggler(view, json.loads(value), told)

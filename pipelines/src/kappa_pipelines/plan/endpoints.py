@@ -1,0 +1,106 @@
+"""Where a pipeline's records come from and go to: Kafka in a driver, files on a laptop.
+
+The seam between them is a stream of records as Spark's Kafka source gives them. All that makes a pipeline what it is
+(formats, event time, views, the records of its sinks) lies between the two ends and is the same everywhere.
+"""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Protocol
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from kappa_crds.revision import Revision
+from kappa_crds.sink import Sink
+from kappa_pipelines.kafka.limits import Targets
+from kappa_pipelines.side_outputs.late_records.batch import JUDGED_SCHEMA, Batch, read_span
+from kappa_pipelines.sinks.kafka import build_writer
+from kappa_pipelines.sinks.publisher import build_publishers
+from kappa_pipelines.sources.idle import read_marks
+from kappa_pipelines.sources.kafka import KafkaSource, read_range, read_records
+
+_FRAME_SCHEMA = "in_topic STRING, in_partition INT, first BIGINT, last BIGINT, watermark TIMESTAMP"
+
+
+class Endpoints(Protocol):
+    """Both ends of a pipeline."""
+
+    @property
+    def watches_silence(self) -> bool:
+        """Whether somebody sets marks for sources that are silent."""
+
+    @property
+    def end_of_input(self) -> Column | None:
+        """Whether a record marks the end of its source's input; None where input never ends."""
+
+    def read(self, source: KafkaSource) -> DataFrame:
+        """Return the stream of a source's records, with the columns of Spark's Kafka source."""
+
+    def read_marks(self, source: KafkaSource) -> DataFrame | None:
+        """Return the watermarks that a source is given while it is silent; None where it is given none."""
+
+    def read_batches(self, spark: SparkSession, source: KafkaSource, batches: Sequence[Batch]) -> DataFrame:
+        """Return a source's records of some batches as a table of this session, each with the `watermark` that it was compared with."""
+
+    def write(self, sink: Sink, records: DataFrame) -> DataStreamWriter:
+        """Return the query that writes the records (`key`, `value`) of a sink, ready to start."""
+
+
+class KafkaEndpoints:
+    """Topics at both ends."""
+
+    end_of_input = None
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        revision: Revision,
+        targets: Targets | None = None,
+        marks: Path | None = None,
+    ) -> None:
+        self._spark = spark
+        self._marks = marks
+        self._revision = revision
+        # Where nothing is started, as for `kappa validate`, sinks that write exactly once are those of a driver that there never is.
+        self.targets = targets or Targets(revision, publishers=build_publishers(revision, 0, {}))
+
+    def read(self, source: KafkaSource) -> DataFrame:  # noqa: D102 - see Endpoints
+        return read_records(self._spark, self._revision, source)
+
+    @property
+    def watches_silence(self) -> bool:  # noqa: D102 - see Endpoints
+        times = [source.event_time for source in self._revision.spec.sources]
+        wanted = any(time is not None and time.idle_after is not None for time in times)
+        return self._marks is not None and wanted and self._revision.spec.trigger.real_time is None
+
+    def read_marks(self, source: KafkaSource) -> DataFrame | None:  # noqa: D102 - see Endpoints
+        time = source.spec.event_time
+        if self._marks is None or not self.watches_silence or time is None or time.idle_after is None:
+            return None
+        return read_marks(self._spark, self._marks, source.name)
+
+    def read_batches(  # noqa: D102 - see Endpoints
+        self, spark: SparkSession, source: KafkaSource, batches: Sequence[Batch]
+    ) -> DataFrame:
+        spans = [(read_span(batch, source.name), batch.watermark) for batch in batches]
+        frames = [
+            (*place, start.get(place, 0), end, datetime.fromtimestamp(watermark / 1000, UTC))
+            for (start, ends), watermark in spans
+            for place, end in ends.items()
+        ]
+        if not frames:
+            return spark.createDataFrame([], JUDGED_SCHEMA)
+        starts, ends = spans[0][0][0], spans[-1][0][1]
+        records = read_range(spark, self._revision, {at: starts[at] for at in ends if at in starts}, ends)
+        table = spark.createDataFrame(frames, _FRAME_SCHEMA)
+        is_within = (f.col("offset") >= f.col("first")) & (f.col("offset") < f.col("last"))
+        same = (f.col("topic") == f.col("in_topic")) & (f.col("partition") == f.col("in_partition"))
+        return records.join(f.broadcast(table), same & is_within).drop(
+            "in_topic", "in_partition", "first", "last"
+        )
+
+    def write(self, sink: Sink, records: DataFrame) -> DataStreamWriter:  # noqa: D102 - see Endpoints
+        return build_writer(self.targets, sink, records)

@@ -1,0 +1,158 @@
+"""Real-time mode: what it cannot do, and how many tasks it needs at once.
+
+Spark then keeps a task on every partition for as long as a batch lasts; each record goes through the plan and to the sink as it
+comes. Offsets are written when the batch ends (Spark 4.2, `RealTimeTrigger`). A plan can have no step that waits for
+other records. Spark itself knows that only when the query has started, by classes of its own (`RealTimeModeAllowlist`); here the same is
+said of a view before anything starts.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+from kappa_crds.pipeline import PipelineSpec
+from kappa_crds.quantities import parse_duration
+from kappa_crds.reasons import Reason
+from kappa_crds.revision import Revision
+from kappa_crds.sink import Delivery, Sink
+from kappa_pipelines.checkpoint.format.offsets import Offsets
+from kappa_pipelines.errors import SpecError, UnavailableError
+from kappa_pipelines.plan.catalyst import children_of, get_plan, items, kind_of, view_of
+from kappa_pipelines.sources.subscription import build_subscription
+
+_SHORTEST_SECONDS = 5.0  # of a batch; Spark: spark.sql.streaming.realTimeMode.minBatchDuration
+_SPARE_TASKS = 2  # for the dead-letter scan, beside tasks that never end
+_REMEDY = "take out trigger.realTime, or do this in another pipeline that reads what this one writes"
+_ALLOWED = frozenset(
+    {
+        "CTERelationDef", "CTERelationRef", "CollectMetrics", "EventTimeWatermark", "Expand", "Filter", "Generate", "Project",
+        "ResolvedHint", "StreamingRelationV2", "SubqueryAlias", "Union", "View", "WithCTE",
+    }
+)  # fmt: skip
+_WORDS = {
+    "Aggregate": "aggregates rows",
+    "Deduplicate": "looks for duplicates",
+    "DeduplicateWithinWatermark": "looks for duplicates",
+    "Distinct": "looks for duplicates",
+    "Join": "joins rows",
+    "GlobalLimit": "counts rows for a LIMIT",
+    "LocalLimit": "counts rows for a LIMIT",
+    "Sort": "sorts rows",
+}
+
+
+def check_times(spec: PipelineSpec) -> None:
+    """Raise SpecError unless a batch in real time is as long as Spark allows, and a stop can wait for its end."""
+    if spec.trigger.real_time is None:
+        return
+    every = spec.trigger.real_time.checkpoint_every
+    if parse_duration(every) < _SHORTEST_SECONDS:
+        raise SpecError(
+            Reason.INVALID_SPEC, f"trigger.realTime.checkpointEvery {every} is too short; set 5s or more"
+        )
+    if parse_duration(every) >= parse_duration(spec.stop_timeout):
+        raise SpecError(
+            Reason.INVALID_SPEC,
+            f"trigger.realTime.checkpointEvery {every}: a stop waits until a batch ends, and stopTimeout is only"
+            f" {spec.stop_timeout}; set checkpointEvery to less, or stopTimeout to more",
+        )
+
+
+def check_formats(spec: PipelineSpec) -> None:
+    """Raise SpecError where a source's records are decoded a batch at a time, which real-time mode does not have."""
+    for source in spec.sources:
+        if spec.trigger.real_time is not None and source.format.protobuf is not None:
+            raise SpecError(
+                Reason.UNSUPPORTED_QUERY,
+                f"source {source.name!r} has the format protobuf, which is decoded in Python a batch of records at a time, and"
+                f" real-time mode (trigger.realTime) has no batches; {_REMEDY}",
+            )
+
+
+def check_delivery(spec: PipelineSpec) -> None:
+    """Raise SpecError where a sink is to write exactly once, which it does a batch at a time."""
+    for sink in spec.sinks:
+        if spec.trigger.real_time is not None and sink.delivery is Delivery.EXACTLY_ONCE:
+            raise SpecError(
+                Reason.INVALID_SPEC,
+                f"sink {sink.name!r} has delivery ExactlyOnce, which writes batch by batch, and real-time mode (trigger.realTime)"
+                " has no batches; take out delivery, or trigger.realTime",
+            )
+
+
+def check_real_time(rows: DataFrame, sink: Sink, sources: Sequence[str]) -> None:
+    """Raise SpecError where a sink's rows, made of these sources, cannot be computed record by record; it names the view."""
+    where = f"sink {sink.name!r}"
+    twice = sorted({name for name in sources if sources.count(name) > 1})
+    if twice:
+        raise SpecError(
+            Reason.UNSUPPORTED_QUERY,
+            f"{where}: source {twice[0]!r} is read more than once, which real-time mode cannot do; use one SELECT with CASE or"
+            f" explode instead of UNION or a join, or {_REMEDY}",
+        )
+    for view, what in _find_waits(rows, get_plan(rows), None):
+        at = where if view is None else f"view {view!r} for {where}"
+        raise SpecError(
+            Reason.UNSUPPORTED_QUERY,
+            f"{at} {what}; in real-time mode (trigger.realTime) each record goes through by itself, and nothing is kept or"
+            f" waits for another; {_REMEDY}",
+        )
+
+
+def _find_waits(rows: DataFrame, plan: Any, view: str | None) -> Iterator[tuple[str | None, str]]:
+    """Yield what in a plan cannot be done, innermost first, each with the view that it is in."""
+    if not plan.isStreaming():
+        return
+    view = view_of(plan) or view
+    for child in children_of(plan):
+        yield from _find_waits(rows, child, view)
+    kind = kind_of(plan)
+    if kind == "Join" and not (plan.left().isStreaming() and plan.right().isStreaming()):
+        return  # with a table that is written in the view; Spark hands it to every task
+    if kind not in _ALLOWED:
+        yield view, _WORDS.get(kind, f"has a step ({kind}) that real-time mode cannot do")
+    elif _calls_python(rows, plan):
+        yield view, "calls a function in Python for each row"
+
+
+def _calls_python(rows: DataFrame, plan: Any) -> bool:
+    pattern = rows.sparkSession._jvm.org.apache.spark.sql.catalyst.trees.TreePattern  # type: ignore[union-attr]
+    return any(each.containsPattern(pattern.PYTHON_UDF()) for each in items(plan.expressions()))
+
+
+def build_real_time_settings(revision: Revision, topics: dict[str, int]) -> dict[str, str]:
+    """Return the settings by which all tasks of real-time mode run at once, however few the cores; none for other pipelines.
+
+    There is a task for each partition and query, and none ends before its batch. For one that finds no place Spark 4.2 reads
+    nothing, and says nothing. A task that waits for a record hardly uses a core. `topics` are all of Kafka, each with its partitions.
+    """
+    if revision.spec.trigger.real_time is None:
+        return {}
+    tasks = len(revision.spec.sinks) * sum(_count_partitions(revision, topics)) + _SPARE_TASKS
+    if revision.spark_conf.get("spark.master", "local").startswith("local"):
+        return {"spark.master": f"local[{tasks}]"}
+    executors = max(1, int(revision.spark_conf.get("spark.executor.instances", "1")))
+    return {"spark.executor.cores": str(math.ceil(tasks / executors))}
+
+
+def check_growth(revision: Revision, topics: dict[str, int], ends: Offsets) -> None:
+    """Raise UnavailableError where a source has partitions that it had not when the driver started; a new driver makes room.
+
+    `topics` are those of then, `ends` has the partitions of now.
+    """
+    if revision.spec.trigger.real_time is None:
+        return
+    new = sorted(f"{topic}/{part}" for topic, part in ends if part >= topics.get(topic, 0))
+    if new:
+        raise UnavailableError(
+            Reason.PARTITIONS_ADDED,
+            f"new partitions that there is no task for: {', '.join(new)}; the driver starts again to read them",
+        )
+
+
+def _count_partitions(revision: Revision, topics: dict[str, int]) -> Iterator[int]:
+    for source in revision.spec.sources:
+        subscription = build_subscription(revision, source)
+        yield sum(count for topic, count in topics.items() if subscription.covers(topic))

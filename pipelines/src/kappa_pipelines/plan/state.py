@@ -1,0 +1,150 @@
+"""The state that a query keeps, and what lets it go again, read from Spark's analysed plan.
+
+State is bounded where the watermark ends it: an aggregation whose keys hold an event time (or a window of one), a
+join whose condition limits how far apart the event times of both sides may be. The rules are Spark's own; see
+`StreamingJoinHelper` and `UnsupportedOperationChecker`. Everything else grows with the number of distinct keys.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from kappa_crds.reasons import Reason
+from kappa_crds.sink import OutputMode
+from kappa_crds.view import View
+from kappa_pipelines.errors import SpecError
+from kappa_pipelines.plan.catalyst import (
+    children_of,
+    get_plan,
+    has_watermark,
+    items,
+    kind_of,
+    name_of,
+    view_of,
+)
+
+_IN_PYTHON = {"TransformWithStateInPySpark", "FlatMapGroupsInPandasWithState"}
+_ANY_WATERMARK = 1 << 40  # as wide as a Long in Java, so that it arrives as one
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What one operator keeps.
+
+    `view` is the innermost view that the operator is in, None outside of all. `until` says for people what lets the
+    state go, None where nothing does.
+    """
+
+    view: str | None
+    operator: str
+    by: tuple[str, ...]
+    until: str | None
+
+
+def find_states(
+    spark: SparkSession, rows: DataFrame, views: Mapping[str, State], mode: OutputMode
+) -> tuple[State, ...]:
+    """Return the state that a streaming query of these rows keeps, from the sources on.
+
+    `views` are the known names, each with what it keeps where it keeps state in Python, of which a plan says nothing.
+    """
+    found = _walk(spark._jvm, get_plan(rows), None, views)
+    if mode is OutputMode.COMPLETE:  # writes all groups at each batch, so it keeps them
+        found = (replace(state, until=None) for state in found)
+    return tuple(dict.fromkeys(found))  # a part that is read twice is there twice
+
+
+def check_bounds(views: Sequence[View], states: Iterable[State]) -> None:
+    """Raise SpecError for a view whose state would grow for ever, unless its spec accepts that."""
+    # Whoever declares aggregates says that their state is kept.
+    accepted = {v.name for v in views if v.allow_unbounded_state or v.event_sourced or v.projection}
+    for state in states:
+        if state.until is None and state.view is not None and state.view not in accepted:
+            by = f" by {', '.join(state.by)}" if state.by else ""
+            raise SpecError(
+                Reason.UNBOUNDED_STATE,
+                f"view {state.view!r}: the {state.operator}{by} is kept for ever, so its state grows with the number of"
+                f" keys; {_remedy(state)}, or set allowUnboundedState on the view if the keys are few",
+            )
+
+
+def _remedy(state: State) -> str:
+    if "join" in state.operator:
+        return (
+            "give both sources an eventTime and limit how far apart the two may be, as in"
+            " `b.time BETWEEN a.time AND a.time + INTERVAL 1 HOUR` or with maxAge"
+        )
+    if "stored queries" in state.operator:
+        return "name the column that marks deletions in search.queries.deleted"
+    if "matches" in state.operator:
+        return "say with pattern.within how long a match may take"
+    return "give the source an eventTime and group by a window of it, as in `GROUP BY window(time, '1 hour')`"
+
+
+def _walk(jvm: Any, plan: Any, view: str | None, views: Mapping[str, State]) -> Iterator[State]:
+    name = view_of(plan)
+    if name in views:
+        view = name
+    for child in children_of(plan):
+        yield from _walk(jvm, child, view, views)
+    if kind_of(plan) in _IN_PYTHON and view is not None:
+        yield views[view]
+    elif plan.isStreaming():
+        yield from _read_operator(jvm, plan, view)
+
+
+def _read_operator(jvm: Any, plan: Any, view: str | None) -> Iterator[State]:
+    match kind_of(plan):
+        case "Aggregate":
+            yield _read_keys(view, "aggregation", items(plan.groupingExpressions()))
+        case "Distinct":
+            yield _read_keys(view, "distinct rows", items(plan.output()))
+        case "Deduplicate":
+            yield _read_keys(view, "first rows", items(plan.keys()))
+        case "DeduplicateWithinWatermark":
+            by = tuple(map(name_of, items(plan.keys())))
+            yield State(view, "first rows", by, "the watermark passes its event time")
+        case "Join" if plan.left().isStreaming() and plan.right().isStreaming():
+            yield from _read_join(jvm, plan, view)
+        case _:
+            return
+
+
+def _read_keys(view: str | None, operator: str, keys: list[Any]) -> State:
+    timed = [name_of(key) for key in keys if has_watermark(key)]
+    until = f"the watermark passes {timed[0]}" if timed else None
+    return State(view, operator, tuple(map(name_of, keys)), until)
+
+
+def _read_join(jvm: Any, join: Any, view: str | None) -> Iterator[State]:
+    """Yield the state of either side: its rows, kept while a row of the other may still match."""
+    conditions = _split(join.condition().get()) if join.condition().isDefined() else []
+    equal = [children_of(part) for part in conditions if kind_of(part) == "EqualTo"]
+    on_time = any(has_watermark(each) for pair in equal for each in pair)
+    left, right = join.left(), join.right()
+    for name, side, other in (("left", left, right), ("right", right, left)):
+        bounded = on_time or _is_limited(jvm, join, side, other)
+        own = {name_of(column) for column in items(side.output())}
+        by = tuple(dict.fromkeys(name_of(each) for pair in equal for each in pair if name_of(each) in own))
+        until = "the watermark says that no row can match any more" if bounded else None
+        yield State(view, f"{name} side of a join", by, until)
+
+
+def _split(condition: Any) -> list[Any]:
+    if kind_of(condition) != "And":
+        return [condition]
+    return [part for child in children_of(condition) for part in _split(child)]
+
+
+def _is_limited(jvm: Any, join: Any, side: Any, other: Any) -> bool:
+    """Return whether the other side's watermark limits, by the condition, which rows of this side can still match."""
+    catalyst = jvm.org.apache.spark.sql.catalyst
+    helper, attribute_set = catalyst.analysis.StreamingJoinHelper, catalyst.expressions.AttributeSet
+    watermark = jvm.scala.Some(_ANY_WATERMARK)
+    timed = [attribute_set.apply(column) for column in items(other.output()) if has_watermark(column)]
+    return any(
+        helper.getStateValueWatermark(side.outputSet(), time, join.condition(), watermark).isDefined()
+        for time in timed
+    )

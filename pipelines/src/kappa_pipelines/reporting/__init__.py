@@ -1,0 +1,1 @@
+"""What a driver reports: listener, progress, metrics and the control server."""

@@ -1,0 +1,66 @@
+"""Receives Spark's query events. A callback that raised would be lost in the JVM's log, so none does."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import structlog
+from pyspark.sql.streaming.listener import (
+    QueryIdleEvent,
+    QueryProgressEvent,
+    QueryStartedEvent,
+    QueryTerminatedEvent,
+    StreamingQueryListener,
+)
+
+from kappa_crds.progress import QueryProgress
+from kappa_pipelines.reporting.progress import count_malformed
+from kappa_pipelines.reporting.record import DriverRecord
+
+log = structlog.get_logger()
+
+
+class ProgressListener(StreamingQueryListener):
+    """Folds events into the record and tells `on_batch` of every committed batch.
+
+    With it go the malformed records by source, as `count_malformed` returns them.
+    """
+
+    def __init__(
+        self, record: DriverRecord, on_batch: Callable[[QueryProgress, dict[str, int | None]], None]
+    ) -> None:
+        self._record = record
+        self._on_batch = on_batch
+        self._names: dict[str, str] = {}
+        self._begun: set[str] = set()
+        self.errors = 0
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:
+        """Remember the query's name: idle events carry only its run id."""
+        self._names[str(event.runId)] = event.name or ""
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:
+        """Fold the progress of a committed batch."""
+        try:
+            progress = json.loads(event.progress.json)
+            self._note_first(event.progress.name or "", progress)
+            folded = self._record.add_event(progress, event.progress.name or "")
+            self._on_batch(folded, count_malformed(progress, folded.sources))
+        except Exception:
+            self.errors += 1
+            log.exception("a progress event could not be read")
+
+    def _note_first(self, sink: str, progress: dict[str, Any]) -> None:
+        """Say how long a query's first batch took, in milliseconds by its parts: a restart is as short as that."""
+        if sink not in self._begun:
+            self._begun.add(sink)
+            log.info(
+                "first batch", sink=sink, batch=progress["batchId"], milliseconds=progress.get("durationMs")
+            )
+
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:
+        """Take note that the query is up to date."""
+        self._record.add_idle(self._names.get(str(event.runId), ""))
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
+        """Do nothing: the supervisor sees it and knows more."""

@@ -1,0 +1,185 @@
+"""Folds Spark's progress events into the record that the driver serves. Pure.
+
+Spark's event names a source only by what it subscribes to; the plan's order tells two sources of one topic apart.
+"""
+
+import json
+import math
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Any
+
+from kappa_crds.progress import QueryProgress, Recovery, SourceProgress, TopicOffsets
+from kappa_pipelines.checkpoint.format.offsets import Offsets, nest_offsets, parse_kafka_offsets
+from kappa_pipelines.sinks.refusals import REFUSED, name_refusals
+from kappa_pipelines.sources.kafka import LATEST, MALFORMED, ROWS
+from kappa_pipelines.sources.subscription import Subscription
+
+_LOAD = "rocksdbLoadLatencyMs"
+"""What Spark's RocksDB says of each operator: milliseconds, summed over its partitions."""
+Reads = tuple[tuple[str, Subscription], ...]
+"""Sources by their names, and what they read."""
+
+
+def fold_event(before: QueryProgress | None, event: dict[str, Any], sources: Reads) -> QueryProgress:
+    """Return a query's progress after an event.
+
+    `event` is the JSON of Spark's event, `sources` are those that the query reads, in its plan's order.
+    """
+    late = sum(int(op.get("numRowsDroppedByWatermark", 0)) for op in event.get("stateOperators", []))
+    rows, bad = int(event.get("numInputRows", 0)), sum(bad for _, bad in _observed(event).values())
+    refused, written = _refused(event), _count_written(event)
+    operators = event.get("stateOperators", [])
+    return QueryProgress(
+        sink=event["name"],
+        query_id=event["id"],
+        run_id=event["runId"],
+        batch_id=event["batchId"],
+        timestamp=datetime.fromisoformat(event["timestamp"]),
+        input_rows=rows,
+        input_rows_per_second=_rate(event.get("inputRowsPerSecond")),
+        processed_rows_per_second=_rate(event.get("processedRowsPerSecond")),
+        duration_ms={key: int(value) for key, value in event.get("durationMs", {}).items()},
+        watermark=_watermark(event),
+        state_rows=sum(int(op.get("numRowsTotal", 0)) for op in operators),
+        state_bytes=sum(int(op.get("memoryUsedBytes", 0)) for op in operators),
+        late_rows=late,
+        malformed_rows=bad,
+        refused_rows=refused,
+        written_rows=written,
+        total_input_rows=(before.total_input_rows if before else 0) + rows,
+        total_late_rows=(before.total_late_rows if before else 0) + late,
+        total_malformed_rows=(before.total_malformed_rows if before else 0) + bad,
+        total_refused_rows=(before.total_refused_rows if before else 0) + refused,
+        total_written_rows=_add(before.total_written_rows if before else None, written),
+        sources=_fold_sources(event, sources, before.sources if before else ()),
+    )
+
+
+def measure_load(event: dict[str, Any]) -> float:
+    """Return the seconds that a batch spent loading state, summed over all partitions of all operators."""
+    operators = event.get("stateOperators", [])
+    return sum(int(op.get("customMetrics", {}).get(_LOAD, 0)) for op in operators) / 1000
+
+
+def build_recovery(
+    since: datetime, now: datetime, firsts: Iterable[tuple[QueryProgress, float]], *, warm: bool
+) -> Recovery:
+    """Return how a start went that is over now, from the first batch of each query and the seconds that it loaded state."""
+    batches = list(firsts)
+    begun = min((batch.timestamp for batch, _ in batches), default=now)
+    ahead: dict[str, int] = {}
+    for batch, _ in batches:
+        for source in batch.sources:
+            ahead[source.name] = max(ahead.get(source.name, 0), source.ahead)
+    return Recovery(
+        since=since,
+        warm=warm,
+        seconds=max(0.0, (now - since).total_seconds()),
+        prepare_seconds=max(0.0, (begun - since).total_seconds()),
+        state_seconds=sum(seconds for _, seconds in batches),
+        state_rows=sum(batch.state_rows for batch, _ in batches),
+        records=sum(ahead.values()),
+    )
+
+
+def count_malformed(event: dict[str, Any], sources: tuple[SourceProgress, ...]) -> dict[str, int | None]:
+    """Return the malformed records of a batch by source; None where the count is not to be believed.
+
+    It is believed where it was made over at least as many rows as the source has read. Whoever gets None has to look
+    for himself.
+    """
+    observed = _observed(event)
+    counts: dict[str, int | None] = {}
+    for source in sources:
+        rows, malformed = observed.get(source.name, (0, 0))
+        counts[source.name] = malformed if rows >= max(1, source.input_rows) else None
+    return counts
+
+
+def _observed(event: dict[str, Any]) -> dict[str, tuple[int, int]]:
+    """Return the rows and, among them, the malformed records that the plan counted, by source."""
+    found = event.get("observedMetrics", {})
+    return {name: (int(row.get(ROWS) or 0), int(row.get(MALFORMED) or 0)) for name, row in found.items()}
+
+
+def _refused(event: dict[str, Any]) -> int:
+    """Return the rows that the sink's topic would not take."""
+    return int(event.get("observedMetrics", {}).get(name_refusals(event["name"]), {}).get(REFUSED) or 0)
+
+
+def _count_written(event: dict[str, Any]) -> int | None:
+    """Return the records that the sink has written in a batch; None where Spark does not count them, which it says as -1."""
+    written = int(event.get("sink", {}).get("numOutputRows", -1))
+    return None if written < 0 else written
+
+
+def _add(before: int | None, more: int | None) -> int | None:
+    return before if more is None else (before or 0) + more
+
+
+def _fold_sources(
+    event: dict[str, Any], sources: Reads, before: tuple[SourceProgress, ...]
+) -> tuple[SourceProgress, ...]:
+    left, known = list(sources), {source.name: source for source in before}
+    malformed = {name: bad for name, (_, bad) in _observed(event).items()}
+    folded = []
+    for source in event.get("sources", []):
+        match = next((pair for pair in left if pair[1].description == source.get("description")), None)
+        if match is None:
+            continue
+        left.remove(match)
+        last, rows = known.get(match[0]), int(source.get("numInputRows", 0))
+        folded.append(
+            SourceProgress(
+                name=match[0],
+                topic=str(match[1]),
+                start_offsets=_read_offsets(source, "startOffset"),
+                end_offsets=_read_offsets(source, "endOffset"),
+                latest_offsets=_read_offsets(source, "latestOffset"),
+                input_rows=rows,
+                total_input_rows=(last.total_input_rows if last else 0) + rows,
+                total_malformed_rows=(last.total_malformed_rows if last else 0) + malformed.get(match[0], 0),
+                latest=_find_latest(event, match[0]),
+            )
+        )
+    return tuple(folded)
+
+
+def _find_latest(event: dict[str, Any], source: str) -> datetime | None:
+    """Return the latest event time of a source's records in a batch, where the plan asks for it and there are any."""
+    found = event.get("observedMetrics", {}).get(source, {}).get(LATEST)
+    return None if found is None else datetime.fromtimestamp(found / 1000, UTC)
+
+
+def with_latest(progress: QueryProgress, ends: Offsets, sources: Reads) -> QueryProgress:
+    """Return the progress with newer ends of its topics, so that lag is true between batches and when idle."""
+    reads = dict(sources)
+    updated = []
+    for source in progress.sources:
+        sampled = {place: end for place, end in ends.items() if reads[source.name].covers(place[0])}
+        known = parse_kafka_offsets(source.latest_offsets)
+        reached = parse_kafka_offsets(source.end_offsets)
+        latest = {
+            place: max(each.get(place, 0) for each in (sampled, known, reached))
+            for place in sampled.keys() | known.keys()
+        }
+        updated.append(source.model_copy(update={"latest_offsets": nest_offsets(latest)}))
+    return progress.model_copy(update={"sources": tuple(updated)})
+
+
+def _read_offsets(source: dict[str, Any], field: str) -> TopicOffsets:
+    value = source.get(field)
+    return nest_offsets(parse_kafka_offsets(json.loads(value) if isinstance(value, str) else value))
+
+
+def _rate(value: Any) -> float:
+    return round(float(value), 3) if isinstance(value, int | float) and math.isfinite(value) else 0.0
+
+
+def _watermark(event: dict[str, Any]) -> datetime | None:
+    text = event.get("eventTime", {}).get("watermark")
+    if text is None:
+        return None
+    moment = datetime.fromisoformat(text)
+    return moment if moment > datetime.fromtimestamp(0, UTC) else None

@@ -1,0 +1,148 @@
+"""What the driver knows of itself, shared by its threads: the supervisor and the listener write, control reads."""
+
+import threading
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Any
+
+from kappa_crds.progress import DriverExit, DriverState, Progress, QueryProgress, SourceProgress
+from kappa_crds.revision import Revision
+from kappa_crds.upgrade import UpgradeVerdict
+from kappa_pipelines.checkpoint.format.offsets import Offsets, nest_offsets, parse_kafka_offsets
+from kappa_pipelines.reporting.progress import Reads, build_recovery, fold_event, measure_load, with_latest
+
+NO_BATCH = -1  # the batch id of a query that has not ended a batch in this driver
+
+
+class DriverRecord:
+    """The driver's state and the progress of its queries. Every method may be called from any thread."""
+
+    def __init__(self, revision: Revision, generation: int) -> None:
+        self._lock = threading.Lock()
+        self._progress = Progress(
+            namespace=revision.namespace,
+            pipeline=revision.pipeline,
+            revision=revision.name,
+            generation=generation,
+            state=DriverState.STARTING,
+            started_at=datetime.now(UTC),
+        )
+        self._queries: dict[str, QueryProgress] = {}
+        self._reads: dict[str, Reads] = {}
+        self._committed: dict[tuple[str, str], Offsets] = {}
+        self._seen: set[str] = set()
+        self._firsts: dict[str, tuple[QueryProgress, float]] = {}
+        self._since, self._warm = self._progress.started_at, False
+        self.alive = True
+
+    def set_reads(self, reads: dict[str, Reads]) -> None:
+        """Say which sources each sink's query reads."""
+        with self._lock:
+            self._reads = reads
+
+    def set_committed(self, sink: str, offsets: dict[str, Offsets]) -> None:
+        """Say what a sink's checkpoint holds before its query starts."""
+        with self._lock:
+            self._committed |= {(sink, source): at for source, at in offsets.items()}
+
+    def set_state(self, state: DriverState, error: DriverExit | None = None) -> None:
+        """Move to another state; the first time in Running is remembered."""
+        update: dict[str, object] = {"state": state}
+        if error is not None:
+            update["error"] = error
+        with self._lock:
+            if state is DriverState.RUNNING and self._progress.running_since is None:
+                now = datetime.now(UTC)
+                recovery = build_recovery(self._since, now, self._firsts.values(), warm=self._warm)
+                update |= {"running_since": now, "recovery": recovery}
+            self._progress = self._progress.model_copy(update=update)
+
+    def take_over(self) -> None:
+        """Take note that a driver that stood by is to start: what it did before kept nobody waiting."""
+        with self._lock:
+            self._since, self._warm = datetime.now(UTC), True
+        self.set_state(DriverState.STARTING)
+
+    def set_verdict(self, verdict: UpgradeVerdict) -> None:
+        """Say what the revision means for the state."""
+        with self._lock:
+            self._progress = self._progress.model_copy(update={"verdict": verdict})
+
+    def set_counts(
+        self, *, executors: int | None = None, dead_lettered: int | None = None, stragglers: int | None = None
+    ) -> None:
+        """Set the number of executors, or of dead letters or stragglers written."""
+        counts = {"executors": executors, "dead_lettered": dead_lettered, "stragglers": stragglers}
+        with self._lock:
+            known = {key: value for key, value in counts.items() if value is not None}
+            self._progress = self._progress.model_copy(update=known)
+
+    def add_started(self, sink: str, query_id: str, run_id: str, offsets: dict[str, Offsets]) -> None:
+        """Take note of a query that has started at these offsets, so that its lag shows before its first batch ends."""
+        with self._lock:
+            sources = tuple(
+                _at(name, str(subscription), offsets[name])
+                for name, subscription in self._reads.get(sink, ())
+                if name in offsets
+            )
+            started = QueryProgress(
+                sink=sink,
+                query_id=query_id,
+                run_id=run_id,
+                batch_id=NO_BATCH,
+                timestamp=datetime.now(UTC),
+                sources=sources,
+            )
+            self._queries.setdefault(sink, started)
+
+    def add_event(self, event: dict[str, Any], sink: str) -> QueryProgress:
+        """Fold a progress event of a sink's query and return the query's progress."""
+        with self._lock:
+            folded = fold_event(self._queries.get(sink), event, self._reads.get(sink, ()))
+            self._queries[sink] = folded
+            self._firsts.setdefault(sink, (folded, measure_load(event)))
+            self._committed |= {
+                (sink, source.name): parse_kafka_offsets(source.end_offsets) for source in folded.sources
+            }
+            self._seen.add(sink)
+        return folded
+
+    def add_idle(self, sink: str) -> None:
+        """Take note that a query found nothing to do."""
+        with self._lock:
+            self._seen.add(sink)
+
+    def add_processing(self, sink: str) -> None:
+        """Take note that a query takes records, though none of its batches has ended."""
+        with self._lock:
+            self._seen.add(sink)
+
+    def is_ready(self) -> bool:
+        """Return whether every query has done a batch, is in a long one, or found nothing to do."""
+        with self._lock:
+            return bool(self._reads) and self._reads.keys() <= self._seen
+
+    @property
+    def state(self) -> DriverState:
+        """Return the driver's state."""
+        return self._progress.state
+
+    def positions(self) -> Iterable[Offsets]:
+        """Return the committed offsets of every query and source."""
+        with self._lock:
+            names = {name for reads in self._reads.values() for name, _ in reads}
+            return [at for (_, source), at in self._committed.items() if source in names]
+
+    def snapshot(self, ends: Offsets) -> Progress:
+        """Return the record, lag measured against the newest known ends of the topics."""
+        with self._lock:
+            queries = tuple(
+                with_latest(query, ends, self._reads.get(sink, ())) for sink, query in self._queries.items()
+            )
+            return self._progress.model_copy(update={"queries": queries})
+
+
+def _at(name: str, topic: str, offsets: Offsets) -> SourceProgress:
+    """Return the progress of a source before its first batch."""
+    nested = nest_offsets(offsets)
+    return SourceProgress(name=name, topic=topic, start_offsets=nested, end_offsets=nested)

@@ -1,0 +1,1 @@
+"""What is written beside the queries: dead letters and late records."""

@@ -1,0 +1,111 @@
+"""Dead letters: what becomes of records that cannot be read.
+
+A dead letter's key is `topic/partition/offset`, so that writing it twice is seen as one by readers and by
+compaction. Its value is the original bytes (empty where there were none: a NULL would be a tombstone). The headers
+are the original ones, then `kappa.error`, `kappa.pipeline`, `kappa.source`, `kappa.topic`, `kappa.partition`,
+`kappa.offset`, `kappa.timestamp` (ISO 8601, UTC) and, if the record had a key, `kappa.key`.
+
+A letter that its topic would be too small for is cut: it has the beginning of the value, no header of the record's own, the
+beginnings of ours, and `kappa.size`, the bytes that the value had. The record itself is where `kappa.topic` and
+`kappa.offset` say.
+"""
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as f
+
+from kappa_pipelines.kafka.limits import Limits
+from kappa_pipelines.sources.kafka import KafkaSource
+
+HEADER_PREFIX = "kappa."
+CUT_LETTER_BYTES = 8192
+"""More than key and headers of a letter that was cut can have."""
+_CUT_HEADER_BYTES = 512
+_HEADER_OVERHEAD = 10  # bytes at most of a header's two lengths
+_PARSED, _TEXTS, _ERROR, _PLACE = "__kappa_parsed", "__kappa_texts", "__kappa_error", "__kappa_place"
+_TIMESTAMP = "yyyy-MM-dd'T'HH:mm:ss.SSSXXX"
+
+
+def build_letters(
+    records: DataFrame, source: KafkaSource, pipeline: str, limits: Limits | None = None
+) -> DataFrame:
+    """Return the dead letters among records (as Kafka has them) as `key`, `value` and `headers`."""
+    longest = (limits or Limits()).record_bytes
+    texts = _find_malformed(records, source).withColumn(_TEXTS, source.values.parse_texts())
+    letters = texts.withColumn(_ERROR, source.values.explain(f.col(_PARSED), f.col(_TEXTS)))
+    key = f.concat_ws("/", "topic", f.col("partition").cast("string"), f.col("offset").cast("string"))
+    value = f.coalesce(f.col("value"), f.lit(b""))
+    fits = _measure(value, f.col(_ERROR)) <= longest
+    return letters.select(
+        key.alias("key"),
+        f.when(fits, value).otherwise(cut_value(value, longest)).alias("value"),
+        f.when(fits, _headers(source, pipeline)).otherwise(_cut_headers(source, pipeline)).alias("headers"),
+    )
+
+
+def _find_malformed(records: DataFrame, source: KafkaSource) -> DataFrame:
+    """Return the malformed records with their parse.
+
+    Beside the parse stands a column that Spark takes for nondeterministic. Without it Spark moves the condition below
+    the parse, and parses each record again for each use there.
+    """
+    parsed = records.select(
+        "*", source.values.parse(alert=False).alias(_PARSED), f.spark_partition_id().alias(_PLACE)
+    )
+    is_malformed = source.find_malformed(f.col(_PARSED), f.col("value").isNull())
+    return parsed.where(is_malformed & (f.col(_PLACE) >= 0))
+
+
+def _headers(source: KafkaSource, pipeline: str) -> Column:
+    key = f.when(f.col("key").isNotNull(), f.array(build_header("key", f.col("key"))))
+    own = f.array(build_header("error", f.col(_ERROR)), *_describe(source, pipeline))
+    return f.concat(f.coalesce(f.col("headers"), f.array()), own, f.coalesce(key, f.array()))
+
+
+def _cut_headers(source: KafkaSource, pipeline: str) -> Column:
+    size = build_header("size", f.octet_length("value").cast("string"))
+    key = f.when(f.col("key").isNotNull(), f.array(cut_header(build_header("key", f.col("key")))))
+    error = cut_header(build_header("error", f.col(_ERROR)))
+    return f.concat(f.array(error, *_describe(source, pipeline), size), f.coalesce(key, f.array()))
+
+
+def _describe(source: KafkaSource, pipeline: str) -> list[Column]:
+    """Return the headers that say whose letter it is and where the record came from."""
+    told = {
+        "pipeline": f.lit(pipeline),
+        "source": f.lit(source.name),
+        "topic": f.col("topic"),
+        "partition": f.col("partition").cast("string"),
+        "offset": f.col("offset").cast("string"),
+        "timestamp": f.date_format("timestamp", _TIMESTAMP),
+    }
+    return [build_header(name, value) for name, value in told.items()]
+
+
+def _measure(value: Column, error: Column) -> Column:
+    """Return an upper bound of a letter's bytes."""
+
+    def add(total: Column, header: Column) -> Column:
+        size = f.octet_length(header["key"]) + f.coalesce(f.octet_length(header["value"]), f.lit(0))
+        return total + size + f.lit(_HEADER_OVERHEAD)
+
+    # A function over an array is slow, so it is called only where there are headers.
+    has_headers = f.coalesce(f.size("headers"), f.lit(0)) > 0
+    original = f.when(has_headers, f.aggregate("headers", f.lit(0), add)).otherwise(f.lit(0))
+    key = f.coalesce(f.octet_length("key"), f.lit(0))
+    return f.octet_length(value) + f.octet_length(error) + key + original + f.lit(CUT_LETTER_BYTES)
+
+
+def cut_value(value: Column, longest: int) -> Column:
+    """Return as much of a value as a letter that is cut has room for."""
+    return f.substring(value, 1, max(0, longest - CUT_LETTER_BYTES))
+
+
+def build_header(name: str, value: Column) -> Column:
+    """Return a header of ours."""
+    return f.struct(f.lit(HEADER_PREFIX + name).alias("key"), value.cast("binary").alias("value"))
+
+
+def cut_header(header: Column) -> Column:
+    """Return a header with the beginning of its value."""
+    value = f.substring(header["value"], 1, _CUT_HEADER_BYTES)
+    return f.struct(header["key"].alias("key"), value.alias("value"))

@@ -1,0 +1,46 @@
+"""Where dead-letter work is, kept durably beside the checkpoint, one file for each source."""
+
+import json
+from dataclasses import dataclass
+
+from kappa_pipelines.checkpoint.format.offsets import Offsets, nest_offsets, parse_kafka_offsets
+from kappa_pipelines.checkpoint.store.files import CheckpointFiles
+
+_FOLDER = "dead-letter"
+
+
+@dataclass(frozen=True)
+class Position:
+    """The next offset of each partition. `birth` stands for the place where the checkpoint's query began to read.
+
+    `topic` is the topic, topics or pattern that the source read.
+    """
+
+    topic: str
+    offsets: Offsets
+    birth: bool = False
+
+
+def read_position(files: CheckpointFiles, source: str) -> Position | None:
+    """Return the stored position; None if dead letters were not taken from this source before."""
+    text = files.read(f"{_FOLDER}/{source}.json")
+    if text is None:
+        return None
+    stored = json.loads(text)
+    offsets = stored["offsets"]
+    if not all(
+        isinstance(each, dict) for each in offsets.values()
+    ):  # written when a source had one topic only
+        offsets = {stored["topic"]: offsets}
+    return Position(stored["topic"], parse_kafka_offsets(offsets), bool(stored["birth"]))
+
+
+def write_position(files: CheckpointFiles, source: str, position: Position) -> None:
+    """Store the position, atomically."""
+    stored = {"topic": position.topic, "offsets": nest_offsets(position.offsets), "birth": position.birth}
+    files.write(f"{_FOLDER}/{source}.json", json.dumps(stored))
+
+
+def forget_position(files: CheckpointFiles, source: str) -> None:
+    """Forget the position: dead letters are not taken now, and what passes meanwhile is not taken later."""
+    files.delete(f"{_FOLDER}/{source}.json")

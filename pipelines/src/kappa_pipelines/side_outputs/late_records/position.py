@@ -1,0 +1,29 @@
+"""How far stragglers are written, kept durably beside the checkpoint, one file for each query that has some."""
+
+import json
+
+from kappa_pipelines.checkpoint.store.files import CheckpointFiles
+from kappa_pipelines.side_outputs.late_records.batch import parse_batch
+from kappa_pipelines.side_outputs.late_records.ledger import Ledger
+
+_FOLDER = "stragglers"
+
+
+def read_ledger(files: CheckpointFiles, sink: str) -> Ledger | None:
+    """Return what is stored; None if stragglers were not taken from this query before."""
+    text = files.read(f"{_FOLDER}/{sink}.json")
+    if text is None:
+        return None
+    stored = json.loads(text)
+    return Ledger(stored["seen"], tuple(map(parse_batch, stored["pending"])))
+
+
+def write_ledger(files: CheckpointFiles, sink: str, ledger: Ledger) -> None:
+    """Store it, atomically."""
+    stored = {"seen": ledger.seen, "pending": [batch.to_json() for batch in ledger.pending]}
+    files.write(f"{_FOLDER}/{sink}.json", json.dumps(stored))
+
+
+def forget_ledger(files: CheckpointFiles, sink: str) -> None:
+    """Forget it: stragglers are not taken now, and what passes meanwhile is not taken later."""
+    files.delete(f"{_FOLDER}/{sink}.json")

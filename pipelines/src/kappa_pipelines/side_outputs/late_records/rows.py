@@ -1,0 +1,131 @@
+"""The rows of some batches that came too late for a view's windows: what Spark dropped, found again without state."""
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from kappa_crds.pipeline import PipelineSpec
+from kappa_crds.reasons import Reason
+from kappa_crds.sink import OutputMode, Sink
+from kappa_crds.view import SlidingWindow
+from kappa_crds.window import Window
+from kappa_pipelines.errors import SpecError
+from kappa_pipelines.plan.catalyst import find_views, get_plan
+from kappa_pipelines.plan.views import define_views, forget_views
+from kappa_pipelines.side_outputs.late_records.batch import JUDGED_SCHEMA
+from kappa_pipelines.side_outputs.late_records.origin import ORIGIN, carry_origin, refuse_origin
+from kappa_pipelines.sources.kafka import KafkaSource, read_stream
+from kappa_pipelines.transforms.inputs import read_input
+from kappa_pipelines.transforms.sliding import add_missed_span
+from kappa_pipelines.transforms.window import add_missed_window
+
+MISSED = "__kappa_missed"
+"""Column with the window that a row missed."""
+_STATELESS = ("sql", "python")
+
+
+@dataclass(frozen=True)
+class StragglerView:
+    """A windowed view whose stragglers are written to a topic.
+
+    `time` is the event-time column, `reads` are the sources and views that it is made of. Of several queries that compute it, the one of the sink `owner` says
+    what is too late.
+    """
+
+    name: str
+    window: Window | SlidingWindow
+    time: str
+    topic: str
+    owner: str
+    reads: frozenset[str]
+    sources: tuple[str, ...]
+
+    @property
+    def place(self) -> str:
+        """Return what errors are said of."""
+        return _say_place(self.name, self.window)
+
+    def add_missed(self, rows: DataFrame, watermark: Column) -> DataFrame:
+        """Return the rows that came too late by the watermark, each with the window that it missed as MISSED."""
+        if isinstance(self.window, SlidingWindow):
+            return add_missed_span(rows, self.window, self.time, watermark, MISSED)
+        return add_missed_window(rows, self.window, self.time, watermark, MISSED)
+
+
+def _say_place(view: str, window: Window | SlidingWindow) -> str:
+    kind = "sliding" if isinstance(window, SlidingWindow) else "window"
+    return f"view {view!r}: {kind}.stragglers.sideOutput"
+
+
+def find_straggler_views(
+    spark: SparkSession, spec: PipelineSpec, reads: Mapping[Sink, Collection[str]]
+) -> tuple[StragglerView, ...]:
+    """Return the views whose stragglers are written, each with the first sink that reads it.
+
+    `reads` are the names that each sink's query reads. SpecError where stragglers are none or cannot be found again.
+    """
+    found = []
+    for view in spec.views:
+        owner = next((sink for sink, names in reads.items() if view.name in names), None)
+        window = view.window or view.sliding
+        if owner is not None and window is not None and window.side_output is not None:
+            _check_mode(_say_place(view.name, window), owner)
+            found.append(_build_view(spark, spec, view.name, window, owner.name))
+    return tuple(found)
+
+
+def _check_mode(place: str, sink: Sink) -> None:
+    if sink.mode is OutputMode.COMPLETE:
+        raise SpecError(
+            Reason.UNSUPPORTED_QUERY,
+            f"{place} has nothing to write where sink {sink.name!r} has mode"
+            " complete, as no window of it ever closes; use mode append or update, or leave sideOutput out",
+        )
+
+
+def _build_view(
+    spark: SparkSession, spec: PipelineSpec, name: str, window: Window | SlidingWindow, owner: str
+) -> StragglerView:
+    reads = {window.from_, *find_views(get_plan(spark.table(window.from_)))}
+    for view in spec.views:
+        if view.name in reads and view.kind not in _STATELESS:
+            raise refuse_origin(
+                _say_place(name, window), f"view {view.name!r} is {view.kind}, which keeps state"
+            )
+    sources = tuple(source.name for source in spec.sources if source.name in reads)
+    time = read_input(spark, window.from_).find_time(name, window.time)
+    assert window.side_output is not None  # noqa: S101 - asked before
+    return StragglerView(name, window, time, window.side_output.topic, owner, frozenset(reads), sources)
+
+
+class StragglerRows:
+    """Builds the rows that came too late for a view, in a session of its own, whose views are those of a table."""
+
+    def __init__(
+        self, spark: SparkSession, spec: PipelineSpec, sources: Mapping[str, KafkaSource], view: StragglerView
+    ) -> None:
+        self._spark = SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())
+        self._sources = [sources[name] for name in view.sources]
+        self._spec = spec.model_copy(update={"views": tuple(v for v in spec.views if v.name in view.reads)})
+        self._view = view
+
+    def check(self) -> None:
+        """Raise SpecError where the rows could not be found again."""
+        self.build(lambda spark, source: spark.createDataFrame([], JUDGED_SCHEMA))
+
+    def build(self, read: Callable[[SparkSession, KafkaSource], DataFrame]) -> DataFrame:
+        """Return the columns that the window reads, ORIGIN and MISSED; `read` gives a source's records of some batches."""
+        forget_views(self._spark)
+        for source in self._sources:
+            self._define(source, read(self._spark, source))
+        define_views(self._spark, self._spec)
+        view = self._view
+        rows = carry_origin(self._spark.table(view.window.from_), view.place)
+        return view.add_missed(rows, f.col(ORIGIN)["watermark"])
+
+    def _define(self, source: KafkaSource, records: DataFrame) -> None:
+        origin = f.struct("topic", "partition", "offset", "watermark").alias(ORIGIN)
+        rows = read_stream(records.select("*", origin), source, keep=(ORIGIN,))
+        rows.drop(ORIGIN).createOrReplaceTempView(source.name)

@@ -1,0 +1,147 @@
+"""Writes stragglers beside the queries, and remembers durably which batches are still to be read again.
+
+At least once: a batch that dropped rows is stored as pending as soon as it is known to be one, and taken out when its
+stragglers are written; at a start, every committed batch of which nothing is stored is read again. A stream without late
+rows costs one small file every ten seconds.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+import structlog
+
+from kappa_pipelines.checkpoint.format.offsets import Offsets
+from kappa_pipelines.checkpoint.store.files import CheckpointFiles
+from kappa_pipelines.side_outputs.background import Background, Totals
+from kappa_pipelines.side_outputs.late_records.batch import Batch, read_batch, without_lost
+from kappa_pipelines.side_outputs.late_records.ledger import Ledger
+from kappa_pipelines.side_outputs.late_records.position import forget_ledger, read_ledger, write_ledger
+from kappa_pipelines.side_outputs.late_records.rows import StragglerView
+
+MAX_SCAN = 1_000_000
+"""Offsets after which a job takes no further batch."""
+_WRITE_SECONDS = 10.0
+_WRITE_BATCHES = 50  # the offset log has a hundred
+
+log = structlog.get_logger()
+
+
+class StragglerOutput:
+    """The work of reading batches again, and the ledgers that say which."""
+
+    def __init__(
+        self,
+        files: CheckpointFiles,
+        views: Sequence[StragglerView],
+        scans: Mapping[str, Callable[[Sequence[Batch]], int]],
+        check_fence: Callable[[], None],
+        first_offsets: Callable[[str], Offsets],
+    ) -> None:
+        self.totals = Totals()
+        self._files = files
+        self._views = {
+            sink: [v for v in views if v.owner == sink] for sink in sorted({v.owner for v in views})
+        }
+        self._scans = scans
+        self._check_fence = check_fence
+        self._first_offsets = first_offsets
+        self._ledgers: dict[str, Ledger] = {}
+        self._stored: dict[str, Ledger] = {}
+        self._last_write = time.monotonic()
+        self._background = Background(
+            "stragglers",
+            lambda: any(each.pending for each in self._ledgers.values()),
+            self._work,
+            self.totals,
+        )
+
+    def start(self, committed: Mapping[str, int]) -> None:
+        """Take up what is stored; `committed` are the last batches of the queries. Call before the queries start."""
+        for sink in self._views:
+            last = committed[sink]
+            stored = read_ledger(self._files, sink) or Ledger(last)
+            self._ledgers[sink] = stored.up_to(last)
+            self._note(sink, last, late=None)
+            self._write(sink)
+        self._background.start()
+
+    def note(self, sink: str, number: int, late: int | None) -> None:
+        """Take note of a committed batch and of the rows that it dropped; None where nobody has counted."""
+        if sink not in self._views:
+            return
+        with self._background.changed:
+            if self._note(sink, number, late):
+                self._write(sink)  # at once: the offset log does not keep it for long
+                self._background.changed.notify()
+
+    def finish(self, committed: Mapping[str, int], timeout: float) -> bool:
+        """Write all that is left up to the last committed batches; False if that took too long."""
+        for sink in self._views:
+            if committed[sink] > self._ledgers[sink].seen:
+                self.note(sink, committed[sink], late=None)
+        return self._background.finish(timeout)
+
+    def abandon(self) -> None:
+        """End the thread; what is left is found at the next start."""
+        self._background.abandon()
+
+    def _note(self, sink: str, number: int, late: int | None) -> bool:
+        """Return whether a batch became pending."""
+        ledger = self._ledgers[sink]
+        wanted = ledger.find_new(number, late)
+        read = [read_batch(self._files, sink, each) for each in wanted]
+        found = tuple(batch for batch in read if batch is not None)
+        if len(found) < len(wanted):
+            self.totals.lost += len(wanted) - len(found)
+            log.error(
+                "batches left the offset log before their stragglers were found", sink=sink, batches=wanted
+            )
+        self._ledgers[sink] = ledger.with_batches(number, found)
+        return bool(found)
+
+    def _work(self, ending: bool) -> None:
+        for sink in self._views:
+            sources = tuple(dict.fromkeys(name for view in self._views[sink] for name in view.sources))
+            while part := self._ledgers[sink].next_part(sources, MAX_SCAN):
+                self._read_again(sink, part, sources)
+        self._write_all(at_once=ending)
+
+    def _read_again(self, sink: str, part: tuple[Batch, ...], sources: tuple[str, ...]) -> None:
+        there = [self._still_there(batch, sources) for batch in part]
+        self._check_fence()
+        for view in self._views[sink]:
+            written = self._scans[view.name](there)
+            self.totals.written += written
+            log.info("stragglers written", view=view.name, written=written, batches=[b.number for b in part])
+        with self._background.changed:
+            self._ledgers[sink] = self._ledgers[sink].without(part)
+            self._write(sink)
+
+    def _still_there(self, batch: Batch, sources: tuple[str, ...]) -> Batch:
+        """Return the batch without what its topics' retention has removed already; that is counted as lost."""
+        for source in sources:
+            batch, lost = without_lost(batch, source, self._first_offsets(source))
+            if lost:
+                self.totals.lost += lost
+                log.error("records left the topic before they were read again", source=source, offsets=lost)
+        return batch
+
+    def _write_all(self, *, at_once: bool) -> None:
+        is_due = time.monotonic() >= self._last_write + _WRITE_SECONDS
+        with self._background.changed:
+            for sink, ledger in self._ledgers.items():
+                if at_once or is_due or ledger.seen >= self._stored[sink].seen + _WRITE_BATCHES:
+                    self._write(sink)
+        if is_due:
+            self._last_write = time.monotonic()
+
+    def _write(self, sink: str) -> None:
+        if self._ledgers[sink] != self._stored.get(sink):
+            write_ledger(self._files, sink, self._ledgers[sink])
+            self._stored[sink] = self._ledgers[sink]
+
+
+def forget_stragglers(files: CheckpointFiles, sinks: Sequence[str]) -> None:
+    """Forget what is stored of queries that have no stragglers to write."""
+    for sink in sinks:
+        forget_ledger(files, sink)

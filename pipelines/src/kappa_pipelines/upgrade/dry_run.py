@@ -1,0 +1,224 @@
+"""A dry start: a revision goes on from a copy of the last batch, and writes nowhere.
+
+Spark checks the state of a query against its plan when it plans a batch, not before. So the copy is given one more batch that was
+planned and never done, whose offsets end where they begin. Spark does it, as after a crash: it plans, loads the state of all
+partitions, and commits. Then come a few small batches of the records that follow: they show what the new views make of real records,
+and leave the driver warm. The copy is made of links, as the files of a checkpoint never change, and costs next to nothing.
+"""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import structlog
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from kappa_crds.reasons import Reason
+from kappa_crds.revision import Revision
+from kappa_crds.sink import Sink
+from kappa_crds.upgrade import UpgradeVerdict, VerdictKind
+from kappa_pipelines.checkpoint.fence.generation import FOLDER
+from kappa_pipelines.checkpoint.format.offsets import Offsets
+from kappa_pipelines.checkpoint.format.schemas import point_all_schemas
+from kappa_pipelines.checkpoint.store.files import CheckpointFiles
+from kappa_pipelines.checkpoint.store.place import open_checkpoint
+from kappa_pipelines.driver.classify import classify
+from kappa_pipelines.driver.diagnose import ask_kafka
+from kappa_pipelines.driver.failures import read_failure, read_query_failure
+from kappa_pipelines.errors import DriverError, LostDataError, UnavailableError
+from kappa_pipelines.kafka.bounds import LogBounds
+from kappa_pipelines.kafka.limits import Targets
+from kappa_pipelines.plan.compile import Compiled, CompiledSink, compile_revision
+from kappa_pipelines.plan.endpoints import KafkaEndpoints
+from kappa_pipelines.registry.resolve import Subjects, resolve_subjects
+from kappa_pipelines.savepoint.manifest import QueryPoint
+from kappa_pipelines.savepoint.query import find_files, read_points
+from kappa_pipelines.sinks.kafka import choose_output_mode, sink_checkpoint
+from kappa_pipelines.sinks.refusals import route_records
+from kappa_pipelines.upgrade.compare import Finding, compare_partitions, compare_pipelines, judge
+from kappa_pipelines.upgrade.fingerprint import read_shapes
+from kappa_pipelines.upgrade.fingerprints import read_kept_shapes
+from kappa_pipelines.upgrade.repartition import count_partitions, divide_copy, note_partitions
+
+_BATCH_SECONDS = 300
+_BATCHES = 3
+_BATCH_RECORDS = 1000
+_RECORDS_SECONDS = 3.0
+_POLL_SECONDS = 0.05
+_TRIES = 3
+
+log = structlog.get_logger()
+
+
+class Nowhere(KafkaEndpoints):
+    """Topics at one end, and nothing at the other."""
+
+    def __init__(self, spark: SparkSession, revision: Revision, targets: Targets, marks: Path) -> None:
+        super().__init__(spark, revision, targets, marks)
+        self._rehearsed = revision
+
+    def write(self, sink: Sink, records: DataFrame) -> DataStreamWriter:
+        """Return the query that drops the records of a sink."""
+        revision, targets = self._rehearsed, self.targets
+        routed = route_records(records, sink, revision.full_name, targets.find(sink.topic), targets.dead)
+        return (
+            routed.writeStream.format("noop")
+            .queryName(f"rehearsal_{sink.name}")
+            .outputMode(choose_output_mode(sink, revision.spec.trigger).value)
+            .option("checkpointLocation", sink_checkpoint(revision, sink.name))
+        )
+
+
+class Rehearsal:
+    """The dry start of one revision beside the driver that runs. It writes nothing but its copy.
+
+    `subjects` are what the registries say, once it was held.
+    """
+
+    def __init__(
+        self, spark: SparkSession, revision: Revision, generation: int, targets: Targets, marks: Path
+    ) -> None:
+        self.subjects: Subjects = {}
+        self._spark = spark
+        self._revision = revision
+        self._files = open_checkpoint(revision.checkpoint, revision.connection).files
+        self._place = f"{FOLDER}/rehearsal-{generation}"
+        self._copy = self._files.below(self._place)
+        self._targets = targets
+        self._marks = marks
+
+    def hold(self) -> UpgradeVerdict:
+        """Return what the revision means for the state; DriverError if it cannot start whatever the state."""
+        try:
+            points = self._make_copy()
+            compiled = self._compile()
+            verdict = judge(self._find(points, compiled))
+        finally:
+            self._copy.remove("")
+        log.info("rehearsed", verdict=verdict.kind.value, reasons=verdict.reasons)
+        return verdict
+
+    def _make_copy(self) -> tuple[QueryPoint, ...]:
+        """Copy the last batch of each query; while batches go on, what Spark has just cleaned away is looked for once more."""
+        sinks = [sink.name for sink in self._revision.spec.sinks]
+        for left in reversed(range(_TRIES)):
+            self._copy.remove("")
+            try:
+                points = read_points(self._files, sinks)
+                for path in find_files(self._files, sinks, points):
+                    self._files.link(path, self._copy, path)
+                break
+            except (LostDataError, UnavailableError):
+                if not left:
+                    raise
+        point_all_schemas(self._copy, self._copy.root)
+        return points
+
+    def _compile(self) -> Compiled:
+        spec = self._revision.spec
+        small = spec.trigger.model_copy(update={"max_records": _BATCH_RECORDS * len(spec.sources)})
+        changes = {"checkpoint": self._copy.root, "spec": spec.model_copy(update={"trigger": small})}
+        revision = self._revision.model_copy(update=changes)
+        self.subjects = resolve_subjects(revision, CheckpointFiles(self._spark, self._copy.root))
+        ends = Nowhere(self._spark, revision, self._targets, self._marks)
+        return compile_revision(self._spark, revision, ends, self.subjects)
+
+    def _find(self, points: tuple[QueryPoint, ...], compiled: Compiled) -> Iterator[Finding]:
+        """Yield all that there is to say, and try it if nothing speaks against it."""
+        shapes = read_shapes(self._revision, compiled)
+        known = read_kept_shapes(self._files)
+        found = [
+            *(compare_pipelines(known, shapes) if known else ()),
+            *self._compare_partitions(points),
+            *self._find_lost(points, compiled),
+        ]
+        yield from found
+        if all(each.kind is not VerdictKind.REPROCESS for each in found):
+            yield from self._try(points, compiled)
+
+    def _compare_partitions(self, points: tuple[QueryPoint, ...]) -> Iterator[Finding]:
+        for point in points:
+            wanted = self._revision.tuning.shuffle_partitions
+            for found in compare_partitions(count_partitions(point), wanted):
+                yield found._replace(text=f"sink {point.sink!r}: {found.text}")
+
+    def _find_lost(self, points: tuple[QueryPoint, ...], compiled: Compiled) -> Iterator[Finding]:
+        """Yield the records that are still to be read and that their topics no longer have."""
+        bounds = LogBounds(self._revision)
+        for point in points:
+            for name, offsets in point.offsets.items():
+                if name in compiled.reads.get(point.sink, ()):
+                    first = bounds.first([compiled.sources[name].subscription])
+                    yield from _compare_offsets(point.sink, name, offsets, first)
+
+    def _try(self, points: tuple[QueryPoint, ...], compiled: Compiled) -> Iterator[Finding]:
+        if self._revision.spec.trigger.real_time is not None:
+            return  # it keeps no state, and has no single batch
+        for point in points:
+            sink = next(each for each in compiled.sinks if each.sink.name == point.sink)
+            try:
+                planned = self._plan_batch(point)
+            except LostDataError as error:
+                yield Finding(VerdictKind.REPROCESS, error.message)
+                continue
+            failed = self._run(sink, planned)
+            if isinstance(failed, LostDataError):
+                yield Finding(VerdictKind.REPROCESS, failed.message)
+            elif failed is not None:
+                raise failed
+
+    def _plan_batch(self, point: QueryPoint) -> int:
+        """Plan one more batch, without records, after the state was divided where it has to be; return its number."""
+        wanted, batch = self._revision.tuning.shuffle_partitions, point.batch + 1
+        plan = f"{point.sink}/offsets"
+        entry = self._copy.read(f"{plan}/{point.batch}") or b""
+        if count_partitions(point) not in (None, wanted):
+            divide_copy(self._spark, self._copy, point, wanted)
+            entry, batch = note_partitions(entry, wanted), batch + 1
+        self._copy.write(f"{plan}/{batch}", entry)
+        return batch
+
+    def _run(self, compiled: CompiledSink, planned: int) -> DriverError | None:
+        """Do the planned batch of a query, and a few more if there are records; return why it failed."""
+        where = f"sink {compiled.sink.name!r}"
+        try:
+            query = compiled.writer.start()
+        except PySparkException as error:
+            return classify(read_failure(error), where)
+        try:
+            if _await_batch(query, planned, _BATCH_SECONDS):
+                _await_batch(query, planned + _BATCHES, _RECORDS_SECONDS)
+            elif query.isActive:
+                said = f"{where}: a batch without records took longer than {_BATCH_SECONDS} s in a dry start"
+                return UnavailableError(Reason.QUERY_FAILED, said)
+            failure = read_query_failure(query)
+            return None if failure is None else ask_kafka(classify(failure, where), self._revision)
+        finally:
+            query.stop()
+
+
+def _await_batch(query: StreamingQuery, batch: int, seconds: float) -> bool:
+    """Wait until a query has done a batch; False where it has ended before, or it took longer."""
+    deadline = time.monotonic() + seconds
+    while query.isActive and time.monotonic() < deadline:
+        done = query.lastProgress
+        if done is not None and done["batchId"] >= batch:
+            return True
+        time.sleep(_POLL_SECONDS)
+    return False
+
+
+def _compare_offsets(
+    sink: str, source: str, offsets: dict[str, dict[int, int]], first: Offsets
+) -> Iterator[Finding]:
+    for (topic, part), there in sorted(first.items()):
+        wanted = offsets.get(topic, {}).get(part, there)
+        if wanted < there:
+            said = (
+                f"sink {sink!r}: source {source!r} is to go on at offset {wanted} of partition {part} of {topic}, and the first"
+                f" that is still there is {there}: {there - wanted} records are lost"
+            )
+            yield Finding(VerdictKind.REPROCESS, said)
