@@ -3,9 +3,9 @@
 import pytest
 
 from kappa_crds.reasons import Reason
-from kappa_pipelines.driver.classify import classify, first_lines
-from kappa_pipelines.driver.failures import Cause, Failure
 from kappa_pipelines.errors import UnavailableError, shorten
+from kappa_pipelines.failures.classify import classify, first_lines
+from kappa_pipelines.failures.exceptions import Cause, Failure
 
 KAFKA = "org.apache.kafka.common.errors"
 

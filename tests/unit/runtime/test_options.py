@@ -11,8 +11,8 @@ from kappa_crds.state_settings import Compression, StateSettings
 from kappa_pipelines.errors import DriverError, SpecError
 from kappa_pipelines.jars import CORE, S3, locked_jars, read_lock
 from kappa_pipelines.kafka.options import build_librdkafka_config, build_spark_connection
-from kappa_pipelines.plan.graph import assign_owners, check_names, explain_cycle, explain_unknown_name
 from kappa_pipelines.revision.load import load_revision
+from kappa_pipelines.revision.names import assign_owners, check_names, explain_cycle, explain_unknown_name
 from kappa_pipelines.revision.settings import CHECKPOINT_SETTINGS, build_spark_settings, build_state_settings
 
 SOURCE = {"name": "flights", "topic": "flights", "format": {"json": {"schema": "k BIGINT"}}}

@@ -8,9 +8,9 @@ from pyspark.sql import SparkSession
 
 from kappa_crds.reasons import Reason
 from kappa_crds.revision import Tuning
-from kappa_pipelines.driver.classify import classify
-from kappa_pipelines.driver.failures import Cause, Failure
 from kappa_pipelines.errors import SpecError
+from kappa_pipelines.failures.classify import classify
+from kappa_pipelines.failures.exceptions import Cause, Failure
 from kappa_pipelines.kafka.limits import Limits, Target
 from kappa_pipelines.plan.endpoints import KafkaEndpoints
 from kappa_pipelines.plan.realtime import check_delivery

@@ -23,13 +23,13 @@ from kappa_crds.revision import Revision
 from kappa_crds.upgrade import VerdictKind
 from kappa_pipelines.checkpoint.format.offsets import Offsets, read_committed_offsets
 from kappa_pipelines.checkpoint.store.place import open_folder
-from kappa_pipelines.driver.classify import classify
-from kappa_pipelines.driver.diagnose import explain, explain_query
-from kappa_pipelines.driver.failures import read_failure
 from kappa_pipelines.driver.prepare import Plan, Running, compile_plan, make_marks, name_root, prepare
 from kappa_pipelines.driver.session import await_executors, count_executors, create_session, wanted_executors
 from kappa_pipelines.driver.stop import stop_gracefully
 from kappa_pipelines.errors import DriverError, FencedError, UnavailableError
+from kappa_pipelines.failures.classify import classify
+from kappa_pipelines.failures.diagnose import explain, explain_query
+from kappa_pipelines.failures.exceptions import read_failure
 from kappa_pipelines.kafka.limits import fetch_targets
 from kappa_pipelines.kafka.permissions import check_rights
 from kappa_pipelines.kafka.preflight import check_kafka

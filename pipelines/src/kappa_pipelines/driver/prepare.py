@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from kappa_crds.revision import Revision
+from kappa_pipelines.analysis.fingerprint import QueryShape, read_shapes
 from kappa_pipelines.checkpoint.fence.bucket_fence import BucketFence
 from kappa_pipelines.checkpoint.fence.generation import Fence, LinkFence, is_local
 from kappa_pipelines.checkpoint.fence.hdfs_fence import HdfsFence
@@ -36,7 +37,6 @@ from kappa_pipelines.sinks.publisher import Publisher, Publishers, build_publish
 from kappa_pipelines.sinks.settle import Begun, check_division, settle_publishers
 from kappa_pipelines.sinks.takeover import take_over
 from kappa_pipelines.sources.idleness import IdleWatch
-from kappa_pipelines.upgrade.fingerprint import QueryShape, read_shapes
 from kappa_pipelines.upgrade.fingerprints import check_fit, write_shapes
 from kappa_pipelines.upgrade.repartition import divide_checkpoint
 

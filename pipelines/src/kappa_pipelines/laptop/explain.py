@@ -10,10 +10,10 @@ from kappa_crds.sink import Sink
 from kappa_crds.source import Source
 from kappa_crds.trigger import Trigger
 from kappa_crds.view import View
+from kappa_pipelines.analysis.catalyst import find_reads, get_plan
+from kappa_pipelines.analysis.state import State
 from kappa_pipelines.laptop.each import describe_each
-from kappa_pipelines.plan.catalyst import find_reads, get_plan
 from kappa_pipelines.plan.compile import Compiled
-from kappa_pipelines.plan.state import State
 from kappa_pipelines.sources.framing import Framed
 from kappa_pipelines.sources.protobuf import COST, BareProtobuf, FramedProtobuf
 from kappa_pipelines.sources.values import Values

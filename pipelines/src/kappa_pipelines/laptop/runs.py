@@ -14,9 +14,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from kappa_crds.pipeline import PipelineSpec
 from kappa_crds.revision import Revision
-from kappa_pipelines.driver.classify import classify
-from kappa_pipelines.driver.failures import read_failure
 from kappa_pipelines.errors import DriverError
+from kappa_pipelines.failures.classify import classify
+from kappa_pipelines.failures.exceptions import read_failure
 from kappa_pipelines.laptop.endpoints import FileEndpoints, Output, input_folder
 from kappa_pipelines.laptop.late_records import Straggler, StragglerTape
 from kappa_pipelines.laptop.records import Record, RecordFolder

@@ -18,16 +18,16 @@ from kappa_crds.pipeline import PipelineSpec
 from kappa_crds.reasons import Reason
 from kappa_crds.revision import Revision
 from kappa_crds.sink import OutputMode, Sink
-from kappa_pipelines.driver.classify import classify
-from kappa_pipelines.driver.failures import read_failure
+from kappa_pipelines.analysis.catalyst import find_views, get_plan
+from kappa_pipelines.analysis.state import State, check_bounds, find_states
 from kappa_pipelines.errors import SpecError
-from kappa_pipelines.plan.catalyst import find_views, get_plan
+from kappa_pipelines.failures.classify import classify
+from kappa_pipelines.failures.exceptions import read_failure
 from kappa_pipelines.plan.endpoints import Endpoints, KafkaEndpoints
-from kappa_pipelines.plan.graph import assign_owners, check_loops, check_names
 from kappa_pipelines.plan.realtime import check_delivery, check_formats, check_real_time, check_times
-from kappa_pipelines.plan.state import State, check_bounds, find_states
 from kappa_pipelines.plan.views import DefinedView, define_views, forget_views
 from kappa_pipelines.registry.resolve import Subjects, fetch_subjects
+from kappa_pipelines.revision.names import assign_owners, check_loops, check_names
 from kappa_pipelines.side_outputs.late_records.rows import StragglerRows, StragglerView, find_straggler_views
 from kappa_pipelines.sinks.kafka import build_records
 from kappa_pipelines.sources.kafka import KafkaSource, build_source, read_stream

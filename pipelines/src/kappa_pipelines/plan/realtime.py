@@ -17,9 +17,9 @@ from kappa_crds.quantities import parse_duration
 from kappa_crds.reasons import Reason
 from kappa_crds.revision import Revision
 from kappa_crds.sink import Delivery, Sink
+from kappa_pipelines.analysis.catalyst import children_of, get_plan, items, kind_of, view_of
 from kappa_pipelines.checkpoint.format.offsets import Offsets
 from kappa_pipelines.errors import SpecError, UnavailableError
-from kappa_pipelines.plan.catalyst import children_of, get_plan, items, kind_of, view_of
 from kappa_pipelines.sources.subscription import build_subscription
 
 _SHORTEST_SECONDS = 5.0  # of a batch; Spark: spark.sql.streaming.realTimeMode.minBatchDuration

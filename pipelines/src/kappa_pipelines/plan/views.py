@@ -11,10 +11,10 @@ from pyspark.sql import SparkSession
 from kappa_crds.pipeline import PipelineSpec
 from kappa_crds.reasons import Reason
 from kappa_crds.view import View
-from kappa_pipelines.driver.classify import explain_sql_error, find_unknown_name, first_lines
-from kappa_pipelines.driver.failures import read_sql_failure
 from kappa_pipelines.errors import SpecError
-from kappa_pipelines.plan.graph import explain_cycle
+from kappa_pipelines.failures.classify import explain_sql_error, find_unknown_name, first_lines
+from kappa_pipelines.failures.exceptions import read_sql_failure
+from kappa_pipelines.revision.names import explain_cycle
 from kappa_pipelines.transforms.frames import build_frame
 from kappa_pipelines.transforms.sketches.functions import write_out
 from kappa_pipelines.transforms.statements import build_statement

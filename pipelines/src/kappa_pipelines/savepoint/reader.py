@@ -13,9 +13,9 @@ from pyspark.sql import SparkSession
 
 from kappa_crds.reasons import Reason
 from kappa_crds.savepoint_work import StateRows
-from kappa_pipelines.driver.classify import first_lines
-from kappa_pipelines.driver.failures import read_failure
 from kappa_pipelines.errors import UnavailableError
+from kappa_pipelines.failures.classify import first_lines
+from kappa_pipelines.failures.exceptions import read_failure
 from kappa_pipelines.revision.settings import (
     CHECKPOINT_SETTINGS,
     DEFAULTS,

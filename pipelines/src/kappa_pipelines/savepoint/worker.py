@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import structlog
 
 from kappa_crds.progress import SavepointProgress
-from kappa_pipelines.driver.diagnose import explain
+from kappa_pipelines.failures.diagnose import explain
 from kappa_pipelines.savepoint.take import Taken
 
 Note = Callable[[int, int], None]

@@ -9,7 +9,7 @@ from typing import TypeVar
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from kappa_crds.revision import KafkaConnection
-from kappa_pipelines.driver.classify import NOT_WRITTEN
+from kappa_pipelines.failures.classify import NOT_WRITTEN
 from kappa_pipelines.kafka.options import build_librdkafka_config
 from kappa_pipelines.sinks.marks import Mark, parse_mark
 from kappa_pipelines.sinks.publisher import MOST_WRITERS, TRANSACTION_SECONDS, Connection, Publisher

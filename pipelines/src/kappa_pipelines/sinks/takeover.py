@@ -11,9 +11,9 @@ from concurrent.futures import ThreadPoolExecutor
 import structlog
 from confluent_kafka import KafkaException
 
-from kappa_pipelines.driver.classify import classify
-from kappa_pipelines.driver.failures import Cause, Failure
 from kappa_pipelines.errors import FencedError
+from kappa_pipelines.failures.classify import classify
+from kappa_pipelines.failures.exceptions import Cause, Failure
 from kappa_pipelines.kafka.permissions import check_group
 from kappa_pipelines.sinks.client import Client, MarkReader, Place, explain_error
 from kappa_pipelines.sinks.marks import Mark

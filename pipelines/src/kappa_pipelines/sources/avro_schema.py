@@ -17,9 +17,9 @@ from pyspark.sql.avro.functions import from_avro
 from pyspark.sql.types import StructField, StructType
 
 from kappa_crds.reasons import Reason
-from kappa_pipelines.driver.classify import first_lines
-from kappa_pipelines.driver.failures import read_failure
 from kappa_pipelines.errors import SpecError
+from kappa_pipelines.failures.classify import first_lines
+from kappa_pipelines.failures.exceptions import read_failure
 
 BODY = "body"
 END = "end"

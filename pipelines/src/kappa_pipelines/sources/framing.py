@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pyspark.sql import Column
 from pyspark.sql import functions as f
 
-from kappa_pipelines.driver.classify import UNKNOWN_SCHEMA
+from kappa_pipelines.failures.classify import UNKNOWN_SCHEMA
 from kappa_pipelines.registry.subject import Subject
 from kappa_pipelines.sources.values import explain_absent
 

@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from kappa_crds.view import View
 from kappa_crds.window import Window
-from kappa_pipelines.plan.state import State
+from kappa_pipelines.analysis.state import State
 from kappa_pipelines.transforms.lookup import build_lookup, describe_lookup
 from kappa_pipelines.transforms.patterns.frame import build_pattern, describe_pattern
 from kappa_pipelines.transforms.projection import build_projection

@@ -8,8 +8,8 @@ from pyspark.sql.types import DataType, StructType
 
 from kappa_crds.quantities import parse_duration
 from kappa_crds.reasons import Reason
+from kappa_pipelines.analysis.catalyst import DELAY
 from kappa_pipelines.errors import SpecError
-from kappa_pipelines.plan.catalyst import DELAY
 
 
 @dataclass(frozen=True)

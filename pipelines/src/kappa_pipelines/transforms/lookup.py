@@ -11,8 +11,8 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import StructField
 
 from kappa_crds.joins import Lookup, Unmatched
-from kappa_pipelines.plan.catalyst import DELAY
-from kappa_pipelines.plan.state import State
+from kappa_pipelines.analysis.catalyst import DELAY
+from kappa_pipelines.analysis.state import State
 from kappa_pipelines.transforms.buckets import Kept, Output, Row, Step, pack, run_step, unpack
 from kappa_pipelines.transforms.inputs import Input, check_new_columns, read_input
 from kappa_pipelines.transforms.tables import (

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from pyspark.errors import AnalysisException, ParseException
 
 from kappa_crds.reasons import Reason
-from kappa_pipelines.driver.classify import explain_refusal
-from kappa_pipelines.driver.failures import read_sql_failure
 from kappa_pipelines.errors import SpecError
+from kappa_pipelines.failures.classify import explain_refusal
+from kappa_pipelines.failures.exceptions import read_sql_failure
 
 
 @dataclass(frozen=True)

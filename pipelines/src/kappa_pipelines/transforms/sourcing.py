@@ -22,9 +22,9 @@ from pyspark.sql.types import (
 
 from kappa_crds.reasons import Reason
 from kappa_crds.sourcing import EventSourcing, Projection
+from kappa_pipelines.analysis.state import State
 from kappa_pipelines.decider import NOTHING, Aggregate, Decider, Kind, Outcome, Rejected, handle
 from kappa_pipelines.errors import SpecError
-from kappa_pipelines.plan.state import State
 from kappa_pipelines.transforms.buckets import Kept, Output, Row, open_packed, pack, run_step
 from kappa_pipelines.transforms.functions import UserFunction, find_function
 from kappa_pipelines.transforms.inputs import ColumnKind, read_input

@@ -20,8 +20,8 @@ from pyspark.sql.types import StructType
 
 from kappa_crds.joins import TableJoin, Unmatched
 from kappa_crds.reasons import Reason
+from kappa_pipelines.analysis.state import State
 from kappa_pipelines.errors import SpecError
-from kappa_pipelines.plan.state import State
 from kappa_pipelines.transforms.buckets import Kept, Output, Row, Step, run_step, unpack
 from kappa_pipelines.transforms.inputs import Input, check_new_columns, quote, read_input
 from kappa_pipelines.transforms.tables import (

@@ -20,8 +20,8 @@ from pyspark.sql import functions as f
 from kappa_crds.quantities import parse_duration
 from kappa_crds.reasons import Reason
 from kappa_crds.window import Window
+from kappa_pipelines.analysis.catalyst import DELAY
 from kappa_pipelines.errors import SpecError
-from kappa_pipelines.plan.catalyst import DELAY
 from kappa_pipelines.transforms.inputs import quote, quote_interval, read_input
 
 Event = TypeVar("Event")

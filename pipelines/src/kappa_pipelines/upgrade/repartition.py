@@ -17,9 +17,9 @@ from kappa_crds.reasons import Reason
 from kappa_pipelines.checkpoint.fence.generation import FOLDER, Fence
 from kappa_pipelines.checkpoint.format.schemas import point_all_schemas
 from kappa_pipelines.checkpoint.store.folder import Folder
-from kappa_pipelines.driver.classify import first_lines
-from kappa_pipelines.driver.failures import read_failure
 from kappa_pipelines.errors import LostDataError
+from kappa_pipelines.failures.classify import first_lines
+from kappa_pipelines.failures.exceptions import read_failure
 from kappa_pipelines.savepoint.manifest import QueryPoint
 from kappa_pipelines.savepoint.query import find_query_files, read_points
 from kappa_pipelines.savepoint.state import CHECKSUM

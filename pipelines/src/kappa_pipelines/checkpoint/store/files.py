@@ -9,9 +9,9 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from kappa_crds.reasons import Reason
-from kappa_pipelines.driver.classify import first_lines
-from kappa_pipelines.driver.failures import read_java_failure
 from kappa_pipelines.errors import UnavailableError
+from kappa_pipelines.failures.classify import first_lines
+from kappa_pipelines.failures.exceptions import read_java_failure
 
 _MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager$"
 

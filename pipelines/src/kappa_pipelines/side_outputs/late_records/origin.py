@@ -11,8 +11,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.classic.column import _to_seq
 
 from kappa_crds.reasons import Reason
+from kappa_pipelines.analysis.catalyst import children_of, get_plan, items, kind_of, name_of
 from kappa_pipelines.errors import SpecError
-from kappa_pipelines.plan.catalyst import children_of, get_plan, items, kind_of, name_of
 
 ORIGIN = "__kappa_origin"
 """Column with the place of the record that a row was made of, and the watermark that it was compared with."""

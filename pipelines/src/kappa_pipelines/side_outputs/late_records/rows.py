@@ -11,8 +11,8 @@ from kappa_crds.reasons import Reason
 from kappa_crds.sink import OutputMode, Sink
 from kappa_crds.view import SlidingWindow
 from kappa_crds.window import Window
+from kappa_pipelines.analysis.catalyst import find_views, get_plan
 from kappa_pipelines.errors import SpecError
-from kappa_pipelines.plan.catalyst import find_views, get_plan
 from kappa_pipelines.plan.views import define_views, forget_views
 from kappa_pipelines.side_outputs.late_records.batch import JUDGED_SCHEMA
 from kappa_pipelines.side_outputs.late_records.origin import ORIGIN, carry_origin, refuse_origin

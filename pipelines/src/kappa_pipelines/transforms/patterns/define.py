@@ -12,7 +12,7 @@ from typing import Any
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import types as t
 
-from kappa_pipelines.plan.catalyst import children_of, get_plan, items, kind_of
+from kappa_pipelines.analysis.catalyst import children_of, get_plan, items, kind_of
 from kappa_pipelines.transforms.patterns.conditions import (
     ANY_STEP,
     FUNCTIONS,

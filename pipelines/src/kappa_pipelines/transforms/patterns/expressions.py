@@ -14,9 +14,9 @@ from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame
 from pyspark.sql.types import DataType
 
-from kappa_pipelines.driver.classify import first_lines
-from kappa_pipelines.driver.failures import read_sql_failure
-from kappa_pipelines.plan.catalyst import children_of, items, kind_of
+from kappa_pipelines.analysis.catalyst import children_of, items, kind_of
+from kappa_pipelines.failures.classify import first_lines
+from kappa_pipelines.failures.exceptions import read_sql_failure
 from kappa_pipelines.transforms.inputs import quote
 from kappa_pipelines.transforms.place import Place
 

@@ -15,7 +15,15 @@ from kappa_crds.model import Status
 from kappa_crds.revision import Revision
 from kappa_crds.sink import OutputMode
 from kappa_crds.view import View
-from kappa_pipelines.plan.catalyst import children_of, find_views, get_plan, items, kind_of, name_of, view_of
+from kappa_pipelines.analysis.catalyst import (
+    children_of,
+    find_views,
+    get_plan,
+    items,
+    kind_of,
+    name_of,
+    view_of,
+)
 from kappa_pipelines.plan.compile import Compiled, CompiledSink
 from kappa_pipelines.sources.subscription import build_subscription
 

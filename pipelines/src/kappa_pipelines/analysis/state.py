@@ -14,8 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from kappa_crds.reasons import Reason
 from kappa_crds.sink import OutputMode
 from kappa_crds.view import View
-from kappa_pipelines.errors import SpecError
-from kappa_pipelines.plan.catalyst import (
+from kappa_pipelines.analysis.catalyst import (
     children_of,
     get_plan,
     has_watermark,
@@ -24,6 +23,7 @@ from kappa_pipelines.plan.catalyst import (
     name_of,
     view_of,
 )
+from kappa_pipelines.errors import SpecError
 
 _IN_PYTHON = {"TransformWithStateInPySpark", "FlatMapGroupsInPandasWithState"}
 _ANY_WATERMARK = 1 << 40  # as wide as a Long in Java, so that it arrives as one

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from kappa_crds.pipeline import PipelineSpec
 from kappa_crds.reasons import Reason
 from kappa_crds.view import View
-from kappa_pipelines.driver.failures import Cause, Failure, SqlFailure
 from kappa_pipelines.errors import DriverError, LostDataError, SpecError, UnavailableError
-from kappa_pipelines.plan.graph import explain_unknown_name
+from kappa_pipelines.failures.exceptions import Cause, Failure, SqlFailure
+from kappa_pipelines.revision.names import explain_unknown_name
 
 _RAISED = "[USER_RAISED_EXCEPTION] "
 NOT_WRITTEN = "[ROWS_NOT_WRITTEN] "

@@ -11,9 +11,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from kappa_crds.reasons import Reason
 from kappa_crds.revision import Revision
-from kappa_pipelines.driver.classify import classify
-from kappa_pipelines.driver.failures import read_failure, read_query_failure
 from kappa_pipelines.errors import DriverError, UnavailableError
+from kappa_pipelines.failures.classify import classify
+from kappa_pipelines.failures.exceptions import read_failure, read_query_failure
 from kappa_pipelines.kafka.preflight import fetch_topics
 from kappa_pipelines.sources.subscription import build_subscription
 
