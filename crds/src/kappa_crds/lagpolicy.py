@@ -227,6 +227,7 @@ LAG_POLICY = Kind(
     name="LagPolicy",
     plural="lagpolicies",
     short_names=("lp",),
+    conditions=(LAG_HEALTHY, CONSISTENT),
     description="How far behind consumer groups and pipelines may be, and what is done about it.",
     spec=LagPolicySpec,
     status=LagPolicyStatus,

@@ -114,9 +114,9 @@ class Model(BaseModel):
 
 
 class Status(Model):
-    """A status as read back: fields that a newer or older operator wrote are ignored, not refused."""
+    """A status as read back. Fields that another version wrote are kept as they are, so that writing the status loses none."""
 
-    model_config = ConfigDict(extra="ignore")
+    model_config = ConfigDict(extra="allow")
 
 
 def _checked(parse: Callable[[str], object]) -> AfterValidator:

@@ -33,15 +33,16 @@ class Reason(StrEnum):
         return member
 
     @classmethod
-    def parse(cls, word: str) -> "Reason":
-        """Return the reason that is spelled so; raise KeyError for a word that is none."""
-        return {reason.value: reason for reason in cls}[word]
+    def parse(cls, word: str) -> "Reason | None":
+        """Return the reason that is spelled so; None for a word that only another version knows."""
+        return next((reason for reason in cls if reason.value == word), None)
 
     # One reason a line, so that the list can be read and searched.
     # fmt: off
     RECONCILED = "Reconciled", ANY, "Everything is as the spec says; there is nothing to do."
     RECONCILING = "Reconciling", ANY, "The operator is at work on it; wait, the message says what for."
     INVALID_SPEC = "InvalidSpec", ANY, "The spec cannot be carried out as it is; change the field that the message names."
+    STATUS_UNREADABLE = "StatusUnreadable", ANY, "Another version of the operator wrote a status that this one cannot read. Nothing is changed, neither the status nor what it describes; run an operator of that version or a newer one."
     INTERNAL_ERROR = "InternalError", ANY, "The platform failed where it should not; it tries again, so report it with the operator's or driver's log if it stays."
     DELETION_BLOCKED = "DeletionBlocked", ANY, "The resource was deleted, but something has to end first or cannot be cleaned up; do what the message says."
     RETAINED = "Retained", ANY, "The resource was deleted and the data stays, as `spec.deletionPolicy` says; remove the data yourself if it is not wanted."

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Generic, TypeVar
 from pydantic import ConfigDict, Field
 
 from kappa_crds import API_VERSION
-from kappa_crds.conditions import Condition
+from kappa_crds.conditions import Condition, ConditionType
 from kappa_crds.model import Model, ResourceName, Rule, Status
 
 Spec = TypeVar("Spec", bound=Model)
@@ -117,6 +117,13 @@ class Kind:
     name_limit: int = 63
     name_rules: tuple[Rule, ...] = ()
     scale: dict[str, str] | None = None
+    conditions: tuple[str, ...] = ()
+    """Condition types in addition to those that every kind has."""
+
+    @property
+    def condition_types(self) -> frozenset[str]:
+        """Return the condition types that this version writes; others belong to another version, and stay."""
+        return frozenset({*ConditionType, *self.conditions})
 
     @property
     def singular(self) -> str:

@@ -6,6 +6,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
+from kappa_crds.conditions import EXPORTED, VERIFIED
 from kappa_crds.model import Model, ResourceName, Rule, Status
 from kappa_crds.resource import AGE, MESSAGE, READY, REASON, STATE, Kind, PrinterColumn, ResourceStatus
 from kappa_crds.savepoint_transfer import ONE_STORE_EACH, Export, ExportStatus, Import
@@ -186,6 +187,7 @@ SAVEPOINT = Kind(
     name="Savepoint",
     plural="savepoints",
     short_names=("ksp",),
+    conditions=(VERIFIED, EXPORTED),
     description="A committed batch of every query of a pipeline, kept apart from its checkpoint.",
     spec=SavepointSpec,
     status=SavepointStatus,

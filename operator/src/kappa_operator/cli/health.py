@@ -85,10 +85,8 @@ def _say(place: tuple[str, str, str], condition: Condition, ready: str, *, well:
 
 def find_advice(reason: str) -> str:
     """Return what a reason means and what to do; nothing for one that this version does not know."""
-    try:
-        return Reason.parse(reason).description
-    except KeyError:
-        return ""
+    known = Reason.parse(reason)
+    return "" if known is None else known.description
 
 
 def _say_first(error: ValidationError) -> str:

@@ -14,6 +14,7 @@ import structlog
 
 from kappa_crds import API_VERSION
 from kappa_crds.conditions import ConditionType, find_condition
+from kappa_crds.kinds import find_kind
 from kappa_crds.resource import Resource, ResourceStatus
 from kappa_operator.engine.actions import (
     Action,
@@ -76,11 +77,20 @@ async def apply_status(world: World, resource: AnyResource, status: ResourceStat
     The write carries the resource version that the decision was made on: one made on stale data raises Conflict, and
     so a replica that lost the lease without knowing cannot undo what its successor recorded.
     """
+    status = _keep_foreign_conditions(resource, status)
     if status == resource.status:
         return False
     world.note(await world.cluster.apply_status(_build_status(resource, status)))
     await _announce(world, resource, status)
     return True
+
+
+def _keep_foreign_conditions(resource: AnyResource, status: ResourceStatus) -> ResourceStatus:
+    """Return the status with the conditions whose types only another version knows."""
+    known = find_kind(resource.kind).condition_types
+    foreign = [each for each in resource.status.conditions if each.type not in known]
+    missing = [each for each in foreign if find_condition(status.conditions, each.type) is None]
+    return status.replace(conditions=(*status.conditions, *missing)) if missing else status
 
 
 async def _announce(world: World, resource: AnyResource, status: ResourceStatus) -> None:

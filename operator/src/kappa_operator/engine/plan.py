@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from kappa_crds.conditions import Condition, ConditionStatus, ConditionType, merge_conditions
-from kappa_crds.reasons import Reason
 from kappa_crds.resource import ResourceStatus
 from kappa_operator.engine.actions import Action
 from kappa_operator.errors import KappaError
@@ -41,24 +40,24 @@ class Verdict:
     """
 
     state: str
-    reason: Reason
+    reason: str
     message: str
     ready: ConditionStatus = "False"
     stalled: bool = False
     settled: bool = False
 
 
-def ready(state: str, reason: Reason, message: str) -> Verdict:
+def ready(state: str, reason: str, message: str) -> Verdict:
     """Return the verdict of a resource that is as it should be."""
     return Verdict(state, reason, message, ready="True")
 
 
-def working(state: str, reason: Reason, message: str) -> Verdict:
+def working(state: str, reason: str, message: str) -> Verdict:
     """Return the verdict of a resource that is on its way."""
     return Verdict(state, reason, message)
 
 
-def stalled(state: str, reason: Reason, message: str) -> Verdict:
+def stalled(state: str, reason: str, message: str) -> Verdict:
     """Return the verdict of a resource that needs a change from outside."""
     return Verdict(state, reason, message, stalled=True)
 

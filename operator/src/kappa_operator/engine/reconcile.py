@@ -56,10 +56,10 @@ async def reconcile(world: World, logics: Mapping[str, Logic[Any]], key: Key) ->
     try:
         return await _reconcile(world, logics[key.kind], key)
     except ValidationError:
-        plan = decide_invalid(key, world.mirror.get_body(key) or {}, world.now())
-        if plan is None:
+        invalid = decide_invalid(key, world.mirror.get_body(key) or {}, world.now())
+        if invalid is None:
             raise
-        return Outcome(changed=await report(world, plan.resource, Plan(status=plan.status)))
+        return Outcome(changed=await report(world, invalid.resource, invalid.plan))
 
 
 async def _reconcile(world: World, logic: Logic[Any], key: Key) -> Outcome:

@@ -146,14 +146,11 @@ def _rest_or_start(observed: PipelineObserved, revision: Revision | None, now: d
     if revision is None:
         return Plan((), say(observed, _explain_dead_end(observed), now))
     if restarts.hopeless_revision == revision.name:
-        reason, message = (
-            Reason.parse(restarts.last_reason or Reason.QUERY_FAILED),
-            restarts.last_failure or "",
-        )
+        reason, message = restarts.last_reason or Reason.QUERY_FAILED, restarts.last_failure or ""
         return Plan((), say(observed, stalled(PipelineState.FAILED, reason, message), now))
     wait = _wait_before_start(observed, revision, now)
     if wait > 0:
-        reason = Reason.parse(restarts.last_reason or Reason.BACKING_OFF)
+        reason = restarts.last_reason or Reason.BACKING_OFF
         message = f"{restarts.last_failure}; failure {restarts.crashes + restarts.scheduling} in a row, next start after back-off"
         return Plan((), say(observed, working(PipelineState.FAILED, reason, message), now), wait)
     return decide_at_rest(observed, revision, now) or start_driver(observed, revision, now)

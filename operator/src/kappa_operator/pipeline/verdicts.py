@@ -12,7 +12,7 @@ from kappa_operator.pipeline.driver import DriverPod
 
 def explain_missing(missing: Verdict, restarts: Restarts) -> Verdict:
     """A topic that a driver had read before it was gone is not just missing: say what the driver said."""
-    if missing.reason is not Reason.TOPIC_NOT_FOUND or restarts.last_reason != Reason.SOURCE_TOPIC_DELETED:
+    if missing.reason != Reason.TOPIC_NOT_FOUND or restarts.last_reason != Reason.SOURCE_TOPIC_DELETED:
         return missing
     message = restarts.last_failure or missing.message
     return replace(missing, reason=Reason.SOURCE_TOPIC_DELETED, message=message)

@@ -170,4 +170,4 @@ def stay(observed: SavepointObserved) -> Verdict:
     conditions = {each.type: each for each in observed.status.conditions}
     found, is_stalled = conditions["Ready"], conditions["Stalled"].status == "True"
     state = observed.status.state or SavepointState.READY
-    return Verdict(state, Reason.parse(found.reason), found.message, found.status, stalled=is_stalled)
+    return Verdict(state, found.reason, found.message, found.status, stalled=is_stalled)
