@@ -34,9 +34,9 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from kappa_crds import API_VERSION
 from kappa_crds.revision import Revision
 from kappa_crds.sink import Sink
-from kappa_pipelines.laptop.console import start_spark
 from kappa_pipelines.laptop.endpoints import FileEndpoints, input_folder
 from kappa_pipelines.laptop.revision import build_local_revision
+from kappa_pipelines.laptop.session import start_spark
 from kappa_pipelines.plan.compile import compile_revision
 from kappa_pipelines.sinks.kafka import JSON_OPTIONS
 from kappa_pipelines.sources.kafka import RECORD_SCHEMA, KafkaSource

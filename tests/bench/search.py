@@ -30,10 +30,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench.operators import Nowhere, measure
 from kappa_crds import API_VERSION
-from kappa_pipelines.laptop.console import start_spark
 from kappa_pipelines.laptop.endpoints import input_folder
 from kappa_pipelines.laptop.records import Record, RecordFolder
 from kappa_pipelines.laptop.revision import build_local_revision
+from kappa_pipelines.laptop.session import start_spark
 from kappa_pipelines.plan.compile import compile_revision
 from kappa_pipelines.transforms.search.document import Fields, Kind, read_document
 from kappa_pipelines.transforms.search.index import Index

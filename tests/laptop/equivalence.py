@@ -20,10 +20,10 @@ from kappa_crds.pipeline import PipelineSpec
 from kappa_crds.quantities import parse_duration
 from kappa_crds.source import Source
 from kappa_pipelines.laptop.compare import compare_rows, read_rows
-from kappa_pipelines.laptop.console import start_spark
 from kappa_pipelines.laptop.records import Record
 from kappa_pipelines.laptop.revision import build_local_revision
 from kappa_pipelines.laptop.runs import LocalRun
+from kappa_pipelines.laptop.session import start_spark
 
 Row = dict[str, Any]
 Rows = Mapping[str, Sequence[Row]]

@@ -9,10 +9,10 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from kappa_pipelines.laptop.console import start_spark
 from kappa_pipelines.laptop.records import Record
 from kappa_pipelines.laptop.revision import build_local_revision
 from kappa_pipelines.laptop.runs import LocalRun
+from kappa_pipelines.laptop.session import start_spark
 from kappa_pipelines.transforms.window import correct
 from laptop.equivalence import build_story, build_table
 

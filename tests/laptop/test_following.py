@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from kappa_pipelines.laptop import run
-from kappa_pipelines.laptop.quiet import pass_on
+from kappa_pipelines.laptop.session import pass_on
 from laptop.test_commands import CLOSED, FLIGHTS, PIPELINE
 from spark.conftest import wait_for
 from spark.topics import Topics

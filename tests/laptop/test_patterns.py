@@ -12,11 +12,11 @@ from pyspark.sql import SparkSession
 from kappa_crds.reasons import Reason
 from kappa_crds.revision import Revision
 from kappa_pipelines.errors import SpecError
-from kappa_pipelines.laptop.console import start_spark
 from kappa_pipelines.laptop.explain import explain
 from kappa_pipelines.laptop.records import Record
 from kappa_pipelines.laptop.revision import build_local_revision
 from kappa_pipelines.laptop.runs import LocalRun
+from kappa_pipelines.laptop.session import start_spark
 from laptop.equivalence import build_story, build_table
 
 APRIL = datetime(2011, 4, 1, tzinfo=UTC)

@@ -10,10 +10,10 @@ import yaml
 from pyspark.sql import SparkSession
 
 from kappa_pipelines.laptop import explain, test, validate
-from kappa_pipelines.laptop.console import start_spark
 from kappa_pipelines.laptop.records import Record
 from kappa_pipelines.laptop.revision import build_local_revision
 from kappa_pipelines.laptop.runs import LocalRun
+from kappa_pipelines.laptop.session import start_spark
 from lab.paths import REPOSITORY
 from laptop.example_data import build_house
 

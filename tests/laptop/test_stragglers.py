@@ -12,10 +12,10 @@ from pyspark.sql import SparkSession
 
 from kappa_pipelines.errors import SpecError
 from kappa_pipelines.laptop import explain, test
-from kappa_pipelines.laptop.console import start_spark
 from kappa_pipelines.laptop.records import Record
 from kappa_pipelines.laptop.revision import build_local_revision
 from kappa_pipelines.laptop.runs import LocalRun
+from kappa_pipelines.laptop.session import start_spark
 from kappa_pipelines.plan.compile import compile_revision
 from lab.paths import REPOSITORY
 from laptop.equivalence import Row, build_story, build_table

@@ -8,10 +8,10 @@ from pyspark.sql import SparkSession
 
 from kappa_crds import API_VERSION
 from kappa_pipelines.laptop.compare import read_rows
-from kappa_pipelines.laptop.console import start_spark
 from kappa_pipelines.laptop.records import Record
 from kappa_pipelines.laptop.revision import build_local_revision
 from kappa_pipelines.laptop.runs import LocalRun
+from kappa_pipelines.laptop.session import start_spark
 
 MANIFEST: dict[str, Any] = {
     "apiVersion": API_VERSION,

@@ -1,29 +1,76 @@
 """Manifests as users write them: YAML with one or several documents."""
 
-from collections.abc import Iterator
+import difflib
+from collections.abc import Hashable, Iterator
 from typing import Any
 
 import yaml
 
 from kappa_crds import API_VERSION
 from kappa_crds.kinds import KINDS
+from kappa_crds.names import suggest
+
+TEST_KIND = "PipelineTest"
+"""A document for `kappa test`, which is no resource of a cluster."""
+_KINDS = (*(kind.name for kind in KINDS), TEST_KIND)
+_TIME = "tag:yaml.org,2002:timestamp"
 
 
 class ManifestError(ValueError):
     """A text that is no manifest."""
 
 
-def read_manifests(text: str, namespace: str) -> Iterator[dict[str, Any]]:
-    """Yield the manifests of the platform's kinds, each with a namespace; ManifestError for text that is none."""
-    known = {kind.name for kind in KINDS}
+class _Loader(yaml.SafeLoader):
+    """YAML as kubectl reads it: a time stays the text that it is, and a key that is there twice is an error."""
+
+    yaml_implicit_resolvers = {  # noqa: RUF012 - as the base class has it
+        sign: [(tag, pattern) for tag, pattern in resolvers if tag != _TIME]
+        for sign, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode) and key.value != "<<"]
+        twice = next((key for index, key in enumerate(keys) if key in keys[:index]), None)
+        if twice is not None:
+            raise yaml.constructor.ConstructorError(
+                None, None, f"key {twice!r} is there twice", node.start_mark
+            )
+        return super().construct_mapping(node, deep)
+
+
+def read_documents(text: str) -> Iterator[dict[str, Any]]:
+    """Yield the documents of the platform's kinds, tests included; ManifestError says what is wrong with one."""
     try:
-        documents = list(yaml.safe_load_all(text))
+        documents = list(yaml.load_all(text, _Loader))
     except yaml.YAMLError as error:
         raise ManifestError(f"not YAML: {error}") from error
     for document in filter(None, documents):
-        metadata = document.get("metadata") if isinstance(document, dict) else None
-        if not isinstance(metadata, dict) or "kind" not in document or "name" not in metadata:
-            raise ManifestError("a document has no kind or no metadata.name")
-        if document["kind"] in known and document.get("apiVersion") == API_VERSION:
-            metadata.setdefault("namespace", namespace)
+        if _is_ours(document):
             yield document
+
+
+def read_manifests(text: str, namespace: str) -> Iterator[dict[str, Any]]:
+    """Yield the manifests of the platform's resources, each with a namespace; ManifestError as above."""
+    for document in read_documents(text):
+        if document["kind"] != TEST_KIND:
+            document["metadata"].setdefault("namespace", namespace)
+            yield document
+
+
+def _is_ours(document: Any) -> bool:
+    """Return whether a document is one of ours; ManifestError for none at all, or one that was meant to be ours."""
+    metadata = document.get("metadata") if isinstance(document, dict) else None
+    if (
+        not isinstance(metadata, dict)
+        or "name" not in metadata
+        or not {"apiVersion", "kind"} <= set(document)
+    ):
+        raise ManifestError("a document has no apiVersion, no kind or no metadata.name")
+    kind, version, name = document["kind"], str(document["apiVersion"]), metadata["name"]
+    if version == API_VERSION and kind not in _KINDS:
+        raise ManifestError(f"kind {kind!r} of {name!r} is unknown; {suggest(str(kind), _KINDS)}")
+    if version != API_VERSION and kind in _KINDS and difflib.get_close_matches(version, [API_VERSION]):
+        raise ManifestError(
+            f"apiVersion {version!r} of {kind} {name!r} is unknown; did you mean {API_VERSION!r}?"
+        )
+    return version == API_VERSION

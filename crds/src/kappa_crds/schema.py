@@ -82,7 +82,7 @@ def build_crd(kind: Kind) -> JsonSchema:
         "name": VERSION,
         "served": True,
         "storage": True,
-        "schema": {"openAPIV3Schema": _build_root(kind)},
+        "schema": {"openAPIV3Schema": build_root_schema(kind)},
         "subresources": {"status": {}} | ({"scale": kind.scale} if kind.scale else {}),
         "additionalPrinterColumns": [column.as_schema() for column in kind.columns],
     }
@@ -106,7 +106,8 @@ def build_crd(kind: Kind) -> JsonSchema:
     }
 
 
-def _build_root(kind: Kind) -> JsonSchema:
+def build_root_schema(kind: Kind) -> JsonSchema:
+    """Return the schema of whole resources of a kind."""
     return {
         "type": "object",
         "description": kind.description,

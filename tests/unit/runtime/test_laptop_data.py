@@ -56,3 +56,23 @@ def test_a_record_of_a_test_case_may_name_its_topic() -> None:
 def test_a_topic_that_the_source_does_not_read_is_told() -> None:
     with pytest.raises(ManifestError, match="does not read 'g-9', only topics like f-"):
         check_case(parse_case(_case("g-9")), _spec(topicPattern="f-.*"))
+
+
+@pytest.mark.parametrize(
+    ("step", "message"),
+    [
+        ({"vlue": "x"}, "unknown field \"spec.input[0].vlue\"; did you mean 'value'?"),
+        ({"mark": "ends"}, 'spec.input[0].mark: Unsupported value: "ends": supported values: "batch", "stop", "abort", "end"'),
+        ({"value": "x", "timestamp": 5}, "spec.input[0].timestamp: must be of type string, not integer"),
+        ({"value": "x", "timestamp": "soon"}, "spec.input[0].timestamp: "),
+        ({}, "spec.input[0]: a step is either a record, with `value`, or a `mark`"),
+        ({"mark": "end", "key": "k"}, "spec.input[0]: a mark stands alone"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_what_is_wrong_with_a_test_case_is_told_with_its_field(step: dict[str, Any], message: str) -> None:
+    case = _case("f-9")
+    case["spec"]["input"] = [step]
+    with pytest.raises(ManifestError) as refused:
+        parse_case(case)
+    assert str(refused.value).startswith(f"test 't': {message}")

@@ -32,12 +32,14 @@ from enum import StrEnum
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
+from pydantic_core import ErrorDetails
 
+from kappa_crds.admission import check
 from kappa_crds.manifests import ManifestError
 from kappa_crds.model import Model, SqlName, TopicName
 from kappa_crds.pipeline import PipelineSpec
+from kappa_crds.schema import build_structural_schema
 from kappa_pipelines.laptop.records import Record
-from kappa_pipelines.revision.load import list_problems
 from kappa_pipelines.sources.subscription import Subscription
 
 KIND = "PipelineTest"
@@ -135,11 +137,18 @@ class Case(Model):
 
 def parse_case(document: dict[str, Any]) -> Case:
     """Return the case; ManifestError says what is wrong with the document."""
+    problems = list(map(str, check(document, build_structural_schema(Case))))
     try:
-        return Case.model_validate(document)
+        if not problems:
+            return Case.model_validate(document)
     except ValidationError as error:
-        name = document.get("metadata", {}).get("name", "?")
-        raise ManifestError(f"test {name!r}: {list_problems(error)}") from error
+        problems = [_place(each) for each in error.errors(include_input=False)]
+    raise ManifestError(f"test {document['metadata']['name']!r}: {'; '.join(problems)}")
+
+
+def _place(problem: ErrorDetails) -> str:
+    field = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in problem["loc"])
+    return f"{field.lstrip('.')}: {problem['msg'].removeprefix('Value error, ')}"
 
 
 def check_case(case: Case, spec: PipelineSpec) -> None:

@@ -1,21 +1,16 @@
-"""What the commands of the laptop share: their files, their Spark, their words on a screen."""
+"""What the commands of the laptop share: their files and their output."""
 
 import argparse
 import contextlib
-import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from pyspark.sql import SparkSession
-
 from kappa_crds.manifests import ManifestError
-from kappa_crds.revision import Revision
-from kappa_pipelines.driver.session import create_session
+from kappa_pipelines.errors import DriverError
 from kappa_pipelines.jars import JarError
-from kappa_pipelines.laptop.quiet import leave_out_chatter
 
 FAILED, UNUSABLE = 1, 2
 """Exit codes: something is wrong with a pipeline; the command itself could not be carried out."""
@@ -26,15 +21,6 @@ def build_parser(command: str, description: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog=f"kappa {command}", description=description)
     parser.add_argument("-f", "--filename", action="append", required=True, help="manifest file, or -")
     return parser
-
-
-def start_spark(revision: Revision) -> SparkSession:
-    """Return the session, quiet: what fails is told by the command."""
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    with leave_out_chatter():
-        spark = create_session(revision)
-    spark.sparkContext.setLogLevel("OFF")
-    return spark
 
 
 def guard(work: Callable[[], int]) -> int:
@@ -76,9 +62,23 @@ def complain(message: str) -> int:
     return UNUSABLE
 
 
-def name_pipeline(manifest: dict[str, Any]) -> str:
-    """Return how a pipeline is called on the screen."""
-    return f"pipeline/{manifest['metadata']['name']}"
+def name_resource(manifest: dict[str, Any]) -> str:
+    """Return the name of a resource on the screen, as kubectl prints it."""
+    return f"{manifest['kind'].lower()}/{manifest['metadata']['name']}"
+
+
+def report_each(
+    manifests: Iterable[dict[str, Any]], describe: Callable[[dict[str, Any]], Iterable[str]]
+) -> int:
+    """Print the lines about each resource, or what is wrong with it; return 0, or 1 where one is wrong."""
+    code = 0
+    for manifest in manifests:
+        try:
+            lines = list(describe(manifest))
+        except DriverError as error:
+            lines, code = [f"{name_resource(manifest)}: {error.reason}: {error.message}"], FAILED
+        print(*lines, sep="\n", flush=True)
+    return code
 
 
 def say(text: str) -> None:

@@ -12,7 +12,9 @@ from kappa_crds.trigger import Trigger
 from kappa_crds.view import View
 from kappa_pipelines.analysis.catalyst import find_reads, get_plan
 from kappa_pipelines.analysis.state import State
-from kappa_pipelines.laptop.each import describe_each
+from kappa_pipelines.laptop.console import build_parser, complain, guard, report_each
+from kappa_pipelines.laptop.each import describe_pipeline
+from kappa_pipelines.laptop.manifests import read_pipelines
 from kappa_pipelines.plan.compile import Compiled
 from kappa_pipelines.sources.framing import Framed
 from kappa_pipelines.sources.protobuf import COST, BareProtobuf, FramedProtobuf
@@ -22,8 +24,17 @@ from kappa_pipelines.transforms.frames import describe_cost
 
 def main(arguments: Sequence[str]) -> int:
     """Explain the pipelines in the given files; return 0, or 1 where one is wrong, or 2."""
-    description = "Show a pipeline's graph, its state with its bounds, and its guarantees."
-    return describe_each("explain", description, arguments, explain)
+    parser = build_parser(
+        "explain", "Show a pipeline's graph, its state with its bounds, and its guarantees."
+    )
+    return guard(lambda: _explain(parser.parse_args(arguments).filename))
+
+
+def _explain(files: list[str]) -> int:
+    pipelines = list(read_pipelines(files))
+    if not pipelines:
+        return complain(f"there is no Pipeline in {', '.join(files)}")
+    return report_each(pipelines, lambda manifest: describe_pipeline(manifest, explain))
 
 
 def explain(name: str, spark: SparkSession, revision: Revision, compiled: Compiled) -> Iterator[str]:

@@ -2,24 +2,21 @@
 
 from typing import Any
 
-from pydantic import ValidationError
-
+from kappa_crds.admission import find_problems
 from kappa_crds.pipeline import PIPELINE, PipelineSpec
 from kappa_crds.reasons import Reason
 from kappa_crds.revision import KafkaConnection, Revision, Tuning
 from kappa_pipelines.errors import SpecError
 from kappa_pipelines.jars import fetch_jars
-from kappa_pipelines.revision.load import list_problems
 
 _TUNING = Tuning(shuffle_partitions=2)
+_MOST_PROBLEMS = 5
 
 
 def build_local_revision(manifest: dict[str, Any]) -> Revision:
-    """Return the revision of a manifest where nothing that it refers to is looked up; SpecError if it is no pipeline."""
-    try:
-        resource = PIPELINE.parse(manifest)
-    except ValidationError as error:
-        raise SpecError(Reason.INVALID_SPEC, list_problems(error)) from error
+    """Return the revision of a manifest where nothing that it refers to is looked up; SpecError where the API server would refuse it."""
+    check_manifest(manifest)
+    resource = PIPELINE.parse(manifest)
     spec: PipelineSpec = resource.spec
     return Revision(
         namespace=resource.metadata.namespace,
@@ -33,6 +30,14 @@ def build_local_revision(manifest: dict[str, Any]) -> Revision:
         spark_conf=build_local_settings(spec),
         image="",
     )
+
+
+def check_manifest(manifest: dict[str, Any]) -> None:
+    """Raise SpecError where the API server would refuse a resource, with its first problems."""
+    problems = list(map(str, find_problems(manifest)))
+    if problems:
+        more = f"; and {len(problems) - _MOST_PROBLEMS} more" if len(problems) > _MOST_PROBLEMS else ""
+        raise SpecError(Reason.INVALID_SPEC, "; ".join(problems[:_MOST_PROBLEMS]) + more)
 
 
 def build_local_settings(spec: PipelineSpec) -> dict[str, str]:

@@ -27,9 +27,8 @@ from kappa_pipelines.laptop.console import (
     catch_stop,
     complain,
     guard,
-    name_pipeline,
+    name_resource,
     say,
-    start_spark,
 )
 from kappa_pipelines.laptop.data import read_batches
 from kappa_pipelines.laptop.endpoints import Output, TopicEndpoints
@@ -37,6 +36,7 @@ from kappa_pipelines.laptop.late_records import Straggler, StragglerTape
 from kappa_pipelines.laptop.manifests import read_pipelines
 from kappa_pipelines.laptop.revision import build_local_revision
 from kappa_pipelines.laptop.runs import LocalRun, await_query, run_query
+from kappa_pipelines.laptop.session import start_spark
 from kappa_pipelines.plan.compile import CompiledSink, compile_revision
 
 _KAFKA = "kafka://"
@@ -139,7 +139,7 @@ def _run(given: argparse.Namespace) -> int:
         else:
             _run_over_files(revision, given, folder)
     except DriverError as error:
-        print(f"{name_pipeline(pipelines[0])}: {error.reason}: {error.message}", flush=True)
+        print(f"{name_resource(pipelines[0])}: {error.reason}: {error.message}", flush=True)
         return FAILED
     except KeyboardInterrupt:
         say("stopped")
@@ -155,7 +155,6 @@ def _run_over_files(revision: Revision, given: argparse.Namespace, folder: Path)
     screen = Screen(given.rows)
     batches = read_batches(data, revision.spec, given.batch_size)
     first = next(batches, {})  # a file that is missing is told before Spark starts
-    say("starting Spark …")
     run = LocalRun(start_spark(revision), revision, folder, screen.show_rows, screen.show_progress)
     run.feed(first)
     for batch in batches:
@@ -170,7 +169,6 @@ def _run_over_topics(revision: Revision, given: argparse.Namespace, folder: Path
     revision = revision.replace(kafka=KafkaConnection(bootstrap_servers=servers))
     check_kafka(revision, _KAFKA_SECONDS, only_sources=True)
     screen = Screen(given.rows)
-    say("starting Spark …")
     spark = start_spark(revision)
 
     def take(sink: str, batch: int, outputs: list[Output]) -> None:

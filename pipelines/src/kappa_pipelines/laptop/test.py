@@ -14,10 +14,11 @@ from kappa_crds.revision import Revision
 from kappa_pipelines.errors import DriverError
 from kappa_pipelines.laptop.cases import Case, Expectation, ExpectedLetter, Mark, check_case, split_input
 from kappa_pipelines.laptop.compare import compare_rows, is_table, read_rows
-from kappa_pipelines.laptop.console import FAILED, build_parser, complain, guard, say, start_spark
-from kappa_pipelines.laptop.manifests import read_documents
+from kappa_pipelines.laptop.console import FAILED, build_parser, complain, guard
+from kappa_pipelines.laptop.manifests import read_tests
 from kappa_pipelines.laptop.revision import build_local_revision
 from kappa_pipelines.laptop.runs import Letter, LocalRun
+from kappa_pipelines.laptop.session import start_spark
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -29,14 +30,13 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _run_cases(files: list[str], words: str) -> int:
-    pipelines, cases = read_documents(files)
+    pipelines, cases = read_tests(files)
     cases = [case for case in cases if words in case.name]
     if not cases:
         return complain(
             f"there is no PipelineTest in {', '.join(files)}" + (f" with {words!r}" if words else "")
         )
     revisions = _find_revisions(pipelines, cases)
-    say("starting Spark …")
     failed = 0
     for case in cases:
         revision = revisions[case.spec.pipeline]

@@ -1,25 +1,50 @@
-"""`kappa validate`: checks pipelines without a cluster, by the very code that a driver compiles them with.
+"""`kappa validate`: checks resources without a cluster, pipelines by the very code that a driver compiles them with.
 
-Names, types, SQL, columns, event time, modes and watermarks are judged by Spark itself, on this machine. What only a
-cluster knows (whether topics, secrets and stores are there) is for `kappa plan`.
+First comes what the API server would refuse, of resources of every kind. Then names, types, SQL, columns, event time, modes and watermarks
+of pipelines are judged by Spark itself, on this machine. What only a cluster knows (whether topics, secrets and stores are
+there) is for `kappa plan`.
 """
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import SparkSession
+from kappa_crds import API_VERSION
+from kappa_pipelines.laptop.console import build_parser, complain, guard, name_resource, report_each
+from kappa_pipelines.laptop.manifests import read_resources
+from kappa_pipelines.laptop.revision import check_manifest
 
-from kappa_crds.revision import Revision
-from kappa_pipelines.laptop.each import describe_each
-from kappa_pipelines.plan.compile import Compiled
+if TYPE_CHECKING:  # Spark takes a second to load, and no resource that the API server would refuse needs it
+    from pyspark.sql import SparkSession
+
+    from kappa_crds.revision import Revision
+    from kappa_pipelines.plan.compile import Compiled
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Check the pipelines in the given files; return 0 if all are right, 1 if not, 2 where nothing can be checked."""
-    description = "Check pipelines as a driver would, without a cluster."
-    return describe_each("validate", description, arguments, _describe)
+    """Check the resources in the given files; return 0 if all are right, 1 if not, 2 where nothing can be checked."""
+    parser = build_parser(
+        "validate", "Check resources as the API server and a driver would, without a cluster."
+    )
+    return guard(lambda: _validate(parser.parse_args(arguments).filename))
 
 
-def _describe(name: str, spark: SparkSession, revision: Revision, compiled: Compiled) -> Iterator[str]:
+def _validate(files: list[str]) -> int:
+    manifests = list(read_resources(files))
+    if not manifests:
+        return complain(f"there is no resource of {API_VERSION} in {', '.join(files)}")
+    return report_each(manifests, _check)
+
+
+def _check(manifest: dict[str, Any]) -> list[str]:
+    check_manifest(manifest)
+    if manifest["kind"] != "Pipeline":
+        return [f"{name_resource(manifest)}: valid"]
+    from kappa_pipelines.laptop.each import describe_pipeline  # noqa: PLC0415 - see above
+
+    return describe_pipeline(manifest, _describe)
+
+
+def _describe(name: str, spark: "SparkSession", revision: "Revision", compiled: "Compiled") -> Iterator[str]:
     """Yield a line for the pipeline and one for each sink: what it reads and where it writes."""
     yield f"{name}: valid"
     for each in compiled.sinks:

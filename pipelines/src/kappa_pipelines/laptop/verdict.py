@@ -18,8 +18,8 @@ from kappa_pipelines.analysis.compare import compare_partitions, compare_pipelin
 from kappa_pipelines.analysis.fingerprint import QueryShape, read_shapes
 from kappa_pipelines.errors import DriverError
 from kappa_pipelines.jars import JarError
-from kappa_pipelines.laptop.console import start_spark
 from kappa_pipelines.laptop.revision import build_local_settings
+from kappa_pipelines.laptop.session import start_spark
 from kappa_pipelines.plan.compile import compile_revision
 
 

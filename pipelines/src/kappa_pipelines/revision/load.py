@@ -3,7 +3,6 @@
 from pathlib import Path
 
 from pydantic import ValidationError
-from pydantic_core import ErrorDetails
 
 from kappa_crds.reasons import Reason
 from kappa_crds.revision import Revision
@@ -24,13 +23,5 @@ def load_revision(path: Path) -> Revision:
 
 def list_problems(error: ValidationError) -> str:
     """Return what is wrong with a document, the field first, five problems at most."""
-    found = [f"{'.'.join(map(str, e['loc']))}: {_explain(e)}" for e in error.errors(include_input=False)]
+    found = [f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors(include_input=False)]
     return "; ".join(found[:5]) + (f"; and {len(found) - 5} more" if len(found) > 5 else "")
-
-
-def _explain(problem: ErrorDetails) -> str:
-    if problem["type"] != "extra_forbidden":
-        return problem["msg"]
-    if " " in str(problem["loc"][-1]):
-        return "this is no field but a part of the value before it: a comma within {…} ends a value, so put that in quotes"
-    return "there is no such field"
