@@ -10,15 +10,24 @@ _SIZES = [
 ]
 _PINNED = [
     "spark.app.name", "spark.master", "spark.submit.deployMode", "spark.blockManager.port",
-    "spark.sql.session.timeZone", "spark.sql.shuffle.partitions", "spark.sql.exchange.reuse", "spark.sql.streaming.checkpointLocation",
-    "spark.sql.streaming.minBatchesToRetain", "spark.sql.streaming.offsetLog.formatVersion",
-    "spark.sql.streaming.checkpoint.fileChecksum.enabled",
-    "spark.sql.streaming.queryEvolution.enableSourceEvolution",
+    "spark.sql.session.timeZone", "spark.sql.shuffle.partitions", "spark.sql.exchange.reuse",
 ]  # fmt: skip
 _IS_PINNED = (
-    f"(key in {_PINNED} || key.startsWith('spark.kubernetes.') || key.startsWith('spark.sql.streaming.stateStore.')"
+    f"(key in {_PINNED} || key.startsWith('spark.kubernetes.')"
     " || (key.startsWith('spark.driver.') && key != 'spark.driver.memory'))"
 )
+# Of Spark's settings of streaming most switch off a check (statefulOperator.checkCorrectness.enabled), change which rows are late
+# (multipleWatermarkPolicy) or how state is written. Those that do not are named here, so that one of a later Spark is refused.
+_STREAMING = "spark.sql.streaming."
+_HARMLESS = [
+    f"{_STREAMING}{name}"
+    for name in (
+        "asyncLogPurge.enabled", "maxBatchesToRetainInMemory", "metricsEnabled", "noDataMicroBatches.enabled",
+        "noDataProgressEventInterval", "numRecentProgressUpdates", "pollingDelay",
+        "sessionWindow.merge.sessions.in.local.partition",
+    )
+]  # fmt: skip
+_IS_STREAMING = f"(key.startsWith('{_STREAMING}') && !(key in {_HARMLESS}))"
 _IS_SIZE = f"(key in {[*_SIZES, 'spark.driver.memory']})"
 
 
@@ -40,5 +49,6 @@ SETTINGS_RULES = (
     ),
     _refuse_settings(_IS_SIZE, "what spec.resources decides; set it there"),
     _refuse_settings(_IS_PINNED, "what the platform decides; remove it"),
+    _refuse_settings(_IS_STREAMING, "what results or state depend on, so the platform decides it; remove it"),
 )
 """Rules of a spec that has `sparkConf`."""

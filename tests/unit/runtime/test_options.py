@@ -133,6 +133,16 @@ def test_on_a_local_disk_files_of_a_checkpoint_are_renamed_without_other_program
     assert settings.get("spark.hadoop.fs.file.impl", "").rpartition(".")[2] == file_system
 
 
+def test_checks_without_which_results_are_wrong_cannot_be_switched_off() -> None:
+    """Not even by a pipeline that was stored before the API server refused to."""
+    checks = [
+        "spark.sql.streaming.statefulOperator.checkCorrectness.enabled",
+        "spark.sql.streaming.unsupportedOperationCheck",
+    ]
+    settings = build_spark_settings(_revision(**dict.fromkeys(checks, "false")))
+    assert [settings[check] for check in checks] == ["true", "true"]
+
+
 def test_defaults_give_way_to_the_revision() -> None:
     assert build_spark_settings(_revision(**{"spark.ui.enabled": "true"}))["spark.ui.enabled"] == "true"
     assert build_spark_settings(_revision())["spark.ui.enabled"] == "false"

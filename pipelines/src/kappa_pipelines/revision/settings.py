@@ -57,6 +57,10 @@ SESSION_SETTINGS: dict[str, str] = {
     # Where a query aggregates a stream twice in the same way, Spark would compute the one exchange and use it twice. The
     # second aggregation then has no watermark below it in the plan: in Spark 4.2 it never closes a window, and says nothing.
     "spark.sql.exchange.reuse": "false",
+    # Without these checks Spark starts queries whose results are wrong. A pipeline that was stored before the API server refused to
+    # switch them off must not have its way.
+    f"{_STREAMING}.statefulOperator.checkCorrectness.enabled": "true",
+    f"{_STREAMING}.unsupportedOperationCheck": "true",
     "spark.ui.showConsoleProgress": "false",
 }
 
