@@ -5,9 +5,12 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 from pyspark.sql import SparkSession
 
+from kappa_pipelines.errors import DriverError
 from kappa_pipelines.laptop.console import FAILED, UNUSABLE
+from kappa_pipelines.laptop.each import describe_pipeline
 from kappa_pipelines.laptop.validate import main
 from lab.paths import REPOSITORY
 
@@ -60,6 +63,17 @@ spec:
 ---
 apiVersion: kappa-platform.io/v1alpha1
 kind: Pipeline
+metadata: {name: windowed}
+spec:
+  sources:
+    - {name: a, topic: a, format: {json: {schema: "k STRING, ts TIMESTAMP"}}, eventTime: {column: ts, watermark: 1m}}
+    - {name: b, topic: b, format: {json: {schema: "k STRING, ts TIMESTAMP"}}, eventTime: {column: ts, watermark: 1m}}
+  views:
+    - {name: v, sql: "SELECT a.k FROM a JOIN b ON window(a.ts, '1 hour').start = window(b.ts, '1 hour').start"}
+  sinks: [{name: log, from: v, topic: joined}]
+---
+apiVersion: kappa-platform.io/v1alpha1
+kind: Pipeline
 metadata: {name: blamed}
 spec:
   sources: [{name: flights, topic: flights, format: {json: {schema: "k STRING, v DOUBLE"}}}]
@@ -93,7 +107,10 @@ def test_each_pipeline_is_judged_by_itself_with_place_and_remedy(tmp_path: Path)
     assert lines[4].startswith(
         "pipeline/stranger: UnknownView: view 'mine': there is no source or view 'first'"
     )
-    assert lines[5].startswith("pipeline/blamed: UnsupportedQuery: view 'guilty' for sink 'tops'"), lines[5]
+    assert lines[5].startswith("pipeline/windowed: UnsupportedQuery: view 'v': window() has no meaning"), (
+        lines[5]
+    )
+    assert lines[6].startswith("pipeline/blamed: UnsupportedQuery: view 'guilty' for sink 'tops'"), lines[6]
     assert "Exception" not in done.stderr
 
 
@@ -104,6 +121,16 @@ def test_every_example_is_valid(spark: SparkSession, capsys: pytest.CaptureFixtu
     checked = [line for line in lines if line.startswith("pipeline/")]
     assert len(checked) >= len(EXAMPLES)
     assert [line for line in checked if not line.endswith(": valid")] == []
+
+
+def test_what_spark_itself_fails_on_is_an_error_of_that_pipeline(spark: SparkSession) -> None:
+    def fail(*_: object) -> list[str]:
+        spark.sparkContext._jvm.java.lang.Integer.parseInt("x")  # type: ignore[union-attr]
+        return []
+
+    manifest = list(yaml.safe_load_all(_WRONG))[2]
+    with pytest.raises(DriverError, match="NumberFormatException"):
+        describe_pipeline(manifest, fail)
 
 
 @pytest.mark.parametrize(

@@ -7,18 +7,18 @@ causes is searched rule by rule, so that the more telling rule wins over the mor
 import re
 from dataclasses import dataclass
 
-from kappa_crds.pipeline import PipelineSpec
 from kappa_crds.reasons import Reason
-from kappa_crds.view import View
 from kappa_pipelines.errors import DriverError, LostDataError, SpecError, UnavailableError
-from kappa_pipelines.failures.exceptions import Cause, Failure, SqlFailure
-from kappa_pipelines.revision.names import explain_unknown_name
+from kappa_pipelines.failures.exceptions import Cause, Failure
 
 _RAISED = "[USER_RAISED_EXCEPTION] "
 NOT_WRITTEN = "[ROWS_NOT_WRITTEN] "
 """Before the words of the error by which a task ends that could not write its rows in a transaction, Kafka's name of it first."""
 UNKNOWN_SCHEMA = "a record has a schema id that was not known at the start"
 """Words of the error by which a query ends that meets such a record."""
+
+_PLAN = r"(; line \d+ pos \d+)?;\n"
+"""Stands between the words of Spark's analyser and the plan that it shows."""
 
 
 @dataclass(frozen=True)
@@ -157,13 +157,6 @@ RULES: tuple[Rule, ...] = (
     Rule(
         SpecError,
         Reason.UNSUPPORTED_QUERY,
-        "mode append writes final rows only, and without a watermark no group is ever final: give the source an"
-        " eventTime and group by a window of it, or use mode update with a key",
-        pattern=r"aggregations? without watermark|streaming aggregations on streaming DataFrames",
-    ),
-    Rule(
-        SpecError,
-        Reason.UNSUPPORTED_QUERY,
         "Spark cannot run this as a stream",
         conditions=("STREAMING_OUTPUT_MODE", "UNSUPPORTED_STREAMING", "STREAMING_", "UNSUPPORTED_FEATURE"),
         pattern=r"AnalysisException: .*streaming DataFrames",
@@ -213,7 +206,7 @@ def _quote(cause: Cause) -> str:
 def first_lines(message: str) -> str:
     """Return a message without stack traces and plans, as one line of at most 600 characters."""
     kept: list[str] = []
-    for line in message.splitlines():
+    for line in re.split(_PLAN, message, maxsplit=1)[0].splitlines():
         if re.match(r"\s+at |=== |Driver stacktrace|[+*~!' ]*[:+]- |\s*$", line):
             if kept:
                 break
@@ -221,53 +214,3 @@ def first_lines(message: str) -> str:
         kept.append(line.strip())
     text = " ".join(kept)
     return text if len(text) <= 600 else f"{text[:600]} …"
-
-
-def find_unknown_name(failure: SqlFailure) -> str | None:
-    """Return the table or view that a statement names and that is not there, or None for another failure."""
-    if not failure.condition.startswith("TABLE_OR_VIEW_NOT_FOUND"):
-        return None
-    return failure.parameters.get("relationName", "").replace("`", "")
-
-
-def explain_sql_error(
-    spec: PipelineSpec, view: View, failure: SqlFailure, *, exact: bool = True
-) -> SpecError:
-    """Return the error for a view's SQL that Spark refused; where it is not exactly what was written, lines alone are right."""
-    unknown = find_unknown_name(failure)
-    if unknown is not None:
-        return explain_unknown_name(spec, view.name, unknown)
-    return explain_refusal(f"view {view.name!r}{_position(view, failure, exact=exact)}", failure)
-
-
-def explain_refusal(where: str, failure: SqlFailure) -> SpecError:
-    """Return the error for SQL that Spark refused; `where` says which."""
-    condition, parameters = failure.condition, failure.parameters
-    if condition.startswith(("UNRESOLVED_COLUMN", "FIELD_NOT_FOUND", "UNRESOLVED_FIELD")):
-        return SpecError(Reason.UNKNOWN_COLUMN, f"{where}: {_unknown_column(parameters)}")
-    if condition.startswith(("UNSUPPORTED", "STREAMING_")):
-        return SpecError(Reason.UNSUPPORTED_QUERY, f"{where}: {_sentence(failure.message)}")
-    return SpecError(Reason.INVALID_SQL, f"{where}: {_sentence(failure.message)}")
-
-
-def _unknown_column(parameters: dict[str, str]) -> str:
-    name = (parameters.get("objectName") or parameters.get("fieldName") or "?").replace("`", "")
-    proposal = (parameters.get("proposal") or parameters.get("fields") or "").replace("`", "")
-    return f"there is no column {name!r}" + (f"; did you mean one of {proposal}?" if proposal else "")
-
-
-def _position(view: View, failure: SqlFailure, *, exact: bool) -> str:
-    line, column = failure.line, failure.column
-    if view.sql is None:  # the position would be one in a statement that nobody wrote
-        return ""
-    if line is None and failure.start is not None:
-        before = view.sql.strip()[: failure.start]
-        line, column = before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1
-    if line is None:
-        return ""
-    return f", line {line}, column {column}" if exact else f", line {line}"
-
-
-def _sentence(message: str) -> str:
-    text = first_lines(message)
-    return re.sub(r"\s*SQLSTATE: \w+", "", re.sub(r"^\[[A-Z_.]+\]\s*", "", text)).strip()

@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -48,8 +49,11 @@ class SqlFailure:
     start: int | None = None
 
 
-def read_sql_failure(error: PySparkException) -> SqlFailure:
-    """Return what a refused statement's exception says."""
+def read_sql_failure(error: PySparkException | Py4JJavaError) -> SqlFailure:
+    """Return what the exception of a statement says: one that Spark refuses, or one that its analyser itself fails on."""
+    if isinstance(error, Py4JJavaError):
+        cause = read_failure(error).root
+        return SqlFailure(cause.condition or "", cause.message, cause.parameters)
     text = _clean(str(error))
     position = _PARSE_POSITION.search(text)
     return SqlFailure(

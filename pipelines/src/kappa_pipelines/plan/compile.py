@@ -21,8 +21,8 @@ from kappa_crds.sink import OutputMode, Sink
 from kappa_pipelines.analysis.catalyst import find_views, get_plan
 from kappa_pipelines.analysis.state import State, check_bounds, find_states
 from kappa_pipelines.errors import SpecError
-from kappa_pipelines.failures.classify import classify
 from kappa_pipelines.failures.exceptions import read_failure
+from kappa_pipelines.failures.sql import refuse_stream
 from kappa_pipelines.plan.endpoints import Endpoints, KafkaEndpoints
 from kappa_pipelines.plan.realtime import check_delivery, check_formats, check_real_time, check_times
 from kappa_pipelines.plan.views import DefinedView, define_views, forget_views
@@ -149,8 +149,8 @@ def _check_stream(spark: SparkSession, views: tuple[DefinedView, ...], sink: Sin
     for view in (view for view in views if view.name in read):
         cause = _refuse_stream(spark, sink.mode, spark.table(view.name))
         if cause is not None:
-            raise classify(read_failure(cause), f"view {view.name!r} for sink {sink.name!r}") from cause
-    raise classify(read_failure(error), f"sink {sink.name!r}") from error
+            raise refuse_stream(read_failure(cause), f"view {view.name!r} for sink {sink.name!r}") from cause
+    raise refuse_stream(read_failure(error), f"sink {sink.name!r}") from error
 
 
 def _refuse_stream(spark: SparkSession, mode: OutputMode, rows: DataFrame) -> AnalysisException | None:

@@ -5,6 +5,7 @@ Views may stand in any order: one that names a view which is not defined yet wai
 
 from dataclasses import dataclass
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import SparkSession
 
@@ -12,8 +13,9 @@ from kappa_crds.pipeline import PipelineSpec
 from kappa_crds.reasons import Reason
 from kappa_crds.view import View
 from kappa_pipelines.errors import SpecError
-from kappa_pipelines.failures.classify import explain_sql_error, find_unknown_name, first_lines
+from kappa_pipelines.failures.classify import first_lines
 from kappa_pipelines.failures.exceptions import read_sql_failure
+from kappa_pipelines.failures.sql import explain_sql_error, find_unknown_name
 from kappa_pipelines.revision.names import explain_cycle
 from kappa_pipelines.transforms.frames import build_frame
 from kappa_pipelines.transforms.sketches.functions import write_out
@@ -65,7 +67,7 @@ def _define_view(spark: SparkSession, spec: PipelineSpec, view: View) -> Defined
         statement = build_statement(spark, view)
         _check_is_query(spark, statement)
         spark.sql(statement).createOrReplaceTempView(view.name)
-    except (AnalysisException, ParseException) as error:
+    except (AnalysisException, ParseException, Py4JJavaError) as error:
         failure = read_sql_failure(error)
         missing = find_unknown_name(failure)
         if missing in {each.name for each in spec.views}:

@@ -6,8 +6,8 @@ from pyspark.errors import AnalysisException, ParseException
 
 from kappa_crds.reasons import Reason
 from kappa_pipelines.errors import SpecError
-from kappa_pipelines.failures.classify import explain_refusal
 from kappa_pipelines.failures.exceptions import read_sql_failure
+from kappa_pipelines.failures.sql import explain_refusal
 
 
 @dataclass(frozen=True)
