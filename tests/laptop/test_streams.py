@@ -187,3 +187,35 @@ def test_another_refusal_of_spark_is_told_without_parts_of_plans(spark: SparkSes
         )
     assert "Spark cannot run this as a stream: Limits are not supported" in refused.value.message
     assert PARTS_OF_PLANS.findall(refused.value.message) == []
+
+
+def test_an_aggregation_without_keys_is_one_row_and_bounded(spark: SparkSession) -> None:
+    (state,) = compile_views("SELECT count(*) AS id, max(price) AS most FROM bids", mode="update")
+    assert (state.until, state.grows_with) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("sql", "grows_with"),
+    [
+        ("SELECT auction AS id, count(*) AS n FROM bids GROUP BY auction", "keys"),
+        ("SELECT auction AS id, collect_list(price) AS n FROM bids GROUP BY auction", "records"),
+        ("SELECT 1 AS id, size(collect_set(price)) AS n FROM bids", "records"),
+        ("SELECT auction AS id, median(price) AS n FROM bids GROUP BY auction", "records"),
+        ("SELECT DISTINCT id FROM bids", "keys"),
+    ],
+)
+def test_unbounded_state_is_refused_with_what_it_grows_with(
+    spark: SparkSession, sql: str, grows_with: str
+) -> None:
+    with pytest.raises(SpecError) as refused:
+        compile_views(sql, mode="update")
+    assert refused.value.reason is Reason.UNBOUNDED_STATE
+    assert f"grows with the number of {grows_with};" in refused.value.message
+
+
+def test_a_join_without_a_bound_grows_with_the_records(spark: SparkSession) -> None:
+    sql = "SELECT b.id, a.seller FROM bids b JOIN auctions a ON a.id = b.auction"
+    states = compile_views(sql, allowUnboundedState=True)
+    assert {state.grows_with for state in states} == {"records"}
+    with pytest.raises(SpecError, match=r"side of a join by .* grows with the number of records;"):
+        compile_views(sql)

@@ -124,7 +124,7 @@ class Reason(StrEnum):
     VIEW_CYCLE = "ViewCycle", FAILED, "Views read each other in a circle, or one reads itself; take out one of the references that the message lists."
     UNSUPPORTED_QUERY = "UnsupportedQuery", FAILED, "The query cannot run as a stream, or not in its sink's mode; change the view or the mode as the message says."
     PYTHON_VIEW_FAILED = "PythonViewFailed", FAILED, "The function of a view is neither in the image nor in spec.pythonFrom, failed when it was called, or returned no DataFrame; correct it as the message says."
-    UNBOUNDED_STATE = "UnboundedState", FAILED, "A view keeps state that no watermark ever ends; bound it as the message says, or accept it with allowUnboundedState where the keys are few."
+    UNBOUNDED_STATE = "UnboundedState", FAILED, "A view keeps state that no watermark ever ends; bound it as the message says, or accept it with allowUnboundedState where there is room for all of it."
     STATE_INCOMPATIBLE = "StateIncompatible", FAILED, "The state of the checkpoint does not fit the changed views; go back to the old views, or process the topics again into a new pipeline."
     OFFSETS_LOST = "OffsetsLost", FAILED, "Records that the checkpoint still needs are gone from the topic; give it longer retention, and process what is left into a new pipeline."
     SOURCE_TOPIC_DELETED = "SourceTopicDeleted", FAILED, "A topic does not exist any more; create it, or take it out of the spec."

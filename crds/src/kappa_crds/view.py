@@ -134,7 +134,7 @@ class View(Model):
     allow_unbounded_state: Annotated[
         bool,
         Field(
-            description="Accept state that no watermark ends and that grows with the number of keys, where those are few."
+            description="Accept state that no watermark ends. It grows with the number of keys, or of records where records are joined or collected."
         ),
     ] = False
 

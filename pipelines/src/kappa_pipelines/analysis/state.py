@@ -5,6 +5,7 @@ join whose condition limits how far apart the event times of both sides may be. 
 `StreamingJoinHelper` and `UnsupportedOperationChecker`. Everything else grows with the number of distinct keys.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -26,6 +27,8 @@ from kappa_pipelines.analysis.catalyst import (
 from kappa_pipelines.errors import SpecError
 
 _IN_PYTHON = {"TransformWithStateInPySpark", "FlatMapGroupsInPandasWithState"}
+_COLLECTS = re.compile(r"\b(array_agg|collect_list|collect_set|listagg|median|mode|percentile|string_agg)\(")
+"""Aggregates that keep each value, or each distinct one."""
 _ANY_WATERMARK = 1 << 40  # as wide as a Long in Java, so that it arrives as one
 
 
@@ -34,13 +37,14 @@ class State:
     """What one operator keeps.
 
     `view` is the innermost view that the operator is in, None outside of all. `until` says for people what lets the
-    state go, None where nothing does.
+    state go, None where nothing does; then it grows with the number of what `grows_with` names, None where it stays one row.
     """
 
     view: str | None
     operator: str
     by: tuple[str, ...]
     until: str | None
+    grows_with: str | None = "keys"
 
 
 def find_states(
@@ -61,12 +65,13 @@ def check_bounds(views: Sequence[View], states: Iterable[State]) -> None:
     # Whoever declares aggregates says that their state is kept.
     accepted = {v.name for v in views if v.allow_unbounded_state or v.event_sourced or v.projection}
     for state in states:
-        if state.until is None and state.view is not None and state.view not in accepted:
+        is_bounded = state.until is not None or state.grows_with is None
+        if not is_bounded and state.view is not None and state.view not in accepted:
             by = f" by {', '.join(state.by)}" if state.by else ""
             raise SpecError(
                 Reason.UNBOUNDED_STATE,
-                f"view {state.view!r}: the {state.operator}{by} is kept for ever, so its state grows with the number of"
-                f" keys; {_remedy(state)}, or set allowUnboundedState on the view if the keys are few",
+                f"view {state.view!r}: the {state.operator}{by} is unbounded: its state grows with the number of"
+                f" {state.grows_with}; {_remedy(state)}, or set allowUnboundedState on the view if they are few enough to keep all",
             )
 
 
@@ -98,7 +103,7 @@ def _walk(jvm: Any, plan: Any, view: str | None, views: Mapping[str, State]) -> 
 def _read_operator(jvm: Any, plan: Any, view: str | None) -> Iterator[State]:
     match kind_of(plan):
         case "Aggregate":
-            yield _read_keys(view, "aggregation", items(plan.groupingExpressions()))
+            yield _read_aggregation(view, plan)
         case "Distinct":
             yield _read_keys(view, "distinct rows", items(plan.output()))
         case "Deduplicate":
@@ -118,6 +123,13 @@ def _read_keys(view: str | None, operator: str, keys: list[Any]) -> State:
     return State(view, operator, tuple(map(name_of, keys)), until)
 
 
+def _read_aggregation(view: str | None, plan: Any) -> State:
+    keys = items(plan.groupingExpressions())
+    collects = any(_COLLECTS.search(each.sql()) for each in items(plan.aggregateExpressions()))
+    grows_with = "records" if collects else "keys" if keys else None
+    return replace(_read_keys(view, "aggregation", keys), grows_with=grows_with)
+
+
 def _read_join(jvm: Any, join: Any, view: str | None) -> Iterator[State]:
     """Yield the state of either side: its rows, kept while a row of the other may still match."""
     conditions = _split(join.condition().get()) if join.condition().isDefined() else []
@@ -129,7 +141,7 @@ def _read_join(jvm: Any, join: Any, view: str | None) -> Iterator[State]:
         own = {name_of(column) for column in items(side.output())}
         by = tuple(dict.fromkeys(name_of(each) for pair in equal for each in pair if name_of(each) in own))
         until = "the watermark says that no row can match any more" if bounded else None
-        yield State(view, f"{name} side of a join", by, until)
+        yield State(view, f"{name} side of a join", by, until, "records")
 
 
 def _split(condition: Any) -> list[Any]:

@@ -89,8 +89,10 @@ def _explain_stragglers(view: View, compiled: Compiled) -> Iterator[str]:
 
 def _explain_state(state: State) -> str:
     by = f" by {', '.join(state.by)}" if state.by else ""
-    until = f"until {state.until}" if state.until else "for ever: it grows with the number of keys"
-    return f"keeps the {state.operator}{by} {until}"
+    growth = f"it grows with the number of {state.grows_with}" if state.grows_with else "one row"
+    return (
+        f"keeps the {state.operator}{by} {f'until {state.until}' if state.until else f'for ever: {growth}'}"
+    )
 
 
 def _explain_trigger(trigger: Trigger) -> Iterator[str]:
