@@ -131,7 +131,6 @@ class Nowhere(FileEndpoints):
 
     def __init__(self, spark: SparkSession, folder: Path) -> None:
         super().__init__(spark, folder, lambda sink, batch, outputs: None)
-        self.end_of_input = None
 
     def write(self, sink: Sink, records: DataFrame) -> DataStreamWriter:
         """Return the query that computes the rows."""

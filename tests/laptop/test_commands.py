@@ -267,6 +267,56 @@ def test_a_python_view_is_a_function_beside_the_manifest(
     assert test.main(["-f", str(scores / "scored.yaml")]) == 0, capsys.readouterr().out
 
 
+WATERMARKED = """
+apiVersion: kappa-platform.io/v1alpha1
+kind: Pipeline
+metadata: {name: scored}
+spec:
+  sources:
+    - {name: a, topic: first, format: {json: {schema: "k STRING, at STRING"}}}
+    - {name: b, topic: second, format: {json: {schema: "k STRING, at TIMESTAMP"}}, eventTime: {column: at, watermark: 1m}}
+  views:
+    - {name: timed, python: {function: "kappa_test_scores.views:score", reads: [a]}}
+    - {name: daily, sql: "SELECT k, window.start AS day, count(*) AS n FROM timed GROUP BY k, window(at, '1 day')"}
+    - {name: both, sql: "SELECT * FROM timed UNION ALL SELECT * FROM b"}
+    - {name: hourly, sql: "SELECT window.start AS hour, count(*) AS n FROM both GROUP BY window(at, '1 hour')"}
+  sinks:
+    - {name: days, from: daily, topic: days, key: [k]}
+    - {name: hours, from: hourly, topic: hours}
+    - {name: all, from: b, topic: all}
+---
+apiVersion: kappa-platform.io/v1alpha1
+kind: PipelineTest
+metadata: {name: windows of a watermark that a function sets close at the end and no row is lost however late its time}
+spec:
+  pipeline: scored
+  input:
+    - {source: a, value: {k: x, at: "2026-01-01T08:00:00Z"}}
+    - {source: b, value: {k: x, at: "2026-01-01T08:30:00Z"}}
+    - {mark: batch}
+    - {source: a, value: {k: x, at: "2026-01-02T08:00:00Z"}}
+    - {source: b, value: {k: z, at: "9999-06-01T00:00:00Z"}}
+    - {mark: end}
+  expect:
+    sinks:
+      - name: days
+        rows: [{k: x, day: 2026-01-01T00:00:00Z, n: 1}, {k: x, day: 2026-01-02T00:00:00Z, n: 1}]
+      - name: hours
+        rows: [{hour: 2026-01-01T08:00:00Z, n: 2}, {hour: 2026-01-02T08:00:00Z, n: 1}]
+      - name: all
+        rows: [{k: x, at: 2026-01-01T08:30:00Z}, {k: z, at: 9999-06-01T00:00:00Z}]
+"""
+
+
+def test_over_files_windows_of_a_watermark_that_a_function_sets_close_too(
+    spark: SparkSession, scores: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    function = "def score(rows):\n    return rows.selectExpr('k', 'CAST(at AS TIMESTAMP) AS at').withWatermark('at', '1 minute')\n"
+    (scores / "kappa_test_scores" / "views.py").write_text(function)
+    (scores / "watermarked.yaml").write_text(WATERMARKED)
+    assert test.main(["-f", str(scores / "watermarked.yaml")]) == 0, capsys.readouterr()
+
+
 @pytest.mark.parametrize("module", WRONG_MODULES)
 def test_what_is_wrong_with_a_python_view_is_told_with_its_line(
     module: str, spark: SparkSession, scores: Path, capsys: pytest.CaptureFixture[str]

@@ -4,14 +4,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from kappa_crds.revision import Revision
 from kappa_crds.sink import Sink
 from kappa_pipelines.laptop.encode import encode_value
-from kappa_pipelines.laptop.records import END_OFFSET
 from kappa_pipelines.plan.endpoints import KafkaEndpoints
 from kappa_pipelines.side_outputs.late_records.batch import JUDGED_SCHEMA, Batch
 from kappa_pipelines.sources.kafka import RECORD_SCHEMA, KafkaSource
@@ -38,7 +37,7 @@ class FileEndpoints:
         self._folder = folder
         self._take = take
         self.watches_silence = False
-        self.end_of_input: Column | None = f.col("offset") == END_OFFSET
+        self.alerts = False
 
     def read(self, source: KafkaSource) -> DataFrame:  # noqa: D102 - see Endpoints
         reader = self._spark.readStream.schema(RECORD_SCHEMA).format("json").name(source.name)
@@ -54,7 +53,7 @@ class FileEndpoints:
 
     def _read_all(self, spark: SparkSession, source: KafkaSource) -> DataFrame:
         records = spark.read.schema(RECORD_SCHEMA).json(str(input_folder(self._folder, source.name)))
-        return records.where(f.col("offset") != END_OFFSET).withColumn("value", encode_value(source))
+        return records.withColumn("value", encode_value(source))
 
     def read_batches(  # noqa: D102 - see Endpoints
         self, spark: SparkSession, source: KafkaSource, batches: Sequence[Batch]

@@ -44,11 +44,12 @@ class StragglerTape:
         self._files = CheckpointFiles(spark, str(checkpoint_folder(folder)))
         self._batches: dict[str, dict[int, Batch]] = {}
 
-    def note(self, sink: str, number: int) -> None:
-        """Take note of a batch while it runs; one that is repeated is the same again."""
+    def note(self, sink: str, number: int) -> Batch | None:
+        """Record a batch while it runs, and return it; one that is repeated is the same again."""
         batch = read_batch(self._files, sink, number)
         if batch is not None and self._revision.spec.side_outputs:
             self._batches.setdefault(sink, {})[number] = batch
+        return batch
 
     def find(self, compiled: Compiled) -> list[Straggler]:
         """Return the stragglers of all batches, by view, and in the order of their records."""

@@ -13,8 +13,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-END_OFFSET = -1
-"""Offset of the record that ends the input of a source."""
 _BORN = 1_000_000_000  # seconds since the epoch: the time of change of the first file
 
 
@@ -39,6 +37,11 @@ class RecordFolder:
         self._offset = 0
         path.mkdir(parents=True, exist_ok=True)
 
+    @property
+    def last(self) -> int:
+        """Return the number of the last batch, counted from 0."""
+        return self._batches - 1
+
     def append(self, records: Iterable[Record]) -> None:
         """Add a batch; one without records is a batch too, so that sources keep in step."""
         lines = []
@@ -46,10 +49,6 @@ class RecordFolder:
             lines.append(self._encode(record, self._offset))
             self._offset += 1
         self._write(lines)
-
-    def end(self) -> None:
-        """Add the mark that nothing more comes."""
-        self._write([self._encode(Record(None), END_OFFSET)])
 
     def _write(self, lines: list[str]) -> None:
         name = f"{self._batches:08d}.json"

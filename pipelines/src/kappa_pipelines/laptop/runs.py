@@ -4,6 +4,7 @@ import contextlib
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,10 @@ from kappa_pipelines.laptop.records import Record, RecordFolder
 from kappa_pipelines.plan.compile import Compiled, CompiledSink, compile_revision
 from kappa_pipelines.registry.resolve import fetch_subjects
 from kappa_pipelines.side_outputs.dead_letters.letters import HEADER_PREFIX, build_letters
+from kappa_pipelines.side_outputs.late_records.batch import Batch
+
+_END_OF_TIME = int(datetime(9999, 1, 1, tzinfo=UTC).timestamp() * 1000)
+"""In milliseconds; a watermark that records have moved further stays there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +68,7 @@ class LocalRun:
         }
         self._outputs: dict[str, dict[int, list[Output]]] = {sink.name: {} for sink in revision.spec.sinks}
         self._tape = StragglerTape(spark, revision, folder, self._ends)
-        self._crash = self._crashed = False
+        self._crash = self._crashed = self._is_ended = False
         self.late = 0
         """Rows that were dropped as late, over all sinks."""
         self.compiled: Compiled = self._compile()
@@ -80,9 +85,9 @@ class LocalRun:
             folder.append(records.get(name, ()))
 
     def end(self) -> None:
-        """Say that nothing more comes, so that every window closes."""
-        for folder in self._inputs.values():
-            folder.end()
+        """Add a last batch, without records, after which every window closes."""
+        self.feed({})
+        self._is_ended = True
 
     def process(self) -> None:
         """Run until all that was fed is processed; DriverError says what went wrong."""
@@ -109,6 +114,11 @@ class LocalRun:
                 self._crash = False
             died.append(self._crashed)
         return all(died)
+
+    def _is_last(self, batch: Batch) -> bool:
+        """Return whether a batch read the last of its sources' files."""
+        last = {name: folder.last for name, folder in self._inputs.items()}
+        return any(end.get("logOffset") == last.get(name) for name, end in batch.ends.items())
 
     def outputs(self, sink: str) -> list[Output]:
         """Return what the sink wrote, in the order of its batches."""
@@ -144,12 +154,24 @@ class LocalRun:
         return compile_revision(self._spark, self._revision, self._ends, self._subjects)
 
     def _take(self, sink: str, batch: int, outputs: list[Output]) -> None:
-        self._tape.note(sink, batch)
+        noted = self._tape.note(sink, batch)
+        if self._is_ended and noted is not None and self._is_last(noted):
+            _end_time(self._spark, sink)
         if self._crash:
             self._crashed = True
             raise RuntimeError("a crash was asked for")
         self._outputs[sink][batch] = outputs
         self._show_rows(sink, outputs)
+
+
+def _end_time(spark: SparkSession, sink: str) -> None:
+    """Move the watermark of a query that runs to the end of time, whatever its plan takes it from; Spark 4.2 never moves it back.
+
+    A batch without records follows, as after each move of the watermark, and closes what is open.
+    """
+    for query in spark._jsparkSession.streams().active():
+        if query.name() == sink:
+            query.streamingQuery().watermarkTracker().setWatermark(_END_OF_TIME)
 
 
 def run_query(sink: CompiledSink, show: Callable[[StreamingQuery], None]) -> StreamingQuery:

@@ -94,7 +94,7 @@ def compile_revision(
         stream = read_stream(
             ends.read(source),
             source,
-            ends.end_of_input,
+            alert=ends.alerts,
             marks=ends.read_marks(source),
             watched=ends.watches_silence,
         )

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
@@ -33,8 +33,8 @@ class Endpoints(Protocol):
         """Whether somebody sets marks for sources that are silent."""
 
     @property
-    def end_of_input(self) -> Column | None:
-        """Whether a record marks the end of its source's input; None where input never ends."""
+    def alerts(self) -> bool:
+        """Whether a record with a schema that is not known yet ends the query, so that a new driver asks the registry."""
 
     def read(self, source: KafkaSource) -> DataFrame:
         """Return the stream of a source's records, with the columns of Spark's Kafka source."""
@@ -52,7 +52,7 @@ class Endpoints(Protocol):
 class KafkaEndpoints:
     """Topics at both ends."""
 
-    end_of_input = None
+    alerts = True
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
 """Event time of a source: the column as declared, or corrected for clocks that are wrong, and the watermark on it."""
 
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
@@ -13,10 +13,7 @@ from kappa_crds.source import ClockCorrection, EventTime, Source
 from kappa_pipelines.errors import SpecError
 from kappa_pipelines.sources.idle import MARK
 
-END = "__kappa_end"
-"""Flag of the record that ends a bounded input; see `add_watermark`."""
 _MARKED = "__kappa_marked"
-_END_OF_TIME = datetime(9999, 1, 1, tzinfo=UTC)
 
 
 def add_corrected_time(rows: DataFrame, event_time: EventTime | None) -> DataFrame:
@@ -26,16 +23,10 @@ def add_corrected_time(rows: DataFrame, event_time: EventTime | None) -> DataFra
     return rows.withColumn(event_time.column, _correct(event_time.clock_correction))
 
 
-def add_watermark(
-    rows: DataFrame, event_time: EventTime | None, end: str | None = None, marks: DataFrame | None = None
-) -> DataFrame:
-    """Return the rows with their watermark.
-
-    `end` names a flag: a row that has it moves the watermark to the end of time, as everything that can come has
-    come then, and is no row of the result. `marks` are watermarks that the rows are to have at least.
-    """
+def add_watermark(rows: DataFrame, event_time: EventTime | None, marks: DataFrame | None = None) -> DataFrame:
+    """Return the rows with their watermark. `marks` are watermarks that the rows are to have at least."""
     if event_time is None:
-        return rows if end is None else rows.where(~f.col(end)).drop(end)
+        return rows
     column = event_time.column
     delay = f"{_milliseconds(event_time.watermark)} milliseconds"
     if marks is not None:
@@ -45,12 +36,7 @@ def add_watermark(
             .where(_is_no_mark())
             .drop(_MARKED)
         )
-    if end is None:
-        return rows.withWatermark(column, delay).where(_any_row())
-    time = f.col(f"`{column}`")
-    marked = rows.withColumn(column, f.when(f.col(end), f.lit(_END_OF_TIME)).otherwise(time))
-    is_row = time.isNull() | (time < f.lit(_END_OF_TIME))
-    return marked.withWatermark(column, delay).where(_any_row() & is_row).drop(end)
+    return rows.withWatermark(column, delay).where(_any_row())
 
 
 def _add_marks(rows: DataFrame, marks: DataFrame, event_time: EventTime) -> DataFrame:

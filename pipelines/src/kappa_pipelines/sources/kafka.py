@@ -20,7 +20,7 @@ from kappa_pipelines.checkpoint.format.offsets import Offsets, nest_offsets
 from kappa_pipelines.errors import SpecError
 from kappa_pipelines.kafka.options import build_spark_connection, prefix_options
 from kappa_pipelines.registry.subject import Subject
-from kappa_pipelines.sources.event_time import END, add_corrected_time, add_watermark, check_event_time
+from kappa_pipelines.sources.event_time import add_corrected_time, add_watermark, check_event_time
 from kappa_pipelines.sources.formats import build_values
 from kappa_pipelines.sources.subscription import Subscription, build_subscription
 from kappa_pipelines.sources.values import Values
@@ -91,32 +91,27 @@ def read_records(spark: SparkSession, revision: Revision, source: KafkaSource) -
 def read_stream(
     records: DataFrame,
     source: KafkaSource,
-    end_of_input: Column | None = None,
     *,
+    alert: bool = True,
     marks: DataFrame | None = None,
     watched: bool = False,
     keep: tuple[str, ...] = (),
 ) -> DataFrame:
     """Return the stream of a source's good records, with its watermark.
 
-    A record for which `end_of_input` holds is no row; it moves the watermark to the end of time. `marks` are the watermarks
-    that it is given while it is silent. With `watched` its latest event time goes with the progress. `keep` are columns of the records
-    that rows have besides.
+    With `alert`, a record with a schema that is not known yet ends the query. `marks` are the watermarks that it is given while it is
+    silent. With `watched` its latest event time goes with the progress. `keep` are columns of the records that rows have besides.
     """
-    ends = [] if end_of_input is None else [END]
     passed = [f.col(name) for name in (*_raw_columns(source), *keep)]
-    flags = [] if end_of_input is None else [end_of_input.alias(END)]
     is_null = f.col("value").isNull().alias(_IS_NULL)
-    value = source.values.parse(alert=end_of_input is None).alias(_PARSED)
-    parsed = records.select(*passed, *flags, is_null, value)
+    value = source.values.parse(alert=alert).alias(_PARSED)
+    parsed = records.select(*passed, is_null, value)
     malformed = source.find_malformed(f.col(_PARSED), f.col(_IS_NULL))
-    if ends:
-        malformed = malformed & ~f.col(END)
     # Flat columns and a flag pass the count faster than the struct would.
-    flat = parsed.select(*_columns(source), *keep, *ends, malformed.alias(_FLAG))
+    flat = parsed.select(*_columns(source), *keep, malformed.alias(_FLAG))
     timed = add_corrected_time(flat, source.spec.event_time)
     rows = _observe(timed, source, latest=watched).where(~f.col(_FLAG)).drop(_FLAG)
-    return add_watermark(rows, source.spec.event_time, END if ends else None, marks)
+    return add_watermark(rows, source.spec.event_time, marks)
 
 
 def _observe(rows: DataFrame, source: KafkaSource, *, latest: bool) -> DataFrame:
