@@ -9,9 +9,10 @@ out of a later apply stays, but for the status, which is replaced as a whole, an
 `subscribe`); admission (see `refusals`); anything that controllers do, such as running pods or binding claims.
 """
 
+import asyncio
 import itertools
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
@@ -30,8 +31,9 @@ _OURS = "kappa-platform.io/"
 class FakeCluster:
     """The twin of `cluster.ApiCluster`.
 
-    `refusals` are asked before each write with the object before and after; a text refuses it. The methods without
-    `async` are for tests: they are what users and controllers do, and never burn the fuse.
+    `refusals` are asked before each write with the object before and after; a text refuses it. `between_pages` is called after
+    each page of a list, which fails with `unlistable` where that is set. The methods without `async` are for tests: they are what
+    users and controllers do, and never burn the fuse.
     """
 
     def __init__(
@@ -40,6 +42,8 @@ class FakeCluster:
         self.fuse = fuse or Fuse()
         self.now = now
         self.refusals: list[Refusal] = []
+        self.between_pages: Callable[[list[Body]], None] = lambda page: None
+        self.unlistable: Exception | None = None
         self._objects: dict[ObjectRef, Body] = {}
         self._versions = itertools.count(1)
         self._uids = itertools.count(1)
@@ -58,9 +62,28 @@ class FakeCluster:
         kind: str,
         namespace: str | None = None,
         labels: Mapping[str, str] | None = None,
+        fields: str = "",
     ) -> list[Body]:
         """Return copies of the objects that match."""
-        return self.find(api_version, kind, namespace, labels)
+        return [body for body in self.find(api_version, kind, namespace, labels) if _selects(fields, body)]
+
+    async def list_pages(
+        self,
+        api_version: str,
+        kind: str,
+        namespace: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        fields: str = "",
+    ) -> AsyncIterator[list[Body]]:
+        """Yield copies of the objects as they are when the list begins, two at a time; others have a turn between pages."""
+        if self.unlistable is not None:
+            raise self.unlistable
+        found = await self.list_objects(api_version, kind, namespace, labels, fields)
+        for at in range(0, max(1, len(found)), 2):
+            page = found[at : at + 2]
+            yield page
+            self.between_pages(page)
+            await asyncio.sleep(0)
 
     async def create(self, manifest: Body) -> Body:
         """Create the object."""
@@ -252,6 +275,18 @@ def refuse_shrinking_claims(before: Body | None, after: Body) -> str | None:
         if new < old
         else None
     )
+
+
+def _selects(fields: str, body: Body) -> bool:
+    """Return whether a field selector holds: `path=value` and `path!=value`, joined by commas; what is absent is empty."""
+    for term in filter(None, fields.split(",")):
+        path, _, wanted = term.partition("=")
+        found: Any = body
+        for name in path.removesuffix("!").split("."):
+            found = (found or {}).get(name)
+        if ((found or "") == wanted) == path.endswith("!"):
+            return False
+    return True
 
 
 def _merge(base: Any, patch: Any) -> Any:

@@ -8,6 +8,7 @@ import asyncio
 import os
 import signal
 import time
+from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,6 @@ import structlog
 from aiohttp import web
 from prometheus_client import REGISTRY, CollectorRegistry
 
-from kappa_crds import API_VERSION
-from kappa_crds.kinds import KINDS
 from kappa_operator.engine.cache import Mirror
 from kappa_operator.engine.cluster import ApiCluster
 from kappa_operator.engine.context import World
@@ -27,9 +26,9 @@ from kappa_operator.engine.controller import Controller
 from kappa_operator.engine.keys import ObjectRef
 from kappa_operator.engine.leadership import Elector
 from kappa_operator.engine.queue import WorkQueue
-from kappa_operator.engine.references import find_dependents, read_access
+from kappa_operator.engine.references import read_access
+from kappa_operator.engine.sync import CacheSync
 from kappa_operator.engine.watches import build_kopf_settings, build_registry
-from kappa_operator.errors import NotFound, Refused
 from kappa_operator.kafka.clients import AdminClients
 from kappa_operator.kafkacluster.observe import list_clusters
 from kappa_operator.kinds import LOGICS
@@ -52,29 +51,6 @@ from kappa_operator.verdict.admission import serve_admission
 log = structlog.get_logger(__name__)
 
 
-async def fill_mirror(cluster: ApiCluster, mirror: Mirror, namespaces: tuple[str, ...]) -> None:
-    """Read all custom resources anew; raise NotFound with the remedy where the CRDs are missing.
-
-    A watched namespace that is not there, or whose rights are missing, is left out: the others need their operator.
-    """
-    gone = set(mirror.find_all())
-    for kind in KINDS:
-        for namespace in namespaces or (None,):
-            try:
-                async for page in cluster.list_pages(API_VERSION, kind.name, namespace):
-                    gone -= {mirror.put(body) for body in page}
-            except NotFound as error:
-                raise NotFound(
-                    f"the CRD of {kind.name} is not installed; install the chart first ({error.message})"
-                ) from error
-            except Refused as error:
-                if namespace is None:
-                    raise
-                log.error("namespace cannot be read", namespace=namespace, kind=kind.name, why=error.message)
-    for key in gone:
-        mirror.forget(key)
-
-
 async def serve_health(app: web.Application, port: int) -> web.AppRunner:
     """Start the server of /healthz, /readyz, /metrics and /report."""
     runner = web.AppRunner(app, access_log=None)
@@ -85,21 +61,19 @@ async def serve_health(app: web.Application, port: int) -> web.AppRunner:
 
 async def act_while_leading(
     elector: Elector,
-    cluster: ApiCluster,
-    world: World,
+    sync: CacheSync,
     controller: Controller,
-    sampling: Sampling,
-    *,
     acting: asyncio.Event,
+    *others: Callable[[], Awaitable[None]],
 ) -> None:
-    """Once elected read everything anew, whatever the watches showed so far, work the queue, and sample lag."""
+    """Once elected read everything again, whatever the watches showed so far, work the queue, and run what belongs to that."""
     await elector.acquired.wait()
-    await fill_mirror(cluster, world.mirror, world.settings.watch_namespaces)
+    await sync.sync()
     metrics.LEADING.set(1)
     acting.set()
-    log.info("acting", resources=len(world.mirror))
+    log.info("acting")
     controller.enqueue_all()
-    await asyncio.gather(controller.run(), controller.resync(), sampling.run())
+    await asyncio.gather(controller.run(), sync.resync(), *(other() for other in others))
 
 
 async def watch(registry: kopf.OperatorRegistry, settings: Settings, synced: asyncio.Event) -> None:
@@ -141,7 +115,8 @@ async def run(settings: Settings) -> None:
         of_lag.register(LagCollector(sampling.list_found, settings.lag_series))
         REGISTRY.register(metrics.PolicyCollector(partial(list_policies, world)))
         queue = WorkQueue(time.monotonic)
-        controller = Controller(world, queue, LOGICS, find_dependents)
+        controller = Controller(world, queue, LOGICS)
+        sync = CacheSync(world, queue, controller, echoes)
         app = build_health_app(echoes, synced.is_set, of_lag)
         add_report(app, world, lambda: elector.leading and acting.is_set())
         servers = [await serve_health(app, settings.health_port)]
@@ -152,11 +127,10 @@ async def run(settings: Settings) -> None:
         if settings.alerts_dir:
             servers.append(await serve_alerts(world, Path(settings.alerts_dir), settings.alerts_port))
         try:
-            registry = build_registry(world.mirror, queue, controller, echoes)
             await run_until_first_ends(
-                watch(registry, settings, synced),
+                watch(build_registry(sync, queue), settings, synced),
                 elector.run(),
-                act_while_leading(elector, cluster, world, controller, sampling, acting=acting),
+                act_while_leading(elector, sync, controller, acting, sampling.run),
                 wait_for_signal(synced),
             )
         finally:

@@ -7,7 +7,7 @@ KappaError
 │   ├── NotFound               404
 │   ├── Refused                400, 403, 422: the request will never pass as it is
 │   ├── NotActing              421: the replica of the operator that was asked is not the one that acts
-│   └── ApiUnavailable         no answer, 429 or 5xx
+│   └── ApiUnavailable         no answer, 410, 429 or 5xx
 ├── KafkaFailure               Kafka refused or did not answer
 │   ├── BrokerUnreachable      no broker answered
 │   ├── AuthenticationFailed   the log-in was refused

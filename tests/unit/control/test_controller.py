@@ -42,7 +42,7 @@ async def run_until_idle(controller: Controller, queue: WorkQueue) -> None:
 async def test_a_topic_that_waits_for_its_cluster_is_woken_when_the_cluster_is_there() -> None:
     operator = Operator(LOGICS)
     queue = WorkQueue(time.monotonic)
-    controller = Controller(operator.world, queue, LOGICS, find_dependents)
+    controller = Controller(operator.world, queue, LOGICS)
     operator.cluster.put(build_resource("Topic", "orders"))
     queue.add(ORDERS)
     await run_until_idle(controller, queue)
@@ -65,7 +65,7 @@ async def test_a_bug_delays_only_the_resource_that_shows_it() -> None:
     logics = {**LOGICS, "Topic": Logic(observe, decide)}
     operator = Operator(logics)
     queue = WorkQueue(time.monotonic, first_delay=60.0)
-    controller = Controller(operator.world, queue, logics, lambda _mirror, _key: [])
+    controller = Controller(operator.world, queue, logics)
     operator.cluster.put(build_resource("KafkaCluster", "main", bootstrapServers=["kafka:9092"]))
     for name in ("bad", "orders"):
         operator.cluster.put(build_resource("Topic", name))
@@ -81,7 +81,7 @@ async def test_a_bug_delays_only_the_resource_that_shows_it() -> None:
 async def test_a_resource_that_changed_behind_a_dead_watch_is_read_anew() -> None:
     operator = Operator(LOGICS)
     queue = WorkQueue(time.monotonic)
-    controller = Controller(operator.world, queue, LOGICS, find_dependents)
+    controller = Controller(operator.world, queue, LOGICS)
     store = Key("StateStore", "shop", "main")
     operator.cluster.put(build_resource("StateStore", "main", pvc={"size": "1Gi"}))
     operator.cluster.unsubscribe_all()
@@ -111,7 +111,7 @@ async def test_a_replica_that_does_not_lead_writes_nothing() -> None:
     before = operator.cluster.fuse.writes
     queue = WorkQueue(time.monotonic)
     queue.add(ORDERS)
-    task = asyncio.create_task(Controller(world, queue, LOGICS, find_dependents).run())
+    task = asyncio.create_task(Controller(world, queue, LOGICS).run())
     await asyncio.sleep(0.3)
     task.cancel()
     with contextlib.suppress(asyncio.CancelledError):
@@ -126,7 +126,7 @@ async def test_resync_looks_at_everything() -> None:
         operator.cluster.put(build_resource("Topic", name))
     queue = WorkQueue(time.monotonic)
     began = time.time()
-    Controller(operator.world, queue, LOGICS, find_dependents).enqueue_all()
+    Controller(operator.world, queue, LOGICS).enqueue_all()
     assert len(queue) == 3
     assert (REGISTRY.get_sample_value("kappa_operator_last_resync_timestamp_seconds") or 0) >= began
 

@@ -1,8 +1,8 @@
 """What the watches last said, kept small.
 
 Decisions read custom resources from here instead of the API server. Objects are kept as compact JSON and parsed when
-needed: ten thousand topics then take some ten megabytes, not a hundred. A small index answers which `Topic` resources
-claim a name in Kafka.
+needed: ten thousand topics then take some ten megabytes, not a hundred. Indexes answer without parsing which `Topic`
+resources claim a name in Kafka, which resources name another one, and which of those are not ready or being deleted.
 """
 
 import json
@@ -10,6 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import Any
 
+from kappa_crds.conditions import ConditionType
 from kappa_crds.kinds import find_kind
 from kappa_crds.resource import Resource
 from kappa_operator.engine.keys import Key
@@ -21,6 +22,13 @@ _METADATA = (
 )  # fmt: skip
 _KEPT_PARSED = ("KafkaCluster", "StateStore")
 """Kinds that are few, and that each of many others refers to."""
+_REFERENCES = {
+    "clusterRef": "KafkaCluster", "stateStoreRef": "StateStore", "storeRef": "StateStore", "targetStoreRef": "StateStore",
+    "pipelineRef": "Pipeline", "savepoint": "Savepoint", "topic": "Topic", "topics": "Topic", "deadLetter": "Topic",
+}  # fmt: skip
+"""Fields that name a resource, wherever in a spec they are. A field of that name that means another thing only costs a look."""
+_DEFAULTS = {"Topic": ("clusterRef",), "Pipeline": ("clusterRef", "stateStoreRef")}
+"""Fields that, left out, mean the only resource of their kind in the namespace."""
 _REMEMBERED_DELETIONS = 1000
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
@@ -37,6 +45,11 @@ class Mirror:
         self._topics: defaultdict[str, set[Key]] = defaultdict(set)
         self._deleted: dict[Key, int] = {}
         self._names: defaultdict[tuple[str, str], set[Key]] = defaultdict(set)
+        self._generations: dict[Key, int] = {}
+        self._waiting: set[Key] = set()
+        self._deleting: set[Key] = set()
+        self._named: dict[Key, frozenset[Key]] = {}
+        self._naming: defaultdict[Key, set[Key]] = defaultdict(set)
 
     def __len__(self) -> int:
         return len(self._bodies)
@@ -55,7 +68,26 @@ class Mirror:
             self._topics[get_topic_name(body)].add(key)
         if key.kind == "Pipeline":
             self._upgrades[key] = (body.get("status") or {}).get("upgrade") or {}
+        self._index(key, body)
         return key
+
+    def _index(self, key: Key, body: Body) -> None:
+        is_deleting = "deletionTimestamp" in body["metadata"]
+        self._generations[key] = body["metadata"].get("generation", 0)
+        (self._deleting.add if is_deleting else self._deleting.discard)(key)
+        (self._waiting.discard if is_ready(body) and not is_deleting else self._waiting.add)(key)
+        named = read_named(key, body)
+        if named != self._named.get(key):
+            self._forget_named(key)
+            self._named[key] = named
+            for each in named:
+                self._naming[each].add(key)
+
+    def _forget_named(self, key: Key) -> None:
+        for each in self._named.pop(key, ()):
+            self._naming[each].discard(key)
+            if not self._naming[each]:
+                del self._naming[each]
 
     def is_news(self, body: Body) -> bool:
         """Return whether this version of the object was not known yet, and is not from before its deletion."""
@@ -76,8 +108,11 @@ class Mirror:
         body = self.get_body(key)
         if body is None:
             return
-        del self._bodies[key], self._versions[key], self._states[key]
+        del self._bodies[key], self._versions[key], self._states[key], self._generations[key]
         self._parsed.pop(key, None)
+        self._waiting.discard(key)
+        self._deleting.discard(key)
+        self._forget_named(key)
         self._upgrades.pop(key, None)
         self._names[key.kind, key.namespace].discard(key)
         if key.kind == "Topic":
@@ -106,6 +141,26 @@ class Mirror:
     def get_version(self, key: Key) -> int:
         """Return the resource version last seen, or -1."""
         return self._versions.get(key, -1)
+
+    def get_generation(self, key: Key) -> int | None:
+        """Return the generation last seen: another one is another spec."""
+        return self._generations.get(key)
+
+    def is_waiting(self, key: Key) -> bool:
+        """Return whether the resource is not ready, or is being deleted."""
+        return key in self._waiting
+
+    def is_deleting(self, key: Key) -> bool:
+        """Return whether the resource is being deleted."""
+        return key in self._deleting
+
+    def find_named(self, key: Key) -> frozenset[Key]:
+        """Return the resources that this one names. One without a name is the only one of its kind in the namespace."""
+        return self._named.get(key, frozenset())
+
+    def find_naming(self, key: Key) -> set[Key]:
+        """Return the resources that name this one, or mean it as the only one of its kind in the namespace."""
+        return self._naming.get(key, set()) | self._naming.get(key._replace(name=""), set())
 
     def find(self, kind: str, namespace: str) -> list[Key]:
         """Return the keys of a kind in a namespace, sorted by name."""
@@ -141,6 +196,33 @@ def get_version(body: Body) -> int:
 def get_topic_name(body: Body) -> str:
     """Return the name in Kafka that a `Topic` resource claims."""
     return str(body.get("spec", {}).get("topicName") or body["metadata"]["name"])
+
+
+def is_ready(body: Body) -> bool:
+    """Return whether a resource's condition Ready is true."""
+    conditions = (body.get("status") or {}).get("conditions") or ()
+    return any(each["type"] == ConditionType.READY and each["status"] == "True" for each in conditions)
+
+
+def read_named(key: Key, body: Body) -> frozenset[Key]:
+    """Return the resources that a resource's JSON names. What a checkpoint is made of has the name of a savepoint's folder."""
+    spec, status = body.get("spec") or {}, body.get("status") or {}
+    absent = ((field, "") for field in _DEFAULTS.get(key.kind, ()) if not spec.get(field))
+    found = (*_find_names([spec, status.get("upgrade"), status.get("restoration")]), *absent)
+    return frozenset(Key(_REFERENCES[field], key.namespace, name) for field, name in found)
+
+
+def _find_names(part: Any) -> Iterator[tuple[str, str]]:
+    """Yield the fields that name a resource, with each name, wherever they are in the JSON."""
+    if isinstance(part, list):
+        for each in part:
+            yield from _find_names(each)
+    elif isinstance(part, dict):
+        for field, value in part.items():
+            if field in _REFERENCES:
+                names = value if isinstance(value, list) else [value]
+                yield from ((field, name) for name in names if isinstance(name, str))
+            yield from _find_names(value)
 
 
 def _compact(body: Body) -> bytes:

@@ -44,6 +44,7 @@ PLURALS: Mapping[tuple[str, str], str] = {
     ("rbac.authorization.k8s.io/v1", "Role"): "roles",
     ("rbac.authorization.k8s.io/v1", "RoleBinding"): "rolebindings",
     ("coordination.k8s.io/v1", "Lease"): "leases",
+    ("v1", "Event"): "events",
     ("events.k8s.io/v1", "Event"): "events",
     **{(API_VERSION, kind.name): kind.plural for kind in KINDS},
 }
@@ -63,8 +64,19 @@ class Cluster(Protocol):
         kind: str,
         namespace: str | None = None,
         labels: Mapping[str, str] | None = None,
+        fields: str = "",
     ) -> list[Body]:
-        """Return the objects of a kind, in one namespace or all, that carry the labels."""
+        """Return the objects of a kind, in one namespace or all, that carry the labels and match the field selector."""
+
+    def list_pages(
+        self,
+        api_version: str,
+        kind: str,
+        namespace: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        fields: str = "",
+    ) -> AsyncIterator[list[Body]]:
+        """Yield the same page by page, so that ten thousand of them never are in memory at once."""
 
     async def create(self, manifest: Body) -> Body:
         """Create the object; raise AlreadyExists where one of that name is there."""
@@ -125,22 +137,25 @@ class ApiCluster:
         kind: str,
         namespace: str | None = None,
         labels: Mapping[str, str] | None = None,
+        fields: str = "",
     ) -> list[Body]:
-        pages = self.list_pages(api_version, kind, namespace, labels)
+        pages = self.list_pages(api_version, kind, namespace, labels, fields)
         return [item async for page in pages for item in page]
 
-    async def list_pages(
+    async def list_pages(  # noqa: D102 - see Cluster
         self,
         api_version: str,
         kind: str,
         namespace: str | None = None,
         labels: Mapping[str, str] | None = None,
+        fields: str = "",
     ) -> AsyncIterator[list[Body]]:
-        """Yield the objects page by page, so that ten thousand of them never are in memory at once."""
         path = build_collection_path(api_version, kind, namespace)
         query = {"limit": str(_PAGE)}
         if labels:
             query["labelSelector"] = ",".join(f"{key}={value}" for key, value in labels.items())
+        if fields:
+            query["fieldSelector"] = fields
         while True:
             page = await self._request("GET", path, query)
             yield [{"apiVersion": api_version, "kind": kind, **item} for item in page["items"]]
@@ -280,6 +295,6 @@ def _build_error(status: int, method: str, path: str, payload: bytes) -> Excepti
         return AlreadyExists(message) if word == "AlreadyExists" else Conflict(message)
     if status == 421:
         return NotActing(message)
-    if status == 429 or status >= 500:
+    if status in (410, 429) or status >= 500:
         return ApiUnavailable(message)
     return Refused(message)

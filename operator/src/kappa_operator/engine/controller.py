@@ -6,17 +6,17 @@ shows it, says so in the log and a metric, and never ends the operator.
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import structlog
 
 from kappa_crds import API_VERSION
-from kappa_operator.engine.cache import Mirror
 from kappa_operator.engine.context import World
 from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.engine.queue import WorkQueue
 from kappa_operator.engine.reconcile import Logic, Outcome, reconcile
+from kappa_operator.engine.references import find_dependents
 from kappa_operator.errors import Conflict, KappaError, NotFound, NotLeading
 from kappa_operator.telemetry import metrics
 
@@ -33,12 +33,10 @@ class Controller:
         world: World,
         queue: WorkQueue,
         logics: Mapping[str, Logic[Any]],
-        find_dependents: Callable[[Mirror, Key], list[Key]],
     ) -> None:
         self._world = world
         self._queue = queue
         self._logics = logics
-        self._find_dependents = find_dependents
         self._slots = asyncio.Semaphore(world.settings.concurrency)
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -59,21 +57,16 @@ class Controller:
         if self._tasks:
             await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def resync(self) -> None:
-        """Have every resource looked at from time to time: the net under all that events may have missed."""
-        while True:
-            await asyncio.sleep(self._world.settings.resync)
-            self.enqueue_all()
-
-    def enqueue_all(self) -> None:
-        """Have every resource looked at now."""
+    def enqueue_all(self, spread: float = 0.0) -> None:
+        """Have every resource looked at within the next `spread` seconds, one after another."""
         metrics.LAST_RESYNC.set_to_current_time()
-        for key in self._world.mirror.find_all():
-            self._queue.add(key)
+        keys = list(self._world.mirror.find_all())
+        for number, key in enumerate(keys):
+            self._queue.add(key, spread * number / len(keys))
 
-    def wake(self, key: Key) -> None:
-        """Have those looked at that depend on the resource."""
-        for dependent in self._find_dependents(self._world.mirror, key):
+    def wake(self, key: Key, *, renewed: bool = False) -> None:
+        """Have those looked at that depend on the resource: all of them where its spec was renewed, or it is gone."""
+        for dependent in find_dependents(self._world.mirror, key, renewed=renewed):
             self._queue.add(dependent)
 
     async def _work(self, key: Key) -> None:

@@ -16,7 +16,7 @@ from kappa_crds.conditions import ConditionType, find_condition
 from kappa_crds.reasons import Reason
 from kappa_crds.resource import Resource
 from kappa_crds.statestore import StateStoreSpec, StateStoreStatus
-from kappa_operator.engine.cache import Mirror
+from kappa_operator.engine.cache import Mirror, get_topic_name
 from kappa_operator.engine.cluster import Body
 from kappa_operator.engine.context import World
 from kappa_operator.engine.keys import Key, ObjectRef
@@ -134,8 +134,7 @@ def find_store_users(mirror: Mirror, store: Key) -> tuple[str, ...]:
         named = (body or {}).get("spec", {}).get("stateStoreRef")
         return bool(body) and (named == store.name or (named is None and alone))
 
-    pipelines = mirror.find("Pipeline", store.namespace)
-    return tuple(key.name for key in pipelines if uses(mirror.get_body(key)))
+    return tuple(key.name for key in find_users(mirror, store, "Pipeline") if uses(mirror.get_body(key)))
 
 
 def find_store_savepoints(mirror: Mirror, store: Key, claim: str) -> tuple[str, ...]:
@@ -153,36 +152,36 @@ def find_store_savepoints(mirror: Mirror, store: Key, claim: str) -> tuple[str, 
     return tuple(key.name for key in savepoints if is_there(mirror.get_body(key)))
 
 
-def find_dependents(mirror: Mirror, key: Key) -> list[Key]:
-    """Return the resources that wait for this one and should look again now that it changed.
+def find_users(mirror: Mirror, key: Key, kind: str) -> list[Key]:
+    """Return the resources of a kind that name this one, or mean it as the only one, sorted by name."""
+    return sorted(each for each in mirror.find_naming(key) if each.kind == kind)
 
-    Only those that are not ready: a check that found everything as before must not wake ten thousand topics.
+
+def find_dependents(mirror: Mirror, key: Key, *, renewed: bool = False) -> list[Key]:
+    """Return the resources that are to be looked at now that this one changed.
+
+    Those that name it, unless they are ready: a check that found everything as before must not wake ten thousand topics. A spec
+    that was `renewed`, or is gone, concerns all of them. And those whose deletion waits for this one.
     """
-    match key.kind:
-        case "KafkaCluster":
-            candidates = mirror.find("Topic", key.namespace) + mirror.find("Pipeline", key.namespace)
-        case "StateStore":
-            candidates = mirror.find("Pipeline", key.namespace)
-        case "Topic":
-            candidates = mirror.find("Pipeline", key.namespace) + _find_rivals(mirror, key)
-        case "LagPolicy":
-            candidates = []  # nothing waits for one
-        case "Savepoint":
-            candidates = mirror.find("Pipeline", key.namespace) + mirror.find("StateStore", key.namespace)
-        case _:
-            candidates = mirror.find("StateStore", key.namespace) + mirror.find("Savepoint", key.namespace)
-    return [candidate for candidate in candidates if _is_waiting(mirror.get_body(candidate))]
+    naming = {each for each in mirror.find_naming(key) if renewed or mirror.is_waiting(each)}
+    peers = {each for each in _find_peers(mirror, key) if mirror.is_waiting(each)}
+    held = {each for each in _find_held(mirror, key) if mirror.is_deleting(each)}
+    return sorted((naming | peers | held) - {key})
 
 
-def _find_rivals(mirror: Mirror, key: Key) -> list[Key]:
-    body = mirror.get_body(key)
-    name = (body or {}).get("spec", {}).get("topicName") or key.name
-    return [rival for rival in mirror.find_claims(name) if rival != key]
+def _find_peers(mirror: Mirror, key: Key) -> Iterable[Key]:
+    """Return what may wait for the resource and does not name it: rivals for a topic, and the pipeline of a savepoint."""
+    if key.kind == "Savepoint":
+        return (each for each in mirror.find_named(key) if each.kind == "Pipeline")
+    body = mirror.get_body(key) if key.kind == "Topic" else None
+    return () if body is None else mirror.find_claims(get_topic_name(body))
 
 
-def _is_waiting(body: Body | None) -> bool:
-    if body is None:
-        return False
-    conditions = body.get("status", {}).get("conditions", [])
-    ready = next((condition for condition in conditions if condition["type"] == "Ready"), None)
-    return ready is None or ready["status"] != "True" or "deletionTimestamp" in body["metadata"]
+def _find_held(mirror: Mirror, key: Key) -> Iterable[Key]:
+    """Return what may be kept from being deleted by the resource. A store need not be named by the savepoints in it."""
+    if key.kind == "Savepoint":
+        return mirror.find("StateStore", key.namespace)
+    if key.kind != "Pipeline":
+        return ()
+    savepoints = (each for each in mirror.find_named(key) if each.kind == "Savepoint")
+    return (*mirror.find("StateStore", key.namespace), *savepoints)

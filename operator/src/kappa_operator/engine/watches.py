@@ -12,50 +12,34 @@ import kopf
 
 from kappa_crds import GROUP, VERSION
 from kappa_crds.kinds import KINDS
-from kappa_operator.engine.cache import Mirror, get_key, get_version
-from kappa_operator.engine.controller import Controller
 from kappa_operator.engine.keys import Key
 from kappa_operator.engine.queue import WorkQueue
+from kappa_operator.engine.sync import CacheSync
 from kappa_operator.pipeline.objects import PIPELINE_LABEL, ROLE_LABEL
 from kappa_operator.savepoint.objects import SAVEPOINT_LABEL
-from kappa_operator.telemetry import metrics
-from kappa_operator.telemetry.health import Echoes
+from kappa_operator.statestore.objects import STORE_LABEL
 
 Event = dict[str, Any]
-STATE_STORE_LABEL = "kappa-platform.io/state-store"
+WATCHED_PODS = "app.kubernetes.io/managed-by=kappa-operator,kappa-platform.io/role!=executor"
+"""The pods that the API server sends events of: a cluster has thousands of others, and executors tell nothing that is decided on."""
 
 
-def build_registry(
-    mirror: Mirror, queue: WorkQueue, controller: Controller, echoes: Echoes
-) -> kopf.OperatorRegistry:
+def build_registry(sync: CacheSync, queue: WorkQueue) -> kopf.OperatorRegistry:
     """Return kopf's registry with one handler for each watched kind."""
     registry = kopf.OperatorRegistry()
     kopf.on.login(registry=registry)(log_in)
 
-    # Coroutines that wait for nothing: kopf runs plain functions in threads, which costs more than all they do.
+    # A coroutine that waits for nothing: kopf runs plain functions in threads, which costs more than all they do.
     async def note_resource(event: kopf.RawEvent, **_: Any) -> None:
-        body: Event = dict(event["object"])
-        metrics.EVENTS.labels(body["kind"]).inc()
-        if event["type"] == "DELETED":
-            key = mirror.drop(body)
-            echoes.forget(key)
-            queue.add(key)
-            controller.wake(key)
-            return
-        key = get_key(body)
-        echoes.seen(key, get_version(body))
-        if mirror.is_news(body):
-            mirror.put(body)
-            queue.add(key)
-            controller.wake(key)
+        sync.note(cast(Event, event))
 
     for kind in KINDS:
         kopf.on.event(GROUP, VERSION, kind.plural, registry=registry)(note_resource)
     kopf.on.event(
         "", "v1", "pods", labels={PIPELINE_LABEL: kopf.PRESENT, ROLE_LABEL: "driver"}, registry=registry
     )(_build_owner_handler(queue, PIPELINE_LABEL, "Pipeline"))
-    kopf.on.event("", "v1", "pods", labels={STATE_STORE_LABEL: kopf.PRESENT}, registry=registry)(
-        _build_owner_handler(queue, STATE_STORE_LABEL, "StateStore")
+    kopf.on.event("", "v1", "pods", labels={STORE_LABEL: kopf.PRESENT}, registry=registry)(
+        _build_owner_handler(queue, STORE_LABEL, "StateStore")
     )
     kopf.on.event("", "v1", "pods", labels={SAVEPOINT_LABEL: kopf.PRESENT}, registry=registry)(
         _build_owner_handler(queue, SAVEPOINT_LABEL, "Savepoint")
@@ -108,6 +92,7 @@ def build_kopf_settings() -> kopf.OperatorSettings:
     settings.networking.error_backoffs = Backoffs()
     settings.watching.chunk_size = 500
     settings.watching.server_timeout = 300
+    settings.watching.label_selectors["", "v1", "pods"] = WATCHED_PODS
     settings.queueing.idle_timeout = (
         0.01  # a worker holds its place so long: 200 in 0.2 s were 1,000 objects a second
     )

@@ -9,6 +9,7 @@ from kappa_operator.engine.cache import Mirror
 from kappa_operator.engine.context import World
 from kappa_operator.engine.keys import Key
 from kappa_operator.engine.plan import Failure
+from kappa_operator.engine.references import find_users
 from kappa_operator.pipeline.observe import observe_pipeline
 from kappa_operator.pipeline.schedule import KeptPipeline, concerns_savepoint
 from kappa_operator.savepoint.objects import SavepointResource
@@ -22,16 +23,17 @@ async def observe_kept_pipeline(world: World, key: Key, failures: tuple[Failure,
         return None
     if pipeline.resource.spec.savepoints is None:
         return KeptPipeline(pipeline)
+    savepoints = tuple(_find_savepoints(world.mirror, key))
     return KeptPipeline(
         pipeline,
-        savepoints=tuple(_find_savepoints(world.mirror, key)),
-        restored=frozenset(_find_restored(world.mirror, key)),
+        savepoints=savepoints,
+        restored=frozenset(name for each in savepoints for name in _find_restored(world.mirror, each)),
         refused=len(others) < len(failures),
     )
 
 
 def _find_savepoints(mirror: Mirror, pipeline: Key) -> Iterator[SavepointResource]:
-    for key in mirror.find("Savepoint", pipeline.namespace):
+    for key in find_users(mirror, pipeline, "Savepoint"):
         try:
             savepoint: SavepointResource | None = mirror.get(key)
         except ValidationError:  # its own look says so
@@ -40,13 +42,12 @@ def _find_savepoints(mirror: Mirror, pipeline: Key) -> Iterator[SavepointResourc
             yield savepoint
 
 
-def _find_restored(mirror: Mirror, pipeline: Key) -> Iterator[str]:
-    """Yield the names of savepoints that a pipeline of the namespace wants to go on from, went on from last, or may go back to."""
-    for key in mirror.find("Pipeline", pipeline.namespace):
+def _find_restored(mirror: Mirror, savepoint: SavepointResource) -> Iterator[str]:
+    """Yield the savepoint's name where a pipeline is restored from it, was last, or may be again."""
+    name = savepoint.metadata.name
+    for key in find_users(mirror, Key("Savepoint", savepoint.metadata.namespace, name), "Pipeline"):
         body = mirror.get_body(key) or {}
-        restore = body.get("spec", {}).get("restore")
-        if restore:
-            yield restore["savepoint"]
         change = body.get("status", {}).get("upgrade") or {}
-        if change.get("savepoint") and change["phase"] in NEEDS_SAVEPOINT:
-            yield change["savepoint"]
+        restores = (body.get("spec", {}).get("restore") or {}).get("savepoint") == name
+        if restores or (change.get("savepoint") == name and change["phase"] in NEEDS_SAVEPOINT):
+            yield name

@@ -13,6 +13,7 @@ from kappa_operator.engine.cluster import Body
 from kappa_operator.engine.context import World
 from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.engine.plan import Failure
+from kappa_operator.engine.references import find_users
 from kappa_operator.errors import KappaError
 from kappa_operator.pipeline.objects import PipelineResource
 from kappa_operator.pipeline.observe import observe_drivers, observe_progress
@@ -42,7 +43,7 @@ async def observe_savepoint(
     runs = progress is not None and progress.state is DriverState.RUNNING
     driver = next((pod for pod in pods if progress and runs and pod.generation == progress.generation), None)
     stores, worker = find_stores(world.mirror, resource, pipeline), await _find_own_worker(world, resource)
-    users = list(find_users(world.mirror, resource))
+    users = list(find_pipelines(world.mirror, resource))
     return SavepointObserved(
         resource, pipeline, driver, progress, failures, pods,
         storage=stores.own, source=stores.source, copies=stores.copies, lost=await _is_lost(world, resource, stores.own),
@@ -107,9 +108,11 @@ def parse_work(pod: Body) -> WorkResult | None:
         return WorkResult(failure=DriverExit(reason=Reason.SAVEPOINT_WORK_FAILED, message=said))
 
 
-def find_users(mirror: Mirror, resource: SavepointResource) -> Iterator[PipelineResource]:
+def find_pipelines(mirror: Mirror, resource: SavepointResource) -> Iterator[PipelineResource]:
     """Yield the pipelines of the namespace that name the savepoint, in their spec or in what their checkpoint is made of."""
-    for key in mirror.find("Pipeline", resource.metadata.namespace):
+    namespace = resource.metadata.namespace
+    keys = [Key("Savepoint", namespace, name) for name in (resource.metadata.name, name_savepoint(resource.metadata))]
+    for key in sorted({user for key in keys for user in find_users(mirror, key, "Pipeline")}):
         user: PipelineResource | None = mirror.get(key)
         if user is not None and (_awaits(user, resource) or _is_made_of(user, resource)):
             yield user
