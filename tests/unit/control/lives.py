@@ -67,7 +67,9 @@ class Life:
         }
         cluster.patch(STORE, status={"claimName": "state", "conditions": [ready]})
         metadata = {"name": "state", "namespace": "shop"}
-        cluster.put({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata})
+        spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+        claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec}
+        cluster.put({**claim, "status": {"phase": "Bound"}})
         await self.operator.settle(CLUSTER, *TOPICS)
 
     async def settle(self) -> None:

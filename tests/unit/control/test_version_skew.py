@@ -55,9 +55,6 @@ async def check_cluster() -> tuple[Operator, Key]:
 async def check_store() -> tuple[Operator, Key]:
     operator = (await run_pipeline())[0]
     key = Key("StateStore", STORE.namespace, STORE.name)
-    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
-    claim = {"spec": spec, "status": {"phase": "Bound"}}
-    operator.cluster.patch(ObjectRef("v1", "PersistentVolumeClaim", "shop", "state"), **claim)
     await operator.reconcile(key)
     return operator, key
 

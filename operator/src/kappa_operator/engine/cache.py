@@ -10,6 +10,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import Any
 
+from pydantic import ValidationError
+
 from kappa_crds.conditions import ConditionType
 from kappa_crds.kinds import find_kind
 from kappa_crds.resource import Resource
@@ -126,8 +128,8 @@ class Mirror:
         body: Body = json.loads(raw)
         return body
 
-    def get(self, key: Key) -> Resource[Any, Any] | None:
-        """Return the typed resource, or None; raise pydantic.ValidationError for one that an older CRD let in."""
+    def read(self, key: Key) -> Resource[Any, Any] | None:
+        """Return the typed resource, or None; raise pydantic.ValidationError for one that this version cannot read."""
         if key in self._parsed:
             return self._parsed[key]
         body = self.get_body(key)
@@ -137,6 +139,13 @@ class Mirror:
         if key.kind in _KEPT_PARSED:
             self._parsed[key] = resource
         return resource
+
+    def get(self, key: Key) -> Resource[Any, Any] | None:
+        """Return the typed resource; None where it is gone, and where it cannot be read: its own status reports that."""
+        try:
+            return self.read(key)
+        except ValidationError:
+            return None
 
     def get_version(self, key: Key) -> int:
         """Return the resource version last seen, or -1."""
@@ -200,8 +209,9 @@ def get_topic_name(body: Body) -> str:
 
 def is_ready(body: Body) -> bool:
     """Return whether a resource's condition Ready is true."""
-    conditions = (body.get("status") or {}).get("conditions") or ()
-    return any(each["type"] == ConditionType.READY and each["status"] == "True" for each in conditions)
+    conditions = (body.get("status") or {}).get("conditions")
+    found = [each for each in conditions if isinstance(each, dict)] if isinstance(conditions, list) else []
+    return any(each.get("type") == ConditionType.READY and each.get("status") == "True" for each in found)
 
 
 def read_named(key: Key, body: Body) -> frozenset[Key]:

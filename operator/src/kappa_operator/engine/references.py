@@ -27,9 +27,14 @@ from kappa_operator.kafkacluster.decide import KafkaClusterResource
 
 StateStoreResource = Resource[StateStoreSpec, StateStoreStatus]
 
-_MISSING = {"KafkaCluster": Reason.CLUSTER_NOT_FOUND, "StateStore": Reason.STATE_STORE_NOT_FOUND}
+_MISSING = {
+    "KafkaCluster": Reason.CLUSTER_NOT_FOUND, "StateStore": Reason.STATE_STORE_NOT_FOUND, "Pipeline": Reason.PIPELINE_NOT_FOUND,
+    "Savepoint": Reason.SAVEPOINT_NOT_READY, "Topic": Reason.TOPIC_NOT_READY,
+}  # fmt: skip
 _AMBIGUOUS = {"KafkaCluster": Reason.CLUSTER_AMBIGUOUS, "StateStore": Reason.STATE_STORE_AMBIGUOUS}
-_NOT_READY = {"KafkaCluster": Reason.CLUSTER_NOT_READY, "StateStore": Reason.STATE_STORE_NOT_READY}
+_NOT_READY = {
+    **_MISSING, "KafkaCluster": Reason.CLUSTER_NOT_READY, "StateStore": Reason.STATE_STORE_NOT_READY,
+}  # fmt: skip
 _FIELD = {"KafkaCluster": "clusterRef", "StateStore": "stateStoreRef"}
 
 
@@ -67,7 +72,7 @@ def resolve_store(mirror: Mirror, namespace: str, name: str | None) -> StateStor
 
 
 def _require_ready(mirror: Mirror, key: Key) -> Resource[Any, Any]:
-    resource = _get(mirror, key)
+    resource = read_referred(mirror, key)
     condition = find_condition(resource.status.conditions, ConditionType.READY)
     if condition is not None and condition.status == "True":
         return resource
@@ -77,14 +82,20 @@ def _require_ready(mirror: Mirror, key: Key) -> Resource[Any, Any]:
     )
 
 
-def _get(mirror: Mirror, key: Key) -> Resource[Any, Any]:
+def read_referred(mirror: Mirror, key: Key) -> Resource[Any, Any]:
+    """Return the resource; raise ReferenceProblem where it is not there, and where it is invalid."""
     try:
-        resource = mirror.get(key)
+        resource = mirror.read(key)
     except ValidationError as error:
-        said = f"{key.kind} {key.name} has an invalid spec: {error.errors()[0]['msg']}"
-        raise ReferenceProblem(said, reason=_NOT_READY[key.kind]) from None
+        invalid = error.errors(include_input=False, include_url=False)[0]
+        message = f"{key.kind} {key.name} is invalid: {'.'.join(map(str, invalid['loc']))}: {invalid['msg']}; correct it"
+        raise ReferenceProblem(message, reason=_NOT_READY[key.kind], retryable=True) from None
     if resource is None:
-        raise ReferenceProblem(f"{key.kind} {key.name} is gone", reason=_MISSING[key.kind])
+        raise ReferenceProblem(
+            f'{key.kind} "{key.name}" not found in namespace "{key.namespace}"; create it',
+            reason=_MISSING[key.kind],
+            retryable=True,
+        )
     return resource
 
 

@@ -60,7 +60,9 @@ async def _sync_kind(cluster: Cluster, mirror: Mirror, kind: str, namespace: str
         key: mirror.get_version(key) for key in mirror.find_all(kind) if namespace in (None, key.namespace)
     }
     listed = await _list(cluster, mirror, kind, namespace)
-    return [key for key, version in cached.items() if key not in listed and mirror.get_version(key) == version]
+    return [
+        key for key, version in cached.items() if key not in listed and mirror.get_version(key) == version
+    ]
 
 
 async def _list(cluster: Cluster, mirror: Mirror, kind: str, namespace: str | None) -> set[Key]:

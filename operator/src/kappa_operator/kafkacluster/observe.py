@@ -1,9 +1,6 @@
 """Checks the connection to a Kafka cluster."""
 
-import contextlib
 from collections.abc import Iterator
-
-from pydantic import ValidationError
 
 from kappa_operator.engine.cache import Mirror
 from kappa_operator.engine.context import World
@@ -18,7 +15,7 @@ async def observe_kafkacluster(
     world: World, key: Key, failures: tuple[Failure, ...]
 ) -> KafkaClusterObserved | None:
     """Connect with the Secrets as they are now, and ask the cluster who it is."""
-    resource = world.mirror.get(key)
+    resource = world.mirror.read(key)
     if resource is None:
         release_if_unused(world, key)
         return None
@@ -33,10 +30,9 @@ async def observe_kafkacluster(
 def list_clusters(mirror: Mirror) -> Iterator[KafkaClusterResource]:
     """Yield every KafkaCluster whose spec is valid, as it was last seen."""
     for key in mirror.find_all("KafkaCluster"):
-        with contextlib.suppress(ValidationError):
-            resource = mirror.get(key)
-            if resource is not None:
-                yield resource
+        resource = mirror.get(key)
+        if resource is not None:
+            yield resource
 
 
 def release_if_unused(world: World, key: Key) -> None:

@@ -1,10 +1,7 @@
 """Gathers what a LagPolicy is about: the last look at its groups, its pipelines, and other policies of the same groups."""
 
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from dataclasses import replace
-
-from pydantic import ValidationError
 
 from kappa_crds.lagpolicy import LagPolicySpec
 from kappa_crds.lagremedy import RemedyKind
@@ -35,7 +32,7 @@ async def observe_lagpolicy(
     world: World, key: Key, failures: tuple[Failure, ...]
 ) -> LagPolicyObserved | None:
     """Return what there is to know of the policy's groups, or None where the policy is gone."""
-    resource: LagPolicyResource | None = world.mirror.get(key)
+    resource: LagPolicyResource | None = world.mirror.read(key)
     if resource is None:
         world.standings.forget(key)
         world.webhooks.forget(key)
@@ -55,10 +52,9 @@ async def observe_lagpolicy(
 def list_policies(world: World) -> Iterator[LagPolicyResource]:
     """Yield all LagPolicies that can be read, while this replica is the one that acts: another would tell the same once more."""
     for key in world.mirror.find_all("LagPolicy") if world.is_leading() else ():
-        with suppress(ValidationError):
-            policy: LagPolicyResource | None = world.mirror.get(key)
-            if policy is not None:
-                yield policy
+        policy: LagPolicyResource | None = world.mirror.get(key)
+        if policy is not None:
+            yield policy
 
 
 def _recall(world: World, key: Key, resource: LagPolicyResource) -> Remembered:
@@ -173,7 +169,7 @@ def _find_rivals(
                 or find_referred(mirror, "KafkaCluster", key.namespace, other.spec.cluster_ref) != cluster
             ):
                 continue
-        except (ValidationError, ReferenceProblem):  # its own look says so
+        except ReferenceProblem:  # its own look says so
             continue
         shared = select(mirror, key.namespace, other.spec, cluster, known) & groups
         if shared:

@@ -17,6 +17,7 @@ from kappa_operator.engine.plan import Verdict
 from kappa_operator.engine.references import (
     connect,
     read_access,
+    read_referred,
     read_secret,
     resolve_cluster,
     resolve_store,
@@ -88,8 +89,8 @@ def find_savepoint(world: World, resource: PipelineResource, storage: Storage) -
     restore, namespace = resource.spec.restore, resource.metadata.namespace
     if restore is None or restore == resource.status.restored:
         return None
-    savepoint: SavepointResource | None = world.mirror.get(Key("Savepoint", namespace, restore.savepoint))
-    if savepoint is not None and savepoint.status.taken is not None:
+    savepoint: SavepointResource = read_referred(world.mirror, Key("Savepoint", namespace, restore.savepoint))
+    if savepoint.status.taken is not None:
         verified = find_condition(savepoint.status.conditions, VERIFIED)
         if verified is not None and verified.status == "False":
             said = f"Savepoint {restore.savepoint} of spec.restore is damaged: {verified.message}; name another one"
@@ -100,7 +101,7 @@ def find_savepoint(world: World, resource: PipelineResource, storage: Storage) -
             return savepoint
         said = "is being deleted; name another one"
     else:
-        said = "is not there; create it" if savepoint is None else "was not taken yet"
+        said = "was not taken yet"
     raise ReferenceProblem(
         f"Savepoint {restore.savepoint} of spec.restore {said}",
         reason=Reason.SAVEPOINT_NOT_READY,
@@ -143,9 +144,9 @@ async def resolve_topics(
 
 def _resolve_declared(world: World, key: Key) -> str:
     """Return the topic's name in Kafka. A topic that is there will do, even if a change of it was refused."""
-    topic = world.mirror.get(key)
-    condition = find_condition(topic.status.conditions, ConditionType.READY) if topic else None
-    if topic is not None and condition is not None:
+    topic = read_referred(world.mirror, key)
+    condition = find_condition(topic.status.conditions, ConditionType.READY)
+    if condition is not None:
         usable = condition.status == "True" or topic.status.topic_id is not None
         if usable and condition.reason != Reason.TOPIC_CONFLICT:
             return topic.status.topic_name or topic.spec.topic_name or key.name

@@ -36,7 +36,7 @@ from kappa_operator.savepoint.objects import SavepointResource
 
 async def observe_pipeline(world: World, key: Key, failures: tuple[Failure, ...]) -> PipelineObserved | None:
     """Return what there is to know of the pipeline, or None where it is gone."""
-    resource: PipelineResource | None = world.mirror.get(key)
+    resource: PipelineResource | None = world.mirror.read(key)
     if resource is None:
         world.said.forget(key)
         return None

@@ -2,8 +2,6 @@
 
 from collections.abc import Iterator
 
-from pydantic import ValidationError
-
 from kappa_crds.upgrade import NEEDS_SAVEPOINT
 from kappa_operator.engine.cache import Mirror
 from kappa_operator.engine.context import World
@@ -34,10 +32,7 @@ async def observe_kept_pipeline(world: World, key: Key, failures: tuple[Failure,
 
 def _find_savepoints(mirror: Mirror, pipeline: Key) -> Iterator[SavepointResource]:
     for key in find_users(mirror, pipeline, "Savepoint"):
-        try:
-            savepoint: SavepointResource | None = mirror.get(key)
-        except ValidationError:  # its own look says so
-            continue
+        savepoint: SavepointResource | None = mirror.get(key)
         if savepoint is not None and savepoint.spec.pipeline_ref == pipeline.name:
             yield savepoint
 

@@ -4,8 +4,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
-from pydantic import ValidationError
-
 from kappa_crds.conditions import ConditionType
 from kappa_crds.quantities import parse_duration
 from kappa_operator.engine.cluster import Body
@@ -34,7 +32,7 @@ def gather_report(world: World, namespace: str | None) -> Gathered:
 def _find_judging(world: World, namespace: str | None) -> Mapping[Key, list[Judging]]:
     found: defaultdict[Key, list[Judging]] = defaultdict(list)
     for key in world.mirror.find_all("LagPolicy"):
-        with suppress(ValidationError, ReferenceProblem):
+        with suppress(ReferenceProblem):
             policy: LagPolicyResource | None = world.mirror.get(key)
             if policy is None or namespace not in (None, key.namespace):
                 continue

@@ -80,9 +80,7 @@ def _decide_take(observed: SavepointObserved, now: datetime) -> Plan:
     if observed.resource.spec.import_ is not None:
         return _import(observed, now)
     if observed.pipeline is None:
-        resource = observed.resource
-        said = f"there is no Pipeline {resource.spec.pipeline_ref} in namespace {resource.metadata.namespace}; create it"
-        return _wait(observed, Reason.PIPELINE_NOT_FOUND, said, now)
+        return _wait(observed, Reason.PIPELINE_NOT_FOUND, observed.pipeline_problem, now)
     if observed.work is not None:
         return _follow_worker(observed, observed.work, observed.pipeline, now)
     if observed.driver is None or observed.driver.address is None:

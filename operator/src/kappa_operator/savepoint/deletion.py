@@ -56,6 +56,10 @@ def decide_deletion(observed: SavepointObserved, now: datetime) -> Plan:
         work.task is not SavepointTask.DELETE or work.store != (copy and copy.store_ref)
     ):
         return decide_halt(observed, work)
+    if observed.unreadable and not _has_begun(observed):
+        names = ", ".join(observed.unreadable)
+        message = f"Pipeline {names} is invalid, so whether it needs the savepoint is unknown; correct it"
+        return _block(observed, Reason.SAVEPOINT_IN_USE, message, now)
     taker = _find_taker(observed)
     if taker is not None:
         said = f"driver {taker.ref.name} may still be taking it; wait until it has ended that, or suspend the pipeline"

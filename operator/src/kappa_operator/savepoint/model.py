@@ -60,7 +60,8 @@ class SavepointObserved:
     `driver` is there while the pipeline runs, `drivers` are all of its pods, and `progress` is what the current one says. `storage` is
     where the savepoints are, or an error says why that is not known; it is `lost` where that is no more. `source` and `copies` are as in
     `Stores`. `nodes` are those where the claims that the next pod needs are mounted. `awaited_by` are pipelines that are still to go on from the
-    savepoint, `needed_by` the checkpoints that are, or will be, made of it.
+    savepoint, `needed_by` the checkpoints that are, or will be, made of it, and `unreadable` pipelines that may be either. `pipeline_problem` is why
+    there is no pipeline.
     """
 
     resource: SavepointResource
@@ -79,6 +80,8 @@ class SavepointObserved:
     pull_policy: str = "IfNotPresent"
     awaited_by: tuple[str, ...] = ()
     needed_by: tuple[str, ...] = ()
+    unreadable: tuple[str, ...] = ()
+    pipeline_problem: str = ""
 
     @property
     def status(self) -> SavepointStatus:

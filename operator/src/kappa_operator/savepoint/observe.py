@@ -13,8 +13,8 @@ from kappa_operator.engine.cluster import Body
 from kappa_operator.engine.context import World
 from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.engine.plan import Failure
-from kappa_operator.engine.references import find_users
-from kappa_operator.errors import KappaError
+from kappa_operator.engine.references import find_users, read_referred
+from kappa_operator.errors import KappaError, ReferenceProblem
 from kappa_operator.pipeline.objects import PipelineResource
 from kappa_operator.pipeline.observe import observe_drivers, observe_progress
 from kappa_operator.pipeline.revision import build_checkpoint
@@ -30,13 +30,13 @@ async def observe_savepoint(
     world: World, key: Key, failures: tuple[Failure, ...]
 ) -> SavepointObserved | None:
     """Return what there is to know of the savepoint, or None where it is gone."""
-    resource: SavepointResource | None = world.mirror.get(key)
+    resource: SavepointResource | None = world.mirror.read(key)
     if resource is None:
         return None
     if _is_at_rest(resource):
         return SavepointObserved(resource)
-    pipeline: PipelineResource | None = world.mirror.get(
-        Key("Pipeline", key.namespace, resource.spec.pipeline_ref)
+    pipeline, problem = _find_pipeline(
+        world.mirror, Key("Pipeline", key.namespace, resource.spec.pipeline_ref)
     )
     pods = () if pipeline is None else await observe_drivers(world, pipeline)
     progress = None if pipeline is None else await observe_progress(world, pipeline, pods)
@@ -44,14 +44,23 @@ async def observe_savepoint(
     driver = next((pod for pod in pods if progress and runs and pod.generation == progress.generation), None)
     stores, worker = find_stores(world.mirror, resource, pipeline), await _find_own_worker(world, resource)
     users = list(find_pipelines(world.mirror, resource))
+    unreadable = tuple(_find_unreadable(world.mirror, resource))
     return SavepointObserved(
-        resource, pipeline, driver, progress, failures, pods,
+        resource, pipeline, driver, progress, failures, pods, pipeline_problem=problem, unreadable=unreadable,
         storage=stores.own, source=stores.source, copies=stores.copies, lost=await _is_lost(world, resource, stores.own),
         worker=worker, nodes=() if worker else await find_nodes(world, resource, stores),
         image=world.settings.runtime_image, pull_policy=world.settings.image_pull_policy,
         awaited_by=tuple(user.metadata.name for user in users if _awaits(user, resource)),
         needed_by=() if isinstance(stores.own, KappaError) else tuple(_find_checkpoints(stores.own, users, resource)),
     )  # fmt: skip
+
+
+def _find_pipeline(mirror: Mirror, key: Key) -> tuple[PipelineResource | None, str]:
+    """Return the savepoint's pipeline, or None and why there is none."""
+    try:
+        return read_referred(mirror, key), ""
+    except ReferenceProblem as problem:
+        return None, problem.message
 
 
 def _is_at_rest(resource: SavepointResource) -> bool:
@@ -110,12 +119,25 @@ def parse_work(pod: Body) -> WorkResult | None:
 
 def find_pipelines(mirror: Mirror, resource: SavepointResource) -> Iterator[PipelineResource]:
     """Yield the pipelines of the namespace that name the savepoint, in their spec or in what their checkpoint is made of."""
-    namespace = resource.metadata.namespace
-    keys = [Key("Savepoint", namespace, name) for name in (resource.metadata.name, name_savepoint(resource.metadata))]
-    for key in sorted({user for key in keys for user in find_users(mirror, key, "Pipeline")}):
+    for key in _find_naming(mirror, resource):
         user: PipelineResource | None = mirror.get(key)
         if user is not None and (_awaits(user, resource) or _is_made_of(user, resource)):
             yield user
+
+
+def _find_naming(mirror: Mirror, resource: SavepointResource) -> list[Key]:
+    """Return the pipelines that name the savepoint, or the folder of its files."""
+    names = (resource.metadata.name, name_savepoint(resource.metadata))
+    keys = (Key("Savepoint", resource.metadata.namespace, name) for name in names)
+    return sorted({user for key in keys for user in find_users(mirror, key, "Pipeline")})
+
+
+def _find_unreadable(mirror: Mirror, resource: SavepointResource) -> Iterator[str]:
+    """Yield the names of invalid pipelines that may need the savepoint, or may be taking it."""
+    own = Key("Pipeline", resource.metadata.namespace, resource.spec.pipeline_ref)
+    for key in sorted({own, *_find_naming(mirror, resource)}):
+        if mirror.get_version(key) >= 0 and mirror.get(key) is None:
+            yield key.name
 
 
 def _awaits(pipeline: PipelineResource, resource: SavepointResource) -> bool:

@@ -2,14 +2,12 @@
 
 from collections.abc import Callable
 
-from pydantic import ValidationError
-
 from kappa_crds.reasons import Reason
 from kappa_crds.savepoint_work import SavepointTask, WorkState
 from kappa_operator.engine.cache import Mirror
 from kappa_operator.engine.context import World
 from kappa_operator.engine.keys import ObjectRef
-from kappa_operator.engine.references import find_referred, resolve_store
+from kappa_operator.engine.references import find_referred, read_referred, resolve_store
 from kappa_operator.errors import KappaError, ReferenceProblem
 from kappa_operator.pipeline.objects import PipelineResource
 from kappa_operator.savepoint.model import Stores
@@ -78,10 +76,7 @@ def _find_source(
 def _find_store(mirror: Mirror, namespace: str, name: str | None) -> StateStoreResource:
     """Return a StateStore, ready or not; raise ReferenceProblem where there is none."""
     key = find_referred(mirror, "StateStore", namespace, name)
-    store: StateStoreResource | None = mirror.get(key)
-    if store is None:
-        raise ReferenceProblem(f"StateStore {key.name} is gone", reason=Reason.STATE_STORE_NOT_READY)
-    return store
+    return read_referred(mirror, key)
 
 
 def _attempt(find: Callable[[], Storage]) -> Storage | KappaError:
@@ -89,8 +84,6 @@ def _attempt(find: Callable[[], Storage]) -> Storage | KappaError:
         return find()
     except KappaError as error:
         return error
-    except ValidationError:
-        return ReferenceProblem("the StateStore has an invalid spec", reason=Reason.STATE_STORE_NOT_READY)
 
 
 async def find_nodes(world: World, resource: SavepointResource, stores: Stores) -> tuple[str, ...]:

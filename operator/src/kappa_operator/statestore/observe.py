@@ -2,11 +2,8 @@
 
 import json
 from collections.abc import Iterator
-from contextlib import suppress
 from datetime import datetime
 from typing import Any
-
-from pydantic import ValidationError
 
 from kappa_crds.quantities import parse_size
 from kappa_crds.reasons import Reason
@@ -42,7 +39,7 @@ async def observe_statestore(
     world: World, key: Key, failures: tuple[Failure, ...]
 ) -> StateStoreObserved | None:
     """Gather what a decision about the store needs."""
-    resource: StateStoreResource | None = world.mirror.get(key)
+    resource: StateStoreResource | None = world.mirror.read(key)
     if resource is None:
         return None
     if resource.spec.pvc is None:
@@ -98,10 +95,9 @@ async def _observe_claim(
 def list_stores(world: World) -> Iterator[StateStoreResource]:
     """Yield all StateStores that can be read, while this replica is the one that acts: another would tell the same once more."""
     for key in world.mirror.find_all("StateStore") if world.is_leading() else ():
-        with suppress(ValidationError):
-            store: StateStoreResource | None = world.mirror.get(key)
-            if store is not None:
-                yield store
+        store: StateStoreResource | None = world.mirror.get(key)
+        if store is not None:
+            yield store
 
 
 def _find_savepoints(world: World, resource: StateStoreResource) -> tuple[str, ...]:

@@ -78,7 +78,7 @@ def find_current(mirror: Mirror, namespace: str) -> dict[str, str] | None:
     While a pipeline is on its way from one checkpoint to the next, or may still go back, it is the one before.
     """
     try:
-        found = [mirror.get(key) for key in mirror.find("Pipeline", namespace)]
+        found = [mirror.read(key) for key in mirror.find("Pipeline", namespace)]
     except ValidationError:
         return None
     return {

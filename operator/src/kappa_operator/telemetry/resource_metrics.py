@@ -7,13 +7,11 @@ tells them, as another would tell the same once more.
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
-from pydantic import ValidationError
 
 from kappa_crds.conditions import Condition, ConditionType, find_condition, is_true
 from kappa_crds.kafkacluster import KafkaClusterSpec, KafkaClusterStatus
@@ -191,10 +189,9 @@ class ResourceCollector(Collector):
 
     def _find(self, kind: str) -> Iterator[Resource[Any, Any]]:
         for key in self._mirror.find_all(kind):
-            with suppress(ValidationError):
-                resource = self._mirror.get(key)
-                if resource is not None:
-                    yield resource
+            resource = self._mirror.get(key)
+            if resource is not None:
+                yield resource
 
     def _find_pipelines(self) -> Iterator[PipelineFacts]:
         savepoints: defaultdict[Key, list[SavepointFacts]] = defaultdict(list)
@@ -210,10 +207,7 @@ class ResourceCollector(Collector):
         known = self._savepoints.get(key)
         if known is not None and known[0] == version:
             return known
-        try:
-            return version, _read_facts(key, self._mirror.get(key))
-        except ValidationError:
-            return version, _read_facts(key, None)
+        return version, _read_facts(key, self._mirror.get(key))
 
 
 def _read_facts(key: Key, resource: Resource[Any, Any] | None) -> SavepointFacts:

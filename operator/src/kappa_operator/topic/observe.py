@@ -23,7 +23,7 @@ class Claims(NamedTuple):
 
 async def observe_topic(world: World, key: Key, failures: tuple[Failure, ...]) -> TopicObserved | None:
     """Gather the resource, its cluster, its rivals and the topic as Kafka shows it."""
-    resource: TopicResource | None = world.mirror.get(key)
+    resource: TopicResource | None = world.mirror.read(key)
     if resource is None or _is_leaving(resource):
         return None
     resource = hold_retention(resource, world.now())

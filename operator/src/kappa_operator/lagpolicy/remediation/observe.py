@@ -1,7 +1,5 @@
 """What remedies act on, read from the mirror: pipelines, topics, and the savepoints that are taken before."""
 
-from pydantic import ValidationError
-
 from kappa_crds.lagremedy import Saved
 from kappa_crds.pipeline import PipelineState
 from kappa_crds.quantities import parse_duration
@@ -69,7 +67,7 @@ def find_topics(mirror: Mirror, namespace: str, cluster: Key) -> dict[str, Topic
                 or find_referred(mirror, "KafkaCluster", namespace, topic.spec.cluster_ref) != cluster
             ):
                 continue
-        except (ValidationError, ReferenceProblem):  # its own look says so
+        except ReferenceProblem:  # its own look says so
             continue
         metadata, retention = topic.metadata, topic.spec.retention
         time = None if retention is None else retention.time
