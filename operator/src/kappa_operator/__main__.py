@@ -13,7 +13,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import aiohttp
 import kopf
 import structlog
 from aiohttp import web
@@ -37,7 +36,7 @@ from kappa_operator.lag.sampling import Sampling
 from kappa_operator.lagpolicy.alertmanager import serve_alerts
 from kappa_operator.lagpolicy.observe import list_policies
 from kappa_operator.lagpolicy.webhooks import HttpWebhooks
-from kappa_operator.pipeline.drivers import HttpDrivers
+from kappa_operator.pipeline.drivers import HttpDrivers, open_session
 from kappa_operator.report.serve import add_report
 from kappa_operator.settings import Settings
 from kappa_operator.statestore.observe import list_stores
@@ -97,7 +96,7 @@ async def run(settings: Settings) -> None:
     async with (
         await ApiCluster.connect() as cluster,
         await ApiCluster.connect() as lease_cluster,
-        aiohttp.ClientSession() as session,
+        open_session() as session,
     ):
         lease = ObjectRef("coordination.k8s.io/v1", "Lease", settings.namespace, settings.lease_name)
         elector = Elector(

@@ -1,5 +1,6 @@
 """Builders for the tests about pipelines: a pipeline in any state, its driver pod, and what a driver reports."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -10,10 +11,11 @@ from kappa_crds.pipeline import PIPELINE_FINALIZER
 from kappa_crds.progress import DriverExit, DriverState, Progress, QueryProgress, SourceProgress
 from kappa_crds.reasons import Reason
 from kappa_crds.revision import Revision
-from kappa_operator.engine.keys import ObjectRef
+from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.pipeline.driver import DriverPod
 from kappa_operator.pipeline.model import PipelineObserved
 from kappa_operator.pipeline.objects import PipelineResource, name_driver
+from kappa_operator.pipeline.progress_cache import ProgressCache, Samples
 from kappa_operator.pipeline.revision import Dependencies, Images, build_revision
 from kappa_operator.statestore.storage import build_claim_storage
 
@@ -105,3 +107,16 @@ def running(generation: int = 1, *, since: timedelta = timedelta(minutes=1), **f
         "state": DriverState.RUNNING, "started_at": NOW - since, "running_since": NOW - since, "queries": (query,),
     }  # fmt: skip
     return Progress(**{**base, **fields})
+
+
+def sample(progress: Progress | None, after: timedelta) -> Samples:
+    """Return the samples of a driver that showed the same for this long, until NOW + after, one each ten seconds."""
+    return sample_all([progress] * (int(after.total_seconds()) // 10 + 1), NOW)
+
+
+def sample_all(shown: Sequence[Progress | None], begin: datetime) -> Samples:
+    """Return the samples of generation 2, one each ten seconds."""
+    cache, key = ProgressCache(), Key("Pipeline", "flights", "delays")
+    for number, progress in enumerate(shown):
+        samples = cache.record(key, 2, begin + timedelta(seconds=10 * number), progress)
+    return samples

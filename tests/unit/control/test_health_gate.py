@@ -8,9 +8,11 @@ import pytest
 from kappa_crds.pipeline import PipelineSpec, Restarts
 from kappa_crds.progress import DriverState, Progress
 from kappa_crds.upgrade import FirstBatch, Health, UpgradePhase, UpgradeStatus
+from kappa_operator.engine.keys import Key
+from kappa_operator.pipeline.progress_cache import LONGEST_GAP, SAMPLES, ProgressCache, Samples
 from kappa_operator.pipeline.revision import strip_operational
 from kappa_operator.pipeline.upgrade.gate import adds_executors, find_failure, is_healthy, note_first_batches
-from unit.control.pipelines import NOW, SPEC, running
+from unit.control.pipelines import NOW, SPEC, running, sample, sample_all
 
 SINCE = timedelta(minutes=4)
 LATE = timedelta(minutes=6)
@@ -30,7 +32,7 @@ def judge(progress: Progress | None, after: timedelta, health: Health | None = F
     change = UpgradeStatus(phase=UpgradePhase.WATCHING, revision="new", health=health, since=NOW)
     restarts = Restarts(**more.pop("restarts", {}))
     spec = PipelineSpec.model_validate({**SPEC, **more})
-    return find_failure(change, restarts, progress, spec, NOW + after) or ""
+    return find_failure(change, restarts, sample(progress, after), spec, NOW + after) or ""
 
 
 def test_the_first_batches_are_noted_once_every_query_has_one() -> None:
@@ -73,9 +75,9 @@ def test_lag_that_grows_is_no_reason_to_take_executors_away_again() -> None:
     assert not adds_executors(None, specify(3))
     change = UpgradeStatus(phase=UpgradePhase.WATCHING, revision="new", health=FIRST, since=NOW)
     grown = at(43, 9000)
-    said = find_failure(change, Restarts(), grown, specify(3), NOW + LATE)
+    said = find_failure(change, Restarts(), sample(grown, LATE), specify(3), NOW + LATE)
     assert said == "its lag grew from 1k to 9k records within 5m (spec.upgrade.healthTimeout)"
-    assert find_failure(change, Restarts(), grown, specify(3), NOW + LATE, by_lag=False) is None
+    assert find_failure(change, Restarts(), sample(grown, LATE), specify(3), NOW + LATE, by_lag=False) is None
     assert is_healthy(FIRST, grown, by_lag=False)
     assert not is_healthy(FIRST, at(42, 9000), by_lag=False), "batches have to follow each other all the same"
 
@@ -129,3 +131,63 @@ def test_where_two_batches_do_not_fit_into_the_time_one_is_enough(trigger: dict[
 
 def test_two_batches_that_just_fit_are_asked_for() -> None:
     assert "no other one" in judge(at(42, 10), LATE, trigger={"interval": "150s"})
+
+
+WATCHED = UpgradeStatus(phase=UpgradePhase.WATCHING, revision="new", health=FIRST, since=NOW)
+PLAIN = PipelineSpec.model_validate(SPEC)
+
+
+def find(samples: Samples, change: UpgradeStatus = WATCHED) -> str | None:
+    return find_failure(change, Restarts(), samples, PLAIN, samples.until)
+
+
+@pytest.mark.parametrize("missed", range(1, SAMPLES))
+def test_samples_that_were_missed_are_no_verdict(missed: int) -> None:
+    working = [at(43, 10)] * 60
+    assert find(sample_all([*working, *[None] * missed], NOW)) is None
+    assert find(sample_all([*working, *[None] * SAMPLES], NOW)) is not None
+
+
+def test_a_sample_that_was_answered_between_those_that_were_missed_shows_that_it_runs() -> None:
+    assert find(sample_all([*[None] * 60, at(43, 10), None], NOW)) is None
+
+
+@pytest.mark.parametrize("away", [timedelta(hours=1), timedelta(days=30)])
+@pytest.mark.parametrize("shown", [None, at(-1, 10), at(42, 10), at(50, 5000)])
+def test_the_time_counts_from_the_first_sample_where_the_operator_was_away(
+    away: timedelta, shown: Progress | None
+) -> None:
+    minutes = [shown] * 6  # samples of one minute
+    assert find(sample_all(minutes, NOW + away)) is None
+    assert find(sample_all(minutes * 6, NOW + away)) is not None
+
+
+def test_a_gap_between_samples_starts_the_time_again() -> None:
+    cache, key = ProgressCache(), Key("Pipeline", "shop", "delays")
+    for seconds in range(0, 290, 10):
+        cache.record(key, 2, NOW + timedelta(seconds=seconds), None)
+    back = NOW + timedelta(seconds=280) + LONGEST_GAP + timedelta(hours=1)
+    for seconds in range(0, 100, 10):
+        samples = cache.record(key, 2, back + timedelta(seconds=seconds), None)
+        assert find(samples) is None
+    assert samples.since == back
+
+
+def test_another_generation_has_samples_of_its_own() -> None:
+    cache, key = ProgressCache(), Key("Pipeline", "shop", "delays")
+    cache.record(key, 1, NOW, None)
+    assert cache.record(key, 2, NOW + timedelta(seconds=5), None).since == NOW + timedelta(seconds=5)
+
+
+def test_reconciles_that_follow_each_other_at_once_are_one_sample() -> None:
+    cache, key = ProgressCache(), Key("Pipeline", "shop", "delays")
+    for milliseconds in range(0, 1000, 100):
+        samples = cache.record(key, 2, NOW + timedelta(milliseconds=milliseconds), None)
+    assert len(samples.last) == 1
+
+
+def test_a_clock_that_jumps_ahead_is_a_gap_and_one_that_jumps_back_is_none() -> None:
+    cache, key = ProgressCache(), Key("Pipeline", "shop", "delays")
+    cache.record(key, 2, NOW, None)
+    assert cache.record(key, 2, NOW + timedelta(days=1), None).since == NOW + timedelta(days=1)
+    assert find(cache.record(key, 2, NOW, None)) is None

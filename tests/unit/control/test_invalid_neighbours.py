@@ -45,7 +45,9 @@ async def test_every_other_resource_is_reconciled_beside_an_invalid_one(scene: s
     ("neighbour", "reason"),
     [(CLUSTER, "ClusterNotReady"), (STORE, "StateStoreNotReady"), (TOPICS[0], "TopicNotReady")],
 )
-async def test_a_new_pipeline_waits_for_an_invalid_neighbour_and_names_it(neighbour: Key, reason: str) -> None:
+async def test_a_new_pipeline_waits_for_an_invalid_neighbour_and_names_it(
+    neighbour: Key, reason: str
+) -> None:
     life = Life()
     await life.prepare()
     await life.settle()

@@ -17,7 +17,7 @@ from kappa_operator.lag.history import Standing
 from kappa_operator.lag.memory import Remembered
 from kappa_operator.lag.model import Partition, PartitionLog, Sample, Share, Sweep
 from kappa_operator.lag.rules import Rules, Threshold
-from kappa_operator.pipeline.progress_cache import LastSaid
+from kappa_operator.pipeline.progress_cache import ProgressCache
 from kappa_operator.report.build import build_report
 from kappa_operator.report.gather import gather_report
 from kappa_operator.report.gathered import Driven, Gathered, Judging, Looked
@@ -235,9 +235,10 @@ async def test_standings_of_a_policy_that_was_made_anew_are_not_told() -> None:
     assert gather_report(operator.world, "shop").clusters[0].judging == ()
 
 
-def test_what_a_driver_said_is_kept_until_its_pipeline_is_gone() -> None:
-    said, key = LastSaid(), Key("Pipeline", "shop", "delays")
-    said.keep(key, START, progress())
-    assert said.get(key) == (START, progress())
-    said.forget(key)
-    assert said.get(key) is None
+def test_the_last_progress_is_kept_until_its_pipeline_is_gone() -> None:
+    cache, key = ProgressCache(), Key("Pipeline", "shop", "delays")
+    cache.record(key, 1, START, progress())
+    cache.record(key, 1, START + timedelta(seconds=10), None)
+    assert cache.get(key) == (START, progress())
+    cache.forget(key)
+    assert cache.get(key) is None

@@ -49,6 +49,7 @@ from unit.control.pipelines import (
     pod,
     revision_of,
     running,
+    sample_all,
     started,
 )
 
@@ -250,9 +251,9 @@ def test_one_that_does_not_run_in_time_does_so_too() -> None:
     late = late.replace(
         status=late.status.replace(upgrade=upgrade_of(late.status).replace(since=NOW - timedelta(minutes=6)))
     )
-    _, status = decide(
-        look(late, standby(), progress=running(2, state=DriverState.STARTING), previous=BEFORE)
-    )
+    progress = running(2, state=DriverState.STARTING)
+    samples = sample_all([progress] * 40, NOW - timedelta(minutes=6))
+    _, status = decide(look(late, standby(), progress=progress, samples=samples, previous=BEFORE))
     assert upgrade_of(status).phase is UpgradePhase.ROLLING_BACK
     assert "spec.upgrade.healthTimeout" in (upgrade_of(status).message or "")
 
@@ -278,7 +279,8 @@ def test_one_whose_lag_grows_makes_room_too_unless_it_only_has_more_executors(
     behind = progress.replace(queries=(query.replace(sources=(source,), input_rows=10),))
     late = started(wanted, generation=2, **status)
     alive = pod(2, revision=name)
-    _, after = decide(look(late, alive, progress=behind, previous=BEFORE))
+    samples = sample_all([behind] * 40, since)
+    _, after = decide(look(late, alive, progress=behind, samples=samples, previous=BEFORE))
     assert upgrade_of(after).phase is phase
 
 

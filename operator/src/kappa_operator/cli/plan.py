@@ -8,8 +8,6 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
-import aiohttp
-
 from kappa_crds import API_VERSION
 from kappa_crds.conditions import ConditionType, find_condition
 from kappa_crds.kinds import KINDS
@@ -29,7 +27,7 @@ from kappa_operator.engine.plan import Plan
 from kappa_operator.errors import KappaError
 from kappa_operator.kafka.clients import AdminClients
 from kappa_operator.kinds import LOGICS
-from kappa_operator.pipeline.drivers import HttpDrivers
+from kappa_operator.pipeline.drivers import HttpDrivers, open_session
 from kappa_operator.pipeline.schedule import KeptPipeline
 
 Body = dict[str, Any]
@@ -58,7 +56,7 @@ async def plan_manifests(
     except ManifestError as error:
         raise PlanProblem(str(error)) from error
     try:
-        async with await ApiCluster.connect(context) as cluster, aiohttp.ClientSession() as session:
+        async with await ApiCluster.connect(context) as cluster, open_session() as session:
             kafka = AdminClients()
             namespaces = {manifest["metadata"]["namespace"] for manifest in manifests}
             settings, note = await find_settings(cluster, namespaces)

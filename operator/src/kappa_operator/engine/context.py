@@ -20,7 +20,7 @@ from kappa_operator.kafka.clients import KafkaClients
 from kappa_operator.lag.memory import LagMemory
 from kappa_operator.lag.model import Sweep
 from kappa_operator.lagpolicy.notification import Delivery
-from kappa_operator.pipeline.progress_cache import LastSaid
+from kappa_operator.pipeline.progress_cache import ProgressCache
 from kappa_operator.pipeline.rollout import Turns
 from kappa_operator.settings import Settings
 
@@ -107,7 +107,7 @@ class World:
     is_leading: Callable[[], bool] = lambda: True
     expect_echo: Callable[[Key, int], None] = lambda _key, _version: None
     standings: LagMemory = field(default_factory=LagMemory)
-    said: LastSaid = field(default_factory=LastSaid)
+    progress: ProgressCache = field(default_factory=ProgressCache)
     turns: Turns = field(default_factory=Turns)
 
     def note(self, written: Body) -> None:

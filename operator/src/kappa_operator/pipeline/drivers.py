@@ -9,9 +9,16 @@ from kappa_crds.progress import Progress
 from kappa_crds.revision import CONTROL_PORT
 from kappa_operator.errors import DriverUnreachable
 
+_LIMITS = aiohttp.ClientTimeout(total=5, connect=3)
+
+
+def open_session() -> aiohttp.ClientSession:
+    """Return a session in which no driver waits for another: a pool of connections would be filled by those that do not answer."""
+    return aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0, limit_per_host=4), timeout=_LIMITS)
+
 
 class HttpDrivers:
-    """Drivers in pods, by pod address."""
+    """Drivers in pods, by pod address, in a session from `open_session`."""
 
     def __init__(self, session: aiohttp.ClientSession) -> None:
         self._session = session
@@ -42,9 +49,7 @@ class HttpDrivers:
         url = f"http://{address}:{CONTROL_PORT}{path}"
         headers = {"Authorization": f"Bearer {token}"}
         try:
-            async with self._session.request(
-                method, url, headers=headers, timeout=aiohttp.ClientTimeout(total=5)
-            ) as response:
+            async with self._session.request(method, url, headers=headers) as response:
                 text = await response.text()
                 if response.status >= 400:
                     raise DriverUnreachable(

@@ -12,6 +12,7 @@ from kappa_operator.engine.keys import ObjectRef
 from kappa_operator.engine.plan import Failure, Verdict, build_conditions
 from kappa_operator.pipeline.driver import DriverPod
 from kappa_operator.pipeline.objects import EXECUTOR_ROLE, PIPELINE_LABEL, PipelineResource
+from kappa_operator.pipeline.progress_cache import Samples
 from kappa_operator.pipeline.revision import Dependencies, Images
 from kappa_operator.savepoint.objects import SavepointResource
 
@@ -33,7 +34,7 @@ class PipelineObserved:
     """All that a decision about a pipeline needs.
 
     `dependencies` are what the spec refers to, or the verdict on what is missing. `pods` are all driver pods of the
-    pipeline, read from the API server and not from a cache. `progress` is the current driver's own report, `shortage`
+    pipeline, read from the API server and not from a cache. `progress` is the current driver's own report, `samples` the last of those, `shortage`
     what keeps the executors that it waits for from starting. `standby` is the report of the driver that stands by, `previous` the
     revision to go back to where a change is watched, was refused or failed, and `savepoint` the one that is taken before it.
     `has_turn` says whether a change may begin now. `revisions` are those that there are, looked at only while a change is watched.
@@ -44,6 +45,7 @@ class PipelineObserved:
     pods: tuple[DriverPod, ...]
     images: Images
     progress: Progress | None = None
+    samples: Samples | None = None
     shortage: str | None = None
     standby: Progress | None = None
     previous: Revision | None = None

@@ -16,7 +16,7 @@ from kappa_operator.engine.apply import read_secret_key
 from kappa_operator.engine.context import World
 from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.engine.plan import Failure
-from kappa_operator.errors import KappaError
+from kappa_operator.errors import DriverUnreachable, SecretProblem
 from kappa_operator.pipeline.dependencies import observe_dependencies
 from kappa_operator.pipeline.driver import DriverPod
 from kappa_operator.pipeline.model import KeptRevision, PipelineObserved
@@ -29,6 +29,7 @@ from kappa_operator.pipeline.objects import (
     build_token_ref,
 )
 from kappa_operator.pipeline.pods import Body, explain_executor, parse_driver
+from kappa_operator.pipeline.progress_cache import Samples
 from kappa_operator.pipeline.revision import Images
 from kappa_operator.pipeline.upgrade.decide import would_begin
 from kappa_operator.savepoint.objects import SavepointResource
@@ -38,11 +39,11 @@ async def observe_pipeline(world: World, key: Key, failures: tuple[Failure, ...]
     """Return what there is to know of the pipeline, or None where it is gone."""
     resource: PipelineResource | None = world.mirror.read(key)
     if resource is None:
-        world.said.forget(key)
+        world.progress.forget(key)
         return None
     pods = await observe_drivers(world, resource)
     progress = await observe_progress(world, resource, pods)
-    _remember(world, key, resource, progress)
+    samples = _record(world, key, resource, progress)
     settings = world.settings
     observed = PipelineObserved(
         resource=resource,
@@ -50,6 +51,7 @@ async def observe_pipeline(world: World, key: Key, failures: tuple[Failure, ...]
         pods=pods,
         images=Images(settings.runtime_image, settings.image_pull_policy, settings.java_options),
         progress=progress,
+        samples=samples,
         standby=await observe_standby(world, resource, pods),
         previous=await observe_previous(world, resource),
         savepoint=find_change_savepoint(world, resource),
@@ -66,12 +68,12 @@ def _ask_for_turn(world: World, key: Key) -> bool:
     return world.turns.ask(key, world.mirror.list_upgrades(), most, world.now())
 
 
-def _remember(world: World, key: Key, resource: PipelineResource, progress: Progress | None) -> None:
-    """Keep what a driver said for whoever asks; a driver that merely does not answer has still said it."""
-    if progress is not None:
-        world.said.keep(key, world.now(), progress)
-    elif resource.status.driver is None:
-        world.said.forget(key)
+def _record(world: World, key: Key, resource: PipelineResource, progress: Progress | None) -> Samples | None:
+    """Record the sample; return the samples of the driver, None where there is no driver."""
+    if progress is None and resource.status.driver is None:
+        world.progress.forget(key)
+        return None
+    return world.progress.record(key, resource.status.generation, world.now(), progress)
 
 
 async def observe_drivers(world: World, resource: PipelineResource) -> tuple[DriverPod, ...]:
@@ -84,7 +86,10 @@ async def observe_drivers(world: World, resource: PipelineResource) -> tuple[Dri
 async def observe_progress(
     world: World, resource: PipelineResource, pods: tuple[DriverPod, ...], generation: int | None = None
 ) -> Progress | None:
-    """Return what the driver of a generation, or else the current one, says of itself; None while it does not answer."""
+    """Return the report of the driver of a generation, or else of the current one; None while it does not answer.
+
+    Raises KubernetesError where its token cannot be read: that is no verdict on the driver.
+    """
     wanted = resource.status.generation if generation is None else generation
     pod = next((pod for pod in pods if pod.generation == wanted), None)
     if pod is None or pod.finished or not pod.started or pod.address is None:
@@ -92,7 +97,7 @@ async def observe_progress(
     try:
         token = await read_secret_key(world, build_token_ref(resource), "token")
         return await world.drivers.fetch_progress(pod.address, token)
-    except KappaError:
+    except (DriverUnreachable, SecretProblem):
         return None
 
 

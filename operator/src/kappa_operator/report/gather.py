@@ -49,7 +49,7 @@ def _find_driven(world: World, namespace: str | None) -> Iterator[Driven]:
         body = world.mirror.get_body(key) if namespace in (None, key.namespace) else None
         if body is not None:
             group = name_group(key.namespace, key.name)
-            yield Driven(key, group, body["status"].get("state"), _find_reason(body), world.said.get(key))
+            yield Driven(key, group, body["status"].get("state"), _find_reason(body), world.progress.get(key))
 
 
 def _find_reason(body: Body) -> str | None:

@@ -11,6 +11,7 @@ from kappa_crds.pipeline import PipelineSpec, Restarts
 from kappa_crds.progress import DriverState, Progress
 from kappa_crds.quantities import format_count, parse_duration
 from kappa_crds.upgrade import FirstBatch, Health, UpgradeStatus
+from kappa_operator.pipeline.progress_cache import SAMPLES, Samples
 from kappa_operator.pipeline.revision import strip_operational
 
 MOST_CRASHES = 2
@@ -45,21 +46,32 @@ def is_healthy(health: Health, progress: Progress, *, by_lag: bool = True) -> bo
 def find_failure(
     change: UpgradeStatus,
     restarts: Restarts,
-    progress: Progress | None,
+    samples: Samples | None,
     spec: PipelineSpec,
     now: datetime,
     *,
     by_lag: bool = True,
 ) -> str | None:
-    """Return why a new revision is to be taken back, None while it is not."""
+    """Return why a new revision is to be rolled back, None while it is not.
+
+    A crash loop is a fact. Anything else is judged when the health timeout is over, and only where the last samples agree.
+    """
     if restarts.hopeless_revision == change.revision or restarts.crashes >= MOST_CRASHES:
         return f"{restarts.last_reason}: {restarts.last_failure}"
-    if not is_overdue(change, spec, now):
+    if samples is None or len(samples.last) < SAMPLES or not is_overdue(change, samples, spec, now):
         return None
+    found = [explain_failure(change.health, each.progress, spec, by_lag=by_lag) for each in samples.last]
+    return found[-1] if all(found) else None
+
+
+def explain_failure(
+    health: Health | None, progress: Progress | None, spec: PipelineSpec, *, by_lag: bool = True
+) -> str | None:
+    """Return what one sample shows against a new revision whose time is over, None where that is nothing."""
     limit = f"{spec.upgrade.health_timeout} (spec.upgrade.healthTimeout)"
     if progress is None or progress.state is not DriverState.RUNNING:
         return f"it did not run within {limit}"
-    health = note_first_batches(change.health, progress)
+    health = note_first_batches(health, progress)
     if is_healthy(health, progress, by_lag=by_lag):
         return None
     if progress.lag > 0 and any(query.batch_id < 0 for query in progress.queries):
@@ -72,9 +84,10 @@ def find_failure(
     return None
 
 
-def is_overdue(change: UpgradeStatus, spec: PipelineSpec, now: datetime) -> bool:
-    """Return whether the time that a new revision has is over."""
-    return (now - (change.since or now)).total_seconds() > parse_duration(spec.upgrade.health_timeout)
+def is_overdue(change: UpgradeStatus, samples: Samples, spec: PipelineSpec, now: datetime) -> bool:
+    """Return whether the health timeout is over, counted from the first sample: the operator may have been away."""
+    since = max(change.since or now, samples.since)
+    return (now - since).total_seconds() > parse_duration(spec.upgrade.health_timeout)
 
 
 def _knows_ends(progress: Progress) -> bool:

@@ -17,11 +17,13 @@ from kappa_operator.engine.actions import RecordStatus
 from kappa_operator.engine.plan import Plan, Verdict, working
 from kappa_operator.pipeline.driver import has_failed
 from kappa_operator.pipeline.model import PipelineObserved, say
+from kappa_operator.pipeline.progress_cache import Samples
 from kappa_operator.pipeline.revision import build_revision
 from kappa_operator.pipeline.upgrade.beginning import ANEW_MODES, begin_anew
 from kappa_operator.pipeline.upgrade.change import is_taken_back, next_checkpoint
 from kappa_operator.pipeline.upgrade.gate import (
     adds_executors,
+    explain_failure,
     find_failure,
     is_healthy,
     is_overdue,
@@ -41,7 +43,7 @@ def decide_rollback(observed: PipelineObserved, now: datetime) -> Plan | None:
     spec = observed.resource.spec
     if spec.suspend or (status.driver is None and not has_failed(status.restarts)):
         return None  # it is not there, because it was asked to stop
-    why = find_failure(change, status.restarts, observed.progress, spec, now, by_lag=_is_by_lag(observed))
+    why = find_failure(change, status.restarts, observed.samples, spec, now, by_lag=_is_by_lag(observed))
     if why is None:
         return None
     if _may_begin_anew(observed, change):
@@ -100,7 +102,9 @@ def follow_change(
         return change
     if change.intent != wanted.intent and not _is_held(observed):
         return withdraw(change, "the spec was taken back to what runs", now)
-    return note_health(change, progress, observed.resource.spec, now, by_lag=_is_by_lag(observed))
+    return note_health(
+        change, progress, observed.samples, observed.resource.spec, now, by_lag=_is_by_lag(observed)
+    )
 
 
 def _is_by_lag(observed: PipelineObserved) -> bool:
@@ -110,7 +114,13 @@ def _is_by_lag(observed: PipelineObserved) -> bool:
 
 
 def note_health(
-    change: UpgradeStatus, progress: Progress, spec: PipelineSpec, now: datetime, *, by_lag: bool
+    change: UpgradeStatus,
+    progress: Progress,
+    samples: Samples | None,
+    spec: PipelineSpec,
+    now: datetime,
+    *,
+    by_lag: bool,
 ) -> UpgradeStatus:
     """Return the change, done where its driver has shown that it works; a way back only has to commit a batch."""
     if change.phase is UpgradePhase.ROLLING_BACK:
@@ -122,8 +132,8 @@ def note_health(
     change = change.replace(health=health)
     if is_healthy(health, progress, by_lag=by_lag):
         return _enter(change, UpgradePhase.DONE, now)
-    failure = find_failure(change, Restarts(), progress, spec, now, by_lag=by_lag)
-    passed = is_overdue(change, spec, now) and failure is None
+    failure = explain_failure(health, progress, spec, by_lag=by_lag)
+    passed = failure is None and samples is not None and is_overdue(change, samples, spec, now)
     return _enter(change, UpgradePhase.DONE, now) if passed else change
 
 
