@@ -76,6 +76,15 @@ class TestBucketFolder(FolderSuite):
         return whole
 
 
+class TestBucketView(FolderSuite):
+    """What holds for every folder, of a checkpoint as a generation has it."""
+
+    @pytest.fixture
+    def folder(self, whole: BucketFolder) -> BucketFolder:
+        """Return the empty checkpoint of a driver."""
+        return claim(whole, 1).files
+
+
 def test_a_store_that_refuses_is_told_without_its_secret(
     whole: BucketFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:

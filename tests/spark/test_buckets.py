@@ -20,8 +20,10 @@ from kappa_pipelines.checkpoint.store.place import open_bucket, open_checkpoint
 from kappa_pipelines.jars import CORE, S3, fetch_jars
 from kappa_pipelines.savepoint.store import SavepointStore
 from kappa_pipelines.savepoint.work import do_work
+from kappa_pipelines.side_outputs.dead_letters.position import read_position
 from lab.broker import Broker
 from lab.s3 import REGION, ObjectStore
+from spark.conftest import wait_for
 from spark.processes import TOKEN
 from spark.revisions import build_revision, spark_conf
 from spark.test_handover import SPEC, build_records, expect
@@ -97,6 +99,31 @@ def test_a_driver_that_hangs_is_taken_over_from_and_what_it_does_later_is_nothin
     rows = read_windows(topics, names["out"])
     assert set(rows) == expect(3300)
     assert len(rows) - len(set(rows)) <= 3 * 3, "at least once: no more than one batch comes again"
+
+
+def test_the_files_beside_a_checkpoint_there_are_replaced(
+    start: Any, build: Any, topics: Any, bucket: BucketConnection
+) -> None:
+    """Hadoop's client of S3 keeps the older file without an error where Spark's file manager replaces one."""
+    letters = topics.make("letters", partitions=1)
+    revision = build({**SPEC, "deadLetter": "letters"})
+    revision = revision.replace(topics={**revision.topics, "letters": letters})
+    driver, events = start(revision, 1), revision.topics["events"]
+    driver.wait_for("it runs", lambda p: p.state is DriverState.RUNNING)
+
+    def read_end() -> int | None:
+        """Return the offset up to which dead letters are written."""
+        position = read_position(open_checkpoint(CHECKPOINT, bucket).files, "events")
+        return None if position is None else position.offsets.get((events, 0))
+
+    for count in (1, 2, 3):
+        topics.write(events, ["no JSON"])
+        wait_for("the position is replaced", lambda count=count: read_end() == count)  # type: ignore[misc]
+        assert len(topics.read(letters)) == count
+    driver.process.terminate()
+    assert driver.wait().graceful
+    files = open_checkpoint(CHECKPOINT, bucket).files
+    assert [path for path in files.walk("") if path.endswith(".tmp")] == []
 
 
 @pytest.mark.chaos

@@ -9,8 +9,6 @@ from confluent_kafka import TopicPartition
 from kappa_crds.reasons import Reason
 from kappa_crds.revision import KafkaConnection
 from kappa_pipelines.checkpoint.fence.generation import LinkFence
-from kappa_pipelines.checkpoint.store.files import CheckpointFiles
-from kappa_pipelines.driver.session import create_session
 from spark.revisions import build_revision, source
 
 GOOD_VIEW = {"name": "agg", "sql": "SELECT k, v FROM flights"}
@@ -455,12 +453,3 @@ def test_credentials_with_a_quote_are_refused_before_they_confuse_the_login(
     error = run(build_revision(_spec(), checkpoint, kafka, topics=names)).failure()
     assert error.reason is Reason.SECRET_INCOMPLETE
     assert "se" + '"' not in error.message
-
-
-def test_a_file_beside_a_checkpoint_is_replaced_by_a_newer_one(spark: Any, checkpoint: Path) -> None:
-    spec = {"sources": [source()], "sinks": [{"name": "out", "from": "flights", "topic": "out"}]}
-    session = create_session(build_revision(spec, checkpoint, "localhost:1"))
-    files = CheckpointFiles(session, str(checkpoint))
-    for text in ("first", "second"):
-        files.write("_kappa/generation", text)
-        assert files.read("_kappa/generation") == text

@@ -65,7 +65,8 @@ class FolderSuite:
         below = folder.below("a/b")
         below.write("c", b"held")
         below.link("c", folder, "linked")
-        assert below.root == f"{folder.root}/a/b"
+        assert below.root.startswith(folder.root)
+        assert below.root.endswith("/a/b")
         assert (folder.read("a/b/c"), folder.read("linked")) == (b"held", b"held")
         folder.remove("a")
         assert (below.read("c"), list(folder.walk(""))) == (None, ["linked"])

@@ -44,6 +44,22 @@ def test_a_driver_that_was_taken_over_from_cannot_write_any_more(checkpoint: str
         old.check()
 
 
+def test_nothing_that_a_driver_writes_goes_past_its_fence(checkpoint: str) -> None:
+    old = claim(checkpoint, 1)
+    old.files.write("out/offsets/1", b"one")
+    claim(checkpoint, 2)
+    with pytest.raises(UnavailableError):
+        old.files.write("out/offsets/2", b"planned by a driver that slept")
+    with pytest.raises(UnavailableError):
+        LocalFolder(checkpoint).link("out/offsets/1", old.files, "out/offsets/3")
+    with pytest.raises(UnavailableError):
+        old.files.delete("out/offsets/1")
+    with pytest.raises(UnavailableError):
+        old.files.move("out/offsets/1", "out/offsets/4")
+    old.files.remove("out")
+    assert LocalFolder(checkpoint).names("out/offsets") == ["1"]
+
+
 def test_a_file_that_it_had_open_never_takes_its_place(checkpoint: str) -> None:
     old = LocalFolder(claim(checkpoint, 1).root)
     with pytest.raises(UnavailableError), old._explain("written", "f"), old._replace("out/commits/0") as part:

@@ -3,11 +3,10 @@
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
-from kappa_pipelines.checkpoint.store.files import CheckpointFiles
 from kappa_pipelines.checkpoint.store.folder import LocalFolder
 from kappa_pipelines.errors import LostDataError
 from kappa_pipelines.sinks.marks import Mark
@@ -19,37 +18,29 @@ WANTED = Publisher("out", "x.out", "group", 2, "the-uid", 4, "these views")
 LIFE = "the-uid/the-query"
 
 
-class Files:
-    """Small files in memory."""
-
-    def __init__(self, planned: int, committed: int, kept: dict[str, Any] | None) -> None:
-        self.held = {"out/metadata": json.dumps({"id": "the-query"})}
-        self.held |= {f"out/offsets/{n}": "" for n in range(planned + 1)}
-        self.held |= {f"out/commits/{n}": "" for n in range(committed + 1)}
-        if kept is not None:
-            self.held["_writers/out"] = json.dumps(kept)
-
-    def read(self, name: str) -> str | None:
-        return self.held.get(name)
-
-    def write(self, name: str, text: str) -> None:
-        self.held[name] = text
-
-    def names(self, folder: str) -> list[str]:
-        return [name.rpartition("/")[2] for name in self.held if name.rpartition("/")[0] == folder]
+def build_files(folder: Path, planned: int, committed: int, kept: dict[str, Any] | None) -> LocalFolder:
+    """Return a checkpoint with so many batches."""
+    files = LocalFolder(f"file://{folder}")
+    files.write("out/metadata", json.dumps({"id": "the-query"}).encode())
+    for log, last in (("offsets", planned), ("commits", committed)):
+        for number in range(last + 1):
+            files.write(f"out/{log}/{number}", b"")
+    if kept is not None:
+        files.write("_writers/out", json.dumps(kept).encode())
+    return files
 
 
-def settle(files: Files, *written: int) -> Publisher:
+def settle(files: LocalFolder, *written: int) -> Publisher:
     """Settle where each writer has written up to the given batch, and check that all writers of before and after were taken over."""
-    kept = json.loads(files.held.get("_writers/out", "{}"))
+    kept = json.loads(files.read("_writers/out") or "{}")
 
     def take(publisher: Publisher, begun: Begun, topic_before: str) -> dict[int, Mark]:
         assert publisher.writers == max(4, kept.get("writers", 0))
         assert (begun.life, topic_before) == (LIFE, kept.get("topic", "x.out"))
         return {number: Mark(2, "", {LIFE: batch}) for number, batch in enumerate(written)}
 
-    found = settle_publishers(cast(CheckpointFiles, files), {"out": WANTED}, take)["out"]
-    kept = json.loads(files.held["_writers/out"])
+    found = settle_publishers(files, {"out": WANTED}, take)["out"]
+    kept = json.loads(files.read("_writers/out") or "")
     assert kept == {"writers": found.writers, "definition": found.definition, "topic": "x.out"}
     return found
 
@@ -69,16 +60,21 @@ OTHER = {"writers": 2, "definition": "other views", "topic": "y.out"}
     ],
 )
 def test_a_batch_that_was_written_in_part_keeps_its_writers(
-    case: str, committed: int, kept: dict[str, Any] | None, written: tuple[int, ...], writers: int
+    case: str,
+    committed: int,
+    kept: dict[str, Any] | None,
+    written: tuple[int, ...],
+    writers: int,
+    tmp_path: Path,
 ) -> None:
-    assert settle(Files(5, committed, kept), *written).writers == writers, case
+    assert settle(build_files(tmp_path, 5, committed, kept), *written).writers == writers, case
 
 
-def test_a_batch_that_was_written_in_part_is_completed_by_no_other_views() -> None:
-    files = Files(5, 4, OTHER)
+def test_a_batch_that_was_written_in_part_is_completed_by_no_other_views(tmp_path: Path) -> None:
+    files = build_files(tmp_path, 5, 4, OTHER)
     with pytest.raises(LostDataError, match=r"batch 5 was written in part .* go back to the spec before"):
         settle(files, 4, 5)
-    assert json.loads(files.held["_writers/out"]) == OTHER
+    assert json.loads(files.read("_writers/out") or "") == OTHER
 
 
 def test_state_is_not_divided_while_a_batch_is_written_in_part(tmp_path: Path) -> None:

@@ -1,32 +1,19 @@
 """What a source reads, and where its dead letters are: also as an older driver wrote it down."""
 
 import json
-from typing import Any, cast
+from pathlib import Path
 
 import pytest
 
-from kappa_pipelines.checkpoint.store.files import CheckpointFiles
+from kappa_pipelines.checkpoint.store.folder import LocalFolder
 from kappa_pipelines.side_outputs.dead_letters.position import Position, read_position, write_position
 from kappa_pipelines.side_outputs.dead_letters.worker import Owned
 from kappa_pipelines.sources.subscription import Subscription
 
 
-class Files:
-    """The files of a checkpoint, in memory."""
-
-    def __init__(self, texts: dict[str, str]) -> None:
-        self.texts = texts
-
-    def read(self, name: str) -> str | None:
-        return self.texts.get(name)
-
-    def write(self, name: str, text: str) -> None:
-        self.texts[name] = text
-
-
-def _files(stored: dict[str, Any] | None = None) -> CheckpointFiles:
-    texts = {} if stored is None else {"dead-letter/flights.json": json.dumps(stored)}
-    return cast(CheckpointFiles, Files(texts))
+@pytest.fixture
+def files(tmp_path: Path) -> LocalFolder:
+    return LocalFolder(f"file://{tmp_path}")
 
 
 @pytest.mark.parametrize(
@@ -43,14 +30,15 @@ def test_a_pattern_fits_whole_names(subscription: Subscription, topic: str, cove
     assert subscription.covers(topic) is covers
 
 
-def test_a_position_reads_back_as_it_was_written() -> None:
-    files, position = _files(), Position("a, b", {("a", 0): 5, ("b", 1): 7})
+def test_a_position_reads_back_as_it_was_written(files: LocalFolder) -> None:
+    position = Position("a, b", {("a", 0): 5, ("b", 1): 7})
     write_position(files, "flights", position)
     assert read_position(files, "flights") == position
 
 
-def test_a_position_from_before_there_were_several_topics_is_understood() -> None:
-    files = _files({"topic": "in", "offsets": {"0": 5, "1": 7}, "birth": False})
+def test_a_position_from_before_there_were_several_topics_is_understood(files: LocalFolder) -> None:
+    stored = {"topic": "in", "offsets": {"0": 5, "1": 7}, "birth": False}
+    files.write("dead-letter/flights.json", json.dumps(stored).encode())
     assert read_position(files, "flights") == Position("in", {("in", 0): 5, ("in", 1): 7})
 
 

@@ -12,34 +12,13 @@ from kappa_pipelines.errors import LostDataError
 from kappa_pipelines.upgrade.fingerprints import check_fit, read_kept_shapes, write_shapes
 
 
-class Texts:
-    """A folder, as what the JVM reads and writes in it: texts."""
-
-    def __init__(self, folder: LocalFolder) -> None:
-        self._folder = folder
-        self.root = folder.root
-
-    def read(self, name: str) -> str | None:
-        held = self._folder.read(name)
-        return None if held is None else held.decode()
-
-    def write(self, name: str, text: str) -> None:
-        self._folder.write(name, text.encode())
-
-    def names(self, folder: str) -> list[str]:
-        return self._folder.names(folder)
-
-    def delete(self, name: str) -> None:
-        self._folder.delete(name)
-
-
 @pytest.fixture
-def files(tmp_path: Path) -> Texts:
+def files(tmp_path: Path) -> LocalFolder:
     """Give a checkpoint in which two queries have begun a batch."""
     folder = LocalFolder(str(tmp_path))
     for sink in ("out", "more"):
         folder.write(f"{sink}/offsets/0", b"v1")
-    return Texts(folder)
+    return folder
 
 
 def shape(key: str) -> QueryShape:
@@ -47,14 +26,14 @@ def shape(key: str) -> QueryShape:
     return QueryShape(sources={"clicks": "clicks"}, topic="out", mode=OutputMode.APPEND, operators=(counted,))
 
 
-def test_what_was_written_is_read_and_fits(files: Texts) -> None:
+def test_what_was_written_is_read_and_fits(files: LocalFolder) -> None:
     shapes = {"out": shape("k"), "more": shape("v")}
     write_shapes(files, shapes)
     assert read_kept_shapes(files) == shapes
     check_fit(files, shapes)
 
 
-def test_a_plan_that_the_state_was_not_kept_for_is_refused_with_all_reasons(files: Texts) -> None:
+def test_a_plan_that_the_state_was_not_kept_for_is_refused_with_all_reasons(files: LocalFolder) -> None:
     write_shapes(files, {"out": shape("k"), "more": shape("k")})
     with pytest.raises(LostDataError) as refused:
         check_fit(files, {"out": shape("v"), "more": shape("w")})
@@ -66,21 +45,21 @@ def test_a_plan_that_the_state_was_not_kept_for_is_refused_with_all_reasons(file
 
 
 @pytest.mark.parametrize("left", [".out.699b6959-44fa.tmp", ".out.0f3c22aa.part"])
-def test_a_file_that_was_being_written_when_a_driver_died_is_none(files: Texts, left: str) -> None:
+def test_a_file_that_was_being_written_when_a_driver_died_is_none(files: LocalFolder, left: str) -> None:
     write_shapes(files, {"out": shape("k"), "more": shape("v")})
-    files.write(f"_plans/{left}", "")
+    files.write(f"_plans/{left}", b"")
     assert read_kept_shapes(files).keys() == {"out", "more"}
     write_shapes(files, {"out": shape("k")})
     check_fit(files, {"out": shape("k")})
 
 
-def test_a_query_that_has_begun_no_batch_has_no_state_to_fit(files: Texts) -> None:
+def test_a_query_that_has_begun_no_batch_has_no_state_to_fit(files: LocalFolder) -> None:
     write_shapes(files, {"new": shape("k")})
     assert read_kept_shapes(files) == {}
     check_fit(files, {"new": shape("v")})
 
 
-def test_a_sink_that_comes_back_is_compared_with_what_it_left(files: Texts) -> None:
+def test_a_sink_that_comes_back_is_compared_with_what_it_left(files: LocalFolder) -> None:
     write_shapes(files, {"out": shape("k"), "more": shape("k")})
     write_shapes(files, {"out": shape("k")})
     assert [name for name, kept in read_kept_shapes(files).items() if kept.left] == ["more"]
@@ -92,8 +71,8 @@ def test_a_sink_that_comes_back_is_compared_with_what_it_left(files: Texts) -> N
     assert not any(kept.left for kept in read_kept_shapes(files).values())
 
 
-def test_a_text_that_cannot_be_understood_is_named(files: Texts) -> None:
-    files.write("_plans/out", "{")
+def test_a_text_that_cannot_be_understood_is_named(files: LocalFolder) -> None:
+    files.write("_plans/out", b"{")
     with pytest.raises(LostDataError, match="_plans/out cannot be understood") as refused:
         check_fit(files, {"out": shape("k")})
     assert refused.value.reason is Reason.CHECKPOINT_DAMAGED

@@ -19,7 +19,6 @@ from kappa_pipelines.checkpoint.fence.bucket_fence import BucketFence
 from kappa_pipelines.checkpoint.fence.generation import Fence, LinkFence, is_local
 from kappa_pipelines.checkpoint.fence.hdfs_fence import HdfsFence
 from kappa_pipelines.checkpoint.format.schemas import point_all_schemas
-from kappa_pipelines.checkpoint.store.files import CheckpointFiles
 from kappa_pipelines.checkpoint.store.folder import Folder
 from kappa_pipelines.checkpoint.store.place import is_in_hdfs, open_bucket, open_folder, open_hdfs
 from kappa_pipelines.kafka.group import KafkaProgress
@@ -48,7 +47,7 @@ class Running:
     """The parts of a driver that has claimed its checkpoint. `files` are those of the checkpoint, reached as this generation may."""
 
     spark: SparkSession
-    files: CheckpointFiles
+    files: Folder
     fence: Fence
     compiled: Compiled
     kafka: KafkaProgress
@@ -104,7 +103,7 @@ def prepare(
     `topics` are those of Kafka, with their number of partitions. FencedError if a newer driver has the checkpoint, LostDataError if its state was kept for another plan.
     """
     fence = _claim(spark, revision, generation)
-    files = CheckpointFiles(spark, fence.root)
+    files = fence.files
     subjects = resolve_subjects(revision, files)
     publishers = _settle_publishers(files, revision, build_publishers(revision, generation, topics))
     if ahead is None or ahead.subjects != subjects or ahead.publishers != publishers:
@@ -112,7 +111,7 @@ def prepare(
         ahead = compile_plan(spark, revision, fence.root, subjects=subjects, targets=targets, marks=marks)
     revision, ends, compiled = ahead.revision, ahead.ends, ahead.compiled
     check_fit(files, ahead.shapes)
-    check_division(fence.files, publishers, revision.tuning.shuffle_partitions)
+    check_division(files, publishers, revision.tuning.shuffle_partitions)
     divide_checkpoint(spark, fence, tuple(ahead.shapes), revision.tuning.shuffle_partitions)
     write_shapes(files, ahead.shapes)
     record.set_reads(
@@ -128,9 +127,7 @@ def prepare(
     return Running(spark, files, fence, compiled, kafka, beside, idleness)
 
 
-def _settle_publishers(
-    files: CheckpointFiles, revision: Revision, wanted: Publishers
-) -> dict[str, Publisher]:
+def _settle_publishers(files: Folder, revision: Revision, wanted: Publishers) -> dict[str, Publisher]:
     """Have the drivers before publish nothing more to sinks that write exactly once, and return what publishes from now on."""
     sinks = {sink.name: sink for sink in revision.spec.sinks}
 

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
 from kappa_crds.revision import Revision
-from kappa_pipelines.checkpoint.store.files import CheckpointFiles
+from kappa_pipelines.checkpoint.store.folder import LocalFolder
 from kappa_pipelines.laptop.endpoints import checkpoint_folder
 from kappa_pipelines.plan.compile import Compiled
 from kappa_pipelines.plan.endpoints import Endpoints
@@ -41,7 +41,7 @@ class StragglerTape:
         self._spark = spark
         self._revision = revision
         self._ends = ends
-        self._files = CheckpointFiles(spark, str(checkpoint_folder(folder)))
+        self._files = LocalFolder(str(checkpoint_folder(folder)))
         self._batches: dict[str, dict[int, Batch]] = {}
 
     def note(self, sink: str, number: int) -> Batch | None:

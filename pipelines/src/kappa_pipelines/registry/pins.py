@@ -7,7 +7,7 @@ for so that records with an id that nobody registered are not asked about again.
 import json
 from dataclasses import asdict, dataclass, replace
 
-from kappa_pipelines.checkpoint.store.files import CheckpointFiles
+from kappa_pipelines.checkpoint.store.folder import Folder
 
 _FOLDER = "schemas"
 
@@ -21,22 +21,22 @@ class Pin:
     asked: tuple[int, ...] = ()
 
 
-def read_pin(files: CheckpointFiles, source: str, subject: str) -> Pin | None:
+def read_pin(files: Folder, source: str, subject: str) -> Pin | None:
     """Return what is remembered of the source; None if there is nothing, or it is of another subject."""
-    text = files.read(f"{_FOLDER}/{source}.json")
-    if text is None:
+    held = files.read(f"{_FOLDER}/{source}.json")
+    if held is None:
         return None
-    stored = json.loads(text)
+    stored = json.loads(held)
     pin = Pin(str(stored["subject"]), int(stored["version"]), tuple(map(int, stored["asked"])))
     return pin if pin.subject == subject else None
 
 
-def write_pin(files: CheckpointFiles, source: str, pin: Pin) -> None:
+def write_pin(files: Folder, source: str, pin: Pin) -> None:
     """Remember, atomically."""
-    files.write(f"{_FOLDER}/{source}.json", json.dumps(asdict(pin)))
+    files.write(f"{_FOLDER}/{source}.json", json.dumps(asdict(pin)).encode())
 
 
-def ask_at_next_start(files: CheckpointFiles, source: str, subject: str, ids: set[int]) -> None:
+def ask_at_next_start(files: Folder, source: str, subject: str, ids: set[int]) -> None:
     """Remember ids that records came with, so that the next start asks for them."""
     pin = read_pin(files, source, subject)
     if pin is not None:

@@ -6,7 +6,7 @@ from kappa_crds.reasons import Reason
 from kappa_crds.registry import SchemaRegistry
 from kappa_crds.revision import RegistrySecrets, Revision
 from kappa_crds.source import Source
-from kappa_pipelines.checkpoint.store.files import CheckpointFiles
+from kappa_pipelines.checkpoint.store.folder import Folder
 from kappa_pipelines.errors import DriverError, SpecError
 from kappa_pipelines.registry.client import RegistryClient
 from kappa_pipelines.registry.pins import Pin, read_pin, write_pin
@@ -26,7 +26,7 @@ def fetch_subjects(revision: Revision) -> Subjects:
     }
 
 
-def resolve_subjects(revision: Revision, files: CheckpointFiles) -> Subjects:
+def resolve_subjects(revision: Revision, files: Folder) -> Subjects:
     """Return what the registries say, with the reader's version as it was when the checkpoint was born.
 
     A version in the spec wins. What is chosen is remembered beside the checkpoint and logged.

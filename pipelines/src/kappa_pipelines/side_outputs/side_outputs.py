@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 from kappa_crds.progress import QueryProgress
 from kappa_pipelines.checkpoint.fence.generation import Fence
 from kappa_pipelines.checkpoint.format.offsets import Offsets, parse_kafka_offsets, read_committed_batch
-from kappa_pipelines.checkpoint.store.files import CheckpointFiles
+from kappa_pipelines.checkpoint.store.folder import Folder
 from kappa_pipelines.kafka.group import KafkaProgress
 from kappa_pipelines.plan.compile import Compiled
 from kappa_pipelines.plan.endpoints import KafkaEndpoints
@@ -28,7 +28,7 @@ class Beside:
 
     def __init__(
         self,
-        files: CheckpointFiles,
+        files: Folder,
         compiled: Compiled,
         letters: DeadLetters | None,
         stragglers: StragglerOutput | None,
@@ -103,7 +103,7 @@ class Surroundings:
     """What the works need of the driver."""
 
     spark: SparkSession
-    files: CheckpointFiles
+    files: Folder
     fence: Fence
     ends: KafkaEndpoints
     compiled: Compiled

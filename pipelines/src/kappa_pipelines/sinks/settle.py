@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 
 from kappa_crds.reasons import Reason
 from kappa_pipelines.checkpoint.format.offsets import read_committed_batch, read_planned_batch
-from kappa_pipelines.checkpoint.store.files import CheckpointFiles
 from kappa_pipelines.checkpoint.store.folder import Folder
 from kappa_pipelines.errors import LostDataError
 from kappa_pipelines.savepoint.query import read_points
@@ -42,9 +41,7 @@ class Begun:
         return self.planned > self.committed and max(last, default=-1) >= self.planned
 
 
-def settle_publishers(
-    files: CheckpointFiles, wanted: Publishers, take_over: TakeOver
-) -> dict[str, Publisher]:
+def settle_publishers(files: Folder, wanted: Publishers, take_over: TakeOver) -> dict[str, Publisher]:
     """Take over the writers of all sinks, and return each with the number of writers that it is to have.
 
     LostDataError where a batch was written in part by other views: then nothing has changed but that older drivers can write no more.
@@ -80,20 +77,20 @@ def _refuse(sink: str, begun: Begun, changed: str, before: str) -> LostDataError
     )
 
 
-def _read_begun(files: CheckpointFiles, publisher: Publisher) -> Begun:
+def _read_begun(files: Folder, publisher: Publisher) -> Begun:
     sink, held = publisher.sink, files.read(f"{publisher.sink}/metadata")
     life = None if held is None else publisher.name_life(str(json.loads(held)["id"]))
     return Begun(life, read_planned_batch(files, sink), read_committed_batch(files, sink))
 
 
-def _read_kept(files: CheckpointFiles, wanted: Publisher) -> Publisher:
+def _read_kept(files: Folder, wanted: Publisher) -> Publisher:
     held = files.read(f"{_FOLDER}/{wanted.sink}")
     return wanted if held is None else replace(wanted, **json.loads(held))
 
 
-def _keep(files: CheckpointFiles, publisher: Publisher) -> None:
+def _keep(files: Folder, publisher: Publisher) -> None:
     """Write down how the rows of the next batches are spread."""
     kept = ("writers", "definition", "topic")
-    text = json.dumps({name: getattr(publisher, name) for name in kept})
-    if files.read(f"{_FOLDER}/{publisher.sink}") != text:
-        files.write(f"{_FOLDER}/{publisher.sink}", text)
+    held = json.dumps({name: getattr(publisher, name) for name in kept}).encode()
+    if files.read(f"{_FOLDER}/{publisher.sink}") != held:
+        files.write(f"{_FOLDER}/{publisher.sink}", held)

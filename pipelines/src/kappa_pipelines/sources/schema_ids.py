@@ -14,7 +14,7 @@ from kappa_pipelines.checkpoint.format.offsets import (
     read_initial_offsets,
     read_planned_offsets,
 )
-from kappa_pipelines.checkpoint.store.files import CheckpointFiles
+from kappa_pipelines.checkpoint.store.folder import Folder
 from kappa_pipelines.registry.pins import ask_at_next_start
 from kappa_pipelines.sources.framing import Framed, read_id
 from kappa_pipelines.sources.kafka import KafkaSource, read_range
@@ -25,7 +25,7 @@ log = structlog.get_logger()
 
 
 def remember_unknown_ids(
-    spark: SparkSession, files: CheckpointFiles, revision: Revision, sink: str, sources: list[KafkaSource]
+    spark: SparkSession, files: Folder, revision: Revision, sink: str, sources: list[KafkaSource]
 ) -> None:
     """Remember the unknown ids of the batch that a sink's query failed in."""
     committed, planned = read_committed_offsets(files, sink), read_planned_offsets(files, sink)

@@ -25,7 +25,6 @@ from kappa_pipelines.analysis.fingerprint import read_shapes
 from kappa_pipelines.checkpoint.fence.generation import FOLDER
 from kappa_pipelines.checkpoint.format.offsets import Offsets
 from kappa_pipelines.checkpoint.format.schemas import point_all_schemas
-from kappa_pipelines.checkpoint.store.files import CheckpointFiles
 from kappa_pipelines.checkpoint.store.place import open_checkpoint
 from kappa_pipelines.errors import DriverError, LostDataError, UnavailableError
 from kappa_pipelines.failures.classify import classify
@@ -122,7 +121,7 @@ class Rehearsal:
         small = spec.trigger.model_copy(update={"max_records": _BATCH_RECORDS * len(spec.sources)})
         changes = {"checkpoint": self._copy.root, "spec": spec.model_copy(update={"trigger": small})}
         revision = self._revision.model_copy(update=changes)
-        self.subjects = resolve_subjects(revision, CheckpointFiles(self._spark, self._copy.root))
+        self.subjects = resolve_subjects(revision, self._copy)
         ends = Nowhere(self._spark, revision, self._targets, self._marks)
         return compile_revision(self._spark, revision, ends, self.subjects)
 

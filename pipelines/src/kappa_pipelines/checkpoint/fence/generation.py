@@ -36,7 +36,7 @@ class Fence(Protocol):
 
     @property
     def files(self) -> Folder:
-        """Return the checkpoint as this generation has it, once it is taken."""
+        """Return the checkpoint as this generation reaches it, once it is taken: what a newer one took over cannot be written."""
 
     def take(self) -> None:
         """Claim the checkpoint; FencedError if a newer generation has it, UnavailableError if it is unusable."""
@@ -62,7 +62,7 @@ class LinkFence:
     def __init__(self, checkpoint: str, generation: int) -> None:
         self.generation = generation
         self.root = f"{checkpoint.rstrip('/')}/{FOLDER}/g{generation}"
-        self.files = LocalFolder(checkpoint)
+        self.files = LocalFolder(self.root)
         self._checkpoint = checkpoint
         self._folder = Path(urlsplit(checkpoint).path) / FOLDER
         self._own = self._folder / f"g{generation}"

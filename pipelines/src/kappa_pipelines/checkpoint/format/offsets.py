@@ -8,7 +8,7 @@ import json
 import re
 from typing import Protocol
 
-from kappa_pipelines.checkpoint.store.files import CheckpointFiles
+from kappa_pipelines.checkpoint.store.folder import Folder
 
 Place = tuple[str, int]
 """A topic's name in Kafka and one of its partitions."""
@@ -25,12 +25,12 @@ class Listed(Protocol):
 _LINE = re.compile(r"^([A-Za-z0-9_]+):(\{.*\})$")
 
 
-def read_committed_offsets(files: CheckpointFiles, sink: str) -> dict[str, Offsets]:
+def read_committed_offsets(files: Folder, sink: str) -> dict[str, Offsets]:
     """Return, for each source, the next offset of each partition after the sink's last committed batch; empty at birth."""
     return _read_last(files, sink, "commits")
 
 
-def read_planned_offsets(files: CheckpointFiles, sink: str) -> dict[str, Offsets]:
+def read_planned_offsets(files: Folder, sink: str) -> dict[str, Offsets]:
     """Return, for each source, the next offset of each partition after the sink's last batch, committed or not."""
     return _read_last(files, sink, "offsets")
 
@@ -49,9 +49,9 @@ def _find_last(files: Listed, sink: str, folder: str) -> int:
     return max((int(name) for name in files.names(f"{sink}/{folder}") if name.isdigit()), default=-1)
 
 
-def _read_last(files: CheckpointFiles, sink: str, folder: str) -> dict[str, Offsets]:
+def _read_last(files: Folder, sink: str, folder: str) -> dict[str, Offsets]:
     last = _find_last(files, sink, folder)
-    return {} if last < 0 else parse_offset_log(files.read(f"{sink}/offsets/{last}") or "")
+    return {} if last < 0 else parse_offset_log((files.read(f"{sink}/offsets/{last}") or b"").decode())
 
 
 def parse_offset_log(text: str) -> dict[str, Offsets]:
@@ -80,9 +80,9 @@ def nest_offsets(offsets: Offsets) -> dict[str, dict[int, int]]:
     return nested
 
 
-def read_initial_offsets(files: CheckpointFiles, sink: str, source: str) -> Offsets | None:
+def read_initial_offsets(files: Folder, sink: str, source: str) -> Offsets | None:
     """Return where a query began to read a source, or None if it has not."""
-    text = files.read(f"{sink}/sources/{source}/0")
-    if text is None or "{" not in text:
+    held = files.read(f"{sink}/sources/{source}/0")
+    if held is None or b"{" not in held:
         return None
-    return parse_kafka_offsets(json.loads(text[text.index("{") :]))
+    return parse_kafka_offsets(json.loads(held[held.index(b"{") :]))

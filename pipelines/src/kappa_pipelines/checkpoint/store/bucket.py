@@ -66,7 +66,8 @@ class BucketFolder:
 
     def list_files(self, folder: str) -> Iterator[Listed]:
         """Yield all files below a folder; none if there is no such folder. A thousand come with each request."""
-        base = f"{self._prefix}/" if self._prefix else ""
+        own = self._key("")
+        base = f"{own}/" if own else ""
         with self._explain("listed", folder):
             for page in obstore.list(self._store, self._key(folder) or None, chunk_size=_PAGE):
                 for each in page:

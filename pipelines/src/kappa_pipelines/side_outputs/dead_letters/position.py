@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass
 
 from kappa_pipelines.checkpoint.format.offsets import Offsets, nest_offsets, parse_kafka_offsets
-from kappa_pipelines.checkpoint.store.files import CheckpointFiles
+from kappa_pipelines.checkpoint.store.folder import Folder
 
 _FOLDER = "dead-letter"
 
@@ -21,12 +21,12 @@ class Position:
     birth: bool = False
 
 
-def read_position(files: CheckpointFiles, source: str) -> Position | None:
+def read_position(files: Folder, source: str) -> Position | None:
     """Return the stored position; None if dead letters were not taken from this source before."""
-    text = files.read(f"{_FOLDER}/{source}.json")
-    if text is None:
+    held = files.read(f"{_FOLDER}/{source}.json")
+    if held is None:
         return None
-    stored = json.loads(text)
+    stored = json.loads(held)
     offsets = stored["offsets"]
     if not all(
         isinstance(each, dict) for each in offsets.values()
@@ -35,12 +35,12 @@ def read_position(files: CheckpointFiles, source: str) -> Position | None:
     return Position(stored["topic"], parse_kafka_offsets(offsets), bool(stored["birth"]))
 
 
-def write_position(files: CheckpointFiles, source: str, position: Position) -> None:
+def write_position(files: Folder, source: str, position: Position) -> None:
     """Store the position, atomically."""
     stored = {"topic": position.topic, "offsets": nest_offsets(position.offsets), "birth": position.birth}
-    files.write(f"{_FOLDER}/{source}.json", json.dumps(stored))
+    files.write(f"{_FOLDER}/{source}.json", json.dumps(stored).encode())
 
 
-def forget_position(files: CheckpointFiles, source: str) -> None:
+def forget_position(files: Folder, source: str) -> None:
     """Forget the position: dead letters are not taken now, and what passes meanwhile is not taken later."""
     files.delete(f"{_FOLDER}/{source}.json")

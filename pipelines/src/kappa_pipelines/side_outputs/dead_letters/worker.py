@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import structlog
 
 from kappa_pipelines.checkpoint.format.offsets import Offsets, nest_offsets, read_initial_offsets
-from kappa_pipelines.checkpoint.store.files import CheckpointFiles
+from kappa_pipelines.checkpoint.store.folder import Folder
 from kappa_pipelines.side_outputs.background import Background, Totals
 from kappa_pipelines.side_outputs.dead_letters.position import (
     Position,
@@ -47,7 +47,7 @@ class DeadLetters:
 
     def __init__(
         self,
-        files: CheckpointFiles,
+        files: Folder,
         sources: tuple[Owned, ...],
         scan: Callable[[str, Span], int],
         check_fence: Callable[[], None],
@@ -172,7 +172,7 @@ class DeadLetters:
             self._stored[source] = position
 
 
-def forget_dead_letters(files: CheckpointFiles, sources: tuple[str, ...]) -> None:
+def forget_dead_letters(files: Folder, sources: tuple[str, ...]) -> None:
     """Forget all positions, for a pipeline without a dead-letter topic."""
     for source in sources:
         forget_position(files, source)

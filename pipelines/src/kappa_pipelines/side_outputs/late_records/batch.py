@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kappa_pipelines.checkpoint.format.offsets import Offsets, nest_offsets, parse_kafka_offsets
-from kappa_pipelines.checkpoint.store.files import CheckpointFiles
+from kappa_pipelines.checkpoint.store.folder import Folder
 from kappa_pipelines.sources.kafka import RECORD_SCHEMA
 
 JUDGED_SCHEMA = f"{RECORD_SCHEMA}, watermark TIMESTAMP"
@@ -62,7 +62,7 @@ def parse_entry(text: str) -> Entry:
     return Entry(ends, watermarks[0] if watermarks else 0)
 
 
-def read_batch(files: CheckpointFiles, sink: str, number: int) -> Batch | None:
+def read_batch(files: Folder, sink: str, number: int) -> Batch | None:
     """Return a batch of a sink's query; None where the log has it no more."""
     own, before = (_read_entry(files, sink, each) for each in (number, number - 1))
     if own is None or (before is None and number > 0):
@@ -71,14 +71,14 @@ def read_batch(files: CheckpointFiles, sink: str, number: int) -> Batch | None:
     return Batch(number, 0 if before is None else before.watermark, own.ends, starts)
 
 
-def _read_entry(files: CheckpointFiles, sink: str, number: int) -> Entry | None:
-    text = files.read(f"{sink}/offsets/{number}") if number >= 0 else None
-    return None if text is None else parse_entry(text)
+def _read_entry(files: Folder, sink: str, number: int) -> Entry | None:
+    held = files.read(f"{sink}/offsets/{number}") if number >= 0 else None
+    return None if held is None else parse_entry(held.decode())
 
 
-def _read_first(files: CheckpointFiles, sink: str, entry: Entry) -> dict[str, SourceOffset]:
+def _read_first(files: Folder, sink: str, entry: Entry) -> dict[str, SourceOffset]:
     """Return where a query began to read its sources, as far as that is known."""
-    texts = {name: files.read(f"{sink}/sources/{name}/0") or "" for name in entry.ends}
+    texts = {name: (files.read(f"{sink}/sources/{name}/0") or b"").decode() for name in entry.ends}
     offsets = {name: text[text.index("{") :] for name, text in texts.items() if _is_offset(text)}
     return {name: json.loads(text) for name, text in offsets.items()}
 

@@ -2,28 +2,28 @@
 
 import json
 
-from kappa_pipelines.checkpoint.store.files import CheckpointFiles
+from kappa_pipelines.checkpoint.store.folder import Folder
 from kappa_pipelines.side_outputs.late_records.batch import parse_batch
 from kappa_pipelines.side_outputs.late_records.ledger import Ledger
 
 _FOLDER = "stragglers"
 
 
-def read_ledger(files: CheckpointFiles, sink: str) -> Ledger | None:
+def read_ledger(files: Folder, sink: str) -> Ledger | None:
     """Return what is stored; None if stragglers were not taken from this query before."""
-    text = files.read(f"{_FOLDER}/{sink}.json")
-    if text is None:
+    held = files.read(f"{_FOLDER}/{sink}.json")
+    if held is None:
         return None
-    stored = json.loads(text)
+    stored = json.loads(held)
     return Ledger(stored["seen"], tuple(map(parse_batch, stored["pending"])))
 
 
-def write_ledger(files: CheckpointFiles, sink: str, ledger: Ledger) -> None:
+def write_ledger(files: Folder, sink: str, ledger: Ledger) -> None:
     """Store it, atomically."""
     stored = {"seen": ledger.seen, "pending": [batch.to_json() for batch in ledger.pending]}
-    files.write(f"{_FOLDER}/{sink}.json", json.dumps(stored))
+    files.write(f"{_FOLDER}/{sink}.json", json.dumps(stored).encode())
 
 
-def forget_ledger(files: CheckpointFiles, sink: str) -> None:
+def forget_ledger(files: Folder, sink: str) -> None:
     """Forget it: stragglers are not taken now, and what passes meanwhile is not taken later."""
     files.delete(f"{_FOLDER}/{sink}.json")

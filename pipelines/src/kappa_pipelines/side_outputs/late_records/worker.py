@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 import structlog
 
 from kappa_pipelines.checkpoint.format.offsets import Offsets
-from kappa_pipelines.checkpoint.store.files import CheckpointFiles
+from kappa_pipelines.checkpoint.store.folder import Folder
 from kappa_pipelines.side_outputs.background import Background, Totals
 from kappa_pipelines.side_outputs.late_records.batch import Batch, read_batch, without_lost
 from kappa_pipelines.side_outputs.late_records.ledger import Ledger
@@ -31,7 +31,7 @@ class StragglerOutput:
 
     def __init__(
         self,
-        files: CheckpointFiles,
+        files: Folder,
         views: Sequence[StragglerView],
         scans: Mapping[str, Callable[[Sequence[Batch]], int]],
         check_fence: Callable[[], None],
@@ -141,7 +141,7 @@ class StragglerOutput:
             self._stored[sink] = self._ledgers[sink]
 
 
-def forget_stragglers(files: CheckpointFiles, sinks: Sequence[str]) -> None:
+def forget_stragglers(files: Folder, sinks: Sequence[str]) -> None:
     """Forget what is stored of queries that have no stragglers to write."""
     for sink in sinks:
         forget_ledger(files, sink)
