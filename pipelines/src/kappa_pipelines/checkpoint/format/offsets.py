@@ -35,6 +35,18 @@ def read_planned_offsets(files: Folder, sink: str) -> dict[str, Offsets]:
     return _read_last(files, sink, "offsets")
 
 
+def read_oldest_offsets(files: Folder, sink: str) -> dict[str, Offsets]:
+    """Return, for each source, the next offsets after the oldest batch whose entry is still in the log of offsets.
+
+    Where that is the first batch, they are those at which the query began.
+    """
+    oldest = min((int(name) for name in files.names(f"{sink}/offsets") if name.isdigit()), default=-1)
+    found = _read_entry(files, sink, oldest)
+    if oldest > 0:
+        return found
+    return {source: read_initial_offsets(files, sink, source) or {} for source in found}
+
+
 def read_committed_batch(files: Listed, sink: str) -> int:
     """Return the number of the sink's last committed batch; -1 before the first."""
     return _find_last(files, sink, "commits")
@@ -50,8 +62,11 @@ def _find_last(files: Listed, sink: str, folder: str) -> int:
 
 
 def _read_last(files: Folder, sink: str, folder: str) -> dict[str, Offsets]:
-    last = _find_last(files, sink, folder)
-    return {} if last < 0 else parse_offset_log((files.read(f"{sink}/offsets/{last}") or b"").decode())
+    return _read_entry(files, sink, _find_last(files, sink, folder))
+
+
+def _read_entry(files: Folder, sink: str, batch: int) -> dict[str, Offsets]:
+    return {} if batch < 0 else parse_offset_log((files.read(f"{sink}/offsets/{batch}") or b"").decode())
 
 
 def parse_offset_log(text: str) -> dict[str, Offsets]:

@@ -44,6 +44,10 @@ class Ledger:
         """Return a ledger with everything before `position` done."""
         return cls(position, position, {})
 
+    def with_partitions(self, first: Offsets) -> "Ledger":
+        """Take up new partitions, of which nothing has been dealt with from their first offsets on."""
+        return replace(self, position={**first, **self.position}, seen={**first, **self.seen})
+
     def with_batch(self, start: Offsets, end: Offsets, malformed: int | None) -> "Ledger":
         """Take note of a committed batch. One that nobody has counted, or a gap before it, is to be scanned."""
         gap = any(offset > self.seen.get(part, offset) for part, offset in start.items())

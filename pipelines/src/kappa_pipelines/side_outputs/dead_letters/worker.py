@@ -10,9 +10,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import structlog
+from confluent_kafka import KafkaException
 
-from kappa_pipelines.checkpoint.format.offsets import Offsets, nest_offsets, read_initial_offsets
+from kappa_crds.reasons import Reason
+from kappa_pipelines.checkpoint.format.offsets import (
+    Offsets,
+    nest_offsets,
+    read_initial_offsets,
+    read_oldest_offsets,
+)
 from kappa_pipelines.checkpoint.store.folder import Folder
+from kappa_pipelines.errors import UnavailableError
 from kappa_pipelines.side_outputs.background import Background, Totals
 from kappa_pipelines.side_outputs.dead_letters.position import (
     Position,
@@ -74,7 +82,9 @@ class DeadLetters:
 
     def _take_up(self, source: Owned, committed: Offsets) -> Ledger:
         topic, stored = str(source.subscription), read_position(self._files, source.name)
-        if stored is None:
+        if stored is None and committed:
+            stored = Position(topic, self._find_lost(source))
+        if stored is None or not stored.taken:
             write_position(self._files, source.name, Position(topic, committed, birth=not committed))
             return Ledger.at(committed)
         position = stored.offsets
@@ -86,15 +96,37 @@ class DeadLetters:
             position, committed = (source.restrict(offsets) for offsets in (position, committed))
         return Ledger.at(position).with_batch(position, committed, malformed=None if committed else 0)
 
+    def _find_lost(self, source: Owned) -> Offsets:
+        """Return where to scan from when the file of a position was lost: where the log of offsets begins."""
+        start = read_oldest_offsets(self._files, source.owner).get(source.name, {})
+        log.error(
+            "the position of dead letters was lost; records are scanned again from the oldest batch of the checkpoint",
+            source=source.name,
+            start=nest_offsets(start),
+        )
+        return start
+
     def note(self, sink: str, source: str, start: Offsets, end: Offsets, malformed: int | None) -> None:
         """Take note of a committed batch of a sink's query; `malformed` is None where nobody has counted."""
         if source not in self._ledgers or self._sources[source].owner != sink or not end:
             return
         if not start:
             start = read_initial_offsets(self._files, sink, source) or {}
+        new = self._find_new(source, start)
         with self._background.changed:
-            self._ledgers[source] = self._ledgers[source].with_batch(start, end, malformed)
+            ledger = self._ledgers[source].with_partitions(new)
+            self._ledgers[source] = ledger.with_batch(start, end, malformed)
             self._background.changed.notify()
+
+    def _find_new(self, source: str, start: Offsets) -> Offsets:
+        """Return the first offsets of partitions that are new and were read before the first progress of them came."""
+        seen = self._ledgers[source].seen
+        new = {at for at, offset in start.items() if seen and at not in seen and offset > 0}
+        try:
+            first = self._first_offsets(source) if new else {}
+        except KafkaException:
+            first = {}
+        return {at: min(first.get(at, 0), start[at]) for at in new}
 
     def finish(self, committed: dict[str, Offsets], timeout: float) -> bool:
         """Scan all that is left up to the committed offsets; False if that took too long. Ends the thread."""
@@ -147,6 +179,14 @@ class DeadLetters:
     def _still_there(self, source: str, span: Span) -> Span:
         """Return the span without what the topic's retention has removed already; that is counted as lost."""
         first = self._first_offsets(source)
+        known = {topic for topic, _ in first}
+        absent = sorted(at for at in span.end if at not in first and at[0] in known)
+        if absent:  # Kafka's metadata is older than the partition; the scan is tried again
+            topic, partition = absent[0]
+            raise UnavailableError(
+                Reason.BROKER_UNREACHABLE,
+                f"partition {partition} of topic {topic} is not in Kafka's metadata yet",
+            )
         start = {at: max(span.start.get(at, 0), first.get(at, end)) for at, end in span.end.items()}
         left = Span(start, {at: max(end, start[at]) for at, end in span.end.items()})
         if left.size < span.size:
