@@ -227,7 +227,7 @@ def test_thirty_changes_with_everything_killed_at_random_lose_nothing_and_double
         )
     counting.ledger.pause()
     counting.check()
-    assert place.pipeline().guarantee == "atLeastOnce"
+    assert place.pipeline().guarantee == "AtLeastOnce"
     compare_with_batch(counting)
     last = take(place, "last", ", verify: {by: StateReader}")
     assert last.queries

@@ -68,7 +68,7 @@ def test_kubectl_get_fills_every_column(counting: Counting) -> None:
         *("NAME", "READY", "STATE", "LAG", "RATE", "GUARANTEE", "EXECUTORS", "REVISION"),
         *("RECOVERY", "RESTARTS", "REASON", "MESSAGE", "AGE"),
     ]
-    for shown in ("True", "Running", "records", "/s", "atLeastOnce", "Running", "batch", status.revision):
+    for shown in ("True", "Running", "records", "/s", "AtLeastOnce", "Running", "batch", status.revision):
         assert f"{shown}" in line
     assert "<none>" not in line
 

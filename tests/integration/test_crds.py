@@ -143,7 +143,7 @@ STATUS = {
     "state": "Running",
     "lag": "1.2s",
     "rate": "84k/s",
-    "guarantee": "atLeastOnce",
+    "guarantee": "AtLeastOnce",
     "executors": 1,
     "selector": "kappa-platform.io/pipeline=delays",
 }
@@ -199,7 +199,7 @@ def test_kubectl_shows_what_matters_in_columns(server: ApiServer) -> None:
     shown = show_with_status(server, "get", "pipelines", "delays", until="84k/s")
     head, row = shown.splitlines()
     assert head.split() == ["NAME", "READY", "STATE", "LAG", "RATE", "GUARANTEE", "AGE"]
-    assert row.split()[:6] == ["delays", "True", "Running", "1.2s", "84k/s", "atLeastOnce"]
+    assert row.split()[:6] == ["delays", "True", "Running", "1.2s", "84k/s", "AtLeastOnce"]
 
 
 @pytest.mark.usefixtures("pipeline")

@@ -1,14 +1,19 @@
 """Event time from three clocks: Spark's plan against the same rule in Python, and from Kafka to a result."""
 
+import json
 import random
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql.types import StructType
 
-from kappa_crds.source import EventTime
-from kappa_pipelines.sources.event_time import add_corrected_time, correct_clock
+from kappa_crds.source import EventTime, Source
+from kappa_pipelines.errors import SpecError
+from kappa_pipelines.sources.event_time import build_time, check_event_time, correct_clock
 from spark.revisions import build_revision, source
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -37,7 +42,8 @@ def test_the_plan_computes_what_the_rule_says(spark: SparkSession) -> None:
     frame = spark.createDataFrame(
         [(number, *row) for number, row in enumerate(rows)], "n INT, o TIMESTAMP, s TIMESTAMP, r TIMESTAMP"
     )
-    found = add_corrected_time(frame, event_time).selectExpr("n", "unix_micros(t) AS t").collect()
+    timed = frame.withColumn("t", build_time(event_time, f.col))
+    found = timed.selectExpr("n", "unix_micros(t) AS t").collect()
     epoch = datetime(1970, 1, 1, tzinfo=UTC)
     assert {row.n: epoch + timedelta(microseconds=row.t) for row in found} == {
         number: correct_clock(*row, edge) for number, row in enumerate(rows)
@@ -98,3 +104,71 @@ def test_a_partition_and_a_topic_that_are_silent_hold_no_window(
     driver.wait_for("the batch that closes windows", lambda p: p.queries[0].batch_id >= 1)
     assert driver.stop().graceful
     assert [row["n"] for row in topics.values(names["out"])] == [1]
+
+
+COUNT = "SELECT window(ts, '1 minute').start AS minute, count(*) AS n FROM flights GROUP BY window(ts, '1 minute')"
+
+
+def _count(**event_time: Any) -> dict[str, Any]:
+    schema = "k BIGINT, ts BIGINT" if "epochUnit" in event_time else "k BIGINT, ts TIMESTAMP"
+    read = source(schema=schema, eventTime={"column": "ts", "watermark": "1m", **event_time})
+    return {
+        "sources": [read],
+        "views": [{"name": "counted", "sql": COUNT}],
+        "sinks": [{"name": "out", "from": "counted", "topic": "out"}],
+        "deadLetter": "dead",
+    }
+
+
+def _write(topics: Any, topic: str, time: object, at: datetime = NOON) -> None:
+    topics.write(topic, [json.dumps({"k": 1, "ts": time})], timestamp=int(at.timestamp() * 1000))
+
+
+def test_a_record_of_the_year_2999_is_a_dead_letter_and_closes_no_window(
+    run: Any, broker: Any, topics: Any, checkpoint: Path
+) -> None:
+    names = {name: topics.make(name, partitions=1) for name in ("flights", "out", "dead")}
+    driver = run(build_revision(_count(maxAhead="1h"), checkpoint, broker.bootstrap, topics=names))
+    for time in (NOON, NOON + timedelta(hours=1), datetime(2999, 1, 1, tzinfo=UTC), NOON + timedelta(hours=1, milliseconds=1)):  # fmt: skip
+        _write(topics, names["flights"], time.isoformat())
+    driver.wait_for("dead letters", lambda p: p.dead_lettered == 2)
+    driver.wait_for(
+        "the watermark", lambda p: p.queries and p.queries[0].watermark == NOON + timedelta(minutes=59)
+    )
+    driver.wait_for("the first window", lambda p: len(topics.values(names["out"])) == 1)
+    assert driver.stop().graceful
+    errors = {dict(letter.headers())["kappa.error"].decode() for letter in topics.read(names["dead"])}
+    assert all("event time ts is" in error and "1h ahead (eventTime.maxAhead)" in error for error in errors)
+    assert any("2999-01-01" in error for error in errors)
+
+
+@pytest.mark.parametrize(("unit", "factor"), [("Seconds", 1), ("Milliseconds", 10**3), ("Microseconds", 10**6)])  # fmt: skip
+def test_a_number_since_1970_is_a_time_in_its_unit(
+    run: Any, broker: Any, topics: Any, checkpoint: Path, unit: str, factor: int
+) -> None:
+    names = {name: topics.make(name, partitions=1) for name in ("flights", "out", "dead")}
+    times = [int((NOON + timedelta(minutes=minute)).timestamp()) * factor for minute in (0, 0, 5)]
+    driver = run(build_revision(_count(epochUnit=unit), checkpoint, broker.bootstrap, topics=names))
+    for time in (*times, None, 2**63 - 1, -(2**63), times[0] * 1000 if unit != "Microseconds" else 2**62):
+        _write(topics, names["flights"], time)
+    driver.wait_for("the window", lambda p: len(topics.values(names["out"])) == 1)
+    driver.wait_for("dead letters", lambda p: p.dead_lettered == 3)
+    assert driver.stop().graceful
+    assert topics.values(names["out"]) == [{"minute": "2026-03-01T12:00:00.000000Z", "n": 2}]
+
+
+@pytest.mark.parametrize(
+    ("schema", "event_time", "says"),
+    [
+        ("ts BIGINT", {}, "set eventTime.epochUnit"),
+        ("ts STRING", {}, "as BIGINT with eventTime.epochUnit"),
+        ("ts TIMESTAMP", {"epochUnit": "Seconds"}, "epochUnit is for BIGINT and INT"),
+        ("ts DOUBLE", {"epochUnit": "Seconds"}, "epochUnit is for BIGINT and INT"),
+    ],
+)
+def test_a_column_that_is_no_time_is_refused_with_what_to_do(
+    spark: SparkSession, schema: str, event_time: dict[str, Any], says: str
+) -> None:
+    spec = source(schema=schema, eventTime={"column": "ts", "watermark": "1m", **event_time})
+    with pytest.raises(SpecError, match=says):
+        check_event_time(Source.model_validate(spec), {"ts": StructType.fromDDL(schema)["ts"].dataType})

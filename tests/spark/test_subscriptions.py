@@ -109,6 +109,8 @@ def test_a_range_has_each_topics_records_and_begins_at_the_first_one_there_where
     first = TopicPartition(new, 0, 1)
     topics.admin.delete_records([first])[first].result(30)
     revision = build_revision(_spec(topics=[known, new]), checkpoint, broker.bootstrap)
-    records = read_range(spark, revision, {(known, 0): 2}, {(known, 0): 3, (new, 0): 3})
+    records = read_range(
+        spark, revision, revision.spec.sources[0], {(known, 0): 2}, {(known, 0): 3, (new, 0): 3}
+    )
     read = {(row.topic, row.offset) for row in records.select("topic", "offset").collect()}
     assert read == {(known, 2), (new, 1), (new, 2)}

@@ -1,34 +1,43 @@
-"""The delivery guarantee of a sink, computed from what it is. Pure."""
+"""The delivery guarantee of a sink, computed from what it is and from what it reads. Pure."""
 
 from collections.abc import Sequence
 
 from kappa_crds.sink import Delivery, OutputMode, Sink
+from kappa_crds.source import Source
 from kappa_crds.trigger import Trigger
 
-AT_LEAST_ONCE = "atLeastOnce"
-EXACTLY_ONCE = "exactlyOnce"
 
+def compute_guarantee(sources: Sequence[Source], sinks: Sequence[Sink]) -> str:
+    """Return the guarantee of all sinks in a word; where they differ, with their names.
 
-def compute_guarantee(sinks: Sequence[Sink]) -> str:
-    """Return the guarantee of all sinks in a word; where they differ, with their names."""
-    exact = [sink.name for sink in sinks if sink.delivery is Delivery.EXACTLY_ONCE]
-    others = [sink.name for sink in sinks if sink.delivery is not Delivery.EXACTLY_ONCE]
+    Records of aborted transactions are written again by their producer, so a pipeline that reads them counts some twice.
+    """
+    is_exact = all(source.is_committed for source in sources)
+    exact = [sink.name for sink in sinks if is_exact and sink.delivery is Delivery.EXACTLY_ONCE]
+    others = [sink.name for sink in sinks if sink.name not in exact]
     if not exact:
-        return AT_LEAST_ONCE
+        return Delivery.AT_LEAST_ONCE.value
     if not others:
-        return EXACTLY_ONCE
-    return f"{EXACTLY_ONCE}: {', '.join(exact)}; {AT_LEAST_ONCE}: {', '.join(others)}"
+        return Delivery.EXACTLY_ONCE.value
+    return f"{Delivery.EXACTLY_ONCE}: {', '.join(exact)}; {Delivery.AT_LEAST_ONCE}: {', '.join(others)}"
 
 
-def explain_guarantee(sink: Sink, trigger: Trigger) -> str:
+def explain_guarantee(sources: Sequence[Source], sink: Sink, trigger: Trigger) -> str:
     """Return what a reader of the sink's topic can rely on.
 
     Spark's sink for Kafka writes a batch again that was not committed before a crash, so records may come twice. The sink
     that writes exactly once keeps in Kafka what it has written, with the rows themselves.
     """
+    uncommitted = [source.name for source in sources if not source.is_committed]
+    if uncommitted and sink.delivery is Delivery.EXACTLY_ONCE:
+        names = ", ".join(uncommitted)
+        return (
+            f"at least once: each row is written once, but records of aborted transactions are read from {names}; set"
+            " isolationLevel: ReadCommitted there"
+        )
     if sink.delivery is Delivery.EXACTLY_ONCE:
         return (
-            "exactly once for readers of committed records (isolation.level=read_committed), also after a crash; going back to a"
+            "exactly once for readers of committed records (isolation.level=read_committed), also after a crash; restoring a"
             " savepoint writes the rows after it again"
         )
     if trigger.real_time is not None:

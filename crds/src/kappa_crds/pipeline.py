@@ -376,9 +376,10 @@ class PipelineStatus(ResourceStatus):
     ] = None
     shuffle_partitions: Annotated[int | None, Field(ge=1, description="Partitions of the state.")] = None
     tuning: Annotated[tuple[str, ...], Field(description="What the operator sized by itself, and why.")] = ()
-    guarantee: Annotated[str | None, Field(description="Delivery guarantee of the sinks, as computed.")] = (
-        None
-    )
+    guarantee: Annotated[
+        str | None,
+        Field(description="Delivery guarantee, computed from sources and sinks: AtLeastOnce or ExactlyOnce."),
+    ] = None
     batch: Annotated[int | None, Field(description="Last committed batch.")] = None
     records: Annotated[int | None, Field(description="Records read by the current driver.")] = None
     dead_lettered: Annotated[

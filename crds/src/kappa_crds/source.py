@@ -1,5 +1,6 @@
 """What a pipeline reads: a topic, how its values become columns, and when things happened."""
 
+from enum import StrEnum
 from typing import Annotated, ClassVar
 
 from pydantic import Field
@@ -17,6 +18,13 @@ from kappa_crds.model import (
     TopicPattern,
 )
 from kappa_crds.registry import SchemaRegistry
+
+
+class IsolationLevel(StrEnum):
+    """Which records of Kafka's transactions are read (Kafka's consumer setting isolation.level)."""
+
+    READ_COMMITTED = "ReadCommitted"
+    READ_UNCOMMITTED = "ReadUncommitted"
 
 
 class ClockCorrection(Model):
@@ -44,18 +52,46 @@ class ClockCorrection(Model):
     ] = "1d"
 
 
+class EpochUnit(StrEnum):
+    """Unit of a number that counts the time since 1970-01-01T00:00:00Z."""
+
+    SECONDS = "Seconds"
+    MILLISECONDS = "Milliseconds"
+    MICROSECONDS = "Microseconds"
+
+
 class EventTime(Model):
     """When things happened, and how late they may arrive."""
 
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "!has(self.epochUnit) || !has(self.clockCorrection)",
+            "epochUnit and clockCorrection do not go together; declare the columns of the correction as TIMESTAMP",
+        ),
+    )
     column: Annotated[
         ColumnName,
         Field(
-            description="The TIMESTAMP column that says when it happened; with clockCorrection a new column of that name."
+            description="The TIMESTAMP column with the time of the event, or with epochUnit a number; with clockCorrection a new"
+            " column of that name."
         ),
     ]
+    epoch_unit: Annotated[
+        EpochUnit | None,
+        Field(
+            description="Unit of a BIGINT or INT column that counts the time since 1970; views read the column as TIMESTAMP."
+        ),
+    ] = None
     watermark: Annotated[
         Duration, Field(description="How far out of order records may be; later ones count as late.")
     ]
+    max_ahead: Annotated[
+        Duration,
+        Field(
+            description="How far the time of an event may be after Kafka's timestamp of its record. A record further ahead, or after"
+            " the year 9999, is a dead letter: its watermark would close the windows of all other records."
+        ),
+    ] = "1d"
     clock_correction: Annotated[
         ClockCorrection | None,
         Field(description="Computes the event time from three times, for senders whose clocks may be wrong."),
@@ -160,6 +196,19 @@ class Source(Model):
             "must be earliest, latest, or a time such as 2013-01-01T00:00:00Z",
         ),
     ] = "earliest"
+    isolation_level: Annotated[
+        IsolationLevel,
+        Field(
+            description="ReadCommitted: records of aborted transactions are not read, and a record in an open transaction holds back"
+            " those after it in its partition. ReadUncommitted: every record is read when it is written, also one that is"
+            " aborted later."
+        ),
+    ] = IsolationLevel.READ_COMMITTED
+
+    @property
+    def is_committed(self) -> bool:
+        """Return whether only committed records are read."""
+        return self.isolation_level is IsolationLevel.READ_COMMITTED
 
     @property
     def topic_names(self) -> tuple[str, ...]:

@@ -82,7 +82,7 @@ def say(observed: PipelineObserved, verdict: Verdict, now: datetime, **fields: A
         observed_generation=generation,
         state=verdict.state,
         conditions=build_conditions(verdict, resource.status.conditions, generation, now),
-        guarantee=compute_guarantee(resource.spec.sinks),
+        guarantee=compute_guarantee(resource.spec.sources, resource.spec.sinks),
         selector=",".join(f"{key}={value}" for key, value in labels.items()),
         **fields,
     )

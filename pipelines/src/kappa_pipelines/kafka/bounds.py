@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from kappa_crds.revision import Revision
@@ -18,19 +18,25 @@ class LogBounds:
 
     def __init__(self, revision: Revision) -> None:
         self._admin = AdminClient({**build_librdkafka_config(revision.kafka), "log_level": 0})
+        committed = all(source.is_committed for source in revision.spec.sources)
+        self._isolation = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
 
     def first(self, subscriptions: Iterable[Subscription]) -> Offsets:
         """Return the first offset that each partition still has."""
         return self._list(subscriptions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
 
     def ends(self, subscriptions: Iterable[Subscription]) -> Offsets:
-        """Return the offset that the next record of each partition will have."""
+        """Return the end of each partition: up to where it can be read, with the first open transaction left out."""
         return self._list(subscriptions, OffsetSpec.latest())  # type: ignore[no-untyped-call]
 
     def _list(self, subscriptions: Iterable[Subscription], spec: OffsetSpec) -> Offsets:
         places = {place for each in subscriptions for place in self._list_places(each)}
         wanted = {TopicPartition(topic, part): spec for topic, part in places}
-        futures = self._admin.list_offsets(wanted, request_timeout=_TIMEOUT_SECONDS) if wanted else {}
+        if not wanted:
+            return {}
+        futures = self._admin.list_offsets(
+            wanted, isolation_level=self._isolation, request_timeout=_TIMEOUT_SECONDS
+        )
         return {(at.topic, at.partition): future.result().offset for at, future in futures.items()}
 
     def _list_places(self, subscription: Subscription) -> Iterator[Place]:

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from pyspark.sql import SparkSession
 
 from kappa_crds.guarantee import explain_guarantee
+from kappa_crds.pipeline import PipelineSpec
 from kappa_crds.revision import Revision
 from kappa_crds.sink import Sink
 from kappa_crds.source import Source
@@ -53,7 +54,7 @@ def explain(name: str, spark: SparkSession, revision: Revision, compiled: Compil
         yield from _explain_stragglers(view, compiled)
         yield from (f"    {line}" for line in describe_cost(view))
     for each in compiled.sinks:
-        yield from _explain_sink(each.sink, spec.trigger)
+        yield from _explain_sink(spec, each.sink)
         yield from (f"    {_explain_state(state)}" for state in each.states if state.view is None)
 
 
@@ -101,7 +102,7 @@ def _explain_trigger(trigger: Trigger) -> Iterator[str]:
         yield f"real-time mode: no record waits for a batch; offsets are kept every {every}, and a stop waits as long"
 
 
-def _explain_sink(sink: Sink, trigger: Trigger) -> Iterator[str]:
+def _explain_sink(spec: PipelineSpec, sink: Sink) -> Iterator[str]:
     key = f", key {', '.join(sink.key)}" if sink.key else ""
     yield f"sink {sink.name} ← {sink.from_} → topic {sink.topic} (mode {sink.mode}{key})"
-    yield f"    {explain_guarantee(sink, trigger)}"
+    yield f"    {explain_guarantee(spec.sources, sink, spec.trigger)}"

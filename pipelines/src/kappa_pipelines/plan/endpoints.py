@@ -94,7 +94,8 @@ class KafkaEndpoints:
         if not frames:
             return spark.createDataFrame([], JUDGED_SCHEMA)
         starts, ends = spans[0][0][0], spans[-1][0][1]
-        records = read_range(spark, self._revision, {at: starts[at] for at in ends if at in starts}, ends)
+        known = {at: starts[at] for at in ends if at in starts}
+        records = read_range(spark, self._revision, source.spec, known, ends)
         table = spark.createDataFrame(frames, _FRAME_SCHEMA)
         is_within = (f.col("offset") >= f.col("first")) & (f.col("offset") < f.col("last"))
         same = (f.col("topic") == f.col("in_topic")) & (f.col("partition") == f.col("in_partition"))

@@ -1,26 +1,71 @@
 """Event time of a source: the column as declared, or corrected for clocks that are wrong, and the watermark on it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
-from pyspark.sql.types import DataType, TimestampType
+from pyspark.sql.types import DataType, IntegerType, LongType, TimestampType
 
 from kappa_crds.quantities import parse_duration
 from kappa_crds.reasons import Reason
-from kappa_crds.source import ClockCorrection, EventTime, Source
+from kappa_crds.source import ClockCorrection, EpochUnit, EventTime, Source
 from kappa_pipelines.errors import SpecError
 from kappa_pipelines.sources.idle import MARK
 
 _MARKED = "__kappa_marked"
 
 
-def add_corrected_time(rows: DataFrame, event_time: EventTime | None) -> DataFrame:
-    """Return the rows with the event-time column, where that is not there already."""
-    if event_time is None or event_time.clock_correction is None:
-        return rows
-    return rows.withColumn(event_time.column, _correct(event_time.clock_correction))
+_UNITS = {EpochUnit.SECONDS: 1, EpochUnit.MILLISECONDS: 10**3, EpochUnit.MICROSECONDS: 10**6}
+"""Of each unit so many are a second."""
+_CONVERT = {
+    EpochUnit.SECONDS: f.timestamp_seconds,
+    EpochUnit.MILLISECONDS: f.timestamp_millis,
+    EpochUnit.MICROSECONDS: f.timestamp_micros,
+}
+_FIRST, _LAST = -62_135_596_800, 253_402_300_799
+"""The years 1 to 9999 in seconds since 1970; Spark's functions fail on numbers that are too large."""
+
+
+def build_time(event_time: EventTime, find: Callable[[str], Column]) -> Column:
+    """Return the event time of a record. `find` returns a column by its name."""
+    if event_time.clock_correction is not None:
+        return _correct(event_time.clock_correction, find)
+    column = find(event_time.column)
+    if event_time.epoch_unit is None:
+        return column
+    return f.when(_is_in_range(column, event_time.epoch_unit), _CONVERT[event_time.epoch_unit](column))
+
+
+def is_wrong(event_time: EventTime, find: Callable[[str], Column], timestamp: Column) -> Column:
+    """Return whether a record's event time is too far ahead of `timestamp`, Kafka's own, or after the year 9999.
+
+    The wall clock does not matter, so a record counts the same whenever it is read. A record without a timestamp (-1, or 0 in
+    a local run) is only compared with the year 9999.
+    """
+    time, written = f.unix_micros(build_time(event_time, find)), f.unix_micros(timestamp)
+    ahead = (written > 0) & (time > written + _milliseconds(event_time.max_ahead) * 1000)
+    wrong = ahead | (time > f.lit(_LAST * 10**6 + 999_999))
+    if event_time.epoch_unit is not None:
+        wrong |= ~_is_in_range(find(event_time.column), event_time.epoch_unit)
+    return f.coalesce(wrong, f.lit(False))
+
+
+def explain_wrong(event_time: EventTime, find: Callable[[str], Column], timestamp: Column) -> Column:
+    """Return what is wrong with such an event time, for people."""
+    found = build_time(event_time, find).cast("string")
+    if event_time.epoch_unit is not None:
+        found = f.coalesce(found, find(event_time.column).cast("string"))
+    parts = (
+        f"event time {event_time.column} is ", found, ", the record was written at ", timestamp.cast("string"),
+        f"; it may be {event_time.max_ahead} ahead (eventTime.maxAhead), and not after the year 9999. For a number of milliseconds"
+        " declare the column as BIGINT and set eventTime.epochUnit",
+    )  # fmt: skip
+    return f.concat(*(f.lit(part) if isinstance(part, str) else part for part in parts))
+
+
+def _is_in_range(number: Column, unit: EpochUnit) -> Column:
+    return number.between(_FIRST * _UNITS[unit], _LAST * _UNITS[unit])
 
 
 def add_watermark(rows: DataFrame, event_time: EventTime | None, marks: DataFrame | None = None) -> DataFrame:
@@ -69,10 +114,9 @@ def correct_clock(
     return occurred + max(-longest, min(longest, received - sent))
 
 
-def _correct(correction: ClockCorrection) -> Column:
+def _correct(correction: ClockCorrection, find: Callable[[str], Column]) -> Column:
     occurred, sent, received = (
-        f.unix_micros(f.col(f"`{name}`"))
-        for name in (correction.occurred, correction.sent, correction.received)
+        f.unix_micros(find(name)) for name in (correction.occurred, correction.sent, correction.received)
     )
     longest = f.lit(_milliseconds(correction.max) * 1000)
     difference = f.least(longest, f.greatest(-longest, received - sent))
@@ -90,7 +134,7 @@ def check_event_time(source: Source, types: Mapping[str, DataType]) -> None:
         return
     correction = event_time.clock_correction
     if correction is None:
-        _check_timestamp(source.name, "eventTime.column", event_time.column, types)
+        _check_time(source.name, event_time, types)
         return
     for field in ("occurred", "sent", "received"):
         _check_timestamp(source.name, f"eventTime.clockCorrection.{field}", getattr(correction, field), types)
@@ -102,16 +146,35 @@ def check_event_time(source: Source, types: Mapping[str, DataType]) -> None:
         )
 
 
+def _check_time(source: str, event_time: EventTime, types: Mapping[str, DataType]) -> None:
+    found = _find_type(source, "eventTime.column", event_time.column, types)
+    is_number, unit = isinstance(found, (LongType, IntegerType)), event_time.epoch_unit
+    if is_number == (unit is not None) and (is_number or isinstance(found, TimestampType)):
+        return
+    is_wrong = f"source {source!r}: eventTime.column {event_time.column!r} is {found.simpleString().upper()}"
+    if is_number:
+        advice = "set eventTime.epochUnit to Milliseconds, Seconds or Microseconds"
+    elif unit is not None:
+        advice = "eventTime.epochUnit is for BIGINT and INT; take it out, or change the schema"
+    else:
+        advice = "declare it as TIMESTAMP for text such as 2026-01-01T00:00:00Z, or as BIGINT with eventTime.epochUnit for a number"
+    raise SpecError(Reason.INVALID_SCHEMA, f"{is_wrong}; {advice}")
+
+
 def _check_timestamp(source: str, field: str, column: str, types: Mapping[str, DataType]) -> None:
+    found = _find_type(source, field, column, types)
+    if not isinstance(found, TimestampType):
+        raise SpecError(
+            Reason.INVALID_SCHEMA,
+            f"source {source!r}: {field} {column!r} is {found.simpleString().upper()}; declare it as TIMESTAMP in the schema",
+        )
+
+
+def _find_type(source: str, field: str, column: str, types: Mapping[str, DataType]) -> DataType:
     found = {name.lower(): kind for name, kind in types.items()}.get(column.lower())
     if found is None:
         raise SpecError(
             Reason.UNKNOWN_COLUMN,
             f"source {source!r}: {field} {column!r} is not in the schema; its columns are {', '.join(types)}",
         )
-    if not isinstance(found, TimestampType):
-        raise SpecError(
-            Reason.INVALID_SCHEMA,
-            f"source {source!r}: {field} {column!r} is {found.simpleString().upper()};"
-            " declare it as TIMESTAMP in the schema",
-        )
+    return found

@@ -6,6 +6,7 @@ progress and cost no second scan.
 """
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -20,7 +21,13 @@ from kappa_pipelines.checkpoint.format.offsets import Offsets, nest_offsets
 from kappa_pipelines.errors import SpecError
 from kappa_pipelines.kafka.options import build_spark_connection, prefix_options
 from kappa_pipelines.registry.subject import Subject
-from kappa_pipelines.sources.event_time import add_corrected_time, add_watermark, check_event_time
+from kappa_pipelines.sources.event_time import (
+    add_watermark,
+    build_time,
+    check_event_time,
+    explain_wrong,
+    is_wrong,
+)
 from kappa_pipelines.sources.formats import build_values
 from kappa_pipelines.sources.subscription import Subscription, build_subscription
 from kappa_pipelines.sources.values import Values
@@ -69,9 +76,34 @@ class KafkaSource:
         return self.values.schema
 
     def find_malformed(self, parsed: Column, is_null: Column) -> Column:
-        """Return whether a record could not be read; where tombstones are expected a NULL value is right."""
+        """Return whether a record could not be read, or has a wrong event time; where tombstones are expected a NULL value is right.
+
+        The column `timestamp` must be there, as Kafka has it.
+        """
         malformed = self.values.is_malformed(parsed)
+        if self.spec.event_time is not None:
+            malformed |= is_wrong(self.spec.event_time, self.find(parsed), f.col("timestamp"))
         return malformed if self.spec.tombstones is None else malformed & ~is_null
+
+    def explain(self, parsed: Column, texts: Column) -> Column:
+        """Return what is wrong with a malformed record, for people; `texts` is its parse as text."""
+        explained = self.values.explain(parsed, texts)
+        if self.spec.event_time is None:
+            return explained
+        wrong = explain_wrong(self.spec.event_time, self.find(parsed), f.col("timestamp"))
+        return f.when(self.values.is_malformed(parsed), explained).otherwise(wrong)
+
+    def find(self, parsed: Column) -> Callable[[str], Column]:
+        """Return what finds a column of a record by its name, in its value or beside it."""
+        beside = {
+            name.lower(): _RECORD_COLUMNS[field] for field, name in _wanted_record_columns(self).items()
+        }
+
+        def find(name: str) -> Column:
+            found = beside.get(name.lower())
+            return self.values.columns(parsed)[name] if found is None else f.expr(found)
+
+        return find
 
 
 def build_source(revision: Revision, source: Source, subject: Subject | None = None) -> KafkaSource:
@@ -102,15 +134,14 @@ def read_stream(
     With `alert`, a record with a schema that is not known yet ends the query. `marks` are the watermarks that it is given while it is
     silent. With `watched` its latest event time goes with the progress. `keep` are columns of the records that rows have besides.
     """
-    passed = [f.col(name) for name in (*_raw_columns(source), *keep)]
+    passed = [f.col(name) for name in dict.fromkeys((*_raw_columns(source), "timestamp", *keep))]
     is_null = f.col("value").isNull().alias(_IS_NULL)
     value = source.values.parse(alert=alert).alias(_PARSED)
     parsed = records.select(*passed, is_null, value)
     malformed = source.find_malformed(f.col(_PARSED), f.col(_IS_NULL))
     # Flat columns and a flag pass the count faster than the struct would.
     flat = parsed.select(*_columns(source), *keep, malformed.alias(_FLAG))
-    timed = add_corrected_time(flat, source.spec.event_time)
-    rows = _observe(timed, source, latest=watched).where(~f.col(_FLAG)).drop(_FLAG)
+    rows = _observe(flat, source, latest=watched).where(~f.col(_FLAG)).drop(_FLAG)
     return add_watermark(rows, source.spec.event_time, marks)
 
 
@@ -124,12 +155,15 @@ def _observe(rows: DataFrame, source: KafkaSource, *, latest: bool) -> DataFrame
     return rows.observe(source.name, *counts)
 
 
-def read_range(spark: SparkSession, revision: Revision, start: Offsets, end: Offsets) -> DataFrame:
-    """Return the records from `start` up to, without, `end`, as a table; a partition without start from its first one."""
+def read_range(
+    spark: SparkSession, revision: Revision, source: Source, start: Offsets, end: Offsets
+) -> DataFrame:
+    """Return the records of a source from `start` up to, without, `end`, as a table; a partition without start from its first one."""
     begin = {place: start.get(place, _FIRST_THERE) for place in end}
     options = {
         **build_spark_connection(revision.kafka),
         **prefix_options(revision.tuning.consumer),
+        **_isolation_options(source),
         "assign": json.dumps({topic: list(parts) for topic, parts in nest_offsets(end).items()}),
         "startingOffsets": json.dumps(nest_offsets(begin)),
         "endingOffsets": json.dumps(nest_offsets(end)),
@@ -146,6 +180,7 @@ def build_read_options(revision: Revision, source: KafkaSource) -> dict[str, str
     options = {
         **build_spark_connection(revision.kafka),
         **prefix_options(tuning.consumer),
+        **_isolation_options(source.spec),
         **_starting_options(source.spec.starting_offsets),
         **source.subscription.options,
         "failOnDataLoss": "true",
@@ -160,6 +195,10 @@ def build_read_options(revision: Revision, source: KafkaSource) -> dict[str, str
     if source.spec.record_columns is not None and source.spec.record_columns.headers is not None:
         options["includeHeaders"] = "true"
     return options
+
+
+def _isolation_options(source: Source) -> dict[str, str]:
+    return {"kafka.isolation.level": "read_committed" if source.is_committed else "read_uncommitted"}
 
 
 def _max_records(revision: Revision) -> int:
@@ -188,13 +227,18 @@ def _raw_columns(source: KafkaSource) -> list[str]:
 
 
 def _columns(source: KafkaSource) -> list[Column]:
-    parsed = source.values.columns(f.col(_PARSED))
-    declared = [parsed[name].alias(name) for name in source.schema.names]
+    columns, event_time = source.values.columns(f.col(_PARSED)), source.spec.event_time
+    declared = {name: columns[name] for name in source.schema.names}
+    if event_time is not None and (event_time.epoch_unit or event_time.clock_correction):
+        own = next(
+            (name for name in declared if name.lower() == event_time.column.lower()), event_time.column
+        )
+        declared[own] = build_time(event_time, source.find(f.col(_PARSED)))
     record = [
         f.expr(_RECORD_COLUMNS[field]).alias(name) for field, name in _wanted_record_columns(source).items()
     ]
     flags = [f.col(_IS_NULL).alias(name) for name in _added_flags(source)]
-    return declared + record + flags
+    return [column.alias(name) for name, column in declared.items()] + record + flags
 
 
 def _added_flags(source: KafkaSource) -> list[str]:

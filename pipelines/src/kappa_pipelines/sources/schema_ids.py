@@ -33,7 +33,7 @@ def remember_unknown_ids(
         if not isinstance(source.values, Framed) or source.name not in planned:
             continue
         start = committed.get(source.name) or read_initial_offsets(files, sink, source.name) or {}
-        records = read_range(spark, revision, start, planned[source.name])
+        records = read_range(spark, revision, source.spec, start, planned[source.name])
         unknown = records.where(source.values.is_unknown()).select(read_id().alias("id"))
         ids = {row.id for row in unknown.distinct().limit(_MOST_IDS).collect()}
         log.info("unknown schema ids", source=source.name, ids=sorted(ids)[:100], count=len(ids))

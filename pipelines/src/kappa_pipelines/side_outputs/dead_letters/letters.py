@@ -31,7 +31,7 @@ def build_letters(
     """Return the dead letters among records (as Kafka has them) as `key`, `value` and `headers`."""
     longest = (limits or Limits()).record_bytes
     texts = _find_malformed(records, source).withColumn(_TEXTS, source.values.parse_texts())
-    letters = texts.withColumn(_ERROR, source.values.explain(f.col(_PARSED), f.col(_TEXTS)))
+    letters = texts.withColumn(_ERROR, source.explain(f.col(_PARSED), f.col(_TEXTS)))
     key = f.concat_ws("/", "topic", f.col("partition").cast("string"), f.col("offset").cast("string"))
     value = f.coalesce(f.col("value"), f.lit(b""))
     fits = _measure(value, f.col(_ERROR)) <= longest

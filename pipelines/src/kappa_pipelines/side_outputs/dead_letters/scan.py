@@ -28,5 +28,5 @@ class DeadLetterScan:
 
     def build(self, source: KafkaSource, span: Span) -> DataFrame:
         """Return the dead letters of a span as records to be written."""
-        records = read_range(self._spark, self._revision, span.start, span.end)
+        records = read_range(self._spark, self._revision, source.spec, span.start, span.end)
         return build_letters(records, source, self._revision.full_name, self._dead.limits)
