@@ -14,7 +14,7 @@ from kappa_crds.savepoint import SavepointSpec
 from kappa_crds.savepoint_transfer import Export
 from kappa_crds.savepoint_work import VerifyBy
 from kappa_crds.topic import DeletionPolicy
-from kappa_operator.cli.savepoint import app
+from kappa_operator.cli.savepoint import savepoint as app
 from kappa_operator.cli.savepoint_calls import (
     SavepointProblem,
     ask_for_collection,

@@ -1,81 +1,108 @@
-"""The commands and their options; each command's work is in a module of its own."""
+"""The commands. Each command's work and options are in a module of its own, which is imported when the command runs.
 
-import asyncio
-import sys
-from importlib.metadata import entry_points
-from pathlib import Path
-from typing import Annotated
+All of them together take seconds to import; the help and a command of the laptop need none of that.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.metadata import entry_points, version
+from typing import Annotated, Any
 
 import typer
-
-from kappa_operator.cli.change import find_judge
-from kappa_operator.cli.lag import lag
-from kappa_operator.cli.plan import PlanProblem, plan_manifests
-from kappa_operator.cli.savepoint import app as savepoint_app
-from kappa_operator.cli.status import status
-from kappa_operator.cli.top import top
-
-app = typer.Typer(no_args_is_help=True, add_completion=False, help="Look after Kappa pipelines.")
-app.add_typer(savepoint_app, name="savepoint")
-app.command()(lag)
-app.command()(top)
-app.command()(status)
+from typer.core import TyperGroup
+from typer.main import get_command, get_group
 
 
-@app.callback()
-def kappa() -> None:
-    """Look after Kappa pipelines."""
+@dataclass(frozen=True)
+class Command:
+    """A command: what the help shows, and the module of the command line that has it; none for one of the runtime."""
+
+    help: str
+    module: str | None = None
+
+    @property
+    def is_local(self) -> bool:
+        """Return whether it is a command of the runtime, which is a package of its own."""
+        return self.module is None
 
 
-@app.command()
-def plan(
-    file: Annotated[
-        list[Path], typer.Option("-f", "--filename", help="Manifest file, or - for standard input.")
-    ],
-    namespace: Annotated[
-        str, typer.Option("-n", "--namespace", help="Namespace for manifests that name none.")
-    ] = "default",
-    context: Annotated[str | None, typer.Option(help="Context of the kubeconfig.")] = None,
-    verdict: Annotated[
-        bool,
-        typer.Option(
-            help="Compile changed pipelines on this machine and judge what that means for the state."
-        ),
-    ] = True,
-) -> None:
-    """Show what the operator would do if the manifests were applied now, and why. Changes nothing."""
-    texts = [sys.stdin.read() if str(path) == "-" else path.read_text() for path in file]
-    try:
-        judge = find_judge() if verdict else None
-        for line in asyncio.run(plan_manifests(texts, namespace, context, judge)):
-            typer.echo(line)
-    except PlanProblem as problem:
-        typer.echo(f"error: {problem}", err=True)
-        raise typer.Exit(1) from None
-
-
-_LOCAL_COMMANDS = {
-    "validate": "Check pipelines as a driver would, without a cluster.",
-    "run": "Run a pipeline on this machine, over files or topics, and print its rows.",
-    "explain": "Show a pipeline's graph, the state it keeps and until when, and its guarantees.",
-    "test": "Run the test cases of pipelines on this machine.",
+COMMANDS = {
+    "savepoint": Command("Take, list and verify savepoints, and restore from them.", "savepoint"),
+    "lag": Command(
+        "Show how far behind consumer groups and pipelines are: in records, in time, and until records are lost.",
+        "lag",
+    ),
+    "top": Command(
+        "Show pipelines and topics live: rates, lag, duration of batches, delay of watermarks, rows of state.",
+        "top",
+    ),
+    "status": Command("Show all Kappa resources: ready or not, why, since when, and what to do.", "status"),
+    "plan": Command(
+        "Show what the operator would do if the manifests were applied now, and why.", "plan_command"
+    ),
+    "validate": Command("Check resources as the API server and a driver would, without a cluster."),
+    "run": Command("Run a pipeline on this machine, over files or topics, and print its rows."),
+    "explain": Command("Show a pipeline's graph, the state it keeps and until when, and its guarantees."),
+    "test": Command("Run the test cases of pipelines on this machine."),
 }
 
 
-def _add_local_command(name: str, help_text: str) -> None:
+class LazyGroup(TyperGroup):
+    """Has a command without options in place of each, which help and completion use, and loads the one that is to run."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """Return the command that the arguments name, loaded, and the rest of them."""
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, command if name is None else load(name), rest
+
+
+app = typer.Typer(cls=LazyGroup, no_args_is_help=True, rich_markup_mode=None, help="Manage Kappa pipelines.")
+
+
+def load(name: str) -> Any:
+    """Return a command with its options."""
+    module = COMMANDS[name].module
+    if module is None:
+        return _wrap(name, _forward(name), add_help_option=False, context_settings=_ANY_ARGUMENTS)
+    found = getattr(import_module(f"kappa_operator.cli.{module}"), name)
+    return get_group(found) if isinstance(found, typer.Typer) else _wrap(name, found)
+
+
+_ANY_ARGUMENTS = {"allow_extra_args": True, "ignore_unknown_options": True}
+
+
+def _wrap(name: str, function: Callable[..., None], **settings: Any) -> Any:
+    alone = typer.Typer(add_completion=False, rich_markup_mode=None)
+    alone.command(name, **settings)(function)
+    return get_command(alone)
+
+
+def _forward(name: str) -> Callable[[typer.Context], None]:
     def command(context: typer.Context) -> None:
         raise typer.Exit(run_local(name, context.args))
 
-    app.command(
-        name,
-        help=f"{help_text} Needs the runtime on this machine.",
-        add_help_option=False,
-        context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
-    )(command)
+    return command
 
 
-for _name, _help in _LOCAL_COMMANDS.items():
-    _add_local_command(_name, _help)
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"kappa {version('kappa-operator')}")
+        raise typer.Exit
+
+
+@app.callback()
+def kappa(
+    _version: Annotated[
+        bool,
+        typer.Option("--version", help="Show the version and exit.", callback=_show_version, is_eager=True),
+    ] = False,
+) -> None:
+    """Manage Kappa pipelines."""
+
+
+for _name, _command in COMMANDS.items():
+    app.command(_name, short_help=_command.help)(kappa)
 
 
 def run_local(command: str, arguments: list[str]) -> int:

@@ -29,7 +29,11 @@ from kappa_operator.cli.wait import (
 )
 from kappa_operator.engine.keys import Key
 
-app = typer.Typer(no_args_is_help=True, help="Take savepoints, look at them, and go back to them.")
+savepoint = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    help="Take, list and verify savepoints, and restore from them.",
+)
 
 Savepoint = Annotated[str, typer.Argument(help="The Savepoint.")]
 NewName = Annotated[
@@ -37,7 +41,7 @@ NewName = Annotated[
 ]
 
 
-@app.command()
+@savepoint.command()
 @waiting
 def create(
     pipeline: Annotated[str, typer.Argument(help="The Pipeline; it may run, be suspended or have failed.")],
@@ -56,7 +60,7 @@ def create(
     return Request(lambda desk: create_savepoint(desk, key, spec), "savepoint {name} is asked for", judge)
 
 
-@app.command("list")
+@savepoint.command("list")
 def list_(
     pipeline: Annotated[str | None, typer.Option(help="Only those of this Pipeline.")] = None,
     namespace: Namespace = "default",
@@ -67,14 +71,14 @@ def list_(
     console.print(build_table(found) if found else f"there are no savepoints in namespace {namespace}")
 
 
-@app.command()
+@savepoint.command()
 def show(name: Savepoint, namespace: Namespace = "default", context: Context = None) -> None:
     """Show a savepoint: what it holds, where it is, and how it is."""
     key = Key("Savepoint", namespace, name)
     console.print(build_view(call(context, lambda desk: read_resource(desk, key))))
 
 
-@app.command()
+@savepoint.command()
 @waiting
 def verify(
     name: Savepoint,
@@ -87,7 +91,7 @@ def verify(
     return Request(lambda desk: ask_for_verification(desk, key, by, _now()), begun, judge_verified)
 
 
-@app.command()
+@savepoint.command()
 @waiting
 def export(
     name: Savepoint,
@@ -105,7 +109,7 @@ def export(
     return Request(lambda desk: ask_for_export(desk, key, copy, _now()), begun, judge_exported(to))
 
 
-@app.command("import")
+@savepoint.command("import")
 @waiting
 def import_(
     pipeline: Annotated[str, typer.Argument(help="The Pipeline that it is for; it need not be there yet.")],
@@ -129,7 +133,7 @@ def import_(
     )
 
 
-@app.command()
+@savepoint.command()
 @waiting
 def restore(
     name: Savepoint,
@@ -139,11 +143,11 @@ def restore(
     namespace: Namespace = "default",
 ) -> Request:
     """Have a pipeline go on from a savepoint. Records after it are processed again; topics are not set back."""
-    savepoint, begun = Key("Savepoint", namespace, name), f"pipeline {{name}} goes on from {name}"
-    return Request(lambda desk: ask_for_restore(desk, savepoint, to, _now()), begun, judge_restored)
+    source, begun = Key("Savepoint", namespace, name), f"pipeline {{name}} goes on from {name}"
+    return Request(lambda desk: ask_for_restore(desk, source, to, _now()), begun, judge_restored)
 
 
-@app.command()
+@savepoint.command()
 @waiting
 def gc(
     store: Annotated[
