@@ -1,14 +1,18 @@
 """`kappa validate` of what the API server refuses, and of what needs no Spark."""
 
+import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import yaml
 
 from integration.manifests import read_smallest
-from kappa_pipelines.laptop.console import FAILED
+from kappa_pipelines.laptop import explain, run, validate
+from kappa_pipelines.laptop import test as cases
+from kappa_pipelines.laptop.console import FAILED, UNUSABLE
 from kappa_pipelines.laptop.validate import main
 
 
@@ -42,4 +46,47 @@ def test_a_pipeline_that_the_api_server_refuses_is_refused_without_loading_spark
         f"pipeline/{pipeline['metadata']['name']}: InvalidSpec: spec.sinks: Required value;"
         " unknown field \"spec.snks\"; did you mean 'sinks'?",
         "1 False",
+    ]
+
+
+def test_files_are_named_with_an_option_or_without(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, first = write(tmp_path, read_smallest("Topic"))
+    second = tmp_path / "store.yaml"
+    second.write_text(yaml.safe_dump(read_smallest("StateStore")))
+    valid = [f"topic/{read_smallest('Topic')['metadata']['name']}: valid"]
+    valid.append(f"statestore/{read_smallest('StateStore')['metadata']['name']}: valid")
+    for arguments in ([first, str(second)], [first, "-f", str(second)], ["-f", first, str(second)]):
+        assert main(arguments) == 0
+        assert sorted(capsys.readouterr().out.splitlines()) == sorted(valid)
+
+
+@pytest.mark.parametrize("command", [validate.main, explain.main, run.main, cases.main])
+def test_a_command_without_a_file_asks_for_one(
+    command: Callable[[list[str]], int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        command(["--data", "."] if command is run.main else [])
+    assert ended.value.code == UNUSABLE
+    assert "name a manifest: FILE or -f FILE" in capsys.readouterr().err
+
+
+def test_a_run_needs_no_option_to_be_on_this_machine(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run.main(["--data", ".", "/nowhere/pipeline.yaml"]) == UNUSABLE
+    assert "/nowhere/pipeline.yaml" in capsys.readouterr().err
+
+
+def test_results_are_printed_as_json_for_programs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    topic = read_smallest("Topic")
+    bad = {**topic, "metadata": {"name": "bad"}, "spec": {"partition": 4}}
+    assert main([*write(tmp_path, topic, bad), "-o", "json"]) == FAILED
+    assert json.loads(capsys.readouterr().out) == [
+        {"resource": f"topic/{topic['metadata']['name']}", "valid": True},
+        {
+            "resource": "topic/bad",
+            "valid": False,
+            "reason": "InvalidSpec",
+            "message": "unknown field \"spec.partition\"; did you mean 'partitions'?",
+        },
     ]

@@ -2,10 +2,11 @@
 
 import argparse
 import contextlib
+import json
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from kappa_crds.manifests import ManifestError
@@ -19,8 +20,17 @@ FAILED, UNUSABLE = 1, 2
 def build_parser(command: str, description: str) -> argparse.ArgumentParser:
     """Return the parser of a command that reads manifests."""
     parser = argparse.ArgumentParser(prog=f"kappa {command}", description=description)
-    parser.add_argument("-f", "--filename", action="append", required=True, help="manifest file, or -")
+    parser.add_argument("filename", nargs="*", action="extend", metavar="FILE", help="manifest file, or -")
+    parser.add_argument("-f", "--filename", action="append", help="the same, as kubectl has it")
     return parser
+
+
+def parse(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> argparse.Namespace:
+    """Return the arguments, `filename` being all files; ends the command where there is none."""
+    given = parser.parse_intermixed_args(arguments)
+    if not given.filename:
+        parser.error("name a manifest: FILE or -f FILE")
+    return given
 
 
 def guard(work: Callable[[], int]) -> int:
@@ -68,17 +78,26 @@ def name_resource(manifest: dict[str, Any]) -> str:
 
 
 def report_each(
-    manifests: Iterable[dict[str, Any]], describe: Callable[[dict[str, Any]], Iterable[str]]
+    manifests: Iterable[dict[str, Any]],
+    describe: Callable[[dict[str, Any]], Iterable[str]],
+    *,
+    as_json: bool = False,
 ) -> int:
     """Print the lines about each resource, or what is wrong with it; return 0, or 1 where one is wrong."""
-    code = 0
+    reports: list[dict[str, Any]] = []
     for manifest in manifests:
+        name = name_resource(manifest)
         try:
-            lines = list(describe(manifest))
+            lines, report = list(describe(manifest)), {"resource": name, "valid": True}
         except DriverError as error:
-            lines, code = [f"{name_resource(manifest)}: {error.reason}: {error.message}"], FAILED
-        print(*lines, sep="\n", flush=True)
-    return code
+            lines = [f"{name}: {error.reason}: {error.message}"]
+            report = {"resource": name, "valid": False, "reason": error.reason, "message": error.message}
+        reports.append(report)
+        if not as_json:
+            print(*lines, sep="\n", flush=True)
+    if as_json:
+        print(json.dumps(reports, indent=2))
+    return 0 if all(report["valid"] for report in reports) else FAILED
 
 
 def say(text: str) -> None:

@@ -13,7 +13,7 @@ from kappa_crds.trigger import Trigger
 from kappa_crds.view import View
 from kappa_pipelines.analysis.catalyst import find_reads, get_plan
 from kappa_pipelines.analysis.state import State
-from kappa_pipelines.laptop.console import build_parser, complain, guard, report_each
+from kappa_pipelines.laptop.console import build_parser, complain, guard, parse, report_each
 from kappa_pipelines.laptop.each import describe_pipeline
 from kappa_pipelines.laptop.manifests import read_pipelines
 from kappa_pipelines.plan.compile import Compiled
@@ -28,7 +28,7 @@ def main(arguments: Sequence[str]) -> int:
     parser = build_parser(
         "explain", "Show a pipeline's graph, its state with its bounds, and its guarantees."
     )
-    return guard(lambda: _explain(parser.parse_args(arguments).filename))
+    return guard(lambda: _explain(parse(parser, arguments).filename))
 
 
 def _explain(files: list[str]) -> int:

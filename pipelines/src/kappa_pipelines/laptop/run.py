@@ -28,6 +28,7 @@ from kappa_pipelines.laptop.console import (
     complain,
     guard,
     name_resource,
+    parse,
     say,
 )
 from kappa_pipelines.laptop.data import read_batches
@@ -102,7 +103,7 @@ def main(arguments: Sequence[str]) -> int:
     """Run one pipeline; return 0 if it ended well, 1 if it failed, 2 where it cannot be run."""
     parser = build_parser("run", "Run a pipeline on this machine and print the rows of its sinks.")
     parser.add_argument(
-        "--local", action="store_true", required=True, help="run here; on a cluster, apply the manifest"
+        "--local", action="store_true", help="the default: a cluster runs what is applied to it"
     )
     parser.add_argument(
         "--data", required=True, help="folder with a file for each topic, or kafka://HOST:PORT"
@@ -114,7 +115,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--follow", action="store_true", help="with Kafka: go on with what comes, until Ctrl-C"
     )
-    given = parser.parse_args(arguments)
+    given = parse(parser, arguments)
     if given.follow and not given.data.startswith(_KAFKA):
         return complain("--follow goes with --data kafka://HOST:PORT; a folder has an end")
     return guard(lambda: _run(given))

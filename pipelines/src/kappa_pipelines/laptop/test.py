@@ -14,7 +14,7 @@ from kappa_crds.revision import Revision
 from kappa_pipelines.errors import DriverError
 from kappa_pipelines.laptop.cases import Case, Expectation, ExpectedLetter, Mark, check_case, split_input
 from kappa_pipelines.laptop.compare import compare_rows, is_table, read_rows
-from kappa_pipelines.laptop.console import FAILED, build_parser, complain, guard
+from kappa_pipelines.laptop.console import FAILED, build_parser, complain, guard, parse
 from kappa_pipelines.laptop.manifests import read_tests
 from kappa_pipelines.laptop.revision import build_local_revision
 from kappa_pipelines.laptop.runs import Letter, LocalRun
@@ -25,7 +25,7 @@ def main(arguments: Sequence[str]) -> int:
     """Run the test cases in the given files; return 0 if all pass, 1 if not, 2 where nothing can be run."""
     parser = build_parser("test", "Run the test cases of pipelines on this machine.")
     parser.add_argument("-k", metavar="WORDS", default="", help="only cases with these words in their names")
-    given = parser.parse_args(arguments)
+    given = parse(parser, arguments)
     return guard(lambda: _run_cases(given.filename, given.k))
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kappa_crds import API_VERSION
-from kappa_pipelines.laptop.console import build_parser, complain, guard, name_resource, report_each
+from kappa_pipelines.laptop.console import build_parser, complain, guard, name_resource, parse, report_each
 from kappa_pipelines.laptop.manifests import read_resources
 from kappa_pipelines.laptop.revision import check_manifest
 
@@ -25,14 +25,16 @@ def main(arguments: Sequence[str]) -> int:
     parser = build_parser(
         "validate", "Check resources as the API server and a driver would, without a cluster."
     )
-    return guard(lambda: _validate(parser.parse_args(arguments).filename))
+    parser.add_argument("-o", "--output", choices=["json"], help="print one JSON list, for programs")
+    given = parse(parser, arguments)
+    return guard(lambda: _validate(given.filename, as_json=given.output == "json"))
 
 
-def _validate(files: list[str]) -> int:
+def _validate(files: list[str], *, as_json: bool) -> int:
     manifests = list(read_resources(files))
     if not manifests:
         return complain(f"there is no resource of {API_VERSION} in {', '.join(files)}")
-    return report_each(manifests, _check)
+    return report_each(manifests, _check, as_json=as_json)
 
 
 def _check(manifest: dict[str, Any]) -> list[str]:
