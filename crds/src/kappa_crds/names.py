@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 
 def suggest(unknown: str, known: Sequence[str]) -> str:
     """Return what to do about an unknown name."""
-    close = difflib.get_close_matches(unknown, known, n=2, cutoff=0.7)
+    matches = (difflib.get_close_matches(unknown, known, n=2, cutoff=least) for least in (0.8, 0.65))
+    close = next(filter(None, matches), None)
     if close:
         return f"did you mean {' or '.join(map(repr, close))}?"
     return f"known are {', '.join(known)}"
