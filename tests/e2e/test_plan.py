@@ -76,7 +76,7 @@ def test_a_dry_run_at_the_api_server_says_what_a_change_means(running_count: Cou
     assert "there is no state: min(seq)" in said
     assert "spec.upgrade.mode is LastState: the change would be refused" in said
     assert "the change is warm" in said
-    assert "Savepoint lost of spec.restore is not there" in dry_run(
+    assert 'Savepoint "lost" not found' in dry_run(
         place, build_pipeline(place, "counts", restore={"savepoint": "lost"})
     )
     after = place.get("Pipeline", "counts")

@@ -184,7 +184,7 @@ async def test_a_dry_run_says_what_a_change_means_and_stores_nothing(bench: Benc
         assert any("spec.upgrade.mode is LastState: the change would be refused" in line for line in said)
         assert any("the change is warm" in line for line in said)
         said = installed.apply({**SPEC, "restore": {"savepoint": "lost"}}, "--dry-run=server")
-        assert ["Savepoint lost of spec.restore is not there" in line for line in said] == [True]
+        assert ['Savepoint "lost" not found' in line for line in said] == [True]
         assert await bench.read(key) == before
 
         assert installed.apply(SPEC) == []
