@@ -6,8 +6,9 @@ made it, and a status must say what was seen. So every change is followed by loo
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple, TypeVar, assert_never
@@ -68,6 +69,9 @@ class KafkaClient:
         self._words = Words(access.secrets)
         self._admin = _build_admin(access, self._words)
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="kafka")
+        self._users = 0
+        self._unused = asyncio.Event()
+        self._unused.set()
         self._created: dict[str, Created] = {}
         self._configs = ConfigReader(access)
         self._quotas = QuotaClient(access)
@@ -182,8 +186,21 @@ class KafkaClient:
             pause *= _SLOWER
         return view
 
+    @contextmanager
+    def use(self) -> Iterator["KafkaClient"]:
+        """Keep the client open: a call may need several requests."""
+        self._users += 1
+        self._unused.clear()
+        try:
+            yield self
+        finally:
+            self._users -= 1
+            if not self._users:
+                self._unused.set()
+
     async def close(self) -> None:
-        """Let the client go once the calls under way have ended."""
+        """Close the client once the calls under way have ended."""
+        await self._unused.wait()
         self._threads.shutdown(wait=False)
         await self._configs.close()
         await self._quotas.close()

@@ -7,6 +7,7 @@ made when it is first needed and made anew when its settings, secrets included, 
 import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager
 from typing import Protocol
 
 from kappa_operator.engine.actions import KafkaAction
@@ -82,18 +83,22 @@ class AdminClients:
             task.add_done_callback(self._closing.discard)
 
     async def describe_cluster(self, cluster: Key) -> ClusterView:  # noqa: D102 - see KafkaClients
-        return await self._get(cluster).describe_cluster()
+        with self._use(cluster) as client:
+            return await client.describe_cluster()
 
     async def describe_topic(  # noqa: D102 - see KafkaClients
         self, cluster: Key, topic: str, configs: frozenset[str] = frozenset()
     ) -> TopicView | None:
-        return await self._get(cluster).describe_topic(topic, configs)
+        with self._use(cluster) as client:
+            return await client.describe_topic(topic, configs)
 
     async def read_quota(self, cluster: Key, producer: Producer) -> float | None:  # noqa: D102 - see KafkaClients
-        return await self._get(cluster).read_quota(producer)
+        with self._use(cluster) as client:
+            return await client.read_quota(producer)
 
     async def apply(self, action: KafkaAction) -> None:  # noqa: D102 - see KafkaClients
-        await self._get(action.cluster).apply(action)
+        with self._use(action.cluster) as client:
+            await client.apply(action)
 
     async def close(self) -> None:
         """Close all clients."""
@@ -101,8 +106,8 @@ class AdminClients:
             self.release(cluster)
         await asyncio.gather(*self._closing)
 
-    def _get(self, cluster: Key) -> KafkaClient:
+    def _use(self, cluster: Key) -> AbstractContextManager[KafkaClient]:
         client = self._clients.get(cluster)
         if client is None:
             raise KafkaFailure(f"there is no connection to {cluster} yet")
-        return client
+        return client.use()
