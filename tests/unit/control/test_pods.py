@@ -59,6 +59,31 @@ def test_running_out_of_memory_says_which_limit_to_raise() -> None:
     assert "spec.resources.driver.memory" in pod.exit.message
 
 
+def test_a_killed_driver_is_reported_without_the_stack_trace_that_it_was_writing() -> None:
+    log = "ress.getAllByName(InetAddress.java:1306)\n\tat org.apache.kafka.clients.ClientUtils.parse(ClientUtils.java:9)"
+    pod = parse_driver(body("Failed", terminated(exitCode=137, reason="Error", message=log)))
+    assert pod.exit is not None
+    assert (pod.exit.reason, pod.exit.retryable) == (Reason.DRIVER_CRASHED, True)
+    assert "killed" in pod.exit.message
+    assert "exit code 137" in pod.exit.message
+    assert "InetAddress" not in pod.exit.message
+    assert "ClientUtils" not in pod.exit.message
+
+
+def test_log_lines_that_the_kubelet_cut_off_and_stack_lines_are_no_message() -> None:
+    cut = "ress.getAllByName(InetAddress.java:1306)\n" + "\tat java.base/Net.connect(Net.java:7)\n" * 60
+    text = (cut + "java.io.IOException: no space left on device")[-2048:]
+    pod = parse_driver(body("Failed", terminated(exitCode=3, message=text)))
+    assert pod.exit is not None
+    assert pod.exit.message.endswith("exit code 3: java.io.IOException: no space left on device")
+
+
+def test_a_log_without_a_whole_line_is_no_message() -> None:
+    pod = parse_driver(body("Failed", terminated(exitCode=3, message="x" * 2048)))
+    assert pod.exit is not None
+    assert pod.exit.message.endswith("exit code 3: it left no message")
+
+
 def test_an_eviction_is_a_lost_driver_with_the_nodes_words() -> None:
     pod = parse_driver(body("Failed", message="The node was low on resource: memory."))
     assert pod.exit is not None

@@ -1,5 +1,6 @@
 """From a driver pod's JSON to what decisions know of it."""
 
+import re
 from datetime import datetime
 from typing import Any
 
@@ -15,8 +16,10 @@ from kappa_operator.pipeline.objects import REVISION_LABEL
 Body = dict[str, Any]
 
 _IMAGE_TROUBLE = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull")
-_OUT_OF_MEMORY = 137
-_MESSAGE_LIMIT = 2000
+_KILLED = 137
+_LOG_LIMIT = 2048
+"""Bytes of the log that the kubelet takes where a container left no message: it cuts the first line off."""
+_STACK_LINE = re.compile(r"\s*(at \S+\(|\.\.\. \d+ more)")
 
 
 def parse_driver(body: Body) -> DriverPod:
@@ -89,8 +92,19 @@ def _read_message(terminated: Body) -> DriverExit:
         pass
     if code == 0:
         return DriverExit(reason=Reason.DRIVER_STOPPED, message="the driver ended", graceful=True)
-    killed = " (killed)" if code == _OUT_OF_MEMORY else ""
-    return DriverExit(
-        reason=Reason.DRIVER_CRASHED,
-        message=f"the driver ended with exit code {code}{killed}: {text[-_MESSAGE_LIMIT:] or 'it left no message'}",
-    )
+    if code == _KILLED:
+        why = (
+            "its node was short of memory, or somebody ended its process; its pod and node have events of it"
+        )
+        return DriverExit(
+            reason=Reason.DRIVER_CRASHED, message=f"the driver was killed (exit code {code}): {why}"
+        )
+    said = _strip_log(text) or "it left no message"
+    return DriverExit(reason=Reason.DRIVER_CRASHED, message=f"the driver ended with exit code {code}: {said}")
+
+
+def _strip_log(text: str) -> str:
+    """Return the whole lines at the end of a log, without those of stack traces."""
+    is_cut = len(text.encode()) >= _LOG_LIMIT
+    lines = text.splitlines()[1 if is_cut else 0 :]
+    return "\n".join(line for line in lines if not _STACK_LINE.match(line)).strip()
