@@ -99,6 +99,15 @@ async def test_a_leader_that_leaves_gives_the_lease_back_at_once() -> None:
     assert (first.leading, second.leading) == (False, True)
 
 
+async def test_a_leader_that_leaves_without_the_api_server_ends_without_an_error() -> None:
+    cluster, clock = CutOff(), Clock()
+    first = elector(cluster, "first", clock)
+    await first.attempt()
+    cluster.cut = True
+    await first.release()
+    assert not first.leading
+
+
 async def test_a_leader_that_is_cut_off_stops_leading_by_its_own_clock() -> None:
     cluster, clock = CutOff(), Clock()
     first = elector(cluster, "first", clock)

@@ -75,7 +75,7 @@ class DeleteObject:
 
 @dataclass(frozen=True, slots=True)
 class EmitEvent:
-    """Tell people what happened, once: the same event again only raises its count."""
+    """Report what happened as an Event; the same report within an hour makes no second one."""
 
     reason: str
     message: str

@@ -16,7 +16,7 @@ import structlog
 
 from kappa_operator.engine.cluster import Cluster
 from kappa_operator.engine.keys import ObjectRef
-from kappa_operator.errors import AlreadyExists, ApiUnavailable, Conflict, KubernetesError
+from kappa_operator.errors import AlreadyExists, Conflict, KubernetesError
 
 log = structlog.get_logger(__name__)
 
@@ -93,15 +93,15 @@ class Elector:
         self._renewed_at = asked_at
 
     async def release(self) -> None:
-        """Give the lease back, so that another replica takes over at once."""
+        """Give the lease back, so that another replica takes over at once; one that cannot be given back runs out."""
         if not self.leading:
             return
-        body = await self._cluster.get(self._ref)
-        if body is not None and body["spec"].get("holderIdentity") == self._identity:
-            body["spec"]["holderIdentity"] = ""
-            with contextlib.suppress(Conflict, ApiUnavailable):
-                await self._cluster.replace(body)
         self._renewed_at = float("-inf")
+        with contextlib.suppress(KubernetesError):
+            body = await self._cluster.get(self._ref)
+            if body is not None and body["spec"].get("holderIdentity") == self._identity:
+                body["spec"]["holderIdentity"] = ""
+                await self._cluster.replace(body)
 
     def _look(self, body: Body | None) -> None:
         if body is None:

@@ -80,14 +80,15 @@ class Words:
     @property
     def is_telling(self) -> bool:
         """Return whether something was heard that waiting does not mend."""
-        return any(heard.code() not in _UNREACHABLE for heard in self._heard)
+        return any(heard.code() not in _UNREACHABLE for heard in tuple(self._heard))
 
     def explain(self, error: KafkaError) -> KafkaFailure:
         """Return the failure for an error of a call."""
         if error.code() not in _UNREACHABLE:
             return self._build(error)
-        telling = [heard for heard in self._heard if heard.code() not in _UNREACHABLE]
-        return self._build(next(iter([*telling, *reversed(self._heard), error])))
+        heard = tuple(self._heard)  # the library's threads add to it meanwhile
+        telling = [each for each in heard if each.code() not in _UNREACHABLE]
+        return self._build(next(iter([*telling, *reversed(heard), error])))
 
     def _build(self, error: KafkaError) -> KafkaFailure:
         code, text = error.code(), self._hide(error.str())
