@@ -13,6 +13,7 @@ from typing import Any
 from fakes.cluster import Body, FakeCluster
 from fakes.fuse import Fuse, Killed
 from fakes.kafka import FakeBroker, FakeKafka
+from fakes.permissions import PermittedCluster
 from fakes.sweeps import FakeSweeps
 from kappa_crds import API_VERSION
 from kappa_crds.kinds import KINDS
@@ -186,7 +187,7 @@ class Operator:
     ) -> None:
         self.logics = logics
         self.clock = clock or Clock()
-        self.cluster = cluster or FakeCluster(Fuse(), self.clock)
+        self.cluster = cluster or PermittedCluster(Fuse(), self.clock)
         self.brokers = {"kafka:9092": FakeBroker()} if brokers is None else brokers
         self.kafka = FakeKafka(self.brokers, self.cluster.fuse)
         self.buckets = buckets or FakeBuckets()

@@ -17,6 +17,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
+from integration.accounts import build_kubeconfig
 from integration.bench import PATIENCE, Bench
 from integration.lag_scenes import Scene, every
 from kappa_operator.cli.app import app
@@ -121,22 +122,6 @@ def find_address() -> str:
 
 def apply(bench: Bench, body: dict[str, Any]) -> None:
     kubectl("apply", "-n", bench.namespace, "-f", "-", stdin=yaml.safe_dump(body))
-
-
-def build_kubeconfig(bench: Bench, folder: Path, account: str, *roles: str) -> Path:
-    """Return a kubeconfig of an account with these Roles and no other right."""
-    kubectl("create", "serviceaccount", account, "-n", bench.namespace)
-    for role in roles:
-        subject = f"--serviceaccount={bench.namespace}:{account}"
-        kubectl(
-            "create", "rolebinding", f"{account}-{role}", f"--role={role}", subject, "-n", bench.namespace
-        )
-    token = kubectl("create", "token", account, "-n", bench.namespace).strip()
-    config = yaml.safe_load(KUBECONFIG.read_text())
-    config["users"] = [{"name": each["name"], "user": {"token": token}} for each in config["users"]]
-    path = folder / f"{account}.kubeconfig"
-    path.write_text(yaml.safe_dump(config))
-    return path
 
 
 async def until(ask: Callable[[], Awaitable[Said]], holds: Callable[[Said], bool]) -> Said:

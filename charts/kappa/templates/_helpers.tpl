@@ -44,8 +44,5 @@ kappa-operator-admission-{{ if .Values.admission.certManager.enabled }}issued{{ 
   verbs: [get, list, create, patch, delete]
 - apiGroups: [events.k8s.io]
   resources: [events]
-  verbs: [create, patch]
-- apiGroups: [""]
-  resources: [events]
-  verbs: [get, list]
+  verbs: [create, list]
 {{- end }}

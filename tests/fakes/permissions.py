@@ -1,0 +1,119 @@
+"""What the chart lets the operator do: its rules as the permissions of a cluster in memory.
+
+The rules are read from the chart's templates, which must therefore be plain YAML. As the real API server does it, an apply
+of what is not there needs `create`, too, and a Role may grant only what its author may do.
+"""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+
+from fakes.cluster import Body, FakeCluster
+from kappa_operator.engine.cluster import PLURALS
+from kappa_operator.engine.keys import ObjectRef
+from kappa_operator.errors import Refused
+
+TEMPLATES = Path(__file__).parents[2] / "charts" / "kappa" / "templates"
+
+
+class Permission(NamedTuple):
+    """One verb on one resource, as the API server checks it."""
+
+    group: str
+    resource: str
+    verb: str
+
+
+def expand(rules: list[Body]) -> frozenset[Permission]:
+    """Return the single permissions of a role's rules."""
+    return frozenset(
+        Permission(group, resource, verb)
+        for rule in rules
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    )
+
+
+def read_rules() -> list[Body]:
+    """Return the chart's rules for the namespaces that the operator watches."""
+    text = (TEMPLATES / "_helpers.tpl").read_text()
+    found = re.search(r'define "kappa\.rules" -}}\n(.*?){{- end }}', text, re.DOTALL)
+    assert found is not None, "the chart has no rules"
+    rules: list[Body] = yaml.safe_load(found[1])
+    return rules
+
+
+def read_lease_rules() -> list[Body]:
+    """Return the chart's rules for the operator's own namespace."""
+    parts = (TEMPLATES / "rbac.yaml").read_text().split("\n---\n")
+    (role,) = (part for part in parts if "-lease" in part and "\nrules:\n" in part)
+    rules: list[Body] = yaml.safe_load(role.split("\nrules:\n")[1])
+    return rules
+
+
+class PermittedCluster(FakeCluster):
+    """A cluster that refuses what the `permissions` do not grant. What tests call themselves is not checked."""
+
+    permissions = expand(read_rules())
+
+    async def get(self, ref: ObjectRef) -> Body | None:
+        """Return a copy of the object."""
+        self._permit("get", ref.api_version, ref.kind)
+        return await super().get(ref)
+
+    async def list_objects(
+        self, api_version: str, kind: str, namespace: str | None = None,
+        labels: Mapping[str, str] | None = None, *args: Any, **kwargs: Any,
+    ) -> list[Body]:  # fmt: skip
+        """Return copies of the objects that match."""
+        self._permit("list", api_version, kind)
+        return await super().list_objects(api_version, kind, namespace, labels, *args, **kwargs)
+
+    async def create(self, manifest: Body) -> Body:
+        """Create the object."""
+        self._permit_write("create", manifest)
+        return await super().create(manifest)
+
+    async def replace(self, manifest: Body) -> Body:
+        """Replace the object."""
+        self._permit_write("update", manifest)
+        return await super().replace(manifest)
+
+    async def apply(self, manifest: Body, manager: str | None = None) -> Body:
+        """Merge the manifest into the object, or create it."""
+        self._permit_write("patch", manifest)
+        if self.read(ObjectRef.of(manifest)) is None:
+            self._permit_write("create", manifest)
+        return await super().apply(manifest, manager)
+
+    async def apply_status(self, manifest: Body) -> Body:
+        """Replace the status."""
+        self._permit("patch", manifest["apiVersion"], manifest["kind"], "/status")
+        return await super().apply_status(manifest)
+
+    async def merge(self, ref: ObjectRef, patch: Body, manager: str = "kappa-cli") -> Body:
+        """Merge a patch into the object."""
+        self._permit("patch", ref.api_version, ref.kind)
+        return await super().merge(ref, patch, manager)
+
+    async def delete(self, ref: ObjectRef, uid: str | None = None) -> None:
+        """Delete the object."""
+        self._permit("delete", ref.api_version, ref.kind)
+        await super().delete(ref, uid)
+
+    def _permit_write(self, verb: str, manifest: Body) -> None:
+        self._permit(verb, manifest["apiVersion"], manifest["kind"])
+        if manifest["kind"] == "Role":
+            for missing in sorted(expand(manifest["rules"]) - self.permissions):
+                raise Refused(f"the operator lacks {missing}, so it may not grant that either")
+
+    def _permit(self, verb: str, api_version: str, kind: str, part: str = "") -> None:
+        wanted = Permission(api_version.rpartition("/")[0], PLURALS[api_version, kind] + part, verb)
+        if wanted not in self.permissions:
+            raise Refused(
+                f"the chart does not let the operator {verb} {wanted.resource} of group {wanted.group!r}"
+            )

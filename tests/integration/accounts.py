@@ -1,0 +1,25 @@
+"""Accounts that may do no more than their Roles."""
+
+from pathlib import Path
+
+import yaml
+
+from integration.bench import Bench
+from lab.kube import kubectl
+from lab.paths import KUBECONFIG
+
+
+def build_kubeconfig(bench: Bench, folder: Path, account: str, *roles: str) -> Path:
+    """Return a kubeconfig of an account with these Roles and no other right."""
+    kubectl("create", "serviceaccount", account, "-n", bench.namespace)
+    for role in roles:
+        subject = f"--serviceaccount={bench.namespace}:{account}"
+        kubectl(
+            "create", "rolebinding", f"{account}-{role}", f"--role={role}", subject, "-n", bench.namespace
+        )
+    token = kubectl("create", "token", account, "-n", bench.namespace).strip()
+    config = yaml.safe_load(KUBECONFIG.read_text())
+    config["users"] = [{"name": each["name"], "user": {"token": token}} for each in config["users"]]
+    path = folder / f"{account}.kubeconfig"
+    path.write_text(yaml.safe_dump(config))
+    return path
