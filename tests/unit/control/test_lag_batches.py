@@ -133,7 +133,7 @@ async def test_what_was_raised_goes_back_when_the_policy_has_no_such_remedy_any_
     assert shop.batch_limit != 1000
     body = shop.operator.get(POLICY) or {}
     del body["spec"]["remedies"]
-    await shop.operator.cluster.replace(body)
+    shop.operator.cluster.put(body)
     await shop.run(60, 250)
     assert shop.batch_limit == 1000
     assert shop.operator.list_events("BatchLimitChanged")[-1].endswith("does not have this remedy any more")
@@ -203,7 +203,7 @@ async def test_a_way_back_that_is_refused_or_waits_for_a_savepoint_is_not_forgot
     )
     body = shop.operator.get(POLICY) or {}
     body["spec"]["remedies"] = {"holdRetention": {"upTo": "3h"}}
-    await shop.operator.cluster.replace(body)
+    shop.operator.cluster.put(body)
     await shop.run(300, 20)
     assert shop.batch_limit != 1000
     assert any("not now" in each for each in shop.operator.list_events("RemedyRefused"))

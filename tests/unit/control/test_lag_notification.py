@@ -174,7 +174,7 @@ async def test_what_waits_is_dropped_with_the_webhook() -> None:
     await shop.run(300, 10, behind=100)
     body = shop.operator.get(POLICY) or {}
     del body["spec"]["remedies"]
-    await shop.operator.cluster.replace(body)
+    shop.operator.cluster.put(body)
     before = len(shop.operator.webhooks.calls)
     await shop.run(900, 10, behind=100)
     assert len(shop.operator.webhooks.calls) == before

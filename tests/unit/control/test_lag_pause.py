@@ -137,12 +137,12 @@ async def test_what_is_held_goes_back_when_the_policy_does_not_name_it_any_more(
     shop = await stay_behind()
     body = shop.operator.get(POLICY) or {}
     body["spec"]["remedies"]["pauseProducers"]["producers"] = [{"clientId": "loader"}]
-    await shop.operator.cluster.replace(body)
+    shop.operator.cluster.put(body)
     await worsen(shop, 60)
     assert get_broker(shop).quotas == {LOADER: 1024.0, ETL: 5e6}
     body = shop.operator.get(POLICY) or {}
     del body["spec"]["remedies"]
-    await shop.operator.cluster.replace(body)
+    shop.operator.cluster.put(body)
     await worsen(shop, 60)
     assert get_broker(shop).quotas == {ETL: 5e6}
     assert (shop.operator.get(POLICY) or {})["metadata"]["finalizers"] == []

@@ -131,7 +131,7 @@ async def test_a_remedy_that_the_policy_gives_up_while_it_waits_is_not_taken() -
     shop = await stall()
     body = shop.operator.get(POLICY) or {}
     del body["spec"]["remedies"]
-    await shop.operator.cluster.replace(body)
+    shop.operator.cluster.put(body)
     await shop.run(60, 1)
     assert get_nonce(shop) == ""
     assert shop.remedies[0]["result"] == "Withdrawn"

@@ -2,8 +2,12 @@
 
 import pytest
 
-from fakes.permissions import Permission, PermittedCluster, expand, read_rules
+from fakes.permissions import Permission, PermittedCluster, expand, read_lease_rules, read_rules
+from kappa_operator.engine.keys import ObjectRef
+from kappa_operator.engine.leadership import Elector
 from kappa_operator.errors import Refused
+
+LEASE = ObjectRef("coordination.k8s.io/v1", "Lease", "kappa-system", "kappa-operator")
 
 
 def build_role(verb: str, resource: str) -> dict[str, object]:
@@ -24,9 +28,26 @@ async def test_a_role_may_grant_only_what_the_operator_may_do() -> None:
         await PermittedCluster().apply(build_role("list", "secrets"))
 
 
+async def test_the_lease_needs_just_the_permissions_that_the_chart_grants_for_it() -> None:
+    for missing in expand(read_lease_rules()):
+        cluster = PermittedCluster()
+        cluster.permissions = expand(read_lease_rules()) - {missing}
+        elector = Elector(cluster, LEASE, "one", lambda: 0.0)
+        with pytest.raises(Refused, match=missing.verb):
+            await take_twice(elector)
+    cluster.permissions = expand(read_lease_rules())
+    await take_twice(elector)
+    assert elector.leading
+
+
+async def take_twice(elector: Elector) -> None:
+    await elector.attempt()
+    await elector.attempt()
+
+
 def test_no_secret_can_be_listed() -> None:
     granted = {each.verb for each in expand(read_rules()) if each.resource == "secrets"}
-    assert not granted & {"list", "watch"}
+    assert granted == {"get", "create"}
 
 
 def test_executors_are_the_only_reason_to_delete_many_objects_at_once() -> None:
