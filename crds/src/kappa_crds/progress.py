@@ -134,7 +134,7 @@ class Recovery(Status):
 
 
 class Progress(Status):
-    """All that a driver knows of itself. One that stands by has a `verdict`, and no queries yet."""
+    """All that a driver reports, by its own clock. One that stands by has a `verdict`, and no queries yet."""
 
     namespace: str
     pipeline: str
@@ -142,6 +142,7 @@ class Progress(Status):
     generation: int
     state: DriverState
     started_at: datetime
+    reported_at: datetime | None = None
     running_since: datetime | None = None
     executors: int = 0
     dead_lettered: int = 0

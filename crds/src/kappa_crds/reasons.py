@@ -101,6 +101,7 @@ class Reason(StrEnum):
     BACKING_OFF = "BackingOff", WAITS, "The driver failed and is started again after a pause; the message says why it failed, and `spec.restart` how long the pause is."
 
     RUNNING = "Running", DOES, "The pipeline processes records; there is nothing to do."
+    NO_PROGRESS = "NoProgress", DOES, "The pipeline has lag and has committed no batch since the time in the message: the brokers, the sink or the state store may not respond, or a batch takes much longer than the one before; check the KafkaCluster and the driver's log."
     SUSPENDED = "Suspended", DOES, "`spec.suspend` is set and the driver has stopped at a committed batch; set it to false to go on from there."
     REVISION_CREATED = "RevisionCreated", DOES, "The spec, or something it refers to, changed; a driver with the new revision follows."
     UPGRADE_WAITING = "UpgradeWaiting", DOES, "As many pipelines are being changed as `operator.concurrentChanges` of the chart allows at the same time; the driver before goes on until it is this one's turn."

@@ -28,7 +28,7 @@ from kappa_operator.pipeline.driver import DriverPod, count_failure, forgive
 from kappa_operator.pipeline.ending import count_end
 from kappa_operator.pipeline.history import drop_history
 from kappa_operator.pipeline.model import SOON, PipelineObserved, say
-from kappa_operator.pipeline.progress import build_progress_fields, say_progress
+from kappa_operator.pipeline.progress import build_progress_fields, find_pause, say_progress
 from kappa_operator.pipeline.recovery import build_recovery
 from kappa_operator.pipeline.starting import start_driver, sweep
 from kappa_operator.pipeline.stopping import STOP_MARGIN, report_deaf, stop_driver
@@ -183,10 +183,13 @@ def _follow(observed: PipelineObserved, current: DriverPod, wanted: Revision | N
         return Plan((), say(observed, judge_progress(progress, observed.shortage), now), STARTING_POLL)
     restarts = forgive(observed.status.restarts, progress.running_since, spec.restart, now)
     change = follow_change(observed, wanted, progress, now)
-    verdict = judge_running(change, say_progress(progress))
+    verdict = judge_running(change, say_progress(progress, spec, now), find_pause(progress, spec, now))
     if isinstance(observed.dependencies, Verdict):
         verdict = replace(verdict, message=f"{verdict.message}; but {observed.dependencies.message}")
-    fields = {**build_progress_fields(progress), "recovery": build_recovery(observed, current, progress)}
+    fields = {
+        **build_progress_fields(progress, spec, now),
+        "recovery": build_recovery(observed, current, progress),
+    }
     poll = CATCHING_UP_POLL if progress.lag else RUNNING_POLL
     old = drop_history(observed, change)
     return Plan(old, say(observed, verdict, now, restarts=restarts, upgrade=change, **fields), poll)

@@ -1,13 +1,19 @@
 """What a driver's progress becomes in a pipeline's status."""
 
+from datetime import datetime, timedelta
 from typing import Any
 
-from kappa_crds.pipeline import SourceStatus
-from kappa_crds.progress import Progress
-from kappa_crds.quantities import format_count
+from kappa_crds.pipeline import PipelineSpec, SourceStatus
+from kappa_crds.progress import Progress, QueryProgress
+from kappa_crds.quantities import format_count, parse_duration
+
+_BATCH = "triggerExecution"
+_PATIENCE = timedelta(seconds=20)
+_LATE = 2
+"""A batch counts as late after so many times the duration of the last batch, and the patience."""
 
 
-def build_progress_fields(progress: Progress) -> dict[str, Any]:
+def build_progress_fields(progress: Progress, spec: PipelineSpec, now: datetime) -> dict[str, Any]:
     """Return the status fields that the driver's progress decides."""
     queries = progress.queries
     watermarks = [query.watermark for query in queries if query.watermark is not None]
@@ -20,7 +26,7 @@ def build_progress_fields(progress: Progress) -> dict[str, Any]:
         "dead_lettered": progress.dead_lettered,
         "lag_records": progress.lag,
         "lag": f"{format_count(progress.lag)} records",
-        "rate": f"{format_count(measure_rate(progress))}/s",
+        "rate": f"{format_count(measure_current_rate(progress, spec, now))}/s",
         "watermark": min(watermarks, default=None),
         "sources": build_source_status(progress),
     }
@@ -36,6 +42,50 @@ def measure_rate(progress: Progress) -> float:
     return sum(query.processed_rows_per_second for query in progress.queries)
 
 
+def measure_current_rate(progress: Progress, spec: PipelineSpec, now: datetime) -> float:
+    """Return records a second over all queries; that of a query whose next batch is late falls with the time since its last one."""
+    at = progress.reported_at or now
+    return sum(_measure_aged(query, spec, at) for query in progress.queries)
+
+
+def find_pause(progress: Progress, spec: PipelineSpec, now: datetime) -> datetime | None:
+    """Return since when a query with lag has committed no batch although one is due, None where there is no such query.
+
+    The driver's clock is compared with itself: that of the operator may differ.
+    """
+    at = progress.reported_at or now
+    ends = [_find_end(each) for each in progress.queries if _has_records(each) and _is_late(each, spec, at)]
+    return min(ends, default=None)
+
+
+def measure_interval(spec: PipelineSpec) -> float:
+    """Return the seconds from the start of a batch to that of the next one, 0 where it starts at once."""
+    trigger = spec.trigger
+    every = trigger.real_time.checkpoint_every if trigger.real_time is not None else trigger.interval
+    return parse_duration(every or "0s")
+
+
+def _measure_aged(query: QueryProgress, spec: PipelineSpec, now: datetime) -> float:
+    if not _is_late(query, spec, now):
+        return query.processed_rows_per_second
+    aged = query.input_rows / (now - query.timestamp).total_seconds()
+    return min(query.processed_rows_per_second, aged) if _has_records(query) else 0.0
+
+
+def _is_late(query: QueryProgress, spec: PipelineSpec, now: datetime) -> bool:
+    took = _find_end(query) - query.timestamp
+    due = max(took, timedelta(seconds=measure_interval(spec))) + _LATE * took + _PATIENCE
+    return query.batch_id >= 0 and now - query.timestamp > due
+
+
+def _find_end(query: QueryProgress) -> datetime:
+    return query.timestamp + timedelta(milliseconds=query.duration_ms.get(_BATCH, 0))
+
+
+def _has_records(query: QueryProgress) -> bool:
+    return any(source.lag > 0 for source in query.sources)
+
+
 def build_source_status(progress: Progress) -> tuple[SourceStatus, ...]:
     """Return for each source the position of the query that is furthest behind."""
     worst: dict[str, SourceStatus] = {}
@@ -47,11 +97,12 @@ def build_source_status(progress: Progress) -> tuple[SourceStatus, ...]:
     return tuple(worst[name] for name in sorted(worst))
 
 
-def say_progress(progress: Progress) -> str:
+def say_progress(progress: Progress, spec: PipelineSpec, now: datetime) -> str:
     """Say how the driver gets on, in one line."""
     batch = find_last_batch(progress)
     if batch is None:
         return "running; no batch yet"
     malformed = sum(query.total_malformed_rows for query in progress.queries)
     unreadable = f" · {format_count(malformed)} unreadable records" if malformed else ""
-    return f"batch {batch} · {format_count(measure_rate(progress))} records/s · lag {format_count(progress.lag)} records{unreadable}"
+    rate = format_count(measure_current_rate(progress, spec, now))
+    return f"batch {batch} · {rate} records/s · lag {format_count(progress.lag)} records{unreadable}"

@@ -1,6 +1,7 @@
 """What is said of a pipeline: verdicts on its driver's start, its progress, its deletion and what it misses."""
 
 from dataclasses import replace
+from datetime import datetime
 
 from kappa_crds.pipeline import PipelineState, Restarts
 from kappa_crds.progress import DriverState, Progress
@@ -59,10 +60,13 @@ def judge_deletion(alive: list[DriverPod]) -> Verdict:
     )
 
 
-def judge_running(change: UpgradeStatus | None, message: str) -> Verdict:
-    """Return the verdict on a driver that runs: ready, unless it is there in the place of what the spec says."""
+def judge_running(change: UpgradeStatus | None, message: str, pause: datetime | None = None) -> Verdict:
+    """Return the verdict on a driver that runs: ready, unless it replaces what the spec asks for, or its batches stopped at `pause`."""
     if change is not None and change.phase in (UpgradePhase.REFUSED, UpgradePhase.ROLLED_BACK):
         return explain_change(change)
+    if pause is not None:
+        since = f"no batch committed since {pause:%Y-%m-%d %H:%M:%S} UTC, and there is lag; {message}"
+        return Verdict(PipelineState.RUNNING, Reason.NO_PROGRESS, since, "Unknown")
     return ready(PipelineState.RUNNING, Reason.RUNNING, message)
 
 

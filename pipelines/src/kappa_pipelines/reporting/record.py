@@ -139,7 +139,7 @@ class DriverRecord:
             queries = tuple(
                 with_latest(query, ends, self._reads.get(sink, ())) for sink, query in self._queries.items()
             )
-            return self._progress.model_copy(update={"queries": queries})
+            return self._progress.model_copy(update={"queries": queries, "reported_at": datetime.now(UTC)})
 
 
 def _at(name: str, topic: str, offsets: Offsets) -> SourceProgress:

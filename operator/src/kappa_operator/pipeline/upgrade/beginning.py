@@ -62,7 +62,7 @@ def save(observed: PipelineObserved, change: UpgradeStatus, now: datetime) -> Pl
     if taken.status.taken is not None:
         return hand_over(observed, change, change.message or "the savepoint is taken", now)
     progress = observed.progress
-    fields = build_progress_fields(progress) if progress is not None else {}
+    fields = build_progress_fields(progress, observed.resource.spec, now) if progress is not None else {}
     verdict = working(
         _find_state(observed), Reason.UPGRADE_SAVING, f"savepoint {name} is taken before the change: {said}"
     )

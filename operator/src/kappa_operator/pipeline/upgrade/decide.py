@@ -263,8 +263,9 @@ def _say_going_on(
     """Return the status while the old driver goes on: it says how that is, too."""
     progress = observed.progress
     if progress is not None:
-        fields |= build_progress_fields(progress)
-        said += f"; {say_progress(progress)}"
+        spec = observed.resource.spec
+        fields |= build_progress_fields(progress, spec, now)
+        said += f"; {say_progress(progress, spec, now)}"
     return say(observed, working(PipelineState.RUNNING, reason, said), now, **fields)
 
 

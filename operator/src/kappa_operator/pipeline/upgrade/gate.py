@@ -11,6 +11,7 @@ from kappa_crds.pipeline import PipelineSpec, Restarts
 from kappa_crds.progress import DriverState, Progress
 from kappa_crds.quantities import format_count, parse_duration
 from kappa_crds.upgrade import FirstBatch, Health, UpgradeStatus
+from kappa_operator.pipeline.progress import measure_interval
 from kappa_operator.pipeline.progress_cache import SAMPLES, Samples
 from kappa_operator.pipeline.revision import strip_operational
 
@@ -109,6 +110,4 @@ def _falls_behind(health: Health, progress: Progress) -> bool:
 
 def _is_due(spec: PipelineSpec) -> bool:
     """Return whether two batches fit into the time that there is."""
-    trigger = spec.trigger
-    every = trigger.real_time.checkpoint_every if trigger.real_time is not None else trigger.interval
-    return 2 * parse_duration(every or "0s") <= parse_duration(spec.upgrade.health_timeout)
+    return 2 * measure_interval(spec) <= parse_duration(spec.upgrade.health_timeout)
