@@ -1,14 +1,16 @@
 """Savepoints of a checkpoint on disk: taken, restored, and damaged in every way."""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from kappa_crds.reasons import Reason
-from kappa_pipelines.checkpoint.store.folder import LocalFolder
+from kappa_pipelines.checkpoint.store.folder import Digest, Folder, LocalFolder
 from kappa_pipelines.errors import FencedError, LostDataError, UnavailableError
+from kappa_pipelines.savepoint.manifest import KeptFile
 from kappa_pipelines.savepoint.restore import restore_savepoint
 from kappa_pipelines.savepoint.store import SavepointStore
 from kappa_pipelines.savepoint.take import Taken, take_savepoint
@@ -69,6 +71,82 @@ def test_a_second_one_copies_what_changed(take: Take, store: SavepointStore, tmp
     assert third.copied_files == 6  # an entry of each log, a changelog and its checksum for each partition
     assert store.names() == ["one", "three", "two"]
     assert [manifest.name for manifest in store.read_all()] == ["three", "two", "one"]
+
+
+def test_one_that_is_slower_than_the_retention_is_of_the_batch_that_was_pinned(
+    store: SavepointStore, tmp_path: Path
+) -> None:
+    """While the first file is copied, so many batches pass that Spark removes all of this one, and positions are replaced."""
+    root = tmp_path / "first"
+    files = LocalFolder(f"file://{root}")
+    held = {path: files.digest(path) for path in NEEDED}
+
+    class Slow(SavepointStore):
+        def put(self, files: Folder, path: str) -> tuple[KeptFile, bool]:
+            for each in ("offsets", "commits", "state"):
+                shutil.rmtree(root / "out" / each, ignore_errors=True)
+            LocalFolder(f"file://{root}").write("dead-letter/in.json", b'{"later": 1}')
+            return super().put(files, path)
+
+    manifest = take_savepoint(files, build_revision(root), 1, Slow(store.files), "one", threads=1).manifest
+    assert {file.path: file.sha256 for file in manifest.files} == {
+        path: digest and digest.sha256 for path, digest in held.items()
+    }
+    assert list(store.find_damage(store.read("one"))) == []
+    assert list(files.walk("_kappa")) == ["_kappa/generation"], "the pin is gone"
+
+
+def test_where_nothing_can_be_pinned_a_slow_one_is_no_damage_to_the_checkpoint(
+    store: SavepointStore, tmp_path: Path
+) -> None:
+    root = tmp_path / "first"
+
+    class Unlinkable(LocalFolder):
+        is_linkable = False
+
+    state = root / "out" / "state" / "0"
+    snapshot = (state / "1" / "3_p1v3.zip").read_bytes()
+    shutil.copytree(state / "1" / "SSTs", state / "0" / "SSTs", dirs_exist_ok=True)
+
+    class Slow(SavepointStore):
+        """Before a file of state is kept, a hundred batches pass, and it is removed."""
+
+        def put(self, files: Folder, path: str) -> tuple[KeptFile, bool]:
+            if path.endswith((".zip", ".changelog")):
+                batch = max(int(each.name) for each in (root / "out" / "commits").iterdir()) + 100
+                for part in ("0", "1"):
+                    (state / part / f"{batch + 1}_new.zip").write_bytes(snapshot)
+                write_entry(root / "out" / "offsets" / str(batch), '{"conf":{}}\nin:{"in":{"0":50}}')
+                write_entry(
+                    root / "out" / "commits" / str(batch), {"stateUniqueIds": {"0": [["new"], ["new"]]}}
+                )
+                (root / path).unlink()
+            return super().put(files, path)
+
+    files = Unlinkable(f"file://{root}")
+    with pytest.raises(UnavailableError, match="100 batches were committed meanwhile") as refused:
+        take_savepoint(files, build_revision(root), 1, Slow(store.files), "one", threads=1)
+    assert (refused.value.reason, refused.value.retryable) == (Reason.SAVEPOINT_UNSTABLE, True)
+
+
+def test_a_position_that_is_replaced_while_it_is_copied_is_kept_as_it_was(
+    store: SavepointStore, tmp_path: Path
+) -> None:
+    root = tmp_path / "first"
+
+    class Racing(LocalFolder):
+        """A position is written each time after it was read."""
+
+        def digest(self, path: str) -> Digest | None:
+            found = super().digest(path)
+            if path == "dead-letter/in.json":
+                LocalFolder(f"file://{root}").write(path, b'{"later": 1}')
+            return found
+
+    files = Racing(f"file://{root}")
+    manifest = take_savepoint(files, build_revision(root), 1, store, "one", threads=1).manifest
+    (position,) = (file for file in manifest.files if file.path == "dead-letter/in.json")
+    assert store.read_object(position) == b"{}"
 
 
 def test_one_that_exists_is_left_as_it_is(take: Take, tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ from kappa_pipelines.plan.compile import Compiled, compile_revision
 from kappa_pipelines.plan.endpoints import KafkaEndpoints
 from kappa_pipelines.registry.resolve import Subjects, resolve_subjects
 from kappa_pipelines.reporting.record import DriverRecord
+from kappa_pipelines.savepoint.pin import PINS
 from kappa_pipelines.savepoint.restore import is_of_another, is_restored, restore_savepoint
 from kappa_pipelines.savepoint.store import SavepointStore
 from kappa_pipelines.side_outputs.side_outputs import Beside, Surroundings, build_beside
@@ -147,6 +148,7 @@ def _claim(spark: SparkSession, revision: Revision, generation: int) -> Fence:
     """Claim the checkpoint, and make it of the savepoint that it is to be made of, unless that was done before."""
     fence = _build_fence(revision, generation)
     fence.take()
+    fence.files.remove(PINS)
     _restore(revision, fence.files)
     point_all_schemas(fence.files, fence.root)
     fence.open()

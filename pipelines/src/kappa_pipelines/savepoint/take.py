@@ -1,28 +1,32 @@
 """Takes a savepoint of a checkpoint, while its queries run or when they have ended.
 
-The last committed batch of each query is taken. The files of its state never change and Spark keeps those of the last
-hundred batches, so they can be copied while batches go on; if that takes longer than those hundred, files are missing, and it
-is tried again with a newer batch.
+The last committed batch of each query is taken. Its files are pinned first, so that they can be copied while batches are committed, however long that
+takes; see `pin` for HDFS, where they cannot all be.
 """
 
-import re
+import contextlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import pyspark
 
+from kappa_crds.reasons import Reason
 from kappa_crds.revision import Revision
+from kappa_crds.state_settings import StateSettings
+from kappa_pipelines.checkpoint.format.offsets import read_committed_batch
 from kappa_pipelines.checkpoint.store.folder import Folder
-from kappa_pipelines.errors import LostDataError
-from kappa_pipelines.savepoint.manifest import KeptFile, Manifest, QueryPoint
-from kappa_pipelines.savepoint.query import find_files, read_points
-from kappa_pipelines.savepoint.store import AT_ONCE, SavepointStore
+from kappa_pipelines.errors import DriverError, UnavailableError
+from kappa_pipelines.savepoint.manifest import KeptFile, Manifest
+from kappa_pipelines.savepoint.pin import IMMUTABLE, PINS, Points, pin_last_batch
+from kappa_pipelines.savepoint.state import CHECKSUM
+from kappa_pipelines.savepoint.store import AT_ONCE, OBJECTS, SavepointStore, place
 
 _TRIES = 3
 _RENEW_SECONDS = 60.0
-_IMMUTABLE = re.compile(r"/state/.*(\.zip|\.changelog|\.sst|\.crc)$")
+_AGAIN = (Reason.CHECKPOINT_DAMAGED, Reason.SAVEPOINT_UNSTABLE)
+"""What a newer batch may not have: a file that Spark removed, or one that was replaced while it was copied."""
 
 
 @dataclass(frozen=True)
@@ -55,8 +59,9 @@ def take_savepoint(
         known = store.read(name)
         store.settle(known, lambda file: store.put(files, file.path)[0])
         return Taken(known, 0, 0)
-    with store.taking(name, files.root) as renew:
-        keeper = _Keeper(files, store, _find_known(store, files.root), renewing(note, renew), threads)
+    with store.taking(name, files.root) as renew, _pinning(files, name) as pin:
+        state = _find_known(store, files.root)
+        keeper = _Keeper(files, pin, store, state, renewing(note, renew), threads)
         points, kept, copied = _keep_batch(revision, keeper)
         manifest = Manifest(
             name=name,
@@ -75,8 +80,18 @@ def take_savepoint(
         )
         check()
         store.keep(manifest)
-        store.settle(manifest, lambda file: store.put(files, file.path)[0])
+        store.settle(manifest, lambda file: keeper.put(file.path)[0])
     return Taken(manifest, len(copied), sum(file.size for file in copied))
+
+
+@contextlib.contextmanager
+def _pinning(files: Folder, name: str) -> Iterator[Folder]:
+    """Give the folder of a savepoint's pin, and remove it in the end. What a killed process leaves goes at the next start of a driver."""
+    pin = files.below(f"{PINS}/{name}")
+    try:
+        yield pin
+    finally:
+        pin.remove("")
 
 
 @dataclass(frozen=True)
@@ -84,47 +99,66 @@ class _Keeper:
     """Keeps files of a checkpoint, some at a time. What is `known` is the same as when it was kept, so it is not read again."""
 
     files: Folder
+    pin: Folder
     store: SavepointStore
     known: Mapping[str, KeptFile]
     note: Callable[[int, int], None]
     threads: int
 
-    def keep_all(self, paths: Sequence[str]) -> tuple[list[KeptFile], list[KeptFile]]:
-        """Keep all files; return them, and those among them that were copied."""
+    def keep_last(self, sinks: Sequence[str]) -> tuple[Points, list[KeptFile], list[KeptFile]]:
+        """Keep the last batch; return it, all its files, and those among them that were copied."""
         kept: list[KeptFile] = []
         copied: list[KeptFile] = []
         with ThreadPoolExecutor(self.threads, thread_name_prefix="savepoint") as pool:
+            points, paths = pin_last_batch(
+                self.files,
+                sinks,
+                self.pin,
+                wanted=self._is_to_be_pinned,
+                run=pool.map,
+            )
             for number, (file, is_new) in enumerate(pool.map(self._keep, paths)):
                 self.note(number, len(paths))
                 kept.append(file)
                 copied += [file] if is_new else []
         self.note(len(paths), len(paths))
-        return kept, copied
+        return points, kept, copied
+
+    def put(self, path: str) -> tuple[KeptFile, bool]:
+        """Keep a file as it was pinned, where it was; return it, and whether it was copied."""
+        return self.store.put(self.files if self.pin.size(path) is None else self.pin, path)
 
     def _keep(self, path: str) -> tuple[KeptFile, bool]:
-        file = self.known.get(path)
-        if file is not None and self.store.has(file):
-            return file, False
-        return self.store.put(self.files, path)
+        known = self.known.get(path)
+        return self.put(path) if known is None else (known, False)
 
-
-Points = tuple[QueryPoint, ...]
+    def _is_to_be_pinned(self, path: str) -> bool:
+        return path not in self.known and (self.files.is_linkable or not IMMUTABLE.search(path))
 
 
 def _keep_batch(revision: Revision, keeper: _Keeper) -> tuple[Points, list[KeptFile], list[KeptFile]]:
-    """Keep the files of a committed batch of all queries; return the batches, the files, and those that were copied."""
-    for _ in range(_TRIES - 1):
-        try:
-            return _keep_last(revision, keeper)
-        except LostDataError:  # the batch grew too old meanwhile, or the checkpoint is damaged
-            continue
-    return _keep_last(revision, keeper)
-
-
-def _keep_last(revision: Revision, keeper: _Keeper) -> tuple[Points, list[KeptFile], list[KeptFile]]:
+    """Keep the last batch, or a newer one where a file is gone or not the same as before."""
     sinks = [sink.name for sink in revision.spec.sinks]
-    points = read_points(keeper.files, sinks)
-    return points, *keeper.keep_all(list(find_files(keeper.files, sinks, points)))
+    retained = (revision.spec.state or StateSettings()).retain_batches
+    for left in reversed(range(_TRIES)):
+        began = {sink: read_committed_batch(keeper.files, sink) for sink in sinks}
+        try:
+            return keeper.keep_last(sinks)
+        except DriverError as error:
+            if error.reason not in _AGAIN:
+                raise
+            if not left:
+                passed = max(read_committed_batch(keeper.files, sink) - began[sink] for sink in sinks)
+                raise (_refuse_slow(keeper.files, passed) if passed >= retained else error) from error
+    raise AssertionError
+
+
+def _refuse_slow(files: Folder, passed: int) -> UnavailableError:
+    return UnavailableError(
+        Reason.SAVEPOINT_UNSTABLE,
+        f"the savepoint of {files.root} took longer than Spark keeps the files of a batch: {passed} batches were committed meanwhile;"
+        " raise spec.state.retainBatches, or take it while the pipeline is suspended",
+    )
 
 
 def renewing(note: Callable[[int, int], None], renew: Callable[[], None]) -> Callable[[int, int], None]:
@@ -142,8 +176,14 @@ def renewing(note: Callable[[int, int], None], renew: Callable[[], None]) -> Cal
 
 
 def _find_known(store: SavepointStore, checkpoint: str) -> Mapping[str, KeptFile]:
-    """Return the files of state in the latest savepoint of the same checkpoint: they are the same, so they are not read again."""
-    for manifest in store.read_all():
-        if manifest.checkpoint == checkpoint:
-            return {file.path: file for file in manifest.files if _IMMUTABLE.search(file.path)}
-    return {}
+    """Return the files of state in the latest savepoint of the same checkpoint that the store still has, each with its checksum.
+
+    They are the same, so they are not read again.
+    """
+    latest = next((each for each in store.read_all() if each.checkpoint == checkpoint), None)
+    if latest is None:
+        return {}
+    sizes = {each.path: each.size for each in store.files.list_files(OBJECTS)}
+    state = [file for file in latest.files if IMMUTABLE.search(file.path)]
+    lost = {file.path.removesuffix(CHECKSUM) for file in state if sizes.get(place(file)) != file.size}
+    return {file.path: file for file in state if file.path.removesuffix(CHECKSUM) not in lost}

@@ -36,7 +36,7 @@ from kappa_pipelines.plan.compile import Compiled, CompiledSink, compile_revisio
 from kappa_pipelines.plan.endpoints import KafkaEndpoints
 from kappa_pipelines.registry.resolve import Subjects, resolve_subjects
 from kappa_pipelines.savepoint.manifest import QueryPoint
-from kappa_pipelines.savepoint.query import find_files, read_points
+from kappa_pipelines.savepoint.pin import pin_last_batch
 from kappa_pipelines.sinks.kafka import choose_output_mode, sink_checkpoint
 from kappa_pipelines.sinks.refusals import route_records
 from kappa_pipelines.upgrade.fingerprints import read_kept_shapes
@@ -47,7 +47,6 @@ _BATCHES = 3
 _BATCH_RECORDS = 1000
 _RECORDS_SECONDS = 3.0
 _POLL_SECONDS = 0.05
-_TRIES = 3
 
 log = structlog.get_logger()
 
@@ -101,18 +100,9 @@ class Rehearsal:
         return verdict
 
     def _make_copy(self) -> tuple[QueryPoint, ...]:
-        """Copy the last batch of each query; while batches go on, what Spark has just cleaned away is looked for once more."""
+        """Copy the last batch of each query."""
         sinks = [sink.name for sink in self._revision.spec.sinks]
-        for left in reversed(range(_TRIES)):
-            self._copy.remove("")
-            try:
-                points = read_points(self._files, sinks)
-                for path in find_files(self._files, sinks, points):
-                    self._files.link(path, self._copy, path)
-                break
-            except (LostDataError, UnavailableError):
-                if not left:
-                    raise
+        points, _ = pin_last_batch(self._files, sinks, self._copy)
         point_all_schemas(self._copy, self._copy.root)
         return points
 

@@ -32,6 +32,8 @@ _PAGE = 1000
 class BucketFolder:
     """Objects below one prefix, by their paths below it."""
 
+    is_linkable = True
+
     def __init__(self, root: str, connection: BucketConnection) -> None:
         parts = urlsplit(root)
         if parts.scheme != SCHEME:

@@ -102,6 +102,10 @@ class Folder(Protocol):
     def delete(self, path: str) -> None:
         """Delete a file if it is there."""
 
+    @property
+    def is_linkable(self) -> bool:
+        """Return whether a link is cheaper than a copy."""
+
     def link(self, path: str, to: "Folder", target: str) -> None:
         """Have a file that never changes in another folder too, in the cheapest way that there is."""
 
@@ -137,6 +141,8 @@ class Counter:
 
 class LocalFolder:
     """Files below one folder, by their paths below it. UnavailableError says what could not be done with which of them."""
+
+    is_linkable = True
 
     def __init__(self, root: str) -> None:
         parts = urlsplit(root)

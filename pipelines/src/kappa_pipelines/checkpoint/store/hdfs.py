@@ -26,6 +26,8 @@ class HdfsFolder:
     `inner` is where below `root` they are, for those who are to be told of the root alone.
     """
 
+    is_linkable = False
+
     def __init__(
         self, root: str, connection: HdfsConnection, *, inner: str = "", client: WebHdfs | None = None
     ) -> None:
