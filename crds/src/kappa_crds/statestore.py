@@ -56,7 +56,10 @@ class PersistentVolume(Model):
     ] = None
     access_mode: Annotated[
         AccessMode,
-        Field(description="ReadWriteMany lets drivers and executors run on several nodes."),
+        Field(
+            description="ReadWriteMany lets drivers and executors run on several nodes. With ReadWriteOnce, executors run on the node of"
+            " their driver. Set ReadWriteMany for an existing claim that has it, too."
+        ),
     ] = "ReadWriteOnce"
 
 

@@ -6,12 +6,17 @@ from typing import Any
 import pytest
 
 from kappa_crds.kafkacluster import KafkaClusterSpec
+from kappa_crds.kinds import find_kind
 from kappa_crds.revision import Revision
+from kappa_crds.statestore import S3
 from kappa_operator.pipeline.objects import build_config, build_driver, build_support
 from kappa_operator.pipeline.revision import Dependencies, build_driver_mounts, build_mounts, build_revision
 from kappa_operator.pipeline.tuning import explain_tuning
+from kappa_operator.statestore.objects import build_storage
+from kappa_operator.statestore.storage import Storage, build_bucket_storage
 from unit.control.pipelines import DEPENDENCIES, IMAGES, ON_CLAIM, pipeline
 
+METADATA = {"name": "default", "namespace": "flights", "uid": "s1", "generation": 1, "resourceVersion": "1"}
 SECURED = Dependencies(
     KafkaClusterSpec.model_validate(
         {
@@ -117,6 +122,51 @@ def test_drivers_get_rights_on_pods_and_nothing_else() -> None:
 def test_heap_and_overhead_fill_the_pods_limit() -> None:
     conf = revise({"resources": {"executors": {"count": 1, "memory": "2Gi"}}}).spark_conf
     assert (conf["spark.executor.memory"], conf["spark.executor.memoryOverhead"]) == ("1228m", "820m")
+
+
+def store(**pvc: str) -> Storage:
+    return build_storage(find_kind("StateStore").parse({"metadata": METADATA, "spec": {"pvc": pvc}}))
+
+
+def executor_affinity(storage: Storage) -> dict[str, Any]:
+    revision = revise({"resources": {"executors": {"count": 2}}}, replace(DEPENDENCIES, storage=storage))
+    return dict(revision.executor_pod["spec"].get("affinity", {}).get("podAffinity", {}))
+
+
+def test_executors_run_where_their_driver_has_mounted_a_claim_for_one_node() -> None:
+    required = executor_affinity(store(size="10Gi"))
+    (term,) = required["requiredDuringSchedulingIgnoredDuringExecution"]
+    assert term["topologyKey"] == "kubernetes.io/hostname"
+    wanted = pipeline({"resources": {"executors": {"count": 2}}})
+    dependencies = replace(DEPENDENCIES, storage=store(size="10Gi"))
+    revision = build_revision(wanted, dependencies, IMAGES)
+    driver = build_driver(wanted, revision, build_mounts(dependencies), 1, "IfNotPresent")
+    labels = driver["metadata"]["labels"]
+    assert term["labelSelector"]["matchLabels"].items() <= labels.items()
+    assert (
+        not term["labelSelector"]["matchLabels"].items()
+        <= revision.executor_pod["metadata"]["labels"].items()
+    )
+
+
+def test_executors_are_near_their_driver_where_it_is_not_known_how_a_claim_can_be_mounted() -> None:
+    (preferred,) = executor_affinity(store(claimName="mine"))[
+        "preferredDuringSchedulingIgnoredDuringExecution"
+    ]
+    assert preferred["podAffinityTerm"]["topologyKey"] == "kubernetes.io/hostname"
+
+
+@pytest.mark.parametrize(
+    "storage",
+    [
+        store(size="10Gi", accessMode="ReadWriteMany"),
+        store(claimName="mine", accessMode="ReadWriteMany"),
+        build_bucket_storage("default", S3(bucket="state")),
+    ],
+    ids=["shared", "existing, shared", "bucket"],
+)
+def test_executors_run_on_any_node_where_state_can_be_reached_from_all(storage: Storage) -> None:
+    assert executor_affinity(storage) == {}
 
 
 def test_without_executors_the_driver_runs_the_tasks() -> None:

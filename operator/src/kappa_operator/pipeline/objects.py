@@ -27,7 +27,7 @@ from kappa_crds.revision import (
 from kappa_operator.engine.actions import Manifest
 from kappa_operator.engine.keys import ObjectRef
 from kappa_operator.engine.restricted import CONTAINER_SECURITY, POD_SECURITY, build_owner
-from kappa_operator.statestore.storage import Mounts
+from kappa_operator.statestore.storage import Mounts, Storage
 
 PipelineResource = Resource[PipelineSpec, PipelineStatus]
 
@@ -151,7 +151,21 @@ def build_config(resource: PipelineResource, revision: Revision) -> Manifest:
     }
 
 
-def build_executor_template(pipeline: str, mounts: Mounts) -> Manifest:
+def build_executor_affinity(pipeline: str, storage: Storage) -> Manifest:
+    """Return where executors have to run: a ReadWriteOnce claim can only be mounted on the node where the driver has it."""
+    if storage.claim is None or storage.access == "ReadWriteMany":
+        return {}
+    near: Manifest = {
+        "labelSelector": {"matchLabels": {PIPELINE_LABEL: pipeline, **DRIVER_ROLE}},
+        "topologyKey": "kubernetes.io/hostname",
+    }
+    if storage.access is None:
+        preferred = [{"weight": 100, "podAffinityTerm": near}]
+        return {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
+    return {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [near]}}
+
+
+def build_executor_template(pipeline: str, mounts: Mounts, affinity: Manifest) -> Manifest:
     """Return the pod template that Spark completes for each executor; scratch space at /tmp is Spark's to add."""
     return {
         "apiVersion": "v1",
@@ -161,6 +175,7 @@ def build_executor_template(pipeline: str, mounts: Mounts) -> Manifest:
             "automountServiceAccountToken": False,
             "enableServiceLinks": False,
             "securityContext": POD_SECURITY,
+            **({"affinity": affinity} if affinity else {}),
             "containers": [
                 {
                     "name": "executor",

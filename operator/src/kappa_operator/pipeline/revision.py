@@ -23,6 +23,7 @@ from kappa_crds.source import Source
 from kappa_operator.engine.actions import Manifest
 from kappa_operator.pipeline.objects import (
     PipelineResource,
+    build_executor_affinity,
     build_executor_template,
     name_account,
 )
@@ -176,7 +177,11 @@ def name_checkpoint(metadata: Metadata, number: int) -> str:
 def _build_executor_pod(resource: PipelineResource, dependencies: Dependencies) -> Manifest:
     if resource.spec.resources.executors.count == 0:
         return {}
-    return build_executor_template(resource.metadata.name, build_mounts(dependencies))
+    return build_executor_template(
+        resource.metadata.name,
+        build_mounts(dependencies),
+        build_executor_affinity(resource.metadata.name, dependencies.storage),
+    )
 
 
 def strip_operational(spec: PipelineSpec) -> PipelineSpec:

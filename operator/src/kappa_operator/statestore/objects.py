@@ -32,7 +32,9 @@ def build_storage(resource: StateStoreResource) -> Storage:
         return build_bucket_storage(resource.metadata.name, s3)
     if hdfs is not None:
         return build_hdfs_storage(resource.metadata.name, hdfs)
-    return build_claim_storage(name_claim(resource))
+    pvc = resource.spec.pvc
+    is_known = pvc is not None and (pvc.size is not None or pvc.access_mode == "ReadWriteMany")
+    return build_claim_storage(name_claim(resource), pvc.access_mode if pvc and is_known else None)
 
 
 def build_claim_ref(resource: StateStoreResource) -> ObjectRef:

@@ -7,7 +7,7 @@ from kappa_crds.hdfs import USER_VARIABLE, HdfsConnection
 from kappa_crds.kafkacluster import KafkaClusterSpec
 from kappa_crds.revision import CHECKPOINT_DIR, KAFKA_DIR, REGISTRY_DIR, KafkaConnection, RegistrySecrets
 from kappa_crds.source import Source, find_registries
-from kappa_crds.statestore import S3, Hdfs
+from kappa_crds.statestore import S3, AccessMode, Hdfs
 from kappa_operator.engine.actions import Manifest
 
 OTHER_DIR = "/var/lib/kappa/other"
@@ -38,7 +38,8 @@ class Mounts:
 class Storage:
     """Where state is kept, as pods find it: below `root`, on a claim, or where the StateStore `store` says.
 
-    `secret` names the Secret with the bucket's keys, if it has some.
+    `access` is how the claim can be mounted; None for an existing claim of which the StateStore does not tell. `secret` names the Secret with the
+    bucket's keys, if it has some.
     """
 
     root: str
@@ -47,6 +48,7 @@ class Storage:
     bucket: BucketConnection | None = None
     secret: str | None = None
     hdfs: HdfsConnection | None = None
+    access: AccessMode | None = None
 
     def is_same(self, other: "Storage") -> bool:
         """Return whether both are one place, whatever the StateStores are called."""
@@ -79,9 +81,9 @@ def _give_keys(storage: Storage, keys: str) -> Storage:
     return replace(storage, bucket=storage.bucket.replace(keys=keys))
 
 
-def build_claim_storage(claim: str) -> Storage:
+def build_claim_storage(claim: str, access: AccessMode | None = None) -> Storage:
     """Return the storage on a claim."""
-    return Storage(f"file://{CHECKPOINT_DIR}", claim=claim)
+    return Storage(f"file://{CHECKPOINT_DIR}", claim=claim, access=access)
 
 
 def build_bucket_storage(store: str, s3: S3) -> Storage:
