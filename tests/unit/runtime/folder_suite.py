@@ -50,6 +50,12 @@ class FolderSuite:
         now = datetime.now(UTC).timestamp()
         assert folder.modified("a/b") == pytest.approx(now, abs=3600)
 
+    def test_of_a_large_file_the_beginning_is_read(self, folder: Folder) -> None:
+        for name, held in FILES.items():
+            folder.write(f"in/{name}", held)
+            assert folder.read_head(f"in/{name}", 300) == held[:300]
+        assert folder.read_head("in/none", 300) is None
+
     def test_what_is_not_there_is_nothing(self, folder: Folder) -> None:
         for path in ("none", "none/below"):
             found = (folder.read(path), folder.digest(path), folder.size(path), folder.modified(path))

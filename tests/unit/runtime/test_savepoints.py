@@ -11,6 +11,7 @@ from kappa_crds.reasons import Reason
 from kappa_pipelines.checkpoint.store.folder import Digest, Folder, LocalFolder
 from kappa_pipelines.errors import FencedError, LostDataError, UnavailableError
 from kappa_pipelines.savepoint.manifest import KeptFile
+from kappa_pipelines.savepoint.query import find_files, read_points
 from kappa_pipelines.savepoint.restore import restore_savepoint
 from kappa_pipelines.savepoint.store import SavepointStore
 from kappa_pipelines.savepoint.take import Taken, take_savepoint
@@ -71,6 +72,37 @@ def test_a_second_one_copies_what_changed(take: Take, store: SavepointStore, tmp
     assert third.copied_files == 6  # an entry of each log, a changelog and its checksum for each partition
     assert store.names() == ["one", "three", "two"]
     assert [manifest.name for manifest in store.read_all()] == ["three", "two", "one"]
+
+
+def test_of_changelogs_only_the_beginning_is_read_to_find_the_others(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path / "first")
+    read: list[str] = []
+
+    class Counting(LocalFolder):
+        def read(self, path: str) -> bytes | None:
+            read.append(path)
+            return super().read(path)
+
+    files = Counting(f"file://{tmp_path}/first")
+    points = read_points(files, ["out"])
+    assert sorted(find_files(files, ["out"], points)) == sorted(NEEDED)
+    assert [path for path in read if path.endswith(".changelog")] == []
+    assert read.count("out/offsets/4") == 3, (
+        "for the batch, its sources and its state, whatever the number of partitions"
+    )
+
+
+@pytest.mark.parametrize("cut", [1, 300, 2**18])
+def test_a_changelog_of_any_size_of_blocks_is_understood(tmp_path: Path, cut: int) -> None:
+    class Cut(LocalFolder):
+        """What is read of a file's beginning ends within a block, or before its first."""
+
+        def read_head(self, path: str, size: int) -> bytes | None:
+            return super().read_head(path, min(size, cut))
+
+    write_checkpoint(tmp_path / "first")
+    files = Cut(f"file://{tmp_path}/first")
+    assert sorted(find_files(files, ["out"], read_points(files, ["out"]))) == sorted(NEEDED)
 
 
 def test_one_that_is_slower_than_the_retention_is_of_the_batch_that_was_pinned(

@@ -3,8 +3,9 @@
 import contextlib
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from kappa_crds.reasons import Reason
 from kappa_pipelines.checkpoint.fence.generation import FOLDER
@@ -23,6 +24,8 @@ from kappa_pipelines.savepoint.state import (
 
 _CODEC = re.compile(r'"spark\.sql\.streaming\.stateStore\.compression\.codec":"(\w+)"')
 _DEFAULT_CODEC = "lz4"
+_HEAD_BYTES = 2**18
+"""How much of a changelog is read: its lineage, and a block of the usual size beyond what that may take."""
 _LOG_OFFSET = re.compile(r'^(\w+):\{"logOffset":(\d+)\}$', re.MULTILINE)
 
 
@@ -66,11 +69,15 @@ def find_query_files(files: Folder, point: QueryPoint) -> Iterator[str]:
     yield from _find_entries(files, f"{sink}/offsets", point.batch - 1, point.batch)
     yield from _find_entries(files, f"{sink}/commits", point.batch)
     yield from _find_source_files(files, point)
+    codec = _CODEC.search(_expect(files, f"{sink}/offsets/{point.batch}"))
+    read = partial(_StoreReader, files, codec=codec[1] if codec else _DEFAULT_CODEC)
     for operator, partitions in point.state_ids.items():
         folder = f"{sink}/state/{operator}"
         yield from _walk_private(files, folder)
         for number, ids in enumerate(partitions):
-            yield from _find_partition_files(files, f"{folder}/{number}", point, ids)
+            yield from _find_partition_files(
+                files, f"{folder}/{number}", (Version(point.batch + 1, each) for each in ids), read
+            )
 
 
 def _find_entries(files: Folder, log: str, *batches: int) -> Iterator[str]:
@@ -91,7 +98,9 @@ def _find_source_files(files: Folder, point: QueryPoint) -> Iterator[str]:
             yield path
 
 
-def _find_partition_files(files: Folder, folder: str, point: QueryPoint, ids: Iterable[str]) -> Iterator[str]:
+def _find_partition_files(
+    files: Folder, folder: str, versions: Iterable[Version], read: "Callable[[str], _StoreReader]"
+) -> Iterator[str]:
     """Yield the files of one partition of an operator: it has one store, or several in folders of their own."""
     yield from _walk_private(files, folder)
     names = files.names(folder)
@@ -100,11 +109,9 @@ def _find_partition_files(files: Folder, folder: str, point: QueryPoint, ids: It
         stores = {f"{folder}/{name}": files.names(f"{folder}/{name}") for name in names if name[0] != "_"}
         for store in stores:
             yield from _walk_private(files, store)
-    codec = _CODEC.search(_expect(files, f"{point.sink}/offsets/{point.batch}"))
-    for id_ in ids:
-        version = Version(point.batch + 1, id_)
+    for version in versions:
         store = _find_store(stores, version, folder)
-        reader = _StoreReader(files, store, codec[1] if codec else _DEFAULT_CODEC)
+        reader = read(store)
         wanted = find_state_files(store, stores[store], version, reader.read_lineage, reader.read_tables)
         yield from (f"{store}/{name}" for name in wanted)
 
@@ -118,8 +125,16 @@ class _StoreReader:
     codec: str
 
     def read_lineage(self, name: str) -> list[Version]:
+        path = f"{self.store}/{name}"
+        with contextlib.suppress(
+            ValueError, KeyError
+        ):  # where blocks are larger than usual, all of it is needed
+            return self._parse_lineage(self.files.read_head(path, _HEAD_BYTES))
         with self._naming(name):
-            return parse_lineage(unpack_head(self.files.read(f"{self.store}/{name}") or b"", self.codec))
+            return self._parse_lineage(self.files.read(path))
+
+    def _parse_lineage(self, held: bytes | None) -> list[Version]:
+        return parse_lineage(unpack_head(held or b"", self.codec))
 
     def read_tables(self, name: str) -> list[str]:
         with self._naming(name):

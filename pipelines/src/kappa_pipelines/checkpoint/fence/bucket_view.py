@@ -23,6 +23,8 @@ from kappa_pipelines.errors import LostDataError
 
 CLAIMS, WHOLE = f"{FOLDER}/generations", f"{FOLDER}/whole"
 _PARTITION = re.compile(r"^[^/]+/state/\d+/\d+$")
+_DEPTH = 4
+"""How many names the path of a partition has."""
 
 
 class World(Status):
@@ -57,7 +59,8 @@ class BucketView(BucketFolder):
     def entries(self, folder: str) -> list[tuple[str, bool]]:
         """Return the names in a folder, sorted, and whether each is a folder; none if there is no such folder."""
         base = f"{folder}/" if folder else ""
-        mounted = {(path[len(base) :].split("/", 1)[0], True) for path in self.state if path.startswith(base)}
+        above = self.state if base.count("/") < _DEPTH else ()
+        mounted = {(path[len(base) :].split("/", 1)[0], True) for path in above if path.startswith(base)}
         return sorted({*super().entries(folder), *mounted})
 
     def walk_small(self, folder: str = "") -> Iterator[str]:
@@ -84,9 +87,10 @@ class BucketView(BucketFolder):
         return {**born, **self.state}
 
     def _key(self, path: str) -> str:
-        for mounted, home in self.state.items():
-            if path == mounted or path.startswith(f"{mounted}/"):
-                return super()._key(home + path[len(mounted) :])
+        partition = "/".join(path.split("/", _DEPTH)[:_DEPTH])
+        home = self.state.get(partition)
+        if home is not None:
+            return super()._key(home + path[len(partition) :])
         return super()._key(f"{own_prefix(self.generation)}/{path}".rstrip("/"))
 
 

@@ -84,6 +84,15 @@ class BucketFolder:
             except FileNotFoundError:
                 return None
 
+    def read_head(self, path: str, size: int) -> bytes | None:
+        """Return the first bytes of a file, so many or all that it has; None if there is no such file."""
+        try:
+            return bytes(obstore.get_range(self._store, self._key(path), start=0, length=size))
+        except FileNotFoundError:
+            return None
+        except BaseError:  # an empty object has no range, and another failure is explained there
+            return (self.read(path) or b"")[:size]
+
     def chunks(self, path: str) -> Iterator[bytes]:
         """Yield what a file holds, in pieces."""
         with self._explain("read", path):

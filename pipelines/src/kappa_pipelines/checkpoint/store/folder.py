@@ -75,6 +75,9 @@ class Folder(Protocol):
     def read(self, path: str) -> bytes | None:
         """Return what a file holds, or None if there is no such file."""
 
+    def read_head(self, path: str, size: int) -> bytes | None:
+        """Return the first bytes of a file, so many or all that it has; None if there is no such file."""
+
     def chunks(self, path: str) -> Iterator[bytes]:
         """Yield what a file holds, in pieces."""
 
@@ -186,6 +189,15 @@ class LocalFolder:
         with self._explain("read", path):
             try:
                 return (self._path / path).read_bytes()
+            except FileNotFoundError:
+                return None
+
+    def read_head(self, path: str, size: int) -> bytes | None:
+        """Return the first bytes of a file, so many or all that it has; None if there is no such file."""
+        with self._explain("read", path):
+            try:
+                with (self._path / path).open("rb") as file:
+                    return file.read(size)
             except FileNotFoundError:
                 return None
 

@@ -78,6 +78,14 @@ class HdfsFolder:
             except MissingError:
                 return None
 
+    def read_head(self, path: str, size: int) -> bytes | None:
+        """Return the first bytes of a file, so many or all that it has; None if there is no such file."""
+        with self._explain("read", path):
+            try:
+                return b"".join(self.client.read(self.locate(path), length=size))
+            except MissingError:
+                return None
+
     def chunks(self, path: str) -> Iterator[bytes]:
         """Yield what a file holds, in pieces."""
         with self._explain("read", path):

@@ -73,9 +73,10 @@ class WebHdfs:
         how = "OVERWRITE" if replace else "NONE"
         self._ask("PUT", path, "RENAME", destination=target, renameoptions=how)
 
-    def read(self, path: str) -> Iterator[bytes]:
-        """Yield what a file holds, in pieces."""
-        with self._at_datanode("GET", path, "OPEN") as answer:
+    def read(self, path: str, length: int | None = None) -> Iterator[bytes]:
+        """Yield what a file holds, in pieces, or its first bytes up to a length."""
+        query: dict[str, Any] = {} if length is None else {"length": str(length)}
+        with self._at_datanode("GET", path, "OPEN", **query) as answer:
             while held := self._take(answer):
                 yield held
 
