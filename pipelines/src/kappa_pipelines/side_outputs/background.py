@@ -1,4 +1,4 @@
-"""A thread that works beside the queries: what fails is counted and tried again for ever, and never stops the pipeline."""
+"""A thread that works beside the queries: what fails is counted and tried again until the driver stops, and never stops the pipeline."""
 
 import threading
 import time
@@ -41,7 +41,7 @@ class Background:
         self._thread.start()
 
     def finish(self, timeout: float) -> bool:
-        """Do all that is pending and end the thread; False if that takes too long."""
+        """Do all that is pending, or as much as can be written, and end the thread; False if that takes too long."""
         with self.changed:
             self._ending = True
             self.changed.notify()
@@ -71,6 +71,8 @@ class Background:
                     work=self._thread.name,
                     error=str(error)[:500],
                 )
+                if ending:  # a stop does not wait for it; the next start takes it up from the stored position
+                    return
                 time.sleep(_RETRY_SECONDS)
                 continue
             if ending and not self._is_pending():
