@@ -128,10 +128,10 @@ class DriverRecord:
         return self._progress.state
 
     def positions(self) -> Iterable[Offsets]:
-        """Return the committed offsets of every query and source."""
+        """Return the committed offsets of every query in each source that it reads now."""
         with self._lock:
-            names = {name for reads in self._reads.values() for name, _ in reads}
-            return [at for (_, source), at in self._committed.items() if source in names]
+            read = {(sink, source) for sink, reads in self._reads.items() for source, _ in reads}
+            return [at for pair, at in self._committed.items() if pair in read]
 
     def snapshot(self, ends: Offsets) -> Progress:
         """Return the record, lag measured against the newest known ends of the topics."""
