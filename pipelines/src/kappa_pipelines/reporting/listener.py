@@ -5,7 +5,9 @@ from collections.abc import Callable
 from typing import Any
 
 import structlog
+from pyspark import SparkContext
 from pyspark.sql.streaming.listener import (
+    JStreamingQueryListener,
     QueryIdleEvent,
     QueryProgressEvent,
     QueryStartedEvent,
@@ -39,12 +41,22 @@ class ProgressListener(StreamingQueryListener):
         """Remember the query's name: idle events carry only its run id."""
         self._names[str(event.runId)] = event.name or ""
 
+    @property
+    def _jlistener(self) -> Any:
+        wrapper = SparkContext._jvm.PythonStreamingQueryListenerWrapper  # type: ignore[union-attr]
+        self._jlistenerobj = getattr(self, "_jlistenerobj", None) or wrapper(build_java_listener(self))
+        return self._jlistenerobj
+
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
+        """Do nothing: a batch comes as JSON."""
+
+    def on_progress(self, text: str) -> None:
         """Fold the progress of a committed batch."""
         try:
-            progress = json.loads(event.progress.json)
-            self._note_first(event.progress.name or "", progress)
-            folded = self._record.add_event(progress, event.progress.name or "")
+            progress = json.loads(text)
+            sink = progress.get("name") or ""
+            self._note_first(sink, progress)
+            folded = self._record.add_event(progress, sink)
             self._on_batch(folded, count_malformed(progress, folded.sources))
         except Exception:
             self.errors += 1
@@ -64,3 +76,15 @@ class ProgressListener(StreamingQueryListener):
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
         """Do nothing: the supervisor sees it and knows more."""
+
+
+class _JsonListener(JStreamingQueryListener):
+    """PySpark's own makes hundreds of calls into the JVM for each batch, to copy a progress that is one JSON text."""
+
+    def onQueryProgress(self, jevent: Any) -> None:
+        self.pylistener.on_progress(jevent.progress().json())  # type: ignore[attr-defined]
+
+
+def build_java_listener(listener: ProgressListener) -> JStreamingQueryListener:
+    """Return the object by which the JVM calls a listener."""
+    return _JsonListener(listener)
