@@ -229,7 +229,8 @@ def test_a_source_may_be_read_twice_by_one_query(
     driver = run(
         _passing(names, checkpoint, broker.bootstrap, sources=[source(**TIMED)], views=views, sinks=sinks)
     )
-    driver.wait_for("no lag", lambda p: p.queries and p.queries[0].batch_id >= 0 and p.lag == 0)
+    progress = driver.wait_for("no lag", lambda p: p.queries and p.queries[0].batch_id >= 0 and p.lag == 0)
+    assert [each.total_input_rows for each in progress.queries[0].sources] == [len(records)]
     assert driver.stop().graceful
     found = {(m.key(), json.loads(m.value())["v"]) for m in topics.read(names["out"])}
     assert found == {(b"0", 10.0), (b"1", 10.0), (b"2", 10.0)}

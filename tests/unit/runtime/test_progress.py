@@ -219,3 +219,20 @@ def test_records_of_each_source_are_added_up_with_those_that_could_not_be_read()
     folded = fold_event(fold_event(None, _event(), READS), _event(), READS)
     totals = {each.name: (each.total_input_rows, each.total_malformed_rows) for each in folded.sources}
     assert totals == {"flights": (20, 4), "airports": (20, 2), "again": (20, 0)}
+
+
+def test_a_source_that_a_query_scans_twice_is_counted_once_and_its_clean_batches_are_believed() -> None:
+    twice = (READS[0], *READS)
+    event = _event(sources=[_source("in", 10, rows=20), _source("places", 20), _source("in", 30, rows=9)])
+    folded = fold_event(None, event, twice)
+    assert [(each.name, each.input_rows) for each in folded.sources] == [
+        ("flights", 10),
+        ("airports", 10),
+        ("again", 9),
+    ]
+    assert count_malformed(event, folded.sources) == {"flights": 2, "airports": 1, "again": None}
+
+
+def test_a_scan_that_saw_less_than_the_other_is_not_believed() -> None:
+    event = _event(sources=[_source("in", 10, rows=30)])
+    assert count_malformed(event, fold_event(None, event, (READS[0], *READS)).sources) == {"flights": None}

@@ -117,8 +117,8 @@ def prepare(
     write_shapes(files, ahead.shapes)
     record.set_reads(
         {
-            sink: tuple((s, compiled.sources[s].subscription) for s in reads)
-            for sink, reads in compiled.reads.items()
+            each.sink.name: tuple((s, compiled.sources[s].subscription) for s in each.scans)
+            for each in compiled.sinks
         }
     )
     subscriptions = tuple(dict.fromkeys(each.subscription for each in compiled.sources.values()))

@@ -38,17 +38,22 @@ _SOURCE_PREFIX = "__kappa_source_"
 
 @dataclass(frozen=True)
 class CompiledSink:
-    """A sink's query, not started yet, the sources it reads, in the order of its plan, the state it keeps, and all names it reads.
+    """A sink's query, not started yet, the source of each scan, in the order of its plan, the state it keeps, and all names it reads.
 
     `rows` are what is written, view by view.
     """
 
     sink: Sink
     writer: DataStreamWriter
-    sources: tuple[str, ...]
+    scans: tuple[str, ...]
     states: tuple[State, ...]
     views: frozenset[str]
     rows: DataFrame
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """Return the sources that it reads, each once."""
+        return tuple(dict.fromkeys(self.scans))
 
 
 @dataclass(frozen=True)
@@ -116,7 +121,6 @@ def _compile_sink(
     states = find_states(spark, rows, {view.name: describe_state(view) for view in spec.views}, sink.mode)
     read = tuple(find_views(get_plan(rows)))
     found = [source.name for source in spec.sources for name in read if name == source.name]
-    sources = tuple(dict.fromkeys(found))
     planned = rows
     if spec.trigger.real_time is not None:
         check_real_time(rows, sink, found)
@@ -126,7 +130,7 @@ def _compile_sink(
     _check_stream(spark, views, sink, rows)
     check_bounds(spec.views, states)
     records = build_records(sink, rows)
-    return CompiledSink(sink, ends.write(sink, records), sources, states, frozenset(read), planned)
+    return CompiledSink(sink, ends.write(sink, records), tuple(found), states, frozenset(read), planned)
 
 
 def _refuse_frames(views: tuple[DefinedView, ...], read: tuple[str, ...]) -> None:

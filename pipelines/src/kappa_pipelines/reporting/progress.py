@@ -18,7 +18,7 @@ from kappa_pipelines.sources.subscription import Subscription
 _LOAD = "rocksdbLoadLatencyMs"
 """What Spark's RocksDB says of each operator: milliseconds, summed over its partitions."""
 Reads = tuple[tuple[str, Subscription], ...]
-"""Sources by their names, and what they read."""
+"""Sources by their names, and what they read; one that a query scans several times is there as often."""
 
 
 def fold_event(before: QueryProgress | None, event: dict[str, Any], sources: Reads) -> QueryProgress:
@@ -121,7 +121,7 @@ def _add(before: int | None, more: int | None) -> int | None:
 def _fold_sources(
     event: dict[str, Any], sources: Reads, before: tuple[SourceProgress, ...]
 ) -> tuple[SourceProgress, ...]:
-    left, known = list(sources), {source.name: source for source in before}
+    left, known = list(dict.fromkeys(sources)), {source.name: source for source in before}
     malformed = {name: bad for name, (_, bad) in _observed(event).items()}
     folded = []
     for source in event.get("sources", []):
@@ -129,7 +129,8 @@ def _fold_sources(
         if match is None:
             continue
         left.remove(match)
-        last, rows = known.get(match[0]), int(source.get("numInputRows", 0))
+        # Spark sums the rows over all scans of a source.
+        last, rows = known.get(match[0]), math.ceil(int(source.get("numInputRows", 0)) / sources.count(match))
         folded.append(
             SourceProgress(
                 name=match[0],

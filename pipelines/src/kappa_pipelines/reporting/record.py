@@ -36,7 +36,7 @@ class DriverRecord:
         self.alive = True
 
     def set_reads(self, reads: dict[str, Reads]) -> None:
-        """Say which sources each sink's query reads."""
+        """Set the sources that each sink's query reads, once for each scan."""
         with self._lock:
             self._reads = reads
 
@@ -82,7 +82,7 @@ class DriverRecord:
         with self._lock:
             sources = tuple(
                 _at(name, str(subscription), offsets[name])
-                for name, subscription in self._reads.get(sink, ())
+                for name, subscription in dict.fromkeys(self._reads.get(sink, ()))
                 if name in offsets
             )
             started = QueryProgress(
