@@ -25,6 +25,8 @@ _CONVERT = {
 }
 _FIRST, _LAST = -62_135_596_800, 253_402_300_799
 """The years 1 to 9999 in seconds since 1970; Spark's functions fail on numbers that are too large."""
+_OLDEST_RECORD = 1_293_840_000
+"""2011, the year of Kafka's first release, in seconds since 1970: no record was written before."""
 
 
 def build_time(event_time: EventTime, find: Callable[[str], Column]) -> Column:
@@ -40,11 +42,11 @@ def build_time(event_time: EventTime, find: Callable[[str], Column]) -> Column:
 def is_wrong(event_time: EventTime, find: Callable[[str], Column], timestamp: Column) -> Column:
     """Return whether a record's event time is too far ahead of `timestamp`, Kafka's own, or after the year 9999.
 
-    The wall clock does not matter, so a record counts the same whenever it is read. A record without a timestamp (-1, or 0 in
-    a local run) is only compared with the year 9999.
+    The wall clock does not matter, so a record counts the same whenever it is read. A timestamp before Kafka existed (-1 for none, a
+    device whose clock was reset, the default of a test case) is no time of writing: then only the year 9999 is the limit.
     """
     time, written = f.unix_micros(build_time(event_time, find)), f.unix_micros(timestamp)
-    ahead = (written > 0) & (time > written + _milliseconds(event_time.max_ahead) * 1000)
+    ahead = (written > _OLDEST_RECORD * 10**6) & (time > written + _milliseconds(event_time.max_ahead) * 1000)
     wrong = ahead | (time > f.lit(_LAST * 10**6 + 999_999))
     if event_time.epoch_unit is not None:
         wrong |= ~_is_in_range(find(event_time.column), event_time.epoch_unit)
