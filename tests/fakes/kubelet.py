@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from fakes.cluster import Body, FakeCluster
-from fakes.world import FakeDrivers, report_taken
+from fakes.context import FakeDrivers, report_taken
 from kappa_crds.progress import DriverExit, DriverState, Progress
 from kappa_crds.reasons import Reason
 from kappa_crds.revision import GENERATION_ANNOTATION, STANDBY_ANNOTATION

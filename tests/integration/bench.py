@@ -8,11 +8,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, Self
 
-from fakes.world import FakeBuckets, FakeDrivers, build_resource
+from fakes.context import FakeBuckets, FakeDrivers, build_resource
 from kappa_crds import API_VERSION
-from kappa_operator.engine.cache import Mirror
+from kappa_operator.engine.cache import ResourceCache
 from kappa_operator.engine.cluster import ApiCluster
-from kappa_operator.engine.context import World
+from kappa_operator.engine.context import OperatorContext
 from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.engine.reconcile import reconcile
 from kappa_operator.errors import Conflict, NotFound
@@ -31,8 +31,8 @@ class Bench:
         self.cluster = cluster
         self.namespace = namespace
         self.kafka = AdminClients()
-        self.world = World(
-            cluster=cluster, mirror=Mirror(), kafka=self.kafka, drivers=FakeDrivers(),
+        self.context = OperatorContext(
+            cluster=cluster, cache=ResourceCache(), kafka=self.kafka, drivers=FakeDrivers(),
             buckets=FakeBuckets(), settings=Settings(),
         )  # fmt: skip
 
@@ -71,11 +71,11 @@ class Bench:
         """Reconcile once, on a fresh picture of the namespace."""
         for kind in LOGICS:
             for body in await self.cluster.list_objects(API_VERSION, kind, self.namespace):
-                self.world.mirror.put(body)
+                self.context.cache.put(body)
         if await self.read(key) is None:
-            self.world.mirror.forget(key)
+            self.context.cache.forget(key)
         try:
-            await reconcile(self.world, LOGICS, key)
+            await reconcile(self.context, LOGICS, key)
         except (Conflict, NotFound):
             return
 

@@ -7,8 +7,8 @@ from typing import Any, Self
 import pytest
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
 
-from fakes.world import FakeBuckets, FakeDrivers, Operator, build_resource
-from kappa_operator.engine.context import World
+from fakes.context import FakeBuckets, FakeDrivers, Operator, build_resource
+from kappa_operator.engine.context import OperatorContext
 from kappa_operator.engine.keys import Key
 from kappa_operator.kafka.clients import AdminClients
 from kappa_operator.kafka.model import TopicView
@@ -30,8 +30,8 @@ class RealKafkaOperator(Operator):
     def __init__(self, bootstrap: str, **spec: Any) -> None:
         super().__init__(LOGICS)
         self.clients = AdminClients()
-        self.world = World(
-            cluster=self.cluster, mirror=self.mirror, kafka=self.clients, drivers=FakeDrivers(),
+        self.context = OperatorContext(
+            cluster=self.cluster, cache=self.cache, kafka=self.clients, drivers=FakeDrivers(),
             buckets=FakeBuckets(), settings=Settings(),
         )  # fmt: skip
         self.cluster.put(build_resource("KafkaCluster", "main", bootstrapServers=[bootstrap], **spec))

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from prometheus_client import REGISTRY, CollectorRegistry, start_http_server
 
-from fakes.world import build_resource
+from fakes.context import build_resource
 from kappa_crds.kinds import find_kind
 from kappa_crds.progress import (
     DriverState,
@@ -17,7 +17,7 @@ from kappa_crds.progress import (
     SavepointProgress,
     SourceProgress,
 )
-from kappa_operator.engine.cache import Mirror
+from kappa_operator.engine.cache import ResourceCache
 from kappa_operator.lag.exposition import LagCollector
 from kappa_operator.lag.model import Partition, PartitionLog, Sample, Share, Sweep
 from kappa_operator.telemetry import metrics
@@ -47,7 +47,7 @@ class Exporter:
         self.behind = 0.0
         self.port = free_ports(1)[0]
         self._began = time.monotonic()
-        self._mirror = Mirror()
+        self._mirror = ResourceCache()
         self._version = 0
 
     def __enter__(self) -> Self:

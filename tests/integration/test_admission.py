@@ -15,7 +15,7 @@ from typing import Any
 
 import yaml
 
-from fakes.world import build_resource
+from fakes.context import build_resource
 from integration.apiserver import ApiServer
 from integration.bench import PATIENCE, Bench
 from kappa_crds import API_VERSION
@@ -151,9 +151,9 @@ async def make_running(bench: Bench) -> None:
     ):
         key = await bench.put(kind, name, **spec)
         await set_status(bench, key, {"conditions": [READY]})
-        bench.world.mirror.put(await bench.read(key) or {})
+        bench.context.cache.put(await bench.read(key) or {})
     key = await bench.put("Pipeline", "counts", **SPEC)
-    observed, _ = await observe_applied(bench.world, await bench.read(key) or {})
+    observed, _ = await observe_applied(bench.context, await bench.read(key) or {})
     assert not isinstance(observed.dependencies, Verdict)
     revision = build_revision(observed.resource, observed.dependencies, observed.images)
     config = {
@@ -209,7 +209,7 @@ async def test_a_certificate_that_was_renewed_is_taken_up(bench: Bench, tmp_path
         return await asyncio.to_thread(ssl.get_server_certificate, ("127.0.0.1", port))
 
     renew()
-    runner = await serve_admission(bench.world, tmp_path, port, renewal=0.05)
+    runner = await serve_admission(bench.context, tmp_path, port, renewal=0.05)
     try:
         before = await see()
         assert before == (tmp_path / "tls.crt").read_text()

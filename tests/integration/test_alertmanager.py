@@ -6,7 +6,7 @@ from typing import Any
 
 from aiohttp.test_utils import TestServer
 
-from fakes.world import Operator, build_resource
+from fakes.context import Operator, build_resource
 from kappa_crds.lagalert import AlertStatus
 from kappa_operator.engine.keys import Key
 from kappa_operator.kinds import LOGICS
@@ -35,7 +35,7 @@ async def test_an_alert_comes_and_goes(tmp_path: Path) -> None:
     labels = {"namespace": "shop", "lagpolicy": "gold", "severity": "critical"}
     (tmp_path / "operator").mkdir()
     (tmp_path / "operator" / "token").write_text("a-token")
-    async with TestServer(build_alert_app(operator.world, tmp_path / "operator")) as server:
+    async with TestServer(build_alert_app(operator.context, tmp_path / "operator")) as server:
         with RemedyAlerts(tmp_path, str(server.make_url("/alerts")), "a-token") as alerts:
             await asyncio.to_thread(alerts.tell, "CheckoutSlow", labels)
             (alert,) = await wait_for(operator, 1)

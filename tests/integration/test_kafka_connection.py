@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from fakes.world import build_secret
+from fakes.context import build_secret
 from integration.brokers import CLUSTER, RealKafkaOperator
 from lab.broker import Broker, free_ports
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from aiohttp.test_utils import TestClient, TestServer
 
+from fakes.context import Clock
 from fakes.sweeps import FakeSweeps
-from fakes.world import Clock
 from integration.bench import Bench
 from integration.manifests import read_smallest
 from kappa_crds import API_VERSION
@@ -32,7 +32,7 @@ class Looks:
     def __init__(self, bench: Bench, cluster: Key, policy: Key) -> None:
         self.bench, self.cluster, self.policy = bench, cluster, policy
         self.sweeps, self.clock = FakeSweeps(), Clock()
-        bench.world = replace(bench.world, lag=self.sweeps, now=self.clock)
+        bench.context = replace(bench.context, lag=self.sweeps, now=self.clock)
         self.share = Share(f"kappa.{bench.namespace}.delays", Partition("in", 0))
         self.count = 0
 
@@ -85,7 +85,7 @@ async def test_what_is_said_of_a_group_is_in_the_status_and_outlives_the_operato
     assert (say(status, "LagHealthy"), status["severity"]) == (("False", "LosingRecords"), "Warning")
     assert (status["worst"]["partition"], status["worst"]["lagSeconds"]) == (0, 70)
     assert list(status["standings"]) == [f"{looks.share.group} in 0"]
-    bench.world = replace(bench.world, standings=LagMemory())
+    bench.context = replace(bench.context, standings=LagMemory())
     await looks.take(1)
     assert say(await looks.read(), "LagHealthy") == ("False", "LosingRecords")
 
@@ -130,12 +130,12 @@ async def test_alerts_stand_as_annotations_and_go_and_a_policy_that_may_set_quot
         "webhook": {"url": "https://hooks.example.com/lag"},
     }  # fmt: skip
     await bench.put("LagPolicy", "gold", **{**SPEC, "remedies": remedies})
-    bench.world = replace(bench.world, webhooks=HttpWebhooks())
+    bench.context = replace(bench.context, webhooks=HttpWebhooks())
     await looks.take(2)
     assert (await bench.read(looks.policy) or {})["metadata"]["finalizers"] == [LAG_FINALIZER]
     (tmp_path / "token").write_text("a-token")
     known = {"Authorization": "Bearer a-token"}
-    async with TestClient(TestServer(build_alert_app(bench.world, tmp_path))) as client:
+    async with TestClient(TestServer(build_alert_app(bench.context, tmp_path))) as client:
         assert (await client.post("/alerts", json=tell(bench, "firing"), headers=known)).status == 200
         await looks.take(1)
         assert [each["name"] for each in (await looks.read())["alerts"]] == ["CheckoutSlow"]

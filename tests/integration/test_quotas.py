@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import Producer as Client
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from fakes.world import build_resource
+from fakes.context import build_resource
 from integration.brokers import CLUSTER, RealKafkaOperator, await_told
 from kappa_crds import API_VERSION
 from kappa_operator.engine.actions import SetQuota
@@ -94,7 +94,7 @@ class Scene(RealKafkaOperator):
 
     def __init__(self, broker: Broker) -> None:
         super().__init__(broker.bootstrap)
-        self.world = replace(self.world, lag=self.lag, now=self.clock)
+        self.context = replace(self.context, lag=self.lag, now=self.clock)
         self.cluster.put(build_resource("LagPolicy", "gold", **SPEC))
         self.end = 1000
 

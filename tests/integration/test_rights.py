@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AclOperation, ResourceType
 
-from fakes.world import build_resource, build_secret
+from fakes.context import build_resource, build_secret
 from integration.brokers import CLUSTER, RealKafkaOperator
 from kappa_crds import API_VERSION
 from kappa_operator.engine.keys import Key, ObjectRef

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fakes.world import build_resource
+from fakes.context import build_resource
 from integration.brokers import CLUSTER, RealKafkaOperator, alter_by_hand, create_by_hand, delete_by_hand
 from kappa_operator.engine.keys import Key, ObjectRef
 from lab.broker import Broker

@@ -1,6 +1,6 @@
 """The operator's process: `python -m kappa_operator`.
 
-Watches and the election run from the start. The elected replica first fills the mirror from complete lists, so that no
+Watches and the election run from the start. The elected replica first fills the cache from complete lists, so that no
 decision is made on half a picture, and only then works the queue.
 """
 
@@ -18,9 +18,9 @@ import structlog
 from aiohttp import web
 from prometheus_client import REGISTRY, CollectorRegistry
 
-from kappa_operator.engine.cache import Mirror
+from kappa_operator.engine.cache import ResourceCache
 from kappa_operator.engine.cluster import ApiCluster
-from kappa_operator.engine.context import World
+from kappa_operator.engine.context import OperatorContext
 from kappa_operator.engine.controller import Controller
 from kappa_operator.engine.keys import ObjectRef
 from kappa_operator.engine.leadership import Elector
@@ -42,7 +42,7 @@ from kappa_operator.settings import Settings
 from kappa_operator.statestore.observe import list_stores
 from kappa_operator.statestore.remote import RemoteStores
 from kappa_operator.telemetry import metrics
-from kappa_operator.telemetry.health import Echoes, build_health_app
+from kappa_operator.telemetry.health import PendingWatchEvents, build_health_app
 from kappa_operator.telemetry.logs import configure_logs
 from kappa_operator.telemetry.resource_metrics import ResourceCollector
 from kappa_operator.verdict.admission import serve_admission
@@ -91,7 +91,7 @@ async def watch(registry: kopf.OperatorRegistry, settings: Settings, synced: asy
 async def run(settings: Settings) -> None:
     """Run the operator until it is told to stop, or loses the lease."""
     synced, acting = asyncio.Event(), asyncio.Event()
-    echoes = Echoes(time.monotonic)
+    pending_events = PendingWatchEvents(time.monotonic)
     # The lease has connections of its own: behind hundreds of other requests its renewal would come too late.
     async with (
         await ApiCluster.connect() as cluster,
@@ -102,29 +102,29 @@ async def run(settings: Settings) -> None:
         elector = Elector(
             lease_cluster, lease, settings.identity, time.monotonic, duration=settings.lease_duration
         )
-        kafka, mirror, webhooks = AdminClients(), Mirror(), HttpWebhooks(settings.webhook_hosts)
-        sampling = Sampling(partial(list_clusters, mirror), lambda each: read_access(world, each))
-        world = World(
-            cluster=cluster, mirror=mirror, kafka=kafka, drivers=HttpDrivers(session), buckets=RemoteStores(session),
-            settings=settings, lag=sampling, webhooks=webhooks, is_leading=lambda: elector.leading, expect_echo=echoes.expect,
+        kafka, cache, webhooks = AdminClients(), ResourceCache(), HttpWebhooks(settings.webhook_hosts)
+        sampling = Sampling(partial(list_clusters, cache), lambda each: read_access(context, each))
+        context = OperatorContext(
+            cluster=cluster, cache=cache, kafka=kafka, drivers=HttpDrivers(session), buckets=RemoteStores(session),
+            settings=settings, lag=sampling, webhooks=webhooks, is_leading=lambda: elector.leading, expect_event=pending_events.expect,
         )  # fmt: skip
-        REGISTRY.register(metrics.StoreCollector(partial(list_stores, world)))
-        REGISTRY.register(ResourceCollector(world.mirror, world.is_leading))
+        REGISTRY.register(metrics.StoreCollector(partial(list_stores, context)))
+        REGISTRY.register(ResourceCollector(context.cache, context.is_leading))
         of_lag = CollectorRegistry()
         of_lag.register(LagCollector(sampling.list_found, settings.lag_series))
-        REGISTRY.register(metrics.PolicyCollector(partial(list_policies, world)))
+        REGISTRY.register(metrics.PolicyCollector(partial(list_policies, context)))
         queue = WorkQueue(time.monotonic)
-        controller = Controller(world, queue, LOGICS)
-        sync = CacheSync(world, queue, controller, echoes)
-        app = build_health_app(echoes, synced.is_set, of_lag)
-        add_report(app, world, lambda: elector.leading and acting.is_set())
+        controller = Controller(context, queue, LOGICS)
+        sync = CacheSync(context, queue, controller, pending_events)
+        app = build_health_app(pending_events, synced.is_set, of_lag)
+        add_report(app, context, lambda: elector.leading and acting.is_set())
         servers = [await serve_health(app, settings.health_port)]
         if settings.admission_dir:
             servers.append(
-                await serve_admission(world, Path(settings.admission_dir), settings.admission_port)
+                await serve_admission(context, Path(settings.admission_dir), settings.admission_port)
             )
         if settings.alerts_dir:
-            servers.append(await serve_alerts(world, Path(settings.alerts_dir), settings.alerts_port))
+            servers.append(await serve_alerts(context, Path(settings.alerts_dir), settings.alerts_port))
         try:
             await run_until_first_ends(
                 watch(build_registry(sync, queue), settings, synced),

@@ -3,8 +3,8 @@
 from typing import Any
 
 from fakes.cluster import Body
+from fakes.context import Operator, build_resource
 from fakes.fuse import Killed
-from fakes.world import Operator, build_resource
 from kappa_crds import API_VERSION
 from kappa_crds.topic import HOLD_ANNOTATION
 from kappa_operator.engine.keys import Key, ObjectRef

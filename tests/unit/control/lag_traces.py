@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from fakes.world import START
+from fakes.context import START
 from kappa_operator.lag.model import PartitionLog, Sample
 
 STEP = 10.0

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from typing import Any
 
 from fakes.cluster import Body
+from fakes.context import Operator, build_resource
 from fakes.fuse import Killed
 from fakes.kubelet import FakeKubelet
-from fakes.world import Operator, build_resource
 from kappa_crds import API_VERSION
 from kappa_crds.progress import DriverExit
 from kappa_crds.reasons import Reason

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 
-from fakes.world import START
+from fakes.context import START
 from kappa_operator.lag.model import PartitionLog, Sample
 from unit.control.lag_traces import Commit
 

@@ -6,7 +6,7 @@ from typing import Any
 from aiohttp.test_utils import TestClient, TestServer
 
 from fakes.cluster import FakeCluster
-from fakes.world import Operator, build_resource
+from fakes.context import Operator, build_resource
 from kappa_operator.engine.keys import ObjectRef
 from kappa_operator.kinds import LOGICS
 from kappa_operator.verdict.admission import build_admission_app, find_warnings
@@ -17,7 +17,7 @@ REVIEW = {"kind": "AdmissionReview", "request": {"uid": "u1", "operation": "CREA
 
 
 async def ask(operator: Operator, path: str, review: Any) -> tuple[int, Any]:
-    async with TestClient(TestServer(build_admission_app(operator.world, "s3cret"))) as client:
+    async with TestClient(TestServer(build_admission_app(operator.context, "s3cret"))) as client:
         response = await client.post(path, json=review)
         is_json = response.content_type == "application/json"
         return response.status, await response.json() if is_json else await response.text()
@@ -55,7 +55,7 @@ class Hanging(FakeCluster):
 
 async def test_an_answer_that_takes_too_long_is_given_up() -> None:
     applied = {**BODY, "status": {"revision": "delays-1"}}
-    said = await find_warnings(Operator(LOGICS, cluster=Hanging()).world, applied, patience=0.05)
+    said = await find_warnings(Operator(LOGICS, cluster=Hanging()).context, applied, patience=0.05)
     assert said == ("delays: what this means could not be found out in time; see `kappa plan`",)
 
 

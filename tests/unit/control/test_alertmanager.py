@@ -11,7 +11,7 @@ import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
 from fakes.cluster import Body, FakeCluster
-from fakes.world import Operator, build_resource
+from fakes.context import Operator, build_resource
 from kappa_crds import API_VERSION
 from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.errors import ApiUnavailable
@@ -60,7 +60,7 @@ async def post(
     operator: Operator, folder: Path, body: Any, headers: dict[str, str] | None = None
 ) -> tuple[int, Any]:
     text = body if isinstance(body, str) else json.dumps(body)
-    async with TestClient(TestServer(build_alert_app(operator.world, folder))) as client:
+    async with TestClient(TestServer(build_alert_app(operator.context, folder))) as client:
         response = await client.post("/alerts", data=text, headers=KNOWN if headers is None else headers)
         is_json = response.content_type == "application/json"
         return response.status, await response.json() if is_json else await response.text()
@@ -200,7 +200,7 @@ async def test_it_speaks_https_where_there_is_a_certificate_and_http_where_there
         make_authority(folder, "test")
         make_certificate(folder, "tls", "/CN=localhost", "DNS:localhost")
         trust = ssl.create_default_context(cafile=str(folder / "ca.crt"))
-    runner = await serve_alerts(operator.world, folder, port)
+    runner = await serve_alerts(operator.context, folder, port)
     url = f"{'https' if encrypted else 'http'}://localhost:{port}/alerts"
     try:
         async with (

@@ -10,9 +10,9 @@ from datetime import datetime
 
 from prometheus_client import REGISTRY
 
-from fakes.world import Operator, build_resource
-from kappa_operator.engine.cache import Mirror
-from kappa_operator.engine.context import World
+from fakes.context import Operator, build_resource
+from kappa_operator.engine.cache import ResourceCache
+from kappa_operator.engine.context import OperatorContext
 from kappa_operator.engine.controller import Controller
 from kappa_operator.engine.keys import Key
 from kappa_operator.engine.plan import Failure, Plan
@@ -42,7 +42,7 @@ async def run_until_idle(controller: Controller, queue: WorkQueue) -> None:
 async def test_a_topic_that_waits_for_its_cluster_is_woken_when_the_cluster_is_there() -> None:
     operator = Operator(LOGICS)
     queue = WorkQueue(time.monotonic)
-    controller = Controller(operator.world, queue, LOGICS)
+    controller = Controller(operator.context, queue, LOGICS)
     operator.cluster.put(build_resource("Topic", "orders"))
     queue.add(ORDERS)
     await run_until_idle(controller, queue)
@@ -54,10 +54,12 @@ async def test_a_topic_that_waits_for_its_cluster_is_woken_when_the_cluster_is_t
 
 
 async def test_a_bug_delays_only_the_resource_that_shows_it() -> None:
-    async def observe(world: World, key: Key, failures: tuple[Failure, ...]) -> TopicObserved | None:
+    async def observe(
+        context: OperatorContext, key: Key, failures: tuple[Failure, ...]
+    ) -> TopicObserved | None:
         if key.name == "bad":
             raise RuntimeError("a bug")
-        return await LOGICS["Topic"].observe(world, key, failures)
+        return await LOGICS["Topic"].observe(context, key, failures)
 
     def decide(observed: TopicObserved, now: datetime) -> Plan:
         return LOGICS["Topic"].decide(observed, now)
@@ -65,7 +67,7 @@ async def test_a_bug_delays_only_the_resource_that_shows_it() -> None:
     logics = {**LOGICS, "Topic": Logic(observe, decide)}
     operator = Operator(logics)
     queue = WorkQueue(time.monotonic, first_delay=60.0)
-    controller = Controller(operator.world, queue, logics)
+    controller = Controller(operator.context, queue, logics)
     operator.cluster.put(build_resource("KafkaCluster", "main", bootstrapServers=["kafka:9092"]))
     for name in ("bad", "orders"):
         operator.cluster.put(build_resource("Topic", name))
@@ -81,7 +83,7 @@ async def test_a_bug_delays_only_the_resource_that_shows_it() -> None:
 async def test_a_resource_that_changed_behind_a_dead_watch_is_read_anew() -> None:
     operator = Operator(LOGICS)
     queue = WorkQueue(time.monotonic)
-    controller = Controller(operator.world, queue, LOGICS)
+    controller = Controller(operator.context, queue, LOGICS)
     store = Key("StateStore", "shop", "main")
     operator.cluster.put(build_resource("StateStore", "main", pvc={"size": "1Gi"}))
     operator.cluster.unsubscribe_all()
@@ -104,14 +106,14 @@ async def test_a_replica_that_does_not_lead_writes_nothing() -> None:
     operator.cluster.put(build_resource("KafkaCluster", "main", bootstrapServers=["kafka:9092"]))
     await operator.settle(CLUSTER)
     operator.cluster.put(build_resource("Topic", "orders"))
-    world = World(
-        cluster=operator.cluster, mirror=operator.mirror, kafka=operator.kafka, drivers=operator.drivers,
-        buckets=operator.buckets, settings=operator.world.settings, now=operator.clock, is_leading=lambda: False,
+    context = OperatorContext(
+        cluster=operator.cluster, cache=operator.cache, kafka=operator.kafka, drivers=operator.drivers,
+        buckets=operator.buckets, settings=operator.context.settings, now=operator.clock, is_leading=lambda: False,
     )  # fmt: skip
     before = operator.cluster.fuse.writes
     queue = WorkQueue(time.monotonic)
     queue.add(ORDERS)
-    task = asyncio.create_task(Controller(world, queue, LOGICS).run())
+    task = asyncio.create_task(Controller(context, queue, LOGICS).run())
     await asyncio.sleep(0.3)
     task.cancel()
     with contextlib.suppress(asyncio.CancelledError):
@@ -126,13 +128,13 @@ async def test_resync_looks_at_everything() -> None:
         operator.cluster.put(build_resource("Topic", name))
     queue = WorkQueue(time.monotonic)
     began = time.time()
-    Controller(operator.world, queue, LOGICS).enqueue_all()
+    Controller(operator.context, queue, LOGICS).enqueue_all()
     assert len(queue) == 3
     assert (REGISTRY.get_sample_value("kappa_operator_last_resync_timestamp_seconds") or 0) >= began
 
 
 def test_an_unknown_resource_wakes_nobody() -> None:
-    assert find_dependents(Mirror(), ORDERS) == []
+    assert find_dependents(ResourceCache(), ORDERS) == []
 
 
 async def test_a_long_decision_leaves_the_event_loop_to_others() -> None:
@@ -146,5 +148,5 @@ async def test_a_long_decision_leaves_the_event_loop_to_others() -> None:
 
     asyncio.get_running_loop().call_soon(others.set)
     logic = Logic(LOGICS["Topic"].observe, decide, lambda _: True)
-    await reconcile(operator.world, {"Topic": logic}, ORDERS)
+    await reconcile(operator.context, {"Topic": logic}, ORDERS)
     assert had_their_turn == [True]

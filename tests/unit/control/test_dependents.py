@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 import yaml
 
-from fakes.world import build_resource
+from fakes.context import build_resource
 from kappa_crds.kinds import find_kind
-from kappa_operator.engine.cache import Body, Mirror, read_named
+from kappa_operator.engine.cache import Body, ResourceCache, read_named
 from kappa_operator.engine.keys import Key
 from kappa_operator.engine.references import find_dependents, find_store_users
 from kappa_operator.pipeline.dependencies import name_topics
@@ -18,7 +18,7 @@ MAIN, STATE = Key("KafkaCluster", "shop", "main"), Key("StateStore", "shop", "st
 EXAMPLES = sorted((REPOSITORY / "pipelines" / "examples").glob("*/*.yaml"))
 
 
-class CountingMirror(Mirror):
+class CountingMirror(ResourceCache):
     """Counts the bodies that are parsed."""
 
     parsed = 0
@@ -33,7 +33,7 @@ class Known:
     """A cache that is filled by hand."""
 
     def __init__(self) -> None:
-        self.mirror = CountingMirror()
+        self.cache = CountingMirror()
         self._version = 0
 
     def put(self, kind: str, name: str, status: Any = None, **spec: Any) -> Key:
@@ -42,7 +42,7 @@ class Known:
         metadata = {"name": name, "namespace": "shop", "uid": name, "resourceVersion": str(self._version)}
         deleting = {"deletionTimestamp": "2026-01-01T00:00:00Z"} if spec.pop("deleting", False) else {}
         body = build_resource(kind, name, **spec)
-        return self.mirror.put({**body, "metadata": metadata | deleting, "status": status or {}})
+        return self.cache.put({**body, "metadata": metadata | deleting, "status": status or {}})
 
     def put_pipeline(self, name: str, topic: str, status: Any = None, **spec: Any) -> Key:
         """Have a pipeline that reads a topic."""
@@ -51,7 +51,7 @@ class Known:
 
     def find(self, key: Key, *, renewed: bool = False) -> list[str]:
         """Return the names of what is woken."""
-        return [each.name for each in find_dependents(self.mirror, key, renewed=renewed)]
+        return [each.name for each in find_dependents(self.cache, key, renewed=renewed)]
 
 
 def test_a_topic_wakes_the_pipelines_that_name_it_and_wait_and_reads_no_other() -> None:
@@ -60,10 +60,10 @@ def test_a_topic_wakes_the_pipelines_that_name_it_and_wait_and_reads_no_other() 
     for number in range(1000):
         known.put_pipeline(f"p{number}", f"t{number}", READY if number % 2 == 0 else None)
     known.put_pipeline("late", "t7")
-    known.mirror.parsed = 0
+    known.cache.parsed = 0
     assert known.find(topic) == ["late", "p7"]
     assert known.find(Key("Topic", "shop", "t8")) == [], "a ready pipeline has nothing to wait for"
-    assert known.mirror.parsed <= 2, "only the topic's own name in Kafka is read, each time"
+    assert known.cache.parsed <= 2, "only the topic's own name in Kafka is read, each time"
 
 
 def test_a_cluster_wakes_those_that_name_it_or_mean_it_as_the_only_one() -> None:
@@ -95,7 +95,7 @@ def test_what_a_resource_does_not_name_any_more_does_not_wake_it() -> None:
 def test_a_resource_that_is_gone_is_not_woken() -> None:
     known = Known()
     pipeline = known.put_pipeline("p", "t")
-    known.mirror.forget(pipeline)
+    known.cache.forget(pipeline)
     assert known.find(Key("Topic", "shop", "t")) == []
     assert known.find(MAIN) == []
 
@@ -128,9 +128,9 @@ def test_the_users_of_a_store_are_those_that_name_it_or_mean_it_as_the_only_one(
     known.put_pipeline("named", "t", stateStoreRef="state")
     known.put_pipeline("meant", "t")
     known.put_pipeline("copies", "t", stateStoreRef="other", savepoints={"exports": [{"storeRef": "state"}]})
-    assert find_store_users(known.mirror, STATE) == ("meant", "named")
+    assert find_store_users(known.cache, STATE) == ("meant", "named")
     known.put("StateStore", "other")
-    assert find_store_users(known.mirror, STATE) == ("named",)
+    assert find_store_users(known.cache, STATE) == ("named",)
 
 
 def read_examples() -> list[dict[str, Any]]:

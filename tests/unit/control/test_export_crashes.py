@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from fakes.world import build_resource
+from fakes.context import build_resource
 from kappa_crds.kinds import find_kind
 from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.savepoint.model import Stores
@@ -169,4 +169,4 @@ async def test_a_pod_has_to_be_where_the_claims_are_mounted_that_it_needs(
         {"metadata": metadata, "spec": {"pipelineRef": "delays"}, "status": {"work": work}}
     )
     stores = Stores(build_claim_storage("near"), copies={"far": build_claim_storage("far")})
-    assert await find_nodes(life.operator.world, savepoint, stores) == nodes
+    assert await find_nodes(life.operator.context, savepoint, stores) == nodes

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fakes.world import build_resource
+from fakes.context import build_resource
 from kappa_crds.savepoint_work import REQUEST_ANNOTATION, SavepointTask, WorkRequest
 from kappa_operator.engine.keys import Key
 from kappa_operator.errors import StoreFailure

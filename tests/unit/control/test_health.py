@@ -11,9 +11,9 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from fakes.world import Operator, build_resource
+from fakes.context import Operator, build_resource
 from kappa_operator.engine.keys import Key
-from kappa_operator.telemetry.health import Echoes, build_health_app
+from kappa_operator.telemetry.health import PendingWatchEvents, build_health_app
 
 KEY = Key("Topic", "flights", "flights")
 
@@ -34,70 +34,70 @@ async def fetch(app: web.Application, path: str) -> tuple[int, str]:
 
 async def test_an_own_write_that_no_watch_shows_ends_the_operators_life() -> None:
     clock = Clock()
-    echoes = Echoes(clock)
-    echoes.expect(KEY, 7)
+    pending_events = PendingWatchEvents(clock)
+    pending_events.expect(KEY, 7)
     clock.now = 61.0
-    status, text = await fetch(build_health_app(echoes, lambda: True), "/healthz")
+    status, text = await fetch(build_health_app(pending_events, lambda: True), "/healthz")
     assert (status, "no watch has shown a write made 61 s ago" in text) == (503, True)
 
 
 async def test_a_write_that_came_back_is_healthy() -> None:
     clock = Clock()
-    echoes = Echoes(clock)
-    echoes.expect(KEY, 7)
-    echoes.seen(KEY, 7)
+    pending_events = PendingWatchEvents(clock)
+    pending_events.expect(KEY, 7)
+    pending_events.seen(KEY, 7)
     clock.now = 3600.0
-    assert (await fetch(build_health_app(echoes, lambda: True), "/healthz"))[0] == 200
+    assert (await fetch(build_health_app(pending_events, lambda: True), "/healthz"))[0] == 200
 
 
 def test_an_older_event_is_no_proof_for_a_newer_write() -> None:
     clock = Clock()
-    echoes = Echoes(clock)
-    echoes.expect(KEY, 7)
-    echoes.seen(KEY, 6)
+    pending_events = PendingWatchEvents(clock)
+    pending_events.expect(KEY, 7)
+    pending_events.seen(KEY, 6)
     clock.now = 5.0
-    assert echoes.age == 5.0
+    assert pending_events.age == 5.0
 
 
 def test_writing_again_and_again_does_not_hide_that_nothing_comes_back() -> None:
     clock = Clock()
-    echoes = Echoes(clock)
+    pending_events = PendingWatchEvents(clock)
     for second in range(100):
         clock.now = float(second)
-        echoes.expect(KEY, second)
-    assert echoes.age == 99.0
+        pending_events.expect(KEY, second)
+    assert pending_events.age == 99.0
 
 
 def test_a_resource_that_is_gone_is_not_waited_for() -> None:
     clock = Clock()
-    echoes = Echoes(clock)
-    echoes.expect(KEY, 7)
-    echoes.forget(KEY)
+    pending_events = PendingWatchEvents(clock)
+    pending_events.expect(KEY, 7)
+    pending_events.forget(KEY)
     clock.now = 100.0
-    assert echoes.age == 0.0
+    assert pending_events.age == 0.0
 
 
 async def test_before_the_cluster_was_read_the_operator_is_not_ready() -> None:
-    assert (await fetch(build_health_app(Echoes(Clock()), lambda: False), "/readyz"))[0] == 503
+    assert (await fetch(build_health_app(PendingWatchEvents(Clock()), lambda: False), "/readyz"))[0] == 503
 
 
 async def test_metrics_show_the_age_of_the_oldest_awaited_write() -> None:
     clock = Clock()
-    echoes = Echoes(clock)
-    echoes.expect(KEY, 1)
+    pending_events = PendingWatchEvents(clock)
+    pending_events.expect(KEY, 1)
     clock.now = 12.0
-    _, text = await fetch(build_health_app(echoes, lambda: True), "/metrics")
+    _, text = await fetch(build_health_app(pending_events, lambda: True), "/metrics")
     assert "kappa_operator_watch_echo_age_seconds 12.0" in text
 
 
 def test_a_write_that_changed_nothing_or_was_shown_already_is_not_waited_for() -> None:
     operator, awaited = Operator({}), []
-    world = replace(operator.world, expect_echo=lambda key, version: awaited.append((key.name, version)))
+    context = replace(operator.context, expect_event=lambda key, version: awaited.append((key.name, version)))
     written = operator.cluster.put(build_resource("Topic", "orders"))
-    world.note(written)
+    context.note(written)
     assert awaited == []
     later = {**written, "metadata": {**written["metadata"], "resourceVersion": "99"}}
-    world.note(later)
+    context.note(later)
     assert awaited == [("orders", 99)]
 
 
@@ -113,7 +113,9 @@ async def test_metrics_of_which_there_are_many_are_written_beside_the_event_loop
     others, registry = threading.Event(), CollectorRegistry(auto_describe=False)
     registry.register(Many())
     asyncio.get_running_loop().call_later(0.1, others.set)
-    status, text = await fetch(build_health_app(Echoes(Clock()), lambda: True, registry), "/metrics")
+    status, text = await fetch(
+        build_health_app(PendingWatchEvents(Clock()), lambda: True, registry), "/metrics"
+    )
     assert (status, "many 1.0" in text, "kappa_operator_queue_keys" in text) == (200, True, True)
     names = [line.split()[2] for line in text.splitlines() if line.startswith("# TYPE")]
     assert len(names) == len(set(names))

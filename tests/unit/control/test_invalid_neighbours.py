@@ -2,7 +2,7 @@
 
 import pytest
 
-from fakes.world import Operator, build_resource
+from fakes.context import Operator, build_resource
 from kappa_operator.engine.keys import Key
 from unit.control.lives import CLUSTER, PIPELINE, SAVEPOINT, SPEC, TOPICS, Life, write
 from unit.control.test_version_skew import SCENES, ref_of
@@ -29,7 +29,7 @@ def spoil(operator: Operator, key: Key) -> None:
 @pytest.mark.parametrize("scene", SCENES)
 async def test_every_other_resource_is_reconciled_beside_an_invalid_one(scene: str) -> None:
     operator, _ = await SCENES[scene]()
-    keys = sorted(operator.mirror.find_all())
+    keys = sorted(operator.cache.find_all())
     for spoiled in keys:
         body = operator.get(spoiled)
         assert body is not None

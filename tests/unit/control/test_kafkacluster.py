@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError
 
+from fakes.context import START, Operator, build_resource, build_secret
 from fakes.kafka import FakeBroker
-from fakes.world import START, Operator, build_resource, build_secret
 from kappa_crds.kafkacluster import KafkaClusterSpec
 from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.errors import (
@@ -213,10 +213,10 @@ async def test_topics_that_wait_are_woken_when_their_cluster_becomes_ready_and_n
     operator.cluster.put(build_resource("Topic", "elsewhere", "lab"))
     await operator.reconcile(topic)
     assert operator.get_condition(topic)[1] == "ClusterNotReady"
-    assert find_dependents(operator.mirror, MAIN) == [topic]
+    assert find_dependents(operator.cache, MAIN) == [topic]
     operator.brokers["kafka:9092"].trouble = None
     await operator.settle(MAIN, topic)
-    assert find_dependents(operator.mirror, MAIN) == []
+    assert find_dependents(operator.cache, MAIN) == []
     assert operator.clock() == START
 
 

@@ -6,8 +6,8 @@ from datetime import timedelta
 import pytest
 from typer.testing import CliRunner
 
+from fakes.context import START, build_resource
 from fakes.reports import FakeAsking, build_report
-from fakes.world import START, build_resource
 from kappa_crds.lagstate import LagState
 from kappa_operator.cli.app import app
 from kappa_operator.cli.lag_bound import Bound, Exit, check_bound

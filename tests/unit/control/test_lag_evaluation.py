@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from effort import examples
-from fakes.world import START
+from fakes.context import START
 from kappa_crds.lagstate import LagState, Severity
 from kappa_operator.lag.evaluate import Verdict, advance, is_alive, judge
 from kappa_operator.lag.history import Standing

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fakes.world import build_secret
+from fakes.context import build_secret
 from unit.control.lag_shop import BASE, POLICY, Shop
 
 TELL: dict[str, Any] = {

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from fakes.context import build_resource
 from fakes.kafka import FakeBroker
-from fakes.world import build_resource
 from kappa_crds import API_VERSION
 from kappa_operator.engine.keys import ObjectRef
 from kappa_operator.errors import AuthorizationFailed, BrokerUnreachable

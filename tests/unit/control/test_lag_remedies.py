@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from fakes.cluster import Body
-from fakes.world import build_resource
+from fakes.context import build_resource
 from kappa_crds import API_VERSION
 from kappa_operator.engine.keys import ObjectRef
 from kappa_operator.lag.model import PartitionLog, Sample, Sweep

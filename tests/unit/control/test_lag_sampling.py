@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fakes.world import START, Operator, build_resource
+from fakes.context import START, Operator, build_resource
 from kappa_crds.kafkacluster import LagSampling
 from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.errors import BrokerUnreachable, SecretProblem
@@ -53,7 +53,7 @@ class Stage:
 
     def __post_init__(self) -> None:
         self.sampling = Sampling(
-            lambda: list_clusters(self.operator.mirror),
+            lambda: list_clusters(self.operator.cache),
             self.resolve,
             build=self.build,
             monotonic=self.count_seconds,
@@ -178,7 +178,7 @@ async def test_status_says_the_last_sweep_and_sweeps_write_none() -> None:
     stage = await start()
     await stage.turn()
     operator = stage.operator
-    operator.world = replace(operator.world, lag=stage.sampling)
+    operator.context = replace(operator.context, lag=stage.sampling)
     await operator.reconcile(MAIN)
     status = (operator.get(MAIN) or {})["status"]
     assert status["lag"] == {

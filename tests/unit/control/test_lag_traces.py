@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from fakes.world import START
+from fakes.context import START
 from kappa_crds.lagstate import Severity
 from kappa_operator.lag.evaluate import advance, judge
 from kappa_operator.lag.history import Standing

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from fakes.world import START
+from fakes.context import START
 from kappa_crds.lagstate import LagState, Severity
 from kappa_operator.lag.evaluate import Verdict
 from kappa_operator.lag.groupwise import Judged

@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from fakes.cluster import Body
-from fakes.world import Operator, build_resource
+from fakes.context import Operator, build_resource
 from kappa_crds import API_VERSION
 from kappa_crds.lagpolicy import MuteWindow
 from kappa_operator.cli.plan import plan_one
@@ -407,7 +407,7 @@ def test_groups_are_found_by_patterns_without_those_of_marks(globs: list[str], f
 def read_metrics(operator: Operator) -> dict[str, list[tuple[dict[str, str], float]]]:
     """What Prometheus gets, read as it reads it."""
     registry = CollectorRegistry()
-    registry.register(PolicyCollector(lambda: list_policies(operator.world)))
+    registry.register(PolicyCollector(lambda: list_policies(operator.context)))
     families = text_string_to_metric_families(generate_latest(registry).decode())
     return {family.name: [(each.labels, each.value) for each in family.samples] for family in families}
 
@@ -430,7 +430,7 @@ async def test_prometheus_gets_what_a_policy_says_and_nothing_of_one_that_is_gon
 async def test_a_plan_shows_nothing_of_what_is_only_remembered() -> None:
     desk = Desk()
     desk.operator.lag.sweep(CLUSTER, desk.operator.clock.time, billing=(100, 100, 0.0))
-    lines = await plan_one(desk.operator.world, POLICY)
+    lines = await plan_one(desk.operator.context, POLICY)
     assert lines[:2] == ["LagPolicy shop/gold", "  (nothing to do)"]
     assert "· LagEvaluated ·" in lines[2]
 
@@ -441,12 +441,12 @@ async def test_a_policy_of_many_shares_is_judged_beside_the_event_loop_and_alike
         f"billing___{number}": (100, 150, 90.0 if number == 7 else 1.0) for number in range(600)
     }
     await desk.look(**looks)
-    observed = await observe_lagpolicy(desk.operator.world, POLICY, ())
+    observed = await observe_lagpolicy(desk.operator.context, POLICY, ())
     assert observed is not None
     assert is_long(observed)
     assert (desk.status["shares"], desk.status["worst"]["partition"]) == ({"OK": 599, "Unknown": 1}, 7)
     few = Desk(**BILLING)
     await few.look(billing=(100, 150, 1.0))
-    observed = await observe_lagpolicy(few.operator.world, POLICY, ())
+    observed = await observe_lagpolicy(few.operator.context, POLICY, ())
     assert observed is not None
     assert not is_long(observed)

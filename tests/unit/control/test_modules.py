@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fakes.world import build_resource
+from fakes.context import build_resource
 from kappa_crds.reasons import Reason
 from kappa_operator.engine.keys import ObjectRef
 from kappa_operator.errors import ReferenceProblem

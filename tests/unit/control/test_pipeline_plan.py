@@ -61,7 +61,7 @@ def test_a_new_pipeline_first_gets_its_finalizer() -> None:
     bare = resource.replace(metadata=resource.metadata.replace(finalizers=()))
     plan = decide(observed(bare))
     assert [type(action) for action in plan.actions] == [AddFinalizer]
-    assert plan.look_again
+    assert plan.requeue
 
 
 def test_a_start_records_the_generation_before_it_makes_the_driver() -> None:
@@ -226,7 +226,7 @@ def test_a_graceful_stop_counts_no_failure_and_the_next_driver_starts_at_once() 
     plan = decide(observed(resource, pod(phase="Succeeded", exit=end)))
     status = status_of(plan)
     assert (status.restarts.total, status.driver, status.stopping_since) == (0, None, None)
-    assert plan.look_again
+    assert plan.requeue
 
 
 def test_the_pod_of_a_driver_that_has_ended_is_removed_when_the_next_is_made() -> None:

@@ -7,11 +7,11 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
-from fakes.world import START, Operator, build_resource
+from fakes.context import START, Operator, build_resource
 from kappa_crds import API_VERSION
 from kappa_crds.lagstate import LagState, Severity
 from kappa_crds.progress import DriverState, Progress, QueryProgress, SourceProgress
-from kappa_operator.engine.context import World
+from kappa_operator.engine.context import OperatorContext
 from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.lag.history import Standing
 from kappa_operator.lag.memory import Remembered
@@ -170,17 +170,17 @@ def put_operator() -> Operator:
     return operator
 
 
-def remember(world: World, policy: str, state: LagState) -> None:
+def remember(context: OperatorContext, policy: str, state: LagState) -> None:
     key = Key("LagPolicy", "shop", policy)
-    resource = world.mirror.get(key)
+    resource = context.cache.get(key)
     assert resource is not None
     standing = Standing(at=START, since=START, watched=START, judged=START, state=state)
-    world.standings.keep(key, resource.metadata.uid, Remembered({share(0, topic="in"): standing}))
+    context.standings.keep(key, resource.metadata.uid, Remembered({share(0, topic="in"): standing}))
 
 
 async def ask(operator: Operator, query: str = "", *, acting: bool = True) -> tuple[int, Any]:
     app = web.Application()
-    add_report(app, operator.world, lambda: acting)
+    add_report(app, operator.context, lambda: acting)
     async with TestClient(TestServer(app)) as client:
         response = await client.get(f"/report{query}")
         return response.status, await response.json() if response.status == 200 else await response.text()
@@ -193,7 +193,7 @@ async def test_only_the_replica_that_acts_tells_anything() -> None:
 
 async def test_a_namespace_is_told_without_what_is_in_others() -> None:
     operator = put_operator()
-    remember(operator.world, "gold", LagState.OK)
+    remember(operator.context, "gold", LagState.OK)
     _, told = await ask(operator, "?namespace=shop")
     assert [each["name"] for each in told["clusters"]] == ["main"]
     assert told["pipelines"] == [
@@ -226,13 +226,13 @@ async def test_a_cluster_that_was_not_looked_at_yet_is_told_as_such() -> None:
 
 async def test_standings_of_a_policy_that_was_made_anew_are_not_told() -> None:
     operator = put_operator()
-    remember(operator.world, "gold", LagState.LOSING)
+    remember(operator.context, "gold", LagState.LOSING)
     key = Key("LagPolicy", "shop", "gold")
     operator.cluster.remove(ObjectRef(API_VERSION, *key))
     operator.cluster.put(
         build_resource("LagPolicy", "gold", selector={"groups": ["*"]}, warning={"lag": "60s"})
     )
-    assert gather_report(operator.world, "shop").clusters[0].judging == ()
+    assert gather_report(operator.context, "shop").clusters[0].judging == ()
 
 
 def test_the_last_progress_is_kept_until_its_pipeline_is_gone() -> None:

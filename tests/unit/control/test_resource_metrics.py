@@ -7,9 +7,9 @@ import pytest
 from prometheus_client import REGISTRY, CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from fakes.world import build_resource
+from fakes.context import build_resource
 from kappa_crds.kinds import KINDS
-from kappa_operator.engine.cache import Mirror
+from kappa_operator.engine.cache import ResourceCache
 from kappa_operator.telemetry.metrics import OUTCOMES
 from kappa_operator.telemetry.resource_metrics import METRICS, PIPELINE_METRICS, ResourceCollector
 from kappa_pipelines.reporting.metrics import METRICS as OF_DRIVERS
@@ -29,16 +29,16 @@ class Cluster:
     """Resources as the watches showed them."""
 
     def __init__(self) -> None:
-        self.mirror = Mirror()
+        self.cache = ResourceCache()
         self.leading = True
-        self._collector = ResourceCollector(self.mirror, lambda: self.leading)
+        self._collector = ResourceCollector(self.cache, lambda: self.leading)
         self._version = 0
 
     def show(self, kind: str, name: str, status: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
         self._version += 1
         body = {**build_resource(kind, name, **spec), "status": status or {}}
         body["metadata"] |= {"resourceVersion": str(self._version), "generation": 1, "uid": name}
-        self.mirror.put(body)
+        self.cache.put(body)
         return body
 
     def read(self) -> Found:
@@ -168,7 +168,7 @@ def test_nothing_is_told_of_a_resource_that_is_gone_or_that_no_model_can_read() 
     gone = cluster.show("Pipeline", "orders", {}, **SPEC)
     cluster.show("Savepoint", "broken", {"state": "Ready"}, pipelineRef=7)
     cluster.show("Pipeline", "broken", {}, sources="none")
-    cluster.mirror.drop(gone)
+    cluster.cache.drop(gone)
     found = cluster.read()
     assert {name for name, samples in found.items() if samples} == {"kappa_operator_resources"}
 

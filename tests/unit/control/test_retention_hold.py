@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from fakes.world import START, Operator, build_resource
+from fakes.context import START, Operator, build_resource
 from kappa_crds import API_VERSION
 from kappa_crds.kinds import find_kind
 from kappa_crds.topic import HOLD_ANNOTATION

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fakes.world import Operator
+from fakes.context import Operator
 from kappa_crds.revision import REVISION_KEY, Revision
 from kappa_crds.upgrade import UpgradeMode, UpgradeVerdict, VerdictKind
 from kappa_operator.cli.change import describe_change
@@ -73,7 +73,7 @@ async def describe(spec: dict[str, Any], verdict: UpgradeVerdict | RuntimeError 
     config = {"metadata": {"name": OLD.name, "namespace": "flights"}, "data": {REVISION_KEY: OLD.to_json()}}
     operator.cluster.put({"apiVersion": "v1", "kind": "ConfigMap", **config})
     resource = started(spec, revision=OLD.name, content=OLD.content)
-    return await describe_change(operator.world, observed(resource), None if verdict is None else judge)
+    return await describe_change(operator.context, observed(resource), None if verdict is None else judge)
 
 
 async def test_an_unchanged_pipeline_has_no_change() -> None:
@@ -121,5 +121,5 @@ async def test_a_restart_is_not_judged() -> None:
 
 async def test_a_revision_that_is_lost_is_said() -> None:
     resource = started({"views": [VIEW]}, revision="delays-lost")
-    lines = await describe_change(Operator(LOGICS).world, observed(resource), None)
+    lines = await describe_change(Operator(LOGICS).context, observed(resource), None)
     assert lines == ["  ~ revision delays-lost cannot be read any more, so what is changed is not known"]

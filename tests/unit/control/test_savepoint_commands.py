@@ -9,7 +9,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from fakes.cluster import FakeCluster
-from fakes.world import build_resource
+from fakes.context import build_resource
 from kappa_crds.savepoint import SavepointSpec
 from kappa_crds.savepoint_transfer import Export
 from kappa_crds.savepoint_work import VerifyBy

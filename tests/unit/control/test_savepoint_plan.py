@@ -83,7 +83,7 @@ def test_it_waits_for_a_pipeline_that_runs(fields: dict[str, Any], reason: Reaso
 def test_an_attempt_is_recorded_before_the_driver_is_asked() -> None:
     plan = decide(observed(savepoint()))
     assert [type(action) for action in plan.actions] == [RecordStatus]
-    assert (status_of(plan).driver, status_of(plan).attempts, plan.look_again) == (DRIVER, 1, True)
+    assert (status_of(plan).driver, status_of(plan).attempts, plan.requeue) == (DRIVER, 1, True)
     (ask,) = decide(observed(savepoint(driver=DRIVER, attempts=1))).actions
     assert isinstance(ask, TakeSavepoint)
     assert (ask.name, ask.address) == (NAME, "10.0.0.1")

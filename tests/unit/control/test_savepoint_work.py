@@ -105,7 +105,7 @@ def test_at_rest_the_attempt_is_recorded_before_the_pod_is_made() -> None:
     status = status_of(plan)
     assert status.work is not None
     assert (status.work.number, status.work.task, status.attempts) == (1, SavepointTask.TAKE, 1)
-    assert (status.location, status.claim_name, plan.look_again) == (LOCATION, "state", True)
+    assert (status.location, status.claim_name, plan.requeue) == (LOCATION, "state", True)
 
 
 def test_the_pod_sees_its_request_the_revision_and_the_claim_and_nothing_else() -> None:

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from fakes.cluster import refuse_shrinking_claims
+from fakes.context import Operator, build_resource, build_secret
 from fakes.fuse import Killed
-from fakes.world import Operator, build_resource, build_secret
 from kappa_crds.reasons import Reason
 from kappa_crds.statestore import S3
 from kappa_operator.engine.keys import Key, ObjectRef
@@ -234,7 +234,7 @@ async def test_delete_never_takes_a_claim_along_on_which_a_savepoint_or_a_copy_i
     said = operator.get_condition(STORE)[2]
     assert said.startswith("claim main-state holds the files of Savepoint copied, there; delete those first")
     operator.cluster.remove(there)
-    assert STORE in find_dependents(operator.mirror, Key("Savepoint", there.namespace, "there")), (
+    assert STORE in find_dependents(operator.cache, Key("Savepoint", there.namespace, "there")), (
         "it is looked at again"
     )
     await operator.settle(STORE)

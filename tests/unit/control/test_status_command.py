@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from fakes.cluster import FakeCluster
-from fakes.world import START, build_resource
+from fakes.context import START, build_resource
 from kappa_crds.reasons import Reason
 from kappa_operator.cli.health import Health, assess
 from kappa_operator.cli.status_calls import Operator, Overview, read_overview

@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from fakes.context import Operator, build_resource
 from fakes.fuse import Killed
-from fakes.world import Operator, build_resource
 from kappa_crds import API_VERSION
 from kappa_crds.progress import DriverExit
 from kappa_crds.reasons import Reason

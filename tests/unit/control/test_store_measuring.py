@@ -7,8 +7,8 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
+from fakes.context import Operator, build_resource, build_secret
 from fakes.fuse import Killed
-from fakes.world import Operator, build_resource, build_secret
 from kappa_crds.holdings import Holdings
 from kappa_crds.progress import DriverExit
 from kappa_crds.reasons import Reason
@@ -161,7 +161,7 @@ async def test_dying_after_any_write_changes_nothing_about_the_end() -> None:
 def read_metrics(operator: Operator) -> dict[str, list[tuple[dict[str, str], float]]]:
     """What Prometheus gets, read as it reads it."""
     registry = CollectorRegistry()
-    registry.register(StoreCollector(lambda: list_stores(operator.world)))
+    registry.register(StoreCollector(lambda: list_stores(operator.context)))
     families = text_string_to_metric_families(generate_latest(registry).decode())
     return {family.name: [(each.labels, each.value) for each in family.samples] for family in families}
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fakes.world import Operator, build_resource
+from fakes.context import Operator, build_resource
 from kappa_operator.engine.controller import Controller
 from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.engine.queue import WorkQueue
@@ -15,7 +15,7 @@ from kappa_operator.engine.sync import CacheSync
 from kappa_operator.errors import ApiUnavailable, NotFound, Refused
 from kappa_operator.kinds import LOGICS
 from kappa_operator.settings import Settings
-from kappa_operator.telemetry.health import Echoes
+from kappa_operator.telemetry.health import PendingWatchEvents
 
 CLUSTER = Key("KafkaCluster", "shop", "main")
 ORDERS = Key("Topic", "shop", "orders")
@@ -26,11 +26,11 @@ class Shop:
 
     def __init__(self, *topics: str, settings: Settings | None = None) -> None:
         self.operator = Operator(LOGICS, settings=settings)
-        self.cluster, self.mirror = self.operator.cluster, self.operator.mirror
+        self.cluster, self.cache = self.operator.cluster, self.operator.cache
         self.queue = WorkQueue(time.monotonic)
-        self.echoes = Echoes(time.monotonic)
-        self.controller = Controller(self.operator.world, self.queue, LOGICS)
-        self.sync = CacheSync(self.operator.world, self.queue, self.controller, self.echoes)
+        self.pending_events = PendingWatchEvents(time.monotonic)
+        self.controller = Controller(self.operator.context, self.queue, LOGICS)
+        self.sync = CacheSync(self.operator.context, self.queue, self.controller, self.pending_events)
         self.cluster.put(build_resource("KafkaCluster", "main", bootstrapServers=["kafka:9092"]))
         for name in topics:
             self.cluster.put(build_resource("Topic", name))
@@ -38,7 +38,7 @@ class Shop:
     async def settle(self) -> None:
         """Have everything reconciled."""
         await self.operator.settle(CLUSTER)
-        for key in self.mirror.find("Topic", "shop"):
+        for key in self.cache.find("Topic", "shop"):
             await self.operator.settle(key)
 
     def cut_watch(self) -> None:
@@ -80,7 +80,7 @@ async def test_a_topic_whose_deletion_no_watch_showed_is_not_made_again_in_kafka
     shop.cluster.remove(name("Topic", "orders"))
     del shop.operator.brokers["kafka:9092"].topics["orders"]
     await shop.sync.sync()
-    assert shop.mirror.find("Topic", "shop") == [Key("Topic", "shop", "payments")]
+    assert shop.cache.find("Topic", "shop") == [Key("Topic", "shop", "payments")]
     assert ORDERS in shop.take_due(), "what is remembered of it is dropped"
     await shop.operator.reconcile(ORDERS)
     assert set(shop.operator.brokers["kafka:9092"].topics) == {"payments"}
@@ -92,10 +92,10 @@ async def test_a_change_that_no_watch_showed_is_read_with_the_next_sync() -> Non
     shop.cluster.put(build_resource("Topic", "orders", partitions=7))
     shop.cluster.put(build_resource("Topic", "payments"))
     await shop.sync.sync()
-    changed = shop.mirror.get(ORDERS)
+    changed = shop.cache.get(ORDERS)
     assert changed is not None
     assert changed.spec.partitions == 7
-    assert shop.mirror.find("Topic", "shop")[1] == Key("Topic", "shop", "payments")
+    assert shop.cache.find("Topic", "shop")[1] == Key("Topic", "shop", "payments")
 
 
 async def test_a_topic_that_is_made_again_after_its_list_began_stays_though_it_is_not_in_it() -> None:
@@ -105,11 +105,11 @@ async def test_a_topic_that_is_made_again_after_its_list_began_stays_though_it_i
 
     def make_again(page: list[dict[str, Any]]) -> None:
         if has_first(page):
-            shop.mirror.put(shop.cluster.put(build_resource("Topic", "orders", partitions=7)))
+            shop.cache.put(shop.cluster.put(build_resource("Topic", "orders", partitions=7)))
 
     shop.cluster.between_pages = make_again
     await shop.sync.sync()
-    kept = shop.mirror.get(ORDERS)
+    kept = shop.cache.get(ORDERS)
     assert kept is not None
     assert kept.spec.partitions == 7
 
@@ -123,7 +123,7 @@ async def test_a_new_topic_that_is_made_after_its_list_began_stays() -> None:
 
     shop.cluster.between_pages = make
     await shop.sync.sync()
-    assert shop.mirror.get(ORDERS) is not None
+    assert shop.cache.get(ORDERS) is not None
 
 
 async def test_nothing_is_dropped_where_the_list_fails() -> None:
@@ -133,7 +133,7 @@ async def test_nothing_is_dropped_where_the_list_fails() -> None:
     shop.cluster.unlistable = Refused("GET /topics: forbidden")
     with pytest.raises(Refused):
         await shop.sync.sync()
-    assert shop.mirror.get(ORDERS) is not None
+    assert shop.cache.get(ORDERS) is not None
 
 
 async def test_a_list_that_expired_half_way_is_begun_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,14 +150,14 @@ async def test_a_list_that_expired_half_way_is_begun_again(monkeypatch: pytest.M
 
     shop.cluster.between_pages = expire
     await shop.sync.sync()
-    assert [key.name for key in shop.mirror.find("Topic", "shop")] == ["b", "orders"]
+    assert [key.name for key in shop.cache.find("Topic", "shop")] == ["b", "orders"]
 
 
 async def test_a_namespace_that_may_not_be_read_is_left_out_and_keeps_what_is_known_of_it() -> None:
     shop = Shop("orders", settings=Settings(watch_namespaces=("shop",)))
     shop.cluster.unlistable = Refused("GET /topics: forbidden")
     await shop.sync.sync()
-    assert shop.mirror.get(ORDERS) is not None
+    assert shop.cache.get(ORDERS) is not None
 
 
 async def test_a_missing_crd_is_reported_with_what_to_do() -> None:
@@ -170,14 +170,14 @@ async def test_a_missing_crd_is_reported_with_what_to_do() -> None:
 async def test_no_watch_event_is_awaited_of_a_resource_that_is_gone() -> None:
     now = [0.0]
     shop = Shop("orders")
-    shop.sync._echoes = Echoes(lambda: now[0])
-    shop.sync._echoes.expect(ORDERS, 10_000)
+    shop.sync._pending_events = PendingWatchEvents(lambda: now[0])
+    shop.sync._pending_events.expect(ORDERS, 10_000)
     shop.cut_watch()
     shop.cluster.remove(name("Topic", "orders"))
     now[0] = 100.0
-    assert shop.sync._echoes.age == 100.0
+    assert shop.sync._pending_events.age == 100.0
     await shop.sync.sync()
-    assert shop.sync._echoes.age == 0.0, "the kubelet would restart the operator for it"
+    assert shop.sync._pending_events.age == 0.0, "the kubelet would restart the operator for it"
 
 
 async def test_resources_that_waited_for_one_that_is_gone_are_looked_at() -> None:
@@ -200,7 +200,7 @@ async def test_a_deletion_that_a_watch_shows_wakes_the_rivals_for_a_topic_of_ano
     await shop.settle()
     shop.note(ORDERS, "DELETED")
     assert shop.take_due() == {ORDERS, Key("Topic", "shop", "rival")}
-    assert shop.mirror.get(ORDERS) is None
+    assert shop.cache.get(ORDERS) is None
 
 
 async def test_an_own_write_that_a_watch_shows_has_nothing_looked_at() -> None:
@@ -229,7 +229,7 @@ async def test_a_watch_that_begins_again_with_a_list_has_everything_read_at_once
     shop.cut_watch()
     shop.cluster.remove(name("Topic", "payments"))
     shop.note(ORDERS, None)
-    await run_resync(shop, lambda: shop.mirror.find("Topic", "shop") == [ORDERS])
+    await run_resync(shop, lambda: shop.cache.find("Topic", "shop") == [ORDERS])
 
 
 async def test_a_resync_goes_on_after_the_api_server_was_away(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -239,9 +239,9 @@ async def test_a_resync_goes_on_after_the_api_server_was_away(monkeypatch: pytes
     shop.cut_watch()
     shop.cluster.remove(name("Topic", "orders"))
     shop.cluster.unlistable = ApiUnavailable("503")
-    failing = asyncio.create_task(run_resync(shop, lambda: shop.mirror.get(ORDERS) is None))
+    failing = asyncio.create_task(run_resync(shop, lambda: shop.cache.get(ORDERS) is None))
     await asyncio.sleep(0.1)
-    assert shop.mirror.get(ORDERS) is not None
+    assert shop.cache.get(ORDERS) is not None
     shop.cluster.unlistable = None
     await failing
 

@@ -2,8 +2,8 @@
 
 import pytest
 
+from fakes.context import START
 from fakes.reports import build_report
-from fakes.world import START
 from kappa_crds.lagstate import LagState
 from kappa_operator.cli.top_view import Look, SortBy, build_top, share_room, sort_pipelines, sort_topics
 from kappa_operator.report.model import ClusterReport, PipelineReport, Report, TopicReport

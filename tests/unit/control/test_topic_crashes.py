@@ -7,9 +7,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from fakes.context import Operator, build_resource
 from fakes.fuse import Killed
 from fakes.kafka import FakeBroker
-from fakes.world import Operator, build_resource
 from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.kinds import LOGICS
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from fakes.context import Operator, build_resource, build_secret
 from fakes.kafka import FakeBroker
-from fakes.world import Operator, build_resource, build_secret
 from kappa_operator.engine.actions import AlterConfigs, CreateTopic, DeleteTopic, GrowPartitions
 from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.errors import BrokerUnreachable

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
+from fakes.context import Operator, build_resource
 from fakes.fuse import Killed
-from fakes.world import Operator, build_resource
 from kappa_crds import API_VERSION
 from kappa_crds.upgrade import UpgradePhase
 from kappa_operator.engine.keys import Key
 from kappa_operator.kinds import LOGICS
-from kappa_operator.pipeline.rollout import Turns, is_under_way
+from kappa_operator.pipeline.rollout import RolloutLimiter, is_under_way
 from kappa_operator.settings import Settings
 from unit.control.lives import SPEC, Life
 
@@ -35,15 +35,17 @@ def test_a_change_holds_its_turn_until_it_has_ended_or_stands_still(phase: Upgra
 def test_turns_that_were_given_count_before_the_status_says_so_and_are_forgotten_where_it_never_does() -> (
     None
 ):
-    turns, nothing = Turns(), [(key, dict[str, Any]()) for key in KEYS]
-    assert [turns.ask(key, nothing, 2, NOW) for key in KEYS] == [True, True, False, False, False]
-    assert turns.ask(KEYS[0], nothing, 2, NOW), "whoever has one may ask again"
+    turns, nothing = RolloutLimiter(), [(key, dict[str, Any]()) for key in KEYS]
+    assert [turns.try_acquire(key, nothing, 2, NOW) for key in KEYS] == [True, True, False, False, False]
+    assert turns.try_acquire(KEYS[0], nothing, 2, NOW), "whoever has one may ask again"
     begun = [(KEYS[0], upgrade("Rehearsing")), *nothing[1:]]
-    assert not turns.ask(KEYS[2], begun, 2, NOW), "one that can be seen is not counted twice, nor forgotten"
+    assert not turns.try_acquire(KEYS[2], begun, 2, NOW), (
+        "one that can be seen is not counted twice, nor forgotten"
+    )
     done = [(KEYS[0], upgrade("Done")), *nothing[1:]]
-    assert turns.ask(KEYS[2], done, 2, NOW)
-    assert not turns.ask(KEYS[3], done, 2, NOW)
-    assert turns.ask(KEYS[3], done, 2, NOW + timedelta(minutes=1))
+    assert turns.try_acquire(KEYS[2], done, 2, NOW)
+    assert not turns.try_acquire(KEYS[3], done, 2, NOW)
+    assert turns.try_acquire(KEYS[3], done, 2, NOW + timedelta(minutes=1))
 
 
 class Fleet(Life):

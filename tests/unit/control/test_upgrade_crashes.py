@@ -185,10 +185,10 @@ async def test_the_savepoint_before_a_change_is_kept_while_that_may_go_back_to_i
     change = {"phase": phase, "revision": "new", "savepoint": SAVEPOINT.name}
     life.operator.cluster.patch(REF, status={"upgrade": change})
     operator = life.operator.restart()
-    kept = await observe_kept_pipeline(operator.world, PIPELINE, ())
+    kept = await observe_kept_pipeline(operator.context, PIPELINE, ())
     assert kept is not None
     assert (SAVEPOINT.name in kept.restored) is needed
     life.operator.cluster.remove(SAVEPOINT_REF)
-    savepoint = await observe_savepoint(operator.restart().world, SAVEPOINT, ())
+    savepoint = await observe_savepoint(operator.restart().context, SAVEPOINT, ())
     assert savepoint is not None
     assert savepoint.awaited_by == (("delays",) if needed else ())

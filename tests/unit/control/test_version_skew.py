@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fakes.cluster import Body
-from fakes.world import Operator, build_resource
+from fakes.context import Operator, build_resource
 from kappa_crds import API_VERSION
 from kappa_crds.kinds import KINDS
 from kappa_operator.engine.keys import Key, ObjectRef

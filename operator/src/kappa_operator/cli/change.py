@@ -11,7 +11,7 @@ from importlib.metadata import entry_points
 
 from kappa_crds.revision import Revision
 from kappa_crds.upgrade import UpgradeMode, UpgradeVerdict
-from kappa_operator.engine.context import World
+from kappa_operator.engine.context import OperatorContext
 from kappa_operator.pipeline.model import PipelineObserved
 from kappa_operator.pipeline.observe import read_revision
 from kappa_operator.pipeline.upgrade.change import choose_mode, want_revision
@@ -29,12 +29,14 @@ def find_judge() -> Judge | None:
     return found[0].load() if found else None
 
 
-async def describe_change(world: World, observed: PipelineObserved, judge: Judge | None) -> list[str]:
+async def describe_change(
+    context: OperatorContext, observed: PipelineObserved, judge: Judge | None
+) -> list[str]:
     """Return the lines about the change of a pipeline, none where there is none."""
     wanted, runs = want_revision(observed), observed.status.revision
     if wanted is None or runs is None or wanted.name == runs:
         return []
-    old = await read_revision(world, observed.resource.metadata.namespace, runs)
+    old = await read_revision(context, observed.resource.metadata.namespace, runs)
     if old is None:
         return [f"  ~ revision {runs} cannot be read any more, so what is changed is not known"]
     changes = [f"  ~ {each}" for each in compare_revisions(old, wanted)]

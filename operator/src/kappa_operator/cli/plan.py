@@ -19,9 +19,9 @@ from kappa_crds.statestore import StateStoreSpec, StateStoreStatus
 from kappa_operator.cli.change import Judge, describe_change
 from kappa_operator.cli.installation import find_settings
 from kappa_operator.engine.actions import KeepStandings, RecordStatus, describe_action
-from kappa_operator.engine.cache import Mirror
+from kappa_operator.engine.cache import ResourceCache
 from kappa_operator.engine.cluster import ApiCluster
-from kappa_operator.engine.context import World
+from kappa_operator.engine.context import OperatorContext
 from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.engine.plan import Plan
 from kappa_operator.errors import KappaError
@@ -60,12 +60,14 @@ async def plan_manifests(
             kafka = AdminClients()
             namespaces = {manifest["metadata"]["namespace"] for manifest in manifests}
             settings, note = await find_settings(cluster, namespaces)
-            world = World(cluster, Mirror(), kafka, HttpDrivers(session), UntouchedBuckets(), settings)
+            operator = OperatorContext(
+                cluster, ResourceCache(), kafka, HttpDrivers(session), UntouchedBuckets(), settings
+            )
             for present in namespaces:
-                await fill_mirror(cluster, world.mirror, present)
-            keys = [await overlay(cluster, world.mirror, manifest) for manifest in manifests]
+                await sync_cache(cluster, operator.cache, present)
+            keys = [await overlay(cluster, operator.cache, manifest) for manifest in manifests]
             try:
-                planned = [line for key in keys for line in await plan_one(world, key, judge)]
+                planned = [line for key in keys for line in await plan_one(operator, key, judge)]
                 return planned if note is None else [f"# {note}", *planned]
             finally:
                 await kafka.close()
@@ -73,15 +75,15 @@ async def plan_manifests(
         raise PlanProblem(error.message) from error
 
 
-async def fill_mirror(cluster: ApiCluster, mirror: Mirror, namespace: str) -> None:
+async def sync_cache(cluster: ApiCluster, cache: ResourceCache, namespace: str) -> None:
     """Read the custom resources of a namespace."""
     for kind in KINDS:
         async for page in cluster.list_pages(API_VERSION, kind.name, namespace):
             for body in page:
-                mirror.put(body)
+                cache.put(body)
 
 
-async def overlay(cluster: ApiCluster, mirror: Mirror, manifest: Body) -> Key:
+async def overlay(cluster: ApiCluster, cache: ResourceCache, manifest: Body) -> Key:
     """Lay the manifest over the cluster's state, as the API server would store it."""
     live = await cluster.get(ObjectRef.of(manifest))
     stored = await cluster.try_out({**manifest, "status": None} if "status" in manifest else manifest)
@@ -89,7 +91,7 @@ async def overlay(cluster: ApiCluster, mirror: Mirror, manifest: Body) -> Key:
     metadata["resourceVersion"] = str(2**62)
     metadata["finalizers"] = sorted({*metadata.get("finalizers", []), *_foresee_finalizers(manifest["kind"])})
     stored["status"] = (live or {}).get("status", {})
-    return mirror.put(stored)
+    return cache.put(stored)
 
 
 def _foresee_finalizers(kind: str) -> list[str]:
@@ -97,16 +99,16 @@ def _foresee_finalizers(kind: str) -> list[str]:
     return [_FINALIZERS[kind]] if kind in _FINALIZERS else []
 
 
-async def plan_one(world: World, key: Key, judge: Judge | None = None) -> list[str]:
+async def plan_one(context: OperatorContext, key: Key, judge: Judge | None = None) -> list[str]:
     """Return the lines of one resource's plan."""
     logic = LOGICS[key.kind]
-    observed = await logic.observe(world, key, ())
+    observed = await logic.observe(context, key, ())
     if observed is None:
         raise PlanProblem(f"{key} vanished")
     lines = list(render_plan(key, logic.decide(observed, datetime.now(UTC))))
     if not isinstance(observed, KeptPipeline):
         return lines
-    return [*lines, *await describe_change(world, observed.pipeline, judge)]
+    return [*lines, *await describe_change(context, observed.pipeline, judge)]
 
 
 def render_plan(key: Key, plan: Plan) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """All writes: executes the actions of a plan in order, and the status last.
 
 An action that fails stops the plan there; the failure goes into the next decision. Errors that only say that the
-world moved on (the object is gone, or somebody else wrote first) abandon the plan: the change that caused them brings
+context moved on (the object is gone, or somebody else wrote first) abandon the plan: the change that caused them brings
 the key back.
 """
 
@@ -41,7 +41,7 @@ from kappa_operator.engine.actions import (
     TakeSavepoint,
     describe_action,
 )
-from kappa_operator.engine.context import World
+from kappa_operator.engine.context import OperatorContext
 from kappa_operator.engine.events import build_event
 from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.engine.plan import Failure
@@ -53,15 +53,17 @@ log = structlog.get_logger(__name__)
 AnyResource = Resource[Any, Any]
 
 
-async def apply_actions(world: World, resource: AnyResource, actions: Sequence[Action]) -> Failure | None:
+async def apply_actions(
+    context: OperatorContext, resource: AnyResource, actions: Sequence[Action]
+) -> Failure | None:
     """Execute the actions in order; return the first failure, which leaves the rest undone.
 
     Raises Conflict or NotFound where the resource itself changed or vanished meanwhile.
     """
     for action in actions:
-        world.check_leading()
+        context.check_leading()
         try:
-            await _apply(world, resource, action)
+            await _apply(context, resource, action)
         except KappaError as error:
             if isinstance(action, RecordStatus | AddFinalizer | RemoveFinalizer):
                 raise
@@ -71,7 +73,7 @@ async def apply_actions(world: World, resource: AnyResource, actions: Sequence[A
     return None
 
 
-async def apply_status(world: World, resource: AnyResource, status: ResourceStatus) -> bool:
+async def apply_status(context: OperatorContext, resource: AnyResource, status: ResourceStatus) -> bool:
     """Write the status, with an Event if it says something new; return whether there was anything to write.
 
     The write carries the resource version that the decision was made on: one made on stale data raises Conflict, and
@@ -80,8 +82,8 @@ async def apply_status(world: World, resource: AnyResource, status: ResourceStat
     status = _keep_foreign_conditions(resource, status)
     if status == resource.status:
         return False
-    world.note(await world.cluster.apply_status(_build_status(resource, status)))
-    await _announce(world, resource, status)
+    context.note(await context.cluster.apply_status(_build_status(resource, status)))
+    await _announce(context, resource, status)
     return True
 
 
@@ -93,7 +95,7 @@ def _keep_foreign_conditions(resource: AnyResource, status: ResourceStatus) -> R
     return status.replace(conditions=(*status.conditions, *missing)) if missing else status
 
 
-async def _announce(world: World, resource: AnyResource, status: ResourceStatus) -> None:
+async def _announce(context: OperatorContext, resource: AnyResource, status: ResourceStatus) -> None:
     """Emit an Event when the reason of Ready changes: one Event for each thing that happened, none for each look."""
     before = find_condition(resource.status.conditions, ConditionType.READY)
     after = find_condition(status.conditions, ConditionType.READY)
@@ -103,49 +105,49 @@ async def _announce(world: World, resource: AnyResource, status: ResourceStatus)
         return  # well at the first look is no news, and ten thousand such Events would be spam
     stalled = find_condition(status.conditions, ConditionType.STALLED)
     warning = stalled is not None and stalled.status == "True"
-    await emit_event(world, resource, EmitEvent(after.reason, after.message, warning))
+    await emit_event(context, resource, EmitEvent(after.reason, after.message, warning))
 
 
-async def _apply(world: World, resource: AnyResource, action: Action) -> None:
+async def _apply(context: OperatorContext, resource: AnyResource, action: Action) -> None:
     match action:
         case RecordStatus(status):
-            await apply_status(world, resource, status)
+            await apply_status(context, resource, status)
         case AddFinalizer(finalizer):
             wanted = (*resource.metadata.finalizers, finalizer)
-            world.note(await world.cluster.apply(_build_finalizers(resource, wanted)))
+            context.note(await context.cluster.apply(_build_finalizers(resource, wanted)))
         case RemoveFinalizer(finalizer):
             kept = tuple(name for name in resource.metadata.finalizers if name != finalizer)
-            written = await world.cluster.apply(_build_finalizers(resource, kept))
+            written = await context.cluster.apply(_build_finalizers(resource, kept))
             if resource.metadata.deletion_timestamp is None:
-                world.mirror.put(written)
+                context.cache.put(written)
         case ApplyObject() | CreateObject() | CreateToken() | DeleteObject():
-            await _change_object(world, action)
+            await _change_object(context, action)
         case EmitEvent():
-            await emit_event(world, resource, action)
+            await emit_event(context, resource, action)
         case KeepStandings(standings, loads):
-            world.standings.keep(_get_key(resource), resource.metadata.uid, Remembered(standings, loads))
+            context.standings.keep(_get_key(resource), resource.metadata.uid, Remembered(standings, loads))
         case CallWebhook(secret=secret, secret_key=name):
-            token = None if secret is None else await read_secret_key(world, secret, name)
-            world.webhooks.start(action, token)
+            token = None if secret is None else await read_secret_key(context, secret, name)
+            context.webhooks.start(action, token)
         case StopDriver() | ActivateDriver() | TakeSavepoint():
-            await _tell_driver(world, action, await read_secret_key(world, action.token, "token"))
+            await _tell_driver(context, action, await read_secret_key(context, action.token, "token"))
         case CreateTopic() | GrowPartitions() | AlterConfigs() | DeleteTopic() | SetQuota():
-            await world.kafka.apply(action)
+            await context.kafka.apply(action)
         case _:
             assert_never(action)
 
 
-async def _change_object(world: World, action: ObjectAction) -> None:
+async def _change_object(context: OperatorContext, action: ObjectAction) -> None:
     match action:
         case ApplyObject(manifest, manager):
-            await world.cluster.apply(manifest, manager)
+            await context.cluster.apply(manifest, manager)
         case CreateObject(manifest):
-            await _create(world, manifest)
+            await _create(context, manifest)
         case CreateToken(manifest):
             token = base64.b64encode(secrets.token_urlsafe(32).encode()).decode()
-            await _create(world, {**manifest, "data": {"token": token}})
+            await _create(context, {**manifest, "data": {"token": token}})
         case DeleteObject(ref, uid, _):
-            await world.cluster.delete(ref, uid)
+            await context.cluster.delete(ref, uid)
         case _:
             assert_never(action)
 
@@ -154,37 +156,37 @@ def _get_key(resource: AnyResource) -> Key:
     return Key(resource.kind, resource.metadata.namespace, resource.metadata.name)
 
 
-async def _tell_driver(world: World, action: DriverAction, token: str) -> None:
+async def _tell_driver(context: OperatorContext, action: DriverAction, token: str) -> None:
     match action:
         case StopDriver(_, address, _, timeout):
-            await world.drivers.stop(address, token, timeout)
+            await context.drivers.stop(address, token, timeout)
         case ActivateDriver(_, address, _):
-            await world.drivers.activate(address, token)
+            await context.drivers.activate(address, token)
         case TakeSavepoint(_, address, _, name, location):
-            await world.drivers.take_savepoint(address, token, name, location)
+            await context.drivers.take_savepoint(address, token, name, location)
         case _:
             assert_never(action)
 
 
-async def _create(world: World, manifest: Manifest) -> None:
+async def _create(context: OperatorContext, manifest: Manifest) -> None:
     try:
-        await world.cluster.create(manifest)
+        await context.cluster.create(manifest)
     except AlreadyExists:
         return
 
 
-async def emit_event(world: World, resource: AnyResource, event: EmitEvent) -> None:
+async def emit_event(context: OperatorContext, resource: AnyResource, event: EmitEvent) -> None:
     """Write an Event; one that is there already is enough, and a failure is only logged: events are for people."""
-    manifest = build_event(resource, event, world.settings.identity, world.now())
+    manifest = build_event(resource, event, context.settings.identity, context.now())
     try:
-        await _create(world, manifest)
+        await _create(context, manifest)
     except KappaError as error:
         log.warning("event not written", resource=describe(resource), event=event.reason, error=error.message)
 
 
-async def read_secret_key(world: World, ref: ObjectRef, key: str) -> str:
+async def read_secret_key(context: OperatorContext, ref: ObjectRef, key: str) -> str:
     """Return one value of a Secret; raise SecretProblem that names what is missing."""
-    body = await world.cluster.get(ref)
+    body = await context.cluster.get(ref)
     value = (body or {}).get("data", {}).get(key)
     if value is None:
         raise SecretProblem(f"Secret {ref.namespace}/{ref.name} has no key {key!r}")

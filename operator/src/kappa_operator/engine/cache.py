@@ -35,7 +35,7 @@ _REMEMBERED_DELETIONS = 1000
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
-class Mirror:
+class ResourceCache:
     """The last known custom resources by key."""
 
     def __init__(self) -> None:

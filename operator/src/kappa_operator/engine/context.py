@@ -1,4 +1,4 @@
-"""The seams through which the operator sees and changes the world, in one value.
+"""The seams through which the operator sees and changes the context, in one value.
 
 Tests put fakes here: a cluster in memory, a Kafka in memory, a clock that they turn.
 """
@@ -12,7 +12,7 @@ from kappa_crds.progress import Progress
 from kappa_crds.resource import Resource
 from kappa_crds.statestore import StateStoreSpec, StateStoreStatus
 from kappa_operator.engine.actions import CallWebhook
-from kappa_operator.engine.cache import Mirror, get_version
+from kappa_operator.engine.cache import ResourceCache, get_version
 from kappa_operator.engine.cluster import Body, Cluster
 from kappa_operator.engine.keys import Key
 from kappa_operator.errors import NotLeading, WebhookFailure
@@ -21,7 +21,7 @@ from kappa_operator.lag.memory import LagMemory
 from kappa_operator.lag.model import Sweep
 from kappa_operator.lagpolicy.notification import Delivery
 from kappa_operator.pipeline.progress_cache import ProgressCache
-from kappa_operator.pipeline.rollout import Turns
+from kappa_operator.pipeline.rollout import RolloutLimiter
 from kappa_operator.settings import Settings
 
 
@@ -92,11 +92,11 @@ class NoWebhooks:
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class OperatorContext:
     """All that the operator can reach."""
 
     cluster: Cluster
-    mirror: Mirror
+    cache: ResourceCache
     kafka: KafkaClients
     drivers: Drivers
     buckets: Buckets
@@ -105,18 +105,18 @@ class World:
     webhooks: Webhooks = NoWebhooks()  # noqa: RUF009 - it holds nothing
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
     is_leading: Callable[[], bool] = lambda: True
-    expect_echo: Callable[[Key, int], None] = lambda _key, _version: None
+    expect_event: Callable[[Key, int], None] = lambda _key, _version: None
     standings: LagMemory = field(default_factory=LagMemory)
     progress: ProgressCache = field(default_factory=ProgressCache)
-    turns: Turns = field(default_factory=Turns)
+    rollouts: RolloutLimiter = field(default_factory=RolloutLimiter)
 
     def note(self, written: Body) -> None:
         """Remember an object as the API server returned it from a write, ahead of the watch.
 
         A write that changed nothing, or whose event was quicker than its response, has no event still to come.
         """
-        if self.mirror.is_news(written):
-            self.expect_echo(self.mirror.put(written), get_version(written))
+        if self.cache.is_news(written):
+            self.expect_event(self.cache.put(written), get_version(written))
 
     def check_leading(self) -> None:
         """Raise NotLeading where this replica may not act any more."""

@@ -12,7 +12,7 @@ from typing import Any
 import structlog
 
 from kappa_crds import API_VERSION
-from kappa_operator.engine.context import World
+from kappa_operator.engine.context import OperatorContext
 from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.engine.queue import WorkQueue
 from kappa_operator.engine.reconcile import Logic, Outcome, reconcile
@@ -30,14 +30,14 @@ class Controller:
 
     def __init__(
         self,
-        world: World,
+        context: OperatorContext,
         queue: WorkQueue,
         logics: Mapping[str, Logic[Any]],
     ) -> None:
-        self._world = world
+        self._world = context
         self._queue = queue
         self._logics = logics
-        self._slots = asyncio.Semaphore(world.settings.concurrency)
+        self._slots = asyncio.Semaphore(context.settings.concurrency)
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
@@ -60,13 +60,13 @@ class Controller:
     def enqueue_all(self, spread: float = 0.0) -> None:
         """Have every resource looked at within the next `spread` seconds, one after another."""
         metrics.LAST_RESYNC.set_to_current_time()
-        keys = list(self._world.mirror.find_all())
+        keys = list(self._world.cache.find_all())
         for number, key in enumerate(keys):
             self._queue.add(key, spread * number / len(keys))
 
     def wake(self, key: Key, *, renewed: bool = False) -> None:
         """Have those looked at that depend on the resource: all of them where its spec was renewed, or it is gone."""
-        for dependent in find_dependents(self._world.mirror, key, renewed=renewed):
+        for dependent in find_dependents(self._world.cache, key, renewed=renewed):
             self._queue.add(dependent)
 
     async def _work(self, key: Key) -> None:
@@ -90,30 +90,30 @@ class Controller:
                 await self._read_anew(key)
             self._queue.done(key)
             self._queue.add(key, AGAIN)
-            return "moved-on"
+            return "conflict"
         except KappaError as error:
             delay = self._queue.failed(key)
             log.warning("failed", resource=str(key), reason=error.reason, why=error.message, again_in=delay)
             return "failed"
         except Exception:
             delay = self._queue.failed(key)
-            log.exception("bug", resource=str(key), again_in=delay)
-            return "bug"
+            log.exception("unexpected error", resource=str(key), again_in=delay)
+            return "unexpected error"
         self._finish(key, result)
         return "ok"
 
     async def _read_anew(self, key: Key) -> None:
         """Take over what the API server has of the resource: the watch that should have told may be late, or dead."""
-        mirror = self._world.mirror
+        cache = self._world.cache
         try:
             body = await self._world.cluster.get(ObjectRef(API_VERSION, *key))
         except KappaError as error:
             log.warning("not read anew", resource=str(key), why=error.message)
             return
         if body is None:
-            mirror.forget(key)
+            cache.forget(key)
         else:
-            mirror.put(body)
+            cache.put(body)
 
     def _finish(self, key: Key, result: Outcome) -> None:
         self._queue.done(key)

@@ -13,7 +13,7 @@ from kappa_operator.errors import KappaError
 class Plan:
     """What to do now, what to say, and when to look again.
 
-    `requeue_after` is in seconds; None waits for the next event or the regular resync. With `look_again` the world
+    `requeue_after` is in seconds; None waits for the next event or the regular resync. With `requeue` the context
     is observed anew right after the actions, and the status comes from that second look: what is reported was seen,
     not assumed.
     """
@@ -21,7 +21,7 @@ class Plan:
     actions: tuple[Action, ...] = ()
     status: ResourceStatus | None = None
     requeue_after: float | None = None
-    look_again: bool = False
+    requeue: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """One reconcile: gather, decide, act, and say what was seen.
 
-Every kind plugs in two functions: `observe`, which reads the world into a frozen value, and `decide`, which is pure.
+Every kind plugs in two functions: `observe`, which reads the context into a frozen value, and `decide`, which is pure.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from kappa_crds.resource import Resource
 from kappa_operator.engine.apply import apply_actions, apply_status
-from kappa_operator.engine.context import World
+from kappa_operator.engine.context import OperatorContext
 from kappa_operator.engine.invalid import decide_invalid
 from kappa_operator.engine.keys import Key
 from kappa_operator.engine.plan import Failure, Plan
@@ -39,7 +39,7 @@ class Logic(Generic[ObservedT]):
     A decision that `is_long` is made in a thread, so that health and the election get their turn meanwhile: it is pure.
     """
 
-    observe: Callable[[World, Key, tuple[Failure, ...]], Awaitable[ObservedT | None]]
+    observe: Callable[[OperatorContext, Key, tuple[Failure, ...]], Awaitable[ObservedT | None]]
     decide: Callable[[ObservedT, datetime], Plan]
     is_long: Callable[[ObservedT], bool] = lambda _observed: False
 
@@ -51,29 +51,29 @@ class Outcome(NamedTuple):
     changed: bool = False
 
 
-async def reconcile(world: World, logics: Mapping[str, Logic[Any]], key: Key) -> Outcome:
+async def reconcile(context: OperatorContext, logics: Mapping[str, Logic[Any]], key: Key) -> Outcome:
     """Bring the resource one step further; raise KappaError where that failed and should be tried again."""
     try:
-        return await _reconcile(world, logics[key.kind], key)
+        return await _reconcile(context, logics[key.kind], key)
     except ValidationError:
-        invalid = decide_invalid(key, world.mirror.get_body(key) or {}, world.now())
+        invalid = decide_invalid(key, context.cache.get_body(key) or {}, context.now())
         if invalid is None:
             raise
-        return Outcome(changed=await report(world, invalid.resource, invalid.plan))
+        return Outcome(changed=await report(context, invalid.resource, invalid.plan))
 
 
-async def _reconcile(world: World, logic: Logic[Any], key: Key) -> Outcome:
+async def _reconcile(context: OperatorContext, logic: Logic[Any], key: Key) -> Outcome:
     failures: tuple[Failure, ...] = ()
     for _ in range(ROUNDS):
-        observed = await logic.observe(world, key, failures)
+        observed = await logic.observe(context, key, failures)
         if observed is None:
             return Outcome()
-        plan = await _decide(logic, observed, world.now())
-        failure = await apply_actions(world, observed.resource, plan.actions)
+        plan = await _decide(logic, observed, context.now())
+        failure = await apply_actions(context, observed.resource, plan.actions)
         if failure is not None:
             failures = (*failures, failure)
-        elif not plan.look_again:
-            changed = await report(world, observed.resource, plan)
+        elif not plan.requeue:
+            changed = await report(context, observed.resource, plan)
             return Outcome(plan.requeue_after, changed)
     if failures:
         raise failures[-1].error
@@ -86,6 +86,6 @@ async def _decide(logic: Logic[ObservedT], observed: ObservedT, now: datetime) -
     return logic.decide(observed, now)
 
 
-async def report(world: World, resource: Resource[Any, Any], plan: Plan) -> bool:
+async def report(context: OperatorContext, resource: Resource[Any, Any], plan: Plan) -> bool:
     """Write the plan's status; return whether there was anything to write."""
-    return plan.status is not None and await apply_status(world, resource, plan.status)
+    return plan.status is not None and await apply_status(context, resource, plan.status)

@@ -1,6 +1,6 @@
 """From the names in a spec to the resources and Secrets they mean, and back: who waits for a resource.
 
-Custom resources come from the mirror, Secrets from the API server. What is missing is a `ReferenceProblem` or a
+Custom resources come from the cache, Secrets from the API server. What is missing is a `ReferenceProblem` or a
 `SecretProblem`, whose message names it and says what to do.
 """
 
@@ -16,9 +16,9 @@ from kappa_crds.conditions import ConditionType, find_condition
 from kappa_crds.reasons import Reason
 from kappa_crds.resource import Resource
 from kappa_crds.statestore import StateStoreSpec, StateStoreStatus
-from kappa_operator.engine.cache import Mirror, get_topic_name
+from kappa_operator.engine.cache import ResourceCache, get_topic_name
 from kappa_operator.engine.cluster import Body
-from kappa_operator.engine.context import World
+from kappa_operator.engine.context import OperatorContext
 from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.errors import ReferenceProblem, SecretProblem
 from kappa_operator.kafka.config import build_access, find_secret_keys
@@ -38,16 +38,16 @@ _NOT_READY = {
 _FIELD = {"KafkaCluster": "clusterRef", "StateStore": "stateStoreRef"}
 
 
-def find_referred(mirror: Mirror, kind: str, namespace: str, name: str | None) -> Key:
+def find_referred(cache: ResourceCache, kind: str, namespace: str, name: str | None) -> Key:
     """Return the resource of that name, or the only one of the namespace; raise ReferenceProblem for none or many."""
     if name is not None:
         key = Key(kind, namespace, name)
-        if mirror.get_version(key) >= 0:
+        if cache.get_version(key) >= 0:
             return key
         raise ReferenceProblem(
             f"there is no {kind} {name} in namespace {namespace}; create it", reason=_MISSING[kind]
         )
-    present = mirror.find(kind, namespace)
+    present = cache.find(kind, namespace)
     if len(present) == 1:
         return present[0]
     if not present:
@@ -61,18 +61,18 @@ def find_referred(mirror: Mirror, kind: str, namespace: str, name: str | None) -
     )
 
 
-def resolve_cluster(mirror: Mirror, namespace: str, name: str | None) -> KafkaClusterResource:
+def resolve_cluster(cache: ResourceCache, namespace: str, name: str | None) -> KafkaClusterResource:
     """Return the ready KafkaCluster that is meant; raise ReferenceProblem."""
-    return _require_ready(mirror, find_referred(mirror, "KafkaCluster", namespace, name))
+    return _require_ready(cache, find_referred(cache, "KafkaCluster", namespace, name))
 
 
-def resolve_store(mirror: Mirror, namespace: str, name: str | None) -> StateStoreResource:
+def resolve_store(cache: ResourceCache, namespace: str, name: str | None) -> StateStoreResource:
     """Return the ready StateStore that is meant; raise ReferenceProblem."""
-    return _require_ready(mirror, find_referred(mirror, "StateStore", namespace, name))
+    return _require_ready(cache, find_referred(cache, "StateStore", namespace, name))
 
 
-def _require_ready(mirror: Mirror, key: Key) -> Resource[Any, Any]:
-    resource = read_referred(mirror, key)
+def _require_ready(cache: ResourceCache, key: Key) -> Resource[Any, Any]:
+    resource = read_referred(cache, key)
     condition = find_condition(resource.status.conditions, ConditionType.READY)
     if condition is not None and condition.status == "True":
         return resource
@@ -82,10 +82,10 @@ def _require_ready(mirror: Mirror, key: Key) -> Resource[Any, Any]:
     )
 
 
-def read_referred(mirror: Mirror, key: Key) -> Resource[Any, Any]:
+def read_referred(cache: ResourceCache, key: Key) -> Resource[Any, Any]:
     """Return the resource; raise ReferenceProblem where it is not there, and where it is invalid."""
     try:
-        resource = mirror.read(key)
+        resource = cache.read(key)
     except ValidationError as error:
         invalid = error.errors(include_input=False, include_url=False)[0]
         message = f"{key.kind} {key.name} is invalid: {'.'.join(map(str, invalid['loc']))}: {invalid['msg']}; correct it"
@@ -99,9 +99,11 @@ def read_referred(mirror: Mirror, key: Key) -> Resource[Any, Any]:
     return resource
 
 
-async def read_secret(world: World, namespace: str, name: str, keys: Iterable[str]) -> dict[str, str]:
+async def read_secret(
+    context: OperatorContext, namespace: str, name: str, keys: Iterable[str]
+) -> dict[str, str]:
     """Return these keys of a Secret as text; raise SecretProblem that names the Secret and the key."""
-    body = await world.cluster.get(ObjectRef("v1", "Secret", namespace, name))
+    body = await context.cluster.get(ObjectRef("v1", "Secret", namespace, name))
     if body is None:
         raise SecretProblem(f"there is no Secret {name} in namespace {namespace}; create it")
     data = body.get("data") or {}
@@ -117,38 +119,38 @@ def _decode(name: str, key: str, data: Mapping[str, str]) -> str:
         raise SecretProblem.incomplete(name, key, "is no UTF-8 text") from None
 
 
-async def read_access(world: World, cluster: KafkaClusterResource) -> KafkaAccess:
+async def read_access(context: OperatorContext, cluster: KafkaClusterResource) -> KafkaAccess:
     """Return how to reach the Kafka cluster, its Secrets read anew; raise SecretProblem."""
     wanted: dict[str, list[str]] = {}
     for name, key in find_secret_keys(cluster.spec):
         wanted.setdefault(name, []).append(key)
     namespace = cluster.metadata.namespace
-    secrets = {name: await read_secret(world, namespace, name, keys) for name, keys in wanted.items()}
+    secrets = {name: await read_secret(context, namespace, name, keys) for name, keys in wanted.items()}
     return build_access(cluster.spec, secrets)
 
 
-async def connect(world: World, cluster: KafkaClusterResource) -> Key:
+async def connect(context: OperatorContext, cluster: KafkaClusterResource) -> Key:
     """Return the key of the cluster, for which there is a client from now on; raise SecretProblem or KafkaFailure.
 
     A client that is there is kept: the check of the KafkaCluster makes it anew when a Secret changes.
     """
     key = Key("KafkaCluster", cluster.metadata.namespace, cluster.metadata.name)
-    await world.kafka.ensure(key, partial(read_access, world, cluster))
+    await context.kafka.ensure(key, partial(read_access, context, cluster))
     return key
 
 
-def find_store_users(mirror: Mirror, store: Key) -> tuple[str, ...]:
+def find_store_users(cache: ResourceCache, store: Key) -> tuple[str, ...]:
     """Return the names of the pipelines that keep their state in the store."""
-    alone = mirror.find("StateStore", store.namespace) == [store]
+    alone = cache.find("StateStore", store.namespace) == [store]
 
     def uses(body: Body | None) -> bool:
         named = (body or {}).get("spec", {}).get("stateStoreRef")
         return bool(body) and (named == store.name or (named is None and alone))
 
-    return tuple(key.name for key in find_users(mirror, store, "Pipeline") if uses(mirror.get_body(key)))
+    return tuple(key.name for key in find_users(cache, store, "Pipeline") if uses(cache.get_body(key)))
 
 
-def find_store_savepoints(mirror: Mirror, store: Key, claim: str) -> tuple[str, ...]:
+def find_store_savepoints(cache: ResourceCache, store: Key, claim: str) -> tuple[str, ...]:
     """Return the names of the Savepoints whose files, or a copy of them, are on the claim of the store."""
 
     def is_there(body: Body | None) -> bool:
@@ -159,40 +161,40 @@ def find_store_savepoints(mirror: Mirror, store: Key, claim: str) -> tuple[str, 
         }
         return status.get("claimName") == claim or store.name in wanted & copied
 
-    savepoints = mirror.find("Savepoint", store.namespace)
-    return tuple(key.name for key in savepoints if is_there(mirror.get_body(key)))
+    savepoints = cache.find("Savepoint", store.namespace)
+    return tuple(key.name for key in savepoints if is_there(cache.get_body(key)))
 
 
-def find_users(mirror: Mirror, key: Key, kind: str) -> list[Key]:
+def find_users(cache: ResourceCache, key: Key, kind: str) -> list[Key]:
     """Return the resources of a kind that name this one, or mean it as the only one, sorted by name."""
-    return sorted(each for each in mirror.find_naming(key) if each.kind == kind)
+    return sorted(each for each in cache.find_naming(key) if each.kind == kind)
 
 
-def find_dependents(mirror: Mirror, key: Key, *, renewed: bool = False) -> list[Key]:
+def find_dependents(cache: ResourceCache, key: Key, *, renewed: bool = False) -> list[Key]:
     """Return the resources that are to be looked at now that this one changed.
 
     Those that name it, unless they are ready: a check that found everything as before must not wake ten thousand topics. A spec
     that was `renewed`, or is gone, concerns all of them. And those whose deletion waits for this one.
     """
-    naming = {each for each in mirror.find_naming(key) if renewed or mirror.is_waiting(each)}
-    peers = {each for each in _find_peers(mirror, key) if mirror.is_waiting(each)}
-    held = {each for each in _find_held(mirror, key) if mirror.is_deleting(each)}
+    naming = {each for each in cache.find_naming(key) if renewed or cache.is_waiting(each)}
+    peers = {each for each in _find_peers(cache, key) if cache.is_waiting(each)}
+    held = {each for each in _find_held(cache, key) if cache.is_deleting(each)}
     return sorted((naming | peers | held) - {key})
 
 
-def _find_peers(mirror: Mirror, key: Key) -> Iterable[Key]:
+def _find_peers(cache: ResourceCache, key: Key) -> Iterable[Key]:
     """Return what may wait for the resource and does not name it: rivals for a topic, and the pipeline of a savepoint."""
     if key.kind == "Savepoint":
-        return (each for each in mirror.find_named(key) if each.kind == "Pipeline")
-    body = mirror.get_body(key) if key.kind == "Topic" else None
-    return () if body is None else mirror.find_claims(get_topic_name(body))
+        return (each for each in cache.find_named(key) if each.kind == "Pipeline")
+    body = cache.get_body(key) if key.kind == "Topic" else None
+    return () if body is None else cache.find_claims(get_topic_name(body))
 
 
-def _find_held(mirror: Mirror, key: Key) -> Iterable[Key]:
+def _find_held(cache: ResourceCache, key: Key) -> Iterable[Key]:
     """Return what may be kept from being deleted by the resource. A store need not be named by the savepoints in it."""
     if key.kind == "Savepoint":
-        return mirror.find("StateStore", key.namespace)
+        return cache.find("StateStore", key.namespace)
     if key.kind != "Pipeline":
         return ()
-    savepoints = (each for each in mirror.find_named(key) if each.kind == "Savepoint")
-    return (*mirror.find("StateStore", key.namespace), *savepoints)
+    savepoints = (each for each in cache.find_named(key) if each.kind == "Savepoint")
+    return (*cache.find("StateStore", key.namespace), *savepoints)

@@ -14,15 +14,15 @@ import structlog
 
 from kappa_crds import API_VERSION
 from kappa_crds.kinds import KINDS
-from kappa_operator.engine.cache import Mirror, get_key, get_version
+from kappa_operator.engine.cache import ResourceCache, get_key, get_version
 from kappa_operator.engine.cluster import Cluster
-from kappa_operator.engine.context import World
+from kappa_operator.engine.context import OperatorContext
 from kappa_operator.engine.controller import Controller
 from kappa_operator.engine.keys import Key
 from kappa_operator.engine.queue import WorkQueue
 from kappa_operator.errors import ApiUnavailable, KappaError, NotFound, Refused
 from kappa_operator.telemetry import metrics
-from kappa_operator.telemetry.health import Echoes
+from kappa_operator.telemetry.health import PendingWatchEvents
 
 log = structlog.get_logger(__name__)
 
@@ -32,7 +32,7 @@ _SPREAD = 0.1
 """The part of the time between two resyncs over which their reconciles are spread, so that events do not wait behind all of them."""
 
 
-async def sync_cache(cluster: Cluster, mirror: Mirror, namespaces: tuple[str, ...] = ()) -> list[Key]:
+async def sync_cache(cluster: Cluster, cache: ResourceCache, namespaces: tuple[str, ...] = ()) -> list[Key]:
     """Read all custom resources into the cache; return those in it that the API server does not have any more.
 
     Raises NotFound with the remedy where the CRDs are missing. A watched namespace that may not be read is left out: the others
@@ -42,7 +42,7 @@ async def sync_cache(cluster: Cluster, mirror: Mirror, namespaces: tuple[str, ..
     for kind in KINDS:
         for namespace in namespaces or (None,):
             try:
-                gone += await _sync_kind(cluster, mirror, kind.name, namespace)
+                gone += await _sync_kind(cluster, cache, kind.name, namespace)
             except NotFound as error:
                 raise NotFound(
                     f"the CRD of {kind.name} is not installed; install the chart first ({error.message})"
@@ -54,24 +54,22 @@ async def sync_cache(cluster: Cluster, mirror: Mirror, namespaces: tuple[str, ..
     return gone
 
 
-async def _sync_kind(cluster: Cluster, mirror: Mirror, kind: str, namespace: str | None) -> list[Key]:
+async def _sync_kind(cluster: Cluster, cache: ResourceCache, kind: str, namespace: str | None) -> list[Key]:
     """Return what was cached before the list began, is not in it, and was not written since: then it is newer than the list."""
     cached = {
-        key: mirror.get_version(key) for key in mirror.find_all(kind) if namespace in (None, key.namespace)
+        key: cache.get_version(key) for key in cache.find_all(kind) if namespace in (None, key.namespace)
     }
-    listed = await _list(cluster, mirror, kind, namespace)
-    return [
-        key for key, version in cached.items() if key not in listed and mirror.get_version(key) == version
-    ]
+    listed = await _list(cluster, cache, kind, namespace)
+    return [key for key, version in cached.items() if key not in listed and cache.get_version(key) == version]
 
 
-async def _list(cluster: Cluster, mirror: Mirror, kind: str, namespace: str | None) -> set[Key]:
+async def _list(cluster: Cluster, cache: ResourceCache, kind: str, namespace: str | None) -> set[Key]:
     """Read a kind page by page; where a page has expired (410) or the API server is away for a moment, begin again."""
     for attempt in range(_ATTEMPTS):
         listed: set[Key] = set()
         try:
             async for page in cluster.list_pages(API_VERSION, kind, namespace):
-                listed |= {mirror.put(body) for body in page}
+                listed |= {cache.put(body) for body in page}
         except ApiUnavailable:
             if attempt == _ATTEMPTS - 1:
                 raise
@@ -84,30 +82,36 @@ async def _list(cluster: Cluster, mirror: Mirror, kind: str, namespace: str | No
 class CacheSync:
     """Takes watch events and complete lists into the cache, and queues the resources that they concern."""
 
-    def __init__(self, world: World, queue: WorkQueue, controller: Controller, echoes: Echoes) -> None:
-        self._world = world
+    def __init__(
+        self,
+        context: OperatorContext,
+        queue: WorkQueue,
+        controller: Controller,
+        pending_events: PendingWatchEvents,
+    ) -> None:
+        self._world = context
         self._queue = queue
         self._controller = controller
-        self._echoes = echoes
+        self._pending_events = pending_events
         self._listed: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
         self._relisted = asyncio.Event()
 
     def note(self, event: dict[str, Any]) -> None:
         """Take in a watch event."""
         body = dict(event["object"])
-        key, mirror = get_key(body), self._world.mirror
+        key, cache = get_key(body), self._world.cache
         metrics.EVENTS.labels(key.kind).inc()
         if event["type"] == "DELETED":
             self._controller.wake(key, renewed=True)
-            mirror.drop(body)
+            cache.drop(body)
             self._forget(key)
             return
         if event["type"] is None:
             self._note_listed(key)
-        self._echoes.seen(key, get_version(body))
-        if mirror.is_news(body):
-            renewed = mirror.get_generation(key) not in (None, body["metadata"].get("generation", 0))
-            mirror.put(body)
+        self._pending_events.seen(key, get_version(body))
+        if cache.is_news(body):
+            renewed = cache.get_generation(key) not in (None, body["metadata"].get("generation", 0))
+            cache.put(body)
             self._queue.add(key)
             self._controller.wake(key, renewed=renewed)
 
@@ -120,16 +124,16 @@ class CacheSync:
         listed.add(key.name)
 
     def _forget(self, key: Key) -> None:
-        self._echoes.forget(key)
+        self._pending_events.forget(key)
         self._queue.add(key)
 
     async def sync(self) -> None:
         """Read everything again, and drop what is gone."""
-        world = self._world
-        for key in await sync_cache(world.cluster, world.mirror, world.settings.watch_namespaces):
+        context = self._world
+        for key in await sync_cache(context.cluster, context.cache, context.settings.watch_namespaces):
             log.info("dropped, as it is not listed any more", resource=str(key))
             self._controller.wake(key, renewed=True)
-            world.mirror.forget(key)
+            context.cache.forget(key)
             self._forget(key)
 
     async def resync(self) -> None:

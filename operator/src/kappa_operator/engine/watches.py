@@ -1,7 +1,7 @@
 """kopf's part: watch events become keys on the queue. Nothing is decided here.
 
 Only `on.event` is used: no annotations, no finalizers and no per-object daemons of kopf's own, so that ten thousand
-resources cost ten thousand small entries in the mirror and nothing else.
+resources cost ten thousand small entries in the cache and nothing else.
 """
 
 import itertools

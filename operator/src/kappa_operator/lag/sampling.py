@@ -119,7 +119,7 @@ class Sampling:
         except KappaError as error:
             sweep = before.lose_sight(self._now(), error.message)
         except Exception as error:
-            log.exception("bug", resource=str(key))
+            log.exception("unexpected error", resource=str(key))
             sweep = before.lose_sight(
                 self._now(), f"the sweep ended with {type(error).__name__}; see the log"
             )
@@ -157,7 +157,7 @@ async def _close(key: Key, sampler: Sweeps) -> None:
     try:
         await sampler.close()
     except Exception:
-        log.exception("bug", resource=str(key))
+        log.exception("unexpected error", resource=str(key))
 
 
 def build_filter(sampling: LagSampling) -> Keeps:

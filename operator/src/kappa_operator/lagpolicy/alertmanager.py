@@ -23,7 +23,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from kappa_crds import API_VERSION
 from kappa_crds.lagalert import AlertStatus
 from kappa_crds.lagstate import LagState, Severity
-from kappa_operator.engine.context import World
+from kappa_operator.engine.context import OperatorContext
 from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.errors import KappaError, NotFound
 from kappa_operator.lagpolicy.alert import build_patch
@@ -79,7 +79,7 @@ class Heard:
         return len(self.fires) + len(self.resolved)
 
 
-def build_alert_app(world: World, folder: Path) -> web.Application:
+def build_alert_app(context: OperatorContext, folder: Path) -> web.Application:
     """Return the server of POST /alerts. The token is read anew for each request, as its Secret may change."""
 
     async def take(request: web.Request) -> web.Response:
@@ -93,7 +93,7 @@ def build_alert_app(world: World, folder: Path) -> web.Application:
         except ValidationError as error:
             return web.Response(text=_explain(error), status=HTTPStatus.BAD_REQUEST)
         try:
-            return await _answer(world, payload)
+            return await _answer(context, payload)
         except KappaError as error:
             log.warning("alerts not kept", why=error.message)
             said = "the API server does not take it now; tell it again"
@@ -119,11 +119,11 @@ def _explain(error: ValidationError) -> str:
     return f"this is no payload of Alertmanager's webhook in version 4: {place}: {first['type']}"
 
 
-async def _answer(world: World, payload: Payload) -> web.Response:
+async def _answer(context: OperatorContext, payload: Payload) -> web.Response:
     heard, ignored = sort_alerts(payload)
     taken = 0
     for policy, each in heard.items():
-        why = await _keep(world, policy, each)
+        why = await _keep(context, policy, each)
         if why is None:
             taken += each.count
         else:
@@ -148,20 +148,20 @@ def sort_alerts(payload: Payload) -> tuple[dict[Key, Heard], list[str]]:
     return dict(heard), ignored
 
 
-async def _keep(world: World, policy: Key, heard: Heard) -> str | None:
+async def _keep(context: OperatorContext, policy: Key, heard: Heard) -> str | None:
     """Write what was heard to the policy; return why not, where there is no such policy. Only policies that are watched are known."""
     unknown = f"there is no LagPolicy {policy.name} in namespace {policy.namespace}"
-    if world.mirror.get_version(policy) < 0:
+    if context.cache.get_version(policy) < 0:
         return unknown
-    ref, now = ObjectRef(API_VERSION, *policy), world.now()
-    body = await world.cluster.get(ref)
+    ref, now = ObjectRef(API_VERSION, *policy), context.now()
+    body = await context.cluster.get(ref)
     if body is None:
         return unknown
     until = now.replace(microsecond=0) + HOLDS
     fires = {key: _build(alert.labels, alert.name, until) for key, alert in heard.fires.items()}
     patch = build_patch(body["metadata"].get("annotations") or {}, fires, heard.resolved, now)
     try:
-        await world.cluster.merge(ref, {"metadata": {"annotations": patch}}, _MANAGER)
+        await context.cluster.merge(ref, {"metadata": {"annotations": patch}}, _MANAGER)
     except NotFound:
         return unknown
     log.info("alerts kept", resource=str(policy), firing=len(heard.fires), resolved=len(heard.resolved))
@@ -177,20 +177,20 @@ def _build(labels: Mapping[str, str], name: str, until: datetime) -> AlertStatus
 
 
 async def serve_alerts(
-    world: World, folder: Path, port: int, *, renewal: float = RENEWAL_SECONDS
+    context: OperatorContext, folder: Path, port: int, *, renewal: float = RENEWAL_SECONDS
 ) -> web.AppRunner:
     """Start the server, with TLS where the folder has a certificate; raise OSError where the port is taken.
 
     Each `renewal` seconds it looks for another certificate.
     """
-    app, context = build_alert_app(world, folder), None
+    app, tls = build_alert_app(context, folder), None
     if (folder / CERTIFICATE).exists():
-        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        context.load_cert_chain(folder / CERTIFICATE, folder / PRIVATE_KEY)
-        app.cleanup_ctx.append(partial(_keep_certificate, context, folder, renewal))
+        tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        tls.load_cert_chain(folder / CERTIFICATE, folder / PRIVATE_KEY)
+        app.cleanup_ctx.append(partial(_keep_certificate, tls, folder, renewal))
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
-    await web.TCPSite(runner, port=port, ssl_context=context).start()
+    await web.TCPSite(runner, port=port, ssl_context=tls).start()
     return runner
 
 

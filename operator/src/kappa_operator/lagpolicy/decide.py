@@ -57,7 +57,7 @@ def decide_lagpolicy(observed: LagPolicyObserved, now: datetime) -> Plan:
         return decide_deletion(observed, now)
     finalizer = decide_finalizer(resource)
     if finalizer is not None:
-        return Plan((finalizer,), look_again=True)
+        return Plan((finalizer,), requeue=True)
     rules, mute = build_rules(resource.spec), find_mute(resource.spec.mute, now)
     if observed.sweep is None and is_fresh(resource, rules, now):
         return Plan(requeue_after=EVERY)

@@ -48,7 +48,7 @@ def decide_deletion(observed: LagPolicyObserved, now: datetime) -> Plan:
     failed = [each.action for each in observed.failures]
     actions = [action for action in _build_actions(observed, held) if action not in failed]
     if records != before:
-        return Plan((*told, RecordStatus(status), *actions), requeue_after=_POLL, look_again=not failed)
+        return Plan((*told, RecordStatus(status), *actions), requeue_after=_POLL, requeue=not failed)
     return Plan((*told, *actions), status, _POLL)
 
 

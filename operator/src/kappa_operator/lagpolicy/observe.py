@@ -7,9 +7,9 @@ from kappa_crds.lagpolicy import LagPolicySpec
 from kappa_crds.lagremedy import RemedyKind
 from kappa_crds.lagselector import PipelineSelector
 from kappa_crds.reasons import Reason
-from kappa_operator.engine.cache import Mirror
+from kappa_operator.engine.cache import ResourceCache
 from kappa_operator.engine.cluster import Body
-from kappa_operator.engine.context import World
+from kappa_operator.engine.context import OperatorContext
 from kappa_operator.engine.keys import Key
 from kappa_operator.engine.plan import Failure
 from kappa_operator.engine.references import find_referred
@@ -29,44 +29,44 @@ from kappa_operator.lagpolicy.remediation.observe import find_savepoints, find_t
 
 
 async def observe_lagpolicy(
-    world: World, key: Key, failures: tuple[Failure, ...]
+    context: OperatorContext, key: Key, failures: tuple[Failure, ...]
 ) -> LagPolicyObserved | None:
     """Return what there is to know of the policy's groups, or None where the policy is gone."""
-    resource: LagPolicyResource | None = world.mirror.read(key)
+    resource: LagPolicyResource | None = context.cache.read(key)
     if resource is None:
-        world.standings.forget(key)
-        world.webhooks.forget(key)
+        context.standings.forget(key)
+        context.webhooks.forget(key)
         return None
-    known = _recall(world, key, resource)
+    known = _recall(context, key, resource)
     try:
-        cluster = find_referred(world.mirror, "KafkaCluster", key.namespace, resource.spec.cluster_ref)
+        cluster = find_referred(context.cache, "KafkaCluster", key.namespace, resource.spec.cluster_ref)
     except ReferenceProblem as problem:
         return LagPolicyObserved(
             resource, standings=known.standings, loads=known.loads, problem=problem, failures=failures,
-            quotas=await observe_quotas(world, resource, None), delivery=world.webhooks.get(key),
+            quotas=await observe_quotas(context, resource, None), delivery=context.webhooks.get(key),
         )  # fmt: skip
-    quotas = await observe_quotas(world, resource, cluster)
-    return _observe(world, key, resource, cluster, known=known, quotas=quotas, failures=failures)
+    quotas = await observe_quotas(context, resource, cluster)
+    return _observe(context, key, resource, cluster, known=known, quotas=quotas, failures=failures)
 
 
-def list_policies(world: World) -> Iterator[LagPolicyResource]:
+def list_policies(context: OperatorContext) -> Iterator[LagPolicyResource]:
     """Yield all LagPolicies that can be read, while this replica is the one that acts: another would tell the same once more."""
-    for key in world.mirror.find_all("LagPolicy") if world.is_leading() else ():
-        policy: LagPolicyResource | None = world.mirror.get(key)
+    for key in context.cache.find_all("LagPolicy") if context.is_leading() else ():
+        policy: LagPolicyResource | None = context.cache.get(key)
         if policy is not None:
             yield policy
 
 
-def _recall(world: World, key: Key, resource: LagPolicyResource) -> Remembered:
+def _recall(context: OperatorContext, key: Key, resource: LagPolicyResource) -> Remembered:
     """Return what is remembered: in memory, or else in the status."""
-    known = world.standings.recall(key, resource.metadata.uid)
+    known = context.standings.recall(key, resource.metadata.uid)
     if known is not None:
         return known
     return Remembered(read_standings(resource.status.standings), read_loads(resource.status.loads))
 
 
 def _observe(
-    world: World,
+    context: OperatorContext,
     key: Key,
     resource: LagPolicyResource,
     cluster: Key,
@@ -75,45 +75,45 @@ def _observe(
     quotas: Quotas,
     failures: tuple[Failure, ...],
 ) -> LagPolicyObserved:
-    mirror, selector = world.mirror, resource.spec.selector
-    pipelines = find_pipelines(mirror, key.namespace, selector.pipelines, cluster)
-    sweep = world.lag.get(cluster)
+    cache, selector = context.cache, resource.spec.selector
+    pipelines = find_pipelines(cache, key.namespace, selector.pipelines, cluster)
+    sweep = context.lag.get(cluster)
     seen = frozenset() if sweep is None else frozenset(share.group for share in sweep.samples)
-    groups = select(mirror, key.namespace, resource.spec, cluster, seen)
+    groups = select(cache, key.namespace, resource.spec, cluster, seen)
     return LagPolicyObserved(
         resource, cluster.name, _narrow(sweep, groups),
         {share: each for share, each in known.standings.items() if share.group in groups or share.group not in seen},
         wanted=(*sorted(pipelines), *find_named(selector.groups)),
         pipelines={group: read_pipeline(body) for group, body in pipelines.items()},
-        topics=find_topics(mirror, key.namespace, cluster) if _needs_topics(resource) else {},
-        savepoints=find_savepoints(mirror, resource),
+        topics=find_topics(cache, key.namespace, cluster) if _needs_topics(resource) else {},
+        savepoints=find_savepoints(cache, resource),
         quotas=quotas,
         loads=known.loads,
-        delivery=world.webhooks.get(key),
-        rivals=tuple(_find_rivals(mirror, key, cluster, seen, groups)),
-        problems=tuple(_find_problems(mirror, key.namespace, selector.pipelines)),
+        delivery=context.webhooks.get(key),
+        rivals=tuple(_find_rivals(cache, key, cluster, seen, groups)),
+        problems=tuple(_find_problems(cache, key.namespace, selector.pipelines)),
         failures=failures,
     )  # fmt: skip
 
 
 def select(
-    mirror: Mirror, namespace: str, spec: LagPolicySpec, cluster: Key, known: Iterable[str]
+    cache: ResourceCache, namespace: str, spec: LagPolicySpec, cluster: Key, known: Iterable[str]
 ) -> frozenset[str]:
     """Return the groups that a spec selects, those of pipelines also where Kafka does not know them."""
-    pipelines = find_pipelines(mirror, namespace, spec.selector.pipelines, cluster)
+    pipelines = find_pipelines(cache, namespace, spec.selector.pipelines, cluster)
     return find_groups(known, spec.selector.groups) | frozenset(pipelines)
 
 
 def find_pipelines(
-    mirror: Mirror, namespace: str, selector: PipelineSelector | None, cluster: Key
+    cache: ResourceCache, namespace: str, selector: PipelineSelector | None, cluster: Key
 ) -> dict[str, Body]:
     """Return the pipelines that are selected and read from the cluster, by their groups."""
     if selector is None:
         return {}
     found: dict[str, Body] = {}
-    for key in mirror.find("Pipeline", namespace):
-        body = mirror.get_body(key) or {}
-        if _is_selected(selector, key.name, body) and _reads_from(mirror, namespace, body, cluster):
+    for key in cache.find("Pipeline", namespace):
+        body = cache.get_body(key) or {}
+        if _is_selected(selector, key.name, body) and _reads_from(cache, namespace, body, cluster):
             found[name_group(namespace, key.name)] = body
     return found
 
@@ -125,10 +125,10 @@ def _is_selected(selector: PipelineSelector, name: str, body: Body) -> bool:
     return (selector.match_labels or {}).items() <= labels.items()
 
 
-def _reads_from(mirror: Mirror, namespace: str, body: Body, cluster: Key) -> bool:
+def _reads_from(cache: ResourceCache, namespace: str, body: Body, cluster: Key) -> bool:
     try:
         named = body.get("spec", {}).get("clusterRef")
-        return find_referred(mirror, "KafkaCluster", namespace, named) == cluster
+        return find_referred(cache, "KafkaCluster", namespace, named) == cluster
     except ReferenceProblem:
         return False
 
@@ -148,29 +148,31 @@ def _needs_topics(resource: LagPolicyResource) -> bool:
     return is_wanted or any(each.kind is RemedyKind.HOLD_RETENTION for each in resource.status.remedies)
 
 
-def _find_problems(mirror: Mirror, namespace: str, selector: PipelineSelector | None) -> Iterator[KappaError]:
+def _find_problems(
+    cache: ResourceCache, namespace: str, selector: PipelineSelector | None
+) -> Iterator[KappaError]:
     for name in (selector.names or ()) if selector is not None else ():
-        if mirror.get_version(Key("Pipeline", namespace, name)) < 0:
+        if cache.get_version(Key("Pipeline", namespace, name)) < 0:
             said = f"there is no Pipeline {name} in namespace {namespace}; create it, or take it out of spec.selector.pipelines.names"
             yield ReferenceProblem(said, reason=Reason.PIPELINE_NOT_FOUND)
 
 
 def _find_rivals(
-    mirror: Mirror, policy: Key, cluster: Key, known: frozenset[str], groups: frozenset[str]
+    cache: ResourceCache, policy: Key, cluster: Key, known: frozenset[str], groups: frozenset[str]
 ) -> Iterator[Rival]:
     """Yield the other policies of the namespace that select some of the groups."""
-    for key in mirror.find("LagPolicy", policy.namespace):
+    for key in cache.find("LagPolicy", policy.namespace):
         if key == policy:
             continue
         try:
-            other: LagPolicyResource | None = mirror.get(key)
+            other: LagPolicyResource | None = cache.get(key)
             if (
                 other is None
-                or find_referred(mirror, "KafkaCluster", key.namespace, other.spec.cluster_ref) != cluster
+                or find_referred(cache, "KafkaCluster", key.namespace, other.spec.cluster_ref) != cluster
             ):
                 continue
         except ReferenceProblem:  # its own look says so
             continue
-        shared = select(mirror, key.namespace, other.spec, cluster, known) & groups
+        shared = select(cache, key.namespace, other.spec, cluster, known) & groups
         if shared:
             yield Rival(key.name, other.spec, tuple(sorted(shared)))

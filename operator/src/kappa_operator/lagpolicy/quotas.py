@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from kappa_crds.lagstate import Severity
-from kappa_operator.engine.context import World
+from kappa_operator.engine.context import OperatorContext
 from kappa_operator.engine.keys import Key
 from kappa_operator.engine.references import connect, resolve_cluster
 from kappa_operator.errors import KafkaFailure, KappaError, ReferenceProblem, SecretProblem
@@ -18,17 +18,17 @@ Quotas = Mapping[tuple[str, str], QuotaFacts]
 """By the name of the KafkaCluster and of the producer."""
 
 
-async def observe_quotas(world: World, policy: LagPolicyResource, cluster: Key | None) -> Quotas:
+async def observe_quotas(context: OperatorContext, policy: LagPolicyResource, cluster: Key | None) -> Quotas:
     """Return the quotas of the producers that the policy holds, and of those that it names, where that matters now."""
     named = find_named(policy)
     wanted = {
         (each.cluster or "", Producer.parse(each.target)) for each in policy.status.remedies if is_held(each)
     }
-    if cluster is not None and (_is_critical(policy, world.now()) or wanted or _is_exhausted(policy)):
+    if cluster is not None and (_is_critical(policy, context.now()) or wanted or _is_exhausted(policy)):
         wanted |= {(cluster.name, producer) for producer in named}
-    ways = {name: await _find_way(world, policy.metadata.namespace, name) for name, _ in wanted}
+    ways = {name: await _find_way(context, policy.metadata.namespace, name) for name, _ in wanted}
     found = await asyncio.gather(
-        *(_read(world, ways[name], producer) for name, producer in sorted(wanted, key=str))
+        *(_read(context, ways[name], producer) for name, producer in sorted(wanted, key=str))
     )
     return {(each.cluster.name, str(each.producer)): _mark(each, named, cluster) for each in found}
 
@@ -54,23 +54,23 @@ def _is_exhausted(policy: LagPolicyResource) -> bool:
     return any(each.exhausted for each in policy.status.remedies)
 
 
-async def _find_way(world: World, namespace: str, name: str) -> Key | QuotaFacts:
+async def _find_way(context: OperatorContext, namespace: str, name: str) -> Key | QuotaFacts:
     """Return the cluster, connected; or what keeps it from being reached. A connection to a KafkaCluster that is gone still serves."""
     key, nobody = Key("KafkaCluster", namespace, name), Producer()
     try:
-        return await connect(world, resolve_cluster(world.mirror, namespace, name))
+        return await connect(context, resolve_cluster(context.cache, namespace, name))
     except ReferenceProblem as problem:
-        if world.kafka.has(key):
+        if context.kafka.has(key):
             return key
-        return QuotaFacts(key, nobody, problem=problem, gone=world.mirror.get_version(key) < 0)
+        return QuotaFacts(key, nobody, problem=problem, gone=context.cache.get_version(key) < 0)
     except (SecretProblem, KafkaFailure) as problem:
         return QuotaFacts(key, nobody, problem=problem)
 
 
-async def _read(world: World, way: Key | QuotaFacts, producer: Producer) -> QuotaFacts:
+async def _read(context: OperatorContext, way: Key | QuotaFacts, producer: Producer) -> QuotaFacts:
     if isinstance(way, QuotaFacts):
         return QuotaFacts(way.cluster, producer, problem=way.problem, gone=way.gone)
     try:
-        return QuotaFacts(way, producer, await world.kafka.read_quota(way, producer))
+        return QuotaFacts(way, producer, await context.kafka.read_quota(way, producer))
     except KappaError as problem:
         return QuotaFacts(way, producer, problem=problem)

@@ -31,7 +31,7 @@ from kappa_operator.pipeline.model import SOON, PipelineObserved, say
 from kappa_operator.pipeline.progress import build_progress_fields, find_pause, say_progress
 from kappa_operator.pipeline.recovery import build_recovery
 from kappa_operator.pipeline.starting import start_driver, sweep
-from kappa_operator.pipeline.stopping import STOP_MARGIN, report_deaf, stop_driver
+from kappa_operator.pipeline.stopping import STOP_MARGIN, report_stop_unreachable, stop_driver
 from kappa_operator.pipeline.upgrade.beginning import go_cold
 from kappa_operator.pipeline.upgrade.change import want_revision
 from kappa_operator.pipeline.upgrade.decide import (
@@ -63,11 +63,11 @@ def decide_pipeline(observed: PipelineObserved, now: datetime) -> Plan:
     if observed.resource.metadata.deletion_timestamp is not None:
         return _delete(observed, now)
     if PIPELINE_FINALIZER not in observed.resource.metadata.finalizers:
-        return Plan((AddFinalizer(PIPELINE_FINALIZER),), look_again=True)
+        return Plan((AddFinalizer(PIPELINE_FINALIZER),), requeue=True)
     if observed.failures:
         return _report_failure(observed, now)
     plan = (
-        _remove_strays(observed, now)
+        _remove_stale_drivers(observed, now)
         or count_end(observed, now)
         or decide_rollback(observed, now)
         or decide_restore(observed, now)
@@ -76,7 +76,7 @@ def decide_pipeline(observed: PipelineObserved, now: datetime) -> Plan:
         return plan
     revision = want_revision(observed)
     if leftover := drop_standby(observed, revision):
-        return Plan(leftover, look_again=True)
+        return Plan(leftover, requeue=True)
     current = observed.current
     if current is not None and not current.finished:
         if _is_wanted(observed, revision):
@@ -93,31 +93,31 @@ def _is_wanted(observed: PipelineObserved, revision: Revision | None) -> bool:
     return observed.status.stopping_since is None and (revision is None or revision.name == current.revision)
 
 
-def _remove_strays(observed: PipelineObserved, now: datetime) -> Plan | None:
+def _remove_stale_drivers(observed: PipelineObserved, now: datetime) -> Plan | None:
     """Delete driver pods of other generations; nothing else happens until they are gone, or have at least ended."""
     known = observed.status.generation
-    strays = [pod for pod in observed.pods if _is_stray(observed, pod, now)]
-    if not strays:
+    stale = [pod for pod in observed.pods if _is_stale(observed, pod, now)]
+    if not stale:
         return None
     actions = tuple(
         DeleteObject(pod.ref, pod.uid, f"generation {pod.generation} is not the current one")
-        for pod in strays
+        for pod in stale
         if not pod.deleting
     )
-    names = ", ".join(pod.ref.name for pod in strays)
+    names = ", ".join(pod.ref.name for pod in stale)
     verdict = working(
         PipelineState.PENDING,
         Reason.STOPPING_PREVIOUS,
         f"waiting for driver {names} to be gone; its node must confirm",
     )
-    generation = max(known, *(pod.generation for pod in strays))
+    generation = max(known, *(pod.generation for pod in stale))
     status = say(observed, verdict, now, generation=generation)
     if generation > known:
         return Plan((RecordStatus(status.replace(driver=None, driver_uid=None)),), requeue_after=SOON)
     return Plan(actions, status, SOON)
 
 
-def _is_stray(observed: PipelineObserved, pod: DriverPod, now: datetime) -> bool:
+def _is_stale(observed: PipelineObserved, pod: DriverPod, now: datetime) -> bool:
     """A driver that stands by is none; nor, for a while, is one that was just taken over from, whose queries have ended."""
     if pod.generation > observed.status.generation:
         return not pod.standby
@@ -213,7 +213,7 @@ def _report_failure(observed: PipelineObserved, now: datetime) -> Plan:
         verdict = working(PipelineState.STARTING, Reason.HANDING_OVER, message)
         return Plan((), say(observed, verdict, now), SOON)
     if isinstance(failure.action, StopDriver) and observed.current is not None:
-        return report_deaf(observed, observed.current, message, now)
+        return report_stop_unreachable(observed, observed.current, message, now)
     if isinstance(failure.action, CreateObject) and failure.action.manifest["kind"] == "Savepoint":
         said = f"the savepoint before the change cannot be made: {message}"
         verdict = working(observed.status.state or PipelineState.PENDING, Reason.UPGRADE_SAVING, said)

@@ -10,8 +10,8 @@ from kappa_crds.pipeline import PipelineSpec, PipelineState
 from kappa_crds.reasons import Reason
 from kappa_crds.savepoint_work import SavepointTask
 from kappa_crds.source import find_registries
-from kappa_operator.engine.cache import Mirror
-from kappa_operator.engine.context import World
+from kappa_operator.engine.cache import ResourceCache
+from kappa_operator.engine.context import OperatorContext
 from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.engine.plan import Verdict
 from kappa_operator.engine.references import (
@@ -34,7 +34,7 @@ from kappa_operator.statestore.storage import Storage
 
 
 async def observe_dependencies(
-    world: World, resource: PipelineResource, *, ask_kafka: bool = True
+    context: OperatorContext, resource: PipelineResource, *, ask_kafka: bool = True
 ) -> Dependencies | Verdict:
     """Return what the pipeline refers to, or the verdict on what is missing.
 
@@ -42,39 +42,41 @@ async def observe_dependencies(
     """
     spec, namespace = resource.spec, resource.metadata.namespace
     try:
-        cluster = resolve_cluster(world.mirror, namespace, spec.cluster_ref)
-        store = resolve_store(world.mirror, namespace, spec.state_store_ref)
+        cluster = resolve_cluster(context.cache, namespace, spec.cluster_ref)
+        store = resolve_store(context.cache, namespace, spec.state_store_ref)
         storage = build_storage(store)
-        await read_access(world, cluster)
-        await check_registry_secrets(world, resource)
+        await read_access(context, cluster)
+        await check_registry_secrets(context, resource)
         return Dependencies(
             cluster=cluster.spec,
             storage=storage,
-            topics=await resolve_topics(world, cluster, resource, ask_kafka=ask_kafka),
-            modules=await read_modules(world, resource),
-            savepoint=find_savepoint(world, resource, storage),
+            topics=await resolve_topics(context, cluster, resource, ask_kafka=ask_kafka),
+            modules=await read_modules(context, resource),
+            savepoint=find_savepoint(context, resource, storage),
         )
     except KappaError as error:
         return Verdict(PipelineState.PENDING, error.reason, error.message, stalled=not error.retryable)
 
 
-async def check_registry_secrets(world: World, resource: PipelineResource) -> None:
+async def check_registry_secrets(context: OperatorContext, resource: PipelineResource) -> None:
     """Raise SecretProblem where a Secret of a schema registry, or a key of it, is not there."""
     for _, registry in find_registries(resource.spec.sources):
         if registry.credentials_secret_ref is not None:
             keys = ("username", "password")
-            await read_secret(world, resource.metadata.namespace, registry.credentials_secret_ref.name, keys)
+            await read_secret(
+                context, resource.metadata.namespace, registry.credentials_secret_ref.name, keys
+            )
         if registry.ca_secret_ref is not None:
             ref = registry.ca_secret_ref
-            await read_secret(world, resource.metadata.namespace, ref.name, (ref.key,))
+            await read_secret(context, resource.metadata.namespace, ref.name, (ref.key,))
 
 
-async def read_modules(world: World, resource: PipelineResource) -> dict[str, str] | None:
+async def read_modules(context: OperatorContext, resource: PipelineResource) -> dict[str, str] | None:
     """Return the Python modules that the spec asks for; raise ReferenceProblem where they cannot be used."""
     if resource.spec.python_from is None:
         return None
     name, namespace = resource.spec.python_from.config_map_ref.name, resource.metadata.namespace
-    body = await world.cluster.get(ObjectRef("v1", "ConfigMap", namespace, name))
+    body = await context.cluster.get(ObjectRef("v1", "ConfigMap", namespace, name))
     if body is None:
         raise ReferenceProblem(
             f"there is no ConfigMap {name} in namespace {namespace}; create it, for example with"
@@ -84,18 +86,22 @@ async def read_modules(world: World, resource: PipelineResource) -> dict[str, st
     return select_modules(name, body.get("data") or {})
 
 
-def find_savepoint(world: World, resource: PipelineResource, storage: Storage) -> SavepointResource | None:
+def find_savepoint(
+    context: OperatorContext, resource: PipelineResource, storage: Storage
+) -> SavepointResource | None:
     """Return the savepoint that is to be restored and was not yet; raise ReferenceProblem where it is not there."""
     restore, namespace = resource.spec.restore, resource.metadata.namespace
     if restore is None or restore == resource.status.restored:
         return None
-    savepoint: SavepointResource = read_referred(world.mirror, Key("Savepoint", namespace, restore.savepoint))
+    savepoint: SavepointResource = read_referred(
+        context.cache, Key("Savepoint", namespace, restore.savepoint)
+    )
     if savepoint.status.taken is not None:
         verified = find_condition(savepoint.status.conditions, VERIFIED)
         if verified is not None and verified.status == "False":
             said = f"Savepoint {restore.savepoint} of spec.restore is damaged: {verified.message}; name another one"
             raise ReferenceProblem(said, reason=Reason.SAVEPOINT_DAMAGED)
-        check_place(world.mirror, savepoint, storage)
+        check_place(context.cache, savepoint, storage)
         work = savepoint.status.work
         if work is None or work.task is not SavepointTask.DELETE:
             return savepoint
@@ -109,9 +115,9 @@ def find_savepoint(world: World, resource: PipelineResource, storage: Storage) -
     )
 
 
-def check_place(mirror: Mirror, savepoint: SavepointResource, storage: Storage) -> None:
+def check_place(cache: ResourceCache, savepoint: SavepointResource, storage: Storage) -> None:
     """Raise ReferenceProblem where a savepoint is not in the store of the pipeline: its driver reaches no other."""
-    found = find_storage(mirror, savepoint, None)
+    found = find_storage(cache, savepoint, None)
     if isinstance(found, KappaError) or found.is_same(storage):
         return
     name = savepoint.metadata.name
@@ -129,22 +135,26 @@ def name_topics(spec: PipelineSpec) -> Iterator[str]:
 
 
 async def resolve_topics(
-    world: World, cluster: KafkaClusterResource, resource: PipelineResource, *, ask_kafka: bool = True
+    context: OperatorContext,
+    cluster: KafkaClusterResource,
+    resource: PipelineResource,
+    *,
+    ask_kafka: bool = True,
 ) -> dict[str, str]:
     """Return the name in Kafka for each name in the spec; raise ReferenceProblem for a topic that is not there."""
     topics: dict[str, str] = {}
     for name in sorted(set(name_topics(resource.spec))):
         key = Key("Topic", resource.metadata.namespace, name)
-        if world.mirror.get_version(key) >= 0:
-            topics[name] = _resolve_declared(world, key)
+        if context.cache.get_version(key) >= 0:
+            topics[name] = _resolve_declared(context, key)
         else:
-            topics[name] = await _find(world, cluster, name) if ask_kafka else name
+            topics[name] = await _find(context, cluster, name) if ask_kafka else name
     return topics
 
 
-def _resolve_declared(world: World, key: Key) -> str:
+def _resolve_declared(context: OperatorContext, key: Key) -> str:
     """Return the topic's name in Kafka. A topic that is there will do, even if a change of it was refused."""
-    topic = read_referred(world.mirror, key)
+    topic = read_referred(context.cache, key)
     condition = find_condition(topic.status.conditions, ConditionType.READY)
     if condition is not None:
         usable = condition.status == "True" or topic.status.topic_id is not None
@@ -156,8 +166,8 @@ def _resolve_declared(world: World, key: Key) -> str:
     )
 
 
-async def _find(world: World, cluster: KafkaClusterResource, name: str) -> str:
-    view = await world.kafka.describe_topic(await connect(world, cluster), name)
+async def _find(context: OperatorContext, cluster: KafkaClusterResource, name: str) -> str:
+    view = await context.kafka.describe_topic(await connect(context, cluster), name)
     if view is None:
         raise ReferenceProblem(
             f"topic {name} is neither a Topic resource in namespace {cluster.metadata.namespace}"

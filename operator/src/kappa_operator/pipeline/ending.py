@@ -42,7 +42,7 @@ def _note_uid(observed: PipelineObserved, current: DriverPod, now: datetime) -> 
     if observed.status.driver_uid == current.uid:
         return None
     verdict = working(PipelineState.STARTING, Reason.DRIVER_STARTING, f"driver {current.ref.name} was made")
-    return Plan((RecordStatus(say(observed, verdict, now, driver_uid=current.uid)),), look_again=True)
+    return Plan((RecordStatus(say(observed, verdict, now, driver_uid=current.uid)),), requeue=True)
 
 
 def _record_end(observed: PipelineObserved, end: DriverExit, *, started: bool, now: datetime) -> Plan:
@@ -55,9 +55,9 @@ def _record_end(observed: PipelineObserved, end: DriverExit, *, started: bool, n
     }
     if end.graceful:
         verdict = working(PipelineState.PENDING, Reason.DRIVER_STOPPED, end.message)
-        return Plan((RecordStatus(say(observed, verdict, now, **cleared)),), look_again=True)
+        return Plan((RecordStatus(say(observed, verdict, now, **cleared)),), requeue=True)
     policy = observed.resource.spec.restart
     base = forgive(status.restarts, status.running_since, policy, now)
     restarts = count_failure(base, end, status.revision, started=started, policy=policy, now=now)
     verdict = (working if end.retryable else stalled)(PipelineState.FAILED, end.reason, end.message)
-    return Plan((RecordStatus(say(observed, verdict, now, restarts=restarts, **cleared)),), look_again=True)
+    return Plan((RecordStatus(say(observed, verdict, now, restarts=restarts, **cleared)),), requeue=True)

@@ -13,7 +13,7 @@ from kappa_crds.progress import DriverState, Progress
 from kappa_crds.revision import REVISION_KEY, Revision
 from kappa_crds.upgrade import TAKEN_BACK, UpgradePhase
 from kappa_operator.engine.apply import read_secret_key
-from kappa_operator.engine.context import World
+from kappa_operator.engine.context import OperatorContext
 from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.engine.plan import Failure
 from kappa_operator.errors import DriverUnreachable, SecretProblem
@@ -35,56 +35,63 @@ from kappa_operator.pipeline.upgrade.decide import would_begin
 from kappa_operator.savepoint.objects import SavepointResource
 
 
-async def observe_pipeline(world: World, key: Key, failures: tuple[Failure, ...]) -> PipelineObserved | None:
+async def observe_pipeline(
+    context: OperatorContext, key: Key, failures: tuple[Failure, ...]
+) -> PipelineObserved | None:
     """Return what there is to know of the pipeline, or None where it is gone."""
-    resource: PipelineResource | None = world.mirror.read(key)
+    resource: PipelineResource | None = context.cache.read(key)
     if resource is None:
-        world.progress.forget(key)
+        context.progress.forget(key)
         return None
-    pods = await observe_drivers(world, resource)
-    progress = await observe_progress(world, resource, pods)
-    samples = _record(world, key, resource, progress)
-    settings = world.settings
+    pods = await observe_drivers(context, resource)
+    progress = await observe_progress(context, resource, pods)
+    samples = _record(context, key, resource, progress)
+    settings = context.settings
     observed = PipelineObserved(
         resource=resource,
-        dependencies=await observe_dependencies(world, resource),
+        dependencies=await observe_dependencies(context, resource),
         pods=pods,
         images=Images(settings.runtime_image, settings.image_pull_policy, settings.java_options),
         progress=progress,
         samples=samples,
-        standby=await observe_standby(world, resource, pods),
-        previous=await observe_previous(world, resource),
-        savepoint=find_change_savepoint(world, resource),
-        revisions=await observe_revisions(world, resource),
-        shortage=await observe_shortage(world, resource, progress),
+        standby=await observe_standby(context, resource, pods),
+        previous=await observe_previous(context, resource),
+        savepoint=find_change_savepoint(context, resource),
+        revisions=await observe_revisions(context, resource),
+        shortage=await observe_shortage(context, resource, progress),
         failures=failures,
     )
-    return replace(observed, has_turn=_ask_for_turn(world, key)) if would_begin(observed) else observed
+    return replace(observed, has_turn=_ask_for_turn(context, key)) if would_begin(observed) else observed
 
 
-def _ask_for_turn(world: World, key: Key) -> bool:
-    """Return whether a change may begin. The mirror has every status as it was written last."""
-    most = world.settings.concurrent_changes
-    return world.turns.ask(key, world.mirror.list_upgrades(), most, world.now())
+def _ask_for_turn(context: OperatorContext, key: Key) -> bool:
+    """Return whether a change may begin. The cache has every status as it was written last."""
+    most = context.settings.concurrent_changes
+    return context.rollouts.try_acquire(key, context.cache.list_upgrades(), most, context.now())
 
 
-def _record(world: World, key: Key, resource: PipelineResource, progress: Progress | None) -> Samples | None:
+def _record(
+    context: OperatorContext, key: Key, resource: PipelineResource, progress: Progress | None
+) -> Samples | None:
     """Record the sample; return the samples of the driver, None where there is no driver."""
     if progress is None and resource.status.driver is None:
-        world.progress.forget(key)
+        context.progress.forget(key)
         return None
-    return world.progress.record(key, resource.status.generation, world.now(), progress)
+    return context.progress.record(key, resource.status.generation, context.now(), progress)
 
 
-async def observe_drivers(world: World, resource: PipelineResource) -> tuple[DriverPod, ...]:
+async def observe_drivers(context: OperatorContext, resource: PipelineResource) -> tuple[DriverPod, ...]:
     """Return all driver pods of the pipeline, oldest generation first."""
     labels = {PIPELINE_LABEL: resource.metadata.name, **DRIVER_ROLE}
-    bodies = await world.cluster.list_objects("v1", "Pod", resource.metadata.namespace, labels)
+    bodies = await context.cluster.list_objects("v1", "Pod", resource.metadata.namespace, labels)
     return tuple(sorted(map(parse_driver, bodies), key=lambda pod: pod.generation))
 
 
 async def observe_progress(
-    world: World, resource: PipelineResource, pods: tuple[DriverPod, ...], generation: int | None = None
+    context: OperatorContext,
+    resource: PipelineResource,
+    pods: tuple[DriverPod, ...],
+    generation: int | None = None,
 ) -> Progress | None:
     """Return the report of the driver of a generation, or else of the current one; None while it does not answer.
 
@@ -95,37 +102,37 @@ async def observe_progress(
     if pod is None or pod.finished or not pod.started or pod.address is None:
         return None
     try:
-        token = await read_secret_key(world, build_token_ref(resource), "token")
-        return await world.drivers.fetch_progress(pod.address, token)
+        token = await read_secret_key(context, build_token_ref(resource), "token")
+        return await context.drivers.fetch_progress(pod.address, token)
     except (DriverUnreachable, SecretProblem):
         return None
 
 
 async def observe_standby(
-    world: World, resource: PipelineResource, pods: tuple[DriverPod, ...]
+    context: OperatorContext, resource: PipelineResource, pods: tuple[DriverPod, ...]
 ) -> Progress | None:
     """Return what the driver that is to take over says of itself."""
     change = resource.status.upgrade
     if change is None or change.generation <= resource.status.generation:
         return None
-    return await observe_progress(world, resource, pods, change.generation)
+    return await observe_progress(context, resource, pods, change.generation)
 
 
-async def observe_previous(world: World, resource: PipelineResource) -> Revision | None:
+async def observe_previous(context: OperatorContext, resource: PipelineResource) -> Revision | None:
     """Return the revision before a change that is watched, was refused or failed; None where there is none, or it is lost."""
     change = resource.status.upgrade
     if change is None or change.previous is None or change.phase not in (UpgradePhase.WATCHING, *TAKEN_BACK):
         return None
-    return await read_revision(world, resource.metadata.namespace, change.previous)
+    return await read_revision(context, resource.metadata.namespace, change.previous)
 
 
-async def observe_revisions(world: World, resource: PipelineResource) -> tuple[KeptRevision, ...]:
+async def observe_revisions(context: OperatorContext, resource: PipelineResource) -> tuple[KeptRevision, ...]:
     """Return the revisions that there are, while a change is watched: what is not needed then is dropped at its end."""
     change = resource.status.upgrade
     if change is None or change.phase is not UpgradePhase.WATCHING:
         return ()
     labels = {PIPELINE_LABEL: resource.metadata.name}
-    bodies = await world.cluster.list_objects("v1", "ConfigMap", resource.metadata.namespace, labels)
+    bodies = await context.cluster.list_objects("v1", "ConfigMap", resource.metadata.namespace, labels)
     return tuple(_parse_kept(body) for body in bodies if REVISION_LABEL in body["metadata"]["labels"])
 
 
@@ -135,30 +142,32 @@ def _parse_kept(body: Body) -> KeptRevision:
     return KeptRevision(ref, metadata["uid"], datetime.fromisoformat(metadata["creationTimestamp"]))
 
 
-async def read_revision(world: World, namespace: str, name: str) -> Revision | None:
+async def read_revision(context: OperatorContext, namespace: str, name: str) -> Revision | None:
     """Return a revision by its name; None where it is lost, or where another version of the operator wrote it with other fields."""
-    body = await world.cluster.get(ObjectRef("v1", "ConfigMap", namespace, name))
+    body = await context.cluster.get(ObjectRef("v1", "ConfigMap", namespace, name))
     try:
         return None if body is None else Revision.model_validate_json(body["data"][REVISION_KEY])
     except ValidationError:
         return None
 
 
-def find_change_savepoint(world: World, resource: PipelineResource) -> SavepointResource | None:
+def find_change_savepoint(context: OperatorContext, resource: PipelineResource) -> SavepointResource | None:
     """Return the savepoint that is taken before the last change, if it is there."""
     change = resource.status.upgrade
     if change is None or change.savepoint is None:
         return None
-    savepoint: SavepointResource | None = world.mirror.get(
+    savepoint: SavepointResource | None = context.cache.get(
         Key("Savepoint", resource.metadata.namespace, change.savepoint)
     )
     return savepoint
 
 
-async def observe_shortage(world: World, resource: PipelineResource, progress: Progress | None) -> str | None:
+async def observe_shortage(
+    context: OperatorContext, resource: PipelineResource, progress: Progress | None
+) -> str | None:
     """Return what keeps executors from starting, as far as the scheduler or the kubelet says, while the driver waits."""
     if progress is None or progress.state not in (DriverState.STARTING, DriverState.WAITING_FOR_EXECUTORS):
         return None
     labels = {PIPELINE_LABEL: resource.metadata.name, **EXECUTOR_ROLE}
-    bodies = await world.cluster.list_objects("v1", "Pod", resource.metadata.namespace, labels)
+    bodies = await context.cluster.list_objects("v1", "Pod", resource.metadata.namespace, labels)
     return next(filter(None, map(explain_executor, bodies)), None)

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from kappa_crds.upgrade import NEEDS_SAVEPOINT
-from kappa_operator.engine.cache import Mirror
-from kappa_operator.engine.context import World
+from kappa_operator.engine.cache import ResourceCache
+from kappa_operator.engine.context import OperatorContext
 from kappa_operator.engine.keys import Key
 from kappa_operator.engine.plan import Failure
 from kappa_operator.engine.references import find_users
@@ -13,35 +13,37 @@ from kappa_operator.pipeline.schedule import KeptPipeline, concerns_savepoint
 from kappa_operator.savepoint.objects import SavepointResource
 
 
-async def observe_kept_pipeline(world: World, key: Key, failures: tuple[Failure, ...]) -> KeptPipeline | None:
+async def observe_kept_pipeline(
+    context: OperatorContext, key: Key, failures: tuple[Failure, ...]
+) -> KeptPipeline | None:
     """Return what there is to know of the pipeline, or None where it is gone."""
     others = tuple(failure for failure in failures if not concerns_savepoint(failure))
-    pipeline = await observe_pipeline(world, key, others)
+    pipeline = await observe_pipeline(context, key, others)
     if pipeline is None:
         return None
     if pipeline.resource.spec.savepoints is None:
         return KeptPipeline(pipeline)
-    savepoints = tuple(_find_savepoints(world.mirror, key))
+    savepoints = tuple(_find_savepoints(context.cache, key))
     return KeptPipeline(
         pipeline,
         savepoints=savepoints,
-        restored=frozenset(name for each in savepoints for name in _find_restored(world.mirror, each)),
+        restored=frozenset(name for each in savepoints for name in _find_restored(context.cache, each)),
         refused=len(others) < len(failures),
     )
 
 
-def _find_savepoints(mirror: Mirror, pipeline: Key) -> Iterator[SavepointResource]:
-    for key in find_users(mirror, pipeline, "Savepoint"):
-        savepoint: SavepointResource | None = mirror.get(key)
+def _find_savepoints(cache: ResourceCache, pipeline: Key) -> Iterator[SavepointResource]:
+    for key in find_users(cache, pipeline, "Savepoint"):
+        savepoint: SavepointResource | None = cache.get(key)
         if savepoint is not None and savepoint.spec.pipeline_ref == pipeline.name:
             yield savepoint
 
 
-def _find_restored(mirror: Mirror, savepoint: SavepointResource) -> Iterator[str]:
+def _find_restored(cache: ResourceCache, savepoint: SavepointResource) -> Iterator[str]:
     """Yield the savepoint's name where a pipeline is restored from it, was last, or may be again."""
     name = savepoint.metadata.name
-    for key in find_users(mirror, Key("Savepoint", savepoint.metadata.namespace, name), "Pipeline"):
-        body = mirror.get_body(key) or {}
+    for key in find_users(cache, Key("Savepoint", savepoint.metadata.namespace, name), "Pipeline"):
+        body = cache.get_body(key) or {}
         change = body.get("status", {}).get("upgrade") or {}
         restores = (body.get("spec", {}).get("restore") or {}).get("savepoint") == name
         if restores or (change.get("savepoint") == name and change["phase"] in NEEDS_SAVEPOINT):

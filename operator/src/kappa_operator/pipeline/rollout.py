@@ -25,13 +25,13 @@ def is_under_way(upgrade: Mapping[str, Any], now: datetime) -> bool:
     )
 
 
-class Turns:
+class RolloutLimiter:
     """The turns that were given and cannot be seen yet."""
 
     def __init__(self) -> None:
         self._given: dict[Key, datetime] = {}
 
-    def ask(
+    def try_acquire(
         self, pipeline: Key, upgrades: Iterable[tuple[Key, Mapping[str, Any]]], most: int, now: datetime
     ) -> bool:
         """Return whether a change of the pipeline may begin beside those of others, no more than `most` at the same time."""

@@ -58,12 +58,12 @@ def concerns_savepoint(failure: Failure) -> bool:
 def decide_kept_pipeline(observed: KeptPipeline, now: datetime) -> Plan:
     """Return the next step for the pipeline; where it has none to take at once, the next one for its savepoints."""
     plan, policy = decide_pipeline(observed.pipeline, now), observed.resource.spec.savepoints
-    is_busy = plan.look_again or plan.actions or observed.pipeline.failures or observed.refused
+    is_busy = plan.requeue or plan.actions or observed.pipeline.failures or observed.refused
     if policy is None or is_busy or observed.resource.metadata.deletion_timestamp is not None:
         return plan
     due = _decide_schedule(observed, policy, now)
     if due:
-        return Plan(due, look_again=True)
+        return Plan(due, requeue=True)
     waits = [plan.requeue_after, _measure_wait(observed.resource, policy, now)]
     requeue = min((wait for wait in waits if wait is not None), default=None)
     return Plan(tuple(_decide_retention(observed, policy, now)), plan.status, requeue)

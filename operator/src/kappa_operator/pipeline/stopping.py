@@ -26,7 +26,7 @@ def stop_driver(observed: PipelineObserved, current: DriverPod, now: datetime) -
     )
     if since is None:
         intent = say(observed, verdict, now, stopping_since=now.replace(microsecond=0))
-        return Plan((RecordStatus(intent),), look_again=True)
+        return Plan((RecordStatus(intent),), requeue=True)
     said = say(observed, verdict, now)
     if current.deleting:
         return Plan((), said, SOON)
@@ -44,7 +44,9 @@ def stop_driver(observed: PipelineObserved, current: DriverPod, now: datetime) -
     return Plan((ask,), said, SOON)
 
 
-def report_deaf(observed: PipelineObserved, current: DriverPod, message: str, now: datetime) -> Plan:
+def report_stop_unreachable(
+    observed: PipelineObserved, current: DriverPod, message: str, now: datetime
+) -> Plan:
     """A driver did not hear that it shall stop. One that is just ending does not either, so wait a little first."""
     verdict = working(PipelineState.PENDING, Reason.STOPPING_PREVIOUS, message)
     said = say(observed, verdict, now)

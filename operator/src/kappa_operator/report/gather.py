@@ -7,7 +7,7 @@ from contextlib import suppress
 from kappa_crds.conditions import ConditionType
 from kappa_crds.quantities import parse_duration
 from kappa_operator.engine.cluster import Body
-from kappa_operator.engine.context import World
+from kappa_operator.engine.context import OperatorContext
 from kappa_operator.engine.keys import Key
 from kappa_operator.engine.references import find_referred
 from kappa_operator.errors import ReferenceProblem
@@ -17,39 +17,41 @@ from kappa_operator.lagpolicy.model import LagPolicyResource, build_rules
 from kappa_operator.report.gathered import Driven, Gathered, Judging, Looked
 
 
-def gather_report(world: World, namespace: str | None) -> Gathered:
+def gather_report(context: OperatorContext, namespace: str | None) -> Gathered:
     """Return what is known of a namespace, or of all."""
-    judging = _find_judging(world, namespace)
+    judging = _find_judging(context, namespace)
     clusters = []
-    for cluster in list_clusters(world.mirror):
+    for cluster in list_clusters(context.cache):
         key = Key("KafkaCluster", cluster.metadata.namespace, cluster.metadata.name)
         if namespace in (None, key.namespace) and cluster.spec.lag.enabled:
             every = parse_duration(cluster.spec.lag.every)
-            clusters.append(Looked(key, every, world.lag.get(key), tuple(judging.get(key, ()))))
-    return Gathered(world.settings.identity, tuple(clusters), tuple(_find_driven(world, namespace)))
+            clusters.append(Looked(key, every, context.lag.get(key), tuple(judging.get(key, ()))))
+    return Gathered(context.settings.identity, tuple(clusters), tuple(_find_driven(context, namespace)))
 
 
-def _find_judging(world: World, namespace: str | None) -> Mapping[Key, list[Judging]]:
+def _find_judging(context: OperatorContext, namespace: str | None) -> Mapping[Key, list[Judging]]:
     found: defaultdict[Key, list[Judging]] = defaultdict(list)
-    for key in world.mirror.find_all("LagPolicy"):
+    for key in context.cache.find_all("LagPolicy"):
         with suppress(ReferenceProblem):
-            policy: LagPolicyResource | None = world.mirror.get(key)
+            policy: LagPolicyResource | None = context.cache.get(key)
             if policy is None or namespace not in (None, key.namespace):
                 continue
-            known = world.standings.recall(key, policy.metadata.uid)
+            known = context.standings.recall(key, policy.metadata.uid)
             if known is not None:
-                cluster = find_referred(world.mirror, "KafkaCluster", key.namespace, policy.spec.cluster_ref)
+                cluster = find_referred(context.cache, "KafkaCluster", key.namespace, policy.spec.cluster_ref)
                 found[cluster].append(Judging(build_rules(policy.spec), known.standings))
     return found
 
 
-def _find_driven(world: World, namespace: str | None) -> Iterator[Driven]:
+def _find_driven(context: OperatorContext, namespace: str | None) -> Iterator[Driven]:
     """Yield pipelines. There may be many, and they are asked for often, so no more of them is read than is told."""
-    for key in world.mirror.find_all("Pipeline"):
-        body = world.mirror.get_body(key) if namespace in (None, key.namespace) else None
+    for key in context.cache.find_all("Pipeline"):
+        body = context.cache.get_body(key) if namespace in (None, key.namespace) else None
         if body is not None:
             group = name_group(key.namespace, key.name)
-            yield Driven(key, group, body["status"].get("state"), _find_reason(body), world.progress.get(key))
+            yield Driven(
+                key, group, body["status"].get("state"), _find_reason(body), context.progress.get(key)
+            )
 
 
 def _find_reason(body: Body) -> str | None:

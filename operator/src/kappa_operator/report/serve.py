@@ -6,7 +6,7 @@ from http import HTTPStatus
 
 from aiohttp import web
 
-from kappa_operator.engine.context import World
+from kappa_operator.engine.context import OperatorContext
 from kappa_operator.report.build import build_report
 from kappa_operator.report.gather import gather_report
 from kappa_operator.report.gathered import Gathered
@@ -16,20 +16,20 @@ NOT_ACTING = HTTPStatus.MISDIRECTED_REQUEST
 """Says that another replica is to be asked."""
 
 
-def add_report(app: web.Application, world: World, is_acting: Callable[[], bool]) -> None:
+def add_report(app: web.Application, context: OperatorContext, is_acting: Callable[[], bool]) -> None:
     """Serve GET /report while `is_acting`; with `namespace` only what is in it, with `partitions=true` also each partition of each group."""
 
     async def tell(request: web.Request) -> web.Response:
         if not is_acting():
             return web.Response(text="this replica does not act; ask another one", status=NOT_ACTING)
-        gathered = gather_report(world, request.query.get("namespace"))
+        gathered = gather_report(context, request.query.get("namespace"))
         with_partitions = request.query.get("partitions") == "true"
-        text = await asyncio.to_thread(_write, world, gathered, with_partitions)
+        text = await asyncio.to_thread(_write, context, gathered, with_partitions)
         return web.Response(text=text, content_type="application/json")
 
     app.add_routes([web.get(REPORT_PATH, tell)])
 
 
-def _write(world: World, gathered: Gathered, with_partitions: bool) -> str:
-    report = build_report(gathered, world.now(), with_partitions=with_partitions)
+def _write(context: OperatorContext, gathered: Gathered, with_partitions: bool) -> str:
+    report = build_report(gathered, context.now(), with_partitions=with_partitions)
     return report.model_dump_json(by_alias=True, exclude_none=True)

@@ -52,7 +52,7 @@ def decide_savepoint(observed: SavepointObserved, now: datetime) -> Plan:
         return decide_deletion(observed, now)
     finalizer = _decide_finalizer(observed)
     if finalizer is not None:
-        return Plan((finalizer,), look_again=True)
+        return Plan((finalizer,), requeue=True)
     if observed.status.taken is not None:
         return _decide_kept(observed, now)
     if observed.status.state == SavepointState.FAILED:
@@ -171,7 +171,7 @@ def _ask_next(observed: SavepointObserved, driver: DriverPod, now: datetime) -> 
     status = build_status(
         observed, verdict, now, driver=driver.ref.name, attempts=attempts, next_attempt=None
     )
-    return Plan((RecordStatus(status),), look_again=True)
+    return Plan((RecordStatus(status),), requeue=True)
 
 
 def _ask(observed: SavepointObserved, driver: DriverPod, now: datetime) -> Plan:

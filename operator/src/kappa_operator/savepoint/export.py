@@ -104,7 +104,7 @@ def _begin(observed: SavepointObserved, copies: Copies, due: ExportStatus, now: 
         message=f"a pod copies what is not there yet of {format_size(observed.status.size_bytes or 0)}",
     )
     work = number_work(observed, SavepointTask.EXPORT, now, due.store_ref)
-    return _record(observed, copies, begun, work, now, look_again=True)
+    return _record(observed, copies, begun, work, now, requeue=True)
 
 
 def _follow(observed: SavepointObserved, copies: Copies, work: Work, now: datetime) -> Plan:
@@ -167,12 +167,12 @@ def _record(
     work: Work,
     now: datetime,
     *,
-    look_again: bool = False,
+    requeue: bool = False,
 ) -> Plan:
     copies = _put(copies, copy)
     condition = judge_copies(observed, copies, now)
     written = build_status(observed, stay(observed), now, more=condition, work=work, exports=copies)
-    return Plan((RecordStatus(written),), requeue_after=POLL, look_again=look_again)
+    return Plan((RecordStatus(written),), requeue_after=POLL, requeue=requeue)
 
 
 def _put(copies: Copies, copy: ExportStatus) -> Copies:

@@ -8,9 +8,9 @@ from kappa_crds.progress import DriverExit, DriverState
 from kappa_crds.reasons import Reason
 from kappa_crds.savepoint_work import WorkResult, WorkState
 from kappa_crds.upgrade import NEEDS_SAVEPOINT
-from kappa_operator.engine.cache import Mirror
+from kappa_operator.engine.cache import ResourceCache
 from kappa_operator.engine.cluster import Body
-from kappa_operator.engine.context import World
+from kappa_operator.engine.context import OperatorContext
 from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.engine.plan import Failure
 from kappa_operator.engine.references import find_users, read_referred
@@ -27,38 +27,38 @@ from kappa_operator.statestore.storage import Storage
 
 
 async def observe_savepoint(
-    world: World, key: Key, failures: tuple[Failure, ...]
+    context: OperatorContext, key: Key, failures: tuple[Failure, ...]
 ) -> SavepointObserved | None:
     """Return what there is to know of the savepoint, or None where it is gone."""
-    resource: SavepointResource | None = world.mirror.read(key)
+    resource: SavepointResource | None = context.cache.read(key)
     if resource is None:
         return None
     if _is_at_rest(resource):
         return SavepointObserved(resource)
     pipeline, problem = _find_pipeline(
-        world.mirror, Key("Pipeline", key.namespace, resource.spec.pipeline_ref)
+        context.cache, Key("Pipeline", key.namespace, resource.spec.pipeline_ref)
     )
-    pods = () if pipeline is None else await observe_drivers(world, pipeline)
-    progress = None if pipeline is None else await observe_progress(world, pipeline, pods)
+    pods = () if pipeline is None else await observe_drivers(context, pipeline)
+    progress = None if pipeline is None else await observe_progress(context, pipeline, pods)
     runs = progress is not None and progress.state is DriverState.RUNNING
     driver = next((pod for pod in pods if progress and runs and pod.generation == progress.generation), None)
-    stores, worker = find_stores(world.mirror, resource, pipeline), await _find_own_worker(world, resource)
-    users = list(find_pipelines(world.mirror, resource))
-    unreadable = tuple(_find_unreadable(world.mirror, resource))
+    stores, worker = find_stores(context.cache, resource, pipeline), await _find_own_worker(context, resource)
+    users = list(find_pipelines(context.cache, resource))
+    unreadable = tuple(_find_unreadable(context.cache, resource))
     return SavepointObserved(
         resource, pipeline, driver, progress, failures, pods, pipeline_problem=problem, unreadable=unreadable,
-        storage=stores.own, source=stores.source, copies=stores.copies, lost=await _is_lost(world, resource, stores.own),
-        worker=worker, nodes=() if worker else await find_nodes(world, resource, stores),
-        image=world.settings.runtime_image, pull_policy=world.settings.image_pull_policy,
+        storage=stores.own, source=stores.source, copies=stores.copies, lost=await _is_lost(context, resource, stores.own),
+        worker=worker, nodes=() if worker else await find_nodes(context, resource, stores),
+        image=context.settings.runtime_image, pull_policy=context.settings.image_pull_policy,
         awaited_by=tuple(user.metadata.name for user in users if _awaits(user, resource)),
         needed_by=() if isinstance(stores.own, KappaError) else tuple(_find_checkpoints(stores.own, users, resource)),
     )  # fmt: skip
 
 
-def _find_pipeline(mirror: Mirror, key: Key) -> tuple[PipelineResource | None, str]:
+def _find_pipeline(cache: ResourceCache, key: Key) -> tuple[PipelineResource | None, str]:
     """Return the savepoint's pipeline, or None and why there is none."""
     try:
-        return read_referred(mirror, key), ""
+        return read_referred(cache, key), ""
     except ReferenceProblem as problem:
         return None, problem.message
 
@@ -72,29 +72,31 @@ def _is_at_rest(resource: SavepointResource) -> bool:
     return is_there and verified and not busy and is_exported(resource)
 
 
-async def _is_lost(world: World, resource: SavepointResource, storage: Storage | KappaError) -> bool:
+async def _is_lost(
+    context: OperatorContext, resource: SavepointResource, storage: Storage | KappaError
+) -> bool:
     """Return whether the claim, or what says where the bucket is, is gone; that matters where something is to be deleted."""
     namespace, store = resource.metadata.namespace, resource.status.store_name
     if resource.metadata.deletion_timestamp is None:
         return False
     if store is not None:
-        return world.mirror.get_version(Key("StateStore", namespace, store)) < 0
+        return context.cache.get_version(Key("StateStore", namespace, store)) < 0
     if isinstance(storage, KappaError) or storage.claim is None:
         return False
     ref = ObjectRef("v1", "PersistentVolumeClaim", namespace, storage.claim)
-    return await world.cluster.get(ref) is None
+    return await context.cluster.get(ref) is None
 
 
-async def _find_own_worker(world: World, resource: SavepointResource) -> WorkerPod | None:
+async def _find_own_worker(context: OperatorContext, resource: SavepointResource) -> WorkerPod | None:
     work = resource.status.work
     if work is None or work.state is WorkState.DONE:
         return None
-    return await find_worker(world, build_worker_ref(resource, work))
+    return await find_worker(context, build_worker_ref(resource, work))
 
 
-async def find_worker(world: World, ref: ObjectRef) -> WorkerPod | None:
+async def find_worker(context: OperatorContext, ref: ObjectRef) -> WorkerPod | None:
     """Return the pod of a piece of work, if it is there."""
-    pod = await world.cluster.get(ref)
+    pod = await context.cluster.get(ref)
     if pod is None:
         return None
     deleting = "deletionTimestamp" in pod["metadata"]
@@ -117,26 +119,26 @@ def parse_work(pod: Body) -> WorkResult | None:
         return WorkResult(failure=DriverExit(reason=Reason.SAVEPOINT_WORK_FAILED, message=said))
 
 
-def find_pipelines(mirror: Mirror, resource: SavepointResource) -> Iterator[PipelineResource]:
+def find_pipelines(cache: ResourceCache, resource: SavepointResource) -> Iterator[PipelineResource]:
     """Yield the pipelines of the namespace that name the savepoint, in their spec or in what their checkpoint is made of."""
-    for key in _find_naming(mirror, resource):
-        user: PipelineResource | None = mirror.get(key)
+    for key in _find_naming(cache, resource):
+        user: PipelineResource | None = cache.get(key)
         if user is not None and (_awaits(user, resource) or _is_made_of(user, resource)):
             yield user
 
 
-def _find_naming(mirror: Mirror, resource: SavepointResource) -> list[Key]:
+def _find_naming(cache: ResourceCache, resource: SavepointResource) -> list[Key]:
     """Return the pipelines that name the savepoint, or the folder of its files."""
     names = (resource.metadata.name, name_savepoint(resource.metadata))
     keys = (Key("Savepoint", resource.metadata.namespace, name) for name in names)
-    return sorted({user for key in keys for user in find_users(mirror, key, "Pipeline")})
+    return sorted({user for key in keys for user in find_users(cache, key, "Pipeline")})
 
 
-def _find_unreadable(mirror: Mirror, resource: SavepointResource) -> Iterator[str]:
+def _find_unreadable(cache: ResourceCache, resource: SavepointResource) -> Iterator[str]:
     """Yield the names of invalid pipelines that may need the savepoint, or may be taking it."""
     own = Key("Pipeline", resource.metadata.namespace, resource.spec.pipeline_ref)
-    for key in sorted({own, *_find_naming(mirror, resource)}):
-        if mirror.get_version(key) >= 0 and mirror.get(key) is None:
+    for key in sorted({own, *_find_naming(cache, resource)}):
+        if cache.get_version(key) >= 0 and cache.get(key) is None:
             yield key.name
 
 

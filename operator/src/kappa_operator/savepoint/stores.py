@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 from kappa_crds.reasons import Reason
 from kappa_crds.savepoint_work import SavepointTask, WorkState
-from kappa_operator.engine.cache import Mirror
-from kappa_operator.engine.context import World
+from kappa_operator.engine.cache import ResourceCache
+from kappa_operator.engine.context import OperatorContext
 from kappa_operator.engine.keys import ObjectRef
 from kappa_operator.engine.references import find_referred, read_referred, resolve_store
 from kappa_operator.errors import KappaError, ReferenceProblem
@@ -19,28 +19,30 @@ from kappa_operator.statestore.storage import Storage, build_claim_storage
 _SHARED = ("ReadWriteMany", "ReadOnlyMany")
 
 
-def find_stores(mirror: Mirror, resource: SavepointResource, pipeline: PipelineResource | None) -> Stores:
+def find_stores(
+    cache: ResourceCache, resource: SavepointResource, pipeline: PipelineResource | None
+) -> Stores:
     """Return all of them, each with why it is not known where it is not."""
     namespace = resource.metadata.namespace
     # To delete a copy its store need not have been found to work; a pod tries.
     find = _find_store if resource.metadata.deletion_timestamp is not None else resolve_store
     copies = {
-        export.store_ref: _attempt(lambda name=export.store_ref: build_storage(find(mirror, namespace, name)))  # type: ignore[misc]
+        export.store_ref: _attempt(lambda name=export.store_ref: build_storage(find(cache, namespace, name)))  # type: ignore[misc]
         for export in resource.spec.exports
     }
-    own = find_storage(mirror, resource, pipeline)
-    return Stores(own, _find_source(mirror, resource, pipeline), copies)
+    own = find_storage(cache, resource, pipeline)
+    return Stores(own, _find_source(cache, resource, pipeline), copies)
 
 
 def find_storage(
-    mirror: Mirror, resource: SavepointResource, pipeline: PipelineResource | None
+    cache: ResourceCache, resource: SavepointResource, pipeline: PipelineResource | None
 ) -> Storage | KappaError:
     """Return where the savepoint is, or is to be, or why that is not known."""
     status, namespace = resource.status, resource.metadata.namespace
     if status.claim_name is not None:
         return build_claim_storage(status.claim_name)
     named = status.store_name or _name_store(resource, pipeline)
-    found = _attempt(lambda: build_storage(_find_store(mirror, namespace, named)))
+    found = _attempt(lambda: build_storage(_find_store(cache, namespace, named)))
     if isinstance(found, KappaError) and resource.spec.import_ is not None and pipeline is None:
         hint = f"create Pipeline {resource.spec.pipeline_ref}, or name a StateStore in spec.import.targetStoreRef"
         return ReferenceProblem(f"{found.message.partition(';')[0]}; {hint}", reason=found.reason)
@@ -55,7 +57,7 @@ def _name_store(resource: SavepointResource, pipeline: PipelineResource | None) 
 
 
 def _find_source(
-    mirror: Mirror, resource: SavepointResource, pipeline: PipelineResource | None
+    cache: ResourceCache, resource: SavepointResource, pipeline: PipelineResource | None
 ) -> Storage | KappaError | None:
     """Return the store that the savepoint is brought in from; None where it comes from nowhere else."""
     imported, own = resource.spec.import_, resource.metadata.namespace
@@ -64,7 +66,7 @@ def _find_source(
     name = imported.store_ref or resource.status.store_name or _name_store(resource, pipeline)
 
     def find() -> Storage:
-        store = _find_store(mirror, own, name)
+        store = _find_store(cache, own, name)
         if imported.namespace not in (None, own, *store.spec.import_namespaces):
             said = f"StateStore {store.metadata.name} does not name namespace {imported.namespace} in spec.importNamespaces; add it there, if its savepoints may be read here"
             raise ReferenceProblem(said, reason=Reason.IMPORT_REFUSED)
@@ -73,10 +75,10 @@ def _find_source(
     return _attempt(find)
 
 
-def _find_store(mirror: Mirror, namespace: str, name: str | None) -> StateStoreResource:
+def _find_store(cache: ResourceCache, namespace: str, name: str | None) -> StateStoreResource:
     """Return a StateStore, ready or not; raise ReferenceProblem where there is none."""
-    key = find_referred(mirror, "StateStore", namespace, name)
-    return read_referred(mirror, key)
+    key = find_referred(cache, "StateStore", namespace, name)
+    return read_referred(cache, key)
 
 
 def _attempt(find: Callable[[], Storage]) -> Storage | KappaError:
@@ -86,7 +88,9 @@ def _attempt(find: Callable[[], Storage]) -> Storage | KappaError:
         return error
 
 
-async def find_nodes(world: World, resource: SavepointResource, stores: Stores) -> tuple[str, ...]:
+async def find_nodes(
+    context: OperatorContext, resource: SavepointResource, stores: Stores
+) -> tuple[str, ...]:
     """Return the nodes that a pod which is to be made has to be on: those where its claims are mounted already."""
     work = resource.status.work
     if work is None or work.state is not WorkState.RUNNING:
@@ -96,15 +100,15 @@ async def find_nodes(world: World, resource: SavepointResource, stores: Stores) 
     if work.task is SavepointTask.IMPORT:
         involved.append(stores.source)
     claims = {each.claim for each in involved if isinstance(each, Storage) and each.claim is not None}
-    found = [await _find_node(world, resource.metadata.namespace, claim) for claim in sorted(claims)]
+    found = [await _find_node(context, resource.metadata.namespace, claim) for claim in sorted(claims)]
     return tuple(sorted({node for node in found if node is not None}))
 
 
-async def _find_node(world: World, namespace: str, claim: str) -> str | None:
+async def _find_node(context: OperatorContext, namespace: str, claim: str) -> str | None:
     """Return the node of a claim that can be mounted on one node only."""
-    node = await find_claim_node(world, namespace, claim)
+    node = await find_claim_node(context, namespace, claim)
     if node is None:
         return None
-    body = await world.cluster.get(ObjectRef("v1", "PersistentVolumeClaim", namespace, claim))
+    body = await context.cluster.get(ObjectRef("v1", "PersistentVolumeClaim", namespace, claim))
     modes = (body or {}).get("spec", {}).get("accessModes", [])
     return None if any(mode in _SHARED for mode in modes) else node

@@ -38,7 +38,7 @@ def begin_work(
         location=status.location or find_location(observed),
         **observed.place,
     )  # fmt: skip
-    return Plan((RecordStatus(written),), look_again=True)
+    return Plan((RecordStatus(written),), requeue=True)
 
 
 def number_work(
@@ -138,7 +138,7 @@ def decide_sweep(observed: SavepointObserved) -> Plan | None:
         return None
     delete = () if pod is None else (DeleteObject(pod.ref, pod.uid, "its work is done"),)
     swept = observed.status.replace(work=work.replace(state=WorkState.DONE))
-    return Plan((*delete, RecordStatus(swept)), look_again=True)
+    return Plan((*delete, RecordStatus(swept)), requeue=True)
 
 
 def decide_halt(observed: SavepointObserved, work: Work, why: str = "the savepoint is deleted") -> Plan:
@@ -146,7 +146,7 @@ def decide_halt(observed: SavepointObserved, work: Work, why: str = "the savepoi
     pod = observed.worker
     if pod is None:
         halted = observed.status.replace(work=work.replace(state=WorkState.DONE))
-        return Plan((RecordStatus(halted),), look_again=True)
+        return Plan((RecordStatus(halted),), requeue=True)
     return Plan(() if pod.deleting else (DeleteObject(pod.ref, pod.uid, why),), requeue_after=POLL)
 
 

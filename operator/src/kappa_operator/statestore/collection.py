@@ -28,7 +28,7 @@ def decide_collected_store(observed: CollectedStore, now: datetime) -> Plan:
     """Return the next step for the store; where it has none to take at once, the next one for its collection."""
     plan, status = decide_statestore(observed.store, now), observed.resource.status
     collection, measurement = status.collection, status.measurement
-    if plan.look_again or observed.resource.metadata.deletion_timestamp is not None:
+    if plan.requeue or observed.resource.metadata.deletion_timestamp is not None:
         return plan
     if plan.actions:
         return replace(plan, requeue_after=_POLL)
@@ -71,7 +71,7 @@ def _begin(observed: CollectedStore, wanted: Collection, now: datetime) -> Plan:
     last = observed.resource.status.collection
     number, at = 1 if last is None else last.number + 1, now.replace(microsecond=0)
     begun = CollectionStatus(number=number, request=wanted.request, at=at, message="under way")
-    return Plan((_record(observed, begun),), look_again=True)
+    return Plan((_record(observed, begun),), requeue=True)
 
 
 def _follow(observed: CollectedStore, plan: Plan, collection: CollectionStatus, now: datetime) -> Plan:
@@ -108,7 +108,7 @@ def _end(observed: CollectedStore, collection: CollectionStatus, message: str, *
 def _sweep(observed: CollectedStore, collection: CollectionStatus) -> Plan:
     pod, ref = observed.pod, build_collector_ref(observed.resource, collection)
     delete = () if pod is None else (DeleteObject(ref, pod.uid, "its work is done"),)
-    return Plan((*delete, _record(observed, collection.replace(state=WorkState.DONE))), look_again=True)
+    return Plan((*delete, _record(observed, collection.replace(state=WorkState.DONE))), requeue=True)
 
 
 def _record(observed: CollectedStore, collection: CollectionStatus) -> RecordStatus:

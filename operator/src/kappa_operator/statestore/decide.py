@@ -23,7 +23,7 @@ def decide_statestore(observed: StateStoreObserved, now: datetime) -> Plan:
         return _decide_deletion(observed, now)
     finalizer = _decide_finalizer(resource)
     if finalizer is not None:
-        return Plan((finalizer,), look_again=True)
+        return Plan((finalizer,), requeue=True)
     return decide_claim(observed, now) if resource.spec.pvc is not None else _decide_remote(observed, now)
 
 

@@ -34,7 +34,7 @@ def begin_measurement(observed: CollectedStore, now: datetime) -> Plan:
         begun = Measurement(number=1, at=at, message="under way")
     else:
         begun = last.replace(number=last.number + 1, at=at, state=WorkState.RUNNING)
-    return Plan((_record(observed, begun),), look_again=True)
+    return Plan((_record(observed, begun),), requeue=True)
 
 
 def follow_measurement(observed: CollectedStore, plan: Plan, measurement: Measurement) -> Plan:
@@ -44,7 +44,7 @@ def follow_measurement(observed: CollectedStore, plan: Plan, measurement: Measur
         ref = build_measurer_ref(observed.resource, measurement)
         delete = () if pod is None else (DeleteObject(ref, pod.uid, "its work is done"),)
         done = measurement.replace(state=WorkState.DONE)
-        return Plan((*delete, _record(observed, done)), look_again=True)
+        return Plan((*delete, _record(observed, done)), requeue=True)
     if pod is None and observed.refused:
         return _end(observed, measurement, f"the pod cannot be made: {observed.refused}")
     if pod is None:

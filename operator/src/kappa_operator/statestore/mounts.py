@@ -1,12 +1,12 @@
 """Where claims are mounted, and what keeps a pod that mounts one from running."""
 
 from kappa_operator.engine.cluster import Body
-from kappa_operator.engine.context import World
+from kappa_operator.engine.context import OperatorContext
 
 
-async def find_claim_node(world: World, namespace: str, claim: str) -> str | None:
+async def find_claim_node(context: OperatorContext, namespace: str, claim: str) -> str | None:
     """Return the node where a claim is mounted: a ReadWriteOnce volume cannot be mounted on another one."""
-    pods = await world.cluster.list_objects("v1", "Pod", namespace)
+    pods = await context.cluster.list_objects("v1", "Pod", namespace)
     nodes = (pod["spec"].get("nodeName") for pod in pods if _mounts(pod, claim) and _is_alive(pod))
     return next((node for node in nodes if node), None)
 

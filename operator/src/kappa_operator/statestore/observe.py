@@ -8,7 +8,7 @@ from typing import Any
 from kappa_crds.quantities import parse_size
 from kappa_crds.reasons import Reason
 from kappa_operator.engine.cluster import Body
-from kappa_operator.engine.context import World
+from kappa_operator.engine.context import OperatorContext
 from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.engine.plan import Failure
 from kappa_operator.engine.references import find_store_savepoints, find_store_users, read_secret
@@ -36,76 +36,78 @@ _REASONS: dict[str, Reason] = {FULL: Reason.STORE_FULL}
 
 
 async def observe_statestore(
-    world: World, key: Key, failures: tuple[Failure, ...]
+    context: OperatorContext, key: Key, failures: tuple[Failure, ...]
 ) -> StateStoreObserved | None:
     """Gather what a decision about the store needs."""
-    resource: StateStoreResource | None = world.mirror.read(key)
+    resource: StateStoreResource | None = context.cache.read(key)
     if resource is None:
         return None
     if resource.spec.pvc is None:
-        return await _observe_remote(world, resource, failures)
-    return await _observe_claim(world, key, resource, failures)
+        return await _observe_remote(context, resource, failures)
+    return await _observe_claim(context, key, resource, failures)
 
 
 async def _observe_remote(
-    world: World, resource: StateStoreResource, failures: tuple[Failure, ...]
+    context: OperatorContext, resource: StateStoreResource, failures: tuple[Failure, ...]
 ) -> StateStoreObserved:
-    metadata, now = resource.metadata, world.now()
+    metadata, now = resource.metadata, context.now()
     is_due = is_unseen(resource) or get_wait(resource, now) == 0
     if metadata.deletion_timestamp is not None or not is_due:
         return StateStoreObserved(resource, failures=failures)
-    problem = await _check_remote(world, resource)
+    problem = await _check_remote(context, resource)
     return StateStoreObserved(resource, checked=True, problem=problem, failures=failures)
 
 
-async def _check_remote(world: World, resource: StateStoreResource) -> KappaError | None:
+async def _check_remote(context: OperatorContext, resource: StateStoreResource) -> KappaError | None:
     s3 = resource.spec.s3
     reference = s3.credentials_secret_ref if s3 else None
     credentials: dict[str, str] = {}
     try:
         if reference is not None:
             keys = (ACCESS_KEY, SECRET_KEY)
-            credentials = await read_secret(world, resource.metadata.namespace, reference.name, keys)
-        await world.buckets.check(resource, credentials)
+            credentials = await read_secret(context, resource.metadata.namespace, reference.name, keys)
+        await context.buckets.check(resource, credentials)
     except (SecretProblem, StoreFailure) as problem:
         return problem
     return None
 
 
 async def _observe_claim(
-    world: World, key: Key, resource: StateStoreResource, failures: tuple[Failure, ...]
+    context: OperatorContext, key: Key, resource: StateStoreResource, failures: tuple[Failure, ...]
 ) -> StateStoreObserved:
-    body = await world.cluster.get(build_claim_ref(resource))
+    body = await context.cluster.get(build_claim_ref(resource))
     claim = None if body is None else _parse_claim(body)
-    probe = await _find_probe(world, resource, claim)
-    due = probe is None and get_wait(resource, world.now()) == 0
+    probe = await _find_probe(context, resource, claim)
+    due = probe is None and get_wait(resource, context.now()) == 0
     return StateStoreObserved(
         resource,
-        users=find_store_users(world.mirror, key),
-        savepoints=_find_savepoints(world, resource),
+        users=find_store_users(context.cache, key),
+        savepoints=_find_savepoints(context, resource),
         claim=claim,
         probe=probe,
-        node=await find_claim_node(world, resource.metadata.namespace, name_claim(resource)) if due else None,
-        image=world.settings.operator_image,
-        pull_policy=world.settings.image_pull_policy,
+        node=await find_claim_node(context, resource.metadata.namespace, name_claim(resource))
+        if due
+        else None,
+        image=context.settings.operator_image,
+        pull_policy=context.settings.image_pull_policy,
         failures=failures,
     )
 
 
-def list_stores(world: World) -> Iterator[StateStoreResource]:
+def list_stores(context: OperatorContext) -> Iterator[StateStoreResource]:
     """Yield all StateStores that can be read, while this replica is the one that acts: another would tell the same once more."""
-    for key in world.mirror.find_all("StateStore") if world.is_leading() else ():
-        store: StateStoreResource | None = world.mirror.get(key)
+    for key in context.cache.find_all("StateStore") if context.is_leading() else ():
+        store: StateStoreResource | None = context.cache.get(key)
         if store is not None:
             yield store
 
 
-def _find_savepoints(world: World, resource: StateStoreResource) -> tuple[str, ...]:
+def _find_savepoints(context: OperatorContext, resource: StateStoreResource) -> tuple[str, ...]:
     """Return the Savepoints on the claim; that matters where it may go."""
     if resource.metadata.deletion_timestamp is None:
         return ()
     key = Key("StateStore", resource.metadata.namespace, resource.metadata.name)
-    return find_store_savepoints(world.mirror, key, name_claim(resource))
+    return find_store_savepoints(context.cache, key, name_claim(resource))
 
 
 def _parse_claim(body: Body) -> Claim:
@@ -118,19 +120,21 @@ def _parse_claim(body: Body) -> Claim:
     )
 
 
-async def _find_probe(world: World, resource: StateStoreResource, claim: Claim | None) -> Probe | None:
+async def _find_probe(
+    context: OperatorContext, resource: StateStoreResource, claim: Claim | None
+) -> Probe | None:
     if resource.status.check is None:
         return None
     ref = build_probe_ref(resource, resource.status.check)
-    pod = await world.cluster.get(ref)
+    pod = await context.cluster.get(ref)
     if pod is None or "deletionTimestamp" in pod["metadata"]:
         return None
     created = datetime.fromisoformat(pod["metadata"]["creationTimestamp"])
     result = parse_result(pod)
     waits = explain_waiting(pod)
-    patient = (world.now() - created).total_seconds() < PATIENCE
+    patient = (context.now() - created).total_seconds() < PATIENCE
     if result is None and not patient and claim is not None and claim.phase == "Pending":
-        waits = await _explain_claim(world, build_claim_ref(resource)) or waits
+        waits = await _explain_claim(context, build_claim_ref(resource)) or waits
     return Probe(ref, pod["metadata"]["uid"], created, result, waits)
 
 
@@ -153,9 +157,9 @@ def parse_result(pod: Body) -> ProbeResult | None:
         return ProbeResult(ok=False, message=f"the check ended with exit code {code}: {why or 'no word'}")
 
 
-async def _explain_claim(world: World, claim: ObjectRef) -> str | None:
+async def _explain_claim(context: OperatorContext, claim: ObjectRef) -> str | None:
     """Return the last Event on a claim that stays Pending: the provisioner's own words."""
-    events = await world.cluster.list_objects("events.k8s.io/v1", "Event", claim.namespace)
+    events = await context.cluster.list_objects("events.k8s.io/v1", "Event", claim.namespace)
     about = [event for event in events if _concerns(event, claim)]
     if not about:
         return f"claim {claim.name} is Pending; nothing provisions it so far"

@@ -6,8 +6,8 @@ from kappa_crds.pipeline import PipelineStatus
 from kappa_crds.savepoint_work import WorkState
 from kappa_crds.upgrade import UpgradePhase
 from kappa_operator.engine.actions import CreateObject
-from kappa_operator.engine.cache import Mirror
-from kappa_operator.engine.context import World
+from kappa_operator.engine.cache import ResourceCache
+from kappa_operator.engine.context import OperatorContext
 from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.engine.plan import Failure
 from kappa_operator.pipeline.objects import ROLE_LABEL
@@ -28,23 +28,23 @@ _ROLES = (COLLECTOR_ROLE[ROLE_LABEL], MEASURER_ROLE[ROLE_LABEL])
 
 
 async def observe_collected_store(
-    world: World, key: Key, failures: tuple[Failure, ...]
+    context: OperatorContext, key: Key, failures: tuple[Failure, ...]
 ) -> CollectedStore | None:
     """Return what there is to know of the store, or None where it is gone."""
     refused = [failure for failure in failures if _concerns_collection(failure)]
-    store = await observe_statestore(world, key, tuple(each for each in failures if each not in refused))
+    store = await observe_statestore(context, key, tuple(each for each in failures if each not in refused))
     if store is None:
         return None
     ref = _find_errand(store.resource)
     if ref is None:
         return CollectedStore(store)
-    pod = await find_worker(world, ref)
+    pod = await find_worker(context, ref)
     return CollectedStore(
         store,
         pod,
-        find_current(world.mirror, key.namespace),
-        None if pod else await _find_node(world, key, store.resource),
-        world.settings.runtime_image,
+        find_current(context.cache, key.namespace),
+        None if pod else await _find_node(context, key, store.resource),
+        context.settings.runtime_image,
         refused[-1].error.message if refused else "",
     )
 
@@ -59,9 +59,11 @@ def _find_errand(resource: StateStoreResource) -> ObjectRef | None:
     return None
 
 
-async def _find_node(world: World, key: Key, store: StateStoreResource) -> str | None:
+async def _find_node(context: OperatorContext, key: Key, store: StateStoreResource) -> str | None:
     """Return the node that has the store mounted already; a bucket is mounted nowhere."""
-    return None if store.spec.pvc is None else await find_claim_node(world, key.namespace, name_claim(store))
+    return (
+        None if store.spec.pvc is None else await find_claim_node(context, key.namespace, name_claim(store))
+    )
 
 
 def _concerns_collection(failure: Failure) -> bool:
@@ -72,13 +74,13 @@ def _concerns_collection(failure: Failure) -> bool:
     )
 
 
-def find_current(mirror: Mirror, namespace: str) -> dict[str, str] | None:
+def find_current(cache: ResourceCache, namespace: str) -> dict[str, str] | None:
     """Return the folder of the checkpoint of each pipeline, by uid; None where one of them cannot be read.
 
     While a pipeline is on its way from one checkpoint to the next, or may still go back, it is the one before.
     """
     try:
-        found = [mirror.read(key) for key in mirror.find("Pipeline", namespace)]
+        found = [cache.read(key) for key in cache.find("Pipeline", namespace)]
     except ValidationError:
         return None
     return {

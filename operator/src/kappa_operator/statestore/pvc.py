@@ -45,7 +45,7 @@ def decide_claim(observed: StateStoreObserved, now: datetime) -> Plan:
     if observed.claim is None or observed.claim.deleting:
         return _decide_missing(observed, pvc, now)
     if _differs_in_size(pvc, observed.claim) and _find_failure(observed, ApplyObject) is None:
-        return Plan((ApplyObject(build_claim(observed.resource, pvc)),), look_again=True)
+        return Plan((ApplyObject(build_claim(observed.resource, pvc)),), requeue=True)
     if observed.probe is not None:
         return _decide_running_check(observed, observed.probe, now)
     wait = get_wait(observed.resource, now)
@@ -71,7 +71,7 @@ def _decide_missing(observed: StateStoreObserved, pvc: PersistentVolume, now: da
     if observed.resource.status.last_check is not None:
         lost = f"claim {name} had been deleted from outside, with all state; it is made anew, and empty"
         actions.append(EmitEvent(Reason.CLAIM_NOT_FOUND, lost, True))
-    return Plan(tuple(actions), look_again=True)
+    return Plan(tuple(actions), requeue=True)
 
 
 def _start_check(observed: StateStoreObserved, now: datetime) -> Plan:
@@ -81,7 +81,7 @@ def _start_check(observed: StateStoreObserved, now: datetime) -> Plan:
     number = (observed.resource.status.check or 0) + 1
     pod = build_probe(observed.resource, number, observed.image, observed.pull_policy, observed.node)
     record = RecordStatus(observed.resource.status.replace(check=number))
-    return Plan((record, CreateObject(pod)), look_again=True)
+    return Plan((record, CreateObject(pod)), requeue=True)
 
 
 def _decide_running_check(observed: StateStoreObserved, probe: Probe, now: datetime) -> Plan:

@@ -19,7 +19,7 @@ from kappa_operator.telemetry import metrics
 ECHO_LIMIT = 60.0
 
 
-class Echoes:
+class PendingWatchEvents:
     """Own writes that no watch has shown yet, by key: the version written and when."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -49,7 +49,7 @@ class Echoes:
 
 
 def build_health_app(
-    echoes: Echoes, is_synced: Callable[[], bool], large: CollectorRegistry | None = None
+    pending_events: PendingWatchEvents, is_synced: Callable[[], bool], large: CollectorRegistry | None = None
 ) -> web.Application:
     """Return the server of /healthz, /readyz and /metrics.
 
@@ -57,7 +57,7 @@ def build_health_app(
     """
 
     async def healthz(_: web.Request) -> web.Response:
-        age = echoes.age
+        age = pending_events.age
         if age > ECHO_LIMIT:
             text = f"no watch has shown a write made {age:.0f} s ago; the watch is dead"
             return web.Response(text=text, status=HTTPStatus.SERVICE_UNAVAILABLE)
@@ -69,7 +69,7 @@ def build_health_app(
         return web.Response(text="ok")
 
     async def show_metrics(_: web.Request) -> web.Response:
-        metrics.EVENT_AGE.set(echoes.age)
+        metrics.EVENT_AGE.set(pending_events.age)
         body = generate_latest()
         if large is not None:
             body += await asyncio.to_thread(generate_latest, large)

@@ -53,7 +53,7 @@ METRICS: tuple[MetricWrapperBase, ...] = (
     RECONCILES, RECONCILE_SECONDS, QUEUE_KEYS, WORKING_KEYS, EVENTS, EVENT_AGE, LEADING, LAST_RESYNC, ADMISSIONS,
 )  # fmt: skip
 """What the operator counts itself."""
-OUTCOMES, ADMISSION_OUTCOMES = ("ok", "moved-on", "failed", "bug"), ("said", "late", "failed")
+OUTCOMES, ADMISSION_OUTCOMES = ("ok", "conflict", "failed", "unexpected error"), ("said", "late", "failed")
 
 
 def begin_counting() -> None:

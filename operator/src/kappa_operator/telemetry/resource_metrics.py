@@ -1,4 +1,4 @@
-"""What Prometheus is told of pipelines, their savepoints, Kafka clusters and topics, computed from the mirror when it asks.
+"""What Prometheus is told of pipelines, their savepoints, Kafka clusters and topics, computed from the cache when it asks.
 
 There is one series for each metric and pipeline or KafkaCluster, and a fixed number for each kind. Savepoints have none of their own:
 they are counted for each pipeline. So they are bounded by what people declare, and none outlives its resource. Only the replica that acts
@@ -19,7 +19,7 @@ from kappa_crds.pipeline import PipelineSpec, PipelineStatus
 from kappa_crds.quantities import parse_duration
 from kappa_crds.resource import Resource
 from kappa_crds.savepoint import SavepointState
-from kappa_operator.engine.cache import Mirror
+from kappa_operator.engine.cache import ResourceCache
 from kappa_operator.engine.keys import Key
 
 PipelineResource = Resource[PipelineSpec, PipelineStatus]
@@ -166,8 +166,8 @@ METRICS: tuple[Declared, ...] = (*PIPELINE_METRICS, *CLUSTER_METRICS, RESOURCES)
 class ResourceCollector(Collector):
     """Computes the metrics of resources while `is_leading`. Savepoints are parsed once for each version."""
 
-    def __init__(self, mirror: Mirror, is_leading: Callable[[], bool]) -> None:
-        self._mirror = mirror
+    def __init__(self, cache: ResourceCache, is_leading: Callable[[], bool]) -> None:
+        self._mirror = cache
         self._is_leading = is_leading
         self._savepoints: dict[Key, tuple[int, SavepointFacts]] = {}
 

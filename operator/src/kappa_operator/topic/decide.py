@@ -54,7 +54,7 @@ def decide_topic(observed: TopicObserved, now: datetime) -> Plan:
         return decide_deletion(observed, now)
     finalizer = decide_finalizer(observed.resource)
     if finalizer is not None:
-        return Plan((finalizer,), look_again=True)
+        return Plan((finalizer,), requeue=True)
     verdict = next((said for check in GATES if (said := check(observed)) is not None), None)
     if verdict is not None:
         return _report(observed, verdict, now)
@@ -79,7 +79,7 @@ def _decide_creation(observed: TopicObserved, cluster: Key, now: datetime) -> Pl
         return _report(observed, _judge_failures("Creating", (failure,)), now)
     spec = observed.resource.spec
     create = CreateTopic(cluster, observed.topic, spec.partitions, spec.replication, build_configs(spec))
-    return Plan((create,), look_again=True)
+    return Plan((create,), requeue=True)
 
 
 def _decide_change(observed: TopicObserved, cluster: Key, view: TopicView, now: datetime) -> Plan:
@@ -87,7 +87,7 @@ def _decide_change(observed: TopicObserved, cluster: Key, view: TopicView, now: 
     change = find_change(observed.resource, view, refusals)
     actions = _build_actions(observed, cluster, view, change)
     if actions:
-        return Plan(actions, look_again=True)
+        return Plan(actions, requeue=True)
     return _report(observed, _judge(observed, view, refusals), now, _build_news(observed, view))
 
 

@@ -40,7 +40,7 @@ def _delete(observed: TopicObserved, now: datetime) -> Plan:
         return _block(observed, now, f"{observed.failures[-1].error.message}; repair that, {_WAY_OUT}")
     assert observed.cluster is not None  # noqa: S101 - a view was taken of some cluster
     event = EmitEvent(Reason.DELETED, f"topic {observed.topic} was deleted with its data")
-    return Plan((DeleteTopic(observed.cluster, observed.topic), event), look_again=True)
+    return Plan((DeleteTopic(observed.cluster, observed.topic), event), requeue=True)
 
 
 def _retain(observed: TopicObserved, why: str) -> Plan:

@@ -19,7 +19,7 @@ import structlog
 from aiohttp import web
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from kappa_operator.engine.context import World
+from kappa_operator.engine.context import OperatorContext
 from kappa_operator.telemetry import metrics
 from kappa_operator.verdict.decide import explain_applying
 from kappa_operator.verdict.observe import observe_applied
@@ -54,7 +54,7 @@ class Review(BaseModel):
     request: Request
 
 
-def build_admission_app(world: World, secret: str) -> web.Application:
+def build_admission_app(context: OperatorContext, secret: str) -> web.Application:
     """Return the server of the webhook below a path that ends with the secret."""
 
     async def review(request: web.Request) -> web.Response:
@@ -64,7 +64,7 @@ def build_admission_app(world: World, secret: str) -> web.Application:
             asked = Review.model_validate_json(await request.read()).request
         except ValidationError:
             return web.Response(text="this is no AdmissionReview", status=HTTPStatus.BAD_REQUEST)
-        return web.json_response(build_answer(asked.uid, await find_warnings(world, asked.body)))
+        return web.json_response(build_answer(asked.uid, await find_warnings(context, asked.body)))
 
     app = web.Application(client_max_size=_LARGEST_REVIEW)
     app.add_routes([web.post(f"{PATH}{{secret}}", review)])
@@ -80,13 +80,13 @@ def build_answer(uid: str, warnings: tuple[str, ...]) -> dict[str, Any]:
 
 
 async def find_warnings(
-    world: World, body: dict[str, Any], patience: float = _PATIENCE_SECONDS
+    context: OperatorContext, body: dict[str, Any], patience: float = _PATIENCE_SECONDS
 ) -> tuple[str, ...]:
     """Return what is to be said of a Pipeline; where that cannot be found out in time, or at all, just so much."""
     name = body.get("metadata", {}).get("name", "")
     try:
         async with asyncio.timeout(patience):
-            observed, old = await observe_applied(world, body)
+            observed, old = await observe_applied(context, body)
             # Reading SQL takes its time, and the lease is renewed by this loop.
             warnings = await asyncio.to_thread(explain_applying, observed, old)
         outcome = "said"
@@ -103,25 +103,25 @@ async def find_warnings(
 
 
 async def serve_admission(
-    world: World, folder: Path, port: int, *, renewal: float = RENEWAL_SECONDS
+    context: OperatorContext, folder: Path, port: int, *, renewal: float = RENEWAL_SECONDS
 ) -> web.AppRunner:
     """Start the webhook with the certificate and the secret in a folder; raise OSError where they are not there.
 
     Each `renewal` seconds it looks for another certificate.
     """
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(folder / CERTIFICATE, folder / PRIVATE_KEY)
-    app = build_admission_app(world, (folder / PATH_SECRET).read_text().strip())
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    tls.load_cert_chain(folder / CERTIFICATE, folder / PRIVATE_KEY)
+    app = build_admission_app(context, (folder / PATH_SECRET).read_text().strip())
 
     async def keep_certificate(_: web.Application) -> AsyncIterator[None]:
-        keeping = asyncio.ensure_future(renew_certificate(context, folder, renewal))
+        keeping = asyncio.ensure_future(renew_certificate(tls, folder, renewal))
         yield
         keeping.cancel()
 
     app.cleanup_ctx.append(keep_certificate)
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
-    await web.TCPSite(runner, port=port, ssl_context=context).start()
+    await web.TCPSite(runner, port=port, ssl_context=tls).start()
     return runner
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from kappa_crds.kinds import find_kind
 from kappa_crds.revision import Revision
-from kappa_operator.engine.context import World
+from kappa_operator.engine.context import OperatorContext
 from kappa_operator.pipeline.dependencies import observe_dependencies
 from kappa_operator.pipeline.model import PipelineObserved
 from kappa_operator.pipeline.objects import PipelineResource
@@ -15,15 +15,17 @@ from kappa_operator.pipeline.observe import read_revision
 from kappa_operator.pipeline.revision import Images
 
 
-async def observe_applied(world: World, body: dict[str, Any]) -> tuple[PipelineObserved, Revision | None]:
+async def observe_applied(
+    context: OperatorContext, body: dict[str, Any]
+) -> tuple[PipelineObserved, Revision | None]:
     """Return the pipeline as it would be stored, with the revision that runs; raise pydantic.ValidationError for a bad spec."""
     resource: PipelineResource = find_kind("Pipeline").parse(body)
-    settings, runs = world.settings, resource.status.revision
+    settings, runs = context.settings, resource.status.revision
     observed = PipelineObserved(
         resource=resource,
-        dependencies=await observe_dependencies(world, resource, ask_kafka=False),
+        dependencies=await observe_dependencies(context, resource, ask_kafka=False),
         pods=(),
         images=Images(settings.runtime_image, settings.image_pull_policy, settings.java_options),
     )
-    old = None if runs is None else await read_revision(world, resource.metadata.namespace, runs)
+    old = None if runs is None else await read_revision(context, resource.metadata.namespace, runs)
     return observed, old

@@ -1,11 +1,11 @@
-"""What remedies act on, read from the mirror: pipelines, topics, and the savepoints that are taken before."""
+"""What remedies act on, read from the cache: pipelines, topics, and the savepoints that are taken before."""
 
 from kappa_crds.lagremedy import Saved
 from kappa_crds.pipeline import PipelineState
 from kappa_crds.quantities import parse_duration
 from kappa_crds.topic import HOLD_ANNOTATION
 from kappa_crds.upgrade import AT_WORK, UpgradeMode, UpgradePhase
-from kappa_operator.engine.cache import Mirror
+from kappa_operator.engine.cache import ResourceCache
 from kappa_operator.engine.cluster import Body
 from kappa_operator.engine.keys import Key
 from kappa_operator.engine.references import find_referred
@@ -35,13 +35,13 @@ def read_pipeline(body: Body) -> PipelineFacts:
     )  # fmt: skip
 
 
-def find_savepoints(mirror: Mirror, policy: LagPolicyResource) -> dict[str, SavepointFacts]:
+def find_savepoints(cache: ResourceCache, policy: LagPolicyResource) -> dict[str, SavepointFacts]:
     """Return the Savepoints that remedies of a policy wait for, as far as they are there."""
     found: dict[str, SavepointFacts] = {}
     for record in policy.status.remedies:
         if record.savepoint is None or record.saved is not Saved.TAKING:
             continue
-        body = mirror.get_body(Key("Savepoint", policy.metadata.namespace, record.savepoint))
+        body = cache.get_body(Key("Savepoint", policy.metadata.namespace, record.savepoint))
         if body is not None:
             found[record.savepoint] = _read_savepoint(body)
     return found
@@ -56,15 +56,15 @@ def _read_savepoint(body: Body) -> SavepointFacts:
     )  # fmt: skip
 
 
-def find_topics(mirror: Mirror, namespace: str, cluster: Key) -> dict[str, TopicFacts]:
+def find_topics(cache: ResourceCache, namespace: str, cluster: Key) -> dict[str, TopicFacts]:
     """Return the Topics of the namespace that stand for topics of the cluster, by their names in Kafka."""
     found: dict[str, TopicFacts] = {}
-    for key in mirror.find("Topic", namespace):
+    for key in cache.find("Topic", namespace):
         try:
-            topic: TopicResource | None = mirror.get(key)
+            topic: TopicResource | None = cache.get(key)
             if (
                 topic is None
-                or find_referred(mirror, "KafkaCluster", namespace, topic.spec.cluster_ref) != cluster
+                or find_referred(cache, "KafkaCluster", namespace, topic.spec.cluster_ref) != cluster
             ):
                 continue
         except ReferenceProblem:  # its own look says so

@@ -91,7 +91,7 @@ def begin_anew(
         observed, verdict, now, upgrade=change, last_checkpoint=number, restarts=restarts,
         **_forget_driver(observed),
     )  # fmt: skip
-    return Plan((told, RecordStatus(written)), look_again=True)
+    return Plan((told, RecordStatus(written)), requeue=True)
 
 
 def explain_replay(observed: PipelineObserved) -> str:
@@ -109,7 +109,7 @@ def refuse(observed: PipelineObserved, change: UpgradeStatus, why: str, now: dat
     """Record that the change is not made, and why."""
     change = change.replace(phase=UpgradePhase.REFUSED, message=why, since=now.replace(microsecond=0))
     status = say(observed, explain_change(change), now, upgrade=change)
-    return Plan((RecordStatus(status),), look_again=True)
+    return Plan((RecordStatus(status),), requeue=True)
 
 
 def say_verdict(verdict: UpgradeVerdict) -> str:
@@ -128,7 +128,7 @@ def _record(
 ) -> Plan:
     verdict = working(_find_state(observed), reason, said)
     written = say(observed, verdict, now, upgrade=change, **fields, **_forget_driver(observed))
-    return Plan((RecordStatus(written),), look_again=True)
+    return Plan((RecordStatus(written),), requeue=True)
 
 
 def _forget_driver(observed: PipelineObserved) -> dict[str, Any]:

@@ -116,7 +116,7 @@ def _give_up_standby(observed: PipelineObserved, change: UpgradeStatus, now: dat
     change = change.replace(handover=Handover.COLD)
     said = "the driver before is lost; a pod takes the savepoint, and then the new driver starts"
     verdict = working(PipelineState.PENDING, Reason.UPGRADE_SAVING, said)
-    return Plan((RecordStatus(say(observed, verdict, now, upgrade=change)),), look_again=True)
+    return Plan((RecordStatus(say(observed, verdict, now, upgrade=change)),), requeue=True)
 
 
 def _may_begin(observed: PipelineObserved, current: DriverPod) -> bool:
@@ -151,7 +151,7 @@ def _begin(observed: PipelineObserved, revision: Revision, now: datetime) -> Pla
         return begin_anew(observed, change, _STATELESS, now, replay=False)
     if observed.resource.spec.upgrade.handover is Handover.COLD:
         return go_cold(observed, change, _COLD, now)
-    return Plan((RecordStatus(_say_rehearsing(observed, change, now)),), look_again=True)
+    return Plan((RecordStatus(_say_rehearsing(observed, change, now)),), requeue=True)
 
 
 def _go_on(observed: PipelineObserved, change: UpgradeStatus, revision: Revision, now: datetime) -> Plan:
@@ -161,7 +161,7 @@ def _go_on(observed: PipelineObserved, change: UpgradeStatus, revision: Revision
         return _make_standby(observed, change, revision, now)
     if change.uid != pod.uid:
         return Plan(
-            (RecordStatus(_say_rehearsing(observed, change.replace(uid=pod.uid), now)),), look_again=True
+            (RecordStatus(_say_rehearsing(observed, change.replace(uid=pod.uid), now)),), requeue=True
         )
     return _rehearse(observed, change, pod, now)
 
@@ -212,7 +212,7 @@ def _try_again(observed: PipelineObserved, change: UpgradeStatus, end: DriverExi
         message=end.message,
         since=now.replace(microsecond=0),
     )
-    return Plan((RecordStatus(_say_rehearsing(observed, again, now)),), look_again=True)
+    return Plan((RecordStatus(_say_rehearsing(observed, again, now)),), requeue=True)
 
 
 def _stop_and_promote(

@@ -43,7 +43,7 @@ def decide_restore(observed: PipelineObserved, now: datetime) -> Plan | None:
         shuffle_partitions=place.shuffle_partitions,
         upgrade=_describe(observed, dependencies, place, f"goes on from savepoint {name}", now),
     )  # fmt: skip
-    return Plan((RecordStatus(written),), look_again=True)
+    return Plan((RecordStatus(written),), requeue=True)
 
 
 def _describe(

@@ -58,7 +58,7 @@ def decide_rollback(observed: PipelineObserved, now: datetime) -> Plan | None:
     )
     restarts = Restarts(total=status.restarts.total)
     written = say(observed, verdict, now, upgrade=change, restarts=restarts, **place)
-    return Plan((RecordStatus(written),), look_again=True)
+    return Plan((RecordStatus(written),), requeue=True)
 
 
 def _may_begin_anew(observed: PipelineObserved, change: UpgradeStatus) -> bool:

@@ -20,8 +20,8 @@ from kappa_crds.kinds import KINDS
 from kappa_crds.progress import DriverExit, Progress, SavepointProgress
 from kappa_crds.resource import Resource
 from kappa_operator.engine.actions import CallWebhook
-from kappa_operator.engine.cache import Mirror
-from kappa_operator.engine.context import World
+from kappa_operator.engine.cache import ResourceCache
+from kappa_operator.engine.context import OperatorContext
 from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.engine.reconcile import Logic, Outcome, reconcile
 from kappa_operator.errors import Conflict, DriverUnreachable, NotFound, StoreFailure, WebhookFailure
@@ -194,20 +194,20 @@ class Operator:
         self.drivers = drivers or FakeDrivers()
         self.lag = lag or FakeSweeps()
         self.webhooks = webhooks or FakeWebhooks(self.cluster.fuse)
-        self.mirror = Mirror()
-        self.world = World(
-            cluster=self.cluster, mirror=self.mirror, kafka=self.kafka, drivers=self.drivers,
+        self.cache = ResourceCache()
+        self.context = OperatorContext(
+            cluster=self.cluster, cache=self.cache, kafka=self.kafka, drivers=self.drivers,
             buckets=self.buckets, settings=settings or Settings(), now=self.clock, lag=self.lag,
             webhooks=self.webhooks,
         )  # fmt: skip
         for kind in KINDS:
             for body in self.cluster.find(API_VERSION, kind.name):
-                self.mirror.put(body)
+                self.cache.put(body)
         self.cluster.subscribe(self._watch)
 
     def _watch(self, event: str, body: Body) -> None:
         if body["apiVersion"] == API_VERSION:
-            (self.mirror.drop if event == "DELETED" else self.mirror.put)(body)
+            (self.cache.drop if event == "DELETED" else self.cache.put)(body)
 
     def restart(self) -> "Operator":
         """Return the next life: what is outside stays, what was remembered is gone."""
@@ -215,14 +215,14 @@ class Operator:
         self.cluster.fuse.die_after(None)
         return Operator(
             self.logics, cluster=self.cluster, brokers=self.brokers, buckets=self.buckets,
-            drivers=self.drivers, lag=self.lag, clock=self.clock, webhooks=self.webhooks.die(), settings=self.world.settings,
+            drivers=self.drivers, lag=self.lag, clock=self.clock, webhooks=self.webhooks.die(), settings=self.context.settings,
         )  # fmt: skip
 
     async def reconcile(self, key: Key) -> Outcome:
         """Reconcile once, as the controller does: what moved on meanwhile is looked at again."""
         for _ in range(ATTEMPTS):
             try:
-                return await reconcile(self.world, self.logics, key)
+                return await reconcile(self.context, self.logics, key)
             except (Conflict, NotFound):
                 continue
         raise AssertionError(f"{key} does not come to rest")
