@@ -29,8 +29,8 @@ from e2e.driver_watch import DriverWatch
 from e2e.installation import install, remove_places
 from e2e.ledger import Ledger
 from e2e.place import Place
-from kappa_crds.pipeline import PipelineState, PipelineStatus
-from kappa_crds.upgrade import Handover, UpgradePhase
+from kappa_crds.pipeline_status import PipelineState, PipelineStatus, UpgradePhase
+from kappa_crds.upgrade import Handover
 from lab import kafka
 
 CHANGES = 20

@@ -11,7 +11,7 @@ from demo.manifests import PIPELINE, SURROUNDINGS, Document, Example
 from kappa_crds.conditions import ConditionType
 from kappa_crds.kinds import find_kind
 from kappa_crds.pipeline import PIPELINE as PIPELINE_KIND
-from kappa_crds.pipeline import PipelineStatus
+from kappa_crds.pipeline_status import PipelineStatus
 from lab import cluster, containerd, kind
 from lab.errors import LabError
 from lab.kube import kubectl

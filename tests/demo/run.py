@@ -24,7 +24,7 @@ from demo.records import Log, build_log, check_order
 from demo.show import show_comparison
 from demo.topics import is_group_at, remove_topics
 from demo.watch import Target, watch
-from kappa_crds.pipeline import PipelineStatus
+from kappa_crds.pipeline_status import PipelineStatus
 
 _LETTER_SECONDS = 60.0
 

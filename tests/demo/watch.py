@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from demo.errors import DemoError
 from kappa_crds.conditions import ConditionType, find_condition
-from kappa_crds.pipeline import PipelineStatus
+from kappa_crds.pipeline_status import PipelineStatus
 
 EVERY_SECONDS = 2.0
 PATIENCE_SECONDS = 180.0

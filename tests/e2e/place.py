@@ -17,7 +17,7 @@ from e2e.screen import build_screen
 from kappa_crds.conditions import Condition, find_condition
 from kappa_crds.kinds import find_kind
 from kappa_crds.lagpolicy import LAG_HEALTHY, LagPolicyStatus
-from kappa_crds.pipeline import PipelineStatus
+from kappa_crds.pipeline_status import PipelineStatus
 from kappa_crds.reasons import Reason
 from kappa_crds.resource import Resource
 from lab import kube

@@ -5,7 +5,7 @@ from confluent_kafka.admin import AdminClient
 
 from e2e.counting import Guarded
 from e2e.place import Place
-from kappa_crds.pipeline import PipelineState
+from kappa_crds.pipeline_status import PipelineState
 
 pytestmark = pytest.mark.timeout(900)
 

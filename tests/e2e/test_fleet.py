@@ -9,9 +9,8 @@ import pytest
 from e2e.installation import JAVA_OPTIONS, change_values
 from e2e.place import START_SECONDS, Place
 from e2e.traffic import Traffic
-from kappa_crds.pipeline import PipelineStatus
+from kappa_crds.pipeline_status import PipelineStatus, UpgradePhase
 from kappa_crds.reasons import Reason
-from kappa_crds.upgrade import UpgradePhase
 from lab import kafka
 
 pytestmark = [pytest.mark.timeout(900), pytest.mark.chaos]

@@ -16,8 +16,7 @@ from e2e.traffic import Reader, Traffic
 from kappa_crds.lagpolicy import LagPolicyStatus
 from kappa_crds.lagremedy import RemedyKind, RemedyResult, RemedyStatus, Saved
 from kappa_crds.lagstate import LagState
-from kappa_crds.pipeline import PipelineState
-from kappa_crds.upgrade import UpgradePhase
+from kappa_crds.pipeline_status import PipelineState, UpgradePhase
 from lab import kafka
 from lab.kube import kubectl
 from lab.network import NODE_IP

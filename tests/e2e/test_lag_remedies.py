@@ -19,8 +19,7 @@ from e2e.watching import build_config, monitored
 from kappa_crds.lagpolicy import LagPolicyStatus
 from kappa_crds.lagremedy import RemedyKind, RemedyResult, RemedyStatus
 from kappa_crds.lagstate import LagState
-from kappa_crds.pipeline import PipelineState, PipelineStatus
-from kappa_crds.upgrade import UpgradePhase
+from kappa_crds.pipeline_status import PipelineState, PipelineStatus, UpgradePhase
 from lab import kafka
 from monitored.servers import Monitoring, list_queries
 

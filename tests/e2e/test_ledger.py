@@ -23,9 +23,8 @@ from e2e.driver_watch import DriverWatch
 from e2e.faults import Faults
 from e2e.ledger import Ledger
 from e2e.place import Place
-from kappa_crds.pipeline import PipelineState, PipelineStatus
+from kappa_crds.pipeline_status import AT_WORK, PipelineState, PipelineStatus, UpgradePhase
 from kappa_crds.savepoint import SavepointStatus
-from kappa_crds.upgrade import AT_WORK, UpgradePhase
 from lab import cluster, containerd, network
 from lab.broker import Broker
 from lab.errors import LabError

@@ -10,7 +10,7 @@ import pytest
 from e2e.counting import Counting
 from e2e.faults import lose_pod
 from e2e.place import Place
-from kappa_crds.pipeline import PipelineState
+from kappa_crds.pipeline_status import PipelineState
 from lab.kube import kubectl
 from platform_switch import NAMESPACE, stopped_operator
 

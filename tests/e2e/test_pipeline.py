@@ -13,8 +13,8 @@ from confluent_kafka.admin import AdminClient
 from e2e.counting import Counting
 from e2e.faults import KILL_JVM
 from e2e.place import START_SECONDS
-from kappa_crds.pipeline import PipelineState, PipelineStatus
-from kappa_crds.upgrade import Handover, UpgradePhase, VerdictKind
+from kappa_crds.pipeline_status import PipelineState, PipelineStatus, UpgradePhase
+from kappa_crds.upgrade import Handover, VerdictKind
 from lab import kafka
 
 pytestmark = pytest.mark.timeout(900)

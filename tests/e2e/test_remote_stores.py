@@ -16,7 +16,7 @@ from e2e.ledger import Ledger
 from e2e.place import Place
 from kappa_crds.collection import Measurement
 from kappa_crds.hdfs import HdfsConnection
-from kappa_crds.pipeline import PipelineState, PipelineStatus
+from kappa_crds.pipeline_status import PipelineState, PipelineStatus
 from kappa_crds.savepoint import SavepointStatus
 from kappa_crds.statestore import StateStoreStatus
 from kappa_pipelines.checkpoint.store.place import open_hdfs

@@ -9,7 +9,7 @@ import pytest
 
 from e2e.counting import Counting
 from e2e.files import list_claim
-from kappa_crds.pipeline import PipelineState, PipelineStatus
+from kappa_crds.pipeline_status import PipelineState, PipelineStatus
 from kappa_crds.savepoint import SavepointStatus
 from lab.s3 import FOR_PODS, REGION, ObjectStore
 

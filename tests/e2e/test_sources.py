@@ -12,7 +12,7 @@ import pytest
 
 from e2e.counting import PASSWORD, USER
 from e2e.place import START_SECONDS, Place
-from kappa_crds.pipeline import PipelineState
+from kappa_crds.pipeline_status import PipelineState
 from lab import kafka, network
 from lab.registry import RegistryDouble
 from spark.avro_values import record, write_framed

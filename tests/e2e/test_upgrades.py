@@ -6,9 +6,8 @@ from confluent_kafka.admin import AdminClient
 
 from e2e.counting import Counting
 from e2e.place import START_SECONDS
-from kappa_crds.pipeline import PipelineState, PipelineStatus
+from kappa_crds.pipeline_status import PipelineState, PipelineStatus, UpgradePhase
 from kappa_crds.savepoint import SavepointStatus
-from kappa_crds.upgrade import UpgradePhase
 
 pytestmark = [pytest.mark.timeout(900), pytest.mark.chaos]
 

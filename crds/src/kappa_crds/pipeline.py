@@ -1,7 +1,5 @@
 """`Pipeline`: a streaming job from topics through SQL views to topics."""
 
-from datetime import datetime
-from enum import StrEnum
 from typing import Annotated, ClassVar
 
 from pydantic import Field
@@ -14,10 +12,9 @@ from kappa_crds.model import (
     PositiveDuration,
     ResourceName,
     Rule,
-    Status,
     TopicName,
 )
-from kappa_crds.recovery import RecoveryStatus
+from kappa_crds.pipeline_status import PipelineStatus
 from kappa_crds.resource import (
     AGE,
     MESSAGE,
@@ -27,16 +24,15 @@ from kappa_crds.resource import (
     ConfigMapRef,
     Kind,
     PrinterColumn,
-    ResourceStatus,
 )
-from kappa_crds.savepoint import Restoration, Restore
+from kappa_crds.savepoint import Restore
 from kappa_crds.savepoint_policy import SavepointPolicy
 from kappa_crds.sink import Sink
 from kappa_crds.source import Source
 from kappa_crds.spark_settings import SETTINGS_RULES
 from kappa_crds.state_settings import StateSettings
 from kappa_crds.trigger import Trigger
-from kappa_crds.upgrade import Upgrade, UpgradeStatus
+from kappa_crds.upgrade import Upgrade
 from kappa_crds.view import View
 
 PIPELINE_FINALIZER = "kappa-platform.io/pipeline"
@@ -282,122 +278,6 @@ class PipelineSpec(Model):
         stragglers = [(f"view {name!r}", topic) for name, topic in self.side_outputs.items()]
         dead = [] if self.dead_letter is None else [("deadLetter", self.dead_letter)]
         return (*sinks, *stragglers, *dead)
-
-
-class PipelineState(StrEnum):
-    """The states of a pipeline."""
-
-    PENDING = "Pending"
-    STARTING = "Starting"
-    RUNNING = "Running"
-    FAILED = "Failed"
-    SUSPENDED = "Suspended"
-
-
-class Restarts(Status):
-    """Failures since the last quiet time, and when the next start is due."""
-
-    crashes: Annotated[int, Field(ge=0, description="Drivers that started and died.")] = 0
-    scheduling: Annotated[int, Field(ge=0, description="Drivers that could not be started.")] = 0
-    total: Annotated[int, Field(ge=0, description="Restarts in the pipeline's life.")] = 0
-    next_start: Annotated[datetime | None, Field(description="Earliest time of the next start.")] = None
-    last_failure: Annotated[str | None, Field(description="Message of the last failure.")] = None
-    last_reason: Annotated[str | None, Field(description="Reason of the last failure.")] = None
-    hopeless_revision: Annotated[
-        str | None,
-        Field(description="Revision that would fail again in the same way; it is not started again."),
-    ] = None
-
-
-class SourceStatus(Status):
-    """Where the pipeline is in one source."""
-
-    name: Annotated[str, Field(description="Name of the source.")]
-    topic: Annotated[str | None, Field(description="Topic in Kafka.")] = None
-    lag: Annotated[
-        int | None, Field(ge=0, description="Records in the topic that are not processed yet.")
-    ] = None
-
-
-class PipelineStatus(ResourceStatus):
-    """What the operator saw and did, and what it is about to do."""
-
-    generation: Annotated[
-        int,
-        Field(ge=0, description="Fencing token of the current driver; written before the driver is made."),
-    ] = 0
-    revision: Annotated[str | None, Field(description="Name of the ConfigMap with the current revision.")] = (
-        None
-    )
-    driver: Annotated[str | None, Field(description="Name of the current driver pod.")] = None
-    driver_uid: Annotated[str | None, Field(description="Uid of the driver pod last seen.")] = None
-    running_since: Annotated[datetime | None, Field(description="When the driver began to process.")] = None
-    stopping_since: Annotated[datetime | None, Field(description="When the driver was asked to stop.")] = None
-    restored: Annotated[
-        Restore | None, Field(description="The last spec.restore that was carried out, or is about to be.")
-    ] = None
-    restoration: Annotated[
-        Restoration | None, Field(description="The savepoint that the checkpoint is made of.")
-    ] = None
-    checkpoint: Annotated[
-        int,
-        Field(
-            ge=0,
-            description="Number of the checkpoint; each restored savepoint and each empty state begins another one.",
-        ),
-    ] = 0
-    last_scheduled: Annotated[
-        datetime | None, Field(description="Until when the schedule of spec.savepoints has been seen to.")
-    ] = None
-    running_checkpoint: Annotated[
-        int, Field(ge=0, description="Number of the checkpoint that the current driver was started with.")
-    ] = 0
-    last_checkpoint: Annotated[
-        int, Field(ge=0, description="Highest number that was meant for a checkpoint; none is given twice.")
-    ] = 0
-    from_beginning: Annotated[
-        tuple[str, ...],
-        Field(
-            description="Sources that the checkpoint was begun with at their first record, whatever they say."
-        ),
-    ] = ()
-    content: Annotated[
-        str | None,
-        Field(description="What the current revision does, as a hash, without its state and restartNonce."),
-    ] = None
-    upgrade: Annotated[UpgradeStatus | None, Field(description="The last change of the revision.")] = None
-    restarts: Annotated[Restarts, Field(description="Failures and restarts.")] = Restarts()
-    recovery: Annotated[
-        RecoveryStatus | None, Field(description="How long the last start took, and the next one would.")
-    ] = None
-    executors: Annotated[int, Field(ge=0, description="Executors of the current revision.")] = 0
-    selector: Annotated[
-        str | None, Field(description="Label selector of the executors, for autoscalers.")
-    ] = None
-    shuffle_partitions: Annotated[int | None, Field(ge=1, description="Partitions of the state.")] = None
-    tuning: Annotated[tuple[str, ...], Field(description="What the operator sized by itself, and why.")] = ()
-    guarantee: Annotated[
-        str | None,
-        Field(description="Delivery guarantee, computed from sources and sinks: AtLeastOnce or ExactlyOnce."),
-    ] = None
-    batch: Annotated[int | None, Field(description="Last committed batch.")] = None
-    records: Annotated[int | None, Field(description="Records read by the current driver.")] = None
-    dead_lettered: Annotated[
-        int | None, Field(description="Records that could not be read, in this driver.")
-    ] = None
-    late: Annotated[int | None, Field(description="Records dropped as late by the current driver.")] = None
-    stragglers: Annotated[
-        int | None, Field(description="Rows that came too late, written to topics by the current driver.")
-    ] = None
-    lag_records: Annotated[int | None, Field(description="Records not processed yet, over all sources.")] = (
-        None
-    )
-    lag: Annotated[str | None, Field(description="Lag, for people.")] = None
-    rate: Annotated[str | None, Field(description="Records a second, for people.")] = None
-    watermark: Annotated[datetime | None, Field(description="Event-time watermark.")] = None
-    sources: Annotated[
-        tuple[SourceStatus, ...], Field(description="Where the pipeline is in each source.")
-    ] = ()
 
 
 PIPELINE = Kind(

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from kappa_crds.kinds import find_kind
-from kappa_crds.pipeline import PipelineState
+from kappa_crds.pipeline_status import PipelineState
 from kappa_crds.reasons import Reason
 from kappa_crds.revision import Revision
 from kappa_operator.engine.plan import Verdict

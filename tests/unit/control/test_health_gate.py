@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from kappa_crds.pipeline import PipelineSpec, Restarts
+from kappa_crds.pipeline import PipelineSpec
+from kappa_crds.pipeline_status import FirstBatch, Health, Restarts, UpgradePhase, UpgradeStatus
 from kappa_crds.progress import DriverState, Progress
-from kappa_crds.upgrade import FirstBatch, Health, UpgradePhase, UpgradeStatus
 from kappa_operator.engine.keys import Key
 from kappa_operator.pipeline.progress_cache import LONGEST_GAP, SAMPLES, ProgressCache, Samples
 from kappa_operator.pipeline.revision import strip_operational

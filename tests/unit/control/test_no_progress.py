@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from kappa_crds.conditions import find_condition
-from kappa_crds.pipeline import PipelineStatus
+from kappa_crds.pipeline_status import PipelineStatus
 from kappa_crds.progress import Progress
 from kappa_crds.reasons import Reason
 from kappa_operator.pipeline.decide import decide_pipeline

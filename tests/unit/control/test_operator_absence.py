@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from kappa_crds.pipeline_status import UpgradePhase
 from kappa_crds.progress import Progress
-from kappa_crds.upgrade import UpgradePhase
 from kappa_operator.engine.keys import ObjectRef
 from kappa_operator.errors import ApiUnavailable
 from unit.control.lives import CHANGED, PIPELINE, SPEC, Life, write

@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import Any
 
 from kappa_crds.conditions import find_condition
-from kappa_crds.pipeline import PipelineStatus
+from kappa_crds.pipeline_status import PipelineStatus
 from kappa_crds.progress import DriverExit, DriverState
 from kappa_crds.reasons import Reason
 from kappa_operator.engine.actions import (

@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from kappa_crds.pipeline import PipelineStatus
+from kappa_crds.pipeline_status import PipelineStatus
 from kappa_crds.progress import Progress, Recovery
 from kappa_operator.pipeline.decide import decide_pipeline
 from kappa_operator.pipeline.recovery import build_recovery

@@ -8,7 +8,7 @@ import pytest
 from fakes.context import Operator, build_resource
 from fakes.fuse import Killed
 from kappa_crds import API_VERSION
-from kappa_crds.upgrade import UpgradePhase
+from kappa_crds.pipeline_status import UpgradePhase
 from kappa_operator.engine.keys import Key
 from kappa_operator.kinds import LOGICS
 from kappa_operator.pipeline.rollout import RolloutLimiter, is_under_way

@@ -8,22 +8,12 @@ import pytest
 
 from kappa_crds.conditions import find_condition
 from kappa_crds.kinds import find_kind
-from kappa_crds.pipeline import PipelineStatus
+from kappa_crds.pipeline_status import Anew, FirstBatch, Health, PipelineStatus, UpgradePhase, UpgradeStatus
 from kappa_crds.progress import DriverExit, DriverState, Progress
 from kappa_crds.reasons import Reason
 from kappa_crds.revision import REVISION_KEY, Revision
 from kappa_crds.savepoint import Restoration
-from kappa_crds.upgrade import (
-    Anew,
-    FirstBatch,
-    Handover,
-    Health,
-    UpgradeMode,
-    UpgradePhase,
-    UpgradeStatus,
-    UpgradeVerdict,
-    VerdictKind,
-)
+from kappa_crds.upgrade import Handover, UpgradeMode, UpgradeVerdict, VerdictKind
 from kappa_operator.engine.actions import (
     ActivateDriver,
     CreateObject,

@@ -13,7 +13,8 @@ from effort import examples
 from integration.manifests import read_good
 from kappa_crds.kafkacluster import KafkaClusterSpec
 from kappa_crds.kinds import KINDS, find_kind
-from kappa_crds.pipeline import ExecutorResources, PipelineSpec, PipelineStatus
+from kappa_crds.pipeline import ExecutorResources, PipelineSpec
+from kappa_crds.pipeline_status import PipelineStatus
 from kappa_crds.reasons import Reason
 from kappa_crds.resource import Kind
 from kappa_crds.schema import build_structural_schema

@@ -8,7 +8,7 @@ import pytest
 
 from demo.watch import DEADLINE_SECONDS, PATIENCE_SECONDS, NotProcessedError, Target, say_status, watch
 from kappa_crds.conditions import Condition
-from kappa_crds.pipeline import PipelineStatus
+from kappa_crds.pipeline_status import PipelineStatus
 
 TARGET = Target(total=100, malformed=3)
 

@@ -12,7 +12,7 @@ from typing import Any
 from kappa_crds.conditions import Condition
 from kappa_crds.lagpolicy import LAG_HEALTHY, LaggingShare, LagPolicyStatus
 from kappa_crds.lagstate import LagState, Severity
-from kappa_crds.pipeline import PipelineState
+from kappa_crds.pipeline_status import PipelineState
 from kappa_operator.engine.actions import Action, KeepStandings, RecordStatus
 from kappa_operator.engine.plan import Plan
 from kappa_operator.lag.evaluate import WELL, Verdict

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from kappa_crds.lagpolicy import Bounds, LagPolicySpec, LagPolicyStatus
-from kappa_crds.pipeline import PipelineState
+from kappa_crds.pipeline_status import PipelineState
 from kappa_crds.quantities import parse_duration
 from kappa_crds.resource import Resource
 from kappa_operator.engine.plan import Failure

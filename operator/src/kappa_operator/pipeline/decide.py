@@ -9,11 +9,12 @@ has ended stays to be looked at until the next one is made.
 from dataclasses import replace
 from datetime import datetime
 
-from kappa_crds.pipeline import PIPELINE_FINALIZER, PipelineState, Restarts
+from kappa_crds.pipeline import PIPELINE_FINALIZER
+from kappa_crds.pipeline_status import PipelineState, Restarts, UpgradePhase
 from kappa_crds.progress import DriverExit, DriverState
 from kappa_crds.reasons import Reason
 from kappa_crds.revision import STANDBY_ANNOTATION, Revision
-from kappa_crds.upgrade import Handover, UpgradePhase
+from kappa_crds.upgrade import Handover
 from kappa_operator.engine.actions import (
     ActivateDriver,
     AddFinalizer,

@@ -6,7 +6,8 @@ What is missing becomes a verdict. A running driver is not stopped for it; a new
 from collections.abc import Iterator
 
 from kappa_crds.conditions import VERIFIED, ConditionType, find_condition
-from kappa_crds.pipeline import PipelineSpec, PipelineState
+from kappa_crds.pipeline import PipelineSpec
+from kappa_crds.pipeline_status import PipelineState
 from kappa_crds.reasons import Reason
 from kappa_crds.savepoint_work import SavepointTask
 from kappa_crds.source import find_registries

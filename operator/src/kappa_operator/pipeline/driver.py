@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from kappa_crds.pipeline import Restart, Restarts
+from kappa_crds.pipeline import Restart
+from kappa_crds.pipeline_status import Restarts
 from kappa_crds.progress import DriverExit
 from kappa_crds.quantities import parse_duration
 from kappa_crds.reasons import Reason

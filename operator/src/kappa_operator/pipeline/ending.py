@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Any
 
-from kappa_crds.pipeline import PipelineState
+from kappa_crds.pipeline_status import PipelineState
 from kappa_crds.progress import DriverExit
 from kappa_crds.reasons import Reason
 from kappa_operator.engine.actions import RecordStatus

@@ -7,7 +7,7 @@ over from stays to be looked at until the next change is done.
 
 from collections.abc import Iterator
 
-from kappa_crds.upgrade import UpgradePhase, UpgradeStatus
+from kappa_crds.pipeline_status import UpgradePhase, UpgradeStatus
 from kappa_operator.engine.actions import DeleteObject
 from kappa_operator.pipeline.model import PipelineObserved
 

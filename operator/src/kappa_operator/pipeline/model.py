@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from kappa_crds.guarantee import compute_guarantee
-from kappa_crds.pipeline import PipelineStatus
+from kappa_crds.pipeline_status import PipelineStatus
 from kappa_crds.progress import Progress
 from kappa_crds.revision import Revision
 from kappa_operator.engine.keys import ObjectRef

@@ -7,7 +7,8 @@ Standard asks: no root, no added rights, a read-only root file system. Secrets a
 import json
 from typing import Any
 
-from kappa_crds.pipeline import PipelineSpec, PipelineStatus
+from kappa_crds.pipeline import PipelineSpec
+from kappa_crds.pipeline_status import PipelineStatus
 from kappa_crds.quantities import parse_duration, parse_size
 from kappa_crds.resource import Resource
 from kappa_crds.revision import (

@@ -9,9 +9,9 @@ from datetime import datetime
 
 from pydantic import ValidationError
 
+from kappa_crds.pipeline_status import TAKEN_BACK, UpgradePhase
 from kappa_crds.progress import DriverState, Progress
 from kappa_crds.revision import REVISION_KEY, Revision
-from kappa_crds.upgrade import TAKEN_BACK, UpgradePhase
 from kappa_operator.engine.apply import read_secret_key
 from kappa_operator.engine.context import OperatorContext
 from kappa_operator.engine.keys import Key, ObjectRef

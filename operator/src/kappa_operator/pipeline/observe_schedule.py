@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from kappa_crds.upgrade import NEEDS_SAVEPOINT
+from kappa_crds.pipeline_status import NEEDS_SAVEPOINT
 from kappa_operator.engine.cache import ResourceCache
 from kappa_operator.engine.context import OperatorContext
 from kappa_operator.engine.keys import Key

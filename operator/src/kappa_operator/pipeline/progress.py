@@ -3,7 +3,8 @@
 from datetime import datetime, timedelta
 from typing import Any
 
-from kappa_crds.pipeline import PipelineSpec, SourceStatus
+from kappa_crds.pipeline import PipelineSpec
+from kappa_crds.pipeline_status import SourceStatus
 from kappa_crds.progress import Progress, QueryProgress
 from kappa_crds.quantities import format_count, parse_duration
 

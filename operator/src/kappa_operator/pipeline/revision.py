@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kappa_crds.kafkacluster import KafkaClusterSpec
-from kappa_crds.pipeline import PipelineSpec, PipelineStatus
+from kappa_crds.pipeline import PipelineSpec
+from kappa_crds.pipeline_status import PipelineStatus
 from kappa_crds.quantities import parse_cpu, parse_size
 from kappa_crds.resource import Metadata
 from kappa_crds.revision import (

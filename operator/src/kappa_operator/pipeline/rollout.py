@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from kappa_crds.upgrade import AT_WORK, UpgradePhase
+from kappa_crds.pipeline_status import AT_WORK, UpgradePhase
 from kappa_operator.engine.keys import Key
 
 _REMEMBERED = timedelta(seconds=30)

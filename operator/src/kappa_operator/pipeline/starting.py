@@ -3,10 +3,9 @@
 from datetime import datetime
 from typing import Any
 
-from kappa_crds.pipeline import PipelineState, Restarts
+from kappa_crds.pipeline_status import AT_WORK, Health, PipelineState, Restarts, UpgradePhase, UpgradeStatus
 from kappa_crds.reasons import Reason
 from kappa_crds.revision import Revision
-from kappa_crds.upgrade import AT_WORK, Health, UpgradePhase, UpgradeStatus
 from kappa_operator.engine.actions import (
     Action,
     ApplyObject,

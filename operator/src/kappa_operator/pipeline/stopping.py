@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from kappa_crds.pipeline import PipelineState
+from kappa_crds.pipeline_status import PipelineState
 from kappa_crds.progress import DriverState
 from kappa_crds.quantities import parse_duration
 from kappa_crds.reasons import Reason

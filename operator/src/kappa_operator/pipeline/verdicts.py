@@ -3,10 +3,9 @@
 from dataclasses import replace
 from datetime import datetime
 
-from kappa_crds.pipeline import PipelineState, Restarts
+from kappa_crds.pipeline_status import PipelineState, Restarts, UpgradePhase, UpgradeStatus
 from kappa_crds.progress import DriverState, Progress
 from kappa_crds.reasons import Reason
-from kappa_crds.upgrade import UpgradePhase, UpgradeStatus
 from kappa_operator.engine.plan import Verdict, ready, stalled, working
 from kappa_operator.pipeline.driver import DriverPod
 

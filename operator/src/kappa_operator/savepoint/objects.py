@@ -4,11 +4,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from kappa_crds import API_VERSION
+from kappa_crds.pipeline_status import UpgradeStatus
 from kappa_crds.resource import Metadata, Resource
 from kappa_crds.savepoint import Cause, SavepointSpec, SavepointStatus
 from kappa_crds.savepoint_transfer import Export
 from kappa_crds.savepoint_work import Work, WorkRequest
-from kappa_crds.upgrade import UpgradeStatus
 from kappa_operator.engine.actions import Manifest
 from kappa_operator.engine.keys import ObjectRef
 from kappa_operator.pipeline.objects import PIPELINE_LABEL, ROLE_LABEL

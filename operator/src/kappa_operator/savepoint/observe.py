@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 from pydantic import ValidationError
 
+from kappa_crds.pipeline_status import NEEDS_SAVEPOINT
 from kappa_crds.progress import DriverExit, DriverState
 from kappa_crds.reasons import Reason
 from kappa_crds.savepoint_work import WorkResult, WorkState
-from kappa_crds.upgrade import NEEDS_SAVEPOINT
 from kappa_operator.engine.cache import ResourceCache
 from kappa_operator.engine.cluster import Body
 from kappa_operator.engine.context import OperatorContext

@@ -2,9 +2,8 @@
 
 from pydantic import ValidationError
 
-from kappa_crds.pipeline import PipelineStatus
+from kappa_crds.pipeline_status import PipelineStatus, UpgradePhase
 from kappa_crds.savepoint_work import WorkState
-from kappa_crds.upgrade import UpgradePhase
 from kappa_operator.engine.actions import CreateObject
 from kappa_operator.engine.cache import ResourceCache
 from kappa_operator.engine.context import OperatorContext

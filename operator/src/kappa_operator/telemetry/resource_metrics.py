@@ -15,7 +15,8 @@ from prometheus_client.registry import Collector
 
 from kappa_crds.conditions import Condition, ConditionType, find_condition, is_true
 from kappa_crds.kafkacluster import KafkaClusterSpec, KafkaClusterStatus
-from kappa_crds.pipeline import PipelineSpec, PipelineStatus
+from kappa_crds.pipeline import PipelineSpec
+from kappa_crds.pipeline_status import PipelineStatus
 from kappa_crds.quantities import parse_duration
 from kappa_crds.resource import Resource
 from kappa_crds.savepoint import SavepointState

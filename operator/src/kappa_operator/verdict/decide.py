@@ -5,7 +5,7 @@ It repeats what the operator will decide, as far as that is known already. What 
 
 from collections.abc import Iterator
 
-from kappa_crds.pipeline import PipelineState
+from kappa_crds.pipeline_status import PipelineState
 from kappa_crds.reasons import Reason
 from kappa_crds.revision import Revision
 from kappa_crds.upgrade import Handover, UpgradeMode, VerdictKind

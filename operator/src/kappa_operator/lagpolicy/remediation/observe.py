@@ -1,10 +1,10 @@
 """What remedies act on, read from the cache: pipelines, topics, and the savepoints that are taken before."""
 
 from kappa_crds.lagremedy import Saved
-from kappa_crds.pipeline import PipelineState
+from kappa_crds.pipeline_status import AT_WORK, PipelineState, UpgradePhase
 from kappa_crds.quantities import parse_duration
 from kappa_crds.topic import HOLD_ANNOTATION
-from kappa_crds.upgrade import AT_WORK, UpgradeMode, UpgradePhase
+from kappa_crds.upgrade import UpgradeMode
 from kappa_operator.engine.cache import ResourceCache
 from kappa_operator.engine.cluster import Body
 from kappa_operator.engine.keys import Key

@@ -4,7 +4,7 @@ from datetime import datetime
 
 from kappa_crds.lagremedy import RemedyKind, RemedyStatus, RestartRemedy
 from kappa_crds.lagstate import LagState
-from kappa_crds.pipeline import PipelineState
+from kappa_crds.pipeline_status import PipelineState
 from kappa_crds.quantities import parse_duration
 from kappa_operator.lag.evaluate import Verdict
 from kappa_operator.lag.groupwise import Judged

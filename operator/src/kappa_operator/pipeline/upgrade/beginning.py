@@ -6,9 +6,9 @@ Nothing here touches the driver that runs. What is meant to happen is recorded; 
 from datetime import datetime
 from typing import Any
 
-from kappa_crds.pipeline import PipelineState, Restarts
+from kappa_crds.pipeline_status import Anew, PipelineState, Restarts, UpgradePhase, UpgradeStatus
 from kappa_crds.reasons import Reason
-from kappa_crds.upgrade import Anew, Handover, UpgradeMode, UpgradePhase, UpgradeStatus, UpgradeVerdict
+from kappa_crds.upgrade import Handover, UpgradeMode, UpgradeVerdict
 from kappa_operator.engine.actions import CreateObject, EmitEvent, RecordStatus
 from kappa_operator.engine.plan import Plan, working
 from kappa_operator.pipeline.model import SOON, PipelineObserved, say

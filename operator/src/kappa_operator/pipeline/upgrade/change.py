@@ -6,9 +6,9 @@ predecessor has gone back to a savepoint, and is tried again when the spec, `res
 
 from datetime import datetime
 
-from kappa_crds.pipeline import PipelineStatus
+from kappa_crds.pipeline_status import AT_WORK, TAKEN_BACK, PipelineStatus, UpgradePhase, UpgradeStatus
 from kappa_crds.revision import Revision
-from kappa_crds.upgrade import AT_WORK, TAKEN_BACK, Handover, UpgradeMode, UpgradePhase, UpgradeStatus
+from kappa_crds.upgrade import Handover, UpgradeMode
 from kappa_operator.engine.plan import Verdict
 from kappa_operator.pipeline.model import PipelineObserved
 from kappa_operator.pipeline.revision import Place, build_revision, move_revision, read_place

@@ -10,19 +10,19 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from kappa_crds.pipeline import PipelineState, PipelineStatus, Restarts
+from kappa_crds.pipeline_status import (
+    AT_WORK,
+    TAKEN_BACK,
+    PipelineState,
+    PipelineStatus,
+    Restarts,
+    UpgradePhase,
+    UpgradeStatus,
+)
 from kappa_crds.progress import DriverExit, DriverState
 from kappa_crds.reasons import Reason
 from kappa_crds.revision import Revision
-from kappa_crds.upgrade import (
-    AT_WORK,
-    TAKEN_BACK,
-    Handover,
-    UpgradeMode,
-    UpgradePhase,
-    UpgradeStatus,
-    VerdictKind,
-)
+from kappa_crds.upgrade import Handover, UpgradeMode, VerdictKind
 from kappa_operator.engine.actions import Action, ActivateDriver, DeleteObject, RecordStatus
 from kappa_operator.engine.plan import Plan, working
 from kappa_operator.pipeline.driver import DriverPod, has_failed

@@ -7,10 +7,10 @@ A change that does nothing but add executors is not judged by lag: with the fewe
 
 from datetime import datetime
 
-from kappa_crds.pipeline import PipelineSpec, Restarts
+from kappa_crds.pipeline import PipelineSpec
+from kappa_crds.pipeline_status import FirstBatch, Health, Restarts, UpgradeStatus
 from kappa_crds.progress import DriverState, Progress
 from kappa_crds.quantities import format_count, parse_duration
-from kappa_crds.upgrade import FirstBatch, Health, UpgradeStatus
 from kappa_operator.pipeline.progress import measure_interval
 from kappa_operator.pipeline.progress_cache import SAMPLES, Samples
 from kappa_operator.pipeline.revision import strip_operational

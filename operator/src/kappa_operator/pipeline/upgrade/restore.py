@@ -7,10 +7,10 @@ because the savepoint is damaged, the topics no longer have its offsets, or the 
 
 from datetime import datetime
 
-from kappa_crds.pipeline import PipelineState
+from kappa_crds.pipeline_status import Anew, PipelineState, UpgradePhase, UpgradeStatus
 from kappa_crds.reasons import Reason
 from kappa_crds.savepoint import Restoration
-from kappa_crds.upgrade import Anew, Handover, UpgradePhase, UpgradeStatus
+from kappa_crds.upgrade import Handover
 from kappa_operator.engine.actions import RecordStatus
 from kappa_operator.engine.plan import Plan, Verdict, working
 from kappa_operator.pipeline.driver import has_failed

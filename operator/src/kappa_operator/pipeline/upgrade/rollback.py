@@ -7,12 +7,12 @@ any other goes on from the state that the new revision left, which is of the sam
 from datetime import datetime
 from typing import Any
 
-from kappa_crds.pipeline import PipelineSpec, PipelineState, Restarts
+from kappa_crds.pipeline import PipelineSpec
+from kappa_crds.pipeline_status import PipelineState, Restarts, UpgradePhase, UpgradeStatus
 from kappa_crds.progress import Progress
 from kappa_crds.reasons import Reason
 from kappa_crds.revision import Revision
 from kappa_crds.savepoint import Restoration
-from kappa_crds.upgrade import UpgradePhase, UpgradeStatus
 from kappa_operator.engine.actions import RecordStatus
 from kappa_operator.engine.plan import Plan, Verdict, working
 from kappa_operator.pipeline.driver import has_failed
