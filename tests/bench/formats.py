@@ -22,10 +22,10 @@ from pyspark.sql.avro.functions import to_avro
 
 from kappa_crds.source import Source
 from kappa_pipelines.driver.session import use_own_python
+from kappa_pipelines.kafka.subscription import Subscription
 from kappa_pipelines.revision.settings import DEFAULTS
 from kappa_pipelines.sources.formats import build_values
 from kappa_pipelines.sources.kafka import KafkaSource, read_stream
-from kappa_pipelines.sources.subscription import Subscription
 from spark.protobuf_values import build_schema, write_message
 from spark.revisions import spark_conf
 

@@ -18,8 +18,8 @@ from kappa_crds.progress import DriverExit, DriverState
 from kappa_crds.reasons import Reason
 from kappa_pipelines.driver.driver import Driver
 from kappa_pipelines.errors import DriverError, UnavailableError
+from kappa_pipelines.logs import configure_logs
 from kappa_pipelines.reporting.control import Control, ControlServer
-from kappa_pipelines.reporting.logs import configure_logs
 from kappa_pipelines.reporting.metrics import DriverCollector, build_registry
 from kappa_pipelines.revision.environment import Environment, read_environment, termination_file
 from kappa_pipelines.revision.load import load_revision

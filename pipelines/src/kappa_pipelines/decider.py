@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from kappa_pipelines.transforms.functions import describe, locate
+from kappa_pipelines.failures.python import describe, locate
 
 Evolve = Callable[[Any, Any], Any]
 NOTHING = "null"

@@ -8,10 +8,10 @@ import pytest
 
 from kappa_pipelines.checkpoint.format.offsets import Offsets
 from kappa_pipelines.checkpoint.store.folder import LocalFolder
+from kappa_pipelines.kafka.subscription import Subscription
 from kappa_pipelines.side_outputs.dead_letters.position import read_position
 from kappa_pipelines.side_outputs.dead_letters.ranges import Span
 from kappa_pipelines.side_outputs.dead_letters.worker import DeadLetters, Owned, forget_dead_letters
-from kappa_pipelines.sources.subscription import Subscription
 
 SOURCE = Owned("flights", Subscription(("in",)), "out")
 SECONDS = 10.0

@@ -10,6 +10,7 @@ from kappa_crds.progress import DriverState, Progress, QueryProgress, SavepointP
 from kappa_pipelines.checkpoint.format.offsets import parse_offset_log
 from kappa_pipelines.kafka.group import lowest_offsets
 from kappa_pipelines.kafka.limits import Limits, parse_limits
+from kappa_pipelines.kafka.subscription import Subscription
 from kappa_pipelines.reporting.metrics import METRICS, PREFIX, Counts, DriverCollector, build_registry
 from kappa_pipelines.reporting.progress import (
     build_recovery,
@@ -18,7 +19,6 @@ from kappa_pipelines.reporting.progress import (
     measure_load,
     with_latest,
 )
-from kappa_pipelines.sources.subscription import Subscription
 
 READS = (
     ("flights", Subscription(("in",))),

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from kappa_crds.progress import QueryProgress
+from kappa_pipelines.kafka.subscription import Subscription
 from kappa_pipelines.reporting.listener import ProgressListener, build_java_listener
 from kappa_pipelines.reporting.record import DriverRecord
-from kappa_pipelines.sources.subscription import Subscription
 from unit.runtime.checkpoints import build_revision
 
 FLIGHTS, TAPS = ("flights", Subscription(("in",))), ("taps", Subscription(("more",)))

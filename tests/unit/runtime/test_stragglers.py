@@ -5,14 +5,14 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kappa_pipelines.side_outputs.late_records.batch import (
+from kappa_pipelines.side_outputs.late_records.ledger import Ledger
+from kappa_pipelines.sources.batches import (
     Batch,
     Entry,
     parse_batch,
     parse_entry,
     without_lost,
 )
-from kappa_pipelines.side_outputs.late_records.ledger import Ledger
 
 SOURCES = ("flights",)
 LOG = """v2

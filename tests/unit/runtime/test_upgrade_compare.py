@@ -6,14 +6,14 @@ import pytest
 
 from kappa_crds.sink import OutputMode
 from kappa_crds.upgrade import VerdictKind
-from kappa_pipelines.analysis.compare import (
+from kappa_pipelines.plan.fingerprint import OperatorShape, QueryShape
+from kappa_pipelines.upgrade.compare import (
     Finding,
     compare_partitions,
     compare_pipelines,
     compare_queries,
     judge,
 )
-from kappa_pipelines.analysis.fingerprint import OperatorShape, QueryShape
 
 COUNT = OperatorShape(
     view="counted", operator="aggregation", parts={"keys": ("k",), "aggregates": ("count(1)", "sum(v)")}

@@ -14,7 +14,6 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from kappa_crds.revision import Revision
-from kappa_pipelines.analysis.fingerprint import QueryShape, read_shapes
 from kappa_pipelines.checkpoint.fence.bucket_fence import BucketFence
 from kappa_pipelines.checkpoint.fence.generation import Fence, LinkFence, is_local
 from kappa_pipelines.checkpoint.fence.hdfs_fence import HdfsFence
@@ -25,6 +24,7 @@ from kappa_pipelines.kafka.group import KafkaProgress
 from kappa_pipelines.kafka.limits import Targets, fetch_targets
 from kappa_pipelines.plan.compile import Compiled, compile_revision
 from kappa_pipelines.plan.endpoints import KafkaEndpoints
+from kappa_pipelines.plan.fingerprint import QueryShape, read_shapes
 from kappa_pipelines.registry.resolve import Subjects, resolve_subjects
 from kappa_pipelines.reporting.record import DriverRecord
 from kappa_pipelines.savepoint.pin import PINS

@@ -15,7 +15,7 @@ from kappa_pipelines.errors import DriverError, UnavailableError
 from kappa_pipelines.failures.classify import classify
 from kappa_pipelines.failures.exceptions import read_failure, read_query_failure
 from kappa_pipelines.kafka.preflight import fetch_topics
-from kappa_pipelines.sources.subscription import build_subscription
+from kappa_pipelines.kafka.subscription import build_subscription
 
 _UNSURE = {
     Reason.SOURCE_TOPIC_DELETED,

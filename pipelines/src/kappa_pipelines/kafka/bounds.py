@@ -8,7 +8,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 from kappa_crds.revision import Revision
 from kappa_pipelines.checkpoint.format.offsets import Offsets, Place
 from kappa_pipelines.kafka.options import build_librdkafka_config
-from kappa_pipelines.sources.subscription import Subscription
+from kappa_pipelines.kafka.subscription import Subscription
 
 _TIMEOUT_SECONDS = 10.0
 

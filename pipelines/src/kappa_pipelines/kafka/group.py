@@ -19,7 +19,7 @@ from kappa_pipelines.checkpoint.format.offsets import Offsets
 from kappa_pipelines.kafka.bounds import LogBounds
 from kappa_pipelines.kafka.options import build_librdkafka_config
 from kappa_pipelines.kafka.permissions import check_group
-from kappa_pipelines.sources.subscription import Subscription
+from kappa_pipelines.kafka.subscription import Subscription
 
 _SAMPLE_SECONDS = 5.0
 _TIMEOUT_SECONDS = 10.0

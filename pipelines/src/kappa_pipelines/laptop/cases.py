@@ -39,8 +39,8 @@ from kappa_crds.manifests import ManifestError
 from kappa_crds.model import Model, SqlName, TopicName
 from kappa_crds.pipeline import PipelineSpec
 from kappa_crds.schema import build_structural_schema
+from kappa_pipelines.kafka.subscription import Subscription
 from kappa_pipelines.laptop.records import Record
-from kappa_pipelines.sources.subscription import Subscription
 
 KIND = "PipelineTest"
 _FIRST = datetime(2000, 1, 1, tzinfo=UTC)

@@ -12,7 +12,7 @@ from kappa_crds.revision import Revision
 from kappa_crds.sink import Sink
 from kappa_pipelines.laptop.encode import encode_value
 from kappa_pipelines.plan.endpoints import KafkaEndpoints
-from kappa_pipelines.side_outputs.late_records.batch import JUDGED_SCHEMA, Batch
+from kappa_pipelines.sources.batches import JUDGED_SCHEMA, Batch
 from kappa_pipelines.sources.kafka import RECORD_SCHEMA, KafkaSource
 
 

@@ -14,10 +14,10 @@ from kappa_pipelines.checkpoint.store.folder import LocalFolder
 from kappa_pipelines.laptop.endpoints import checkpoint_folder
 from kappa_pipelines.plan.compile import Compiled
 from kappa_pipelines.plan.endpoints import Endpoints
+from kappa_pipelines.plan.late_rows import StragglerRows
 from kappa_pipelines.side_outputs.dead_letters.letters import HEADER_PREFIX
-from kappa_pipelines.side_outputs.late_records.batch import Batch, read_batch
 from kappa_pipelines.side_outputs.late_records.letters import build_straggler_records
-from kappa_pipelines.side_outputs.late_records.rows import StragglerRows
+from kappa_pipelines.sources.batches import Batch, read_batch
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from kappa_pipelines.laptop.records import Record, RecordFolder
 from kappa_pipelines.plan.compile import Compiled, CompiledSink, compile_revision
 from kappa_pipelines.registry.resolve import fetch_subjects
 from kappa_pipelines.side_outputs.dead_letters.letters import HEADER_PREFIX, build_letters
-from kappa_pipelines.side_outputs.late_records.batch import Batch
+from kappa_pipelines.sources.batches import Batch
 
 _END_OF_TIME = int(datetime(9999, 1, 1, tzinfo=UTC).timestamp() * 1000)
 """In milliseconds; a watermark that records have moved further stays there."""

@@ -14,13 +14,13 @@ from pyspark.sql import SparkSession
 
 from kappa_crds.revision import Revision
 from kappa_crds.upgrade import UpgradeVerdict
-from kappa_pipelines.analysis.compare import compare_partitions, compare_pipelines, judge
-from kappa_pipelines.analysis.fingerprint import QueryShape, read_shapes
 from kappa_pipelines.errors import DriverError
 from kappa_pipelines.jars import JarError
 from kappa_pipelines.laptop.revision import build_local_settings
 from kappa_pipelines.laptop.session import start_spark
 from kappa_pipelines.plan.compile import compile_revision
+from kappa_pipelines.plan.fingerprint import QueryShape, read_shapes
+from kappa_pipelines.upgrade.compare import compare_partitions, compare_pipelines, judge
 
 
 def judge_change(old: Revision, new: Revision) -> UpgradeVerdict:

@@ -24,11 +24,11 @@ from kappa_pipelines.errors import SpecError
 from kappa_pipelines.failures.exceptions import read_failure
 from kappa_pipelines.failures.sql import refuse_stream
 from kappa_pipelines.plan.endpoints import Endpoints, KafkaEndpoints
+from kappa_pipelines.plan.late_rows import StragglerRows, StragglerView, find_straggler_views
 from kappa_pipelines.plan.realtime import check_delivery, check_formats, check_real_time, check_times
 from kappa_pipelines.plan.views import DefinedView, define_views, forget_views
 from kappa_pipelines.registry.resolve import Subjects, fetch_subjects
 from kappa_pipelines.revision.names import assign_owners, check_loops, check_names
-from kappa_pipelines.side_outputs.late_records.rows import StragglerRows, StragglerView, find_straggler_views
 from kappa_pipelines.sinks.kafka import build_records
 from kappa_pipelines.sources.kafka import KafkaSource, build_source, read_stream
 from kappa_pipelines.transforms.frames import describe_state

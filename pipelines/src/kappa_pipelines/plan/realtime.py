@@ -20,7 +20,7 @@ from kappa_crds.sink import Delivery, Sink
 from kappa_pipelines.analysis.catalyst import children_of, get_plan, items, kind_of, view_of
 from kappa_pipelines.checkpoint.format.offsets import Offsets
 from kappa_pipelines.errors import SpecError, UnavailableError
-from kappa_pipelines.sources.subscription import build_subscription
+from kappa_pipelines.kafka.subscription import build_subscription
 
 _SHORTEST_SECONDS = 5.0  # of a batch; Spark: spark.sql.streaming.realTimeMode.minBatchDuration
 _SPARE_TASKS = 2  # for the dead-letter scan, beside tasks that never end

@@ -11,9 +11,9 @@ from typing import Any
 
 from kappa_crds.progress import QueryProgress, Recovery, SourceProgress, TopicOffsets
 from kappa_pipelines.checkpoint.format.offsets import Offsets, nest_offsets, parse_kafka_offsets
+from kappa_pipelines.kafka.subscription import Subscription
 from kappa_pipelines.sinks.refusals import REFUSED, name_refusals
 from kappa_pipelines.sources.kafka import LATEST, MALFORMED, ROWS
-from kappa_pipelines.sources.subscription import Subscription
 
 _LOAD = "rocksdbLoadLatencyMs"
 """What Spark's RocksDB says of each operator: milliseconds, summed over its partitions."""

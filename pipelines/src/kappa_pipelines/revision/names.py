@@ -7,7 +7,7 @@ from kappa_crds.pipeline import PipelineSpec
 from kappa_crds.reasons import Reason
 from kappa_crds.revision import Revision
 from kappa_pipelines.errors import SpecError
-from kappa_pipelines.sources.subscription import build_subscription
+from kappa_pipelines.kafka.subscription import build_subscription
 
 
 def explain_unknown_name(spec: PipelineSpec, view: str, unknown: str) -> SpecError:

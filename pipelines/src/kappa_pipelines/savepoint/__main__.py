@@ -13,7 +13,7 @@ from kappa_crds.reasons import Reason
 from kappa_crds.revision import REVISION_DIR, REVISION_KEY
 from kappa_crds.savepoint_work import WorkRequest, WorkResult
 from kappa_pipelines.errors import DriverError, SpecError, UnavailableError
-from kappa_pipelines.reporting.logs import configure_logs
+from kappa_pipelines.logs import configure_logs
 from kappa_pipelines.revision.environment import termination_file
 from kappa_pipelines.revision.load import list_problems
 from kappa_pipelines.savepoint.work import do_work

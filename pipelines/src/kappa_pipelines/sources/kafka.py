@@ -20,6 +20,7 @@ from kappa_crds.source import RecordColumns, Source
 from kappa_pipelines.checkpoint.format.offsets import Offsets, nest_offsets
 from kappa_pipelines.errors import SpecError
 from kappa_pipelines.kafka.options import build_spark_connection, prefix_options
+from kappa_pipelines.kafka.subscription import Subscription, build_subscription
 from kappa_pipelines.registry.subject import Subject
 from kappa_pipelines.sources.event_time import (
     add_watermark,
@@ -29,7 +30,6 @@ from kappa_pipelines.sources.event_time import (
     is_wrong,
 )
 from kappa_pipelines.sources.formats import build_values
-from kappa_pipelines.sources.subscription import Subscription, build_subscription
 from kappa_pipelines.sources.values import Values
 
 MALFORMED = "malformed"

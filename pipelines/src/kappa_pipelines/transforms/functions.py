@@ -3,7 +3,6 @@
 import importlib
 import inspect
 import sys
-import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -12,9 +11,7 @@ from typing import Any
 
 from kappa_crds.reasons import Reason
 from kappa_pipelines.errors import SpecError
-
-_MESSAGE_LIMIT = 400  # characters of what an error says
-_OWN = Path(__file__).parent.parent
+from kappa_pipelines.failures.python import describe, locate
 
 
 @dataclass(frozen=True)
@@ -86,21 +83,3 @@ def load_function(view: str, name: str) -> Callable[..., Any]:
 def fail(view: str, text: str) -> SpecError:
     """Return the error for a view whose function is wrong."""
     return SpecError(Reason.PYTHON_VIEW_FAILED, f"view {view!r}: {text}")
-
-
-def locate(error: Exception) -> str:
-    """Return the innermost line that is neither ours nor of a library, as ` in FILE, line N`."""
-    frames = [
-        frame
-        for frame in traceback.extract_tb(error.__traceback__)
-        if "site-packages" not in frame.filename
-        and "importlib" not in frame.filename
-        and _OWN not in Path(frame.filename).parents
-    ]
-    return f" in {Path(frames[-1].filename).name}, line {frames[-1].lineno}" if frames else ""
-
-
-def describe(error: Exception) -> str:
-    """Return an error's class and message on one line."""
-    text = " ".join(str(error).split("\n\nJVM stacktrace")[0].split())
-    return f"{type(error).__name__}: {text[:_MESSAGE_LIMIT]}"

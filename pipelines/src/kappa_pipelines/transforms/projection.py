@@ -15,8 +15,9 @@ from pyspark.sql.types import IntegralType, StringType, StructType
 
 from kappa_crds.sourcing import Projection
 from kappa_pipelines.decider import NOTHING, Evolve, fold
+from kappa_pipelines.failures.python import describe, locate
 from kappa_pipelines.transforms.buckets import Kept, Output, Row, open_packed, pack, run_step
-from kappa_pipelines.transforms.functions import UserFunction, describe, find_function, locate
+from kappa_pipelines.transforms.functions import UserFunction, find_function
 from kappa_pipelines.transforms.inputs import ColumnKind, Input, check_new_columns, quote, read_input
 
 _KEY = "__kappa_key"

@@ -8,7 +8,8 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from kappa_pipelines.transforms.functions import describe, fail, load_function, locate
+from kappa_pipelines.failures.python import describe, locate
+from kappa_pipelines.transforms.functions import fail, load_function
 
 
 def call_function(view: str, function: str, inputs: Sequence[DataFrame]) -> DataFrame:

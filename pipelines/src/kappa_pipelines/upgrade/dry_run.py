@@ -20,8 +20,6 @@ from kappa_crds.reasons import Reason
 from kappa_crds.revision import Revision
 from kappa_crds.sink import Sink
 from kappa_crds.upgrade import UpgradeVerdict, VerdictKind
-from kappa_pipelines.analysis.compare import Finding, compare_partitions, compare_pipelines, judge
-from kappa_pipelines.analysis.fingerprint import read_shapes
 from kappa_pipelines.checkpoint.fence.generation import FOLDER
 from kappa_pipelines.checkpoint.format.offsets import Offsets
 from kappa_pipelines.checkpoint.format.schemas import point_all_schemas
@@ -34,11 +32,13 @@ from kappa_pipelines.kafka.bounds import LogBounds
 from kappa_pipelines.kafka.limits import Targets
 from kappa_pipelines.plan.compile import Compiled, CompiledSink, compile_revision
 from kappa_pipelines.plan.endpoints import KafkaEndpoints
+from kappa_pipelines.plan.fingerprint import read_shapes
 from kappa_pipelines.registry.resolve import Subjects, resolve_subjects
 from kappa_pipelines.savepoint.manifest import QueryPoint
 from kappa_pipelines.savepoint.pin import pin_last_batch
 from kappa_pipelines.sinks.kafka import choose_output_mode, sink_checkpoint
 from kappa_pipelines.sinks.refusals import route_records
+from kappa_pipelines.upgrade.compare import Finding, compare_partitions, compare_pipelines, judge
 from kappa_pipelines.upgrade.fingerprints import read_kept_shapes
 from kappa_pipelines.upgrade.repartition import count_partitions, divide_copy, note_partitions
 

@@ -6,10 +6,10 @@ from pydantic import ValidationError
 
 from kappa_crds.reasons import Reason
 from kappa_crds.upgrade import VerdictKind
-from kappa_pipelines.analysis.compare import compare_pipelines, judge
-from kappa_pipelines.analysis.fingerprint import QueryShape
 from kappa_pipelines.checkpoint.store.folder import Folder
 from kappa_pipelines.errors import LostDataError
+from kappa_pipelines.plan.fingerprint import QueryShape
+from kappa_pipelines.upgrade.compare import compare_pipelines, judge
 
 _FOLDER = "_plans"
 

@@ -21,6 +21,7 @@ from kappa_pipelines.checkpoint.format.offsets import (
 )
 from kappa_pipelines.checkpoint.store.folder import Folder
 from kappa_pipelines.errors import UnavailableError
+from kappa_pipelines.kafka.subscription import Subscription
 from kappa_pipelines.side_outputs.background import Background, Totals
 from kappa_pipelines.side_outputs.dead_letters.position import (
     Position,
@@ -29,7 +30,6 @@ from kappa_pipelines.side_outputs.dead_letters.position import (
     write_position,
 )
 from kappa_pipelines.side_outputs.dead_letters.ranges import Ledger, Span
-from kappa_pipelines.sources.subscription import Subscription
 
 MAX_SCAN = 1_000_000  # offsets that one job scans; bounds what a crash repeats
 _WRITE_SECONDS = 10.0

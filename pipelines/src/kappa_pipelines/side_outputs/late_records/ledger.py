@@ -5,7 +5,7 @@
 
 from dataclasses import dataclass, replace
 
-from kappa_pipelines.side_outputs.late_records.batch import Batch, count_offsets
+from kappa_pipelines.sources.batches import Batch, count_offsets
 
 NONE_YET = -1
 

@@ -11,9 +11,9 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
 
 from kappa_pipelines.kafka.limits import Limits
+from kappa_pipelines.plan.late_rows import MISSED
+from kappa_pipelines.plan.origin import ORIGIN
 from kappa_pipelines.side_outputs.dead_letters.letters import CUT_LETTER_BYTES, build_header, cut_value
-from kappa_pipelines.side_outputs.late_records.origin import ORIGIN
-from kappa_pipelines.side_outputs.late_records.rows import MISSED
 from kappa_pipelines.sinks.kafka import JSON_OPTIONS
 from kappa_pipelines.transforms.inputs import quote
 

@@ -3,8 +3,8 @@
 import json
 
 from kappa_pipelines.checkpoint.store.folder import Folder
-from kappa_pipelines.side_outputs.late_records.batch import parse_batch
 from kappa_pipelines.side_outputs.late_records.ledger import Ledger
+from kappa_pipelines.sources.batches import parse_batch
 
 _FOLDER = "stragglers"
 

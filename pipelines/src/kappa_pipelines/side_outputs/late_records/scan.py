@@ -6,10 +6,10 @@ from functools import partial
 from pyspark.sql import SparkSession
 
 from kappa_pipelines.plan.endpoints import KafkaEndpoints
-from kappa_pipelines.side_outputs.late_records.batch import Batch
+from kappa_pipelines.plan.late_rows import StragglerRows, StragglerView
 from kappa_pipelines.side_outputs.late_records.letters import build_straggler_records
-from kappa_pipelines.side_outputs.late_records.rows import StragglerRows, StragglerView
 from kappa_pipelines.sinks.kafka import write_counted
+from kappa_pipelines.sources.batches import Batch
 from kappa_pipelines.sources.kafka import KafkaSource
 
 

@@ -12,11 +12,11 @@ import structlog
 
 from kappa_pipelines.checkpoint.format.offsets import Offsets
 from kappa_pipelines.checkpoint.store.folder import Folder
+from kappa_pipelines.plan.late_rows import StragglerView
 from kappa_pipelines.side_outputs.background import Background, Totals
-from kappa_pipelines.side_outputs.late_records.batch import Batch, read_batch, without_lost
 from kappa_pipelines.side_outputs.late_records.ledger import Ledger
 from kappa_pipelines.side_outputs.late_records.position import forget_ledger, read_ledger, write_ledger
-from kappa_pipelines.side_outputs.late_records.rows import StragglerView
+from kappa_pipelines.sources.batches import Batch, read_batch, without_lost
 
 MAX_SCAN = 1_000_000
 """Offsets after which a job takes no further batch."""

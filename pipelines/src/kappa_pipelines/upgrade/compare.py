@@ -6,7 +6,7 @@ from itertools import zip_longest
 from typing import NamedTuple
 
 from kappa_crds.upgrade import UpgradeVerdict, VerdictKind
-from kappa_pipelines.analysis.fingerprint import OperatorShape, QueryShape
+from kappa_pipelines.plan.fingerprint import OperatorShape, QueryShape
 
 _ORDER = (VerdictKind.RESUME, VerdictKind.REPARTITION, VerdictKind.REPROCESS)
 _SHORT = 120

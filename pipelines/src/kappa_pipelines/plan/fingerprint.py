@@ -24,8 +24,8 @@ from kappa_pipelines.analysis.catalyst import (
     name_of,
     view_of,
 )
+from kappa_pipelines.kafka.subscription import build_subscription
 from kappa_pipelines.plan.compile import Compiled, CompiledSink
-from kappa_pipelines.sources.subscription import build_subscription
 
 _IN_PYTHON = {"TransformWithStateInPySpark", "FlatMapGroupsInPandasWithState"}
 

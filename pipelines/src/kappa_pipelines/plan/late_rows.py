@@ -13,9 +13,9 @@ from kappa_crds.view import SlidingWindow
 from kappa_crds.window import Window
 from kappa_pipelines.analysis.catalyst import find_views, get_plan
 from kappa_pipelines.errors import SpecError
+from kappa_pipelines.plan.origin import ORIGIN, carry_origin, refuse_origin
 from kappa_pipelines.plan.views import define_views, forget_views
-from kappa_pipelines.side_outputs.late_records.batch import JUDGED_SCHEMA
-from kappa_pipelines.side_outputs.late_records.origin import ORIGIN, carry_origin, refuse_origin
+from kappa_pipelines.sources.batches import JUDGED_SCHEMA
 from kappa_pipelines.sources.kafka import KafkaSource, read_stream
 from kappa_pipelines.transforms.inputs import read_input
 from kappa_pipelines.transforms.sliding import add_missed_span
