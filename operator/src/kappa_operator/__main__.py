@@ -113,7 +113,7 @@ async def run(settings: Settings) -> None:
         of_lag = CollectorRegistry()
         of_lag.register(LagCollector(sampling.list_found, settings.lag_series))
         REGISTRY.register(metrics.PolicyCollector(partial(list_policies, context)))
-        queue = WorkQueue(time.monotonic)
+        queue = WorkQueue(time.monotonic, slots=settings.concurrency)
         controller = Controller(context, queue, LOGICS)
         sync = CacheSync(context, queue, controller, pending_events)
         app = build_health_app(pending_events, synced.is_set, of_lag)

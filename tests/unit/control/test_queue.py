@@ -1,4 +1,4 @@
-"""The work queue holds each key once, works each alone, and slows down what fails."""
+"""The work queue holds each key once, works each alone, slows down what fails, and is fair between kinds and namespaces."""
 
 import asyncio
 
@@ -90,3 +90,105 @@ async def test_every_key_comes_exactly_once_for_its_soonest_wish(wishes: list[tu
             seen.append(key)
             queue.done(key)
     assert sorted(seen) == sorted(soonest)
+
+
+def build_keys(kind: str, count: int, namespace: str = "n") -> list[Key]:
+    return [Key(kind, namespace, f"{number:04d}") for number in range(count)]
+
+
+async def test_a_thousand_blocked_topics_leave_slots_to_pipelines() -> None:
+    queue = WorkQueue(Time(), slots=100)
+    for key in build_keys("Topic", 1000):
+        queue.add(key)
+    blocked = [await queue.take() for _ in range(50)]
+    assert {key.kind for key in blocked} == {"Topic"}
+    assert await is_idle(queue)
+    for key in build_keys("Pipeline", 3):
+        queue.add(key)
+        assert await queue.take() == key
+        queue.done(key)
+
+
+async def test_a_third_group_finds_a_slot_beside_two_that_are_blocked() -> None:
+    queue = WorkQueue(Time(), slots=90)
+    for namespace in ("a", "b"):
+        for key in build_keys("Topic", 500, namespace):
+            queue.add(key)
+    while not await is_idle(queue):
+        pass
+    assert queue.working < 90
+    queue.add(Key("Topic", "c", "orders"))
+    assert await queue.take() == Key("Topic", "c", "orders")
+
+
+async def test_groups_take_turns() -> None:
+    queue = WorkQueue(Time())
+    for key in (*build_keys("Topic", 100), *build_keys("Pipeline", 2)):
+        queue.add(key)
+    assert [(await queue.take()).kind for _ in range(4)] == ["Pipeline", "Topic", "Pipeline", "Topic"]
+
+
+async def test_a_single_slot_is_enough_for_all() -> None:
+    queue = WorkQueue(Time(), slots=1)
+    for key in (A, B):
+        queue.add(key)
+    assert await queue.take() == A
+    assert await is_idle(queue)
+    queue.done(A)
+    assert await queue.take() == B
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("add"), st.sampled_from("abcd"), st.integers(0, 5)),
+        st.tuples(st.just("take"), st.just(""), st.just(0)),
+        st.tuples(st.sampled_from(["done", "failed"]), st.sampled_from("abcd"), st.just(0)),
+        st.tuples(st.just("wait"), st.just(""), st.integers(1, 6)),
+    ),
+    max_size=80,
+)
+
+
+@given(STEPS, st.integers(1, 4))
+def test_a_key_comes_when_it_is_due_never_twice_at_once_and_is_never_lost(
+    steps: list[tuple[str, str, int]], slots: int
+) -> None:
+    """The model: `due` holds the earliest time that each key was asked for since it was taken last."""
+    time = Time()
+    queue = WorkQueue(time, slots=slots, first_delay=1, last_delay=4)
+    due: dict[Key, float] = {}
+    working: list[Key] = []
+
+    def take() -> None:
+        key = queue.try_take()
+        is_due = any(at <= time.now for at in due.values())
+        assert key is not None or working or not is_due
+        if key is not None:
+            assert due.pop(key) <= time.now
+            assert key not in working
+            working.append(key)
+            assert len(working) <= slots
+
+    for what, name, number in steps:
+        key = Key("Topic" if name in "ab" else "Pipeline", "n", name)
+        if what == "add":
+            queue.add(key, number)
+            due[key] = min(due.get(key, float("inf")), time.now + number)
+        elif what == "wait":
+            time.now += number
+        elif what == "take":
+            take()
+        elif key in working:
+            working.remove(key)
+            if what == "done":
+                queue.done(key)
+            else:
+                due[key] = min(due.get(key, float("inf")), time.now + queue.failed(key))
+    for key in working:
+        queue.done(key)
+    working.clear()
+    time.now += 10
+    while due:
+        take()
+        queue.done(working.pop())
+    assert len(queue) == 0

@@ -58,7 +58,7 @@ class Shop:
     def take_due(self) -> set[Key]:
         """Return what is due now, and take it off the queue."""
         found = set()
-        while isinstance(key := self.queue._pop_or_wait(), Key):
+        while (key := self.queue.try_take()) is not None:
             self.queue.done(key)
             found.add(key)
         return found

@@ -26,7 +26,7 @@ AGAIN = 0.2
 
 
 class Controller:
-    """Works the queue with at most `settings.concurrency` reconciles at once."""
+    """Works the queue, with as many reconciles at once as it has slots."""
 
     def __init__(
         self,
@@ -37,14 +37,12 @@ class Controller:
         self._world = context
         self._queue = queue
         self._logics = logics
-        self._slots = asyncio.Semaphore(context.settings.concurrency)
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
         """Work until cancelled."""
         try:
             while True:
-                await self._slots.acquire()
                 key = await self._queue.take()
                 task = asyncio.create_task(self._work(key))
                 self._tasks.add(task)
@@ -74,7 +72,6 @@ class Controller:
         try:
             outcome = await self._attempt(key)
         finally:
-            self._slots.release()
             metrics.RECONCILE_SECONDS.labels(key.kind).observe(time.monotonic() - started)
             metrics.QUEUE_KEYS.set(len(self._queue))
             metrics.WORKING_KEYS.set(self._queue.working)

@@ -1,28 +1,43 @@
-"""The work queue: level-triggered, each key once, due now or later.
+"""The work queue: level-triggered, each key once, due now or later, fair between kinds and namespaces.
 
-A key that is added while it is being worked on is worked on again afterwards; the same key is never worked on twice
-at once. Failures delay a key, doubling from `first_delay` to `last_delay` seconds.
+A key that is added while it is worked on is worked on again afterwards; the same key is never worked on twice at once.
+Failures delay a key, doubling from `first_delay` to `last_delay` seconds.
+
+Keys of one kind and namespace are a group. Groups take turns, and none may hold more slots than are free: the first
+group that is blocked gets half of them, the next one a third of them, so that another group always finds one.
 """
 
 import asyncio
 import heapq
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable
 
 from kappa_operator.engine.keys import Key
 
+Entry = tuple[float, Key]
+Group = tuple[str, str]
+
 
 class WorkQueue:
-    """Keys that want a look, soonest first."""
+    """Keys to reconcile: within a group the one that is due first, between groups in turn; at most `slots` at once."""
 
     def __init__(
-        self, clock: Callable[[], float], *, first_delay: float = 1.0, last_delay: float = 300.0
+        self,
+        clock: Callable[[], float],
+        *,
+        slots: int = 1000,
+        first_delay: float = 1.0,
+        last_delay: float = 300.0,
     ) -> None:
         self._clock = clock
+        self._slots = slots
         self._first_delay = first_delay
         self._last_delay = last_delay
         self._due: dict[Key, float] = {}
-        self._heap: list[tuple[float, Key]] = []
+        self._later: list[Entry] = []
+        self._ready: defaultdict[Group, deque[Entry]] = defaultdict(deque)
         self._working: set[Key] = set()
+        self._held: Counter[Group] = Counter()
         self._failures: dict[Key, int] = {}
         self._changed = asyncio.Event()
 
@@ -35,68 +50,86 @@ class WorkQueue:
         return len(self._working)
 
     def due_within(self, seconds: float) -> int:
-        """Return how many keys want a look within so many seconds; 0 gives the backlog."""
+        """Return how many keys are due within so many seconds; 0 gives the backlog."""
         limit = self._clock() + seconds
         return sum(1 for due in self._due.values() if due <= limit)
 
     def add(self, key: Key, delay: float = 0.0) -> None:
-        """Have the key looked at after `delay` seconds, or sooner if it was asked for sooner."""
+        """Have the key reconciled after `delay` seconds, or sooner where an earlier call asked for that."""
         due = self._clock() + delay
         if due < self._due.get(key, float("inf")):
             self._due[key] = due
-            heapq.heappush(self._heap, (due, key))
+            heapq.heappush(self._later, (due, key))
             self._changed.set()
 
     async def take(self) -> Key:
-        """Wait for a key that is due and that nobody works on; the caller must call `done` or `failed` for it."""
+        """Wait for a key that is due and has a slot; the caller must call `done` or `failed` for it."""
         while True:
-            wait = self._pop_or_wait()
-            if isinstance(wait, Key):
-                return wait
+            key = self.try_take()
+            if key is not None:
+                return key
             self._changed.clear()
             try:
-                await asyncio.wait_for(self._changed.wait(), wait)
+                await asyncio.wait_for(self._changed.wait(), self._get_wait())
             except TimeoutError:
                 continue
 
-    def _pop_or_wait(self) -> Key | float | None:
-        held: list[tuple[float, Key]] = []
-        try:
-            while self._heap:
-                due, key = self._heap[0]
-                if self._due.get(key) != due:
-                    heapq.heappop(self._heap)
-                elif due > self._clock():
-                    return due - self._clock()
-                elif key in self._working:
-                    held.append(heapq.heappop(self._heap))
-                else:
-                    heapq.heappop(self._heap)
-                    del self._due[key]
-                    self._working.add(key)
-                    return key
-            return None
-        finally:
-            for entry in held:
-                heapq.heappush(self._heap, entry)
+    def try_take(self) -> Key | None:
+        """Return a key that is due and has a slot, as `take` does; None where there is none now."""
+        while self._later and self._later[0][0] <= self._clock():
+            due, key = heapq.heappop(self._later)
+            if self._due.get(key) == due:
+                self._ready[_get_group(key)].append((due, key))
+        return self._pick()
+
+    def _pick(self) -> Key | None:
+        """Start the next key. One that is worked on loses its place here: it gets another one when that ends."""
+        while (group := self._find_group()) is not None:
+            entries = self._ready.pop(group)
+            while entries:
+                due, key = entries.popleft()
+                if self._due.get(key) == due and key not in self._working:
+                    if entries:
+                        self._ready[group] = entries  # last now, as it had its turn
+                    return self._start(group, key)
+        return None
+
+    def _find_group(self) -> Group | None:
+        free = self._slots - len(self._working)
+        return next((group for group in self._ready if self._held[group] < free), None)
+
+    def _start(self, group: Group, key: Key) -> Key:
+        del self._due[key]
+        self._working.add(key)
+        self._held[group] += 1
+        return key
+
+    def _get_wait(self) -> float | None:
+        """Return the seconds until another key is due, None where there is none."""
+        return max(0.0, self._later[0][0] - self._clock()) if self._later else None
 
     def done(self, key: Key) -> None:
-        """Say that the key was worked on, and forget its failures."""
-        self._working.discard(key)
+        """End the work on the key, and forget its failures."""
         self._failures.pop(key, None)
-        self._changed.set()
+        self._release(key)
 
     def failed(self, key: Key) -> float:
-        """Say that work on the key failed; it comes again after the delay that is returned."""
-        self._working.discard(key)
+        """End the work on the key, which failed; it comes again after the delay that is returned."""
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
         delay: float = min(self._last_delay, self._first_delay * 2**failures)
         self.add(key, delay)
-        self._changed.set()
+        self._release(key)
         return delay
 
-    def forget(self, key: Key) -> None:
-        """Drop a key whose resource is gone."""
-        self._due.pop(key, None)
-        self._failures.pop(key, None)
+    def _release(self, key: Key) -> None:
+        if key in self._working:
+            self._working.discard(key)
+            self._held[_get_group(key)] -= 1
+        if self._due.get(key, float("inf")) <= self._clock():
+            heapq.heappush(self._later, (self._due[key], key))
+        self._changed.set()
+
+
+def _get_group(key: Key) -> Group:
+    return key.kind, key.namespace
