@@ -16,7 +16,7 @@ from typing import Any
 import kopf
 import structlog
 from aiohttp import web
-from prometheus_client import REGISTRY, CollectorRegistry
+from prometheus_client import REGISTRY
 
 from kappa_operator.engine.cache import ResourceCache
 from kappa_operator.engine.cluster import ApiCluster
@@ -34,12 +34,10 @@ from kappa_operator.kinds import LOGICS
 from kappa_operator.lag.exposition import LagCollector
 from kappa_operator.lag.sampling import Sampling
 from kappa_operator.lagpolicy.alertmanager import serve_alerts
-from kappa_operator.lagpolicy.observe import list_policies
 from kappa_operator.lagpolicy.webhooks import HttpWebhooks
 from kappa_operator.pipeline.drivers import HttpDrivers, open_session
 from kappa_operator.report.serve import add_report
 from kappa_operator.settings import Settings
-from kappa_operator.statestore.observe import list_stores
 from kappa_operator.statestore.remote import RemoteStores
 from kappa_operator.telemetry import metrics
 from kappa_operator.telemetry.health import PendingWatchEvents, build_health_app
@@ -108,15 +106,14 @@ async def run(settings: Settings) -> None:
             cluster=cluster, cache=cache, kafka=kafka, drivers=HttpDrivers(session), buckets=RemoteStores(session),
             settings=settings, lag=sampling, webhooks=webhooks, is_leading=lambda: elector.leading, expect_event=pending_events.expect,
         )  # fmt: skip
-        REGISTRY.register(metrics.StoreCollector(partial(list_stores, context)))
+        REGISTRY.register(metrics.StoreCollector(partial(context.list_active, "StateStore")))
         REGISTRY.register(ResourceCollector(context.cache, context.is_leading))
-        of_lag = CollectorRegistry()
-        of_lag.register(LagCollector(sampling.list_found, settings.lag_series))
-        REGISTRY.register(metrics.PolicyCollector(partial(list_policies, context)))
+        REGISTRY.register(metrics.PolicyCollector(partial(context.list_active, "LagPolicy")))
+        REGISTRY.register(LagCollector(sampling.list_found, settings.lag_series))
         queue = WorkQueue(time.monotonic, slots=settings.concurrency)
         controller = Controller(context, queue, LOGICS)
         sync = CacheSync(context, queue, controller, pending_events)
-        app = build_health_app(pending_events, synced.is_set, of_lag)
+        app = build_health_app(pending_events, synced.is_set)
         add_report(app, context, lambda: elector.leading and acting.is_set())
         servers = [await serve_health(app, settings.health_port)]
         if settings.admission_dir:

@@ -12,7 +12,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from fakes.context import Operator, build_resource
-from kappa_operator.engine.keys import Key
+from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.telemetry.health import PendingWatchEvents, build_health_app
 
 KEY = Key("Topic", "flights", "flights")
@@ -38,7 +38,7 @@ async def test_an_own_write_that_no_watch_shows_ends_the_operators_life() -> Non
     pending_events.expect(KEY, 7)
     clock.now = 61.0
     status, text = await fetch(build_health_app(pending_events, lambda: True), "/healthz")
-    assert (status, "no watch has shown a write made 61 s ago" in text) == (503, True)
+    assert (status, "a write made 61 s ago" in text) == (503, True)
 
 
 async def test_a_write_that_came_back_is_healthy() -> None:
@@ -101,7 +101,7 @@ def test_a_write_that_changed_nothing_or_was_shown_already_is_not_waited_for() -
     assert awaited == [("orders", 99)]
 
 
-async def test_metrics_of_which_there_are_many_are_written_beside_the_event_loop() -> None:
+async def test_a_scrape_does_not_block_the_event_loop() -> None:
     class Many(Collector):
         """Waits for the event loop, which would wait for it if it ran there."""
 
@@ -116,6 +116,16 @@ async def test_metrics_of_which_there_are_many_are_written_beside_the_event_loop
     status, text = await fetch(
         build_health_app(PendingWatchEvents(Clock()), lambda: True, registry), "/metrics"
     )
-    assert (status, "many 1.0" in text, "kappa_operator_queue_keys" in text) == (200, True, True)
-    names = [line.split()[2] for line in text.splitlines() if line.startswith("# TYPE")]
-    assert len(names) == len(set(names))
+    assert (status, "many 1.0" in text) == (200, True)
+
+
+def test_resources_may_change_while_a_thread_reads_them() -> None:
+    operator = Operator({})
+    for name in ("orders", "returns"):
+        operator.cluster.put(build_resource("Topic", name))
+    reading = operator.context.list_active("Topic")
+    assert next(reading).metadata.name == "orders"
+    operator.cluster.put(build_resource("Topic", "carts"))
+    operator.cluster.remove(ObjectRef("kappa-platform.io/v1alpha1", "Topic", "shop", "returns"))
+    assert [each.metadata.name for each in reading] == ["returns"]
+    assert {each.metadata.name for each in operator.context.list_active("Topic")} == {"orders", "carts"}

@@ -18,7 +18,7 @@ from kappa_operator.lag.groups import find_groups
 from kappa_operator.lag.model import Sweep
 from kappa_operator.lagpolicy.decide import is_long
 from kappa_operator.lagpolicy.mute import find_mute
-from kappa_operator.lagpolicy.observe import list_policies, observe_lagpolicy
+from kappa_operator.lagpolicy.observe import observe_lagpolicy
 from kappa_operator.telemetry.metrics import POLICY_METRICS, PolicyCollector
 
 CLUSTER = Key("KafkaCluster", "shop", "main")
@@ -407,7 +407,7 @@ def test_groups_are_found_by_patterns_without_those_of_marks(globs: list[str], f
 def read_metrics(operator: Operator) -> dict[str, list[tuple[dict[str, str], float]]]:
     """What Prometheus gets, read as it reads it."""
     registry = CollectorRegistry()
-    registry.register(PolicyCollector(lambda: list_policies(operator.context)))
+    registry.register(PolicyCollector(lambda: operator.context.list_active("LagPolicy")))
     families = text_string_to_metric_families(generate_latest(registry).decode())
     return {family.name: [(each.labels, each.value) for each in family.samples] for family in families}
 

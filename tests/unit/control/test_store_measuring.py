@@ -16,7 +16,6 @@ from kappa_crds.savepoint_work import REQUEST_ANNOTATION, Removal, SavepointTask
 from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.kinds import LOGICS
 from kappa_operator.statestore.collection_pods import COLLECTOR_ROLE, MEASURER_ROLE
-from kappa_operator.statestore.observe import list_stores
 from kappa_operator.telemetry.metrics import STORE_METRICS, StoreCollector
 
 STORE = Key("StateStore", "shop", "main")
@@ -161,7 +160,7 @@ async def test_dying_after_any_write_changes_nothing_about_the_end() -> None:
 def read_metrics(operator: Operator) -> dict[str, list[tuple[dict[str, str], float]]]:
     """What Prometheus gets, read as it reads it."""
     registry = CollectorRegistry()
-    registry.register(StoreCollector(lambda: list_stores(operator.context)))
+    registry.register(StoreCollector(lambda: operator.context.list_active("StateStore")))
     families = text_string_to_metric_families(generate_latest(registry).decode())
     return {family.name: [(each.labels, each.value) for each in family.samples] for family in families}
 

@@ -8,6 +8,7 @@ resources claim a name in Kafka, which resources name another one, and which of 
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 from pydantic import ValidationError
@@ -182,6 +183,16 @@ class ResourceCache:
     def list_upgrades(self) -> list[tuple[Key, Body]]:
         """Return `status.upgrade` of each pipeline, empty for one that was never changed."""
         return list(self._upgrades.items())
+
+    def list_raw(self, kind: str) -> list[tuple[Key, bytes]]:
+        """Return the resources of a kind as JSON. A thread may call this: the copy of a dict is one step."""
+        return [(key, raw) for key, raw in self._bodies.copy().items() if key.kind == kind]
+
+    def parse_all(self, kind: str) -> Iterator[Resource[Any, Any]]:
+        """Yield the resources of a kind that can be read, parsed again. A thread may call this."""
+        for _, raw in self.list_raw(kind):
+            with suppress(ValidationError):
+                yield find_kind(kind).parse(json.loads(raw))
 
     def find_claims(self, topic: str) -> list[Key]:
         """Return the `Topic` resources, in any namespace, that claim this name in Kafka."""

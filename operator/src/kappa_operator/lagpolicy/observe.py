@@ -49,14 +49,6 @@ async def observe_lagpolicy(
     return _observe(context, key, resource, cluster, known=known, quotas=quotas, failures=failures)
 
 
-def list_policies(context: OperatorContext) -> Iterator[LagPolicyResource]:
-    """Yield all LagPolicies that can be read, while this replica is the one that acts: another would tell the same once more."""
-    for key in context.cache.find_all("LagPolicy") if context.is_leading() else ():
-        policy: LagPolicyResource | None = context.cache.get(key)
-        if policy is not None:
-            yield policy
-
-
 def _recall(context: OperatorContext, key: Key, resource: LagPolicyResource) -> Remembered:
     """Return what is remembered: in memory, or else in the status."""
     known = context.standings.recall(key, resource.metadata.uid)

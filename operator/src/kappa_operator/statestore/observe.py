@@ -1,7 +1,6 @@
 """Looks at a state store: checks a bucket or a folder in HDFS when that is due, or reads the claim and the pod that checks it."""
 
 import json
-from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
@@ -92,14 +91,6 @@ async def _observe_claim(
         pull_policy=context.settings.image_pull_policy,
         failures=failures,
     )
-
-
-def list_stores(context: OperatorContext) -> Iterator[StateStoreResource]:
-    """Yield all StateStores that can be read, while this replica is the one that acts: another would tell the same once more."""
-    for key in context.cache.find_all("StateStore") if context.is_leading() else ():
-        store: StateStoreResource | None = context.cache.get(key)
-        if store is not None:
-            yield store
 
 
 def _find_savepoints(context: OperatorContext, resource: StateStoreResource) -> tuple[str, ...]:

@@ -1,9 +1,9 @@
 """Liveness by what the watches show, not by whether the process runs.
 
-A watch can end quietly and leave an operator that looks alive and sees nothing. So every own write is expected back
-as a watch event: if one does not come back in time, `/healthz` fails and the kubelet restarts the pod. Each
-`KafkaCluster` has its status written at every check, so a leader with anything to do always has a write to expect; a
-replica that does not lead reads everything anew when it is elected.
+A watch can end quietly and leave an operator that seems alive and receives nothing. So each own write is expected
+back as a watch event: if one does not come back in time, `/healthz` fails and the kubelet restarts the pod. The status
+of each `KafkaCluster` is written at every check, so a leader with anything to do always expects a write. A replica
+that does not lead reads everything again when it is elected.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from http import HTTPStatus
 
 from aiohttp import web
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, CollectorRegistry, generate_latest
 
 from kappa_operator.engine.keys import Key
 from kappa_operator.telemetry import metrics
@@ -27,18 +27,18 @@ class PendingWatchEvents:
         self._expected: dict[Key, tuple[int, float]] = {}
 
     def expect(self, key: Key, version: int) -> None:
-        """Note a write; an older one of the same key that is still awaited keeps its time."""
+        """Record a write; an older one of the same key that is still awaited keeps its time."""
         _, since = self._expected.get(key, (0, self._clock()))
         self._expected[key] = (version, since)
 
     def seen(self, key: Key, version: int) -> None:
-        """Note a watch event."""
+        """Record a watch event."""
         expected = self._expected.get(key)
         if expected is not None and version >= expected[0]:
             del self._expected[key]
 
     def forget(self, key: Key) -> None:
-        """Drop what is awaited of a key that is gone."""
+        """Expect nothing more of a key that is gone."""
         self._expected.pop(key, None)
 
     @property
@@ -49,17 +49,17 @@ class PendingWatchEvents:
 
 
 def build_health_app(
-    pending_events: PendingWatchEvents, is_synced: Callable[[], bool], large: CollectorRegistry | None = None
+    pending_events: PendingWatchEvents, is_synced: Callable[[], bool], registry: CollectorRegistry = REGISTRY
 ) -> web.Application:
     """Return the server of /healthz, /readyz and /metrics.
 
-    Metrics of `large`, which may be tens of thousands, are written in a thread: their collectors read only what does not change any more.
+    There may be tens of thousands of metrics, so a thread writes them: collectors read copies, and nothing that changes meanwhile.
     """
 
     async def healthz(_: web.Request) -> web.Response:
         age = pending_events.age
         if age > ECHO_LIMIT:
-            text = f"no watch has shown a write made {age:.0f} s ago; the watch is dead"
+            text = f"no watch event for a write made {age:.0f} s ago; the watch is dead"
             return web.Response(text=text, status=HTTPStatus.SERVICE_UNAVAILABLE)
         return web.Response(text="ok")
 
@@ -70,9 +70,7 @@ def build_health_app(
 
     async def show_metrics(_: web.Request) -> web.Response:
         metrics.EVENT_AGE.set(pending_events.age)
-        body = generate_latest()
-        if large is not None:
-            body += await asyncio.to_thread(generate_latest, large)
+        body = await asyncio.to_thread(generate_latest, registry)
         return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
 
     app = web.Application()

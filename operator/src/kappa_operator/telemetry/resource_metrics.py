@@ -1,10 +1,11 @@
-"""What Prometheus is told of pipelines, their savepoints, Kafka clusters and topics, computed from the cache when it asks.
+"""Metrics of pipelines, their savepoints, Kafka clusters and topics, computed from the cache at each scrape.
 
-There is one series for each metric and pipeline or KafkaCluster, and a fixed number for each kind. Savepoints have none of their own:
-they are counted for each pipeline. So they are bounded by what people declare, and none outlives its resource. Only the replica that acts
-tells them, as another would tell the same once more.
+There is one series for each metric and pipeline or KafkaCluster, and a fixed number for each kind. Savepoints have no series of their own:
+they are counted for each pipeline. So the number of series is bounded by what users declare, and none outlives its resource. Only the
+active replica exports them: another one would export the same series again. A scrape runs in a thread, on a copy of the cache's JSON.
 """
 
+import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -12,9 +13,11 @@ from typing import Any, Literal
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
+from pydantic import ValidationError
 
 from kappa_crds.conditions import Condition, ConditionType, find_condition, is_true
 from kappa_crds.kafkacluster import KafkaClusterSpec, KafkaClusterStatus
+from kappa_crds.kinds import find_kind
 from kappa_crds.pipeline import PipelineSpec
 from kappa_crds.pipeline_status import PipelineStatus
 from kappa_crds.quantities import parse_duration
@@ -168,51 +171,45 @@ class ResourceCollector(Collector):
     """Computes the metrics of resources while `is_leading`. Savepoints are parsed once for each version."""
 
     def __init__(self, cache: ResourceCache, is_leading: Callable[[], bool]) -> None:
-        self._mirror = cache
+        self._cache = cache
         self._is_leading = is_leading
-        self._savepoints: dict[Key, tuple[int, SavepointFacts]] = {}
+        self._savepoints: dict[Key, tuple[bytes, SavepointFacts]] = {}
 
     def collect(self) -> Iterator[Metric]:
         """Yield every metric with its samples; what is not known of a resource has no sample."""
         leading = self._is_leading()
         pipelines = list(self._find_pipelines()) if leading else []
-        clusters: list[KafkaClusterResource] = list(self._find("KafkaCluster")) if leading else []
+        clusters: list[KafkaClusterResource] = list(self._cache.parse_all("KafkaCluster")) if leading else []
         for metric in PIPELINE_METRICS:
             yield _fill(metric, (sample for facts in pipelines for sample in _label(facts, metric)))
         for cluster_metric in CLUSTER_METRICS:
             yield _fill(cluster_metric, _read_clusters(cluster_metric, clusters))
-        counts: Iterable[Sample] = self._mirror.count_states().items() if leading else ()
+        counts: Iterable[Sample] = self._cache.count_states().items() if leading else ()
         yield _fill(RESOURCES, counts)
 
     def describe(self) -> Iterable[Metric]:
         """Return none: what there is depends on the cluster, and nothing else has these names."""
         return ()
 
-    def _find(self, kind: str) -> Iterator[Resource[Any, Any]]:
-        for key in self._mirror.find_all(kind):
-            resource = self._mirror.get(key)
-            if resource is not None:
-                yield resource
-
     def _find_pipelines(self) -> Iterator[PipelineFacts]:
         savepoints: defaultdict[Key, list[SavepointFacts]] = defaultdict(list)
-        self._savepoints = {key: self._read_savepoint(key) for key in self._mirror.find_all("Savepoint")}
+        raw = self._cache.list_raw("Savepoint")
+        self._savepoints = {key: (text, self._read_savepoint(key, text)) for key, text in raw}
         for _, facts in self._savepoints.values():
             savepoints[facts.pipeline].append(facts)
-        for resource in self._find("Pipeline"):
+        for resource in self._cache.parse_all("Pipeline"):
             key = Key("Pipeline", resource.metadata.namespace, resource.metadata.name)
             yield PipelineFacts(resource, tuple(savepoints[key]))
 
-    def _read_savepoint(self, key: Key) -> tuple[int, SavepointFacts]:
-        version = self._mirror.get_version(key)
-        known = self._savepoints.get(key)
-        if known is not None and known[0] == version:
-            return known
-        return version, _read_facts(key, self._mirror.get(key))
+    def _read_savepoint(self, key: Key, raw: bytes) -> SavepointFacts:
+        known, facts = self._savepoints.get(key, (None, None))
+        return facts if facts is not None and known is raw else _read_facts(key, raw)
 
 
-def _read_facts(key: Key, resource: Resource[Any, Any] | None) -> SavepointFacts:
-    if resource is None:
+def _read_facts(key: Key, raw: bytes) -> SavepointFacts:
+    try:
+        resource: Resource[Any, Any] = find_kind(key.kind).parse(json.loads(raw))
+    except ValidationError:
         return SavepointFacts(Key("Pipeline", key.namespace, ""), "", None, None)
     status = resource.status
     ready = find_condition(status.conditions, ConditionType.READY)
