@@ -13,8 +13,8 @@ from kappa_pipelines.laptop.records import Record
 from kappa_pipelines.laptop.revision import build_local_revision
 from kappa_pipelines.laptop.runs import LocalRun
 from kappa_pipelines.laptop.session import start_spark
-from kappa_pipelines.transforms.window import correct
 from laptop.equivalence import build_story, build_table
+from reference.windows import correct
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 HOUR = timedelta(hours=1)

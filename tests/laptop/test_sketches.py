@@ -9,6 +9,9 @@ from pyspark.sql import DataFrame, SparkSession
 from kappa_crds.view import View
 from kappa_pipelines.transforms.sketches import bloom, frequency
 from kappa_pipelines.transforms.sketches.functions import write_out
+from reference import bloom as bloom_reference
+from reference import frequency as frequency_reference
+from reference.bloom import Hash
 
 VALUES = [None if number % 50 == 0 else f"v{random.Random(number).randrange(400)}" for number in range(3000)]
 OTHERS = [f"other {number}" for number in range(400)]
@@ -21,7 +24,7 @@ def ask(spark: SparkSession, sql: str) -> DataFrame:
 
 
 @pytest.fixture(scope="module")
-def digest(spark: SparkSession) -> bloom.Hash:
+def digest(spark: SparkSession) -> Hash:
     """Spark's hash."""
     texts = sorted({*OTHERS, *(value for value in VALUES if value is not None)})
     rows = spark.createDataFrame([(text,) for text in texts], "t STRING").selectExpr(
@@ -46,10 +49,10 @@ def hours(spark: SparkSession) -> Iterator[None]:
 
 
 def test_what_spark_builds_merges_and_asks_is_what_they_mean(
-    spark: SparkSession, digest: bloom.Hash, hours: None
+    spark: SparkSession, digest: Hash, hours: None
 ) -> None:
-    kept = bloom.build(VALUES, bloom.count_slices(20_000, 0.01), digest)
-    counts = frequency.build(VALUES, *frequency.find_size(0.02, 0.95), digest)
+    kept = bloom_reference.build(VALUES, bloom.count_slices(20_000, 0.01), digest)
+    counts = frequency_reference.build(VALUES, *frequency.find_size(0.02, 0.95), digest)
     assert bytes(ask(spark, "SELECT f FROM day").collect()[0].f) == kept
     found = ask(
         spark,
@@ -61,8 +64,8 @@ def test_what_spark_builds_merges_and_asks_is_what_they_mean(
         if value is None:
             assert (is_seen, count) == (None, None)
         else:
-            assert is_seen == bloom.might_contain(kept, value, digest), value
-            assert count == frequency.estimate(counts, value, digest), value
+            assert is_seen == bloom_reference.might_contain(kept, value, digest), value
+            assert count == frequency_reference.estimate(counts, value, digest), value
 
 
 def test_numbers_are_found_whatever_their_type_and_nothing_is_found_in_what_is_empty(

@@ -13,7 +13,8 @@ from pyspark.sql.types import DataType
 
 from kappa_crds.source import EventTime, Source
 from kappa_pipelines.errors import SpecError
-from kappa_pipelines.sources.event_time import build_time, check_event_time, correct_clock
+from kappa_pipelines.sources.event_time import build_time, check_event_time
+from reference.windows import correct_clock
 from spark.revisions import build_revision, source
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)

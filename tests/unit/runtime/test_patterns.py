@@ -23,9 +23,9 @@ from kappa_pipelines.transforms.patterns.conditions import (
     Operand,
     compile_condition,
 )
-from kappa_pipelines.transforms.patterns.matcher import Match, find_matches
 from kappa_pipelines.transforms.patterns.search import NEVER, Search
 from kappa_pipelines.transforms.patterns.syntax import PatternError, find_steps, parse_steps
+from reference.patterns import Match, find_matches
 
 Event = tuple[int, int]
 """Time and price."""

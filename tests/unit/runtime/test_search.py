@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from kappa_pipelines.transforms.buckets import Kept
 from kappa_pipelines.transforms.search import memory
 from kappa_pipelines.transforms.search.document import Fields, Kind, read_document
-from kappa_pipelines.transforms.search.reference import match
 from kappa_pipelines.transforms.search.step import STORED, Found, Given, Role, Search, read_columns
 from kappa_pipelines.transforms.search.versions import END, Version, add_versions, decode, encode, list_valid
+from reference.search import match
 
 FIELDS = Fields(("text",), (("text", Kind.WORDS), ("n", Kind.EXACT)))
 WORDS = ["a", "b", "ab", "abc", "c"]

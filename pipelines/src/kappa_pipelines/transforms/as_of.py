@@ -5,16 +5,9 @@ watermark is that of the slower side, so an event comes out when all versions th
 versions of the same time the greater in its columns wins, whatever order they came in. A key that is NULL has no version.
 """
 
-from collections.abc import Callable, Hashable, Sequence
-from datetime import datetime, timedelta
-from typing import Any, TypeVar
-
 from kappa_crds.joins import AsOfJoin, Unmatched
 from kappa_pipelines.transforms.events import TIME, group_by_event, select_events, unpack_columns
 from kappa_pipelines.transforms.inputs import Input, check_new_columns, quote, quote_interval
-
-Event = TypeVar("Event")
-Version = TypeVar("Version")
 
 _SINCE = "__kappa_since"
 _VERSION = "__kappa_version"
@@ -44,29 +37,3 @@ def build_as_of(view: str, join: AsOfJoin, events: Input, table: Input) -> str:
         f"FROM ({select_events(events, time, keys)}) {kind} JOIN ({versions}) ON {' AND '.join(valid)}\n"
         f"{group_by_event()}"
     )
-
-
-def join_as_of(
-    events: Sequence[Event],
-    versions: Sequence[Version],
-    *,
-    key: Callable[[Event], Hashable],
-    time: Callable[[Event], datetime],
-    version_key: Callable[[Version], Hashable],
-    since: Callable[[Version], datetime],
-    columns: Callable[[Version], Any],
-    max_age: timedelta | None = None,
-) -> list[tuple[Event, Version | None]]:
-    """Return what the statement computes: each event with its version, None where there is none."""
-
-    def is_valid(event: Event, version: Version) -> bool:
-        age = time(event) - since(version)
-        same = key(event) is not None and key(event) == version_key(version)
-        return same and age >= timedelta(0) and (max_age is None or age <= max_age)
-
-    found = []
-    for event in events:
-        valid = [version for version in versions if is_valid(event, version)]
-        newest = max(valid, key=lambda version: (since(version), columns(version)), default=None)
-        found.append((event, newest))
-    return found

@@ -4,10 +4,10 @@ The sequence of an event says its place, so rows may come in any order and more 
 that is in the state already changes nothing.
 """
 
-from collections.abc import Generator, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
@@ -110,12 +110,3 @@ def build_projection(spark: SparkSession, view: str, projection: Projection) -> 
     step = Projecting(find_function(view, projection.evolve, ("state", "event")), projection.every)
     made = run_step(spark.table(events.name), "key", given, step, Output({_KEY: "STRING", **_STATE}))
     return open_packed(made, _KEY, events, key, _STATE)
-
-
-def project(events: Iterable[tuple[Hashable, Any]], evolve: Evolve) -> dict[Hashable, tuple[int, Any]]:
-    """Return what the step computes of all events of aggregates in their order: sequence and state of each."""
-    found: dict[Hashable, tuple[int, Any]] = {}
-    for key, event in events:
-        sequence, state = found.get(key, (0, None))
-        found[key] = (sequence + 1, evolve(state, event))
-    return found

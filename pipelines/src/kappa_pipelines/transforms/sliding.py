@@ -5,19 +5,12 @@ count, and so do events at the same time, as in SQL's `RANGE BETWEEN INTERVAL â€
 without event time have no row. Keys that are NULL are one key.
 """
 
-from collections.abc import Callable, Hashable, Sequence
-from datetime import datetime, timedelta
-from typing import TypeVar
-
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
 from kappa_crds.view import SlidingWindow
 from kappa_pipelines.transforms.events import TIME, group_by_event, select_events, unpack_columns
 from kappa_pipelines.transforms.inputs import Input, check_new_columns, quote, quote_interval
-
-Event = TypeVar("Event")
-Value = TypeVar("Value")
 
 
 def build_sliding(view: str, window: SlidingWindow, events: Input) -> str:
@@ -43,26 +36,3 @@ def add_missed_span(
     end = f.col(quote(time))
     span = f.struct((end - f.expr(quote_interval(window.length))).alias("start"), end.alias("end"))
     return rows.where(end <= watermark).withColumn(name, span)
-
-
-def slide(
-    events: Sequence[Event],
-    key: Callable[[Event], Hashable],
-    time: Callable[[Event], datetime],
-    length: timedelta,
-    aggregate: Callable[[Sequence[Event]], Value],
-) -> list[tuple[Event, Value]]:
-    """Return what the statement computes: each event with the aggregate over its window."""
-    return [
-        (
-            event,
-            aggregate(
-                [
-                    other
-                    for other in events
-                    if key(other) == key(event) and time(event) - length <= time(other) <= time(event)
-                ]
-            ),
-        )
-        for event in events
-    ]

@@ -6,7 +6,7 @@ is written already.
 """
 
 import json
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -23,7 +23,7 @@ from pyspark.sql.types import (
 from kappa_crds.reasons import Reason
 from kappa_crds.sourcing import EventSourcing, Projection
 from kappa_pipelines.analysis.state import State
-from kappa_pipelines.decider import NOTHING, Aggregate, Decider, Kind, Outcome, Rejected, handle
+from kappa_pipelines.decider import NOTHING, Aggregate, Decider, Kind, Outcome, handle
 from kappa_pipelines.errors import SpecError
 from kappa_pipelines.transforms.buckets import Kept, Output, Row, open_packed, pack, run_step
 from kappa_pipelines.transforms.functions import UserFunction, find_function
@@ -167,33 +167,3 @@ def _check_names(view: str, carried: Iterable[str]) -> None:
                 f"view {view!r}: eventSourced carries column {name!r}, a name that its own rows have;"
                 " give it another name in a view before",
             )
-
-
-def source_events(
-    commands: Iterable[Any],
-    *,
-    key: Callable[[Any], Hashable],
-    decide: Callable[[Any, Any], Any],
-    evolve: Callable[[Any, Any], Any],
-    id: Callable[[Any], Hashable] = lambda command: None,
-) -> list[tuple[Hashable, int, Kind, Any]]:
-    """Return what the step computes of commands in their order: aggregate, sequence, kind, and event or command."""
-    aggregates: dict[Hashable, tuple[Any, int]] = {}
-    decided_before: set[tuple[Hashable, Hashable]] = set()
-    found: list[tuple[Hashable, int, Kind, Any]] = []
-    for command in commands:
-        name, known = key(command), (key(command), id(command))
-        state, sequence = aggregates.get(name, (None, 0))
-        if id(command) is not None and known in decided_before:
-            found.append((name, sequence, Kind.DUPLICATE, command))
-            continue
-        decided_before.add(known)
-        decided = decide(state, command)
-        if isinstance(decided, Rejected):
-            found.append((name, sequence, Kind.REJECTION, command))
-            continue
-        for event in decided:
-            state, sequence = evolve(state, event), sequence + 1
-            found.append((name, sequence, Kind.EVENT, event))
-        aggregates[name] = (state, sequence)
-    return found

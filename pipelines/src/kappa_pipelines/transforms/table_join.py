@@ -10,7 +10,7 @@ Two steps, each with its state spread by the key that it is about:
 What came in a batch counts as one: only the last change of a row in it is seen.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import reduce
 from operator import and_
 
@@ -126,14 +126,6 @@ def build_table_join(spark: SparkSession, view: str, join: TableJoin) -> DataFra
     both = messages.unionByName(changes, allowMissingColumns=True)
     joined = run_step(both, "to", given, MatchStep(inner=join.unmatched is Unmatched.DROP), _JOINED)
     return _unpack(joined, join, left.schema, pick_types(right, join.columns))
-
-
-def join_tables(
-    left: Mapping[str, tuple[str | None, str]], right: Mapping[str, str], *, inner: bool
-) -> dict[str, tuple[str, str | None]]:
-    """Return what the last rows that came out add up to: each left row, a pair (to, body), with the right row's body."""
-    joined = {key: (body, right.get(to) if to is not None else None) for key, (to, body) in left.items()}
-    return {key: pair for key, pair in joined.items() if pair[1] is not None or not inner}
 
 
 def describe_table_join(view: str, join: TableJoin) -> State:

@@ -10,9 +10,7 @@ A pair is a result and the one before it, brought together when the later one cl
 the one before and the new one come out. All of it moves by event time alone, so a replay gives the same rows.
 """
 
-from collections.abc import Callable, Sequence
-from datetime import datetime, timedelta
-from typing import TypeVar
+from collections.abc import Sequence
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
@@ -23,9 +21,6 @@ from kappa_crds.window import Window
 from kappa_pipelines.analysis.catalyst import DELAY
 from kappa_pipelines.errors import SpecError
 from kappa_pipelines.transforms.inputs import quote, quote_interval, read_input
-
-Event = TypeVar("Event")
-Value = TypeVar("Value")
 
 START, END, TIME = "window_start", "window_end", "window_time"
 REVISION, RETRACTION = "revision", "retraction"
@@ -202,25 +197,3 @@ def _compare(pairs: DataFrame, window: Window, watermark: dict[str, int]) -> Dat
         f.col(_COPY).alias(REVISION),
         f.col("said")[RETRACTION].alias(RETRACTION),
     )
-
-
-def correct(
-    arrivals: Sequence[tuple[datetime, Event]],
-    end: datetime,
-    delays: Sequence[timedelta],
-    aggregate: Callable[[Sequence[Event]], Value],
-) -> list[tuple[int, bool, Value]]:
-    """Return what comes out of one window of one key: revision, whether it is a retraction, result.
-
-    Each event arrives with the watermark at that moment. `delays` begin with 0, the first result. What the plan computes.
-    """
-    said: list[tuple[int, bool, Value]] = []
-    before: Value | None = None
-    for revision, delay in enumerate(delays):
-        events = [event for watermark, event in arrivals if watermark < end + delay]
-        result = aggregate(events) if events else None
-        if result is not None and result != before:
-            said += [] if before is None else [(revision, True, before)]
-            said.append((revision, False, result))
-        before = result
-    return said

@@ -1,5 +1,5 @@
 """Patterns: events of a key that follow each other as a pattern says, one row for each match.
 
-`syntax` reads what follows what, `matcher` says what it means, `automaton` and `search` find the same as events come,
-`conditions` are evaluated by it; `expressions` and `measures` take SQL apart, `frame` makes a view of it all.
+`syntax` parses the pattern, `automaton` compiles it, `search` runs the automaton over events, `conditions` evaluates conditions
+that refer to earlier events, `expressions` and `measures` parse SQL, `frame` builds the view.
 """

@@ -4,7 +4,7 @@ Events wait until the watermark has passed them, sorted by time and, at one time
 depends on the order in which they came. Then one attempt at a time follows all ways through the automaton at once, the
 preferred ones first. It is over when the first way that is left is a match, when none is left, or when the watermark says
 that nothing else can come `within` the time of its first event. The next attempt begins where `skip` says, over
-the events that are known. What `matcher` finds in all events is what comes out here, however they are cut into batches.
+the known events. The matches do not depend on how events are split into batches.
 """
 
 import json
@@ -25,7 +25,6 @@ from kappa_pipelines.transforms.patterns.conditions import (
     compile_condition,
     find_navigations,
 )
-from kappa_pipelines.transforms.patterns.matcher import find_next
 
 NEVER = 1 << 62
 """A time, in microseconds, that no watermark reaches."""
@@ -217,3 +216,13 @@ class _Attempt:
             if way[0] == DONE or DONE in search.automaton[way[0]].follow:
                 break
         return tuple(seen.values())
+
+
+def find_next(steps: Sequence[object], skip: SkipTo, step: object) -> int:
+    """Return where the search goes on after a match, counted from its start; never at the start itself."""
+    if skip is SkipTo.PAST_LAST_ROW:
+        return len(steps)
+    if skip is SkipTo.NEXT_ROW or step not in steps:
+        return 1
+    places = [at for at, each in enumerate(steps) if each == step]
+    return max(1, places[0] if skip is SkipTo.FIRST else places[-1])

@@ -10,15 +10,11 @@ Values are the same where their texts are the same: 5 is found whether it was pu
 """
 
 import math
-from collections.abc import Callable, Collection, Iterable
 
 BITS = 32_768
 """Bits of a slice: what Spark's bitmaps have."""
 _BYTES = BITS // 8
 _MOST_SLICES = 32
-
-Hash = Callable[[str, int], int]
-"""Gives, for a value's text and the number of a slice or row, any whole number."""
 
 
 def count_slices(items: int, share: float) -> int:
@@ -44,14 +40,14 @@ def _fill(items: int) -> float:
     return -math.expm1(items * math.log1p(-1 / BITS))
 
 
-def say_build(value: str, slices: int) -> str:
+def write_build(value: str, slices: int) -> str:
     """Return the aggregate that builds a filter, in SQL."""
     text = f"CAST(({value}) AS STRING)"
     bits = (f"IF({text} IS NULL, NULL, pmod(xxhash64({text}, {number}), {BITS}))" for number in range(slices))
     return f"concat({', '.join(f'bitmap_construct_agg({bit})' for bit in bits)})"
 
 
-def say_merge(kept: str, slices: int) -> str:
+def write_merge(kept: str, slices: int) -> str:
     """Return the aggregate that merges filters, in SQL; filters of another size are an error when it runs."""
     wrong = f"raise_error('bloom_filter_merge: not a filter of {slices * _BYTES} bytes; give the numbers that it was built with')"
     checked = f"IF(length({kept}) <> {slices * _BYTES}, {wrong}, {kept})"
@@ -59,7 +55,7 @@ def say_merge(kept: str, slices: int) -> str:
     return f"concat({', '.join(f'bitmap_or_agg({part})' for part in parts)})"
 
 
-def say_question(kept: str, value: str) -> str:
+def write_question(kept: str, value: str) -> str:
     """Return whether a filter may contain a value, in SQL; NULL where either is NULL."""
     wrong = "raise_error('bloom_might_contain: what it was given is no Bloom filter')"
     digest = "xxhash64(__kappa_q.text, __kappa_i)"
@@ -78,27 +74,3 @@ def say_question(kept: str, value: str) -> str:
 def describe(slices: int) -> str:
     """Return what a filter keeps, for people."""
     return f"a Bloom filter of {slices * 4} KiB for each group"
-
-
-def build(values: Iterable[str | None], slices: int, digest: Hash) -> bytes:
-    """Return the filter of values: what `say_build` computes."""
-    kept = bytearray(slices * _BYTES)
-    for value in values:
-        for number in range(slices if value is not None else 0):
-            bit = digest(str(value), number) % BITS
-            kept[number * _BYTES + bit // 8] |= 1 << bit % 8
-    return bytes(kept)
-
-
-def merge(filters: Collection[bytes]) -> bytes:
-    """Return the filter of all values of some filters of one size: what `say_merge` computes."""
-    merged = 0
-    for each in filters:
-        merged |= int.from_bytes(each)
-    return merged.to_bytes(max(map(len, filters)))
-
-
-def might_contain(kept: bytes, value: str, digest: Hash) -> bool:
-    """Return what `say_question` computes."""
-    bits = [digest(value, number) % BITS for number in range(len(kept) // _BYTES)]
-    return all(kept[number * _BYTES + bit // 8] >> bit % 8 & 1 for number, bit in enumerate(bits))

@@ -11,16 +11,12 @@ no room. Values are the same where their texts are the same.
 """
 
 import math
-from collections.abc import Iterable, Sequence
-
-from kappa_pipelines.transforms.sketches.bloom import Hash
+from collections.abc import Iterable
 
 _COUNTERS = 100_000
 """Counters that Spark's sketch has room for; it takes it as it is needed. The same for all, for it must be said when asked."""
 _LEAST_ERROR = 0.0001
 _MOST_CONFIDENCE = 0.9999
-Counts = Sequence[Sequence[int]]
-"""Rows of counters."""
 
 
 def find_size(error: float, confidence: float) -> tuple[int, int]:
@@ -34,14 +30,14 @@ def find_size(error: float, confidence: float) -> tuple[int, int]:
     return math.ceil(math.e / error), max(1, math.ceil(-math.log(1 - confidence)))
 
 
-def say_build(value: str, width: int, depth: int) -> str:
+def write_build(value: str, width: int, depth: int) -> str:
     """Return the aggregate that builds a sketch, in SQL."""
     text = f"CAST(({value}) AS STRING)"
     counters = (f"IF({text} IS NULL, NULL, pmod(xxhash64({text}, {row}), {width}))" for row in range(depth))
-    return _say_sketch(width, (f"approx_top_k_accumulate({counter}, {_COUNTERS})" for counter in counters))
+    return _write_sketch(width, (f"approx_top_k_accumulate({counter}, {_COUNTERS})" for counter in counters))
 
 
-def say_merge(kept: str, width: int, depth: int) -> str:
+def write_merge(kept: str, width: int, depth: int) -> str:
     """Return the aggregate that merges sketches, in SQL; sketches of another size are an error when it runs."""
     wrong = (
         f"raise_error('frequency_sketch_merge: not a sketch of {depth} rows of {width} counters; give the numbers that it was"
@@ -49,14 +45,14 @@ def say_merge(kept: str, width: int, depth: int) -> str:
     )
     is_other = f"({kept}).width <> {width} OR size(({kept}).rows) <> {depth}"
     rows = (f"IF({is_other}, {wrong}, ({kept}).rows[{row}])" for row in range(depth))
-    return _say_sketch(width, (f"approx_top_k_combine({row}, {_COUNTERS})" for row in rows))
+    return _write_sketch(width, (f"approx_top_k_combine({row}, {_COUNTERS})" for row in rows))
 
 
-def _say_sketch(width: int, rows: Iterable[str]) -> str:
+def _write_sketch(width: int, rows: Iterable[str]) -> str:
     return f"named_struct('width', {width}, 'rows', array({', '.join(rows)}))"
 
 
-def say_question(kept: str, value: str) -> str:
+def write_question(kept: str, value: str) -> str:
     """Return the estimate of how often a value came, in SQL; NULL where the sketch or the value is NULL."""
     counter = "pmod(xxhash64(__kappa_q.text, __kappa_i), __kappa_q.kept.width)"
     counts = f"approx_top_k_estimate(__kappa_r, {_COUNTERS})"
@@ -71,22 +67,3 @@ def say_question(kept: str, value: str) -> str:
 def describe(width: int, depth: int) -> str:
     """Return what a sketch keeps, for people."""
     return f"a frequency sketch of {depth} × {width} counters for each group, up to {depth * width * 16 // 1024 + 1} KiB"
-
-
-def build(values: Iterable[str | None], width: int, depth: int, digest: Hash) -> Counts:
-    """Return the sketch of values: what `say_build` computes."""
-    counts = [[0] * width for _ in range(depth)]
-    for value in values:
-        for number, row in enumerate(counts if value is not None else ()):
-            row[digest(str(value), number) % width] += 1
-    return counts
-
-
-def merge(sketches: Sequence[Counts]) -> Counts:
-    """Return the sketch of all values of some sketches of one size: what `say_merge` computes."""
-    return [[sum(counters) for counters in zip(*rows, strict=True)] for rows in zip(*sketches, strict=True)]
-
-
-def estimate(counts: Counts, value: str, digest: Hash) -> int:
-    """Return what `say_question` computes."""
-    return min(row[digest(value, number) % len(row)] for number, row in enumerate(counts))

@@ -40,26 +40,26 @@ def _read_number(text: str, kind: Callable[[str], Any]) -> Any:
 FUNCTIONS: Mapping[str, Function] = {
     "bloom_filter": Function(
         ("value", "expected values", "share of false positives"),
-        lambda value, *numbers: bloom.say_build(value, _read_slices(*numbers)),
+        lambda value, *numbers: bloom.write_build(value, _read_slices(*numbers)),
         lambda value, *numbers: bloom.describe(_read_slices(*numbers)),
     ),
     "bloom_filter_merge": Function(
         ("filter", "expected values", "share of false positives"),
-        lambda kept, *numbers: bloom.say_merge(kept, _read_slices(*numbers)),
+        lambda kept, *numbers: bloom.write_merge(kept, _read_slices(*numbers)),
         lambda kept, *numbers: bloom.describe(_read_slices(*numbers)),
     ),
-    "bloom_might_contain": Function(("filter", "value"), bloom.say_question),
+    "bloom_might_contain": Function(("filter", "value"), bloom.write_question),
     "frequency_sketch": Function(
         ("value", "error", "confidence"),
-        lambda value, *numbers: frequency.say_build(value, *_read_size(*numbers)),
+        lambda value, *numbers: frequency.write_build(value, *_read_size(*numbers)),
         lambda value, *numbers: frequency.describe(*_read_size(*numbers)),
     ),
     "frequency_sketch_merge": Function(
         ("sketch", "error", "confidence"),
-        lambda kept, *numbers: frequency.say_merge(kept, *_read_size(*numbers)),
+        lambda kept, *numbers: frequency.write_merge(kept, *_read_size(*numbers)),
         lambda kept, *numbers: frequency.describe(*_read_size(*numbers)),
     ),
-    "frequency_estimate": Function(("sketch", "value"), frequency.say_question),
+    "frequency_estimate": Function(("sketch", "value"), frequency.write_question),
 }
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from kappa_crds.pattern import SkipTo
+from kappa_pipelines.transforms.patterns.search import find_next
 from kappa_pipelines.transforms.patterns.syntax import Absent, Choice, Node, Repeat, Step
 from kappa_pipelines.transforms.patterns.syntax import Sequence as Parts
 
@@ -131,13 +132,3 @@ def _attempt(
         if not attempt.hungry:
             return steps, time(near[known - 1])
     return next(_Attempt(near, holds, is_whole=True).find(tree, ()), None), limit
-
-
-def find_next(steps: Sequence[object], skip: SkipTo, step: object) -> int:
-    """Return where the search goes on after a match, counted from its start; never at the start itself."""
-    if skip is SkipTo.PAST_LAST_ROW:
-        return len(steps)
-    if skip is SkipTo.NEXT_ROW or step not in steps:
-        return 1
-    places = [at for at, each in enumerate(steps) if each == step]
-    return max(1, places[0] if skip is SkipTo.FIRST else places[-1])

@@ -1,0 +1,1 @@
+"""What operators mean: plain functions over lists, for tests to compare results with."""
