@@ -102,12 +102,18 @@ verify: setup ## Fail where generated files differ from their sources
 	@$(RUN) python -m kappa_crds.reference check docs/reference
 	@$(MONITORING) check
 
-lint: setup ## Check style, types and module boundaries
+DOCS = $$(git ls-files '*.md' ':!docs/reference' ':!tests/prose')
+MDFORMAT := $(RUN) mdformat --wrap 100 --number --compact-tables
+
+lint: setup ## Check style, types, module boundaries and prose
 	@$(RUN) ruff check
 	@$(RUN) ruff format --check
 	@$(RUN) mypy crds/src operator/src pipelines/src pipelines/archive_classes.py monitoring/src tests
 	@$(RUN) lint-imports
+	@$(MDFORMAT) --check $(DOCS)
+	@PYTHONPATH=tests $(RUN) python -m prose
 
-fmt: setup ## Format the code
+fmt: setup ## Format code and documents
 	@$(RUN) ruff check --fix
 	@$(RUN) ruff format
+	@$(MDFORMAT) $(DOCS)

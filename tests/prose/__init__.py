@@ -1,0 +1,1 @@
+"""The check of the project's prose: Vale with the style in `styles/Kappa`."""
