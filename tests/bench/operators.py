@@ -126,7 +126,7 @@ OPERATORS = {
 }
 
 
-class Nowhere(FileEndpoints):
+class NoopEndpoints(FileEndpoints):
     """Files in, and rows that are computed and dropped."""
 
     def __init__(self, spark: SparkSession, folder: Path) -> None:
@@ -137,7 +137,7 @@ class Nowhere(FileEndpoints):
         return drop_rows(records)
 
 
-class Partitioned(Nowhere):
+class Partitioned(NoopEndpoints):
     """The same, each batch in a file for each partition."""
 
     def __init__(self, spark: SparkSession, folder: Path) -> None:

@@ -28,7 +28,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from bench.operators import Nowhere, measure
+from bench.operators import NoopEndpoints, measure
 from kappa_crds import API_VERSION
 from kappa_pipelines.laptop.endpoints import input_folder
 from kappa_pipelines.laptop.records import Record, RecordFolder
@@ -187,7 +187,7 @@ def run_pipeline(folder: Path, documents: int) -> float:
     )
     spark = start_spark(revision)
     return measure(
-        compile_revision(spark, revision, Nowhere(spark, folder)).sinks[0].writer, folder, documents
+        compile_revision(spark, revision, NoopEndpoints(spark, folder)).sinks[0].writer, folder, documents
     )
 
 

@@ -19,7 +19,7 @@ from kappa_crds.hdfs import HdfsConnection
 from kappa_crds.pipeline_status import PipelineState, PipelineStatus
 from kappa_crds.savepoint import SavepointStatus
 from kappa_crds.statestore import StateStoreStatus
-from kappa_pipelines.checkpoint.store.place import open_hdfs
+from kappa_pipelines.checkpoint.location import open_hdfs
 from lab import kafka, network
 from lab.hdfs import Hdfs
 from lab.s3 import FOR_PODS, REGION, ObjectStore

@@ -12,9 +12,9 @@ from kappa_crds.buckets import BucketConnection
 from kappa_crds.reasons import Reason
 from kappa_crds.savepoint_work import CollectRequest, SavepointTask, WorkRequest
 from kappa_pipelines.checkpoint.fence.bucket_fence import BucketFence
-from kappa_pipelines.checkpoint.fence.bucket_view import BucketView
+from kappa_pipelines.checkpoint.fence.bucket_layout import BucketView
+from kappa_pipelines.checkpoint.location import open_bucket, open_checkpoint
 from kappa_pipelines.checkpoint.store.bucket import BucketFolder
-from kappa_pipelines.checkpoint.store.place import open_bucket, open_checkpoint
 from kappa_pipelines.errors import FencedError, UnavailableError
 from kappa_pipelines.savepoint.restore import restore_savepoint
 from kappa_pipelines.savepoint.store import SavepointStore

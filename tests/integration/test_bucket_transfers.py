@@ -11,7 +11,7 @@ from kappa_crds.buckets import BucketConnection, name_key_variables
 from kappa_crds.reasons import Reason
 from kappa_crds.savepoint_work import OtherPlace, SavepointTask, WorkRequest, WorkResult
 from kappa_pipelines.checkpoint.fence.bucket_fence import BucketFence
-from kappa_pipelines.checkpoint.store.place import open_bucket, open_checkpoint, open_folder
+from kappa_pipelines.checkpoint.location import open_bucket, open_checkpoint, open_folder
 from kappa_pipelines.errors import LostDataError, UnavailableError
 from kappa_pipelines.savepoint.measure import measure_store
 from kappa_pipelines.savepoint.restore import restore_savepoint

@@ -14,7 +14,7 @@ from kappa_crds.statestore import STATE_STORE
 from kappa_operator.errors import StoreFailure
 from kappa_operator.statestore.hdfs import HdfsFolders
 from kappa_operator.statestore.storage import build_hdfs_connection
-from kappa_pipelines.checkpoint.store.place import open_hdfs
+from kappa_pipelines.checkpoint.location import open_hdfs
 from lab.hdfs import Hdfs
 
 pytestmark = pytest.mark.chaos  # three JVMs; the operator's own side of it is in the unit tests

@@ -12,8 +12,8 @@ from kappa_crds.hdfs import HdfsConnection
 from kappa_crds.reasons import Reason
 from kappa_crds.savepoint_work import CollectRequest, SavepointTask, WorkRequest
 from kappa_pipelines.checkpoint.fence.hdfs_fence import HdfsFence
+from kappa_pipelines.checkpoint.location import open_checkpoint, open_hdfs
 from kappa_pipelines.checkpoint.store.hdfs import HdfsFolder
-from kappa_pipelines.checkpoint.store.place import open_checkpoint, open_hdfs
 from kappa_pipelines.errors import FencedError, UnavailableError
 from kappa_pipelines.savepoint.restore import restore_savepoint
 from kappa_pipelines.savepoint.store import SavepointStore

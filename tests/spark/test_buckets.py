@@ -16,7 +16,7 @@ from kappa_crds.revision import Revision
 from kappa_crds.savepoint import Restoration
 from kappa_crds.savepoint_work import OtherPlace, SavepointTask, VerifyBy, WorkRequest
 from kappa_crds.upgrade import VerdictKind
-from kappa_pipelines.checkpoint.store.place import open_bucket, open_checkpoint
+from kappa_pipelines.checkpoint.location import open_bucket, open_checkpoint
 from kappa_pipelines.jars import CORE, S3, fetch_jars
 from kappa_pipelines.savepoint.store import SavepointStore
 from kappa_pipelines.savepoint.work import do_work

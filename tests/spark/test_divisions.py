@@ -10,15 +10,15 @@ import pytest
 
 from kappa_crds.revision import Revision
 from kappa_crds.upgrade import VerdictKind
-from kappa_pipelines.checkpoint.fence.generation import LinkFence
+from kappa_pipelines.checkpoint.fence.link_fence import LinkFence
 from kappa_pipelines.checkpoint.store.folder import LocalFolder
 from kappa_pipelines.driver.prepare import make_marks
 from kappa_pipelines.driver.session import create_session
 from kappa_pipelines.errors import LostDataError
-from kappa_pipelines.kafka.limits import Targets
 from kappa_pipelines.savepoint.query import read_points
-from kappa_pipelines.upgrade.dry_run import Rehearsal
-from kappa_pipelines.upgrade.repartition import count_partitions, divide_checkpoint
+from kappa_pipelines.sinks.targets import Targets
+from kappa_pipelines.upgrade.dry_run import DryRun
+from kappa_pipelines.upgrade.repartition import repartition_checkpoint
 from spark.bases import BASES, Bases
 
 STATEFUL = tuple(name for name in BASES if name != "plain")
@@ -34,7 +34,7 @@ def test_a_query_goes_on_with_its_state_in_more_partitions_and_then_in_fewer(
     bases.write(100)
     wanted = go_on(run, topics, bases, kept, 2)
     five = with_partitions(divided, 5)
-    verdict = Rehearsal(create_session(five), five, 2, Targets(five), make_marks()).hold()
+    verdict = DryRun(create_session(five), five, 2, Targets(five), make_marks()).hold()
     assert verdict.kind is VerdictKind.REPARTITION
     assert "sink 'out': the state has 2 partitions and is to have 5" in verdict.reasons[0]
     assert go_on(run, topics, bases, five, 2) == wanted
@@ -58,7 +58,7 @@ def test_a_division_that_fails_leaves_the_checkpoint_as_it_was(
     held, known = changes.read_bytes(), list_files(root)
     changes.write_bytes(held[:-1] + bytes([held[-1] ^ 1]))
     with pytest.raises(LostDataError, match="sink 'out': its state cannot be divided from 2 into 5"):
-        divide_checkpoint(spark, fence, ("out",), 5)
+        repartition_checkpoint(spark, fence, ("out",), 5)
     assert list_files(root) == known
     changes.write_bytes(held)
 
@@ -69,9 +69,9 @@ def test_a_division_that_fails_leaves_the_checkpoint_as_it_was(
     with monkeypatch.context() as patched:
         patched.setattr(LocalFolder, "copy", stop)
         with pytest.raises(InterruptedError):
-            divide_checkpoint(spark, fence, ("out",), 5)
+            repartition_checkpoint(spark, fence, ("out",), 5)
     assert count(revision) == 2, "until the batch is committed, nothing has happened"
-    divide_checkpoint(spark, fence, ("out",), 5)
+    repartition_checkpoint(spark, fence, ("out",), 5)
     assert count(revision) == 5
 
 
@@ -100,7 +100,7 @@ def read_rows(topics: Any, bases: Bases) -> Counter[str]:
 
 def count(revision: Revision) -> int | None:
     (point,) = read_points(LocalFolder(revision.checkpoint), ["out"])
-    return count_partitions(point)
+    return point.state_partitions
 
 
 def list_files(root: Path) -> list[str]:

@@ -8,7 +8,7 @@ from confluent_kafka import TopicPartition
 
 from kappa_crds.reasons import Reason
 from kappa_crds.revision import KafkaConnection
-from kappa_pipelines.checkpoint.fence.generation import LinkFence
+from kappa_pipelines.checkpoint.fence.link_fence import LinkFence
 from spark.revisions import build_revision, source
 
 GOOD_VIEW = {"name": "agg", "sql": "SELECT k, v FROM flights"}

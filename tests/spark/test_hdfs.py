@@ -16,11 +16,10 @@ from kappa_crds.revision import Revision
 from kappa_crds.savepoint import Restoration
 from kappa_crds.savepoint_work import SavepointTask, VerifyBy, WorkRequest
 from kappa_crds.upgrade import VerdictKind
-from kappa_pipelines.checkpoint.store.place import open_checkpoint, open_hdfs
+from kappa_pipelines.checkpoint.location import open_checkpoint, open_hdfs
 from kappa_pipelines.savepoint.query import read_points
 from kappa_pipelines.savepoint.store import SavepointStore
 from kappa_pipelines.savepoint.work import do_work
-from kappa_pipelines.upgrade.repartition import count_partitions
 from lab.broker import Broker
 from lab.hdfs import Hdfs
 from spark.processes import TOKEN
@@ -179,7 +178,7 @@ def test_state_is_divided_anew_there(start: Any, build: Any, topics: Any, place:
         driver.process.terminate()
         assert driver.wait().graceful
         (point,) = read_points(open_checkpoint(place.checkpoint, place.connection).files, ["out"])
-        assert count_partitions(point) == partitions
+        assert point.state_partitions == partitions
     rows = read_windows(topics, revision.topics["out"])
     assert (set(rows), len(rows)) == (expect(600), len(expect(600))), "exact: every driver ended at a batch"
 

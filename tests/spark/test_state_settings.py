@@ -10,8 +10,8 @@ from kappa_crds.revision import Revision
 from kappa_crds.upgrade import VerdictKind
 from kappa_pipelines.driver.prepare import make_marks
 from kappa_pipelines.driver.session import create_session
-from kappa_pipelines.kafka.limits import Targets
-from kappa_pipelines.upgrade.dry_run import Rehearsal
+from kappa_pipelines.sinks.targets import Targets
+from kappa_pipelines.upgrade.dry_run import DryRun
 from lab.shell import wait_until
 from spark.revisions import build_revision, source
 
@@ -128,4 +128,4 @@ def check(topics: Any, topic: str, parts: int) -> None:
 
 def rehearse(revision: Revision) -> VerdictKind:
     """Go on from a copy of the last batch, made as a savepoint's is."""
-    return Rehearsal(create_session(revision), revision, 99, Targets(revision), make_marks()).hold().kind
+    return DryRun(create_session(revision), revision, 99, Targets(revision), make_marks()).hold().kind

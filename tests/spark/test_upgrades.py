@@ -14,8 +14,8 @@ from kappa_crds.upgrade import UpgradeVerdict, VerdictKind
 from kappa_pipelines.driver.prepare import make_marks
 from kappa_pipelines.driver.session import create_session
 from kappa_pipelines.errors import DriverError
-from kappa_pipelines.kafka.limits import Targets
-from kappa_pipelines.upgrade.dry_run import Rehearsal
+from kappa_pipelines.sinks.targets import Targets
+from kappa_pipelines.upgrade.dry_run import DryRun
 from spark.bases import BASES, COUNT, JOIN, TAPS, Bases
 
 Spec = dict[str, Any]
@@ -200,7 +200,7 @@ def test_a_change_that_fails_on_the_records_that_come_next_is_refused_before_any
 
 def hold(revision: Revision) -> UpgradeVerdict:
     before = list_files(revision)
-    verdict = Rehearsal(create_session(revision), revision, 7, Targets(revision), make_marks()).hold()
+    verdict = DryRun(create_session(revision), revision, 7, Targets(revision), make_marks()).hold()
     assert list_files(revision) == before, "a dry start leaves nothing behind"
     return verdict
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kappa_pipelines.checkpoint.fence.generation import LinkFence
+from kappa_pipelines.checkpoint.fence.link_fence import LinkFence
 from kappa_pipelines.checkpoint.store.folder import LocalFolder
 from unit.runtime.folder_suite import FolderSuite
 

@@ -22,7 +22,7 @@ from kappa_crds.reasons import Reason
 from kappa_crds.revision import Revision
 from kappa_crds.upgrade import VerdictKind
 from kappa_pipelines.checkpoint.format.offsets import Offsets, read_committed_offsets
-from kappa_pipelines.checkpoint.store.place import open_folder
+from kappa_pipelines.checkpoint.location import open_folder
 from kappa_pipelines.driver.prepare import Plan, Running, compile_plan, make_marks, name_root, prepare
 from kappa_pipelines.driver.session import await_executors, count_executors, create_session, wanted_executors
 from kappa_pipelines.driver.stop import stop_gracefully
@@ -30,8 +30,7 @@ from kappa_pipelines.errors import DriverError, FencedError, UnavailableError
 from kappa_pipelines.failures.classify import classify
 from kappa_pipelines.failures.diagnose import explain, explain_query
 from kappa_pipelines.failures.exceptions import read_failure
-from kappa_pipelines.kafka.limits import fetch_targets
-from kappa_pipelines.kafka.permissions import check_rights
+from kappa_pipelines.kafka.permissions import check_permissions
 from kappa_pipelines.kafka.preflight import check_kafka
 from kappa_pipelines.plan.realtime import build_real_time_settings, check_growth
 from kappa_pipelines.reporting.listener import ProgressListener
@@ -44,8 +43,9 @@ from kappa_pipelines.savepoint.take import Taken, take_savepoint
 from kappa_pipelines.savepoint.worker import Note, SavepointWorker
 from kappa_pipelines.sinks.kafka import open_producer
 from kappa_pipelines.sinks.publisher import build_publishers
+from kappa_pipelines.sinks.targets import fetch_targets
 from kappa_pipelines.sources.schema_ids import remember_unknown_ids
-from kappa_pipelines.upgrade.dry_run import Rehearsal
+from kappa_pipelines.upgrade.dry_run import DryRun
 
 _TICK_SECONDS = 0.2
 _CHECK_SECONDS = 1.0
@@ -116,7 +116,7 @@ class Driver:
     def run(self) -> DriverExit:
         """Run until a stop is asked for or something fails; DriverError says why."""
         self._topics = check_kafka(self._revision)
-        check_rights(self._revision)
+        check_permissions(self._revision)
         log.info("kafka answers")
         settings = build_real_time_settings(self._revision, self._topics)
         pod, address = self._environment.pod_name, self._environment.pod_address
@@ -160,7 +160,7 @@ class Driver:
         """Make a dry start, and all of the real one that can be done beside the driver that runs; None where it is not to take over."""
         self.record.set_state(DriverState.REHEARSING)
         generation, targets = self._environment.generation, fetch_targets(self._revision)
-        rehearsal = Rehearsal(spark, self._revision, generation, targets, marks)
+        rehearsal = DryRun(spark, self._revision, generation, targets, marks)
         verdict = rehearsal.hold()
         plan = None
         if verdict.kind is not VerdictKind.REPROCESS:

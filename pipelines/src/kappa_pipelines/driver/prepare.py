@@ -15,13 +15,12 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from kappa_crds.revision import Revision
 from kappa_pipelines.checkpoint.fence.bucket_fence import BucketFence
-from kappa_pipelines.checkpoint.fence.generation import Fence, LinkFence, is_local
 from kappa_pipelines.checkpoint.fence.hdfs_fence import HdfsFence
+from kappa_pipelines.checkpoint.fence.link_fence import Fence, LinkFence, is_local
 from kappa_pipelines.checkpoint.format.schemas import point_all_schemas
+from kappa_pipelines.checkpoint.location import is_in_hdfs, open_bucket, open_folder, open_hdfs
 from kappa_pipelines.checkpoint.store.folder import Folder
-from kappa_pipelines.checkpoint.store.place import is_in_hdfs, open_bucket, open_folder, open_hdfs
 from kappa_pipelines.kafka.group import KafkaProgress
-from kappa_pipelines.kafka.limits import Targets, fetch_targets
 from kappa_pipelines.plan.compile import Compiled, compile_revision
 from kappa_pipelines.plan.endpoints import KafkaEndpoints
 from kappa_pipelines.plan.fingerprint import QueryShape, read_shapes
@@ -30,15 +29,16 @@ from kappa_pipelines.reporting.record import DriverRecord
 from kappa_pipelines.savepoint.pin import PINS
 from kappa_pipelines.savepoint.restore import is_of_another, is_restored, restore_savepoint
 from kappa_pipelines.savepoint.store import SavepointStore
-from kappa_pipelines.side_outputs.side_outputs import Beside, Surroundings, build_beside
-from kappa_pipelines.sinks.exactly import build_connection
-from kappa_pipelines.sinks.marks import Mark
+from kappa_pipelines.side_outputs.side_outputs import SideOutputContext, SideOutputs, build_side_outputs
+from kappa_pipelines.sinks.commit_marker import CommitMarker
+from kappa_pipelines.sinks.exactly_once import build_connection
+from kappa_pipelines.sinks.in_doubt import BatchState, resolve_in_doubt
 from kappa_pipelines.sinks.publisher import Publisher, Publishers, build_publishers
-from kappa_pipelines.sinks.settle import Begun, check_division, settle_publishers
-from kappa_pipelines.sinks.takeover import take_over
+from kappa_pipelines.sinks.targets import Targets, fetch_targets
+from kappa_pipelines.sinks.writer_fence import take_over
 from kappa_pipelines.sources.idleness import IdleWatch
-from kappa_pipelines.upgrade.fingerprints import check_fit, write_shapes
-from kappa_pipelines.upgrade.repartition import divide_checkpoint
+from kappa_pipelines.upgrade.fingerprints import check_fit, write_fingerprints
+from kappa_pipelines.upgrade.repartition import check_repartition, repartition_checkpoint
 
 log = structlog.get_logger()
 
@@ -52,7 +52,7 @@ class Running:
     fence: Fence
     compiled: Compiled
     kafka: KafkaProgress
-    beside: Beside
+    beside: SideOutputs
     idleness: IdleWatch
     queries: dict[str, StreamingQuery] = field(default_factory=dict)
 
@@ -112,9 +112,9 @@ def prepare(
         ahead = compile_plan(spark, revision, fence.root, subjects=subjects, targets=targets, marks=marks)
     revision, ends, compiled = ahead.revision, ahead.ends, ahead.compiled
     check_fit(files, ahead.shapes)
-    check_division(files, publishers, revision.tuning.shuffle_partitions)
-    divide_checkpoint(spark, fence, tuple(ahead.shapes), revision.tuning.shuffle_partitions)
-    write_shapes(files, ahead.shapes)
+    check_repartition(files, publishers, revision.tuning.shuffle_partitions)
+    repartition_checkpoint(spark, fence, tuple(ahead.shapes), revision.tuning.shuffle_partitions)
+    write_fingerprints(files, ahead.shapes)
     record.set_reads(
         {
             each.sink.name: tuple((s, compiled.sources[s].subscription) for s in each.scans)
@@ -123,7 +123,7 @@ def prepare(
     )
     subscriptions = tuple(dict.fromkeys(each.subscription for each in compiled.sources.values()))
     kafka = KafkaProgress(revision, subscriptions, record.positions)
-    beside = build_beside(Surroundings(spark, files, fence, ends, compiled, kafka))
+    beside = build_side_outputs(SideOutputContext(spark, files, fence, ends, compiled, kafka))
     idleness = IdleWatch(revision.spec, compiled.reads, marks)
     return Running(spark, files, fence, compiled, kafka, beside, idleness)
 
@@ -132,11 +132,11 @@ def _settle_publishers(files: Folder, revision: Revision, wanted: Publishers) ->
     """Have the drivers before publish nothing more to sinks that write exactly once, and return what publishes from now on."""
     sinks = {sink.name: sink for sink in revision.spec.sinks}
 
-    def take(publisher: Publisher, begun: Begun, topic_before: str) -> Mapping[int, Mark]:
+    def take(publisher: Publisher, begun: BatchState, topic_before: str) -> Mapping[int, CommitMarker]:
         connection = build_connection(Targets(revision), sinks[publisher.sink])
         return take_over(publisher, connection, begun, topic_before)
 
-    return settle_publishers(files, wanted, take)
+    return resolve_in_doubt(files, wanted, take)
 
 
 def name_root(revision: Revision, generation: int) -> str:

@@ -23,7 +23,7 @@ Allowed = Mapping[str, frozenset[AclOperation]]
 
 
 @dataclass(frozen=True)
-class Right:
+class Permission:
     """An operation on a topic, and who needs it, in the words of the manifest."""
 
     operation: AclOperation
@@ -34,7 +34,7 @@ class Right:
         return f"{self.operation.name} on topic {self.topic!r} ({self.role})"
 
 
-def list_rights(revision: Revision) -> list[Right]:
+def list_permissions(revision: Revision) -> list[Permission]:
     """Return what the pipeline needs on the topics that it names; those of a pattern are not known here."""
     spec = revision.spec
     reads = [(f"source {source.name!r}", topic) for source in spec.sources for topic in source.topic_names]
@@ -48,19 +48,21 @@ def list_rights(revision: Revision) -> list[Right]:
         *((AclOperation.WRITE, each) for each in spec.written),
         *((AclOperation.READ, each) for each in marks),
     ]
-    return [Right(operation, revision.topics.get(topic, topic), role) for operation, (role, topic) in named]
+    return [
+        Permission(operation, revision.topics.get(topic, topic), role) for operation, (role, topic) in named
+    ]
 
 
-def find_missing(wanted: Iterable[Right], allowed: Allowed) -> list[Right]:
+def find_missing(wanted: Iterable[Permission], allowed: Allowed) -> list[Permission]:
     """Return the rights that are known to be missing: nothing is known of a topic of which no operation was told."""
     return [
         right for right in wanted if right.operation not in (allowed.get(right.topic) or {right.operation})
     ]
 
 
-def check_rights(revision: Revision) -> None:
+def check_permissions(revision: Revision) -> None:
     """Raise UnavailableError that names every right on topics that this user lacks. A broker that does not tell is believed to allow."""
-    wanted = list_rights(revision)
+    wanted = list_permissions(revision)
     missing = find_missing(wanted, _fetch_allowed(revision.kafka, {right.topic for right in wanted}))
     if missing:
         said = ", ".join(map(str, missing))

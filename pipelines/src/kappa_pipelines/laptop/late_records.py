@@ -14,9 +14,9 @@ from kappa_pipelines.checkpoint.store.folder import LocalFolder
 from kappa_pipelines.laptop.endpoints import checkpoint_folder
 from kappa_pipelines.plan.compile import Compiled
 from kappa_pipelines.plan.endpoints import Endpoints
-from kappa_pipelines.plan.late_rows import StragglerRows
-from kappa_pipelines.side_outputs.dead_letters.letters import HEADER_PREFIX
-from kappa_pipelines.side_outputs.late_records.letters import build_straggler_records
+from kappa_pipelines.plan.late_rows import LateRecordRows
+from kappa_pipelines.side_outputs.late_records.letters import build_late_records
+from kappa_pipelines.sinks.record_headers import HEADER_PREFIX
 from kappa_pipelines.sources.batches import Batch, read_batch
 
 
@@ -59,9 +59,9 @@ class StragglerTape:
             batches = [noted[number] for number in sorted(noted)]
             if not batches:
                 continue
-            plan = StragglerRows(self._spark, self._revision.spec, compiled.sources, view)
+            plan = LateRecordRows(self._spark, self._revision.spec, compiled.sources, view)
             rows = plan.build(partial(self._ends.read_batches, batches=batches))
-            records = build_straggler_records(rows, self._revision.full_name, view.name)
+            records = build_late_records(rows, self._revision.full_name, view.name)
             headers = f.transform_values(f.map_from_entries("headers"), lambda _, value: value.cast("string"))
             read = records.select("key", "value", headers.alias("headers")).collect()
             found += [_parse(view.name, record.value, record.headers) for record in sorted(read)]

@@ -23,7 +23,8 @@ from kappa_pipelines.laptop.late_records import Straggler, StragglerTape
 from kappa_pipelines.laptop.records import Record, RecordFolder
 from kappa_pipelines.plan.compile import Compiled, CompiledSink, compile_revision
 from kappa_pipelines.registry.resolve import fetch_subjects
-from kappa_pipelines.side_outputs.dead_letters.letters import HEADER_PREFIX, build_letters
+from kappa_pipelines.side_outputs.dead_letters.letters import build_letters
+from kappa_pipelines.sinks.record_headers import HEADER_PREFIX
 from kappa_pipelines.sources.batches import Batch
 
 _END_OF_TIME = int(datetime(9999, 1, 1, tzinfo=UTC).timestamp() * 1000)

@@ -24,7 +24,7 @@ from kappa_pipelines.errors import SpecError
 from kappa_pipelines.failures.exceptions import read_failure
 from kappa_pipelines.failures.sql import refuse_stream
 from kappa_pipelines.plan.endpoints import Endpoints, KafkaEndpoints
-from kappa_pipelines.plan.late_rows import StragglerRows, StragglerView, find_straggler_views
+from kappa_pipelines.plan.late_rows import LateRecordRows, LateRecordView, find_late_record_views
 from kappa_pipelines.plan.realtime import check_delivery, check_formats, check_real_time, check_times
 from kappa_pipelines.plan.views import DefinedView, define_views, forget_views
 from kappa_pipelines.registry.resolve import Subjects, fetch_subjects
@@ -62,7 +62,7 @@ class Compiled:
 
     sources: dict[str, KafkaSource]
     sinks: tuple[CompiledSink, ...]
-    stragglers: tuple[StragglerView, ...]
+    stragglers: tuple[LateRecordView, ...]
 
     @property
     def reads(self) -> dict[str, tuple[str, ...]]:
@@ -107,9 +107,9 @@ def compile_revision(
         stream.createOrReplaceTempView(_SOURCE_PREFIX + source.name)
     views = define_views(spark, spec)
     sinks = tuple(_compile_sink(spark, revision, views, sink, ends) for sink in spec.sinks)
-    stragglers = find_straggler_views(spark, spec, {each.sink: each.views for each in sinks})
+    stragglers = find_late_record_views(spark, spec, {each.sink: each.views for each in sinks})
     for view in stragglers:
-        StragglerRows(spark, spec, sources, view).check()
+        LateRecordRows(spark, spec, sources, view).check()
     return Compiled(sources, sinks, stragglers)
 
 

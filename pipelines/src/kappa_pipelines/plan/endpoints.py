@@ -15,9 +15,9 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from kappa_crds.revision import Revision
 from kappa_crds.sink import Sink
-from kappa_pipelines.kafka.limits import Targets
 from kappa_pipelines.sinks.kafka import build_writer
 from kappa_pipelines.sinks.publisher import build_publishers
+from kappa_pipelines.sinks.targets import Targets
 from kappa_pipelines.sources.batches import JUDGED_SCHEMA, Batch, read_span
 from kappa_pipelines.sources.idle import read_marks
 from kappa_pipelines.sources.kafka import KafkaSource, read_range, read_records

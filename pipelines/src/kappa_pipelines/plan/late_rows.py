@@ -27,7 +27,7 @@ _STATELESS = ("sql", "python")
 
 
 @dataclass(frozen=True)
-class StragglerView:
+class LateRecordView:
     """A windowed view whose stragglers are written to a topic.
 
     `time` is the event-time column, `reads` are the sources and views that it is made of. Of several queries that compute it, the one of the sink `owner` says
@@ -59,9 +59,9 @@ def _say_place(view: str, window: Window | SlidingWindow) -> str:
     return f"view {view!r}: {kind}.stragglers.sideOutput"
 
 
-def find_straggler_views(
+def find_late_record_views(
     spark: SparkSession, spec: PipelineSpec, reads: Mapping[Sink, Collection[str]]
-) -> tuple[StragglerView, ...]:
+) -> tuple[LateRecordView, ...]:
     """Return the views whose stragglers are written, each with the first sink that reads it.
 
     `reads` are the names that each sink's query reads. SpecError where stragglers are none or cannot be found again.
@@ -87,7 +87,7 @@ def _check_mode(place: str, sink: Sink) -> None:
 
 def _build_view(
     spark: SparkSession, spec: PipelineSpec, name: str, window: Window | SlidingWindow, owner: str
-) -> StragglerView:
+) -> LateRecordView:
     reads = {window.from_, *find_views(get_plan(spark.table(window.from_)))}
     for view in spec.views:
         if view.name in reads and view.kind not in _STATELESS:
@@ -97,14 +97,18 @@ def _build_view(
     sources = tuple(source.name for source in spec.sources if source.name in reads)
     time = read_input(spark, window.from_).find_time(name, window.time)
     assert window.side_output is not None  # noqa: S101 - asked before
-    return StragglerView(name, window, time, window.side_output.topic, owner, frozenset(reads), sources)
+    return LateRecordView(name, window, time, window.side_output.topic, owner, frozenset(reads), sources)
 
 
-class StragglerRows:
+class LateRecordRows:
     """Builds the rows that came too late for a view, in a session of its own, whose views are those of a table."""
 
     def __init__(
-        self, spark: SparkSession, spec: PipelineSpec, sources: Mapping[str, KafkaSource], view: StragglerView
+        self,
+        spark: SparkSession,
+        spec: PipelineSpec,
+        sources: Mapping[str, KafkaSource],
+        view: LateRecordView,
     ) -> None:
         self._spark = SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())
         self._sources = [sources[name] for name in view.sources]

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import structlog
 
 from kappa_crds.savepoint_work import CollectRequest, Removal
+from kappa_pipelines.checkpoint.location import find_checkpoint
 from kappa_pipelines.checkpoint.store.folder import Folder
-from kappa_pipelines.checkpoint.store.place import find_checkpoint
 from kappa_pipelines.errors import LostDataError
 from kappa_pipelines.savepoint.collect import collect_garbage
 from kappa_pipelines.savepoint.restore import find_restored

@@ -35,6 +35,11 @@ class QueryPoint(Status):
     offsets: dict[str, dict[str, dict[int, int]]]
     state_ids: dict[int, tuple[tuple[str, ...], ...]] = Field(default_factory=dict)
 
+    @property
+    def state_partitions(self) -> int | None:
+        """Return the number of partitions of the query's state; None where it keeps no state."""
+        return next((len(partitions) for partitions in self.state_ids.values()), None)
+
 
 class Manifest(Status):
     """A savepoint. `checkpoint` is where it was taken; `created` is in seconds since 1970.

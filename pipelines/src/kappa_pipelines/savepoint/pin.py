@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
-from kappa_pipelines.checkpoint.fence.generation import FOLDER
+from kappa_pipelines.checkpoint.fence.link_fence import FOLDER
 from kappa_pipelines.checkpoint.store.folder import Folder
 from kappa_pipelines.errors import LostDataError, UnavailableError
 from kappa_pipelines.savepoint.manifest import QueryPoint

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from kappa_crds.reasons import Reason
-from kappa_pipelines.checkpoint.fence.generation import FOLDER
+from kappa_pipelines.checkpoint.fence.link_fence import FOLDER
 from kappa_pipelines.checkpoint.format.offsets import nest_offsets, parse_offset_log, read_committed_batch
 from kappa_pipelines.checkpoint.store.folder import Folder
 from kappa_pipelines.errors import LostDataError

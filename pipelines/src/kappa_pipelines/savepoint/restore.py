@@ -12,7 +12,7 @@ from functools import partial
 
 from kappa_crds.reasons import Reason
 from kappa_crds.revision import Revision
-from kappa_pipelines.checkpoint.fence.generation import FOLDER
+from kappa_pipelines.checkpoint.fence.link_fence import FOLDER
 from kappa_pipelines.checkpoint.format.offsets import read_committed_batch
 from kappa_pipelines.checkpoint.format.schemas import point_schemas
 from kappa_pipelines.checkpoint.store.folder import Folder

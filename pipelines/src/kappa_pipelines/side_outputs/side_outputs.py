@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pyspark.sql import SparkSession
 
 from kappa_crds.progress import QueryProgress
-from kappa_pipelines.checkpoint.fence.generation import Fence
+from kappa_pipelines.checkpoint.fence.link_fence import Fence
 from kappa_pipelines.checkpoint.format.offsets import Offsets, parse_kafka_offsets, read_committed_batch
 from kappa_pipelines.checkpoint.store.folder import Folder
 from kappa_pipelines.kafka.group import KafkaProgress
@@ -16,14 +16,14 @@ from kappa_pipelines.reporting.metrics import Counts
 from kappa_pipelines.side_outputs.background import Totals
 from kappa_pipelines.side_outputs.dead_letters.scan import DeadLetterScan
 from kappa_pipelines.side_outputs.dead_letters.worker import DeadLetters, Owned, forget_dead_letters
-from kappa_pipelines.side_outputs.late_records.scan import StragglerScan
-from kappa_pipelines.side_outputs.late_records.worker import StragglerOutput, forget_stragglers
+from kappa_pipelines.side_outputs.late_records.scan import LateRecordScan
+from kappa_pipelines.side_outputs.late_records.worker import LateRecordOutput, forget_late_records
 
 Committed = Mapping[str, Mapping[str, Offsets]]
 """The committed offsets of each sink's query, by source."""
 
 
-class Beside:
+class SideOutputs:
     """Both works of one driver; one that its pipeline does not want does nothing."""
 
     def __init__(
@@ -31,7 +31,7 @@ class Beside:
         files: Folder,
         compiled: Compiled,
         letters: DeadLetters | None,
-        stragglers: StragglerOutput | None,
+        stragglers: LateRecordOutput | None,
     ) -> None:
         self._files = files
         self._compiled = compiled
@@ -99,7 +99,7 @@ class Beside:
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class SideOutputContext:
     """What the works need of the driver."""
 
     spark: SparkSession
@@ -114,12 +114,12 @@ class Surroundings:
         return self.kafka.first_offsets(self.compiled.sources[source].subscription)
 
 
-def build_beside(around: Surroundings) -> Beside:
+def build_side_outputs(around: SideOutputContext) -> SideOutputs:
     """Return the works that the pipeline wants; what is stored of others is forgotten."""
-    return Beside(around.files, around.compiled, _build_letters(around), _build_stragglers(around))
+    return SideOutputs(around.files, around.compiled, _build_letters(around), _build_stragglers(around))
 
 
-def _build_letters(around: Surroundings) -> DeadLetters | None:
+def _build_letters(around: SideOutputContext) -> DeadLetters | None:
     compiled, targets = around.compiled, around.ends.targets
     if targets.dead is None:
         forget_dead_letters(around.files, tuple(compiled.owners))
@@ -131,14 +131,16 @@ def _build_letters(around: Surroundings) -> DeadLetters | None:
     return DeadLetters(around.files, owned, scan, around.fence.check, around.first_offsets)
 
 
-def _build_stragglers(around: Surroundings) -> StragglerOutput | None:
+def _build_stragglers(around: SideOutputContext) -> LateRecordOutput | None:
     compiled = around.compiled
     owners = {view.owner for view in compiled.stragglers}
-    forget_stragglers(around.files, [sink for sink in compiled.reads if sink not in owners])
+    forget_late_records(around.files, [sink for sink in compiled.reads if sink not in owners])
     if not owners:
         return None
     scans = {
-        view.name: StragglerScan(around.spark, around.ends, compiled.sources, view)
+        view.name: LateRecordScan(around.spark, around.ends, compiled.sources, view)
         for view in compiled.stragglers
     }
-    return StragglerOutput(around.files, compiled.stragglers, scans, around.fence.check, around.first_offsets)
+    return LateRecordOutput(
+        around.files, compiled.stragglers, scans, around.fence.check, around.first_offsets
+    )

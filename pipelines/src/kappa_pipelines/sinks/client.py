@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 from kappa_crds.revision import KafkaConnection
 from kappa_pipelines.failures.classify import NOT_WRITTEN
 from kappa_pipelines.kafka.options import build_librdkafka_config
-from kappa_pipelines.sinks.marks import Mark, parse_mark
+from kappa_pipelines.sinks.commit_marker import CommitMarker, parse_marker
 from kappa_pipelines.sinks.publisher import MOST_WRITERS, TRANSACTION_SECONDS, Connection, Publisher
 
 TIMEOUT_SECONDS = 60.0
@@ -58,7 +58,7 @@ class PublishError(Exception):
         super().__init__(f"{NOT_WRITTEN}{name}: topic {publisher.topic}: {text}")
 
 
-class MarkReader:
+class MarkerReader:
     """Reads the marks of a sink's writers. KafkaException from each method.
 
     One that is `stable` waits for marks that a transaction is about to commit. Who died just then is waited for until somebody has shut it out.
@@ -77,13 +77,15 @@ class MarkReader:
         )
         self.group = self._consumer.consumer_group_metadata()
 
-    def read(self, places: Iterable[Place], timeout: float = TIMEOUT_SECONDS) -> dict[Place, Mark | None]:
+    def read(
+        self, places: Iterable[Place], timeout: float = TIMEOUT_SECONDS
+    ) -> dict[Place, CommitMarker | None]:
         """Return the marks at some places; None where there is none."""
         found = self._fetch(places, timeout)
         for each in found:
             if each.error is not None:
                 raise KafkaException(each.error)
-        return {(each.topic, each.partition): parse_mark(each.metadata) for each in found}
+        return {(each.topic, each.partition): parse_marker(each.metadata) for each in found}
 
     def find(self, topics: Iterable[str]) -> list[Place]:
         """Return where there are marks in some topics, of which one may be gone.
@@ -95,7 +97,7 @@ class MarkReader:
         return [
             (each.topic, each.partition)
             for each in found
-            if each.error is None and parse_mark(each.metadata) is not None
+            if each.error is None and parse_marker(each.metadata) is not None
         ]
 
     def _fetch(self, places: Iterable[Place], timeout: float) -> list[TopicPartition]:
@@ -113,7 +115,7 @@ class Client:
 
     def __init__(self, publisher: Publisher, number: int, connection: Connection) -> None:
         self.name = uuid.uuid4().hex[:12]
-        self.marks = MarkReader(publisher, connection.kafka)
+        self.marks = MarkerReader(publisher, connection.kafka)
         identity = {"transactional.id": publisher.name_writer(number), "delivery.report.only.error": True}
         self.producer = Producer(
             {**build_librdkafka_config(connection.kafka), **connection.producer, **identity}
@@ -123,7 +125,7 @@ class Client:
         """Have Kafka shut out all who have the same transactional.id, and end what they have left open."""
         self.producer.init_transactions(TIMEOUT_SECONDS)
 
-    def commit(self, marks: Mapping[Place, Mark]) -> None:
+    def commit(self, marks: Mapping[Place, CommitMarker]) -> None:
         """Commit what was produced since the transaction began, with marks; the offset of each is there for people."""
         offsets = [
             TopicPartition(topic, number, mark.last + 1, mark.to_text())

@@ -19,10 +19,11 @@ from kappa_crds.revision import Revision
 from kappa_crds.sink import Delivery, OutputMode, Sink
 from kappa_crds.trigger import Trigger
 from kappa_pipelines.errors import SpecError
-from kappa_pipelines.kafka.limits import Target, Targets
+from kappa_pipelines.kafka.limits import Target
 from kappa_pipelines.kafka.options import build_spark_connection, prefix_options
-from kappa_pipelines.sinks.exactly import write_exactly
-from kappa_pipelines.sinks.refusals import route_records
+from kappa_pipelines.sinks.exactly_once import write_exactly_once
+from kappa_pipelines.sinks.rejected_records import route_records
+from kappa_pipelines.sinks.targets import Targets
 
 JSON_OPTIONS = {
     "ignoreNullFields": "false",
@@ -101,7 +102,7 @@ def build_writer(targets: Targets, sink: Sink, records: DataFrame) -> DataStream
     revision, target = targets.revision, targets.find(sink.topic)
     _check_has_key(sink, target)
     if sink.delivery is Delivery.EXACTLY_ONCE:
-        started = write_exactly(targets, sink, records)
+        started = write_exactly_once(targets, sink, records)
     else:
         started = (
             route_records(records, sink, revision.full_name, target, targets.dead)

@@ -24,7 +24,7 @@ class Publisher:
     """A generation of drivers as what writes one sink. It is handed to tasks, so it holds no secret.
 
     `group` is the consumer group in which Kafka keeps the marks; `checkpoint` the name of the checkpoint's folder; `definition` a hash
-    of all that makes the rows. `is_partly` says that the next batch repeats one that was written in part.
+    of all that makes the rows. `is_in_doubt` says that the next batch repeats one that was written in part.
     """
 
     sink: str
@@ -34,13 +34,13 @@ class Publisher:
     checkpoint: str
     writers: int
     definition: str
-    is_partly: bool = False
+    is_in_doubt: bool = False
 
     def name_writer(self, number: int) -> str:
         """Return the transactional.id of a writer, the same in each generation."""
         return f"{self.group}.{number}"
 
-    def name_life(self, query: str) -> str:
+    def name_incarnation(self, query: str) -> str:
         """Return the name of a life of the checkpoint: a restored one has another folder, a new one another query."""
         return f"{self.checkpoint}/{query}"
 

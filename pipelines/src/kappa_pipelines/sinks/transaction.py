@@ -15,8 +15,8 @@ import pyarrow as pa
 from confluent_kafka import KafkaException
 from pyspark import TaskContext
 
-from kappa_pipelines.sinks.client import TIMEOUT_SECONDS, Client, MarkReader, PublishError, explain_error
-from kappa_pipelines.sinks.marks import Mark, Standing, judge
+from kappa_pipelines.sinks.client import TIMEOUT_SECONDS, Client, MarkerReader, PublishError, explain_error
+from kappa_pipelines.sinks.commit_marker import CommitMarker, WriteDecision, judge
 from kappa_pipelines.sinks.publisher import Connection, Publisher
 
 # By these properties Spark 4.2 says what a task belongs to (StreamExecution, MicroBatchExecution).
@@ -68,10 +68,10 @@ def _read_task(publisher: Publisher) -> Task:
     query, batch = (context.getLocalProperty(name) if context else None for name in (_QUERY, _BATCH))
     if context is None or not query or batch is None:
         raise AssertionError("rows are written by tasks of a streaming query only")
-    return Task(publisher.name_life(query), int(batch), context.partitionId())
+    return Task(publisher.name_incarnation(query), int(batch), context.partitionId())
 
 
-def _begin(publisher: Publisher, connection: Connection, task: Task) -> tuple[Client, Mark] | None:
+def _begin(publisher: Publisher, connection: Connection, task: Task) -> tuple[Client, CommitMarker] | None:
     """Return the client that is to write, in a transaction that has begun, and its mark; None where the batch was written."""
     client = _kept.pop(publisher.name_writer(task.number), None)
     if client is None:
@@ -91,7 +91,7 @@ def _begin(publisher: Publisher, connection: Connection, task: Task) -> tuple[Cl
     return client, mark
 
 
-def _open(publisher: Publisher, connection: Connection, task: Task) -> tuple[Client, Mark] | None:
+def _open(publisher: Publisher, connection: Connection, task: Task) -> tuple[Client, CommitMarker] | None:
     if _glance(publisher, connection, task) is None:
         return None
     client = Client(publisher, task.number, connection)
@@ -108,9 +108,9 @@ def _open(publisher: Publisher, connection: Connection, task: Task) -> tuple[Cli
     return None
 
 
-def _glance(publisher: Publisher, connection: Connection, task: Task) -> Mark | None:
+def _glance(publisher: Publisher, connection: Connection, task: Task) -> CommitMarker | None:
     """Look at the mark before anybody is shut out: a task of a driver that was taken over from claims nothing."""
-    reader = MarkReader(publisher, connection.kafka, stable=False)
+    reader = MarkerReader(publisher, connection.kafka, stable=False)
     try:
         return _look(publisher, task, reader)
     finally:
@@ -118,22 +118,22 @@ def _glance(publisher: Publisher, connection: Connection, task: Task) -> Mark | 
 
 
 def _look(
-    publisher: Publisher, task: Task, marks: MarkReader, timeout: float = TIMEOUT_SECONDS
-) -> Mark | None:
+    publisher: Publisher, task: Task, marks: MarkerReader, timeout: float = TIMEOUT_SECONDS
+) -> CommitMarker | None:
     """Return the mark of a task's writer where the batch is to be written, None where it was; PublishError where it may not be."""
     place = (publisher.topic, task.number)
     mark = marks.read([place], timeout)[place]
     standing = judge(mark, publisher.generation, task.life, task.batch)
-    if standing is Standing.FENCED:
+    if standing is WriteDecision.FENCED:
         raise PublishError(publisher, "FENCED", "a newer driver has taken over its writers")
-    if standing is Standing.LOST:
+    if standing is WriteDecision.LOST:
         said = f"Kafka has forgotten what the group {publisher.group} has written"
         raise PublishError(publisher, "MARK_LOST", said)
-    return mark if standing is Standing.TO_WRITE else None
+    return mark if standing is WriteDecision.TO_WRITE else None
 
 
 def _write(
-    publisher: Publisher, task: Task, client: Client, mark: Mark, batches: Iterator[pa.RecordBatch]
+    publisher: Publisher, task: Task, client: Client, mark: CommitMarker, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     try:
         for rows in batches:

@@ -20,16 +20,15 @@ from kappa_crds.reasons import Reason
 from kappa_crds.revision import Revision
 from kappa_crds.sink import Sink
 from kappa_crds.upgrade import UpgradeVerdict, VerdictKind
-from kappa_pipelines.checkpoint.fence.generation import FOLDER
+from kappa_pipelines.checkpoint.fence.link_fence import FOLDER
 from kappa_pipelines.checkpoint.format.offsets import Offsets
 from kappa_pipelines.checkpoint.format.schemas import point_all_schemas
-from kappa_pipelines.checkpoint.store.place import open_checkpoint
+from kappa_pipelines.checkpoint.location import open_checkpoint
 from kappa_pipelines.errors import DriverError, LostDataError, UnavailableError
 from kappa_pipelines.failures.classify import classify
 from kappa_pipelines.failures.diagnose import ask_kafka
 from kappa_pipelines.failures.exceptions import read_failure, read_query_failure
 from kappa_pipelines.kafka.bounds import LogBounds
-from kappa_pipelines.kafka.limits import Targets
 from kappa_pipelines.plan.compile import Compiled, CompiledSink, compile_revision
 from kappa_pipelines.plan.endpoints import KafkaEndpoints
 from kappa_pipelines.plan.fingerprint import read_shapes
@@ -37,10 +36,11 @@ from kappa_pipelines.registry.resolve import Subjects, resolve_subjects
 from kappa_pipelines.savepoint.manifest import QueryPoint
 from kappa_pipelines.savepoint.pin import pin_last_batch
 from kappa_pipelines.sinks.kafka import choose_output_mode, sink_checkpoint
-from kappa_pipelines.sinks.refusals import route_records
+from kappa_pipelines.sinks.rejected_records import route_records
+from kappa_pipelines.sinks.targets import Targets
 from kappa_pipelines.upgrade.compare import Finding, compare_partitions, compare_pipelines, judge
-from kappa_pipelines.upgrade.fingerprints import read_kept_shapes
-from kappa_pipelines.upgrade.repartition import count_partitions, divide_copy, note_partitions
+from kappa_pipelines.upgrade.fingerprints import read_fingerprints
+from kappa_pipelines.upgrade.repartition import repartition_copy, set_partitions
 
 _BATCH_SECONDS = 300
 _BATCHES = 3
@@ -51,16 +51,16 @@ _POLL_SECONDS = 0.05
 log = structlog.get_logger()
 
 
-class Nowhere(KafkaEndpoints):
+class NoopEndpoints(KafkaEndpoints):
     """Topics at one end, and nothing at the other."""
 
     def __init__(self, spark: SparkSession, revision: Revision, targets: Targets, marks: Path) -> None:
         super().__init__(spark, revision, targets, marks)
-        self._rehearsed = revision
+        self._original = revision
 
     def write(self, sink: Sink, records: DataFrame) -> DataStreamWriter:
         """Return the query that drops the records of a sink."""
-        revision, targets = self._rehearsed, self.targets
+        revision, targets = self._original, self.targets
         routed = route_records(records, sink, revision.full_name, targets.find(sink.topic), targets.dead)
         return (
             routed.writeStream.format("noop")
@@ -70,7 +70,7 @@ class Nowhere(KafkaEndpoints):
         )
 
 
-class Rehearsal:
+class DryRun:
     """The dry start of one revision beside the driver that runs. It writes nothing but its copy.
 
     `subjects` are what the registries say, once it was held.
@@ -112,13 +112,13 @@ class Rehearsal:
         changes = {"checkpoint": self._copy.root, "spec": spec.model_copy(update={"trigger": small})}
         revision = self._revision.model_copy(update=changes)
         self.subjects = resolve_subjects(revision, self._copy)
-        ends = Nowhere(self._spark, revision, self._targets, self._marks)
+        ends = NoopEndpoints(self._spark, revision, self._targets, self._marks)
         return compile_revision(self._spark, revision, ends, self.subjects)
 
     def _find(self, points: tuple[QueryPoint, ...], compiled: Compiled) -> Iterator[Finding]:
         """Yield all that there is to say, and try it if nothing speaks against it."""
         shapes = read_shapes(self._revision, compiled)
-        known = read_kept_shapes(self._files)
+        known = read_fingerprints(self._files)
         found = [
             *(compare_pipelines(known, shapes) if known else ()),
             *self._compare_partitions(points),
@@ -131,7 +131,7 @@ class Rehearsal:
     def _compare_partitions(self, points: tuple[QueryPoint, ...]) -> Iterator[Finding]:
         for point in points:
             wanted = self._revision.tuning.shuffle_partitions
-            for found in compare_partitions(count_partitions(point), wanted):
+            for found in compare_partitions(point.state_partitions, wanted):
                 yield found._replace(text=f"sink {point.sink!r}: {found.text}")
 
     def _find_lost(self, points: tuple[QueryPoint, ...], compiled: Compiled) -> Iterator[Finding]:
@@ -164,9 +164,9 @@ class Rehearsal:
         wanted, batch = self._revision.tuning.shuffle_partitions, point.batch + 1
         plan = f"{point.sink}/offsets"
         entry = self._copy.read(f"{plan}/{point.batch}") or b""
-        if count_partitions(point) not in (None, wanted):
-            divide_copy(self._spark, self._copy, point, wanted)
-            entry, batch = note_partitions(entry, wanted), batch + 1
+        if point.state_partitions not in (None, wanted):
+            repartition_copy(self._spark, self._copy, point, wanted)
+            entry, batch = set_partitions(entry, wanted), batch + 1
         self._copy.write(f"{plan}/{batch}", entry)
         return batch
 

@@ -14,7 +14,7 @@ from kappa_pipelines.upgrade.compare import compare_pipelines, judge
 _FOLDER = "_plans"
 
 
-def write_shapes(files: Folder, shapes: Mapping[str, QueryShape]) -> None:
+def write_fingerprints(files: Folder, shapes: Mapping[str, QueryShape]) -> None:
     """Write down what the queries of a driver that begins keep state for, in the place of those before.
 
     The state of a sink that is gone stays where it is, so what it was kept for stays, too: the sink may come back.
@@ -32,7 +32,7 @@ def _write(files: Folder, sink: str, shape: QueryShape) -> None:
         files.write(f"{_FOLDER}/{sink}", held)
 
 
-def read_kept_shapes(files: Folder) -> dict[str, QueryShape]:
+def read_fingerprints(files: Folder) -> dict[str, QueryShape]:
     """Return what was written down, by sink, of the queries that have begun a batch; LostDataError if it cannot be understood."""
     found: dict[str, QueryShape] = {}
     for sink in sorted(_list_sinks(files)):
@@ -57,7 +57,7 @@ def check_fit(files: Folder, shapes: Mapping[str, QueryShape]) -> None:
 
     This is for a driver that starts without having stood by. LostDataError, with all reasons, where the state does not fit.
     """
-    verdict = judge(compare_pipelines(read_kept_shapes(files), shapes))
+    verdict = judge(compare_pipelines(read_fingerprints(files), shapes))
     if verdict.kind is VerdictKind.REPROCESS:
         said = "the state that is there was kept for another plan, and nothing was written: "
         raise LostDataError(Reason.STATE_INCOMPATIBLE, said + "; ".join(verdict.reasons))

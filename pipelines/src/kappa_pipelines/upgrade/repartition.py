@@ -14,7 +14,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from kappa_crds.reasons import Reason
-from kappa_pipelines.checkpoint.fence.generation import FOLDER, Fence
+from kappa_pipelines.checkpoint.fence.link_fence import FOLDER, Fence
 from kappa_pipelines.checkpoint.format.schemas import point_all_schemas
 from kappa_pipelines.checkpoint.store.folder import Folder
 from kappa_pipelines.errors import LostDataError
@@ -23,6 +23,8 @@ from kappa_pipelines.failures.exceptions import read_failure
 from kappa_pipelines.savepoint.manifest import QueryPoint
 from kappa_pipelines.savepoint.query import find_query_files, read_points
 from kappa_pipelines.savepoint.state import CHECKSUM
+from kappa_pipelines.sinks.in_doubt import BatchState, refuse_change
+from kappa_pipelines.sinks.publisher import Publishers
 
 _PLACE = f"{FOLDER}/division"
 _WANTED = "spark.sql.shuffle.partitions"
@@ -31,27 +33,33 @@ _READ = "spark.sql.streaming.internal.stateStore.partitions"
 log = structlog.get_logger()
 
 
-def count_partitions(point: QueryPoint) -> int | None:
-    """Return how many partitions the state of a query has; None where it keeps none."""
-    return next((len(partitions) for partitions in point.state_ids.values()), None)
+def check_repartition(files: Folder, publishers: Publishers, wanted: int) -> None:
+    """Raise LostDataError where state is to be divided anew while a batch of its query is written in part."""
+    partly = [name for name, each in publishers.items() if each.is_in_doubt]
+    for point in read_points(files, partly):
+        had = point.state_partitions
+        if had not in (None, wanted):
+            begun = BatchState(None, point.batch + 1, point.batch)
+            changed = f"the state is to be divided from {had} into {wanted} partitions"
+            raise refuse_change(point.sink, begun, changed, f"statePartitions: {had}")
 
 
-def divide_checkpoint(spark: SparkSession, fence: Fence, sinks: tuple[str, ...], wanted: int) -> None:
+def repartition_checkpoint(spark: SparkSession, fence: Fence, sinks: tuple[str, ...], wanted: int) -> None:
     """Have the state of all queries in so many partitions; LostDataError if that cannot be, and then nothing has changed.
 
     The checkpoint is the fence's, and no query may run on it.
     """
     for point in read_points(fence.files, sinks):
-        had = count_partitions(point)
+        had = point.state_partitions
         _drop_unfinished(fence.files, point, had)
         if had not in (None, wanted):
             log.info("state is divided anew", sink=point.sink, partitions=had, into=wanted)
-            _divide_query(spark, fence.files, point, wanted)
+            _repartition_query(spark, fence.files, point, wanted)
             point_all_schemas(fence.files, fence.root)
             log.info("state is divided", sink=point.sink, partitions=wanted)
 
 
-def _divide_query(spark: SparkSession, files: Folder, point: QueryPoint, wanted: int) -> None:
+def _repartition_query(spark: SparkSession, files: Folder, point: QueryPoint, wanted: int) -> None:
     copy = files.below(_PLACE)
     copy.remove("")
     try:
@@ -59,7 +67,7 @@ def _divide_query(spark: SparkSession, files: Folder, point: QueryPoint, wanted:
         for path in known:
             files.link(path, copy, path)
         point_all_schemas(copy, copy.root)
-        divide_copy(spark, copy, point, wanted)
+        repartition_copy(spark, copy, point, wanted)
         _put_back(copy, files, point, known, wanted)
     finally:
         copy.remove("")
@@ -82,16 +90,16 @@ def _put_back(copy: Folder, files: Folder, point: QueryPoint, known: set[str], w
             copy.link(path, files, path)
     plan, batch = f"{point.sink}/offsets", point.batch + 1
     files.delete(f"{plan}/{batch}{CHECKSUM}")
-    files.write(f"{plan}/{batch}", note_partitions(files.read(f"{plan}/{point.batch}") or b"", wanted))
+    files.write(f"{plan}/{batch}", set_partitions(files.read(f"{plan}/{point.batch}") or b"", wanted))
     copy.copy(f"{point.sink}/commits/{batch}", files, f"{point.sink}/commits/{batch}")
 
 
-def divide_copy(spark: SparkSession, copy: Folder, point: QueryPoint, wanted: int) -> None:
+def repartition_copy(spark: SparkSession, copy: Folder, point: QueryPoint, wanted: int) -> None:
     """Divide the state of a query in a folder that is nobody's checkpoint, as one more batch; LostDataError if that cannot be."""
-    had = count_partitions(point)
+    had = point.state_partitions
     entry = f"{point.sink}/offsets/{point.batch}"
     # Spark 4.2 looks for the number in the log of offsets, and does not always write it there.
-    copy.write(entry, note_partitions(copy.read(entry) or b"", had))
+    copy.write(entry, set_partitions(copy.read(entry) or b"", had))
     assert spark.streams is not None  # noqa: S101 - it brings what state stores report to
     spark.conf.set(_READ, str(had))
     try:
@@ -103,7 +111,7 @@ def divide_copy(spark: SparkSession, copy: Folder, point: QueryPoint, wanted: in
         spark.conf.unset(_READ)
 
 
-def note_partitions(entry: bytes, partitions: int | None) -> bytes:
+def set_partitions(entry: bytes, partitions: int | None) -> bytes:
     """Return an entry of a log of offsets that says how many partitions the state has: a query takes that for its setting."""
     version, metadata, *sources = entry.decode().splitlines()
     said = json.loads(metadata)

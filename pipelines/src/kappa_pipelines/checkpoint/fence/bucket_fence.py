@@ -13,21 +13,21 @@ from concurrent.futures import ThreadPoolExecutor
 import structlog
 
 from kappa_crds.reasons import Reason
-from kappa_pipelines.checkpoint.fence.bucket_view import (
+from kappa_pipelines.checkpoint.fence.bucket_layout import (
     CLAIMS,
-    WHOLE,
+    LAYOUTS,
     BucketView,
-    World,
+    CheckpointLayout,
     find_generations,
     own_prefix,
-    read_world,
+    read_layout,
 )
-from kappa_pipelines.checkpoint.fence.generation import FOLDER
+from kappa_pipelines.checkpoint.fence.link_fence import FOLDER
 from kappa_pipelines.checkpoint.store.bucket import BucketFolder
 from kappa_pipelines.errors import FencedError, UnavailableError
 
 RESTORED = f"{FOLDER}/restored"
-SEAL = b"sealed by generation "
+SENTINEL = b"sealed by generation "
 _OVER = re.compile(r"taken over by generation (\d+)")
 _ENTRY = re.compile(r"^([^/]+)/(offsets|commits)/(\d+)(\.crc)?$")
 _KEPT_ENTRIES = 2
@@ -46,21 +46,23 @@ class BucketFence:
         self.files = BucketView(files.root, files.connection, generation, {})
         self._whole = files
         self._sinks = tuple(sinks)
-        self._world = World()
+        self._layout = CheckpointLayout()
 
     def take(self) -> None:
         """Claim the checkpoint, shut out the generation before, and take over what it had; it counts from `open` on."""
         self._claim()
-        known = read_world(self._whole, self.generation)
+        known = read_layout(self._whole, self.generation)
         if known is not None:
             self._have(known)
             return
-        base = max((g for g in find_generations(self._whole, WHOLE) if g < self.generation), default=None)
-        self._have(World() if base is None else self._take_over(base))
+        base = max((g for g in find_generations(self._whole, LAYOUTS) if g < self.generation), default=None)
+        self._have(CheckpointLayout() if base is None else self._take_over(base))
 
     def open(self) -> None:
         """Have the checkpoint as it is now be the pipeline's; FencedError if a newer generation has claimed it meanwhile."""
-        self._whole.write(f"{WHOLE}/{self.generation}", self._world.model_dump_json(by_alias=True).encode())
+        self._whole.write(
+            f"{LAYOUTS}/{self.generation}", self._layout.model_dump_json(by_alias=True).encode()
+        )
         self._refuse_newer()
         self._forget()
 
@@ -79,7 +81,7 @@ class BucketFence:
         where = self._whole.root
         return {
             f"{table}.linkFallback": f"{where}/{own_prefix(self.generation)}",
-            **{f"{table}.link./{path}": f"{where}/{home}" for path, home in self._world.state.items()},
+            **{f"{table}.link./{path}": f"{where}/{home}" for path, home in self._layout.state.items()},
         }
 
     def _claim(self) -> None:
@@ -100,45 +102,45 @@ class BucketFence:
         if newest > self.generation:
             raise FencedError(self.generation, newest)
 
-    def _have(self, world: World) -> None:
-        self._world = world
+    def _have(self, world: CheckpointLayout) -> None:
+        self._layout = world
         self.files = BucketView(self._whole.root, self._whole.connection, self.generation, world.state)
 
-    def _take_over(self, base: int) -> World:
+    def _take_over(self, base: int) -> CheckpointLayout:
         """Copy what a generation has to this one's prefix, but for its state, and shut it out."""
-        world = read_world(self._whole, base) or World()
+        world = read_layout(self._whole, base) or CheckpointLayout()
         old = BucketView(self._whole.root, self._whole.connection, base, world.state)
         begun = {name for name in old.names("") if "offsets" in old.names(name)}
-        last = {sink: _seal(old, sink, self.generation) for sink in begun.union(self._sinks)}
+        last = {sink: _write_sentinel(old, sink, self.generation) for sink in begun.union(self._sinks)}
         paths = [path for path in old.walk_small() if _is_wanted(path, last)]
         with ThreadPoolExecutor(_COPIERS) as copiers:
             list(copiers.map(lambda path: old.link(path, self.files, path), paths))
         log.info("took over", generation=self.generation, base=base, copied=len(paths))
-        return World(base=base, state=old.find_partitions())
+        return CheckpointLayout(base=base, state=old.find_partitions())
 
     def _forget(self) -> None:
         """Remove what generations had that this one no longer needs: all but their state, and all before its base."""
-        if self._world.base is None:
+        if self._layout.base is None:
             return
         for older in find_generations(self._whole, CLAIMS):
-            if older < self._world.base:
+            if older < self._layout.base:
                 old = BucketView(self._whole.root, self._whole.connection, older, {})
                 for path in list(old.walk_small()):
                     old.delete(path)
-                self._whole.delete(f"{WHOLE}/{older}")
+                self._whole.delete(f"{LAYOUTS}/{older}")
                 self._whole.delete(f"{CLAIMS}/{older}")
 
 
-def _seal(old: BucketView, sink: str, generation: int) -> int:
+def _write_sentinel(old: BucketView, sink: str, generation: int) -> int:
     """Have the query of a generation plan no further batch; return its last one, -1 if there is none.
 
     Its entry is in the place of the next one, so Spark finds it instead, or finds that it cannot write there.
     """
     for _ in range(_TRIES):
         last = max((int(name) for name in old.names(f"{sink}/offsets") if name.isdigit()), default=-1)
-        if last >= 0 and (old.read(f"{sink}/offsets/{last}") or b"").startswith(SEAL):
+        if last >= 0 and (old.read(f"{sink}/offsets/{last}") or b"").startswith(SENTINEL):
             return last - 1
-        if old.create(f"{sink}/offsets/{last + 1}", SEAL + f"{generation}\n".encode()):
+        if old.create(f"{sink}/offsets/{last + 1}", SENTINEL + f"{generation}\n".encode()):
             return last
     said = f"{old.root}: batches of {sink} are planned faster than they can be kept from it"
     raise UnavailableError(Reason.CHECKPOINT_UNAVAILABLE, said)

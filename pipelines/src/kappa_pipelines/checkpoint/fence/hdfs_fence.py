@@ -13,7 +13,7 @@ import contextlib
 import re
 
 from kappa_crds.reasons import Reason
-from kappa_pipelines.checkpoint.fence.generation import FOLDER
+from kappa_pipelines.checkpoint.fence.link_fence import FOLDER
 from kappa_pipelines.checkpoint.store.hdfs import FOLDER_TYPE, HdfsFolder
 from kappa_pipelines.checkpoint.store.web_hdfs import HdfsError, MissingError, PresentError
 from kappa_pipelines.errors import FencedError, UnavailableError

@@ -14,12 +14,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
 from kappa_pipelines.kafka.limits import Limits
+from kappa_pipelines.sinks.record_headers import RESERVED_BYTES, build_header, truncate_header, truncate_value
 from kappa_pipelines.sources.kafka import KafkaSource
 
-HEADER_PREFIX = "kappa."
-CUT_LETTER_BYTES = 8192
-"""More than key and headers of a letter that was cut can have."""
-_CUT_HEADER_BYTES = 512
 _HEADER_OVERHEAD = 10  # bytes at most of a header's two lengths
 _PARSED, _TEXTS, _ERROR, _PLACE = "__kappa_parsed", "__kappa_texts", "__kappa_error", "__kappa_place"
 _TIMESTAMP = "yyyy-MM-dd'T'HH:mm:ss.SSSXXX"
@@ -37,7 +34,7 @@ def build_letters(
     fits = _measure(value, f.col(_ERROR)) <= longest
     return letters.select(
         key.alias("key"),
-        f.when(fits, value).otherwise(cut_value(value, longest)).alias("value"),
+        f.when(fits, value).otherwise(truncate_value(value, longest)).alias("value"),
         f.when(fits, _headers(source, pipeline)).otherwise(_cut_headers(source, pipeline)).alias("headers"),
     )
 
@@ -63,8 +60,8 @@ def _headers(source: KafkaSource, pipeline: str) -> Column:
 
 def _cut_headers(source: KafkaSource, pipeline: str) -> Column:
     size = build_header("size", f.octet_length("value").cast("string"))
-    key = f.when(f.col("key").isNotNull(), f.array(cut_header(build_header("key", f.col("key")))))
-    error = cut_header(build_header("error", f.col(_ERROR)))
+    key = f.when(f.col("key").isNotNull(), f.array(truncate_header(build_header("key", f.col("key")))))
+    error = truncate_header(build_header("error", f.col(_ERROR)))
     return f.concat(f.array(error, *_describe(source, pipeline), size), f.coalesce(key, f.array()))
 
 
@@ -92,20 +89,4 @@ def _measure(value: Column, error: Column) -> Column:
     has_headers = f.coalesce(f.size("headers"), f.lit(0)) > 0
     original = f.when(has_headers, f.aggregate("headers", f.lit(0), add)).otherwise(f.lit(0))
     key = f.coalesce(f.octet_length("key"), f.lit(0))
-    return f.octet_length(value) + f.octet_length(error) + key + original + f.lit(CUT_LETTER_BYTES)
-
-
-def cut_value(value: Column, longest: int) -> Column:
-    """Return as much of a value as a letter that is cut has room for."""
-    return f.substring(value, 1, max(0, longest - CUT_LETTER_BYTES))
-
-
-def build_header(name: str, value: Column) -> Column:
-    """Return a header of ours."""
-    return f.struct(f.lit(HEADER_PREFIX + name).alias("key"), value.cast("binary").alias("value"))
-
-
-def cut_header(header: Column) -> Column:
-    """Return a header with the beginning of its value."""
-    value = f.substring(header["value"], 1, _CUT_HEADER_BYTES)
-    return f.struct(header["key"].alias("key"), value.alias("value"))
+    return f.octet_length(value) + f.octet_length(error) + key + original + f.lit(RESERVED_BYTES)

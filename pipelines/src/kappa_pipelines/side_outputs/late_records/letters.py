@@ -13,27 +13,25 @@ from pyspark.sql import functions as f
 from kappa_pipelines.kafka.limits import Limits
 from kappa_pipelines.plan.late_rows import MISSED
 from kappa_pipelines.plan.origin import ORIGIN
-from kappa_pipelines.side_outputs.dead_letters.letters import CUT_LETTER_BYTES, build_header, cut_value
 from kappa_pipelines.sinks.kafka import JSON_OPTIONS
+from kappa_pipelines.sinks.record_headers import RESERVED_BYTES, build_header, truncate_value
 from kappa_pipelines.transforms.inputs import quote
 
 _TIMESTAMP = "yyyy-MM-dd'T'HH:mm:ss.SSSXXX"
 _VALUE, _PLACE, _NUMBER = "__kappa_value", "__kappa_place", "__kappa_number"
 
 
-def build_straggler_records(
-    rows: DataFrame, pipeline: str, view: str, limits: Limits | None = None
-) -> DataFrame:
+def build_late_records(rows: DataFrame, pipeline: str, view: str, limits: Limits | None = None) -> DataFrame:
     """Return the records of rows that missed a window, as `key`, `value` and `headers`."""
     longest = (limits or Limits()).record_bytes
     columns = [quote(name) for name in rows.columns if name not in (ORIGIN, MISSED)]
     texts = rows.select(ORIGIN, MISSED, f.to_json(f.struct(*columns), JSON_OPTIONS).alias(_VALUE))
     value, headers = f.col(_VALUE), _build_headers(pipeline, view)
-    fits = f.octet_length(value) <= longest - CUT_LETTER_BYTES
+    fits = f.octet_length(value) <= longest - RESERVED_BYTES
     size = f.array(build_header("size", f.octet_length(value).cast("string")))
     return _number(texts, view).select(
         f.concat_ws("/", _PLACE, f.col(_NUMBER).cast("string")).alias("key"),
-        f.when(fits, value).otherwise(cut_value(value, longest)).alias("value"),
+        f.when(fits, value).otherwise(truncate_value(value, longest)).alias("value"),
         f.when(fits, headers).otherwise(f.concat(headers, size)).alias("headers"),
     )
 

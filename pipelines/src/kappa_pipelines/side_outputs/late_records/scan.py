@@ -6,31 +6,29 @@ from functools import partial
 from pyspark.sql import SparkSession
 
 from kappa_pipelines.plan.endpoints import KafkaEndpoints
-from kappa_pipelines.plan.late_rows import StragglerRows, StragglerView
-from kappa_pipelines.side_outputs.late_records.letters import build_straggler_records
+from kappa_pipelines.plan.late_rows import LateRecordRows, LateRecordView
+from kappa_pipelines.side_outputs.late_records.letters import build_late_records
 from kappa_pipelines.sinks.kafka import write_counted
 from kappa_pipelines.sources.batches import Batch
 from kappa_pipelines.sources.kafka import KafkaSource
 
 
-class StragglerScan:
+class LateRecordScan:
     """Reads batches again, for one view; made once for a driver."""
 
     def __init__(
-        self, spark: SparkSession, ends: KafkaEndpoints, sources: dict[str, KafkaSource], view: StragglerView
+        self, spark: SparkSession, ends: KafkaEndpoints, sources: dict[str, KafkaSource], view: LateRecordView
     ) -> None:
         self._spark = spark
         self._ends = ends
         self._revision = ends.targets.revision
         self._target = ends.targets.find(view.topic)
         self._view = view
-        self._rows = StragglerRows(spark, self._revision.spec, sources, view)
+        self._rows = LateRecordRows(spark, self._revision.spec, sources, view)
 
     def __call__(self, batches: Sequence[Batch]) -> int:
         """Write the stragglers of the batches and return how many there were."""
         self._spark.sparkContext.setJobDescription(f"stragglers of {self._view.name}")
         rows = self._rows.build(partial(self._ends.read_batches, batches=batches))
-        records = build_straggler_records(
-            rows, self._revision.full_name, self._view.name, self._target.limits
-        )
+        records = build_late_records(rows, self._revision.full_name, self._view.name, self._target.limits)
         return write_counted(records, self._revision, self._target)

@@ -12,7 +12,7 @@ import structlog
 
 from kappa_pipelines.checkpoint.format.offsets import Offsets
 from kappa_pipelines.checkpoint.store.folder import Folder
-from kappa_pipelines.plan.late_rows import StragglerView
+from kappa_pipelines.plan.late_rows import LateRecordView
 from kappa_pipelines.side_outputs.background import Background, Totals
 from kappa_pipelines.side_outputs.late_records.ledger import Ledger
 from kappa_pipelines.side_outputs.late_records.position import forget_ledger, read_ledger, write_ledger
@@ -26,13 +26,13 @@ _WRITE_BATCHES = 50  # the offset log has a hundred
 log = structlog.get_logger()
 
 
-class StragglerOutput:
+class LateRecordOutput:
     """The work of reading batches again, and the ledgers that say which."""
 
     def __init__(
         self,
         files: Folder,
-        views: Sequence[StragglerView],
+        views: Sequence[LateRecordView],
         scans: Mapping[str, Callable[[Sequence[Batch]], int]],
         check_fence: Callable[[], None],
         first_offsets: Callable[[str], Offsets],
@@ -141,7 +141,7 @@ class StragglerOutput:
             self._stored[sink] = self._ledgers[sink]
 
 
-def forget_stragglers(files: Folder, sinks: Sequence[str]) -> None:
+def forget_late_records(files: Folder, sinks: Sequence[str]) -> None:
     """Forget what is stored of queries that have no stragglers to write."""
     for sink in sinks:
         forget_ledger(files, sink)

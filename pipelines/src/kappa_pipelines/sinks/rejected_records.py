@@ -9,18 +9,18 @@ from pyspark.sql import functions as f
 
 from kappa_crds.sink import Sink
 from kappa_pipelines.kafka.limits import Target
-from kappa_pipelines.side_outputs.dead_letters.letters import (
-    CUT_LETTER_BYTES,
+from kappa_pipelines.sinks.record_headers import (
+    RESERVED_BYTES,
     build_header,
-    cut_header,
-    cut_value,
+    truncate_header,
+    truncate_value,
 )
 
 REFUSED = "refused"
 _FLAG = "__kappa_refused"
 
 
-def name_refusals(sink: str) -> str:
+def name_rejections(sink: str) -> str:
     """Return the name of the observed metric with a sink's refused rows; no source can have it."""
     return f"sink {sink}"
 
@@ -35,15 +35,15 @@ def route_records(
     lacks_key = key.isNull() if target.limits.needs_key else f.lit(False)
     flagged = records.withColumn(_FLAG, is_large | lacks_key)
     refused = f.col(_FLAG)
-    counted = flagged.observe(name_refusals(sink.name), f.count_if(refused).alias(REFUSED))
+    counted = flagged.observe(name_rejections(sink.name), f.count_if(refused).alias(REFUSED))
     if dead is None:
         return counted.where(~refused).drop(_FLAG).withColumn("topic", f.lit(target.topic))
     reason = f.when(is_large, _explain_size(target, size)).otherwise(f.lit(_explain_key(sink, target)))
     letter = {"error": reason, "pipeline": f.lit(pipeline), "sink": f.lit(sink.name), "key": key}
-    fits = _measure(f.col("value")) <= dead.limits.record_bytes - CUT_LETTER_BYTES
+    fits = _measure(f.col("value")) <= dead.limits.record_bytes - RESERVED_BYTES
     # A tombstone's letter is empty: NULL would delete it from a topic of dead letters that is compacted.
     letter_value = f.coalesce("value", f.lit(""))
-    cut = f.when(fits, letter_value).otherwise(cut_value(letter_value, dead.limits.record_bytes))
+    cut = f.when(fits, letter_value).otherwise(truncate_value(letter_value, dead.limits.record_bytes))
     return counted.select(
         f.when(refused, f.lit(dead.topic)).otherwise(f.lit(target.topic)).alias("topic"),
         f.when(refused, _letter_key(sink, pipeline, key)).otherwise(key).alias("key"),
@@ -72,6 +72,6 @@ def _letter_key(sink: Sink, pipeline: str, key: Column) -> Column:
 
 def _headers(letter: dict[str, Column]) -> Column:
     """Return the headers of a letter; those without value are left out."""
-    headers = [cut_header(build_header(name, value)) for name, value in letter.items()]
+    headers = [truncate_header(build_header(name, value)) for name, value in letter.items()]
     headers.append(build_header("size", f.octet_length("value").cast("string")))
     return f.filter(f.array(*headers), lambda header: header["value"].isNotNull())

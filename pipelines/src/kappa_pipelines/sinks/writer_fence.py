@@ -15,10 +15,10 @@ from kappa_pipelines.errors import FencedError
 from kappa_pipelines.failures.classify import classify
 from kappa_pipelines.failures.exceptions import Cause, Failure
 from kappa_pipelines.kafka.permissions import check_group
-from kappa_pipelines.sinks.client import Client, MarkReader, Place, explain_error
-from kappa_pipelines.sinks.marks import Mark
+from kappa_pipelines.sinks.client import Client, MarkerReader, Place, explain_error
+from kappa_pipelines.sinks.commit_marker import CommitMarker
+from kappa_pipelines.sinks.in_doubt import BatchState
 from kappa_pipelines.sinks.publisher import Connection, Publisher
-from kappa_pipelines.sinks.settle import Begun
 
 _THREADS = 16
 
@@ -26,8 +26,8 @@ log = structlog.get_logger()
 
 
 def take_over(
-    publisher: Publisher, connection: Connection, begun: Begun, topic_before: str
-) -> dict[int, Mark]:
+    publisher: Publisher, connection: Connection, begun: BatchState, topic_before: str
+) -> dict[int, CommitMarker]:
     """Take over all writers of a sink, also of the topic that it had before, and return their marks.
 
     FencedError where a newer driver has them, DriverError where Kafka does not do it.
@@ -48,7 +48,7 @@ def take_over(
 
 def _find_places(publisher: Publisher, connection: Connection, topic_before: str) -> set[Place]:
     """Return where there are marks or are to be: each driver has made those of all its writers before its first batch."""
-    reader = MarkReader(publisher, connection.kafka, stable=False)
+    reader = MarkerReader(publisher, connection.kafka, stable=False)
     try:
         found = reader.find({publisher.topic, topic_before})
     finally:
@@ -57,8 +57,8 @@ def _find_places(publisher: Publisher, connection: Connection, topic_before: str
 
 
 def _take(
-    publisher: Publisher, connection: Connection, begun: Begun, number: int, places: Iterable[Place]
-) -> dict[Place, Mark]:
+    publisher: Publisher, connection: Connection, begun: BatchState, number: int, places: Iterable[Place]
+) -> dict[Place, CommitMarker]:
     """Take over one writer, with its marks in all topics, and return them."""
     client = Client(publisher, number, connection)
     try:
@@ -67,7 +67,7 @@ def _take(
         _refuse_newer(publisher, found)
         mine = publisher.generation
         marks = {
-            place: (mark or Mark(mine)).taken_over(mine, begun.life, begun.planned)
+            place: (mark or CommitMarker(mine)).taken_over(mine, begun.life, begun.planned)
             for place, mark in found.items()
         }
         client.producer.begin_transaction()
@@ -77,7 +77,7 @@ def _take(
         client.close()
 
 
-def _refuse_newer(publisher: Publisher, marks: Mapping[Place, Mark | None]) -> None:
+def _refuse_newer(publisher: Publisher, marks: Mapping[Place, CommitMarker | None]) -> None:
     newest = max((mark.generation for mark in marks.values() if mark is not None), default=0)
     if newest > publisher.generation:
         raise FencedError(publisher.generation, newest)

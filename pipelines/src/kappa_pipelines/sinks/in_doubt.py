@@ -13,19 +13,17 @@ from kappa_crds.reasons import Reason
 from kappa_pipelines.checkpoint.format.offsets import read_committed_batch, read_planned_batch
 from kappa_pipelines.checkpoint.store.folder import Folder
 from kappa_pipelines.errors import LostDataError
-from kappa_pipelines.savepoint.query import read_points
-from kappa_pipelines.sinks.marks import Mark
+from kappa_pipelines.sinks.commit_marker import CommitMarker
 from kappa_pipelines.sinks.publisher import Publisher, Publishers
-from kappa_pipelines.upgrade.repartition import count_partitions
 
 _FOLDER = "_writers"
 
-TakeOver = Callable[[Publisher, "Begun", str], Mapping[int, Mark]]
+FenceWriters = Callable[[Publisher, "BatchState", str], Mapping[int, CommitMarker]]
 """Takes all writers of a sink over from older drivers, also of the topic that it had before, and returns their marks."""
 
 
 @dataclass(frozen=True)
-class Begun:
+class BatchState:
     """What a checkpoint says of a sink's query: the life that its batches are counted in, the last one planned and the last committed.
 
     A query that was never started has no life.
@@ -35,13 +33,13 @@ class Begun:
     planned: int
     committed: int
 
-    def is_written_in_part(self, marks: Mapping[int, Mark]) -> bool:
+    def is_in_doubt(self, marks: Mapping[int, CommitMarker]) -> bool:
         """Return whether a writer has written its share of a batch that is to be repeated."""
         last = (mark.written.get(self.life or "", -1) for mark in marks.values())
         return self.planned > self.committed and max(last, default=-1) >= self.planned
 
 
-def settle_publishers(files: Folder, wanted: Publishers, take_over: TakeOver) -> dict[str, Publisher]:
+def resolve_in_doubt(files: Folder, wanted: Publishers, take_over: FenceWriters) -> dict[str, Publisher]:
     """Take over the writers of all sinks, and return each with the number of writers that it is to have.
 
     LostDataError where a batch was written in part by other views: then nothing has changed but that older drivers can write no more.
@@ -50,26 +48,16 @@ def settle_publishers(files: Folder, wanted: Publishers, take_over: TakeOver) ->
     for name, each in wanted.items():
         kept, begun = _read_kept(files, each), _read_begun(files, each)
         marks = take_over(replace(each, writers=max(each.writers, kept.writers)), begun, kept.topic)
-        partly = begun.is_written_in_part(marks)
+        partly = begun.is_in_doubt(marks)
         if partly and kept.definition != each.definition:
-            raise _refuse(name, begun, "the views, sources or the sink were changed", "the spec before")
-        settled[name] = replace(each, writers=kept.writers if partly else each.writers, is_partly=partly)
+            raise refuse_change(name, begun, "the views, sources or the sink were changed", "the spec before")
+        settled[name] = replace(each, writers=kept.writers if partly else each.writers, is_in_doubt=partly)
         _keep(files, settled[name])
     return settled
 
 
-def check_division(files: Folder, publishers: Publishers, wanted: int) -> None:
-    """Raise LostDataError where state is to be divided anew while a batch of its query is written in part."""
-    partly = [name for name, each in publishers.items() if each.is_partly]
-    for point in read_points(files, partly):
-        had = count_partitions(point)
-        if had not in (None, wanted):
-            begun = Begun(None, point.batch + 1, point.batch)
-            changed = f"the state is to be divided from {had} into {wanted} partitions"
-            raise _refuse(point.sink, begun, changed, f"statePartitions: {had}")
-
-
-def _refuse(sink: str, begun: Begun, changed: str, before: str) -> LostDataError:
+def refuse_change(sink: str, begun: BatchState, changed: str, before: str) -> LostDataError:
+    """Return the error for a change that a batch in doubt does not allow."""
     return LostDataError(
         Reason.STATE_INCOMPATIBLE,
         f"sink {sink!r}: batch {begun.planned} was written in part when its driver ended, and {changed} since, so it could not be"
@@ -77,10 +65,10 @@ def _refuse(sink: str, begun: Begun, changed: str, before: str) -> LostDataError
     )
 
 
-def _read_begun(files: Folder, publisher: Publisher) -> Begun:
+def _read_begun(files: Folder, publisher: Publisher) -> BatchState:
     sink, held = publisher.sink, files.read(f"{publisher.sink}/metadata")
-    life = None if held is None else publisher.name_life(str(json.loads(held)["id"]))
-    return Begun(life, read_planned_batch(files, sink), read_committed_batch(files, sink))
+    life = None if held is None else publisher.name_incarnation(str(json.loads(held)["id"]))
+    return BatchState(life, read_planned_batch(files, sink), read_committed_batch(files, sink))
 
 
 def _read_kept(files: Folder, wanted: Publisher) -> Publisher:

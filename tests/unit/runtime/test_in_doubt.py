@@ -9,9 +9,10 @@ import pytest
 
 from kappa_pipelines.checkpoint.store.folder import LocalFolder
 from kappa_pipelines.errors import LostDataError
-from kappa_pipelines.sinks.marks import Mark
+from kappa_pipelines.sinks.commit_marker import CommitMarker
+from kappa_pipelines.sinks.in_doubt import BatchState, resolve_in_doubt
 from kappa_pipelines.sinks.publisher import Publisher
-from kappa_pipelines.sinks.settle import Begun, check_division, settle_publishers
+from kappa_pipelines.upgrade.repartition import check_repartition
 from unit.runtime.checkpoints import write_checkpoint
 
 WANTED = Publisher("out", "x.out", "group", 2, "the-uid", 4, "these views")
@@ -34,12 +35,12 @@ def settle(files: LocalFolder, *written: int) -> Publisher:
     """Settle where each writer has written up to the given batch, and check that all writers of before and after were taken over."""
     kept = json.loads(files.read("_writers/out") or "{}")
 
-    def take(publisher: Publisher, begun: Begun, topic_before: str) -> dict[int, Mark]:
+    def take(publisher: Publisher, begun: BatchState, topic_before: str) -> dict[int, CommitMarker]:
         assert publisher.writers == max(4, kept.get("writers", 0))
         assert (begun.life, topic_before) == (LIFE, kept.get("topic", "x.out"))
-        return {number: Mark(2, "", {LIFE: batch}) for number, batch in enumerate(written)}
+        return {number: CommitMarker(2, "", {LIFE: batch}) for number, batch in enumerate(written)}
 
-    found = settle_publishers(files, {"out": WANTED}, take)["out"]
+    found = resolve_in_doubt(files, {"out": WANTED}, take)["out"]
     kept = json.loads(files.read("_writers/out") or "")
     assert kept == {"writers": found.writers, "definition": found.definition, "topic": "x.out"}
     return found
@@ -80,7 +81,7 @@ def test_a_batch_that_was_written_in_part_is_completed_by_no_other_views(tmp_pat
 def test_state_is_not_divided_while_a_batch_is_written_in_part(tmp_path: Path) -> None:
     write_checkpoint(tmp_path)
     files = LocalFolder(f"file://{tmp_path}")
-    partly = replace(WANTED, is_partly=True)
-    check_division(files, {"out": WANTED}, 7)
+    partly = replace(WANTED, is_in_doubt=True)
+    check_repartition(files, {"out": WANTED}, 7)
     with pytest.raises(LostDataError, match="the state is to be divided from"):
-        check_division(files, {"out": partly}, 7)
+        check_repartition(files, {"out": partly}, 7)

@@ -2,40 +2,40 @@
 
 import pytest
 
-from kappa_pipelines.sinks.marks import Mark, Standing, judge, parse_mark
+from kappa_pipelines.sinks.commit_marker import CommitMarker, WriteDecision, judge, parse_marker
 
-MARK = Mark(7, "client", {"old/q": 40, "new/q": 12})
+MARK = CommitMarker(7, "client", {"old/q": 40, "new/q": 12})
 
 
 @pytest.mark.parametrize(
     ("case", "mark", "life", "batch", "standing"),
     [
-        ("the next batch", MARK, "new/q", 13, Standing.TO_WRITE),
-        ("a batch that is repeated", MARK, "new/q", 12, Standing.WRITTEN),
-        ("an older batch", MARK, "new/q", 3, Standing.WRITTEN),
-        ("the first batch of a restored checkpoint", MARK, "restored/q", 12, Standing.TO_WRITE),
-        ("a repeated batch of the checkpoint that is gone back to", MARK, "old/q", 40, Standing.WRITTEN),
-        ("a newer driver has taken over", Mark(8), "new/q", 13, Standing.FENCED),
-        ("a newer driver has taken over, and the batch was written", Mark(8, "", {"new/q": 13}), "new/q", 13, Standing.FENCED),
-        ("Kafka has forgotten the mark", None, "new/q", 13, Standing.LOST),
-        ("nobody has taken over", Mark(6, "", {"new/q": 13}), "new/q", 13, Standing.LOST),
+        ("the next batch", MARK, "new/q", 13, WriteDecision.TO_WRITE),
+        ("a batch that is repeated", MARK, "new/q", 12, WriteDecision.WRITTEN),
+        ("an older batch", MARK, "new/q", 3, WriteDecision.WRITTEN),
+        ("the first batch of a restored checkpoint", MARK, "restored/q", 12, WriteDecision.TO_WRITE),
+        ("a repeated batch of the checkpoint that is gone back to", MARK, "old/q", 40, WriteDecision.WRITTEN),
+        ("a newer driver has taken over", CommitMarker(8), "new/q", 13, WriteDecision.FENCED),
+        ("a newer driver has taken over, and the batch was written", CommitMarker(8, "", {"new/q": 13}), "new/q", 13, WriteDecision.FENCED),
+        ("Kafka has forgotten the mark", None, "new/q", 13, WriteDecision.LOST),
+        ("nobody has taken over", CommitMarker(6, "", {"new/q": 13}), "new/q", 13, WriteDecision.LOST),
     ],
 )  # fmt: skip
 def test_a_task_knows_by_the_mark_whether_to_write(
-    case: str, mark: Mark | None, life: str, batch: int, standing: Standing
+    case: str, mark: CommitMarker | None, life: str, batch: int, standing: WriteDecision
 ) -> None:
     assert judge(mark, 7, life, batch) is standing, case
 
 
 def test_a_mark_is_read_back_as_it_was_written() -> None:
-    assert parse_mark(MARK.to_text()) == MARK
+    assert parse_marker(MARK.to_text()) == MARK
 
 
 @pytest.mark.parametrize(
     "text", [None, "", "by hand", "{}", "[]", '{"generation":1,"producer":"","written":3}']
 )
 def test_what_this_runtime_did_not_write_is_no_mark(text: str | None) -> None:
-    assert parse_mark(text) is None
+    assert parse_marker(text) is None
 
 
 def test_a_takeover_keeps_what_was_written_and_whom_nobody_may_go_on_as() -> None:
@@ -50,7 +50,7 @@ def test_a_takeover_forgets_a_batch_that_the_checkpoint_does_not_know() -> None:
 
 
 def test_of_many_lives_the_last_ones_are_remembered_within_what_kafka_takes() -> None:
-    mark = Mark(1)
+    mark = CommitMarker(1)
     lives = [
         f"00000000-0000-0000-0000-000000000000-{n}/00000000-0000-0000-0000-000000000000" for n in range(40)
     ]

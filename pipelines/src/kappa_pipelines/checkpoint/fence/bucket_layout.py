@@ -17,17 +17,17 @@ from pydantic import Field, ValidationError
 from kappa_crds.buckets import BucketConnection
 from kappa_crds.model import Status
 from kappa_crds.reasons import Reason
-from kappa_pipelines.checkpoint.fence.generation import FOLDER
+from kappa_pipelines.checkpoint.fence.link_fence import FOLDER
 from kappa_pipelines.checkpoint.store.bucket import BucketFolder
 from kappa_pipelines.errors import LostDataError
 
-CLAIMS, WHOLE = f"{FOLDER}/generations", f"{FOLDER}/whole"
+CLAIMS, LAYOUTS = f"{FOLDER}/generations", f"{FOLDER}/whole"
 _PARTITION = re.compile(r"^[^/]+/state/\d+/\d+$")
 _DEPTH = 4
 """How many names the path of a partition has."""
 
 
-class World(Status):
+class CheckpointLayout(Status):
     """What a generation has: the one that it took over from, if any, and where the state of each partition is."""
 
     base: int | None = None
@@ -99,22 +99,22 @@ def find_generations(files: BucketFolder, folder: str) -> list[int]:
     return sorted(int(name) for name in files.names(folder) if name.isdigit())
 
 
-def read_world(files: BucketFolder, generation: int) -> World | None:
+def read_layout(files: BucketFolder, generation: int) -> CheckpointLayout | None:
     """Return what a generation has, or None before it has all of it; LostDataError if it cannot be understood."""
-    held = files.read(f"{WHOLE}/{generation}")
+    held = files.read(f"{LAYOUTS}/{generation}")
     if held is None:
         return None
     try:
-        return World.model_validate_json(held)
+        return CheckpointLayout.model_validate_json(held)
     except ValidationError as error:
-        said = f"the checkpoint {files.root} is damaged: {WHOLE}/{generation} cannot be understood: {error.errors()[0]['msg']}"
+        said = f"the checkpoint {files.root} is damaged: {LAYOUTS}/{generation} cannot be understood: {error.errors()[0]['msg']}"
         raise LostDataError(Reason.CHECKPOINT_DAMAGED, said) from error
 
 
 def view_last(files: BucketFolder) -> BucketView:
     """Return the checkpoint as the last generation has it; an empty one where there was none yet."""
-    for generation in reversed(find_generations(files, WHOLE)):
-        world = read_world(files, generation)
+    for generation in reversed(find_generations(files, LAYOUTS)):
+        world = read_layout(files, generation)
         if world is not None:
             return BucketView(files.root, files.connection, generation, world.state)
     return BucketView(files.root, files.connection, 0, {})

@@ -8,9 +8,9 @@ from kappa_crds.buckets import BucketConnection
 from kappa_crds.hdfs import SCHEME as HDFS_SCHEME
 from kappa_crds.hdfs import HdfsConnection
 from kappa_crds.reasons import Reason
-from kappa_pipelines.checkpoint.fence.bucket_view import view_last
-from kappa_pipelines.checkpoint.fence.generation import FOLDER, is_local
+from kappa_pipelines.checkpoint.fence.bucket_layout import view_last
 from kappa_pipelines.checkpoint.fence.hdfs_fence import find_owner, view_owned
+from kappa_pipelines.checkpoint.fence.link_fence import FOLDER, is_local
 from kappa_pipelines.checkpoint.store.bucket import BucketFolder
 from kappa_pipelines.checkpoint.store.folder import Folder, LocalFolder
 from kappa_pipelines.checkpoint.store.hdfs import HdfsFolder

@@ -13,7 +13,7 @@ _LIVES = 8
 """How many lives of a checkpoint a mark remembers; Kafka takes 4,096 bytes (offset.metadata.max.bytes), and one has about 90."""
 
 
-class Standing(Enum):
+class WriteDecision(Enum):
     """What a task finds out about its batch before it writes."""
 
     TO_WRITE = "to write"
@@ -23,7 +23,7 @@ class Standing(Enum):
 
 
 @dataclass(frozen=True)
-class Mark:
+class CommitMarker:
     """The last batch that a writer has written in each life of the checkpoint, and whose it is.
 
     `generation` is that of the driver whose tasks may write. `producer` names the client that wrote last; it is empty after a takeover.
@@ -45,12 +45,12 @@ class Mark:
         """Return the last batch that was written; -1 before the first."""
         return next(reversed(self.written.values()), -1)
 
-    def after(self, life: str, batch: int, producer: str) -> "Mark":
+    def after(self, life: str, batch: int, producer: str) -> "CommitMarker":
         """Return the mark with a batch written; of the lives before, the last are remembered."""
         others = [(name, last) for name, last in self.written.items() if name != life]
         return replace(self, producer=producer, written=dict([*others[1 - _LIVES :], (life, batch)]))
 
-    def taken_over(self, generation: int, life: str | None, planned: int) -> "Mark":
+    def taken_over(self, generation: int, life: str | None, planned: int) -> "CommitMarker":
         """Return the mark for the tasks of another driver, which has planned so many batches in this life; what was written stays.
 
         But for a batch that the driver's checkpoint does not know: it will plan another one under that number.
@@ -59,24 +59,24 @@ class Mark:
         return replace(self, generation=generation, producer="", written=written)
 
 
-def parse_mark(text: str | None) -> Mark | None:
+def parse_marker(text: str | None) -> CommitMarker | None:
     """Return the mark in an offset's metadata; None where there is none, or nothing that this runtime wrote."""
     try:
         found = json.loads(text or "")
         written = {str(life): int(batch) for life, batch in found["written"].items()}
-        return Mark(int(found["generation"]), str(found["producer"]), written)
+        return CommitMarker(int(found["generation"]), str(found["producer"]), written)
     except (ValueError, KeyError, TypeError, AttributeError):
         return None
 
 
-def judge(mark: Mark | None, generation: int, life: str, batch: int) -> Standing:
+def judge(mark: CommitMarker | None, generation: int, life: str, batch: int) -> WriteDecision:
     """Return what a task of a driver of this generation is to do with its batch.
 
     A driver takes all its writers over before its first batch, so where there is no mark Kafka has forgotten it
     (offsets.retention.minutes), and nobody may write before a driver has taken over again.
     """
     if mark is None or mark.generation < generation:
-        return Standing.LOST
+        return WriteDecision.LOST
     if mark.generation > generation:
-        return Standing.FENCED
-    return Standing.WRITTEN if mark.written.get(life, -1) >= batch else Standing.TO_WRITE
+        return WriteDecision.FENCED
+    return WriteDecision.WRITTEN if mark.written.get(life, -1) >= batch else WriteDecision.TO_WRITE

@@ -12,9 +12,10 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from kappa_crds.revision import Revision
 from kappa_crds.sink import Sink
-from kappa_pipelines.kafka.limits import Target, Targets
+from kappa_pipelines.kafka.limits import Target
 from kappa_pipelines.sinks.publisher import TRANSACTION_SECONDS, Connection, Publisher
-from kappa_pipelines.sinks.refusals import route_records
+from kappa_pipelines.sinks.rejected_records import route_records
+from kappa_pipelines.sinks.targets import Targets
 from kappa_pipelines.sinks.transaction import write_rows
 
 _COUNTED = "written BOOLEAN"
@@ -23,7 +24,7 @@ _QUEUE_RECORDS = 1_000_000
 _QUEUE_KIBIBYTES = 65_536
 
 
-def write_exactly(targets: Targets, sink: Sink, records: DataFrame) -> DataStreamWriter:
+def write_exactly_once(targets: Targets, sink: Sink, records: DataFrame) -> DataStreamWriter:
     """Return the query that writes the records, without trigger and checkpoint."""
     revision, target, publisher = targets.revision, targets.find(sink.topic), targets.publishers[sink.name]
     spread = records.repartition(publisher.writers, *(["key"] if sink.key is not None else []))
