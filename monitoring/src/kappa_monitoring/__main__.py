@@ -43,7 +43,7 @@ def render_files() -> dict[Path, str]:
 
 
 def find_drift(files: dict[Path, str]) -> list[str]:
-    """Return what differs between the files and their sources, one line a file."""
+    """Return what differs between the files and their sources, one line per file."""
     differing = [path for path, text in files.items() if not path.exists() or path.read_text() != text]
     extra = {path for folder in _FOLDERS for path in folder.glob("*")} - files.keys()
     lines = [
@@ -56,7 +56,7 @@ def find_drift(files: dict[Path, str]) -> list[str]:
 
 
 def write_files(files: dict[Path, str]) -> None:
-    """Write all files and delete those that nothing makes any more."""
+    """Write all files, and delete generated files that have no source."""
     for folder in _FOLDERS:
         folder.mkdir(parents=True, exist_ok=True)
         for path in set(folder.glob("*")) - files.keys():

@@ -1,7 +1,7 @@
-"""Promtool's tests, from the shorter cases in `tests/`: series, a time, and which alerts fire then.
+"""Promtool's tests, from the shorter cases in `tests/`: series, a time, and the alerts that fire.
 
-A case says the labels of each alert that fires, and what its value is shown as. The texts that people get are then computed
-from the alert's own templates, and promtool compares them with what Prometheus makes of them.
+A case has the labels of each alert that fires, and its formatted value. The expected texts are computed from the templates
+of the alert, and promtool compares them with the texts that Prometheus renders.
 """
 
 import re
@@ -23,7 +23,7 @@ _VALUE = re.compile(r"\{\{ \$value [^}]*\}\}")
 
 @dataclass(frozen=True)
 class Firing:
-    """An alert that fires: its labels without the severity, and its value as people see it."""
+    """An alert that fires: its labels without the severity, and its formatted value."""
 
     labels: dict[str, str] = field(default_factory=dict)
     shows: str = ""
@@ -31,7 +31,7 @@ class Firing:
 
 @dataclass(frozen=True)
 class Case:
-    """Samples by series, one a minute, and the alerts that fire after so long."""
+    """Samples by series, one per minute, and the alerts that fire after so long."""
 
     alert: str
     series: dict[str, str]

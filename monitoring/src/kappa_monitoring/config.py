@@ -1,4 +1,4 @@
-"""The thresholds, by dotted name. What names one that is not there, and one that nothing names, is an error.
+"""The thresholds, by dotted name. A name without a value and a value without a use are errors.
 
 A name in angle brackets, such as <<pipelines.stalled.seconds>>, stands for a value; PromQL and Prometheus' templates have no such brackets.
 """
@@ -18,7 +18,7 @@ PLACE = re.compile(r"<<([\w.]+)>>")
 
 
 class Config:
-    """Values by dotted name. It remembers which were asked for."""
+    """Values by dotted name. It records which were used."""
 
     def __init__(self, values: Mapping[str, str]) -> None:
         self._values = dict(values)
@@ -34,18 +34,18 @@ class Config:
         return self._values[name]
 
     def fill(self, text: str) -> str:
-        """Return the text with all values in their places; raise UnknownValue."""
+        """Return the text with all values filled in; raise UnknownValue."""
         return PLACE.sub(lambda found: self.get(found[1]), text)
 
     def check_used(self) -> None:
-        """Raise UnusedValue where the config has more than was asked for."""
+        """Raise UnusedValue if the config has values that were not used."""
         unused = sorted(self._values.keys() - self._used)
         if unused:
             raise UnusedValue(f"nothing uses {', '.join(unused)} of monitoring/config.yaml; take it out")
 
 
 def load_config(path: Path = CONFIG, override: Mapping[str, str] | None = None) -> Config:
-    """Read the config; `override` has values that tests need otherwise, by dotted name."""
+    """Read the config; `override` replaces values in tests, by dotted name."""
     values = dict(_flatten(yaml.safe_load(path.read_text())))
     for name, value in (override or {}).items():
         if name not in values:

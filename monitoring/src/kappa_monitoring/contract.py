@@ -1,4 +1,4 @@
-"""What rules, alerts and dashboards may name: metrics that the code declares, and series that rules record, with their labels."""
+"""The names that rules, alerts and dashboards may use: declared metrics and recorded series, with their labels."""
 
 import re
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ _LEGEND = re.compile(r"\{\{\s*(\w+)\s*\}\}")
 
 
 def find_all_series(groups: Iterable[Group]) -> dict[str, frozenset[str]]:
-    """Return name → labels of what the code exports and what rules record; raise where a rule names something else."""
+    """Return name → labels of exported metrics and recorded series; raise if a rule uses another name."""
     series = {name: frozenset(labels) for name, labels in find_series().items()}
     for record in (record for group in groups for record in group.records):
         level = record.name.partition(":")[0]
@@ -35,7 +35,7 @@ def check_query(query: str, series: dict[str, frozenset[str]], where: str) -> fr
 
 
 def check_alert(alert: Alert, series: dict[str, frozenset[str]]) -> None:
-    """Raise where the alert names a metric or a label that is not there, in its query or in its texts."""
+    """Raise if the query or a text of the alert uses an unknown metric or label."""
     labels = check_query(alert.expr, series, f"alert {alert.name}") | {"severity"}
     used = set(_LABEL.findall(alert.summary + alert.description))
     if used - labels:
@@ -45,7 +45,7 @@ def check_alert(alert: Alert, series: dict[str, frozenset[str]]) -> None:
 
 
 def check_legend(legend: str, labels: frozenset[str], where: str) -> None:
-    """Raise UnknownLabel where the legend of a query names a label that its result has not."""
+    """Raise UnknownLabel if the legend of a query uses a label that its result lacks."""
     unknown = set(_LEGEND.findall(legend)) - labels
     if unknown:
         raise UnknownLabel(f"{where}: the legend has {', '.join(sorted(unknown))}, which the result has not")

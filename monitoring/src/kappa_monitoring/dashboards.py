@@ -1,4 +1,4 @@
-"""Grafana's JSON of each dashboard, built with Grafana's own library; the same input gives the same text."""
+"""The JSON of each dashboard, built with the library of Grafana. Equal input gives equal text."""
 
 import json
 from collections.abc import Iterator
@@ -40,7 +40,7 @@ _SIZES = {"graph": (8, 12), "value": (6, 6)}
 
 
 def render_board(board: Board, config: Config) -> str:
-    """Return the dashboard as JSON, with the config's values in it."""
+    """Return the dashboard as JSON, with the values of the config."""
     builder = (
         dashboard.Dashboard(board.title)
         .uid(board.uid)
@@ -64,7 +64,7 @@ def render_board(board: Board, config: Config) -> str:
 
 
 def place_panels(row: Row, y: int) -> list[GridPos]:
-    """Return where the panels of a row are, in lines from y on; a line is as high as its highest panel."""
+    """Return the positions of the panels of a row, in lines from y on. A line is as high as its highest panel."""
     places: list[GridPos] = []
     x, height = 0, 0
     for panel in row.panels:
@@ -129,7 +129,7 @@ def list_panels(board: Board) -> Iterator[tuple[Row, Panel]]:
 
 
 def check_board(board: Board, config: Config, series: dict[str, frozenset[str]]) -> None:
-    """Raise where a dashboard names a metric or a label that is not there."""
+    """Raise if a dashboard uses an unknown metric or label."""
     for variable in board.variables:
         labels = check_query(variable.query, series, f"dashboard {board.uid}, variable {variable.name}")
         if variable.label not in labels:

@@ -1,4 +1,4 @@
-"""Every metric that rules and dashboards may name, in one list, as Prometheus stores it: what the platform's code declares, and Kafka Connect's."""
+"""All metrics that rules and dashboards may use, as Prometheus stores them: those of the platform and of Kafka Connect."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from kappa_pipelines.reporting import metrics as driver
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric: its family's name with the counter's suffix, kind, meaning, labels, and who exports it."""
+    """A metric: its name with the suffix of counters, kind, meaning, labels, and exporter."""
 
     name: str
     kind: str
@@ -36,7 +36,7 @@ CONNECT = "Kafka Connect with Debezium"
 
 
 def list_metrics() -> tuple[Metric, ...]:
-    """Return all of them, drivers' first."""
+    """Return all of them, those of drivers first."""
     return (
         *_list_of_drivers(),
         *_list_of_resources(),
@@ -86,7 +86,7 @@ def _list_of_connect() -> Iterator[Metric]:
 
 
 def _find_share(metric: object) -> tuple[str, ...]:
-    """Return the labels besides the cluster's; a gauge of a cluster has no others."""
+    """Return the labels other than that of the cluster; a gauge of a cluster has no others."""
     match metric:
         case lag.ShareGauge():
             return ("group", "topic", "partition")
@@ -100,7 +100,7 @@ def _find_share(metric: object) -> tuple[str, ...]:
 
 
 def _find_labels(metric: MetricWrapperBase) -> tuple[str, ...]:
-    return tuple(metric._labelnames)  # the client says them nowhere else before there is a sample
+    return tuple(metric._labelnames)  # the client exposes them nowhere else before the first sample
 
 
 def find_series() -> dict[str, tuple[str, ...]]:

@@ -1,16 +1,16 @@
-"""What ends `make generate` and `make verify`.
+"""Errors of `make generate` and `make verify`.
 
-MonitoringError         of the errors below
-├── UnknownValue        a rule or a dashboard names a value that the config does not have
-├── UnusedValue         the config has a value that nothing names
-├── UnknownMetric       a query names a metric that no code declares
+MonitoringError         base of the errors below
+├── UnknownValue        a rule or a dashboard uses a value that the config lacks
+├── UnusedValue         the config has a value that nothing uses
+├── UnknownMetric       a query uses a metric that no code declares
 ├── UnknownLabel        a query uses a label that none of its metrics has
-└── BadRule             a rule lacks something, or says it in a way that is not allowed
+└── BadRule             a rule is incomplete or not valid
 """
 
 
 class MonitoringError(Exception):
-    """Something in `monitoring/` is not as it must be; the message says what, where and what to do."""
+    """Something in `monitoring/` is not valid; the message names the problem, the place and the fix."""
 
 
 class UnknownValue(MonitoringError):

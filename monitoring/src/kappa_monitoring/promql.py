@@ -1,4 +1,4 @@
-"""Which labels a query's result has, from its syntax tree; on the way each metric and label in it is looked up.
+"""The labels of the result of a query, from its syntax tree. Each metric and label in it is checked.
 
 Rules for labels: the chapters on operators and aggregation of Prometheus' documentation on querying.
 """
@@ -17,7 +17,7 @@ Series = Mapping[str, Collection[str]]
 
 
 def find_metrics(query: str) -> set[str]:
-    """Return the names that a query selects; raise ValueError where it is not PromQL."""
+    """Return the names that a query selects; raise ValueError if it is not valid PromQL."""
     found: set[str] = set()
 
     def visit(node: promql.Expr) -> bool:
@@ -30,7 +30,7 @@ def find_metrics(query: str) -> set[str]:
 
 
 def find_labels(query: str, series: Series) -> frozenset[str]:
-    """Return the labels of a query's result; raise UnknownMetric or UnknownLabel for what no series has."""
+    """Return the labels of a query's result; raise UnknownMetric or UnknownLabel if no series has the name."""
     return _visit(promql.parse(query), series)
 
 

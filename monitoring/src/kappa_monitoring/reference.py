@@ -1,4 +1,4 @@
-"""The page of all metrics, from what the code declares."""
+"""The page of all metrics, from the declarations in the code."""
 
 from itertools import groupby
 
@@ -7,14 +7,14 @@ from kappa_monitoring.declared import Metric, list_metrics
 
 _GENERATED = "<!-- Generated from the code by `make generate`; do not edit. -->"
 _INTRO = """\
-Everything that the platform exports to Prometheus. Drivers serve `/metrics` on their control port, the operator on port 8080; the pods are
-annotated with `prometheus.io/scrape` and `prometheus.io/port`, and the chart makes PodMonitors where `monitoring.podMonitor.enabled` is
+All metrics that the platform exports to Prometheus. Drivers serve `/metrics` on their control port, the operator on port 8080; the pods are
+annotated with `prometheus.io/scrape` and `prometheus.io/port`, and the chart creates PodMonitors if `monitoring.podMonitor.enabled` is
 set. Scrape with `honorLabels: true`: the label `namespace` is that of the resource, not of the pod.
 
-The number of series is bounded by what is declared: for each metric one for each Pipeline, sink and source, StateStore or KafkaCluster
-that it has as labels. Only the replica of the operator that acts tells what it knows of resources.
+The number of series is bounded by the declared resources: each metric has one series for each Pipeline, sink, source, StateStore or
+KafkaCluster in its labels. Only the leader of the operator exports metrics about resources.
 
-What Kafka Connect and Debezium tell is not the platform's own; it is listed as `monitoring/connect-jmx.yaml` has Prometheus' JMX exporter name it."""
+Metrics of Kafka Connect and Debezium are listed with the names that `monitoring/connect-jmx.yaml` configures in the JMX exporter of Prometheus."""
 
 
 def build_metrics() -> str:

@@ -18,7 +18,7 @@ _REQUIRED = _FIELDS - {"for"}
 
 @dataclass(frozen=True)
 class Alert:
-    """An alert. `topic` is the group, and the page of its runbook; `wait` is how long it must hold before it fires."""
+    """An alert. `topic` is the group, and the page of its runbook; `wait` is how long its condition must hold before it fires."""
 
     topic: str
     name: str
@@ -41,13 +41,13 @@ class Alert:
 
     @property
     def annotations(self) -> dict[str, str]:
-        """Return what people are told."""
+        """Return the texts of the alert."""
         return {"summary": self.summary, "description": self.description, "runbook_url": self.runbook_url}
 
 
 @dataclass(frozen=True)
 class Record:
-    """A series that is computed from others. Its name says by which labels, of what, and how."""
+    """A series that is computed from others. Its name lists the labels, the metric and the operation."""
 
     topic: str
     name: str
@@ -73,7 +73,7 @@ class Group:
 
 
 def load_groups(config: Config, folder: Path = TEMPLATES) -> tuple[Group, ...]:
-    """Read all templates and put the config's values in; raise UnknownValue or BadRule."""
+    """Read all templates and fill in the values of the config; raise UnknownValue or BadRule."""
     return tuple(_load_group(path, config) for path in sorted(folder.glob("*.yaml")))
 
 
@@ -111,7 +111,7 @@ def _build_alert(topic: str, rule: dict[str, str], config: Config) -> Alert:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes a query of several lines as such."""
+    """Writes a query of several lines as a block."""
 
 
 def _write_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:

@@ -11,7 +11,7 @@ from kappa_monitoring.rules import Alert
 from unit.monitoring.rendered import ALERTS
 
 RUNBOOKS = REPOSITORY / "docs" / "runbooks"
-PARTS = ("**Meaning.**", "**Impact.**", "**Look.**", "```sh", "**Mend.**")
+PARTS = ("**Meaning.**", "**Impact.**", "**Diagnose.**", "```sh", "**Resolve.**")
 
 
 def find_sections(page: Path) -> dict[str, str]:

@@ -1,1 +1,1 @@
-"""The dashboards, as data: each module has one, `dashboards` makes Grafana's JSON of it."""
+"""The dashboards as data: one per module. `dashboards` builds the JSON for Grafana."""

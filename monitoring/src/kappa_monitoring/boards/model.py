@@ -1,4 +1,4 @@
-"""What a dashboard is made of. Queries may name values of the config in <<brackets>>, as rules do, and Grafana's variables."""
+"""The parts of a dashboard. Queries may use values of the config in <<brackets>>, as rules do, and variables of Grafana."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -6,7 +6,7 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class Query:
-    """A query and what its series are called; `{{label}}` is a label's value."""
+    """A query and the legend of its series; `{{label}}` is the value of a label."""
 
     expr: str
     legend: str = ""
@@ -14,7 +14,7 @@ class Query:
 
 @dataclass(frozen=True)
 class Panel:
-    """A panel: a graph over time, or the latest value of each query. `unit` is Grafana's name of it; `limit` names the config's value to mark."""
+    """A panel: a graph over time, or the latest value of each query. `unit` is a unit of Grafana; `limit` names the value of the config to mark."""
 
     title: str
     description: str
@@ -34,7 +34,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Variable:
-    """A choice at the top of a dashboard: the values of a label of a metric, among those that the matchers select; `many` allows several."""
+    """A variable at the top of a dashboard: the values of a label of the selected series; `many` allows several."""
 
     name: str
     metric: str
@@ -44,7 +44,7 @@ class Variable:
 
     @property
     def query(self) -> str:
-        """Return the query that selects what has the values."""
+        """Return the query that selects the series with the values."""
         return f"{self.metric}{{{self.matchers}}}"
 
 
