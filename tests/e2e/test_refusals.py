@@ -84,7 +84,7 @@ def test_a_value_of_the_wrong_type_is_refused_with_the_type_that_is_wanted(place
 def test_a_missing_cluster_is_named(place: Place) -> None:
     place.apply(build_pipeline("nowhere"))
     said = place.await_reason("Pipeline", "counts", "ClusterNotFound", 20)
-    assert "there is no KafkaCluster nowhere" in said.message
+    assert 'KafkaCluster "nowhere" not found' in said.message
     assert place.drivers() == []
 
 

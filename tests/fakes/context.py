@@ -5,7 +5,7 @@ everything that the process remembered is gone.
 """
 
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -16,14 +16,14 @@ from fakes.kafka import FakeBroker, FakeKafka
 from fakes.permissions import PermittedCluster
 from fakes.sweeps import FakeSweeps
 from kappa_crds import API_VERSION
-from kappa_crds.kinds import KINDS
 from kappa_crds.progress import DriverExit, Progress, SavepointProgress
 from kappa_crds.resource import Resource
 from kappa_operator.engine.actions import CallWebhook
 from kappa_operator.engine.cache import ResourceCache
 from kappa_operator.engine.context import OperatorContext
 from kappa_operator.engine.keys import Key, ObjectRef
-from kappa_operator.engine.reconcile import Logic, Outcome, reconcile
+from kappa_operator.engine.kinds import KindTable
+from kappa_operator.engine.reconcile import Outcome, reconcile
 from kappa_operator.errors import Conflict, DriverUnreachable, NotFound, StoreFailure, WebhookFailure
 from kappa_operator.lagpolicy.notification import Delivery
 from kappa_operator.settings import Settings
@@ -165,7 +165,7 @@ def _find_sleeper(keys: Sequence[Key], outcomes: Sequence[Outcome]) -> str:
 
 
 class Operator:
-    """One life of the operator on fakes. `logics` are the kinds that it reconciles.
+    """One life of the operator on fakes. `kinds` is its table of kinds.
 
     One that `is_strict` fails where a resource has more to do and does not ask to be looked at again.
     """
@@ -174,7 +174,7 @@ class Operator:
 
     def __init__(
         self,
-        logics: Mapping[str, Logic[Any]],
+        kinds: KindTable,
         *,
         cluster: FakeCluster | None = None,
         brokers: dict[str, FakeBroker] | None = None,
@@ -185,7 +185,6 @@ class Operator:
         clock: Clock | None = None,
         settings: Settings | None = None,
     ) -> None:
-        self.logics = logics
         self.clock = clock or Clock()
         self.cluster = cluster or PermittedCluster(Fuse(), self.clock)
         self.brokers = {"kafka:9092": FakeBroker()} if brokers is None else brokers
@@ -194,14 +193,14 @@ class Operator:
         self.drivers = drivers or FakeDrivers()
         self.lag = lag or FakeSweeps()
         self.webhooks = webhooks or FakeWebhooks(self.cluster.fuse)
-        self.cache = ResourceCache()
+        self.cache = ResourceCache(kinds)
         self.context = OperatorContext(
             cluster=self.cluster, cache=self.cache, kafka=self.kafka, drivers=self.drivers,
             buckets=self.buckets, settings=settings or Settings(), now=self.clock, lag=self.lag,
             webhooks=self.webhooks,
         )  # fmt: skip
-        for kind in KINDS:
-            for body in self.cluster.find(API_VERSION, kind.name):
+        for kind in kinds:
+            for body in self.cluster.find(API_VERSION, kind):
                 self.cache.put(body)
         self.cluster.subscribe(self._watch)
 
@@ -214,7 +213,7 @@ class Operator:
         self.cluster.unsubscribe_all()
         self.cluster.fuse.die_after(None)
         return Operator(
-            self.logics, cluster=self.cluster, brokers=self.brokers, buckets=self.buckets,
+            self.context.kinds, cluster=self.cluster, brokers=self.brokers, buckets=self.buckets,
             drivers=self.drivers, lag=self.lag, clock=self.clock, webhooks=self.webhooks.die(), settings=self.context.settings,
         )  # fmt: skip
 
@@ -222,7 +221,7 @@ class Operator:
         """Reconcile once, as the controller does: what moved on meanwhile is looked at again."""
         for _ in range(ATTEMPTS):
             try:
-                return await reconcile(self.context, self.logics, key)
+                return await reconcile(self.context, key)
             except (Conflict, NotFound):
                 continue
         raise AssertionError(f"{key} does not come to rest")

@@ -17,7 +17,7 @@ from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.engine.reconcile import reconcile
 from kappa_operator.errors import Conflict, NotFound
 from kappa_operator.kafka.clients import AdminClients
-from kappa_operator.kinds import LOGICS
+from kappa_operator.kinds import KIND_TABLE
 from kappa_operator.settings import Settings
 from lab.paths import KUBECONFIG
 
@@ -32,7 +32,7 @@ class Bench:
         self.namespace = namespace
         self.kafka = AdminClients()
         self.context = OperatorContext(
-            cluster=cluster, cache=ResourceCache(), kafka=self.kafka, drivers=FakeDrivers(),
+            cluster=cluster, cache=ResourceCache(KIND_TABLE), kafka=self.kafka, drivers=FakeDrivers(),
             buckets=FakeBuckets(), settings=Settings(),
         )  # fmt: skip
 
@@ -69,13 +69,13 @@ class Bench:
 
     async def look(self, key: Key) -> None:
         """Reconcile once, on a fresh picture of the namespace."""
-        for kind in LOGICS:
+        for kind in KIND_TABLE:
             for body in await self.cluster.list_objects(API_VERSION, kind, self.namespace):
                 self.context.cache.put(body)
         if await self.read(key) is None:
             self.context.cache.forget(key)
         try:
-            await reconcile(self.context, LOGICS, key)
+            await reconcile(self.context, key)
         except (Conflict, NotFound):
             return
 

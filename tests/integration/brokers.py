@@ -12,7 +12,7 @@ from kappa_operator.engine.context import OperatorContext
 from kappa_operator.engine.keys import Key
 from kappa_operator.kafka.clients import AdminClients
 from kappa_operator.kafka.model import TopicView
-from kappa_operator.kinds import LOGICS
+from kappa_operator.kinds import KIND_TABLE
 from kappa_operator.settings import Settings
 
 _CONFIGS = frozenset({"retention.ms", "segment.bytes", "max.message.bytes"})
@@ -28,7 +28,7 @@ class RealKafkaOperator(Operator):
     is_strict = False
 
     def __init__(self, bootstrap: str, **spec: Any) -> None:
-        super().__init__(LOGICS)
+        super().__init__(KIND_TABLE)
         self.clients = AdminClients()
         self.context = OperatorContext(
             cluster=self.cluster, cache=self.cache, kafka=self.clients, drivers=FakeDrivers(),

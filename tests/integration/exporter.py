@@ -18,6 +18,7 @@ from kappa_crds.progress import (
     SourceProgress,
 )
 from kappa_operator.engine.cache import ResourceCache
+from kappa_operator.kinds import KIND_TABLE
 from kappa_operator.lag.exposition import LagCollector
 from kappa_operator.lag.model import Partition, PartitionLog, Sample, Share, Sweep
 from kappa_operator.telemetry import metrics
@@ -47,7 +48,7 @@ class Exporter:
         self.behind = 0.0
         self.port = free_ports(1)[0]
         self._began = time.monotonic()
-        self._mirror = ResourceCache()
+        self._mirror = ResourceCache(KIND_TABLE)
         self._version = 0
 
     def __enter__(self) -> Self:

@@ -9,7 +9,7 @@ from aiohttp.test_utils import TestServer
 from fakes.context import Operator, build_resource
 from kappa_crds.lagalert import AlertStatus
 from kappa_operator.engine.keys import Key
-from kappa_operator.kinds import LOGICS
+from kappa_operator.kinds import KIND_TABLE
 from kappa_operator.lagpolicy.alert import read_alerts
 from kappa_operator.lagpolicy.alertmanager import build_alert_app
 from monitored.alertmanager import RemedyAlerts
@@ -29,7 +29,7 @@ async def wait_for(operator: Operator, wanted: int) -> list[AlertStatus]:
 
 
 async def test_an_alert_comes_and_goes(tmp_path: Path) -> None:
-    operator = Operator(LOGICS)
+    operator = Operator(KIND_TABLE)
     policy: dict[str, Any] = {"selector": {"groups": ["*"]}, "warning": {"lag": "60s"}}
     operator.cluster.put(build_resource("LagPolicy", "gold", **policy))
     labels = {"namespace": "shop", "lagpolicy": "gold", "severity": "critical"}

@@ -39,7 +39,7 @@ async def test_a_secret_that_is_missing_is_named(bench: Bench, broker: Broker) -
     sasl = {"credentialsSecretRef": {"name": "login"}}
     cluster = await bench.put("KafkaCluster", "main", bootstrapServers=[broker.bootstrap], sasl=sasl)
     status = await bench.await_reason(cluster, "SecretNotFound")
-    assert "there is no Secret login" in status["conditions"][0]["message"]
+    assert 'Secret "login" not found' in status["conditions"][0]["message"]
 
 
 async def test_a_claim_is_made_bound_and_checked_by_a_pod(bench: Bench) -> None:

@@ -25,12 +25,12 @@ from kappa_operator.engine.controller import Controller
 from kappa_operator.engine.keys import ObjectRef
 from kappa_operator.engine.leadership import Elector
 from kappa_operator.engine.queue import WorkQueue
-from kappa_operator.engine.references import read_access
 from kappa_operator.engine.sync import CacheSync
 from kappa_operator.engine.watches import build_kopf_settings, build_registry
 from kappa_operator.kafka.clients import AdminClients
+from kappa_operator.kafkacluster.connection import read_access
 from kappa_operator.kafkacluster.observe import list_clusters
-from kappa_operator.kinds import LOGICS
+from kappa_operator.kinds import KIND_TABLE
 from kappa_operator.lag.exposition import LagCollector
 from kappa_operator.lag.sampling import Sampling
 from kappa_operator.lagpolicy.alertmanager import serve_alerts
@@ -100,7 +100,11 @@ async def run(settings: Settings) -> None:
         elector = Elector(
             lease_cluster, lease, settings.identity, time.monotonic, duration=settings.lease_duration
         )
-        kafka, cache, webhooks = AdminClients(), ResourceCache(), HttpWebhooks(settings.webhook_hosts)
+        kafka, cache, webhooks = (
+            AdminClients(),
+            ResourceCache(KIND_TABLE),
+            HttpWebhooks(settings.webhook_hosts),
+        )
         sampling = Sampling(partial(list_clusters, cache), lambda each: read_access(context, each))
         context = OperatorContext(
             cluster=cluster, cache=cache, kafka=kafka, drivers=HttpDrivers(session), buckets=RemoteStores(session),
@@ -111,7 +115,7 @@ async def run(settings: Settings) -> None:
         REGISTRY.register(metrics.PolicyCollector(partial(context.list_active, "LagPolicy")))
         REGISTRY.register(LagCollector(sampling.list_found, settings.lag_series))
         queue = WorkQueue(time.monotonic, slots=settings.concurrency)
-        controller = Controller(context, queue, LOGICS)
+        controller = Controller(context, queue)
         sync = CacheSync(context, queue, controller, pending_events)
         app = build_health_app(pending_events, synced.is_set)
         add_report(app, context, lambda: elector.leading and acting.is_set())
@@ -124,7 +128,7 @@ async def run(settings: Settings) -> None:
             servers.append(await serve_alerts(context, Path(settings.alerts_dir), settings.alerts_port))
         try:
             await run_until_first_ends(
-                watch(build_registry(sync, queue), settings, synced),
+                watch(build_registry(sync, queue, KIND_TABLE), settings, synced),
                 elector.run(),
                 act_while_leading(elector, sync, controller, acting, sampling.run),
                 wait_for_signal(synced),

@@ -1,27 +1,105 @@
-"""Which functions observe and decide each kind."""
+"""The table of kinds: how each is observed and decided, and how its resources relate to others.
 
-from collections.abc import Mapping
-from typing import Any
+A kind of `kappa_crds` that is not in the table is an error when this module is imported.
+"""
 
-from kappa_operator.engine.reconcile import Logic
+from kappa_crds import kinds
+from kappa_crds.kafkacluster import KAFKA_CLUSTER
+from kappa_crds.lagpause import LAG_FINALIZER
+from kappa_crds.lagpolicy import LAG_POLICY
+from kappa_crds.pipeline import PIPELINE, PIPELINE_FINALIZER
+from kappa_crds.reasons import Reason
+from kappa_crds.savepoint import SAVEPOINT, SAVEPOINT_FINALIZER
+from kappa_crds.statestore import STATE_STORE, STATE_STORE_FINALIZER
+from kappa_crds.topic import TOPIC, TOPIC_FINALIZER
+from kappa_operator.engine.cache import ResourceCache
+from kappa_operator.engine.kinds import KindEntry, OwnedPods, Reference, build_table
 from kappa_operator.kafkacluster.decide import decide_kafkacluster
-from kappa_operator.kafkacluster.observe import observe_kafkacluster
+from kappa_operator.kafkacluster.observe import observe_kafkacluster, release_if_unused
 from kappa_operator.lagpolicy.decide import decide_lagpolicy, is_long
-from kappa_operator.lagpolicy.observe import observe_lagpolicy
-from kappa_operator.pipeline.observe_schedule import observe_kept_pipeline
+from kappa_operator.lagpolicy.observe import forget_policy, observe_lagpolicy
+from kappa_operator.pipeline.objects import DRIVER_ROLE, PIPELINE_LABEL
+from kappa_operator.pipeline.observe import forget_pipeline
+from kappa_operator.pipeline.observe_schedule import find_held_by_pipeline, observe_kept_pipeline
 from kappa_operator.pipeline.schedule import decide_kept_pipeline
 from kappa_operator.savepoint.decide import decide_savepoint
-from kappa_operator.savepoint.observe import observe_savepoint
+from kappa_operator.savepoint.objects import SAVEPOINT_LABEL
+from kappa_operator.savepoint.observe import find_waiting_for_savepoint, observe_savepoint
 from kappa_operator.statestore.collection import decide_collected_store
+from kappa_operator.statestore.objects import STORE_LABEL
 from kappa_operator.statestore.observe_collection import observe_collected_store
+from kappa_operator.topic.configs import get_topic_name
 from kappa_operator.topic.decide import decide_topic
 from kappa_operator.topic.observe import observe_topic
 
-LOGICS: Mapping[str, Logic[Any]] = {
-    "KafkaCluster": Logic(observe_kafkacluster, decide_kafkacluster),
-    "Topic": Logic(observe_topic, decide_topic),
-    "StateStore": Logic(observe_collected_store, decide_collected_store),
-    "Pipeline": Logic(observe_kept_pipeline, decide_kept_pipeline),
-    "Savepoint": Logic(observe_savepoint, decide_savepoint),
-    "LagPolicy": Logic(observe_lagpolicy, decide_lagpolicy, is_long),
-}
+KIND_TABLE = build_table(
+    (
+        KindEntry(
+            KAFKA_CLUSTER,
+            observe_kafkacluster,
+            (decide_kafkacluster,),
+            reference=Reference(
+                ("clusterRef",), Reason.CLUSTER_NOT_FOUND, Reason.CLUSTER_NOT_READY, Reason.CLUSTER_AMBIGUOUS
+            ),
+            on_deleted=release_if_unused,
+            keeps_parsed=True,
+        ),
+        KindEntry(
+            TOPIC,
+            observe_topic,
+            (decide_topic,),
+            finalizer=TOPIC_FINALIZER,
+            reference=Reference(
+                ("topic", "topics", "deadLetter"), Reason.TOPIC_NOT_READY, Reason.TOPIC_NOT_READY
+            ),
+            defaults=("clusterRef",),
+            find_dependents=ResourceCache.find_rivals,
+            claim=get_topic_name,
+        ),
+        KindEntry(
+            STATE_STORE,
+            observe_collected_store,
+            (decide_collected_store,),
+            finalizer=STATE_STORE_FINALIZER,
+            reference=Reference(
+                ("stateStoreRef", "storeRef", "targetStoreRef"),
+                Reason.STATE_STORE_NOT_FOUND,
+                Reason.STATE_STORE_NOT_READY,
+                Reason.STATE_STORE_AMBIGUOUS,
+            ),
+            pods=OwnedPods(STORE_LABEL),
+            keeps_parsed=True,
+        ),
+        KindEntry(
+            PIPELINE,
+            observe_kept_pipeline,
+            (decide_kept_pipeline,),
+            finalizer=PIPELINE_FINALIZER,
+            reference=Reference(("pipelineRef",), Reason.PIPELINE_NOT_FOUND, Reason.PIPELINE_NOT_FOUND),
+            defaults=("clusterRef", "stateStoreRef"),
+            status_names=("upgrade", "restoration"),
+            find_dependents=find_held_by_pipeline,
+            pods=OwnedPods(PIPELINE_LABEL, DRIVER_ROLE),
+            on_deleted=forget_pipeline,
+            excerpt=lambda body: (body.get("status") or {}).get("upgrade") or {},
+        ),
+        KindEntry(
+            SAVEPOINT,
+            observe_savepoint,
+            (decide_savepoint,),
+            finalizer=SAVEPOINT_FINALIZER,
+            reference=Reference(("savepoint",), Reason.SAVEPOINT_NOT_READY, Reason.SAVEPOINT_NOT_READY),
+            find_dependents=find_waiting_for_savepoint,
+            pods=OwnedPods(SAVEPOINT_LABEL),
+        ),
+        KindEntry(
+            LAG_POLICY,
+            observe_lagpolicy,
+            (decide_lagpolicy,),
+            finalizer=LAG_FINALIZER,
+            on_deleted=forget_policy,
+            is_long=is_long,
+        ),
+    ),
+    kinds.KINDS,
+)

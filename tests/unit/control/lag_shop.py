@@ -8,7 +8,7 @@ from fakes.fuse import Killed
 from kappa_crds import API_VERSION
 from kappa_crds.topic import HOLD_ANNOTATION
 from kappa_operator.engine.keys import Key, ObjectRef
-from kappa_operator.kinds import LOGICS
+from kappa_operator.kinds import KIND_TABLE
 from kappa_operator.lag.model import Partition, PartitionLog, Sample, Share, Sweep
 
 CLUSTER = Key("KafkaCluster", "shop", "main")
@@ -26,7 +26,7 @@ class Shop:
     """A pipeline that takes `each` records a second with each executor, the topic that it reads, a policy, and operators over them."""
 
     def __init__(self, spec: dict[str, Any], **pipeline: Any) -> None:
-        self.operator = Operator(LOGICS)
+        self.operator = Operator(KIND_TABLE)
         put = self.operator.cluster.put
         put(build_resource("KafkaCluster", "main", bootstrapServers=["kafka:9092"]))
         put(

@@ -12,7 +12,7 @@ from kappa_crds.progress import DriverExit
 from kappa_crds.reasons import Reason
 from kappa_crds.upgrade import UpgradeVerdict, VerdictKind
 from kappa_operator.engine.keys import Key, ObjectRef
-from kappa_operator.kinds import LOGICS
+from kappa_operator.kinds import KIND_TABLE
 from kappa_operator.pipeline.objects import REVISION_LABEL
 
 CLUSTER = Key("KafkaCluster", "shop", "main")
@@ -49,7 +49,7 @@ class Life:
     """The operator's lives and the node, over one cluster."""
 
     def __init__(self) -> None:
-        self.operator = Operator(LOGICS)
+        self.operator = Operator(KIND_TABLE)
         self.node = FakeKubelet(self.operator.cluster, self.operator.drivers)
         self.node.watch()
 

@@ -8,7 +8,7 @@ from aiohttp.test_utils import TestClient, TestServer
 from fakes.cluster import FakeCluster
 from fakes.context import Operator, build_resource
 from kappa_operator.engine.keys import ObjectRef
-from kappa_operator.kinds import LOGICS
+from kappa_operator.kinds import KIND_TABLE
 from kappa_operator.verdict.admission import build_admission_app, find_warnings
 from unit.control.pipelines import SPEC
 
@@ -24,24 +24,24 @@ async def ask(operator: Operator, path: str, review: Any) -> tuple[int, Any]:
 
 
 async def test_a_pipeline_is_taken_with_what_is_to_be_said_of_it() -> None:
-    status, answer = await ask(Operator(LOGICS), "/pipelines/s3cret", REVIEW)
+    status, answer = await ask(Operator(KIND_TABLE), "/pipelines/s3cret", REVIEW)
     assert status == 200
     assert answer["response"] == {
         "uid": "u1",
         "allowed": True,
         "warnings": [
-            "delays: no driver starts until this is put right: there is no KafkaCluster in namespace shop; create one"
+            'delays: no driver starts until this is put right: namespace "shop" has no KafkaCluster; create one'
         ],
     }
 
 
 async def test_whoever_does_not_know_the_path_is_told_nothing() -> None:
-    assert (await ask(Operator(LOGICS), "/pipelines/guess", REVIEW))[0] == 404
-    assert (await ask(Operator(LOGICS), "/pipelines/", REVIEW))[0] == 404
+    assert (await ask(Operator(KIND_TABLE), "/pipelines/guess", REVIEW))[0] == 404
+    assert (await ask(Operator(KIND_TABLE), "/pipelines/", REVIEW))[0] == 404
 
 
 async def test_what_is_no_review_is_refused_without_being_repeated() -> None:
-    status, text = await ask(Operator(LOGICS), "/pipelines/s3cret", {"request": "password"})
+    status, text = await ask(Operator(KIND_TABLE), "/pipelines/s3cret", {"request": "password"})
     assert (status, "password" in text) == (400, False)
 
 
@@ -55,13 +55,13 @@ class Hanging(FakeCluster):
 
 async def test_an_answer_that_takes_too_long_is_given_up() -> None:
     applied = {**BODY, "status": {"revision": "delays-1"}}
-    said = await find_warnings(Operator(LOGICS, cluster=Hanging()).context, applied, patience=0.05)
+    said = await find_warnings(Operator(KIND_TABLE, cluster=Hanging()).context, applied, patience=0.05)
     assert said == ("delays: what this means could not be found out in time; see `kappa plan`",)
 
 
 async def test_what_cannot_be_judged_is_taken_all_the_same() -> None:
     status, answer = await ask(
-        Operator(LOGICS),
+        Operator(KIND_TABLE),
         "/pipelines/s3cret",
         {"request": {"uid": "u2", "object": {**BODY, "spec": {"sources": 7}}}},
     )

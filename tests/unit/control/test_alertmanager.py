@@ -15,7 +15,7 @@ from fakes.context import Operator, build_resource
 from kappa_crds import API_VERSION
 from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.errors import ApiUnavailable
-from kappa_operator.kinds import LOGICS
+from kappa_operator.kinds import KIND_TABLE
 from kappa_operator.lagpolicy.alert import MOST_ALERTS, read_alerts
 from kappa_operator.lagpolicy.alertmanager import build_alert_app, serve_alerts
 from lab.broker import free_ports
@@ -45,7 +45,7 @@ def payload(*alerts: Body, **fields: Any) -> Body:
 
 @pytest.fixture
 def operator() -> Operator:
-    found = Operator(LOGICS)
+    found = Operator(KIND_TABLE)
     found.cluster.put(build_resource("LagPolicy", "gold", selector={"groups": ["*"]}, warning={"lag": "60s"}))
     return found
 
@@ -182,7 +182,7 @@ class Silent(FakeCluster):
 
 
 async def test_alertmanager_is_told_to_try_again_where_the_api_server_does_not_answer(folder: Path) -> None:
-    operator = Operator(LOGICS, cluster=Silent())
+    operator = Operator(KIND_TABLE, cluster=Silent())
     operator.cluster.put(
         build_resource("LagPolicy", "gold", selector={"groups": ["*"]}, warning={"lag": "60s"})
     )

@@ -6,6 +6,7 @@ import itertools
 import threading
 import time
 from collections.abc import Sized
+from dataclasses import replace
 from datetime import datetime
 
 from prometheus_client import REGISTRY
@@ -17,10 +18,10 @@ from kappa_operator.engine.controller import Controller
 from kappa_operator.engine.keys import Key
 from kappa_operator.engine.plan import Failure, Plan
 from kappa_operator.engine.queue import WorkQueue
-from kappa_operator.engine.reconcile import Logic, reconcile
+from kappa_operator.engine.reconcile import reconcile
 from kappa_operator.engine.references import find_dependents
 from kappa_operator.engine.watches import build_kopf_settings
-from kappa_operator.kinds import LOGICS
+from kappa_operator.kinds import KIND_TABLE
 from kappa_operator.topic.checks import TopicObserved
 
 CLUSTER = Key("KafkaCluster", "shop", "main")
@@ -40,9 +41,9 @@ async def run_until_idle(controller: Controller, queue: WorkQueue) -> None:
 
 
 async def test_a_topic_that_waits_for_its_cluster_is_woken_when_the_cluster_is_there() -> None:
-    operator = Operator(LOGICS)
+    operator = Operator(KIND_TABLE)
     queue = WorkQueue(time.monotonic)
-    controller = Controller(operator.context, queue, LOGICS)
+    controller = Controller(operator.context, queue)
     operator.cluster.put(build_resource("Topic", "orders"))
     queue.add(ORDERS)
     await run_until_idle(controller, queue)
@@ -59,15 +60,12 @@ async def test_a_bug_delays_only_the_resource_that_shows_it() -> None:
     ) -> TopicObserved | None:
         if key.name == "bad":
             raise RuntimeError("a bug")
-        return await LOGICS["Topic"].observe(context, key, failures)
+        return await KIND_TABLE["Topic"].observe(context, key, failures)
 
-    def decide(observed: TopicObserved, now: datetime) -> Plan:
-        return LOGICS["Topic"].decide(observed, now)
-
-    logics = {**LOGICS, "Topic": Logic(observe, decide)}
-    operator = Operator(logics)
+    kinds = {**KIND_TABLE, "Topic": replace(KIND_TABLE["Topic"], observe=observe)}
+    operator = Operator(kinds)
     queue = WorkQueue(time.monotonic, first_delay=60.0)
-    controller = Controller(operator.context, queue, logics)
+    controller = Controller(operator.context, queue)
     operator.cluster.put(build_resource("KafkaCluster", "main", bootstrapServers=["kafka:9092"]))
     for name in ("bad", "orders"):
         operator.cluster.put(build_resource("Topic", name))
@@ -81,9 +79,9 @@ async def test_a_bug_delays_only_the_resource_that_shows_it() -> None:
 
 
 async def test_a_resource_that_changed_behind_a_dead_watch_is_read_anew() -> None:
-    operator = Operator(LOGICS)
+    operator = Operator(KIND_TABLE)
     queue = WorkQueue(time.monotonic)
-    controller = Controller(operator.context, queue, LOGICS)
+    controller = Controller(operator.context, queue)
     store = Key("StateStore", "shop", "main")
     operator.cluster.put(build_resource("StateStore", "main", pvc={"size": "1Gi"}))
     operator.cluster.unsubscribe_all()
@@ -102,7 +100,7 @@ def test_a_namespace_that_is_gone_does_not_end_the_watches_of_the_others() -> No
 
 
 async def test_a_replica_that_does_not_lead_writes_nothing() -> None:
-    operator = Operator(LOGICS)
+    operator = Operator(KIND_TABLE)
     operator.cluster.put(build_resource("KafkaCluster", "main", bootstrapServers=["kafka:9092"]))
     await operator.settle(CLUSTER)
     operator.cluster.put(build_resource("Topic", "orders"))
@@ -113,7 +111,7 @@ async def test_a_replica_that_does_not_lead_writes_nothing() -> None:
     before = operator.cluster.fuse.writes
     queue = WorkQueue(time.monotonic)
     queue.add(ORDERS)
-    task = asyncio.create_task(Controller(context, queue, LOGICS).run())
+    task = asyncio.create_task(Controller(context, queue).run())
     await asyncio.sleep(0.3)
     task.cancel()
     with contextlib.suppress(asyncio.CancelledError):
@@ -123,23 +121,22 @@ async def test_a_replica_that_does_not_lead_writes_nothing() -> None:
 
 
 async def test_resync_looks_at_everything() -> None:
-    operator = Operator(LOGICS)
+    operator = Operator(KIND_TABLE)
     for name in ("a", "b", "c"):
         operator.cluster.put(build_resource("Topic", name))
     queue = WorkQueue(time.monotonic)
     began = time.time()
-    Controller(operator.context, queue, LOGICS).enqueue_all()
+    Controller(operator.context, queue).enqueue_all()
     assert len(queue) == 3
     assert (REGISTRY.get_sample_value("kappa_operator_last_resync_timestamp_seconds") or 0) >= began
 
 
 def test_an_unknown_resource_wakes_nobody() -> None:
-    assert find_dependents(ResourceCache(), ORDERS) == []
+    assert find_dependents(ResourceCache(KIND_TABLE), ORDERS) == []
 
 
 async def test_a_long_decision_leaves_the_event_loop_to_others() -> None:
-    operator, others = Operator(LOGICS), threading.Event()
-    operator.cluster.put(build_resource("Topic", "orders"))
+    others = threading.Event()
     had_their_turn = []
 
     def decide(observed: TopicObserved, now: datetime) -> Plan:
@@ -147,6 +144,8 @@ async def test_a_long_decision_leaves_the_event_loop_to_others() -> None:
         return Plan()
 
     asyncio.get_running_loop().call_soon(others.set)
-    logic = Logic(LOGICS["Topic"].observe, decide, lambda _: True)
-    await reconcile(operator.context, {"Topic": logic}, ORDERS)
+    entry = replace(KIND_TABLE["Topic"], steps=(decide,), is_long=lambda _: True)
+    operator = Operator({**KIND_TABLE, "Topic": entry})
+    operator.cluster.put(build_resource("Topic", "orders"))
+    await reconcile(operator.context, ORDERS)
     assert had_their_turn == [True]

@@ -7,10 +7,13 @@ import yaml
 
 from fakes.context import build_resource
 from kappa_crds.kinds import find_kind
-from kappa_operator.engine.cache import Body, ResourceCache, read_named
+from kappa_operator.engine.cache import ResourceCache
 from kappa_operator.engine.keys import Key
-from kappa_operator.engine.references import find_dependents, find_store_users
+from kappa_operator.engine.kinds import Body
+from kappa_operator.engine.references import find_dependents
+from kappa_operator.kinds import KIND_TABLE
 from kappa_operator.pipeline.dependencies import name_topics
+from kappa_operator.statestore.users import find_store_users
 from lab.paths import REPOSITORY
 
 READY = {"conditions": [{"type": "Ready", "status": "True"}]}
@@ -18,7 +21,7 @@ MAIN, STATE = Key("KafkaCluster", "shop", "main"), Key("StateStore", "shop", "st
 EXAMPLES = sorted((REPOSITORY / "pipelines" / "examples").glob("*/*.yaml"))
 
 
-class CountingMirror(ResourceCache):
+class CountingCache(ResourceCache):
     """Counts the bodies that are parsed."""
 
     parsed = 0
@@ -33,7 +36,7 @@ class Known:
     """A cache that is filled by hand."""
 
     def __init__(self) -> None:
-        self.cache = CountingMirror()
+        self.cache = CountingCache(KIND_TABLE)
         self._version = 0
 
     def put(self, kind: str, name: str, status: Any = None, **spec: Any) -> Key:
@@ -142,7 +145,7 @@ def read_examples() -> list[dict[str, Any]]:
 def test_the_index_has_every_topic_that_an_example_names(manifest: dict[str, Any]) -> None:
     metadata = {"name": "p", "namespace": "shop", "uid": "u", "resourceVersion": "1"}
     body = {**manifest, "metadata": metadata}
-    named = read_named(Key("Pipeline", "shop", "p"), body)
+    named = ResourceCache(KIND_TABLE).read_named(Key("Pipeline", "shop", "p"), body)
     topics = {Key("Topic", "shop", name) for name in name_topics(find_kind("Pipeline").parse(body).spec)}
     assert topics
     assert topics <= named

@@ -13,6 +13,7 @@ from prometheus_client.registry import Collector
 
 from fakes.context import Operator, build_resource
 from kappa_operator.engine.keys import Key, ObjectRef
+from kappa_operator.kinds import KIND_TABLE
 from kappa_operator.telemetry.health import PendingWatchEvents, build_health_app
 
 KEY = Key("Topic", "flights", "flights")
@@ -91,7 +92,7 @@ async def test_metrics_show_the_age_of_the_oldest_awaited_write() -> None:
 
 
 def test_a_write_that_changed_nothing_or_was_shown_already_is_not_waited_for() -> None:
-    operator, awaited = Operator({}), []
+    operator, awaited = Operator(KIND_TABLE), []
     context = replace(operator.context, expect_event=lambda key, version: awaited.append((key.name, version)))
     written = operator.cluster.put(build_resource("Topic", "orders"))
     context.note(written)
@@ -120,7 +121,7 @@ async def test_a_scrape_does_not_block_the_event_loop() -> None:
 
 
 def test_resources_may_change_while_a_thread_reads_them() -> None:
-    operator = Operator({})
+    operator = Operator(KIND_TABLE)
     for name in ("orders", "returns"):
         operator.cluster.put(build_resource("Topic", name))
     reading = operator.context.list_active("Topic")

@@ -20,7 +20,7 @@ from kappa_operator.errors import (
 )
 from kappa_operator.kafka.config import build_access, find_secret_keys
 from kappa_operator.kafka.errors import Words
-from kappa_operator.kinds import LOGICS
+from kappa_operator.kinds import KIND_TABLE
 from kappa_operator.lag.model import Sweep
 
 MAIN = Key("KafkaCluster", "shop", "main")
@@ -29,7 +29,7 @@ PRIVATE = "-----BEGIN PRIVATE KEY-----\nhush\n-----END PRIVATE KEY-----\n"
 
 
 def start(broker: FakeBroker | None = None, **spec: Any) -> Operator:
-    operator = Operator(LOGICS, brokers={"kafka:9092": broker or FakeBroker()})
+    operator = Operator(KIND_TABLE, brokers={"kafka:9092": broker or FakeBroker()})
     operator.cluster.put(build_resource("KafkaCluster", "main", bootstrapServers=["kafka:9092"], **spec))
     return operator
 
@@ -80,7 +80,7 @@ SASL = {"mechanism": "PLAIN", "credentialsSecretRef": {"name": "login"}}
 @pytest.mark.parametrize(
     ("data", "reason", "words"),
     [
-        (None, "SecretNotFound", "there is no Secret login in namespace shop"),
+        (None, "SecretNotFound", 'Secret "login" not found'),
         ({"username": "ann"}, "SecretIncomplete", "key 'password' of Secret login is missing or empty"),
         ({"username": "ann", "password": ""}, "SecretIncomplete", "key 'password' of Secret login"),
         ({"username": "ann", "password": "wrong"}, "AuthenticationFailed", "Invalid username or password"),

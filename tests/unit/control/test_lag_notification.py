@@ -125,7 +125,7 @@ async def test_the_token_comes_from_its_secret_and_stands_nowhere() -> None:
     shop.each = 1.0
     await shop.run(200, 10, behind=100)
     assert shop.operator.webhooks.calls == []
-    assert get_notifications(shop)[-1]["error"] == "Secret shop/hook has no key 'token'"
+    assert get_notifications(shop)[-1]["error"] == 'Secret "hook" not found in namespace "shop"; create it'
     shop.operator.cluster.put(build_secret("hook", token="s3cret"))
     await shop.run(600, 10, behind=100)
     assert shop.operator.webhooks.tokens == ["s3cret"]

@@ -14,7 +14,7 @@ from kappa_operator.errors import BrokerUnreachable, SecretProblem
 from kappa_operator.kafka.model import KafkaAccess
 from kappa_operator.kafkacluster.decide import KafkaClusterResource
 from kappa_operator.kafkacluster.observe import list_clusters
-from kappa_operator.kinds import LOGICS
+from kappa_operator.kinds import KIND_TABLE
 from kappa_operator.lag.model import Partition, PartitionLog, Sample, Share, Sweep
 from kappa_operator.lag.sampling import Keeps, Sampling, build_filter
 
@@ -79,7 +79,7 @@ class Stage:
 
 
 async def start(ready: bool = True, **spec: Any) -> Stage:
-    operator = Operator(LOGICS)
+    operator = Operator(KIND_TABLE)
     operator.cluster.put(build_resource("KafkaCluster", "main", bootstrapServers=["kafka:9092"], **spec))
     if ready:
         await operator.reconcile(MAIN)
@@ -153,7 +153,7 @@ async def test_neither_a_secret_that_is_missing_nor_a_bug_ends_the_sampling_and_
     None
 ):
     stage = await start()
-    for number, words in enumerate(("", "there is no Secret login", "", "ZeroDivisionError", "")):
+    for number, words in enumerate(("", 'Secret "login" not found', "", "ZeroDivisionError", "")):
         stage.problem = SecretProblem(words) if "Secret" in words else None
         if stage.made:
             stage.made[0].bug = "Zero" in words

@@ -13,7 +13,7 @@ from kappa_crds import API_VERSION
 from kappa_crds.lagpolicy import MuteWindow
 from kappa_operator.cli.plan import plan_one
 from kappa_operator.engine.keys import Key, ObjectRef
-from kappa_operator.kinds import LOGICS
+from kappa_operator.kinds import KIND_TABLE
 from kappa_operator.lag.groups import find_groups
 from kappa_operator.lag.model import Sweep
 from kappa_operator.lagpolicy.decide import is_long
@@ -35,7 +35,7 @@ class Desk:
     """An operator with one KafkaCluster and a policy, and what a sampler sees."""
 
     def __init__(self, **spec: Any) -> None:
-        self.operator = Operator(LOGICS)
+        self.operator = Operator(KIND_TABLE)
         self.operator.cluster.put(build_resource("KafkaCluster", "main", bootstrapServers=["kafka:9092"]))
         self.operator.cluster.put(build_resource("LagPolicy", "gold", **(spec or BILLING)))
         self.committed = 100

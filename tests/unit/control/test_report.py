@@ -13,6 +13,7 @@ from kappa_crds.lagstate import LagState, Severity
 from kappa_crds.progress import DriverState, Progress, QueryProgress, SourceProgress
 from kappa_operator.engine.context import OperatorContext
 from kappa_operator.engine.keys import Key, ObjectRef
+from kappa_operator.kinds import KIND_TABLE
 from kappa_operator.lag.history import Standing
 from kappa_operator.lag.memory import Remembered
 from kappa_operator.lag.model import Partition, PartitionLog, Sample, Share, Sweep
@@ -154,7 +155,7 @@ def test_of_a_pipeline_whose_driver_said_nothing_yet_nothing_is_told() -> None:
 
 def put_operator() -> Operator:
     """Return an operator that knows two clusters, a policy and a pipeline, and has looked at one of the clusters."""
-    operator = Operator({})
+    operator = Operator(KIND_TABLE)
     for body in (
         build_resource("KafkaCluster", "main", bootstrapServers=["kafka:9092"]),
         build_resource("KafkaCluster", "far", "elsewhere", bootstrapServers=["kafka:9092"]),

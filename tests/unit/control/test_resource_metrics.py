@@ -10,6 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from fakes.context import build_resource
 from kappa_crds.kinds import KINDS
 from kappa_operator.engine.cache import ResourceCache
+from kappa_operator.kinds import KIND_TABLE
 from kappa_operator.telemetry.metrics import OUTCOMES
 from kappa_operator.telemetry.resource_metrics import METRICS, PIPELINE_METRICS, ResourceCollector
 from kappa_pipelines.reporting.metrics import METRICS as OF_DRIVERS
@@ -29,7 +30,7 @@ class Cluster:
     """Resources as the watches showed them."""
 
     def __init__(self) -> None:
-        self.cache = ResourceCache()
+        self.cache = ResourceCache(KIND_TABLE)
         self.leading = True
         self._collector = ResourceCollector(self.cache, lambda: self.leading)
         self._version = 0

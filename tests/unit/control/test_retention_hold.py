@@ -10,7 +10,7 @@ from kappa_crds import API_VERSION
 from kappa_crds.kinds import find_kind
 from kappa_crds.topic import HOLD_ANNOTATION
 from kappa_operator.engine.keys import Key, ObjectRef
-from kappa_operator.kinds import LOGICS
+from kappa_operator.kinds import KIND_TABLE
 from kappa_operator.topic.retention import Hold, hold_retention, parse_hold
 
 CLUSTER = Key("KafkaCluster", "shop", "main")
@@ -62,7 +62,7 @@ def test_what_is_no_hold_is_none(text: str) -> None:
 
 
 async def test_a_hold_is_no_drift_and_what_else_was_changed_is() -> None:
-    operator = Operator(LOGICS)
+    operator = Operator(KIND_TABLE)
     operator.cluster.put(build_resource("KafkaCluster", "main", bootstrapServers=["kafka:9092"]))
     operator.cluster.put(
         build_resource("Topic", "in", retention={"time": "7d"}, config={"min.insync.replicas": "1"})

@@ -8,7 +8,7 @@ from fakes.context import Operator
 from kappa_crds.revision import REVISION_KEY, Revision
 from kappa_crds.upgrade import UpgradeMode, UpgradeVerdict, VerdictKind
 from kappa_operator.cli.change import describe_change
-from kappa_operator.kinds import LOGICS
+from kappa_operator.kinds import KIND_TABLE
 from kappa_operator.verdict.difference import compare_revisions, explain_mode
 from unit.control.pipelines import SPEC, build, observed, pipeline, started
 
@@ -69,7 +69,7 @@ async def describe(spec: dict[str, Any], verdict: UpgradeVerdict | RuntimeError 
             return verdict
         raise verdict or AssertionError("nobody asked")
 
-    operator = Operator(LOGICS)
+    operator = Operator(KIND_TABLE)
     config = {"metadata": {"name": OLD.name, "namespace": "flights"}, "data": {REVISION_KEY: OLD.to_json()}}
     operator.cluster.put({"apiVersion": "v1", "kind": "ConfigMap", **config})
     resource = started(spec, revision=OLD.name, content=OLD.content)
@@ -121,5 +121,5 @@ async def test_a_restart_is_not_judged() -> None:
 
 async def test_a_revision_that_is_lost_is_said() -> None:
     resource = started({"views": [VIEW]}, revision="delays-lost")
-    lines = await describe_change(Operator(LOGICS).context, observed(resource), None)
+    lines = await describe_change(Operator(KIND_TABLE).context, observed(resource), None)
     assert lines == ["  ~ revision delays-lost cannot be read any more, so what is changed is not known"]

@@ -13,7 +13,7 @@ from kappa_crds.statestore import S3
 from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.engine.references import find_dependents
 from kappa_operator.errors import StoreFailure
-from kappa_operator.kinds import LOGICS
+from kappa_operator.kinds import KIND_TABLE
 from kappa_operator.statestore.buckets import build_failure
 from kappa_operator.statestore.mounts import explain_waiting
 from kappa_operator.statestore.observe import parse_result
@@ -25,7 +25,7 @@ GOOD = {"ok": True, "freeBytes": 2**30}
 
 
 def start(**spec: Any) -> Operator:
-    operator = Operator(LOGICS)
+    operator = Operator(KIND_TABLE)
     operator.cluster.put(build_resource("StateStore", "main", **(spec or {"pvc": {"size": "1Gi"}})))
     return operator
 

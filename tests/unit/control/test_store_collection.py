@@ -9,7 +9,7 @@ from kappa_crds.progress import DriverExit
 from kappa_crds.reasons import Reason
 from kappa_crds.savepoint_work import REQUEST_ANNOTATION, CollectRequest, Removal, WorkRequest, WorkResult
 from kappa_operator.engine.keys import Key, ObjectRef
-from kappa_operator.kinds import LOGICS
+from kappa_operator.kinds import KIND_TABLE
 from kappa_operator.statestore.collection_pods import COLLECTOR_ROLE
 
 STORE = Key("StateStore", "shop", "main")
@@ -20,7 +20,7 @@ SAID = "3 files of savepoints and 1 checkpoints, 2 KiB, are free"
 
 async def start(**collection: Any) -> Operator:
     """A store that is ready, with a policy of collection."""
-    operator = Operator(LOGICS)
+    operator = Operator(KIND_TABLE)
     spec: dict[str, Any] = {"pvc": {"size": "1Gi"}, "collection": collection}
     operator.cluster.put(build_resource("StateStore", "main", **spec))
     operator = await operator.settle(STORE)

@@ -14,7 +14,7 @@ from kappa_crds.progress import DriverExit
 from kappa_crds.reasons import Reason
 from kappa_crds.savepoint_work import REQUEST_ANNOTATION, Removal, SavepointTask, WorkRequest, WorkResult
 from kappa_operator.engine.keys import Key, ObjectRef
-from kappa_operator.kinds import LOGICS
+from kappa_operator.kinds import KIND_TABLE
 from kappa_operator.statestore.collection_pods import COLLECTOR_ROLE, MEASURER_ROLE
 from kappa_operator.telemetry.metrics import STORE_METRICS, StoreCollector
 
@@ -30,7 +30,7 @@ SAID = "2 checkpoints, 4 KiB; 3 savepoints, 2 KiB"
 
 async def start(**spec: Any) -> Operator:
     """A store on a claim that was found to work, and is measured each hour."""
-    operator = Operator(LOGICS)
+    operator = Operator(KIND_TABLE)
     given = {"pvc": {"size": "1Gi"}, "measureEvery": "1h", "checkEvery": "1d", **spec}
     operator.cluster.put(build_resource("StateStore", "main", **given))
     operator = await operator.settle(STORE)
@@ -75,7 +75,7 @@ async def test_a_pod_that_can_only_read_counts_what_there_is() -> None:
 
 
 async def test_a_store_is_measured_soon_after_it_was_found_to_work_not_at_its_next_check() -> None:
-    operator = Operator(LOGICS)
+    operator = Operator(KIND_TABLE)
     spec: dict[str, Any] = {
         "s3": {"bucket": "state", "credentialsSecretRef": {"name": "keys"}},
         "measureEvery": "1h",

@@ -13,7 +13,7 @@ from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.engine.queue import WorkQueue
 from kappa_operator.engine.sync import CacheSync
 from kappa_operator.errors import ApiUnavailable, NotFound, Refused
-from kappa_operator.kinds import LOGICS
+from kappa_operator.kinds import KIND_TABLE
 from kappa_operator.settings import Settings
 from kappa_operator.telemetry.health import PendingWatchEvents
 
@@ -25,11 +25,11 @@ class Shop:
     """An operator with a Kafka cluster and topics, whose watch can be cut off."""
 
     def __init__(self, *topics: str, settings: Settings | None = None) -> None:
-        self.operator = Operator(LOGICS, settings=settings)
+        self.operator = Operator(KIND_TABLE, settings=settings)
         self.cluster, self.cache = self.operator.cluster, self.operator.cache
         self.queue = WorkQueue(time.monotonic)
         self.pending_events = PendingWatchEvents(time.monotonic)
-        self.controller = Controller(self.operator.context, self.queue, LOGICS)
+        self.controller = Controller(self.operator.context, self.queue)
         self.sync = CacheSync(self.operator.context, self.queue, self.controller, self.pending_events)
         self.cluster.put(build_resource("KafkaCluster", "main", bootstrapServers=["kafka:9092"]))
         for name in topics:

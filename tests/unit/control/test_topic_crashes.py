@@ -11,7 +11,7 @@ from fakes.context import Operator, build_resource
 from fakes.fuse import Killed
 from fakes.kafka import FakeBroker
 from kappa_operator.engine.keys import Key, ObjectRef
-from kappa_operator.kinds import LOGICS
+from kappa_operator.kinds import KIND_TABLE
 
 CLUSTER = Key("KafkaCluster", "shop", "main")
 ORDERS = Key("Topic", "shop", "orders")
@@ -56,7 +56,7 @@ STEPS: dict[str, tuple[Step, ...]] = {
 
 async def live(steps: tuple[Step, ...], die_after: int | None) -> tuple[dict[str, Any], int]:
     """Go through the steps, dying once after so many writes of the last one; return the end and its writes."""
-    operator = Operator(LOGICS)
+    operator = Operator(KIND_TABLE)
     operator.cluster.put(build_resource("KafkaCluster", "main", bootstrapServers=["kafka:9092"]))
     await operator.settle(CLUSTER)
     for step in steps[:-1]:
@@ -90,7 +90,7 @@ async def test_dying_after_any_write_changes_nothing_about_the_end(name: str) ->
 
 
 async def test_a_killed_operator_really_dies() -> None:
-    operator = Operator(LOGICS)
+    operator = Operator(KIND_TABLE)
     operator.cluster.put(build_resource("KafkaCluster", "main", bootstrapServers=["kafka:9092"]))
     operator.cluster.fuse.die_after(1)
     with pytest.raises(Killed):
@@ -125,7 +125,7 @@ async def test_a_topic_converges_from_anywhere(
     policy: str,
     die_after: int | None,
 ) -> None:
-    operator = Operator(LOGICS)
+    operator = Operator(KIND_TABLE)
     broker: FakeBroker = operator.brokers["kafka:9092"]
     if before is not None:
         broker.add("orders", before[0], 1, {"cleanup.policy": before[1], **before[2]})

@@ -9,7 +9,7 @@ from fakes.kafka import FakeBroker
 from kappa_operator.engine.actions import AlterConfigs, CreateTopic, DeleteTopic, GrowPartitions
 from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.errors import BrokerUnreachable
-from kappa_operator.kinds import LOGICS
+from kappa_operator.kinds import KIND_TABLE
 
 CLUSTER = Key("KafkaCluster", "shop", "main")
 ORDERS = Key("Topic", "shop", "orders")
@@ -22,7 +22,7 @@ def ref(key: Key) -> ObjectRef:
 
 async def start(**spec: Any) -> Operator:
     """Return an operator with a ready cluster and the Topic `orders`, not looked at yet."""
-    operator = Operator(LOGICS)
+    operator = Operator(KIND_TABLE)
     operator.cluster.put(build_resource("KafkaCluster", "main", bootstrapServers=["kafka:9092"]))
     await operator.settle(CLUSTER)
     operator.cluster.put(build_resource("Topic", "orders", **spec))
@@ -337,22 +337,22 @@ async def test_a_cluster_that_is_gone_and_forgotten_blocks_the_deletion_with_the
     operator.cluster.remove(ref(ORDERS))
     operator = await operator.restart().settle(ORDERS)
     assert operator.get_condition(ORDERS)[1] == "DeletionBlocked"
-    assert "there is no KafkaCluster in namespace shop" in operator.get_condition(ORDERS)[2]
+    assert "has no KafkaCluster" in operator.get_condition(ORDERS)[2]
 
 
 @pytest.mark.parametrize(
     ("clusters", "spec", "reason", "words"),
     [
-        ([], {}, "ClusterNotFound", "there is no KafkaCluster in namespace lab"),
+        ([], {}, "ClusterNotFound", "has no KafkaCluster"),
         (["a", "b"], {}, "ClusterAmbiguous", "(a, b); name one in spec.clusterRef"),
-        (["a"], {"clusterRef": "c"}, "ClusterNotFound", "there is no KafkaCluster c"),
+        (["a"], {"clusterRef": "c"}, "ClusterNotFound", 'KafkaCluster "c" not found'),
         (["a"], {}, "ClusterNotReady", "BrokerUnreachable: nowhere:1: Connection refused"),
     ],
 )
 async def test_what_is_wrong_with_the_reference_is_said(
     clusters: list[str], spec: dict[str, str], reason: str, words: str
 ) -> None:
-    operator = Operator(LOGICS)
+    operator = Operator(KIND_TABLE)
     for name in clusters:
         operator.cluster.put(build_resource("KafkaCluster", name, "lab", bootstrapServers=["nowhere:1"]))
         await operator.settle(Key("KafkaCluster", "lab", name))
@@ -401,7 +401,7 @@ async def test_kafka_actions_are_the_fewest_possible() -> None:
 
 
 async def test_a_secret_never_shows_anywhere() -> None:
-    operator = Operator(LOGICS, brokers={"kafka:9092": FakeBroker(passwords={"ann": "s3cret-word"})})
+    operator = Operator(KIND_TABLE, brokers={"kafka:9092": FakeBroker(passwords={"ann": "s3cret-word"})})
     operator.cluster.put(build_secret("login", username="ann", password="other-word"))
     sasl = {"credentialsSecretRef": {"name": "login"}}
     operator.cluster.put(build_resource("KafkaCluster", "main", bootstrapServers=["kafka:9092"], sasl=sasl))

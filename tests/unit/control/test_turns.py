@@ -10,7 +10,7 @@ from fakes.fuse import Killed
 from kappa_crds import API_VERSION
 from kappa_crds.pipeline_status import UpgradePhase
 from kappa_operator.engine.keys import Key
-from kappa_operator.kinds import LOGICS
+from kappa_operator.kinds import KIND_TABLE
 from kappa_operator.pipeline.rollout import RolloutLimiter, is_under_way
 from kappa_operator.settings import Settings
 from unit.control.lives import SPEC, Life
@@ -74,7 +74,7 @@ class Fleet(Life):
         cluster.fuse.die_after(None)
         settings = Settings(runtime_image=image, concurrent_changes=2)
         self.operator = Operator(
-            LOGICS,
+            KIND_TABLE,
             cluster=cluster,
             brokers=self.operator.brokers,
             drivers=drivers,

@@ -23,6 +23,7 @@ from kappa_monitoring.errors import (
 from kappa_monitoring.promql import find_labels
 from kappa_monitoring.rules import Alert, load_groups
 from kappa_operator.engine.cache import ResourceCache
+from kappa_operator.kinds import KIND_TABLE
 from kappa_operator.lag.exposition import LagCollector
 from kappa_operator.telemetry.metrics import METRICS as OF_OPERATOR
 from kappa_operator.telemetry.metrics import PolicyCollector, StoreCollector
@@ -136,7 +137,7 @@ def find_exported() -> dict[str, tuple[str, ...]]:
         DriverCollector(lambda: progress, Counts, lambda: 0.0),
         StoreCollector(lambda: ()),
         PolicyCollector(lambda: ()),
-        ResourceCollector(ResourceCache(), lambda: True),
+        ResourceCollector(ResourceCache(KIND_TABLE), lambda: True),
         LagCollector(lambda: (), 100),
     ]
     families = [family for collector in collectors for family in collector.collect()]

@@ -10,28 +10,27 @@ from typing import Any
 
 from kappa_crds import API_VERSION
 from kappa_crds.conditions import ConditionType, find_condition
-from kappa_crds.kinds import KINDS
 from kappa_crds.manifests import ManifestError, read_manifests
-from kappa_crds.pipeline import PIPELINE_FINALIZER
 from kappa_crds.resource import Resource, ResourceStatus
-from kappa_crds.savepoint import SAVEPOINT_FINALIZER
 from kappa_crds.statestore import StateStoreSpec, StateStoreStatus
 from kappa_operator.cli.change import Judge, describe_change
 from kappa_operator.cli.installation import find_settings
-from kappa_operator.engine.actions import KeepStandings, RecordStatus, describe_action
+from kappa_operator.engine.actions import AddFinalizer, KeepStandings, RecordStatus, describe_action
 from kappa_operator.engine.cache import ResourceCache
 from kappa_operator.engine.cluster import ApiCluster
 from kappa_operator.engine.context import OperatorContext
 from kappa_operator.engine.keys import Key, ObjectRef
+from kappa_operator.engine.kinds import Observed
 from kappa_operator.engine.plan import Plan
 from kappa_operator.errors import KappaError
 from kappa_operator.kafka.clients import AdminClients
-from kappa_operator.kinds import LOGICS
+from kappa_operator.kinds import KIND_TABLE
 from kappa_operator.pipeline.drivers import HttpDrivers, open_session
 from kappa_operator.pipeline.schedule import KeptPipeline
 
 Body = dict[str, Any]
-_FINALIZERS = {"Pipeline": PIPELINE_FINALIZER, "Savepoint": SAVEPOINT_FINALIZER}
+_NEWEST = 2**62
+"""A resource version above all that an API server gives."""
 
 
 class PlanProblem(Exception):
@@ -61,7 +60,7 @@ async def plan_manifests(
             namespaces = {manifest["metadata"]["namespace"] for manifest in manifests}
             settings, note = await find_settings(cluster, namespaces)
             operator = OperatorContext(
-                cluster, ResourceCache(), kafka, HttpDrivers(session), UntouchedBuckets(), settings
+                cluster, ResourceCache(KIND_TABLE), kafka, HttpDrivers(session), UntouchedBuckets(), settings
             )
             for present in namespaces:
                 await sync_cache(cluster, operator.cache, present)
@@ -77,8 +76,8 @@ async def plan_manifests(
 
 async def sync_cache(cluster: ApiCluster, cache: ResourceCache, namespace: str) -> None:
     """Read the custom resources of a namespace."""
-    for kind in KINDS:
-        async for page in cluster.list_pages(API_VERSION, kind.name, namespace):
+    for kind in cache.kinds:
+        async for page in cluster.list_pages(API_VERSION, kind, namespace):
             for body in page:
                 cache.put(body)
 
@@ -87,28 +86,43 @@ async def overlay(cluster: ApiCluster, cache: ResourceCache, manifest: Body) -> 
     """Lay the manifest over the cluster's state, as the API server would store it."""
     live = await cluster.get(ObjectRef.of(manifest))
     stored = await cluster.try_out({**manifest, "status": None} if "status" in manifest else manifest)
-    metadata = stored["metadata"]
-    metadata["resourceVersion"] = str(2**62)
-    metadata["finalizers"] = sorted({*metadata.get("finalizers", []), *_foresee_finalizers(manifest["kind"])})
+    stored["metadata"]["resourceVersion"] = str(_NEWEST)
     stored["status"] = (live or {}).get("status", {})
     return cache.put(stored)
 
 
-def _foresee_finalizers(kind: str) -> list[str]:
-    """The first step of some kinds is their finalizer; the plan shows what follows."""
-    return [_FINALIZERS[kind]] if kind in _FINALIZERS else []
+def _foresee_finalizers(cache: ResourceCache, key: Key, plan: Plan) -> bool:
+    """Put the finalizers that the plan adds on the cached resource; return whether there are any, so that what follows is shown."""
+    added, body = (
+        [each.finalizer for each in plan.actions if isinstance(each, AddFinalizer)],
+        cache.get_body(key),
+    )
+    if not added or body is None:
+        return False
+    metadata = body["metadata"]
+    metadata["finalizers"] = [*metadata.get("finalizers", []), *added]
+    metadata["resourceVersion"] = str(_NEWEST + 1)
+    cache.put(body)
+    return True
 
 
 async def plan_one(context: OperatorContext, key: Key, judge: Judge | None = None) -> list[str]:
     """Return the lines of one resource's plan."""
-    logic = LOGICS[key.kind]
-    observed = await logic.observe(context, key, ())
-    if observed is None:
-        raise PlanProblem(f"{key} vanished")
-    lines = list(render_plan(key, logic.decide(observed, datetime.now(UTC))))
+    observed, plan = await _decide(context, key)
+    if _foresee_finalizers(context.cache, key, plan):
+        observed, plan = await _decide(context, key)
+    lines = list(render_plan(key, plan))
     if not isinstance(observed, KeptPipeline):
         return lines
     return [*lines, *await describe_change(context, observed.pipeline, judge)]
+
+
+async def _decide(context: OperatorContext, key: Key) -> tuple[Observed, Plan]:
+    entry = context.kinds[key.kind]
+    observed = await entry.observe(context, key, ())
+    if observed is None:
+        raise PlanProblem(f"{key} vanished")
+    return observed, entry.decide(observed, datetime.now(UTC))
 
 
 def render_plan(key: Key, plan: Plan) -> Iterator[str]:

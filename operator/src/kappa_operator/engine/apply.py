@@ -7,14 +7,13 @@ the key back.
 
 import base64
 import secrets
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any, assert_never
 
 import structlog
 
 from kappa_crds import API_VERSION
 from kappa_crds.conditions import ConditionType, find_condition
-from kappa_crds.kinds import find_kind
 from kappa_crds.resource import Resource, ResourceStatus
 from kappa_operator.engine.actions import (
     Action,
@@ -43,10 +42,11 @@ from kappa_operator.engine.actions import (
 )
 from kappa_operator.engine.context import OperatorContext
 from kappa_operator.engine.events import build_event
-from kappa_operator.engine.keys import Key, ObjectRef
+from kappa_operator.engine.keys import Key
 from kappa_operator.engine.plan import Failure
-from kappa_operator.errors import AlreadyExists, KappaError, SecretProblem
+from kappa_operator.errors import AlreadyExists, KappaError
 from kappa_operator.lag.memory import Remembered
+from kappa_operator.secrets import read_secret_key
 
 log = structlog.get_logger(__name__)
 
@@ -79,7 +79,8 @@ async def apply_status(context: OperatorContext, resource: AnyResource, status: 
     The write carries the resource version that the decision was made on: one made on stale data raises Conflict, and
     so a replica that lost the lease without knowing cannot undo what its successor recorded.
     """
-    status = _keep_foreign_conditions(resource, status)
+    known = context.kinds[resource.kind].kind.condition_types
+    status = _keep_foreign_conditions(resource, status, known)
     if status == resource.status:
         return False
     context.note(await context.cluster.apply_status(_build_status(resource, status)))
@@ -87,9 +88,10 @@ async def apply_status(context: OperatorContext, resource: AnyResource, status: 
     return True
 
 
-def _keep_foreign_conditions(resource: AnyResource, status: ResourceStatus) -> ResourceStatus:
+def _keep_foreign_conditions(
+    resource: AnyResource, status: ResourceStatus, known: Container[str]
+) -> ResourceStatus:
     """Return the status with the conditions whose types only another version knows."""
-    known = find_kind(resource.kind).condition_types
     foreign = [each for each in resource.status.conditions if each.type not in known]
     missing = [each for each in foreign if find_condition(status.conditions, each.type) is None]
     return status.replace(conditions=(*status.conditions, *missing)) if missing else status
@@ -182,15 +184,6 @@ async def emit_event(context: OperatorContext, resource: AnyResource, event: Emi
         await _create(context, manifest)
     except KappaError as error:
         log.warning("event not written", resource=describe(resource), event=event.reason, error=error.message)
-
-
-async def read_secret_key(context: OperatorContext, ref: ObjectRef, key: str) -> str:
-    """Return one value of a Secret; raise SecretProblem that names what is missing."""
-    body = await context.cluster.get(ref)
-    value = (body or {}).get("data", {}).get(key)
-    if value is None:
-        raise SecretProblem(f"Secret {ref.namespace}/{ref.name} has no key {key!r}")
-    return base64.b64decode(value).decode()
 
 
 def _build_status(resource: AnyResource, status: ResourceStatus) -> Manifest:

@@ -1,51 +1,45 @@
-"""What the watches last said, kept small.
+"""The custom resources as the watches last showed them, kept small.
 
 Decisions read custom resources from here instead of the API server. Objects are kept as compact JSON and parsed when
-needed: ten thousand topics then take some ten megabytes, not a hundred. Indexes answer without parsing which `Topic`
-resources claim a name in Kafka, which resources name another one, and which of those are not ready or being deleted.
+needed: ten thousand topics then take some ten megabytes, not a hundred. Indexes answer without parsing which resources
+claim a name outside the cluster, which resources name another one, and which of those are not ready or being deleted.
 """
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
 from kappa_crds.conditions import ConditionType
-from kappa_crds.kinds import find_kind
 from kappa_crds.resource import Resource
 from kappa_operator.engine.keys import Key
+from kappa_operator.engine.kinds import Body, KindTable, map_references
 
-Body = dict[str, Any]
 _METADATA = (
     "name", "namespace", "uid", "generation", "resourceVersion", "creationTimestamp", "deletionTimestamp",
     "finalizers", "labels", "annotations",
 )  # fmt: skip
-_KEPT_PARSED = ("KafkaCluster", "StateStore")
-"""Kinds that are few, and that each of many others refers to."""
-_REFERENCES = {
-    "clusterRef": "KafkaCluster", "stateStoreRef": "StateStore", "storeRef": "StateStore", "targetStoreRef": "StateStore",
-    "pipelineRef": "Pipeline", "savepoint": "Savepoint", "topic": "Topic", "topics": "Topic", "deadLetter": "Topic",
-}  # fmt: skip
-"""Fields that name a resource, wherever in a spec they are. A field of that name that means another thing only costs a look."""
-_DEFAULTS = {"Topic": ("clusterRef",), "Pipeline": ("clusterRef", "stateStoreRef")}
-"""Fields that, left out, mean the only resource of their kind in the namespace."""
+IndexKey = TypeVar("IndexKey")
 _REMEMBERED_DELETIONS = 1000
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 class ResourceCache:
-    """The last known custom resources by key."""
+    """The last known custom resources by key. `kinds` says what is indexed of each kind."""
 
-    def __init__(self) -> None:
+    def __init__(self, kinds: KindTable) -> None:
+        self.kinds = kinds
+        self._references = map_references(kinds)
         self._bodies: dict[Key, bytes] = {}
         self._versions: dict[Key, int] = {}
         self._parsed: dict[Key, Resource[Any, Any]] = {}
         self._states: dict[Key, str] = {}
-        self._upgrades: dict[Key, Body] = {}
-        self._topics: defaultdict[str, set[Key]] = defaultdict(set)
+        self._excerpts: dict[Key, Body] = {}
+        self._claims: dict[Key, str] = {}
+        self._claiming: defaultdict[str, set[Key]] = defaultdict(set)
         self._deleted: dict[Key, int] = {}
         self._names: defaultdict[tuple[str, str], set[Key]] = defaultdict(set)
         self._generations: dict[Key, int] = {}
@@ -67,10 +61,13 @@ class ResourceCache:
         self._versions[key] = get_version(body)
         self._states[key] = (body.get("status") or {}).get("state") or ""
         self._names[key.kind, key.namespace].add(key)
-        if key.kind == "Topic":
-            self._topics[get_topic_name(body)].add(key)
-        if key.kind == "Pipeline":
-            self._upgrades[key] = (body.get("status") or {}).get("upgrade") or {}
+        entry = self.kinds[key.kind]
+        if entry.claim is not None:
+            self._forget_claim(key)
+            self._claims[key] = entry.claim(body)
+            self._claiming[self._claims[key]].add(key)
+        if entry.excerpt is not None:
+            self._excerpts[key] = entry.excerpt(body)
         self._index(key, body)
         return key
 
@@ -79,18 +76,28 @@ class ResourceCache:
         self._generations[key] = body["metadata"].get("generation", 0)
         (self._deleting.add if is_deleting else self._deleting.discard)(key)
         (self._waiting.discard if is_ready(body) and not is_deleting else self._waiting.add)(key)
-        named = read_named(key, body)
+        named = self.read_named(key, body)
         if named != self._named.get(key):
             self._forget_named(key)
             self._named[key] = named
             for each in named:
                 self._naming[each].add(key)
 
+    def read_named(self, key: Key, body: Body) -> frozenset[Key]:
+        """Return the resources that a resource's JSON names."""
+        entry, spec, status = self.kinds[key.kind], body.get("spec") or {}, body.get("status") or {}
+        absent = ((field, "") for field in entry.defaults if not spec.get(field))
+        parts = [spec, *(status.get(field) for field in entry.status_names)]
+        found = (*_find_names(parts, self._references), *absent)
+        return frozenset(Key(self._references[field], key.namespace, name) for field, name in found)
+
     def _forget_named(self, key: Key) -> None:
         for each in self._named.pop(key, ()):
-            self._naming[each].discard(key)
-            if not self._naming[each]:
-                del self._naming[each]
+            _discard(self._naming, each, key)
+
+    def _forget_claim(self, key: Key) -> None:
+        if key in self._claims:
+            _discard(self._claiming, self._claims.pop(key), key)
 
     def is_news(self, body: Body) -> bool:
         """Return whether this version of the object was not known yet, and is not from before its deletion."""
@@ -108,18 +115,16 @@ class ResourceCache:
 
     def forget(self, key: Key) -> None:
         """Forget a resource that is gone."""
-        body = self.get_body(key)
-        if body is None:
+        if key not in self._bodies:
             return
         del self._bodies[key], self._versions[key], self._states[key], self._generations[key]
         self._parsed.pop(key, None)
         self._waiting.discard(key)
         self._deleting.discard(key)
         self._forget_named(key)
-        self._upgrades.pop(key, None)
-        self._names[key.kind, key.namespace].discard(key)
-        if key.kind == "Topic":
-            self._topics[get_topic_name(body)].discard(key)
+        self._forget_claim(key)
+        self._excerpts.pop(key, None)
+        _discard(self._names, (key.kind, key.namespace), key)
 
     def get_body(self, key: Key) -> Body | None:
         """Return the object as JSON, or None."""
@@ -136,8 +141,9 @@ class ResourceCache:
         body = self.get_body(key)
         if body is None:
             return None
-        resource = find_kind(key.kind).parse(body)
-        if key.kind in _KEPT_PARSED:
+        entry = self.kinds[key.kind]
+        resource = entry.kind.parse(body)
+        if entry.keeps_parsed:
             self._parsed[key] = resource
         return resource
 
@@ -174,15 +180,15 @@ class ResourceCache:
 
     def find(self, kind: str, namespace: str) -> list[Key]:
         """Return the keys of a kind in a namespace, sorted by name."""
-        return sorted(self._names[kind, namespace])
+        return sorted(self._names.get((kind, namespace), ()))
 
     def count_states(self) -> Counter[tuple[str, str]]:
         """Return how many resources there are by kind and state, which is empty before the operator looked at one."""
         return Counter((key.kind, state) for key, state in list(self._states.items()))
 
-    def list_upgrades(self) -> list[tuple[Key, Body]]:
-        """Return `status.upgrade` of each pipeline, empty for one that was never changed."""
-        return list(self._upgrades.items())
+    def list_excerpts(self, kind: str) -> list[tuple[Key, Body]]:
+        """Return the excerpt of each resource of a kind, as the kind's entry has it."""
+        return [(key, excerpt) for key, excerpt in self._excerpts.items() if key.kind == kind]
 
     def list_raw(self, kind: str) -> list[tuple[Key, bytes]]:
         """Return the resources of a kind as JSON. A thread may call this: the copy of a dict is one step."""
@@ -192,11 +198,12 @@ class ResourceCache:
         """Yield the resources of a kind that can be read, parsed again. A thread may call this."""
         for _, raw in self.list_raw(kind):
             with suppress(ValidationError):
-                yield find_kind(kind).parse(json.loads(raw))
+                yield self.kinds[kind].kind.parse(json.loads(raw))
 
-    def find_claims(self, topic: str) -> list[Key]:
-        """Return the `Topic` resources, in any namespace, that claim this name in Kafka."""
-        return sorted(self._topics.get(topic, ()))
+    def find_rivals(self, key: Key) -> list[Key]:
+        """Return the other resources of the kind, in any namespace, that claim the same name outside the cluster."""
+        claiming = self._claiming.get(self._claims.get(key, ""), ())
+        return sorted(each for each in claiming if each.kind == key.kind and each != key)
 
     def find_all(self, kind: str | None = None) -> Iterator[Key]:
         """Yield all keys, or those of a kind."""
@@ -213,11 +220,6 @@ def get_version(body: Body) -> int:
     return int(body["metadata"]["resourceVersion"])
 
 
-def get_topic_name(body: Body) -> str:
-    """Return the name in Kafka that a `Topic` resource claims."""
-    return str(body.get("spec", {}).get("topicName") or body["metadata"]["name"])
-
-
 def is_ready(body: Body) -> bool:
     """Return whether a resource's condition Ready is true."""
     conditions = (body.get("status") or {}).get("conditions")
@@ -225,25 +227,24 @@ def is_ready(body: Body) -> bool:
     return any(each.get("type") == ConditionType.READY and each.get("status") == "True" for each in found)
 
 
-def read_named(key: Key, body: Body) -> frozenset[Key]:
-    """Return the resources that a resource's JSON names. What a checkpoint is made of has the name of a savepoint's folder."""
-    spec, status = body.get("spec") or {}, body.get("status") or {}
-    absent = ((field, "") for field in _DEFAULTS.get(key.kind, ()) if not spec.get(field))
-    found = (*_find_names([spec, status.get("upgrade"), status.get("restoration")]), *absent)
-    return frozenset(Key(_REFERENCES[field], key.namespace, name) for field, name in found)
+def _discard(index: dict[IndexKey, set[Key]], place: IndexKey, key: Key) -> None:
+    """Take a key out of an index, which keeps no empty sets."""
+    index[place].discard(key)
+    if not index[place]:
+        del index[place]
 
 
-def _find_names(part: Any) -> Iterator[tuple[str, str]]:
+def _find_names(part: Any, fields: Container[str]) -> Iterator[tuple[str, str]]:
     """Yield the fields that name a resource, with each name, wherever they are in the JSON."""
     if isinstance(part, list):
         for each in part:
-            yield from _find_names(each)
+            yield from _find_names(each, fields)
     elif isinstance(part, dict):
         for field, value in part.items():
-            if field in _REFERENCES:
+            if field in fields:
                 names = value if isinstance(value, list) else [value]
                 yield from ((field, name) for name in names if isinstance(name, str))
-            yield from _find_names(value)
+            yield from _find_names(value, fields)
 
 
 def _compact(body: Body) -> bytes:

@@ -15,6 +15,7 @@ from kappa_operator.engine.actions import CallWebhook
 from kappa_operator.engine.cache import ResourceCache, get_version
 from kappa_operator.engine.cluster import Body, Cluster
 from kappa_operator.engine.keys import Key
+from kappa_operator.engine.kinds import KindTable
 from kappa_operator.errors import NotLeading, WebhookFailure
 from kappa_operator.kafka.clients import KafkaClients
 from kappa_operator.lag.memory import LagMemory
@@ -109,6 +110,11 @@ class OperatorContext:
     standings: LagMemory = field(default_factory=LagMemory)
     progress: ProgressCache = field(default_factory=ProgressCache)
     rollouts: RolloutLimiter = field(default_factory=RolloutLimiter)
+
+    @property
+    def kinds(self) -> KindTable:
+        """Return the table of kinds."""
+        return self.cache.kinds
 
     def note(self, written: Body) -> None:
         """Remember an object as the API server returned it from a write, ahead of the watch.

@@ -6,8 +6,6 @@ shows it, says so in the log and a metric, and never ends the operator.
 
 import asyncio
 import time
-from collections.abc import Mapping
-from typing import Any
 
 import structlog
 
@@ -15,7 +13,7 @@ from kappa_crds import API_VERSION
 from kappa_operator.engine.context import OperatorContext
 from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.engine.queue import WorkQueue
-from kappa_operator.engine.reconcile import Logic, Outcome, reconcile
+from kappa_operator.engine.reconcile import Outcome, reconcile
 from kappa_operator.engine.references import find_dependents
 from kappa_operator.errors import Conflict, KappaError, NotFound, NotLeading
 from kappa_operator.telemetry import metrics
@@ -32,11 +30,9 @@ class Controller:
         self,
         context: OperatorContext,
         queue: WorkQueue,
-        logics: Mapping[str, Logic[Any]],
     ) -> None:
-        self._world = context
+        self._context = context
         self._queue = queue
-        self._logics = logics
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
@@ -58,13 +54,13 @@ class Controller:
     def enqueue_all(self, spread: float = 0.0) -> None:
         """Have every resource looked at within the next `spread` seconds, one after another."""
         metrics.LAST_RESYNC.set_to_current_time()
-        keys = list(self._world.cache.find_all())
+        keys = list(self._context.cache.find_all())
         for number, key in enumerate(keys):
             self._queue.add(key, spread * number / len(keys))
 
     def wake(self, key: Key, *, renewed: bool = False) -> None:
         """Have those looked at that depend on the resource: all of them where its spec was renewed, or it is gone."""
-        for dependent in find_dependents(self._world.cache, key, renewed=renewed):
+        for dependent in find_dependents(self._context.cache, key, renewed=renewed):
             self._queue.add(dependent)
 
     async def _work(self, key: Key) -> None:
@@ -80,7 +76,7 @@ class Controller:
     async def _attempt(self, key: Key) -> str:
         """Reconcile once and hand the key back to the queue; return the outcome in one word."""
         try:
-            result = await reconcile(self._world, self._logics, key)
+            result = await reconcile(self._context, key)
         except (Conflict, NotFound, NotLeading) as error:
             log.info("moved on", resource=str(key), why=error.message)
             if not isinstance(error, NotLeading):
@@ -101,9 +97,9 @@ class Controller:
 
     async def _read_anew(self, key: Key) -> None:
         """Take over what the API server has of the resource: the watch that should have told may be late, or dead."""
-        cache = self._world.cache
+        cache = self._context.cache
         try:
-            body = await self._world.cluster.get(ObjectRef(API_VERSION, *key))
+            body = await self._context.cluster.get(ObjectRef(API_VERSION, *key))
         except KappaError as error:
             log.warning("not read anew", resource=str(key), why=error.message)
             return

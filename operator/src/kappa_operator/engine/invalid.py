@@ -12,10 +12,8 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from kappa_crds.kinds import find_kind
 from kappa_crds.reasons import Reason
-from kappa_crds.resource import Metadata, Resource, ResourceStatus
-from kappa_operator.engine.keys import Key
+from kappa_crds.resource import Kind, Metadata, Resource, ResourceStatus
 from kappa_operator.engine.plan import Plan, Verdict, build_conditions, stalled
 
 _SHOWN = 3
@@ -29,17 +27,17 @@ class Invalid:
     plan: Plan
 
 
-def decide_invalid(key: Key, body: dict[str, Any], now: datetime) -> Invalid | None:
+def decide_invalid(kind: Kind, body: dict[str, Any], now: datetime) -> Invalid | None:
     """Return what to report about the resource, or None where it is gone or can be read."""
     if not body:
         return None
     try:
-        find_kind(key.kind).parse(body)
+        kind.parse(body)
     except ValidationError as error:
         metadata = Metadata.model_validate(body["metadata"])
         status = _read_common(body)
         resource = Resource[Any, Any].model_construct(
-            kind=key.kind, metadata=metadata, spec=None, status=status
+            kind=kind.name, metadata=metadata, spec=None, status=status
         )
         return Invalid(
             resource, Plan(status=None if status is None else _report(status, metadata, error, now))

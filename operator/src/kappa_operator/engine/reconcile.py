@@ -1,13 +1,11 @@
-"""One reconcile: gather, decide, act, and say what was seen.
+"""One reconcile: gather, decide, act, and report what was observed.
 
-Every kind plugs in two functions: `observe`, which reads the context into a frozen value, and `decide`, which is pure.
+Every kind plugs in its entry of the table of kinds: `observe`, which only reads, and steps, which are pure.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
@@ -16,59 +14,41 @@ from kappa_operator.engine.apply import apply_actions, apply_status
 from kappa_operator.engine.context import OperatorContext
 from kappa_operator.engine.invalid import decide_invalid
 from kappa_operator.engine.keys import Key
+from kappa_operator.engine.kinds import KindEntry, ObservedT
 from kappa_operator.engine.plan import Failure, Plan
 
 ROUNDS = 4
 
 
-class Observed(Protocol):
-    """What every observation holds: the resource as it was when the decision was made."""
-
-    @property
-    def resource(self) -> Resource[Any, Any]:
-        """Return the resource."""
-
-
-ObservedT = TypeVar("ObservedT", bound=Observed)
-
-
-@dataclass(frozen=True, slots=True)
-class Logic(Generic[ObservedT]):
-    """How one kind is observed and decided. `observe` returns None for a resource that is gone.
-
-    A decision that `is_long` is made in a thread, so that health and the election get their turn meanwhile: it is pure.
-    """
-
-    observe: Callable[[OperatorContext, Key, tuple[Failure, ...]], Awaitable[ObservedT | None]]
-    decide: Callable[[ObservedT, datetime], Plan]
-    is_long: Callable[[ObservedT], bool] = lambda _observed: False
-
-
 class Outcome(NamedTuple):
-    """What a reconcile came to: seconds until the next look (None: no need), and whether the status changed."""
+    """The result of a reconcile: seconds until the next one (None: no need), and whether the status changed."""
 
     requeue_after: float | None = None
     changed: bool = False
 
 
-async def reconcile(context: OperatorContext, logics: Mapping[str, Logic[Any]], key: Key) -> Outcome:
-    """Bring the resource one step further; raise KappaError where that failed and should be tried again."""
+async def reconcile(context: OperatorContext, key: Key) -> Outcome:
+    """Bring the resource one step further; raise KappaError where that failed and should be retried."""
+    entry = context.kinds[key.kind]
+    if context.cache.get_version(key) < 0:
+        entry.on_deleted(context, key)
+        return Outcome()
     try:
-        return await _reconcile(context, logics[key.kind], key)
+        return await _reconcile(context, entry, key)
     except ValidationError:
-        invalid = decide_invalid(key, context.cache.get_body(key) or {}, context.now())
+        invalid = decide_invalid(entry.kind, context.cache.get_body(key) or {}, context.now())
         if invalid is None:
             raise
         return Outcome(changed=await report(context, invalid.resource, invalid.plan))
 
 
-async def _reconcile(context: OperatorContext, logic: Logic[Any], key: Key) -> Outcome:
+async def _reconcile(context: OperatorContext, entry: KindEntry[Any], key: Key) -> Outcome:
     failures: tuple[Failure, ...] = ()
     for _ in range(ROUNDS):
-        observed = await logic.observe(context, key, failures)
+        observed = await entry.observe(context, key, failures)
         if observed is None:
             return Outcome()
-        plan = await _decide(logic, observed, context.now())
+        plan = await _decide(entry, observed, context.now())
         failure = await apply_actions(context, observed.resource, plan.actions)
         if failure is not None:
             failures = (*failures, failure)
@@ -80,10 +60,10 @@ async def _reconcile(context: OperatorContext, logic: Logic[Any], key: Key) -> O
     return Outcome(1.0)
 
 
-async def _decide(logic: Logic[ObservedT], observed: ObservedT, now: datetime) -> Plan:
-    if logic.is_long(observed):
-        return await asyncio.to_thread(logic.decide, observed, now)
-    return logic.decide(observed, now)
+async def _decide(entry: KindEntry[ObservedT], observed: ObservedT, now: datetime) -> Plan:
+    if entry.is_long(observed):
+        return await asyncio.to_thread(entry.decide, observed, now)
+    return entry.decide(observed, now)
 
 
 async def report(context: OperatorContext, resource: Resource[Any, Any], plan: Plan) -> bool:

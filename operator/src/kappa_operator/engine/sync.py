@@ -13,7 +13,6 @@ from typing import Any
 import structlog
 
 from kappa_crds import API_VERSION
-from kappa_crds.kinds import KINDS
 from kappa_operator.engine.cache import ResourceCache, get_key, get_version
 from kappa_operator.engine.cluster import Cluster
 from kappa_operator.engine.context import OperatorContext
@@ -39,18 +38,18 @@ async def sync_cache(cluster: Cluster, cache: ResourceCache, namespaces: tuple[s
     need their operator.
     """
     gone: list[Key] = []
-    for kind in KINDS:
+    for kind in cache.kinds:
         for namespace in namespaces or (None,):
             try:
-                gone += await _sync_kind(cluster, cache, kind.name, namespace)
+                gone += await _sync_kind(cluster, cache, kind, namespace)
             except NotFound as error:
                 raise NotFound(
-                    f"the CRD of {kind.name} is not installed; install the chart first ({error.message})"
+                    f"the CRD of {kind} is not installed; install the chart first ({error.message})"
                 ) from error
             except Refused as error:
                 if namespace is None:
                     raise
-                log.error("namespace cannot be read", namespace=namespace, kind=kind.name, why=error.message)
+                log.error("namespace cannot be read", namespace=namespace, kind=kind, why=error.message)
     return gone
 
 
@@ -89,7 +88,7 @@ class CacheSync:
         controller: Controller,
         pending_events: PendingWatchEvents,
     ) -> None:
-        self._world = context
+        self._context = context
         self._queue = queue
         self._controller = controller
         self._pending_events = pending_events
@@ -99,7 +98,7 @@ class CacheSync:
     def note(self, event: dict[str, Any]) -> None:
         """Take in a watch event."""
         body = dict(event["object"])
-        key, cache = get_key(body), self._world.cache
+        key, cache = get_key(body), self._context.cache
         metrics.EVENTS.labels(key.kind).inc()
         if event["type"] == "DELETED":
             self._controller.wake(key, renewed=True)
@@ -129,7 +128,7 @@ class CacheSync:
 
     async def sync(self) -> None:
         """Read everything again, and drop what is gone."""
-        context = self._world
+        context = self._context
         for key in await sync_cache(context.cluster, context.cache, context.settings.watch_namespaces):
             log.info("dropped, as it is not listed any more", resource=str(key))
             self._controller.wake(key, renewed=True)
@@ -138,7 +137,7 @@ class CacheSync:
 
     async def resync(self) -> None:
         """Read everything again and reconcile it from time to time: the net under all that events may have missed."""
-        every = self._world.settings.resync
+        every = self._context.settings.resync
         while True:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._relisted.wait(), every)

@@ -11,20 +11,17 @@ from typing import Any, cast
 import kopf
 
 from kappa_crds import GROUP, VERSION
-from kappa_crds.kinds import KINDS
 from kappa_operator.engine.keys import Key
+from kappa_operator.engine.kinds import KindTable
 from kappa_operator.engine.queue import WorkQueue
 from kappa_operator.engine.sync import CacheSync
-from kappa_operator.pipeline.objects import PIPELINE_LABEL, ROLE_LABEL
-from kappa_operator.savepoint.objects import SAVEPOINT_LABEL
-from kappa_operator.statestore.objects import STORE_LABEL
 
 Event = dict[str, Any]
 WATCHED_PODS = "app.kubernetes.io/managed-by=kappa-operator,kappa-platform.io/role!=executor"
-"""The pods that the API server sends events of: a cluster has thousands of others, and executors tell nothing that is decided on."""
+"""The pods whose events the API server sends: a cluster has thousands of others, and no decision depends on executors."""
 
 
-def build_registry(sync: CacheSync, queue: WorkQueue) -> kopf.OperatorRegistry:
+def build_registry(sync: CacheSync, queue: WorkQueue, kinds: KindTable) -> kopf.OperatorRegistry:
     """Return kopf's registry with one handler for each watched kind."""
     registry = kopf.OperatorRegistry()
     kopf.on.login(registry=registry)(log_in)
@@ -33,17 +30,12 @@ def build_registry(sync: CacheSync, queue: WorkQueue) -> kopf.OperatorRegistry:
     async def note_resource(event: kopf.RawEvent, **_: Any) -> None:
         sync.note(cast(Event, event))
 
-    for kind in KINDS:
-        kopf.on.event(GROUP, VERSION, kind.plural, registry=registry)(note_resource)
-    kopf.on.event(
-        "", "v1", "pods", labels={PIPELINE_LABEL: kopf.PRESENT, ROLE_LABEL: "driver"}, registry=registry
-    )(_build_owner_handler(queue, PIPELINE_LABEL, "Pipeline"))
-    kopf.on.event("", "v1", "pods", labels={STORE_LABEL: kopf.PRESENT}, registry=registry)(
-        _build_owner_handler(queue, STORE_LABEL, "StateStore")
-    )
-    kopf.on.event("", "v1", "pods", labels={SAVEPOINT_LABEL: kopf.PRESENT}, registry=registry)(
-        _build_owner_handler(queue, SAVEPOINT_LABEL, "Savepoint")
-    )
+    for entry in kinds.values():
+        kopf.on.event(GROUP, VERSION, entry.kind.plural, registry=registry)(note_resource)
+        if entry.pods is not None:
+            labels: dict[str, Any] = {entry.pods.label: kopf.PRESENT, **entry.pods.labels}
+            handler = _build_owner_handler(queue, entry.pods.label, entry.name)
+            kopf.on.event("", "v1", "pods", labels=labels, registry=registry)(handler)
     return registry
 
 

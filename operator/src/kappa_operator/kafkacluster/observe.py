@@ -6,8 +6,8 @@ from kappa_operator.engine.cache import ResourceCache
 from kappa_operator.engine.context import OperatorContext
 from kappa_operator.engine.keys import Key
 from kappa_operator.engine.plan import Failure
-from kappa_operator.engine.references import read_access
 from kappa_operator.errors import KafkaFailure, SecretProblem
+from kappa_operator.kafkacluster.connection import read_access
 from kappa_operator.kafkacluster.decide import KafkaClusterObserved, KafkaClusterResource
 
 
@@ -17,7 +17,6 @@ async def observe_kafkacluster(
     """Connect with the Secrets as they are now, and ask the cluster who it is."""
     resource = context.cache.read(key)
     if resource is None:
-        release_if_unused(context, key)
         return None
     try:
         context.kafka.connect(key, await read_access(context, resource))

@@ -34,8 +34,6 @@ async def observe_lagpolicy(
     """Return what there is to know of the policy's groups, or None where the policy is gone."""
     resource: LagPolicyResource | None = context.cache.read(key)
     if resource is None:
-        context.standings.forget(key)
-        context.webhooks.forget(key)
         return None
     known = _recall(context, key, resource)
     try:
@@ -47,6 +45,12 @@ async def observe_lagpolicy(
         )  # fmt: skip
     quotas = await observe_quotas(context, resource, cluster)
     return _observe(context, key, resource, cluster, known=known, quotas=quotas, failures=failures)
+
+
+def forget_policy(context: OperatorContext, key: Key) -> None:
+    """Forget the lag history of a policy that is gone, and end its call of a webhook."""
+    context.standings.forget(key)
+    context.webhooks.forget(key)
 
 
 def _recall(context: OperatorContext, key: Key, resource: LagPolicyResource) -> Remembered:

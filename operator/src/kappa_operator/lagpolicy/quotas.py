@@ -7,9 +7,9 @@ from datetime import datetime
 from kappa_crds.lagstate import Severity
 from kappa_operator.engine.context import OperatorContext
 from kappa_operator.engine.keys import Key
-from kappa_operator.engine.references import connect, resolve_cluster
 from kappa_operator.errors import KafkaFailure, KappaError, ReferenceProblem, SecretProblem
 from kappa_operator.kafka.model import Producer
+from kappa_operator.kafkacluster.connection import connect, resolve_cluster
 from kappa_operator.lagpolicy.alert import find_alerts
 from kappa_operator.lagpolicy.model import LagPolicyResource
 from kappa_operator.lagpolicy.remediation.producers import QuotaFacts, is_held

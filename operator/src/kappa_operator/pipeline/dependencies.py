@@ -15,23 +15,19 @@ from kappa_operator.engine.cache import ResourceCache
 from kappa_operator.engine.context import OperatorContext
 from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.engine.plan import Verdict
-from kappa_operator.engine.references import (
-    connect,
-    read_access,
-    read_referred,
-    read_secret,
-    resolve_cluster,
-    resolve_store,
-)
+from kappa_operator.engine.references import read_referred
 from kappa_operator.errors import KappaError, ReferenceProblem
+from kappa_operator.kafkacluster.connection import connect, read_access, resolve_cluster
 from kappa_operator.kafkacluster.decide import KafkaClusterResource
 from kappa_operator.pipeline.modules import select_modules
 from kappa_operator.pipeline.objects import PipelineResource
 from kappa_operator.pipeline.revision import Dependencies
 from kappa_operator.savepoint.objects import SavepointResource, name_savepoint
 from kappa_operator.savepoint.stores import find_storage
+from kappa_operator.secrets import read_secret
 from kappa_operator.statestore.objects import build_storage
 from kappa_operator.statestore.storage import Storage
+from kappa_operator.statestore.users import resolve_store
 
 
 async def observe_dependencies(

@@ -12,7 +12,6 @@ from pydantic import ValidationError
 from kappa_crds.pipeline_status import TAKEN_BACK, UpgradePhase
 from kappa_crds.progress import DriverState, Progress
 from kappa_crds.revision import REVISION_KEY, Revision
-from kappa_operator.engine.apply import read_secret_key
 from kappa_operator.engine.context import OperatorContext
 from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.engine.plan import Failure
@@ -33,6 +32,12 @@ from kappa_operator.pipeline.progress_cache import Samples
 from kappa_operator.pipeline.revision import Images
 from kappa_operator.pipeline.upgrade.decide import would_begin
 from kappa_operator.savepoint.objects import SavepointResource
+from kappa_operator.secrets import read_secret_key
+
+
+def forget_pipeline(context: OperatorContext, key: Key) -> None:
+    """Forget the samples of a pipeline that is gone."""
+    context.progress.forget(key)
 
 
 async def observe_pipeline(
@@ -41,7 +46,6 @@ async def observe_pipeline(
     """Return what there is to know of the pipeline, or None where it is gone."""
     resource: PipelineResource | None = context.cache.read(key)
     if resource is None:
-        context.progress.forget(key)
         return None
     pods = await observe_drivers(context, resource)
     progress = await observe_progress(context, resource, pods)
@@ -67,7 +71,7 @@ async def observe_pipeline(
 def _ask_for_turn(context: OperatorContext, key: Key) -> bool:
     """Return whether a change may begin. The cache has every status as it was written last."""
     most = context.settings.concurrent_changes
-    return context.rollouts.try_acquire(key, context.cache.list_upgrades(), most, context.now())
+    return context.rollouts.try_acquire(key, context.cache.list_excerpts("Pipeline"), most, context.now())
 
 
 def _record(
@@ -75,7 +79,6 @@ def _record(
 ) -> Samples | None:
     """Record the sample; return the samples of the driver, None where there is no driver."""
     if progress is None and resource.status.driver is None:
-        context.progress.forget(key)
         return None
     return context.progress.record(key, resource.status.generation, context.now(), progress)
 

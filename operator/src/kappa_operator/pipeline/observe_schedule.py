@@ -11,6 +11,7 @@ from kappa_operator.engine.references import find_users
 from kappa_operator.pipeline.observe import observe_pipeline
 from kappa_operator.pipeline.schedule import KeptPipeline, concerns_savepoint
 from kappa_operator.savepoint.objects import SavepointResource
+from kappa_operator.statestore.users import find_deleting_stores
 
 
 async def observe_kept_pipeline(
@@ -30,6 +31,13 @@ async def observe_kept_pipeline(
         restored=frozenset(name for each in savepoints for name in _find_restored(context.cache, each)),
         refused=len(others) < len(failures),
     )
+
+
+def find_held_by_pipeline(cache: ResourceCache, pipeline: Key) -> Iterator[Key]:
+    """Yield the stores and savepoints whose deletion may wait for a pipeline."""
+    yield from find_deleting_stores(cache, pipeline)
+    named = cache.find_named(pipeline)
+    yield from (each for each in named if each.kind == "Savepoint" and cache.is_deleting(each))
 
 
 def _find_savepoints(cache: ResourceCache, pipeline: Key) -> Iterator[SavepointResource]:

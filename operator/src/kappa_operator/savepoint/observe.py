@@ -24,6 +24,7 @@ from kappa_operator.savepoint.objects import SavepointResource, build_worker_ref
 from kappa_operator.savepoint.stores import find_nodes, find_stores
 from kappa_operator.statestore.mounts import explain_waiting
 from kappa_operator.statestore.storage import Storage
+from kappa_operator.statestore.users import find_deleting_stores
 
 
 async def observe_savepoint(
@@ -117,6 +118,12 @@ def parse_work(pod: Body) -> WorkResult | None:
         why = status.get("message") or status.get("reason") or ended.get("reason") or "no reason given"
         said = f"the pod ended with exit code {ended.get('exitCode', 'unknown')} ({why}): {text[-1500:] or 'it left no message'}"
         return WorkResult(failure=DriverExit(reason=Reason.SAVEPOINT_WORK_FAILED, message=said))
+
+
+def find_waiting_for_savepoint(cache: ResourceCache, savepoint: Key) -> Iterator[Key]:
+    """Yield the pipelines that the savepoint names, and the stores whose deletion may wait for it."""
+    yield from (each for each in cache.find_named(savepoint) if each.kind == "Pipeline")
+    yield from find_deleting_stores(cache, savepoint)
 
 
 def find_pipelines(cache: ResourceCache, resource: SavepointResource) -> Iterator[PipelineResource]:

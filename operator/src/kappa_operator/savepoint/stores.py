@@ -7,7 +7,7 @@ from kappa_crds.savepoint_work import SavepointTask, WorkState
 from kappa_operator.engine.cache import ResourceCache
 from kappa_operator.engine.context import OperatorContext
 from kappa_operator.engine.keys import ObjectRef
-from kappa_operator.engine.references import find_referred, read_referred, resolve_store
+from kappa_operator.engine.references import find_referred, read_referred
 from kappa_operator.errors import KappaError, ReferenceProblem
 from kappa_operator.pipeline.objects import PipelineResource
 from kappa_operator.savepoint.model import Stores
@@ -15,6 +15,7 @@ from kappa_operator.savepoint.objects import SavepointResource
 from kappa_operator.statestore.mounts import find_claim_node
 from kappa_operator.statestore.objects import StateStoreResource, build_storage
 from kappa_operator.statestore.storage import Storage, build_claim_storage
+from kappa_operator.statestore.users import resolve_store
 
 _SHARED = ("ReadWriteMany", "ReadOnlyMany")
 

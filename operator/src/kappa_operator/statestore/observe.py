@@ -10,8 +10,8 @@ from kappa_operator.engine.cluster import Body
 from kappa_operator.engine.context import OperatorContext
 from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.engine.plan import Failure
-from kappa_operator.engine.references import find_store_savepoints, find_store_users, read_secret
 from kappa_operator.errors import KappaError, SecretProblem, StoreFailure
+from kappa_operator.secrets import read_secret
 from kappa_operator.statestore.buckets import ACCESS_KEY, SECRET_KEY
 from kappa_operator.statestore.model import (
     Claim,
@@ -30,6 +30,7 @@ from kappa_operator.statestore.objects import (
 )
 from kappa_operator.statestore.probe import FULL
 from kappa_operator.statestore.pvc import PATIENCE
+from kappa_operator.statestore.users import find_store_savepoints, find_store_users
 
 _REASONS: dict[str, Reason] = {FULL: Reason.STORE_FULL}
 

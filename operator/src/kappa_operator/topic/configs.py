@@ -6,6 +6,7 @@ Kafka parses a value by its type and shows it in its own spelling: `0.50` become
 
 from collections.abc import Iterable
 from decimal import Decimal, InvalidOperation
+from typing import Any
 
 from kappa_crds.quantities import format_duration, parse_duration, parse_size
 from kappa_crds.topic import TopicSpec
@@ -16,6 +17,11 @@ RETENTION_TIME = "retention.ms"
 RETENTION_SIZE = "retention.bytes"
 _SAID = frozenset({CLEANUP, RETENTION_TIME, RETENTION_SIZE})
 """What a topic is described by, whoever set it."""
+
+
+def get_topic_name(body: dict[str, Any]) -> str:
+    """Return the name in Kafka that the JSON of a Topic claims."""
+    return str(body.get("spec", {}).get("topicName") or body["metadata"]["name"])
 
 
 def build_configs(spec: TopicSpec) -> dict[str, str]:

@@ -7,8 +7,9 @@ from kappa_operator.engine.cache import ResourceCache
 from kappa_operator.engine.context import OperatorContext
 from kappa_operator.engine.keys import Key
 from kappa_operator.engine.plan import Failure
-from kappa_operator.engine.references import connect, find_referred, resolve_cluster
+from kappa_operator.engine.references import find_referred
 from kappa_operator.errors import KafkaFailure, ReferenceProblem, SecretProblem
+from kappa_operator.kafkacluster.connection import connect, resolve_cluster
 from kappa_operator.topic.checks import TopicObserved, TopicResource
 from kappa_operator.topic.configs import name_configs
 from kappa_operator.topic.retention import hold_retention
@@ -33,7 +34,7 @@ async def observe_topic(
     claims, cluster = Claims(), None
     try:
         cluster = await _find_cluster(context, resource)
-        claims = find_claims(context.cache, key, topic, cluster)
+        claims = find_claims(context.cache, key, cluster)
         winner = find_winner(context.cache, key, claims)
         configs = name_configs(resource.spec, resource.status.managed_configs)
         view = None if winner else await context.kafka.describe_topic(cluster, topic, configs)
@@ -60,9 +61,9 @@ async def _find_cluster(context: OperatorContext, resource: TopicResource) -> Ke
     return await connect(context, resolve_cluster(context.cache, namespace, resource.spec.cluster_ref))
 
 
-def find_claims(cache: ResourceCache, key: Key, topic: str, cluster: Key) -> Claims:
+def find_claims(cache: ResourceCache, key: Key, cluster: Key) -> Claims:
     """Return the other resources that claim this name in this Kafka cluster, whatever namespace they are in."""
-    others = [claim for claim in cache.find_claims(topic) if claim != key]
+    others = cache.find_rivals(key)
     if not others:
         return Claims()
     own = _get_cluster_id(cache, cluster)

@@ -5,6 +5,7 @@ from typing import Any
 from fakes.context import build_resource
 from kappa_operator.engine.cache import ResourceCache
 from kappa_operator.engine.keys import Key
+from kappa_operator.kinds import KIND_TABLE
 
 
 def body(kind: str = "Topic", name: str = "a", version: int = 1, **spec: Any) -> dict[str, Any]:
@@ -14,7 +15,7 @@ def body(kind: str = "Topic", name: str = "a", version: int = 1, **spec: Any) ->
 
 
 def test_an_older_version_does_not_replace_a_newer_one() -> None:
-    cache = ResourceCache()
+    cache = ResourceCache(KIND_TABLE)
     key = cache.put(body(version=5, partitions=5))
     cache.put(body(version=4, partitions=4))
     resource = cache.get(key)
@@ -23,25 +24,26 @@ def test_an_older_version_does_not_replace_a_newer_one() -> None:
 
 
 def test_what_nobody_reads_is_not_kept() -> None:
-    cache = ResourceCache()
+    cache = ResourceCache(KIND_TABLE)
     kept = cache.get_body(cache.put(body()))
     assert kept is not None
     assert "managedFields" not in kept["metadata"]
 
 
 def test_claims_are_found_by_the_name_in_kafka_in_any_namespace() -> None:
-    cache = ResourceCache()
+    cache = ResourceCache(KIND_TABLE)
     cache.put(body(name="orders"))
     other = body(name="mine", topicName="orders")
     other["metadata"]["namespace"] = "lab"
     cache.put(other)
-    assert cache.find_claims("orders") == [Key("Topic", "lab", "mine"), Key("Topic", "shop", "orders")]
+    assert cache.find_rivals(Key("Topic", "shop", "orders")) == [Key("Topic", "lab", "mine")]
+    assert cache.find_rivals(Key("Topic", "lab", "mine")) == [Key("Topic", "shop", "orders")]
     cache.drop(other)
-    assert cache.find_claims("orders") == [Key("Topic", "shop", "orders")]
+    assert cache.find_rivals(Key("Topic", "shop", "orders")) == []
 
 
 def test_a_dropped_resource_is_gone_though_it_was_parsed_before() -> None:
-    cache = ResourceCache()
+    cache = ResourceCache(KIND_TABLE)
     made = body("KafkaCluster", "main", bootstrapServers=["a:1"])
     key = cache.put(made)
     assert cache.get(key) is cache.get(key)
@@ -51,7 +53,7 @@ def test_a_dropped_resource_is_gone_though_it_was_parsed_before() -> None:
 
 
 def test_a_new_version_is_parsed_anew() -> None:
-    cache = ResourceCache()
+    cache = ResourceCache(KIND_TABLE)
     key = cache.put(body("KafkaCluster", "main", 1, bootstrapServers=["a:1"]))
     cache.get(key)
     cache.put(body("KafkaCluster", "main", 2, bootstrapServers=["b:2"]))
@@ -61,7 +63,7 @@ def test_a_new_version_is_parsed_anew() -> None:
 
 
 def test_an_answer_from_before_a_deletion_does_not_bring_the_object_back() -> None:
-    cache = ResourceCache()
+    cache = ResourceCache(KIND_TABLE)
     cache.put(body(version=3))
     key = cache.drop(body(version=5))
     cache.put(body(version=4))
