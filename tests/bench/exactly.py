@@ -34,7 +34,7 @@ _DEADLINE = 300.0
 def build_spec(query: str, side: str, batch: int) -> dict[str, Any]:
     """Return a query's spec with the sink of a side, in batches of so many records."""
     spec = SPECS[query]
-    sinks = [{**sink, "delivery": _SIDES[side]} for sink in spec["sinks"]]
+    sinks = [{**sink, "kafka": {**sink["kafka"], "delivery": _SIDES[side]}} for sink in spec["sinks"]]
     return {**spec, "sinks": sinks, "trigger": {"maxRecords": batch}}
 
 

@@ -187,7 +187,7 @@ def build_revision(operator: Operator) -> Revision:
     spec = {
         "sources": sources,
         "views": [{"name": "answer", **operator.view}],
-        "sinks": [{"name": "answer", "from": "answer", "topic": "answer"}],
+        "sinks": [{"name": "answer", "from": "answer", "kafka": {"topic": "answer"}}],
     }
     metadata = {"name": "bench", "namespace": "bench"}
     revision = build_local_revision(

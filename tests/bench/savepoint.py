@@ -58,10 +58,8 @@ SPEC: dict[str, Any] = {
         {
             "name": "out",
             "from": "newest",
-            "topic": "out",
-            "key": ["k"],
+            "kafka": {"topic": "out", "key": ["k"], "value": ["k", "digest", "n"]},
             "mode": "update",
-            "value": ["k", "digest", "n"],
         }
     ],
     "trigger": {"maxRecords": 50_000},

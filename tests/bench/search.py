@@ -176,7 +176,7 @@ def run_pipeline(folder: Path, documents: int) -> float:
                 },
             }
         ],
-        "sinks": [{"name": "answer", "from": "answer", "topic": "answer"}],
+        "sinks": [{"name": "answer", "from": "answer", "kafka": {"topic": "answer"}}],
     }
     metadata = {"name": "bench", "namespace": "bench"}
     revision = build_local_revision(

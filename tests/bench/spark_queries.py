@@ -37,13 +37,15 @@ SPECS: dict[str, dict[str, Any]] = {
     "passthrough": {
         "resources": _RESOURCES,
         "sources": [_SOURCE],
-        "sinks": [{"name": "out", "from": "records", "topic": "out", "key": ["k"]}],
+        "sinks": [{"name": "out", "from": "records", "kafka": {"topic": "out", "key": ["k"]}}],
     },
     "window": {
         "resources": _RESOURCES,
         "sources": [_SOURCE],
         "views": [{"name": "means", "sql": _MEAN}],
-        "sinks": [{"name": "out", "from": "means", "topic": "out", "key": ["k"], "mode": "update"}],
+        "sinks": [
+            {"name": "out", "from": "means", "kafka": {"topic": "out", "key": ["k"]}, "mode": "update"}
+        ],
     },
 }
 

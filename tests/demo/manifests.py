@@ -70,7 +70,7 @@ class Example:
     @property
     def result(self) -> str:
         """Return the result topic in Kafka."""
-        return self.name_topic(self.spec["sinks"][0]["topic"])
+        return self.name_topic(self.spec["sinks"][0]["kafka"]["topic"])
 
     @property
     def dead_letters(self) -> str:

@@ -25,7 +25,7 @@ spec:
   sources:
     - {{name: events, topic: events, format: {{json: {{schema: "seq BIGINT"}}}}}}
   sinks:
-    - {{name: log, from: events, topic: passed}}
+    - {{name: log, from: events, kafka: {{topic: passed}}}}
   trigger: {{interval: 1s}}
   resources:
     driver: {{cpu: 100m, memory: 1200Mi}}

@@ -19,7 +19,7 @@ metadata: {name: counts}
 spec:
   clusterRef: $cluster
   sources: [{name: events, topic: events, format: {json: {schema: "k STRING"}}}]
-  sinks: [{name: log, from: events, topic: copied}]
+  sinks: [{name: log, from: events, kafka: {topic: copied}}]
 """
 
 
@@ -72,7 +72,7 @@ def refuse(place: Place, manifest: str) -> str:
 
 def test_an_unknown_field_is_refused_by_name(place: Place) -> None:
     said = refuse(place, build_pipeline("main").replace("topic: copied", "topic: copied, topics: copied"))
-    assert 'unknown field "spec.sinks[0].topics"' in said
+    assert 'unknown field "spec.sinks[0].kafka.topics"' in said
 
 
 def test_a_value_of_the_wrong_type_is_refused_with_the_type_that_is_wanted(place: Place) -> None:

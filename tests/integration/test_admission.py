@@ -33,7 +33,7 @@ COUNT = "SELECT k, count(*) AS n FROM events GROUP BY k"
 SPEC: dict[str, Any] = {
     "sources": [{"name": "events", "topic": "in", "format": {"json": {"schema": "k STRING"}}}],
     "views": [{"name": "counted", "sql": COUNT, "allowUnboundedState": True}],
-    "sinks": [{"name": "log", "from": "counted", "topic": "out", "mode": "update", "key": ["k"]}],
+    "sinks": [{"name": "log", "from": "counted", "kafka": {"topic": "out", "key": ["k"]}, "mode": "update"}],
 }
 MORE = {**SPEC, "views": [{**SPEC["views"][0], "sql": COUNT.replace("AS n", "AS n, max(k) AS most")}]}
 READY = {

@@ -50,13 +50,19 @@ class Story:
 
 
 def build_story(
-    sources: Sequence[Row], view: Row, batch: str, *, in_order: bool = False, **sink: Any
+    sources: Sequence[Row],
+    view: Row,
+    batch: str,
+    *,
+    in_order: bool = False,
+    mode: str = "append",
+    **kafka: Any,
 ) -> Story:
     """Return the story of one view over some sources."""
     spec = {
         "sources": list(sources),
         "views": [{"name": "answer", **view}],
-        "sinks": [{"name": "answer", "from": "answer", "topic": "answer", **sink}],
+        "sinks": [{"name": "answer", "from": "answer", "mode": mode, "kafka": {"topic": "answer", **kafka}}],
     }
     manifest = {"apiVersion": API_VERSION, "kind": "Pipeline", "metadata": {"name": "story"}, "spec": spec}
     return Story(manifest, batch, in_order=in_order)

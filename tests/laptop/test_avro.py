@@ -30,7 +30,7 @@ def _write(folder: Path, registry: RegistryDouble, values: list[object], **expec
         {"name": "bare", "topic": "bare", "format": {"avro": {"schema": json.dumps(SCHEMA)}}},
     ]
     view = {"name": "both", "sql": "SELECT * FROM framed UNION ALL SELECT * FROM bare"}
-    sinks = [{"name": "out", "from": "both", "topic": "out"}]
+    sinks = [{"name": "out", "from": "both", "kafka": {"topic": "out"}}]
     spec = {"sources": sources, "views": [view], "sinks": sinks}
     inputs = [{"source": source, "value": value} for source in ("framed", "bare") for value in values]
     case = {"pipeline": "avro", "input": inputs, "expect": expect}

@@ -78,8 +78,8 @@ spec:
     - name: pairs
       sql: SELECT a.k, a.at, b.at AS later FROM a JOIN b ON a.k = b.k AND b.at BETWEEN a.at AND a.at + INTERVAL 1 HOUR
   sinks:
-    - {name: out, from: daily, topic: daily, key: [k]}
-    - {name: pairs, from: pairs, topic: pairs}
+    - {name: out, from: daily, kafka: {topic: daily, key: [k]}}
+    - {name: pairs, from: pairs, kafka: {topic: pairs}}
 """
 
 
@@ -146,7 +146,7 @@ spec:
         ON e.k = later.k AND later.at > e.at AND later.at <= e.at + INTERVAL 1 HOUR
     - {name: unread, sql: SELECT * FROM b}
   sinks:
-    - {name: pairs, from: alone, topic: pairs}
+    - {name: pairs, from: alone, kafka: {topic: pairs}}
 ---
 apiVersion: kappa-platform.io/v1alpha1
 kind: PipelineTest
@@ -188,7 +188,7 @@ spec:
   views:
     - {name: large, sql: "SELECT window.start AS hour, count(*) AS n FROM a WHERE v > 5 GROUP BY window(at, '1 hour')"}
   sinks:
-    - {name: out, from: large, topic: out}
+    - {name: out, from: large, kafka: {topic: out}}
 ---
 apiVersion: kappa-platform.io/v1alpha1
 kind: PipelineTest
@@ -223,7 +223,7 @@ spec:
     - {name: answer, sql: "SELECT k, score FROM scored WHERE score > 1"}
     - {name: scored, python: {function: "kappa_test_scores.views:score", reads: [a]}}
   sinks:
-    - {name: out, from: answer, topic: out}
+    - {name: out, from: answer, kafka: {topic: out}}
 ---
 apiVersion: kappa-platform.io/v1alpha1
 kind: PipelineTest
@@ -281,9 +281,9 @@ spec:
     - {name: both, sql: "SELECT * FROM timed UNION ALL SELECT * FROM b"}
     - {name: hourly, sql: "SELECT window.start AS hour, count(*) AS n FROM both GROUP BY window(at, '1 hour')"}
   sinks:
-    - {name: days, from: daily, topic: days, key: [k]}
-    - {name: hours, from: hourly, topic: hours}
-    - {name: all, from: b, topic: all}
+    - {name: days, from: daily, kafka: {topic: days, key: [k]}}
+    - {name: hours, from: hourly, kafka: {topic: hours}}
+    - {name: all, from: b, kafka: {topic: all}}
 ---
 apiVersion: kappa-platform.io/v1alpha1
 kind: PipelineTest

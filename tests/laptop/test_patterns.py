@@ -100,7 +100,7 @@ def test_matches_can_be_counted_in_windows(spark: SparkSession, tmp_path: Path) 
     spec = manifest["spec"]
     daily = {"from": "answer", "tumbling": "1d", "aggregates": {"n": "count(*)", "first": "min(match_end)"}}
     spec["views"].append({"name": "daily", "window": daily})
-    spec["sinks"] = [{"name": "daily", "from": "daily", "topic": "daily"}]
+    spec["sinks"] = [{"name": "daily", "from": "daily", "kafka": {"topic": "daily"}}]
     metadata = {"namespace": "test", **manifest["metadata"]}
     revision = build_local_revision({**manifest, "metadata": metadata})
     run = LocalRun(start_spark(revision), revision, tmp_path)

@@ -29,7 +29,7 @@ def _pipeline(name: str, **formats: dict[str, Any]) -> dict[str, Any]:
         {"name": source, "topic": source, "format": {"protobuf": each}} for source, each in formats.items()
     ]
     union = " UNION ALL ".join(f"TABLE {source}" for source in formats)
-    sinks = [{"name": "out", "from": "all_of_them", "topic": "out"}]
+    sinks = [{"name": "out", "from": "all_of_them", "kafka": {"topic": "out"}}]
     return _document(
         "Pipeline",
         name,

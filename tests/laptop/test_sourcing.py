@@ -29,7 +29,9 @@ def manifest(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     found["metadata"]["namespace"] = "test"
     found["spec"]["views"] = found["spec"]["views"][:1]
     found["spec"]["views"][0]["eventSourced"]["snapshotEvery"] = 3
-    found["spec"]["sinks"] = [{"name": "all", "from": "decided", "topic": "all", "key": ["auction"]}]
+    found["spec"]["sinks"] = [
+        {"name": "all", "from": "decided", "kafka": {"topic": "all", "key": ["auction"]}}
+    ]
     return found
 
 

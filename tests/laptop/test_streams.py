@@ -37,7 +37,7 @@ SOURCES: list[dict[str, Any]] = [
 def compile_views(*views: str, mode: str = "append", key: str = "id", **fields: Any) -> tuple[State, ...]:
     """Compile a pipeline of these views, v0, v1 …, and return the state that its sink's query keeps."""
     named = [{"name": f"v{number}", "sql": sql, **fields} for number, sql in enumerate(views)]
-    sink = {"name": "out", "from": named[-1]["name"], "topic": "out", "mode": mode, "key": [key]}
+    sink = {"name": "out", "from": named[-1]["name"], "kafka": {"topic": "out", "key": [key]}, "mode": mode}
     spec = {"sources": SOURCES, "views": named, "sinks": [sink]}
     metadata = {"name": "p", "namespace": "default"}
     revision = build_local_revision(

@@ -49,9 +49,13 @@ MANIFEST: dict[str, Any] = {
             },
         ],
         "sinks": [
-            {"name": "hourly", "from": "hourly", "topic": "hourly"},
-            {"name": "seated", "from": "seated", "topic": "seated"},
-            {"name": "copy", "from": "planes", "topic": "copy", "key": ["tail"], "tombstones": "gone"},
+            {"name": "hourly", "from": "hourly", "kafka": {"topic": "hourly"}},
+            {"name": "seated", "from": "seated", "kafka": {"topic": "seated"}},
+            {
+                "name": "copy",
+                "from": "planes",
+                "kafka": {"topic": "copy", "key": ["tail"], "tombstones": "gone"},
+            },
         ],
     },
 }

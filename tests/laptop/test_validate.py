@@ -32,7 +32,7 @@ spec:
                max(w) AS best
         FROM other GROUP BY k
     - {name: other, sql: SELECT * FROM flights}
-  sinks: [{name: log, from: top, topic: best, mode: update, key: [k]}]
+  sinks: [{name: log, from: top, kafka: {topic: best, key: [k]}, mode: update}]
 ---
 apiVersion: kappa-platform.io/v1alpha1
 kind: Pipeline
@@ -47,7 +47,7 @@ spec:
   views:
     - {name: second, sql: "SELECT k, 2 * v AS w FROM first"}
     - {name: first, sql: SELECT * FROM flights}
-  sinks: [{name: log, from: second, topic: doubled}]
+  sinks: [{name: log, from: second, kafka: {topic: doubled}}]
 """
 
 
@@ -59,7 +59,7 @@ metadata: {name: stranger}
 spec:
   sources: [{name: flights, topic: flights, format: {json: {schema: "k STRING, v DOUBLE"}}}]
   views: [{name: mine, sql: SELECT * FROM first}]
-  sinks: [{name: log, from: mine, topic: copied}]
+  sinks: [{name: log, from: mine, kafka: {topic: copied}}]
 ---
 apiVersion: kappa-platform.io/v1alpha1
 kind: Pipeline
@@ -70,7 +70,7 @@ spec:
     - {name: b, topic: b, format: {json: {schema: "k STRING, ts TIMESTAMP"}}, eventTime: {column: ts, watermark: 1m}}
   views:
     - {name: v, sql: "SELECT a.k FROM a JOIN b ON window(a.ts, '1 hour').start = window(b.ts, '1 hour').start"}
-  sinks: [{name: log, from: v, topic: joined}]
+  sinks: [{name: log, from: v, kafka: {topic: joined}}]
 ---
 apiVersion: kappa-platform.io/v1alpha1
 kind: Pipeline
@@ -82,8 +82,8 @@ spec:
     - {name: guilty, sql: "SELECT k, max(v) AS top FROM flights GROUP BY k", allowUnboundedState: true}
     - {name: outer, sql: SELECT * FROM guilty}
   sinks:
-    - {name: counts, from: innocent, topic: counts, mode: update, key: [k]}
-    - {name: tops, from: outer, topic: tops}
+    - {name: counts, from: innocent, kafka: {topic: counts, key: [k]}, mode: update}
+    - {name: tops, from: outer, kafka: {topic: tops}}
 """
 
 

@@ -23,7 +23,7 @@ def build(sql: str = _COUNTED, modules: dict[str, str] | None = None, **view: An
     spec = {
         "sources": [_SOURCE],
         "views": [{"name": "counted", **(view or {"sql": sql})}],
-        "sinks": [{"name": "log", "from": "counted", "topic": "counts"}],
+        "sinks": [{"name": "log", "from": "counted", "kafka": {"topic": "counts"}}],
     }
     manifest = {"metadata": {"name": "clicks", "namespace": "shop"}, "spec": spec}
     revision = build_local_revision(

@@ -20,7 +20,7 @@ def build_spec(view: Spec, *sources: Spec, mode: str = "append") -> Spec:
     return {
         "sources": copy.deepcopy(list(sources or (CLICKS,))),
         "views": [{"name": "result", **view}],
-        "sinks": [{"name": "out", "from": "result", "topic": "out", "mode": mode, "key": ["k"]}],
+        "sinks": [{"name": "out", "from": "result", "kafka": {"topic": "out", "key": ["k"]}, "mode": mode}],
     }
 
 

@@ -55,7 +55,7 @@ _HUGE = 1_048_400  # a topic takes a value of this size, and no letter with it
 def _avro(avro: dict[str, Any], **reads: Any) -> dict[str, Any]:
     return {
         "sources": [{"name": "readings", "format": {"avro": avro}, **reads}],
-        "sinks": [{"name": "out", "from": "readings", "topic": "out"}],
+        "sinks": [{"name": "out", "from": "readings", "kafka": {"topic": "out"}}],
         "deadLetter": "dead",
     }
 

@@ -122,7 +122,7 @@ def test_records_of_confluents_serializers_become_rows(
     spec = {
         "sources": sources,
         "views": [{"name": "rows", "sql": both}],
-        "sinks": [{"name": "rows", "from": "rows", "topic": "rows"}],
+        "sinks": [{"name": "rows", "from": "rows", "kafka": {"topic": "rows"}}],
         "deadLetter": "dead",
     }
     driver = run(build_revision(spec, checkpoint, broker.bootstrap, topics=names))

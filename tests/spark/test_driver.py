@@ -42,7 +42,7 @@ def test_no_dead_letter_is_lost_when_drivers_are_killed_and_the_last_one_stops_i
     topics.write(names["flights"], values[:12_000])
     spec = {
         "sources": [source()],
-        "sinks": [{"name": "out", "from": "flights", "topic": "out", "key": ["k"]}],
+        "sinks": [{"name": "out", "from": "flights", "kafka": {"topic": "out", "key": ["k"]}}],
         "deadLetter": "dead",
         "trigger": {"maxRecords": 1500},
     }
@@ -111,7 +111,7 @@ def test_a_driver_with_credentials_runs_over_tls_shows_none_and_stops_at_sigterm
         )
         spec = {
             "sources": [source()],
-            "sinks": [{"name": "out", "from": "flights", "topic": "out"}],
+            "sinks": [{"name": "out", "from": "flights", "kafka": {"topic": "out"}}],
             "deadLetter": "dead",
         }
         revision = build_revision(spec, checkpoint, kafka, topics=names)
@@ -178,7 +178,7 @@ def test_a_driver_whose_jvm_is_killed_ends_also_where_its_connections_stay_open(
     names = {name: topics.make(name) for name in ("flights", "out")}
     spec = {
         "sources": [source()],
-        "sinks": [{"name": "out", "from": "flights", "topic": "out", "key": ["k"]}],
+        "sinks": [{"name": "out", "from": "flights", "kafka": {"topic": "out", "key": ["k"]}}],
     }
     driver = start(build_revision(spec, checkpoint, broker.bootstrap, topics=names), 1)
     topics.write(names["flights"], ['{"k": 1}'])

@@ -20,7 +20,7 @@ def _divide(names: dict[str, str], checkpoint: Path, bootstrap: str) -> Any:
     spec = {
         "sources": [source()],
         "views": [{"name": "divided", "sql": "SELECT 1 / k AS x FROM flights"}],
-        "sinks": [{"name": "out", "from": "divided", "topic": "out"}],
+        "sinks": [{"name": "out", "from": "divided", "kafka": {"topic": "out"}}],
         "deadLetter": "dead",
     }
     return build_revision(spec, checkpoint, bootstrap, topics=names)

@@ -159,7 +159,9 @@ WRONG: dict[str, tuple[dict[str, Any], Reason, tuple[str, ...]]] = {
     "an aggregate that nothing ever ends": (
         {
             "views": [{"name": "agg", "sql": GROUPED}],
-            "sinks": [{"name": "out", "from": "agg", "topic": "out", "mode": "update", "key": ["k"]}],
+            "sinks": [
+                {"name": "out", "from": "agg", "kafka": {"topic": "out", "key": ["k"]}, "mode": "update"}
+            ],
         },
         Reason.UNBOUNDED_STATE,
         ("view 'agg'", "aggregation by k", "window(time", "allowUnboundedState"),
@@ -178,7 +180,9 @@ WRONG: dict[str, tuple[dict[str, Any], Reason, tuple[str, ...]]] = {
     "distinct rows without event time": (
         {
             "views": [{"name": "agg", "sql": "SELECT DISTINCT k FROM flights"}],
-            "sinks": [{"name": "out", "from": "agg", "topic": "out", "mode": "update", "key": ["k"]}],
+            "sinks": [
+                {"name": "out", "from": "agg", "kafka": {"topic": "out", "key": ["k"]}, "mode": "update"}
+            ],
         },
         Reason.UNBOUNDED_STATE,
         ("view 'agg'", "distinct rows by k"),
@@ -300,7 +304,7 @@ WRONG: dict[str, tuple[dict[str, Any], Reason, tuple[str, ...]]] = {
         ("view 'agg'", "stored queries by k", "search.queries.deleted", "allowUnboundedState"),
     ),
     "a sink's key that its view does not have": (
-        {"sinks": [{"name": "out", "from": "agg", "topic": "out", "key": ["kk"]}]},
+        {"sinks": [{"name": "out", "from": "agg", "kafka": {"topic": "out", "key": ["kk"]}}]},
         Reason.UNKNOWN_COLUMN,
         ("sink 'out'", "key names column 'kk'", "did you mean k?"),
     ),
@@ -308,7 +312,7 @@ WRONG: dict[str, tuple[dict[str, Any], Reason, tuple[str, ...]]] = {
 
 
 def _spec(**changes: Any) -> dict[str, Any]:
-    sinks = [{"name": "out", "from": "agg", "topic": "out"}]
+    sinks = [{"name": "out", "from": "agg", "kafka": {"topic": "out"}}]
     return {"sources": [source()], "views": [GOOD_VIEW], "sinks": sinks, **changes}
 
 
@@ -414,7 +418,7 @@ def test_state_of_another_type_is_refused(
     def revision(type_: str) -> Any:
         sql = "SELECT k, max(v) AS top FROM flights GROUP BY k"
         view = {"name": "agg", "sql": sql, "allowUnboundedState": True}
-        sinks = [{"name": "out", "from": "agg", "topic": "out", "mode": "update", "key": ["k"]}]
+        sinks = [{"name": "out", "from": "agg", "kafka": {"topic": "out", "key": ["k"]}, "mode": "update"}]
         sources = [source(schema=f"k BIGINT, v {type_}")]
         spec = _spec(sources=sources, views=[view], sinks=sinks)
         return build_revision(spec, checkpoint, broker.bootstrap, topics=names)

@@ -78,7 +78,9 @@ def test_a_device_that_is_an_hour_behind_counts_in_the_right_window(
                 " GROUP BY window(happened, '1 minute')",
             }
         ],
-        "sinks": [{"name": "out", "from": "counted", "topic": "out", "mode": "update", "key": ["minute"]}],
+        "sinks": [
+            {"name": "out", "from": "counted", "kafka": {"topic": "out", "key": ["minute"]}, "mode": "update"}
+        ],
     }
     driver = run(build_revision(spec, checkpoint, broker.bootstrap, topics=names))
     driver.wait_for_records(1)
@@ -98,7 +100,7 @@ def test_a_partition_and_a_topic_that_are_silent_hold_no_window(
     spec = {
         "sources": [{name: value for name, value in read.items() if name != "topic"}],
         "views": [{"name": "counted", "sql": count}],
-        "sinks": [{"name": "out", "from": "counted", "topic": "out"}],
+        "sinks": [{"name": "out", "from": "counted", "kafka": {"topic": "out"}}],
     }
     driver = run(build_revision(spec, checkpoint, broker.bootstrap, topics=names))
     driver.wait_for("a watermark", lambda p: p.queries and p.queries[0].watermark == minutes[1])
@@ -116,7 +118,7 @@ def _count(**event_time: Any) -> dict[str, Any]:
     return {
         "sources": [read],
         "views": [{"name": "counted", "sql": COUNT}],
-        "sinks": [{"name": "out", "from": "counted", "topic": "out"}],
+        "sinks": [{"name": "out", "from": "counted", "kafka": {"topic": "out"}}],
         "deadLetter": "dead",
     }
 

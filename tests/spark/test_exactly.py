@@ -19,7 +19,7 @@ from spark.conftest import wait_for
 from spark.revisions import build_revision, source
 
 SINK: dict[str, Any] = {
-    "name": "out", "from": "events", "topic": "out", "key": ["k"], "delivery": "ExactlyOnce",
+    "name": "out", "from": "events", "kafka": {"topic": "out", "key": ["k"], "delivery": "ExactlyOnce"},
 }  # fmt: skip
 APPEND: dict[str, Any] = {
     "sources": [source("events", "k BIGINT, v BIGINT, text STRING")],
@@ -139,7 +139,10 @@ def test_a_batch_that_is_repeated_is_not_written_again_and_one_of_a_restored_che
 def test_partitions_are_those_that_the_producer_of_spark_chooses(run: Any, place: Place) -> None:
     place.write(300)
     plain = place.topics.make("plain", partitions=3)
-    sinks = [SINK, {**SINK, "name": "plain", "topic": plain, "delivery": "AtLeastOnce"}]
+    sinks = [
+        SINK,
+        {**SINK, "name": "plain", "kafka": {**SINK["kafka"], "topic": plain, "delivery": "AtLeastOnce"}},
+    ]
     driver = run(place.build({**APPEND, "sinks": sinks}), 1)
     driver.wait_for_records(300)
     driver.wait_for("no lag", all_read(place))

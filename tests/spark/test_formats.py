@@ -28,7 +28,7 @@ def test_lines_of_csv_become_columns_and_wrong_ones_dead_letters_that_say_why(
     csv = {"schema": _SCHEMA, "separator": ";", "nullValue": "-"}
     spec = {
         "sources": [{"name": "airports", "topic": "airports", "format": {"csv": csv}}],
-        "sinks": [{"name": "out", "from": "airports", "topic": "out"}],
+        "sinks": [{"name": "out", "from": "airports", "kafka": {"topic": "out"}}],
         "deadLetter": "dead",
     }
     driver = run(build_revision(spec, checkpoint, broker.bootstrap, topics=names))
@@ -59,7 +59,7 @@ def test_a_raw_value_is_taken_as_it_is(run: Any, broker: Any, topics: Any, check
                 " UNION ALL SELECT 'b', NULL, value FROM bytes",
             }
         ],
-        "sinks": [{"name": "out", "from": "both", "topic": "out"}],
+        "sinks": [{"name": "out", "from": "both", "kafka": {"topic": "out"}}],
         "deadLetter": "dead",
     }
     driver = run(build_revision(spec, checkpoint, broker.bootstrap, topics=names))

@@ -22,7 +22,7 @@ SPEC: dict[str, Any] = {
         source("events", "k BIGINT, ts TIMESTAMP", eventTime={"column": "ts", "watermark": "10s"}),
     ],
     "views": [{"name": "counts", "sql": COUNT}],
-    "sinks": [{"name": "out", "from": "counts", "topic": "out", "key": ["k"]}],
+    "sinks": [{"name": "out", "from": "counts", "kafka": {"topic": "out", "key": ["k"]}}],
     "trigger": {"maxRecords": 50},
 }
 

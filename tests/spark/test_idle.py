@@ -29,7 +29,7 @@ VIEWS = [
     {"name": "both", "sql": "SELECT k, v, ts FROM bids UNION ALL SELECT k, v, ts FROM rates"},
     {"name": "hourly", "window": {"from": "both", "tumbling": "1h", "aggregates": {"n": "count(*)"}}},
 ]
-SINKS = [{"name": name, "from": name, "topic": name} for name in ("priced", "hourly")]
+SINKS = [{"name": name, "from": name, "kafka": {"topic": name}} for name in ("priced", "hourly")]
 
 
 def write(topics: Topics, topic: str, *rows: tuple[float, float]) -> None:

@@ -27,7 +27,7 @@ def test_huge_values_become_dead_letters_that_are_cut_and_say_where_the_record_i
     topics.write(names["flights"], [misfit], key="k" * 5_000, headers=[("trace", b"t" * 2_000)])
     spec = {
         "sources": [source()],
-        "sinks": [{"name": "out", "from": "flights", "topic": "out"}],
+        "sinks": [{"name": "out", "from": "flights", "kafka": {"topic": "out"}}],
         "deadLetter": "dead",
     }
     driver = run(build_revision(spec, checkpoint, broker.bootstrap, topics=names))
@@ -80,10 +80,7 @@ def test_rows_that_their_topic_would_refuse_become_dead_letters_and_the_query_go
             {
                 "name": "out",
                 "from": "wide",
-                "topic": "out",
-                "key": ["k"],
-                "tombstones": "gone",
-                "delivery": delivery,
+                "kafka": {"topic": "out", "key": ["k"], "tombstones": "gone", "delivery": delivery},
             }
         ],
         "deadLetter": "dead",
@@ -109,7 +106,7 @@ def test_a_sink_without_key_is_refused_where_its_topic_is_compacted(
     run: Any, broker: Any, topics: Any, checkpoint: Path
 ) -> None:
     names = {"flights": topics.make("flights"), "out": topics.make("out", **{"cleanup.policy": "compact"})}
-    spec = {"sources": [source()], "sinks": [{"name": "out", "from": "flights", "topic": "out"}]}
+    spec = {"sources": [source()], "sinks": [{"name": "out", "from": "flights", "kafka": {"topic": "out"}}]}
     failure = run(build_revision(spec, checkpoint, broker.bootstrap, topics=names)).failure()
     assert failure.reason is Reason.INVALID_SPEC
     assert f"sink 'out': topic {names['out']} is compacted" in failure.message
@@ -149,7 +146,7 @@ def test_no_value_that_a_parser_chokes_on_stops_the_query(
     spec = {
         "sources": [source(), lines],
         "views": [{"name": "both", "sql": "SELECT k FROM flights UNION ALL SELECT k FROM lines"}],
-        "sinks": [{"name": "out", "from": "both", "topic": "out"}],
+        "sinks": [{"name": "out", "from": "both", "kafka": {"topic": "out"}}],
         "deadLetter": "dead",
     }
     driver = run(build_revision(spec, checkpoint, broker.bootstrap, topics=names))

@@ -41,7 +41,7 @@ def test_an_event_sourced_view_runs_code_of_its_revision_and_keeps_order_in_the_
             source("commands", "k STRING, v BIGINT", recordColumns={"partition": "p", "offset": "o"})
         ],
         "views": [{"name": "decided", "eventSourced": view}],
-        "sinks": [{"name": "events", "from": "decided", "topic": "events", "key": ["k"]}],
+        "sinks": [{"name": "events", "from": "decided", "kafka": {"topic": "events", "key": ["k"]}}],
     }
     revision = build_revision(
         spec,

@@ -59,7 +59,9 @@ def _windowed(names: dict[str, str], checkpoint: Path, bootstrap: str, **changes
     spec = {
         "sources": [source(**TIMED)],
         "views": [{"name": "hourly", "sql": WINDOWED}],
-        "sinks": [{"name": "out", "from": "hourly", "topic": "out", "key": ["w", "k"], "mode": "update"}],
+        "sinks": [
+            {"name": "out", "from": "hourly", "kafka": {"topic": "out", "key": ["w", "k"]}, "mode": "update"}
+        ],
         "trigger": {"maxRecords": 2000},
         **changes,
     }
@@ -177,7 +179,7 @@ def test_records_that_do_not_parse_become_dead_letters_that_say_why(
 def _passing(names: dict[str, str], checkpoint: Path, bootstrap: str, **changes: Any) -> Any:
     spec = {
         "sources": [source()],
-        "sinks": [{"name": "out", "from": "flights", "topic": "out"}],
+        "sinks": [{"name": "out", "from": "flights", "kafka": {"topic": "out"}}],
         **({"deadLetter": "dead"} if "dead" in names else {}),
         **changes,
     }
@@ -201,7 +203,7 @@ def test_two_sinks_of_one_source_take_its_dead_letters_once(
 ) -> None:
     names = {name: topics.make(name) for name in ("flights", "out", "more", "dead")}
     topics.write(names["flights"], ["{", '{"k": 1}'] * 5)
-    sinks = [{"name": name, "from": "flights", "topic": name} for name in ("out", "more")]
+    sinks = [{"name": name, "from": "flights", "kafka": {"topic": name}} for name in ("out", "more")]
     driver = run(_passing(names, checkpoint, broker.bootstrap, sinks=sinks))
     driver.wait_for_records(10)
     assert driver.stop().graceful
@@ -225,7 +227,7 @@ def test_a_source_may_be_read_twice_by_one_query(
             "allowUnboundedState": True,
         },
     ]
-    sinks = [{"name": "out", "from": "both", "topic": "out", "key": ["k"]}]
+    sinks = [{"name": "out", "from": "both", "kafka": {"topic": "out", "key": ["k"]}}]
     driver = run(
         _passing(names, checkpoint, broker.bootstrap, sources=[source(**TIMED)], views=views, sinks=sinks)
     )
@@ -264,7 +266,7 @@ def test_a_stop_at_its_timeout_interrupts_and_says_so(
     slow = "SELECT k, java_method('java.util.concurrent.locks.LockSupport', 'parkNanos', 2000000000L) AS x FROM flights"
     topics.write(names["flights"], ['{"k":1}'] * 40)
     views = [{"name": "slow", "sql": slow}]
-    sinks = [{"name": "out", "from": "slow", "topic": "out"}]
+    sinks = [{"name": "out", "from": "slow", "kafka": {"topic": "out"}}]
     driver = run(_passing(names, checkpoint, broker.bootstrap, views=views, sinks=sinks, stopTimeout="2s"))
     driver.wait_for("a query", lambda p: p.queries)
     time.sleep(3)  # well into the batch

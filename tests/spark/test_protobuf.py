@@ -42,7 +42,7 @@ _HUGE = 1_048_400  # a topic takes a value of this size, and no letter with it
 def _protobuf(protobuf: dict[str, Any], **reads: Any) -> dict[str, Any]:
     return {
         "sources": [{"name": "readings", "format": {"protobuf": protobuf}, **reads}],
-        "sinks": [{"name": "out", "from": "readings", "topic": "out"}],
+        "sinks": [{"name": "out", "from": "readings", "kafka": {"topic": "out"}}],
         "deadLetter": "dead",
     }
 

@@ -21,7 +21,7 @@ PARTITIONS = 4
 
 
 def _real_time(every: str = "6s", **changes: Any) -> dict[str, Any]:
-    sink = {"name": "out", "from": "good", "topic": "out", "key": ["k"]}
+    sink = {"name": "out", "from": "good", "kafka": {"topic": "out", "key": ["k"]}}
     spec = {
         "sources": [source(eventTime={"column": "ts", "watermark": "1m"})],
         "views": [{"name": "good", "sql": "SELECT k, v FROM flights WHERE k >= 0"}],

@@ -54,7 +54,13 @@ class Secured:
         )
         spec = {
             "sources": [source("events", "k BIGINT, v BIGINT")],
-            "sinks": [{"name": "out", "from": "events", "topic": "out", "key": ["k"], "delivery": delivery}],
+            "sinks": [
+                {
+                    "name": "out",
+                    "from": "events",
+                    "kafka": {"topic": "out", "key": ["k"], "delivery": delivery},
+                }
+            ],
             "deadLetter": "dead",
         }
         return build_revision(spec, checkpoint, self._kafka, topics=self.names)

@@ -126,7 +126,7 @@ def test_what_is_restored_goes_on_as_the_pipeline_did_after_its_savepoint(
     take: Take,
 ) -> None:
     names = {name: topics.make(name) for name in ("clicks", "taps", *SINKS)}
-    spec = {**SPEC, "sinks": [{"name": name, "from": name, "topic": name} for name in SINKS]}
+    spec = {**SPEC, "sinks": [{"name": name, "from": name, "kafka": {"topic": name}} for name in SINKS]}
     revision = build_revision(spec, f"file://{tmp_path}/first", broker.bootstrap, topics=names)
     write_records(topics, names, 0, 480)
     driver = run(revision)

@@ -36,7 +36,9 @@ def build(names: dict[str, str], checkpoint: Path, bootstrap: str, state: dict[s
     spec = {
         "sources": [source("clicks", "k BIGINT, v INT")],
         "views": [{"name": "counted", "sql": sql, "allowUnboundedState": True}],
-        "sinks": [{"name": "out", "from": "counted", "topic": "out", "key": ["k"], "mode": "update"}],
+        "sinks": [
+            {"name": "out", "from": "counted", "kafka": {"topic": "out", "key": ["k"]}, "mode": "update"}
+        ],
         "trigger": {"maxRecords": 50},
         "state": state,
     }

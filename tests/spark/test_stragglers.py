@@ -35,7 +35,7 @@ def build(names: dict[str, str], checkpoint: Path, bootstrap: str) -> Revision:
     spec = {
         "sources": [source("clicks", **timed)],
         "views": VIEWS,
-        "sinks": [{"name": "out", "from": "hourly", "topic": "out", "key": ["window_start"]}],
+        "sinks": [{"name": "out", "from": "hourly", "kafka": {"topic": "out", "key": ["window_start"]}}],
         "trigger": {"maxRecords": 200},
     }
     return build_revision(spec, checkpoint, bootstrap, topics=names)

@@ -27,7 +27,7 @@ def _source(**fields: Any) -> dict[str, Any]:
 def _spec(**fields: Any) -> dict[str, Any]:
     return {
         "sources": [_source(**fields)],
-        "sinks": [{"name": "out", "from": "flights", "topic": "out"}],
+        "sinks": [{"name": "out", "from": "flights", "kafka": {"topic": "out"}}],
         "deadLetter": "dead",
     }
 

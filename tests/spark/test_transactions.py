@@ -15,7 +15,7 @@ from spark.revisions import build_revision, source
 
 COPY: dict[str, Any] = {
     "sources": [source("events", "k BIGINT")],
-    "sinks": [{"name": "out", "from": "events", "topic": "out"}],
+    "sinks": [{"name": "out", "from": "events", "kafka": {"topic": "out"}}],
     "deadLetter": "dead",
 }
 
@@ -86,13 +86,14 @@ def test_two_pipelines_that_write_exactly_once_in_a_row_count_each_record_once_t
     start: Any, broker: Broker, topics: Any, tmp_path: Path
 ) -> None:
     names = {name: topics.make(name, partitions=1) for name in ("events", "out", "dead", "counts")}
-    exact = {"delivery": "ExactlyOnce"}
-    first = {**COPY, "sinks": [{**COPY["sinks"][0], "key": ["k"], **exact}], "trigger": {"maxRecords": 300}}
+    exact = {"key": ["k"], "delivery": "ExactlyOnce"}
+    sink = {**COPY["sinks"][0], "kafka": {"topic": "out", **exact}}
+    first = {**COPY, "sinks": [sink], "trigger": {"maxRecords": 300}}
     counts = {"name": "counts", "sql": "SELECT k, count(*) AS n FROM copied GROUP BY k"}
     second = {
         "sources": [{**source("copied", "k BIGINT"), "topic": "out"}],
         "views": [{**counts, "allowUnboundedState": True}],
-        "sinks": [{"name": "counted", "from": "counts", "topic": "counts", "key": ["k"], "mode": "update", **exact}],
+        "sinks": [{"name": "counted", "from": "counts", "kafka": {"topic": "counts", **exact}, "mode": "update"}],
         "trigger": {"maxRecords": 300},
     }  # fmt: skip
 

@@ -52,7 +52,7 @@ def both(*changes: Callable[[Spec], None]) -> Callable[[Spec], None]:
 
 
 def add_sink(spec: Spec) -> None:
-    spec["sinks"].append({"name": "more", "from": "result", "topic": "more", "key": ["k"]})
+    spec["sinks"].append({"name": "more", "from": "result", "kafka": {"topic": "more", "key": ["k"]}})
 
 
 def rename_sink(spec: Spec) -> None:
@@ -87,7 +87,7 @@ CHANGES = (
     Change("plain", "a first aggregation", sql(COUNT), REPROCESS, "a new aggregation, for which there is no state"),
     Change("plain", "a source more", add_source, RESUME, "source 'taps' is new"),
     Change("plain", "another topic to read", setting("sources", 0, "topic", to="taps"), REPROCESS, "reads taps"),
-    Change("plain", "another topic to write", setting("sinks", 0, "topic", to="more"), RESUME, "rows up to now are in the old one"),
+    Change("plain", "another topic to write", setting("sinks", 0, "kafka", "topic", to="more"), RESUME, "rows up to now are in the old one"),
     Change("plain", "a sink more", add_sink, RESUME, "sink 'more' is new"),
     Change("plain", "another name of a sink", rename_sink, RESUME, "sink 'out' is gone"),
     Change("plain", "a column of the source more", setting("sources", 0, "format", "json", "schema", to="k BIGINT, v INT, w INT, x STRING, ts TIMESTAMP"), RESUME),

@@ -44,7 +44,7 @@ spec:
         SELECT window(scheduled, '1 hour') AS hour, origin, count(*) AS departures, avg(dep_delay) AS mean_delay
         FROM flights GROUP BY 1, 2
   sinks:
-    - {name: log, from: hourly, topic: delays-hourly, key: [hour, origin]}
+    - {name: log, from: hourly, kafka: {topic: delays-hourly, key: [hour, origin]}}
   deadLetter: delays-dead
   resources: {executors: {count: 2, cpu: "1", memory: 2Gi}}
 """

@@ -135,10 +135,10 @@ class PipelineSpec(Model):
             " + ', which is neither a view nor a source; use a name from spec.views or spec.sources'",
         ),
         Rule(
-            f"self.sinks.all(k, !self.sources.exists(s, {_reads('k.topic')}))",
+            f"self.sinks.all(k, !has(k.kafka) || !self.sources.exists(s, {_reads('k.kafka.topic')}))",
             "a sink writes to a topic that is a source of the same pipeline; that would never end; write to another topic",
-            f"'one of spec.sinks writes to topic ' + self.sinks.map(k, self.sources.exists(s, {_reads('k.topic')}),"
-            " k.topic)[0] + ', a source of the same pipeline; that would never end; write to another topic'",
+            f"'one of spec.sinks writes to topic ' + self.sinks.map(k, has(k.kafka) && self.sources.exists(s,"
+            f" {_reads('k.kafka.topic')}), k.kafka.topic)[0] + ', a source of the same pipeline; that would never end; write to another topic'",
         ),
         Rule(
             f"!has(self.deadLetter) || !self.sources.exists(s, {_reads('self.deadLetter')})",
@@ -158,10 +158,10 @@ class PipelineSpec(Model):
             "in real-time mode no row replaces another, as nothing is kept; leave out the mode of the sinks, or trigger.realTime",
         ),
         Rule(
-            "!has(self.trigger) || !has(self.trigger.realTime) || self.sinks.all(k, k.delivery == 'AtLeastOnce')",
+            "!has(self.trigger) || !has(self.trigger.realTime) || self.sinks.all(k, !has(k.kafka) || k.kafka.delivery == 'AtLeastOnce')",
             "a sink with delivery ExactlyOnce writes batch by batch, and real-time mode has no batches; take out delivery, or"
             " trigger.realTime",
-            "'sink ' + self.sinks.map(k, k.delivery != 'AtLeastOnce', k.name)[0] + ' has delivery ExactlyOnce, which writes batch by"
+            "'sink ' + self.sinks.map(k, has(k.kafka) && k.kafka.delivery != 'AtLeastOnce', k.name)[0] + ' has delivery ExactlyOnce, which writes batch by"
             " batch, and real-time mode has none; take out delivery, or trigger.realTime'",
         ),
         Rule(
@@ -195,7 +195,9 @@ class PipelineSpec(Model):
         tuple[View, ...],
         Field(max_length=64, description="Queries over sources and other views, in any order."),
     ] = ()
-    sinks: Annotated[tuple[Sink, ...], Field(min_length=1, max_length=16, description="The topics written.")]
+    sinks: Annotated[
+        tuple[Sink, ...], Field(min_length=1, max_length=16, description="Destinations of rows.")
+    ]
     dead_letter: Annotated[
         TopicName | None,
         Field(description="Topic for records that cannot be read; without it they are only counted."),

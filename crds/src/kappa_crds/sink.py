@@ -1,15 +1,15 @@
-"""What a pipeline writes: rows of a view as records of a topic."""
+"""What a pipeline writes: the rows of a view or source, to one sink of one kind."""
 
 from enum import StrEnum
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from kappa_crds.model import LIST_TYPE, ColumnName, Model, Rule, SqlName, TopicName
 
 
 class OutputMode(StrEnum):
-    """Which rows of a result are written at each batch (Spark's output modes)."""
+    """Rows of a result that each batch writes (Spark's output modes)."""
 
     APPEND = "append"
     UPDATE = "update"
@@ -17,32 +17,24 @@ class OutputMode(StrEnum):
 
 
 class Delivery(StrEnum):
-    """What a reader of a sink's topic finds after a crash."""
+    """Guarantee for readers of a sink after a crash."""
 
     AT_LEAST_ONCE = "AtLeastOnce"
     EXACTLY_ONCE = "ExactlyOnce"
 
 
-class Sink(Model):
-    """A topic that a source's or view's rows are written to."""
+class KafkaSink(Model):
+    """Rows as records of a topic."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
         Rule(
-            "self.mode == 'append' || has(self.key)",
-            "a sink with mode update or complete needs a key, so that readers can tell which row is replaced",
-        ),
-        Rule(
             "!has(self.tombstones) || has(self.key)",
-            "a sink with tombstones needs a key: a tombstone says which row is deleted by its key alone",
+            "a sink with tombstones needs a key, because a tombstone names the deleted row by its key",
         ),
     )
-    name: Annotated[SqlName, Field(description="Name of the sink; its progress is kept under this name.")]
-    from_: Annotated[SqlName, Field(alias="from", description="The view or source whose rows are written.")]
     topic: Annotated[
         TopicName,
-        Field(
-            description="Name of a Topic resource in the namespace, or of a topic in Kafka where there is none."
-        ),
+        Field(description="Name of a Topic resource in the namespace, or of a topic that exists in Kafka."),
     ]
     key: Annotated[
         tuple[ColumnName, ...] | None,
@@ -58,25 +50,86 @@ class Sink(Model):
         Field(
             min_length=1,
             max_length=256,
-            description="Columns of the value, a JSON object; all where left out.",
+            description="Columns of the value, a JSON object. Default: all columns.",
             json_schema_extra={LIST_TYPE: "set"},
         ),
     ] = None
     tombstones: Annotated[
         ColumnName | None,
         Field(
-            description="BOOLEAN column that says which rows are written as tombstones: the key and no value. It is no"
-            " column of the value, unless `value` names it."
+            description="BOOLEAN column that marks the rows to write as tombstones: a key without value. The column is part of the"
+            " value only if `value` lists it."
         ),
     ] = None
-    mode: Annotated[OutputMode, Field(description="append: final rows only; update: each changed row.")] = (
-        OutputMode.APPEND
-    )
     delivery: Annotated[
         Delivery,
         Field(
-            description="AtLeastOnce: the rows of one batch may be written again after a crash. ExactlyOnce: a batch is written in"
-            " Kafka's transactions, so whoever reads committed records alone finds each row once, and a driver that was taken over"
-            " from writes nothing more; rows go through Python, and a record can be read once its batch was written."
+            description="AtLeastOnce: after a crash the rows of one batch may be written twice. ExactlyOnce: each batch is written in"
+            " Kafka transactions. Readers of committed records find each row once, and a driver that was replaced writes nothing"
+            " more. The rows pass through Python, and readers see a record only after its batch is complete."
         ),
     ] = Delivery.AT_LEAST_ONCE
+
+
+_KINDS = ("kafka",)
+
+
+class Sink(Model):
+    """A destination for the rows of a source or view."""
+
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            f"[{', '.join(f'has(self.{kind})' for kind in _KINDS)}].exists_one(is, is)",
+            f"set exactly one kind of sink; the kinds are: {', '.join(_KINDS)}",
+        ),
+        Rule(
+            "!has(self.kafka) || self.mode == 'append' || has(self.kafka.key)",
+            "a sink with mode update or complete needs a key, so that readers can tell which row is replaced",
+        ),
+    )
+    name: Annotated[SqlName, Field(description="Name of the sink. Its progress is stored under this name.")]
+    from_: Annotated[SqlName, Field(alias="from", description="View or source whose rows are written.")]
+    mode: Annotated[
+        OutputMode,
+        Field(
+            description="append: write final rows only. update: write each changed row. complete: write all rows in each batch."
+        ),
+    ] = OutputMode.APPEND
+    kafka: Annotated[KafkaSink | None, Field(description="Write records to a Kafka topic.")] = None
+
+    @model_validator(mode="after")
+    def _check_kind(self) -> Self:
+        if sum(getattr(self, kind) is not None for kind in _KINDS) != 1:
+            raise ValueError(self.rules[0].message)
+        return self
+
+    @property
+    def target(self) -> KafkaSink:
+        """Return the settings of the one kind that is set."""
+        assert self.kafka is not None  # noqa: S101 - checked when the sink is parsed
+        return self.kafka
+
+    @property
+    def topic(self) -> str:
+        """Return the topic as the spec names it."""
+        return self.target.topic
+
+    @property
+    def key(self) -> tuple[str, ...] | None:
+        """Return the key columns."""
+        return self.target.key
+
+    @property
+    def value(self) -> tuple[str, ...] | None:
+        """Return the value columns; None for all columns."""
+        return self.target.value
+
+    @property
+    def tombstones(self) -> str | None:
+        """Return the column that marks deleted rows."""
+        return self.target.tombstones
+
+    @property
+    def delivery(self) -> Delivery:
+        """Return the delivery guarantee of the sink."""
+        return self.target.delivery

@@ -26,7 +26,7 @@ ROUNDS = 300
 
 SPEC: dict[str, Any] = {
     "sources": [{"name": "events", "topic": "in", "format": {"json": {"schema": "k STRING"}}}],
-    "sinks": [{"name": "log", "from": "events", "topic": "out"}],
+    "sinks": [{"name": "log", "from": "events", "kafka": {"topic": "out"}}],
 }
 SUSPENDED = {**SPEC, "suspend": True}
 SCHEDULED = {**SPEC, "savepoints": {"schedule": "0 3 * * *", "maxCount": 1}}

@@ -27,7 +27,7 @@ DEPENDENCIES = Dependencies(
 )
 SPEC: dict[str, Any] = {
     "sources": [{"name": "events", "topic": "in", "format": {"json": {"schema": "k STRING"}}}],
-    "sinks": [{"name": "log", "from": "events", "topic": "out"}],
+    "sinks": [{"name": "log", "from": "events", "kafka": {"topic": "out"}}],
 }
 
 

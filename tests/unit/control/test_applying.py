@@ -17,7 +17,7 @@ from unit.control.pipelines import DEPENDENCIES, build, observed, pipeline, star
 COUNT = "SELECT k, count(*) AS n FROM events GROUP BY k"
 VIEWS = {
     "views": [{"name": "counted", "sql": COUNT}],
-    "sinks": [{"name": "log", "from": "counted", "topic": "out"}],
+    "sinks": [{"name": "log", "from": "counted", "kafka": {"topic": "out"}}],
 }
 MORE = {**VIEWS, "views": [{"name": "counted", "sql": COUNT.replace("AS n", "AS n, max(k) AS most")}]}
 OLD: Revision = build(pipeline(VIEWS, shufflePartitions=1))

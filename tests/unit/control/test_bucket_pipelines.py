@@ -21,7 +21,7 @@ S3 = {
 }
 SPEC: dict[str, Any] = {
     "sources": [{"name": "events", "topic": "in", "format": {"json": {"schema": "k STRING"}}}],
-    "sinks": [{"name": "log", "from": "events", "topic": "out"}],
+    "sinks": [{"name": "log", "from": "events", "kafka": {"topic": "out"}}],
     "resources": {"executors": {"count": 1}},
 }
 KEYS = {

@@ -49,7 +49,10 @@ class Known:
 
     def put_pipeline(self, name: str, topic: str, status: Any = None, **spec: Any) -> Key:
         """Have a pipeline that reads a topic."""
-        sources, sinks = [{"name": "s", "topic": topic}], [{"name": "k", "from": "s", "topic": "out"}]
+        sources, sinks = (
+            [{"name": "s", "topic": topic}],
+            [{"name": "k", "from": "s", "kafka": {"topic": "out"}}],
+        )
         return self.put("Pipeline", name, status, sources=sources, sinks=sinks, **spec)
 
     def find(self, key: Key, *, renewed: bool = False) -> list[str]:

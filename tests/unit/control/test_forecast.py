@@ -24,7 +24,7 @@ def build(*views: dict[str, Any] | str, **fields: Any) -> PipelineSpec:
     spec = {
         "sources": [{"name": name, "topic": name, "format": SCHEMA} for name in ("clicks", "taps")],
         "views": named,
-        "sinks": [{"name": "out", "from": "result", "topic": "out"}],
+        "sinks": [{"name": "out", "from": "result", "kafka": {"topic": "out"}}],
         **fields,
     }
     found: PipelineSpec = find_kind("Pipeline").parse({"metadata": {"name": "p"}, "spec": spec}).spec

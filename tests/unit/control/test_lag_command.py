@@ -110,7 +110,10 @@ async def test_why_the_operator_cannot_be_asked_is_said(answer: Exception, said:
 async def test_without_the_operator_statuses_are_shown_and_time_is_unknown() -> None:
     source = {"name": "events", "topic": "in", "format": {"json": {"schema": "k STRING"}}}
     body = build_resource(
-        "Pipeline", "delays", sources=[source], sinks=[{"name": "o", "from": "events", "topic": "out"}]
+        "Pipeline",
+        "delays",
+        sources=[source],
+        sinks=[{"name": "o", "from": "events", "kafka": {"topic": "out"}}],
     )
     body["status"] = {
         "state": "Running",

@@ -135,7 +135,10 @@ def progress() -> Progress:
 def pipeline() -> dict[str, Any]:
     source = {"name": "events", "topic": "orders", "format": {"json": {"schema": "k STRING"}}}
     return build_resource(
-        "Pipeline", "delays", sources=[source], sinks=[{"name": "out", "from": "events", "topic": "out"}]
+        "Pipeline",
+        "delays",
+        sources=[source],
+        sinks=[{"name": "out", "from": "events", "kafka": {"topic": "out"}}],
     )
 
 

@@ -71,7 +71,7 @@ def cluster() -> FakeCluster:
     source = {"name": "events", "topic": "in", "format": {"json": {"schema": "k STRING"}}}
     spec: dict[str, Any] = {
         "sources": [source],
-        "sinks": [{"name": "log", "from": "events", "topic": "out"}],
+        "sinks": [{"name": "log", "from": "events", "kafka": {"topic": "out"}}],
     }
     made.put(build_resource("Pipeline", "delays", **spec))
     made.put(build_resource("StateStore", "main", pvc={"size": "1Gi"}))

@@ -69,7 +69,7 @@ def test_what_the_operator_has_not_seen_or_nobody_can_read_is_not_well(
 
 def test_what_was_suspended_on_purpose_is_well() -> None:
     source = {"name": "events", "topic": "in", "format": {"json": {"schema": "k STRING"}}}
-    sinks = [{"name": "o", "from": "events", "topic": "out"}]
+    sinks = [{"name": "o", "from": "events", "kafka": {"topic": "out"}}]
     body = build_resource("Pipeline", "delays", sources=[source], sinks=sinks, suspend=True)
     body |= {"status": {"conditions": [condition("Ready", "False", "Suspended", "it has stopped")]}}
     assert assess(body).well

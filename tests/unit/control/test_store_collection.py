@@ -89,7 +89,7 @@ async def test_it_is_done_again_when_that_is_due() -> None:
 async def test_the_request_says_which_checkpoints_pipelines_go_on_in() -> None:
     operator = await start(request="1", replacedCheckpoints="Delete")
     source = {"name": "events", "topic": "in", "format": {"json": {"schema": "k STRING"}}}
-    sink = {"name": "log", "from": "events", "topic": "out"}
+    sink = {"name": "log", "from": "events", "kafka": {"topic": "out"}}
     uids = {}
     for number, name in enumerate(("one", "two", "underway")):
         spec: dict[str, Any] = {"sources": [source], "sinks": [sink]}

@@ -12,7 +12,9 @@ UNCOMMITTED = Source.model_validate(SOURCE.to_manifest() | {"isolationLevel": "R
 
 
 def build(name: str, delivery: str) -> Sink:
-    return Sink.model_validate({"name": name, "from": "rows", "topic": "out", "delivery": delivery})
+    return Sink.model_validate(
+        {"name": name, "from": "rows", "kafka": {"topic": "out", "delivery": delivery}}
+    )
 
 
 @pytest.mark.parametrize(

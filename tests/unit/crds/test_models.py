@@ -36,6 +36,7 @@ _WORDS = {
     "must be a column name": st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,8}", fullmatch=True),
     "must be earliest": st.sampled_from(["earliest", "latest", "2013-01-01T00:00:00Z"]),
 }
+_UNION = "set exactly one kind of sink"
 
 
 def strings(schema: dict[str, Any]) -> st.SearchStrategy[str]:
@@ -62,10 +63,14 @@ def objects(schema: dict[str, Any]) -> st.SearchStrategy[dict[str, Any]]:
         )
     children = {name: values(child) for name, child in schema.get("properties", {}).items()}
     required = set(schema.get("required", []))
-    return st.fixed_dictionaries(
-        {name: child for name, child in children.items() if name in required},
-        optional={name: child for name, child in children.items() if name not in required},
-    )
+    kinds = next((m.rpartition(": ")[2].split(", ") for m in _rules_of(schema) if m.startswith(_UNION)), [])
+
+    def build(kind: str) -> st.SearchStrategy[dict[str, Any]]:
+        wanted = {name: child for name, child in children.items() if name in required or name == kind}
+        others = {name: child for name, child in children.items() if name not in {*wanted, *kinds}}
+        return st.fixed_dictionaries(wanted, optional=others)
+
+    return st.sampled_from(kinds or [""]).flatmap(build)
 
 
 def values(schema: dict[str, Any]) -> st.SearchStrategy[Any]:

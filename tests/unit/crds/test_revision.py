@@ -19,7 +19,7 @@ from kappa_crds.savepoint import Restoration
 SPEC: dict[str, Any] = {
     "sources": [{"name": "flights", "topic": "flights", "format": {"json": {"schema": "carrier STRING"}}}],
     "views": [{"name": "late", "sql": "SELECT * FROM flights"}],
-    "sinks": [{"name": "out", "from": "late", "topic": "out"}],
+    "sinks": [{"name": "out", "from": "late", "kafka": {"topic": "out"}}],
 }
 
 

@@ -14,7 +14,7 @@ from kappa_pipelines.checkpoint.store.folder import Folder, LocalFolder
 
 SPEC = {
     "sources": [{"name": "in", "topic": "in", "format": {"json": {"schema": "k STRING"}}}],
-    "sinks": [{"name": "out", "from": "in", "topic": "out"}],
+    "sinks": [{"name": "out", "from": "in", "kafka": {"topic": "out"}}],
 }
 BATCH = 4
 VERSION = BATCH + 1

@@ -39,7 +39,7 @@ def build_spec() -> PipelineSpec:
     return PipelineSpec.model_validate(
         {
             "sources": [timed("live"), timed("silent", idleAfter="10s")],
-            "sinks": [{"name": "out", "from": "live", "topic": "out"}],
+            "sinks": [{"name": "out", "from": "live", "kafka": {"topic": "out"}}],
         }
     )
 

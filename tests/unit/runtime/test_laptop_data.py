@@ -15,7 +15,7 @@ def _spec(**reads: Any) -> PipelineSpec:
     return PipelineSpec.model_validate(
         {
             "sources": [{"name": "flights", "format": {"raw": {}}, **reads}],
-            "sinks": [{"name": "out", "from": "flights", "topic": "out"}],
+            "sinks": [{"name": "out", "from": "flights", "kafka": {"topic": "out"}}],
         }
     )
 

@@ -24,7 +24,7 @@ def _revision(**spark_conf: str) -> Revision:
         pipeline="delays",
         uid="1",
         spec=PipelineSpec.model_validate(
-            {"sources": [SOURCE], "sinks": [{"name": "out", "from": "flights", "topic": "out"}]}
+            {"sources": [SOURCE], "sinks": [{"name": "out", "from": "flights", "kafka": {"topic": "out"}}]}
         ),
         kafka=KafkaConnection(bootstrap_servers=("kafka:9092",)),
         topics={},
@@ -164,7 +164,7 @@ def test_a_file_that_is_no_revision_is_refused(tmp_path: Path, text: str | None)
 
 def _views(*names: str) -> PipelineSpec:
     views = [{"name": name, "sql": "SELECT 1"} for name in names]
-    sinks = [{"name": "out", "from": "flights", "topic": "out"}]
+    sinks = [{"name": "out", "from": "flights", "kafka": {"topic": "out"}}]
     return PipelineSpec.model_validate({"sources": [SOURCE], "views": views, "sinks": sinks})
 
 

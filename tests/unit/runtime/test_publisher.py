@@ -23,15 +23,13 @@ from spark.revisions import build_revision, source
 SINK: dict[str, Any] = {
     "name": "out",
     "from": "flights",
-    "topic": "out",
-    "key": ["k"],
-    "delivery": "ExactlyOnce",
+    "kafka": {"topic": "out", "key": ["k"], "delivery": "ExactlyOnce"},
 }
 SPEC: dict[str, Any] = {"sources": [source()], "sinks": [SINK]}
 
 
 def build(sink: dict[str, Any], tasks: int = 4) -> Any:
-    spec = {**SPEC, "sinks": [{**SINK, **sink}]}
+    spec = {**SPEC, "sinks": [{**SINK, "kafka": {**SINK["kafka"], **sink}}]}
     tuning = Tuning(shuffle_partitions=tasks, producer={"linger.ms": "100", "batch.size": "262144"})
     return build_revision(
         spec, "file:///store/the-uid-3", "kafka:9092", tuning=tuning, topics={"out": "x.out"}

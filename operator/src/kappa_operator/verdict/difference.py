@@ -63,10 +63,18 @@ def _dump(part: Model) -> dict[str, Any]:
 
 def _list_fields(old: Any, new: Any) -> str:
     """Return the fields in which two maps differ, in brackets."""
+    fields = sorted(_find_fields(old, new))
+    return f" ({', '.join(fields)})" if fields else ""
+
+
+def _find_fields(old: Any, new: Any, path: str = "") -> Iterator[str]:
+    """Yield the paths of fields that differ; a field that only one of the two has counts as a whole."""
     if not isinstance(old, dict) or not isinstance(new, dict):
-        return ""
-    fields = sorted(key for key in old.keys() | new.keys() if old.get(key) != new.get(key))
-    return f" ({', '.join(fields)})"
+        yield from [path] if path else []
+        return
+    for key in old.keys() | new.keys():
+        if old.get(key) != new.get(key):
+            yield from _find_fields(old.get(key), new.get(key), f"{path}.{key}" if path else key)
 
 
 def _compare_maps(said: str, old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[str]:
