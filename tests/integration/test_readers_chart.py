@@ -3,8 +3,8 @@
 import json
 
 from kappa_crds.kinds import KINDS
-from kappa_operator.cli.reports import PORT, SERVICE
-from kappa_operator.cli.status_calls import LEASE
+from kappa_operator.cli.report_read import PORT, SERVICE
+from kappa_operator.cli.status_read import LEASE
 from monitored.chart import find, render
 
 TEAM = '{"kind": "Group", "name": "data-team", "apiGroup": "rbac.authorization.k8s.io"}'

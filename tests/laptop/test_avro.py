@@ -7,8 +7,8 @@ import pytest
 import yaml
 from pyspark.sql import SparkSession
 
-from kappa_pipelines.laptop import explain, run, test
 from lab.registry import RegistryDouble
+from laptop.commands import kappa
 
 SCHEMA = {
     "type": "record",
@@ -70,8 +70,8 @@ def test_objects_become_avro_records_and_other_text_none(
             sinks=[{"name": "out", "rows": rows}],
             deadLetters=letters,
         )
-        assert test.main(arguments) == 0, capsys.readouterr().out
-        assert explain.main(arguments) == 0
+        assert kappa("test", arguments) == 0, capsys.readouterr().out
+        assert kappa("explain", arguments) == 0
         assert (
             f"columns of subject readings-value version 1; reads records of versions 1 (id {id_})"
             in capsys.readouterr().out
@@ -79,7 +79,7 @@ def test_objects_become_avro_records_and_other_text_none(
 
         for topic in ("readings", "bare"):
             (tmp_path / f"{topic}.jsonl").write_text(json.dumps(good) + "\n")
-        assert run.main([*arguments, "--local", "--data", str(tmp_path)]) == 0
+        assert kappa("run", [*arguments, "--local", "--data", str(tmp_path)]) == 0
         lines = [json.loads(line)["value"] for line in capsys.readouterr().out.splitlines()]
         assert lines == [good, good]
 
@@ -89,6 +89,6 @@ def test_an_object_that_is_no_record_of_the_schema_is_refused_with_what_is_missi
 ) -> None:
     with RegistryDouble() as registry:
         registry.register("readings-value", SCHEMA)
-        assert test.main(_write(tmp_path, registry, [{"sensor": "a"}])) == 1
+        assert kappa("test", _write(tmp_path, registry, [{"sensor": "a"}])) == 1
     out = capsys.readouterr().out
     assert """the row {"sensor": "a"} has no value for at""" in out

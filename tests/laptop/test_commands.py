@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from kappa_pipelines.laptop import explain, run, test, validate
 from lab.paths import REPOSITORY
+from laptop.commands import kappa
 from spark.topics import Topics
 
 FLIGHTS = REPOSITORY / "pipelines" / "examples" / "flights"
@@ -20,7 +20,7 @@ SKETCHES = str(FLIGHTS.parent / "sketches" / "pipeline.yaml")
 
 
 def test_the_cases_of_the_flights_pass(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
-    assert test.main(["-f", PIPELINE, "-f", str(FLIGHTS / "tests" / "delays.yaml")]) == 0, (
+    assert kappa("test", ["-f", PIPELINE, "-f", str(FLIGHTS / "tests" / "delays.yaml")]) == 0, (
         capsys.readouterr().out
     )
     lines = capsys.readouterr().out.splitlines()
@@ -50,7 +50,7 @@ def test_what_is_not_as_expected_is_shown_line_by_line(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "wrong.yaml").write_text(WRONG)
-    assert test.main(["-f", PIPELINE, "-f", str(tmp_path / "wrong.yaml")]) == 1
+    assert kappa("test", ["-f", PIPELINE, "-f", str(tmp_path / "wrong.yaml")]) == 1
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("✗ delays: all wrong")
     assert [line.strip() for line in lines[1:]] == [
@@ -93,7 +93,7 @@ def test_over_files_every_window_closes_at_the_end(
     second = {"value": "x,2026-01-01T08:30:00Z", "key": "x", "timestamp": "2026-01-01T09:00:00Z"}
     (tmp_path / "second.records.jsonl").write_text(json.dumps(second) + "\n" + json.dumps({"value": "x"}))
     arguments = ["-f", str(tmp_path / "closed.yaml"), "--local", "--data", str(tmp_path), "--batch-size", "2"]
-    assert run.main(arguments) == 0
+    assert kappa("run", arguments) == 0
     output = capsys.readouterr()
     rows = [json.loads(line) for line in output.out.splitlines()]
     assert sorted((row["sink"], row["key"], row["value"].get("n")) for row in rows) == [
@@ -117,7 +117,7 @@ def test_over_topics_it_reads_what_is_there_and_writes_nothing(
     topics.write(names["second"], ["x,2026-01-01T08:30:00Z"])
     before = set(topics.admin.list_topics(timeout=10).topics)
     arguments = ["-f", str(tmp_path / "closed.yaml"), "--local", "--data", f"kafka://{topics.bootstrap}"]
-    assert run.main(arguments) == 0
+    assert kappa("run", arguments) == 0
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [(row["sink"], row["value"]["k"]) for row in rows] == [("pairs", "x")], "no day has ended"
     assert set(topics.admin.list_topics(timeout=10).topics) == before
@@ -127,7 +127,9 @@ def test_a_kafka_that_is_not_there_is_said_so(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "closed.yaml").write_text(CLOSED)
-    assert run.main(["-f", str(tmp_path / "closed.yaml"), "--local", "--data", "kafka://127.0.0.1:1"]) == 1
+    assert (
+        kappa("run", ["-f", str(tmp_path / "closed.yaml"), "--local", "--data", "kafka://127.0.0.1:1"]) == 1
+    )
     assert "pipeline/closed: KafkaUnavailable: " in capsys.readouterr().out
 
 
@@ -175,7 +177,7 @@ def test_a_source_that_is_not_read_does_not_hold_the_watermark_of_a_self_join(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "pairs.yaml").write_text(SELF_JOIN)
-    assert test.main(["-f", str(tmp_path / "pairs.yaml")]) == 0, capsys.readouterr().out
+    assert kappa("test", ["-f", str(tmp_path / "pairs.yaml")]) == 0, capsys.readouterr().out
 
 
 FILTERED = """
@@ -209,7 +211,7 @@ def test_the_watermark_follows_all_rows_of_a_source_whatever_a_view_leaves_out(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "filtered.yaml").write_text(FILTERED)
-    assert test.main(["-f", str(tmp_path / "filtered.yaml")]) == 0, capsys.readouterr().out
+    assert kappa("test", ["-f", str(tmp_path / "filtered.yaml")]) == 0, capsys.readouterr().out
 
 
 PYTHON = """
@@ -264,7 +266,7 @@ def test_a_python_view_is_a_function_beside_the_manifest(
     spark: SparkSession, scores: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (scores / "kappa_test_scores" / "views.py").write_text(MODULE)
-    assert test.main(["-f", str(scores / "scored.yaml")]) == 0, capsys.readouterr().out
+    assert kappa("test", ["-f", str(scores / "scored.yaml")]) == 0, capsys.readouterr().out
 
 
 WATERMARKED = """
@@ -314,7 +316,7 @@ def test_over_files_windows_of_a_watermark_that_a_function_sets_close_too(
     function = "def score(rows):\n    return rows.selectExpr('k', 'CAST(at AS TIMESTAMP) AS at').withWatermark('at', '1 minute')\n"
     (scores / "kappa_test_scores" / "views.py").write_text(function)
     (scores / "watermarked.yaml").write_text(WATERMARKED)
-    assert test.main(["-f", str(scores / "watermarked.yaml")]) == 0, capsys.readouterr()
+    assert kappa("test", ["-f", str(scores / "watermarked.yaml")]) == 0, capsys.readouterr()
 
 
 @pytest.mark.parametrize("module", WRONG_MODULES)
@@ -322,7 +324,7 @@ def test_what_is_wrong_with_a_python_view_is_told_with_its_line(
     module: str, spark: SparkSession, scores: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (scores / "kappa_test_scores" / "views.py").write_text(module)
-    assert validate.main(["-f", str(scores / "scored.yaml")]) == 1
+    assert kappa("validate", ["-f", str(scores / "scored.yaml")]) == 1
     said = capsys.readouterr().out
     assert "PythonViewFailed: view 'scored': " in said
     assert WRONG_MODULES[module] in said
@@ -331,7 +333,7 @@ def test_what_is_wrong_with_a_python_view_is_told_with_its_line(
 def test_a_topic_without_a_file_is_named_before_spark_starts(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run.main(["-f", PIPELINE, "--local", "--data", str(tmp_path)]) == 2
+    assert kappa("run", ["-f", PIPELINE, "--local", "--data", str(tmp_path)]) == 2
     assert f"{tmp_path} has no records of topic flights" in capsys.readouterr().err
 
 
@@ -340,7 +342,8 @@ def test_explain_shows_the_graph_the_state_with_its_bounds_and_the_guarantee(
 ) -> None:
     (tmp_path / "closed.yaml").write_text(CLOSED)
     assert (
-        explain.main(["-f", str(tmp_path / "closed.yaml"), "-f", PIPELINE, "-f", ALERTS, "-f", SKETCHES]) == 0
+        kappa("explain", ["-f", str(tmp_path / "closed.yaml"), "-f", PIPELINE, "-f", ALERTS, "-f", SKETCHES])
+        == 0
     )
     lines = capsys.readouterr().out.splitlines()
     assert "view both ← a, b" in lines

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from kappa_pipelines.laptop import run
 from kappa_pipelines.laptop.session import pass_on
+from laptop.commands import kappa
 from laptop.test_commands import CLOSED, FLIGHTS, PIPELINE
 from spark.conftest import wait_for
 from spark.topics import Topics
@@ -47,7 +47,7 @@ def test_it_follows_topics_until_it_is_asked_to_stop(
     arguments = ["-f", str(tmp_path / "closed.yaml"), "--local", "--data", f"kafka://{topics.bootstrap}"]
     before = signal.getsignal(number)
     thread.start()
-    assert run.main([*arguments, "--follow"]) == 0
+    assert kappa("run", [*arguments, "--follow"]) == 0
     thread.join()
     assert '"later": "2026-01-01T08:45' in said.out
     assert said.err.endswith("stopping …\nsink pairs: 2 rows\n")
@@ -83,7 +83,7 @@ class Said:
 
 
 def test_a_folder_cannot_be_followed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run.main(["-f", PIPELINE, "--local", "--data", str(tmp_path), "--follow"]) == 2
+    assert kappa("run", ["-f", PIPELINE, "--local", "--data", str(tmp_path), "--follow"]) == 2
     assert "a folder has an end" in capsys.readouterr().err
 
 

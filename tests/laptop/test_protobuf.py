@@ -8,8 +8,8 @@ import pytest
 import yaml
 from pyspark.sql import SparkSession
 
-from kappa_pipelines.laptop import explain, test, validate
 from lab.registry import RegistryDouble
+from laptop.commands import kappa
 
 SCHEMA = """syntax = "proto3"; package plant; import "google/protobuf/timestamp.proto";
 message Reading { string sensor = 1; google.protobuf.Timestamp at = 2; optional uint64 n = 3; }"""
@@ -72,14 +72,14 @@ def test_objects_become_messages_and_other_text_none(
         )
         case = _document("PipelineTest", "case", {"pipeline": "readings", "input": inputs, "expect": expect})
         arguments = _write(tmp_path, pipeline, case, _document("PipelineTest", "misfit", misfit))
-        assert test.main(arguments) == 1
+        assert kappa("test", arguments) == 1
         out = capsys.readouterr().out
         assert "✓ readings: case" in out, out
         assert (
             f"the row {json.dumps(misfit['input'][0]['value'])} does not fit the schema: Failed to parse sensor"
             in out
         )
-        assert explain.main(arguments) == 0
+        assert kappa("explain", arguments) == 0
         out = capsys.readouterr().out
     assert "runs Python for each batch of records" in out
     assert f"columns of subject framed-value version 1; reads records of versions 1 (id {id_})" in out
@@ -93,7 +93,7 @@ def test_what_is_wrong_with_a_schema_is_told_with_source_and_line_and_that_there
     )
     fast = _pipeline("fast", readings={"schema": SCHEMA, "message": "plant.Reading"})
     fast["spec"] = {**fast["spec"], "trigger": {"realTime": {}}}
-    assert validate.main(_write(tmp_path, broken, fast)) == 1
+    assert kappa("validate", _write(tmp_path, broken, fast)) == 1
     printed = capsys.readouterr()
     out = printed.out + printed.err
     assert (

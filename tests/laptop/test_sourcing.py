@@ -9,12 +9,12 @@ import pytest
 import yaml
 from pyspark.sql import SparkSession
 
-from kappa_pipelines.laptop import explain, test, validate
 from kappa_pipelines.laptop.records import Record
 from kappa_pipelines.laptop.revision import build_local_revision
 from kappa_pipelines.laptop.runs import LocalRun
 from kappa_pipelines.laptop.session import start_spark
 from lab.paths import REPOSITORY
+from laptop.commands import kappa
 from laptop.example_data import build_house
 
 EXAMPLE = REPOSITORY / "pipelines" / "examples" / "auction-commands"
@@ -108,7 +108,7 @@ def test_what_is_wrong_is_said_with_its_view_and_field(
     spark: SparkSession, manifest: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "wrong.yaml").write_text(yaml.safe_dump_all(build_wrong(manifest)))
-    assert validate.main(["-f", str(tmp_path / "wrong.yaml")]) == 1
+    assert kappa("validate", ["-f", str(tmp_path / "wrong.yaml")]) == 1
     lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("pipeline/")]
     for line, said in zip(lines, WRONG, strict=True):
         assert f"view 'decided': {said}" in line
@@ -118,7 +118,7 @@ def test_the_state_of_aggregates_is_explained(
     spark: SparkSession, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(EXAMPLE)
-    assert explain.main(["-f", str(EXAMPLE / "pipeline.yaml")]) == 0
+    assert kappa("explain", ["-f", str(EXAMPLE / "pipeline.yaml")]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert "view decided ← commands" in lines
     assert (
@@ -129,4 +129,4 @@ def test_the_state_of_aggregates_is_explained(
 @pytest.mark.chaos
 def test_the_cases_of_the_example_pass(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
     files = [EXAMPLE / "pipeline.yaml", EXAMPLE / "tests" / "rules.yaml"]
-    assert test.main([f"-f{file}" for file in files]) == 0, capsys.readouterr().out
+    assert kappa("test", [f"-f{file}" for file in files]) == 0, capsys.readouterr().out

@@ -11,13 +11,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 from kappa_pipelines.errors import SpecError
-from kappa_pipelines.laptop import explain, test
 from kappa_pipelines.laptop.records import Record
 from kappa_pipelines.laptop.revision import build_local_revision
 from kappa_pipelines.laptop.runs import LocalRun
 from kappa_pipelines.laptop.session import start_spark
 from kappa_pipelines.plan.compile import compile_revision
 from lab.paths import REPOSITORY
+from laptop.commands import kappa
 from laptop.equivalence import Row, build_story, build_table
 
 EXAMPLE = REPOSITORY / "pipelines" / "examples" / "stragglers"
@@ -126,10 +126,10 @@ def test_the_case_of_the_example_passes_and_explain_says_where_stragglers_go(
     spark: SparkSession, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pipeline = str(EXAMPLE / "pipeline.yaml")
-    assert test.main(["-f", pipeline, "-f", str(EXAMPLE / "tests" / "late.yaml")]) == 0, (
+    assert kappa("test", ["-f", pipeline, "-f", str(EXAMPLE / "tests" / "late.yaml")]) == 0, (
         capsys.readouterr().out
     )
-    assert explain.main(["-f", pipeline]) == 0
+    assert kappa("explain", ["-f", pipeline]) == 0
     assert (
         "    rows that come too late go to topic late-departures, at least once and with the same key each time;"
         " sink departures's query says which"

@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 from kappa_pipelines.errors import DriverError
 from kappa_pipelines.laptop.console import FAILED, UNUSABLE
 from kappa_pipelines.laptop.each import describe_pipeline
-from kappa_pipelines.laptop.validate import main
 from lab.paths import REPOSITORY
+from laptop.commands import kappa
 
 EXAMPLES = sorted(
     file
@@ -115,7 +115,7 @@ def test_each_pipeline_is_judged_by_itself_with_place_and_remedy(tmp_path: Path)
 
 
 def test_every_example_is_valid(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([f"-f{file}" for file in EXAMPLES]) == 0
+    assert kappa("validate", [f"-f{file}" for file in EXAMPLES]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert len(EXAMPLES) > 0
     checked = [line for line in lines if line.startswith("pipeline/")]
@@ -148,7 +148,7 @@ def test_a_file_without_resources_is_an_error_before_spark_starts(
     tmp_path: Path, text: str, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "file.yaml").write_text(text)
-    assert main(["-f", str(tmp_path / "file.yaml")]) == UNUSABLE
+    assert kappa("validate", ["-f", str(tmp_path / "file.yaml")]) == UNUSABLE
     output = capsys.readouterr()
     assert said in output.err
     assert str(tmp_path / "file.yaml") in output.err

@@ -1,7 +1,9 @@
 """Manifests as users write them: YAML with one or several documents."""
 
 import difflib
+import sys
 from collections.abc import Hashable, Iterator
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -21,7 +23,7 @@ class ManifestError(ValueError):
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML as kubectl reads it: a time stays the text that it is, and a key that is there twice is an error."""
+    """YAML as kubectl reads it: a time stays the text that it is, and a duplicate key is an error."""
 
     yaml_implicit_resolvers = {  # noqa: RUF012 - as the base class has it
         sign: [(tag, pattern) for tag, pattern in resolvers if tag != _TIME]
@@ -32,9 +34,7 @@ class _Loader(yaml.SafeLoader):
         keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode) and key.value != "<<"]
         twice = next((key for index, key in enumerate(keys) if key in keys[:index]), None)
         if twice is not None:
-            raise yaml.constructor.ConstructorError(
-                None, None, f"key {twice!r} is there twice", node.start_mark
-            )
+            raise yaml.constructor.ConstructorError(None, None, f"duplicate key {twice!r}", node.start_mark)
         return super().construct_mapping(node, deep)
 
 
@@ -42,6 +42,10 @@ def read_documents(text: str) -> Iterator[dict[str, Any]]:
     """Yield the documents of the platform's kinds, tests included; ManifestError says what is wrong with one."""
     try:
         documents = list(yaml.load_all(text, _Loader))
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        place = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+        raise ManifestError(f"not YAML{place}: {error.problem}") from error
     except yaml.YAMLError as error:
         raise ManifestError(f"not YAML: {error}") from error
     for document in filter(None, documents):
@@ -49,16 +53,28 @@ def read_documents(text: str) -> Iterator[dict[str, Any]]:
             yield document
 
 
-def read_manifests(text: str, namespace: str) -> Iterator[dict[str, Any]]:
-    """Yield the manifests of the platform's resources, each with a namespace; ManifestError as above."""
-    for document in read_documents(text):
+def read_file(file: str) -> Iterator[dict[str, Any]]:
+    """Yield the documents of a file, `-` being the standard input; ManifestError names the file."""
+    try:
+        yield from read_documents(sys.stdin.read() if file == "-" else Path(file).read_text())
+    except OSError as error:
+        raise ManifestError(f"{file}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ManifestError(f"{file}: not UTF-8 text") from error
+    except ManifestError as error:
+        raise ManifestError(f"{file}: {error}") from error
+
+
+def read_manifests(file: str, namespace: str) -> Iterator[dict[str, Any]]:
+    """Yield the manifests of the platform's resources in a file, each with a namespace; ManifestError names the file."""
+    for document in read_file(file):
         if document["kind"] != TEST_KIND:
             document["metadata"].setdefault("namespace", namespace)
             yield document
 
 
 def _is_ours(document: Any) -> bool:
-    """Return whether a document is one of ours; ManifestError for none at all, or one that was meant to be ours."""
+    """Return whether a document is of the platform; ManifestError where it is no manifest, or a misspelled one of the platform."""
     metadata = document.get("metadata") if isinstance(document, dict) else None
     if (
         not isinstance(metadata, dict)

@@ -51,7 +51,7 @@ async def test_an_operator_that_watches_all_is_found() -> None:
 @pytest.mark.parametrize(
     ("cluster", "says"),
     [
-        (FakeCluster(), "no operator is installed that watches x, y; the plan takes KAPPA_*"),
+        (FakeCluster(), "no operator found that watches x, y; the plan uses KAPPA_*"),
         (Closed(), "deployments.apps is forbidden"),
     ],
     ids=["none", "forbidden"],

@@ -10,9 +10,10 @@ from fakes.context import START, build_resource
 from fakes.reports import FakeAsking, build_report
 from kappa_crds.lagstate import LagState
 from kappa_operator.cli.app import app
-from kappa_operator.cli.lag_bound import Bound, Exit, check_bound
+from kappa_operator.cli.errors import Exit
+from kappa_operator.cli.lag_bound import Bound, check_bound
 from kappa_operator.cli.lag_view import build_lag_view, narrow
-from kappa_operator.cli.reports import OperatorAway, Scope, ask_operator, read_report
+from kappa_operator.cli.report_read import OperatorUnavailable, Scope, read_report, request_report
 from kappa_operator.errors import ApiUnavailable, KubernetesError, NotActing, NotFound, Refused
 from kappa_operator.report.model import ClusterReport, LagReport, Report, Source
 from unit.control.screens import render
@@ -36,7 +37,7 @@ half               orders      ≥5     ≥1s        -  -            0
 undated            orders       5       ?        ?  -            0
 idle               dim          0      0s        -  -            0
 shop/main: sampled 12s ago
-STATE - : no LagPolicy selects the group"""
+STATE -: no LagPolicy selects the group"""
 
 
 def test_the_worst_is_shown_first_and_what_is_not_known_is_not_zero() -> None:
@@ -68,7 +69,7 @@ def test_groups_and_topics_are_chosen_by_globs() -> None:
 
 def test_an_old_sample_is_said_to_be_old() -> None:
     said = render(build_lag_view(build_report(START), START + timedelta(minutes=5)))
-    assert "shop/main: sampled 5m12s ago, which is old: it is done every 30s" in said
+    assert "shop/main: sampled 5m12s ago: late, the interval is 30s" in said
 
 
 def test_a_cluster_that_cannot_be_seen_is_said_with_the_reason() -> None:
@@ -76,15 +77,15 @@ def test_a_cluster_that_cannot_be_seen_is_said_with_the_reason() -> None:
     new = ClusterReport(namespace="shop", name="new", every=30.0)
     said = render(build_lag_view(Report(at=START, clusters=(blind, new)), START))
     assert said.splitlines() == [
-        "no consumer group was seen",
-        "shop/main: nothing can be seen: no broker answers",
-        "shop/new: not sampled yet; is the KafkaCluster Ready?",
+        "no consumer groups found",
+        "shop/main: sampling fails: no broker answers",
+        "shop/new: not sampled yet; check that the KafkaCluster is Ready",
     ]
 
 
 async def test_the_replica_that_acts_is_found_by_asking_again() -> None:
     asking = FakeAsking(NotActing("no"), NotActing("no"), build_report(START))
-    assert await ask_operator(asking, replace(SCOPE, with_partitions=True), no_sleep) == build_report(START)
+    assert await request_report(asking, replace(SCOPE, with_partitions=True), no_sleep) == build_report(START)
     service, port, path, query = asking.asked[-1]
     assert (service.kind, service.namespace, service.name, port, path) == (
         "Service", "kappa-system", "kappa-operator", "http", "/report",
@@ -95,16 +96,16 @@ async def test_the_replica_that_acts_is_found_by_asking_again() -> None:
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        (Refused(FAR), "It takes the right to get services/proxy of kappa-operator:http in namespace kappa-system"),
-        (NotFound("GET …: 404"), "no operator that tells reports is in namespace kappa-system"),
-        (ApiUnavailable("no endpoints available"), "the operator does not answer: no endpoints available"),
-        (NotActing("no"), "no replica of the operator acts at the moment"),
+        (Refused(FAR), "It needs get on services/proxy of kappa-operator:http in namespace kappa-system"),
+        (NotFound("GET …: 404"), 'no operator with reports found in namespace "kappa-system"'),
+        (ApiUnavailable("no endpoints available"), "the operator does not respond: no endpoints available"),
+        (NotActing("no"), "the operator has no leader at the moment"),
         (ValueError("no JSON"), "it may be of another version"),
     ],
 )  # fmt: skip
 async def test_why_the_operator_cannot_be_asked_is_said(answer: Exception, said: str) -> None:
-    with pytest.raises(OperatorAway, match=said):
-        await ask_operator(FakeAsking(answer), SCOPE, no_sleep)
+    with pytest.raises(OperatorUnavailable, match=said):
+        await request_report(FakeAsking(answer), SCOPE, no_sleep)
 
 
 async def test_without_the_operator_statuses_are_shown_and_time_is_unknown() -> None:
@@ -138,7 +139,7 @@ async def test_without_the_operator_statuses_are_shown_and_time_is_unknown() -> 
     assert render(build_lag_view(report, report.at)).splitlines() == [
         "GROUP              TOPIC  LAG  BEHIND  LOSS IN  STATE    WORST",
         "kappa.shop.delays  in      70       ?        ?  Stalled      -",
-        "from the status of Pipelines and LagPolicies: no other groups, no time, and how old it is is not known",
+        "source: the status of Pipelines and LagPolicies, without other groups, lag in time, or age",
     ]
     assert check_bound(report, Bound(seconds=60), report.at) is Exit.UNKNOWN
 
@@ -149,7 +150,7 @@ async def test_where_nothing_may_be_read_both_missing_rights_are_said() -> None:
             raise Refused("pipelines is forbidden")
 
     with pytest.raises(
-        KubernetesError, match=r"services/proxy.* and no status can be read instead: pipelines is forbidden"
+        KubernetesError, match=r"services/proxy.* the status cannot be read either: pipelines is forbidden"
     ):
         await read_report(Locked(Refused(FAR)), SCOPE)
 
@@ -167,14 +168,14 @@ KNOWN = LagReport(group="a", topic="t", partitions=1, lag=100, behind=30.0)
 @pytest.mark.parametrize(
     ("bound", "report", "wanted", "end"),
     [
-        ("60s", only(KNOWN), (), Exit.WITHIN),
-        ("10s", only(KNOWN), (), Exit.OVER),
-        ("100", only(KNOWN), (), Exit.WITHIN),
-        ("99", only(KNOWN), (), Exit.OVER),
+        ("60s", only(KNOWN), (), Exit.OK),
+        ("10s", only(KNOWN), (), Exit.UNHEALTHY),
+        ("100", only(KNOWN), (), Exit.OK),
+        ("99", only(KNOWN), (), Exit.UNHEALTHY),
         ("60s", only(KNOWN, LagReport(group="b", unknown=1)), (), Exit.UNKNOWN),
-        ("10s", only(KNOWN, LagReport(group="b", unknown=1)), (), Exit.OVER),
+        ("10s", only(KNOWN, LagReport(group="b", unknown=1)), (), Exit.UNHEALTHY),
         ("60s", only(LagReport(group="b", topic="t", lag=5, undated=1)), (), Exit.UNKNOWN),
-        ("60", only(LagReport(group="b", topic="t", lag=5, undated=1)), (), Exit.WITHIN),
+        ("60", only(LagReport(group="b", topic="t", lag=5, undated=1)), (), Exit.OK),
         ("60s", only(), (), Exit.UNKNOWN),
         ("60s", only(KNOWN), ("a", "gone"), Exit.UNKNOWN),
         ("60s", only(KNOWN, age=3600.0), (), Exit.UNKNOWN),
@@ -196,9 +197,9 @@ def test_a_bound_that_is_none_is_refused() -> None:
     ("options", "said"),
     [
         (["--fail-over", "soon"], "is not a duration"),
-        (["--fail-over", "60s", "--watch"], "leave out --watch"),
-        (["--watch", "--every", "0s"], "must be longer than nothing"),
-        (["--watch", "--every", "often"], "is not a duration"),
+        (["--fail-over", "60s", "--watch"], "cannot be used with --watch"),
+        (["--watch", "--interval", "0s"], "must be positive"),
+        (["--watch", "--interval", "often"], "is not a duration"),
     ],
 )
 def test_options_that_make_no_sense_are_refused_before_anybody_is_asked(

@@ -9,7 +9,7 @@ from kappa_crds.lagstate import LagState, Severity
 from kappa_operator.lag.evaluate import Verdict
 from kappa_operator.lag.groupwise import Judged
 from kappa_operator.lag.history import Standing
-from kappa_operator.lag.messages import explain, name_share, say_lag
+from kappa_operator.lag.messages import explain, name_share, render_lag
 from kappa_operator.lag.model import Partition, PartitionLog, Sample, Share
 from kappa_operator.lag.rules import Rules, Threshold
 
@@ -61,5 +61,5 @@ def test_why_is_said_in_words_with_the_figures(wanted: str, said: str) -> None:
 
 
 def test_a_share_has_a_short_name_and_its_lag_a_short_form() -> None:
-    assert (name_share(SHARE), say_lag(SAMPLE)) == ("billing orders[3]", "1k records, 1m15s")
-    assert say_lag(SAMPLE._replace(committed=4999, behind=None)) == "1 record"
+    assert (name_share(SHARE), render_lag(SAMPLE)) == ("billing orders[3]", "1k records, 1m15s")
+    assert render_lag(SAMPLE._replace(committed=4999, behind=None)) == "1 record"

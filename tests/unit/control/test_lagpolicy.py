@@ -430,7 +430,7 @@ async def test_prometheus_gets_what_a_policy_says_and_nothing_of_one_that_is_gon
 async def test_a_plan_shows_nothing_of_what_is_only_remembered() -> None:
     desk = Desk()
     desk.operator.lag.sweep(CLUSTER, desk.operator.clock.time, billing=(100, 100, 0.0))
-    lines = await plan_one(desk.operator.context, POLICY)
+    lines = list((await plan_one(desk.operator.context, POLICY)).describe())
     assert lines[:2] == ["LagPolicy shop/gold", "  (nothing to do)"]
     assert "· LagEvaluated ·" in lines[2]
 

@@ -1,6 +1,6 @@
 """What `kappa plan` prints for a plan."""
 
-from kappa_operator.cli.plan import render_plan
+from kappa_operator.cli.plan import summarize
 from kappa_operator.engine.keys import Key
 from kappa_operator.pipeline.decide import decide_pipeline
 from unit.control.pipelines import NOW, observed, pipeline, pod, running, started
@@ -9,7 +9,7 @@ KEY = Key("Pipeline", "flights", "delays")
 
 
 def test_a_new_pipeline_shows_what_is_made_where_it_leads_and_what_was_sized() -> None:
-    lines = list(render_plan(KEY, decide_pipeline(observed(pipeline()), NOW)))
+    lines = list(summarize(KEY, decide_pipeline(observed(pipeline()), NOW)).describe())
     assert lines[0] == "Pipeline flights/delays"
     assert "  + create Pod flights/delays-driver-1" in lines
     assert "  = Starting · DriverStarting · making driver delays-driver-1" in lines
@@ -18,7 +18,9 @@ def test_a_new_pipeline_shows_what_is_made_where_it_leads_and_what_was_sized() -
 
 def test_a_changed_pipeline_shows_that_its_driver_stops_first() -> None:
     resource = started({"trigger": {"maxRecords": 10}})
-    lines = list(render_plan(KEY, decide_pipeline(observed(resource, pod(revision="delays-old")), NOW)))
+    lines = list(
+        summarize(KEY, decide_pipeline(observed(resource, pod(revision="delays-old")), NOW)).describe()
+    )
     assert lines[1:] == [
         "  + record in status: Pending",
         "  = Pending · StoppingPrevious · a new revision waits: driver delays-driver-1 ends its batch",
@@ -26,5 +28,7 @@ def test_a_changed_pipeline_shows_that_its_driver_stops_first() -> None:
 
 
 def test_an_unchanged_pipeline_has_nothing_to_do() -> None:
-    lines = list(render_plan(KEY, decide_pipeline(observed(started(), pod(), progress=running()), NOW)))
+    lines = list(
+        summarize(KEY, decide_pipeline(observed(started(), pod(), progress=running()), NOW)).describe()
+    )
     assert lines[1] == "  (nothing to do)"

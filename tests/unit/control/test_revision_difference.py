@@ -85,8 +85,8 @@ async def test_where_the_runtime_is_not_installed_the_plan_says_what_is_changed_
 ):
     lines = await describe({"views": [VIEW]})
     assert lines[0] == "  ~ view 'seen' is new"
-    assert "the runtime is not on this machine" in lines[1]
-    assert "a dry start on a copy of the last batch judges it" in lines[2]
+    assert "install the package kappa-pipelines" in lines[1]
+    assert "a dry run on a copy of the last batch checks it" in lines[2]
 
 
 async def test_without_the_runtime_the_texts_tell_what_they_can() -> None:
@@ -111,15 +111,15 @@ async def test_where_it_is_the_verdict_is_told_with_its_reasons_and_what_follows
 
 async def test_what_cannot_be_compiled_here_is_left_to_the_dry_start() -> None:
     lines = await describe({"views": [VIEW]}, RuntimeError("the registry does not answer"))
-    assert lines[1] == "  ? no verdict can be made on this machine: the registry does not answer"
+    assert lines[1] == "  ? no verdict on this machine: the registry does not answer"
 
 
 async def test_a_restart_is_not_judged() -> None:
     lines = await describe({"restartNonce": "2"}, RuntimeError("nobody asked"))
-    assert lines[-1] == "  ? a new driver goes on from the last batch"
+    assert lines[-1] == "  ? a new driver continues from the last batch"
 
 
 async def test_a_revision_that_is_lost_is_said() -> None:
     resource = started({"views": [VIEW]}, revision="delays-lost")
     lines = await describe_change(Operator(KIND_TABLE).context, observed(resource), None)
-    assert lines == ["  ~ revision delays-lost cannot be read any more, so what is changed is not known"]
+    assert lines == ["  ~ revision delays-lost cannot be read, so the change is unknown"]

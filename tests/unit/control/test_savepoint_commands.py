@@ -14,28 +14,27 @@ from kappa_crds.savepoint import SavepointSpec
 from kappa_crds.savepoint_transfer import Export
 from kappa_crds.savepoint_work import VerifyBy
 from kappa_crds.topic import DeletionPolicy
+from kappa_operator.cli.errors import CommandError
 from kappa_operator.cli.savepoint import savepoint as app
-from kappa_operator.cli.savepoint_calls import (
-    SavepointProblem,
-    ask_for_collection,
-    ask_for_export,
-    ask_for_restore,
-    ask_for_verification,
+from kappa_operator.cli.savepoint_requests import (
     create_savepoint,
     list_savepoints,
     read_resource,
     refer,
+    request_collection,
+    request_export,
+    request_restore,
+    request_verification,
 )
 from kappa_operator.cli.savepoint_view import build_table, build_view
 from kappa_operator.cli.wait import (
     Judge,
-    WaitProblem,
-    await_end,
     judge_collected,
     judge_exported,
     judge_restored,
     judge_taken,
     judge_verified,
+    wait_for,
 )
 from kappa_operator.engine.keys import Key
 from kappa_operator.errors import AlreadyExists
@@ -96,7 +95,9 @@ async def test_a_savepoint_is_created_of_a_pipeline_that_is_there(cluster: FakeC
         "cause": "Manual",
         "deletionPolicy": "Delete",
     }
-    with pytest.raises(SavepointProblem, match="no Pipeline dleays in namespace shop; there are: delays"):
+    with pytest.raises(
+        CommandError, match='Pipeline "dleays" not found in namespace "shop"; found there: delays'
+    ):
         await create_savepoint(cluster, ONE, SavepointSpec(pipeline_ref="dleays"))
     with pytest.raises(AlreadyExists):
         await make(cluster)
@@ -104,24 +105,24 @@ async def test_a_savepoint_is_created_of_a_pipeline_that_is_there(cluster: FakeC
 
 async def test_to_be_read_back_is_asked_for_anew_each_time(cluster: FakeCluster) -> None:
     await make(cluster)
-    await ask_for_verification(cluster, ONE, VerifyBy.STATE_READER, "now")
+    await request_verification(cluster, ONE, VerifyBy.STATE_READER, "now")
     assert spec_of(cluster, ONE)["verify"] == {"by": "StateReader", "request": "now"}
-    with pytest.raises(SavepointProblem, match="no Savepoint two in namespace shop; there are: one"):
-        await ask_for_verification(cluster, Key("Savepoint", "shop", "two"), VerifyBy.CHECKSUMS, "now")
+    with pytest.raises(CommandError, match='Savepoint "two" not found in namespace "shop"; found there: one'):
+        await request_verification(cluster, Key("Savepoint", "shop", "two"), VerifyBy.CHECKSUMS, "now")
 
 
 async def test_going_back_to_one_again_is_another_request(cluster: FakeCluster) -> None:
     await make(cluster, **TAKEN)
-    assert await ask_for_restore(cluster, ONE, None, "now") == DELAYS
+    assert await request_restore(cluster, ONE, None, "now") == DELAYS
     assert spec_of(cluster, DELAYS)["restore"] == {"savepoint": "one", "request": ""}
-    await ask_for_restore(cluster, ONE, None, "again")
+    await request_restore(cluster, ONE, None, "again")
     assert spec_of(cluster, DELAYS)["restore"] == {"savepoint": "one", "request": "again"}
 
 
 async def test_nothing_goes_back_to_what_is_not_there_yet(cluster: FakeCluster) -> None:
     await make(cluster)
-    with pytest.raises(SavepointProblem, match="one was not taken yet"):
-        await ask_for_restore(cluster, ONE, None, "now")
+    with pytest.raises(CommandError, match="one is not taken yet"):
+        await request_restore(cluster, ONE, None, "now")
     assert "restore" not in spec_of(cluster, DELAYS)
 
 
@@ -134,7 +135,9 @@ async def test_what_is_imported_needs_its_stores_and_no_pipeline(cluster: FakeCl
     spec = SavepointSpec.model_validate(
         {"pipelineRef": "gone", "import": {"name": "old-1a2b", "storeRef": "mian"}}
     )
-    with pytest.raises(SavepointProblem, match="no StateStore mian in namespace shop; there are: main"):
+    with pytest.raises(
+        CommandError, match='StateStore "mian" not found in namespace "shop"; found there: main'
+    ):
         await create_savepoint(cluster, Key("Savepoint", "shop", "two"), spec)
 
 
@@ -143,25 +146,27 @@ async def test_an_export_is_added_to_the_others_and_one_again_is_another_request
 ) -> None:
     await make(cluster)
     cluster.put(build_resource("StateStore", "far", s3={"bucket": "far"}))
-    await ask_for_export(cluster, ONE, Export(store_ref="main"), "now")
+    await request_export(cluster, ONE, Export(store_ref="main"), "now")
     leaving = Export(store_ref="far", deletion_policy=DeletionPolicy.DELETE)
-    await ask_for_export(cluster, ONE, leaving, "now")
+    await request_export(cluster, ONE, leaving, "now")
     exports = [
         {"storeRef": "main", "deletionPolicy": "Retain", "request": ""},
         {"storeRef": "far", "deletionPolicy": "Delete", "request": ""},
     ]
     assert spec_of(cluster, ONE)["exports"] == exports
-    await ask_for_export(cluster, ONE, Export(store_ref="main"), "again")
+    await request_export(cluster, ONE, Export(store_ref="main"), "again")
     assert spec_of(cluster, ONE)["exports"] == [exports[1], {**exports[0], "request": "again"}]
-    with pytest.raises(SavepointProblem, match="no StateStore fra in namespace shop; there are: far, main"):
-        await ask_for_export(cluster, ONE, Export(store_ref="fra"), "now")
+    with pytest.raises(
+        CommandError, match='StateStore "fra" not found in namespace "shop"; found there: far, main'
+    ):
+        await request_export(cluster, ONE, Export(store_ref="fra"), "now")
 
 
 @pytest.mark.parametrize("ends_well", [True, False])
 async def test_a_copy_is_waited_for_by_its_request(cluster: FakeCluster, ends_well: bool) -> None:
     await make(cluster)
-    await ask_for_export(cluster, ONE, Export(store_ref="main"), "now")
-    await ask_for_export(cluster, ONE, Export(store_ref="main"), "again")
+    await request_export(cluster, ONE, Export(store_ref="main"), "now")
+    await request_export(cluster, ONE, Export(store_ref="main"), "again")
     copy: dict[str, Any] = {
         "storeRef": "main",
         "request": "again",
@@ -176,11 +181,11 @@ async def test_a_copy_is_waited_for_by_its_request(cluster: FakeCluster, ends_we
     )
     waiting = Waiting(cluster, ONE, *statuses)
     if ends_well:
-        assert await waiting.end(judge_exported("main")) == "s3a://b/one of StateStore main; 2 KiB copied"
+        assert await waiting.end(judge_exported("main")) == "s3a://b/one in StateStore main; 2 KiB copied"
     else:
-        with pytest.raises(WaitProblem, match="given up: no bucket"):
+        with pytest.raises(CommandError, match="given up: no bucket"):
             await waiting.end(judge_exported("main"))
-    assert waiting.shown == ["it is about to be copied", "a pod copies"]
+    assert waiting.shown == ["waiting for the copy", "a pod copies"]
 
 
 COMMANDS = (
@@ -204,13 +209,13 @@ def test_a_command_is_understood_up_to_the_cluster_that_is_not_there(
 
 
 async def test_the_only_store_need_not_be_named(cluster: FakeCluster) -> None:
-    assert await ask_for_collection(cluster, "shop", None, "now") == STORE
+    assert await request_collection(cluster, "shop", None, "now") == STORE
     assert spec_of(cluster, STORE)["collection"] == {"request": "now"}
     cluster.put(build_resource("StateStore", "other", pvc={"size": "1Gi"}))
-    with pytest.raises(SavepointProblem, match="there are main, other; name one"):
-        await ask_for_collection(cluster, "shop", None, "now")
-    with pytest.raises(SavepointProblem, match="there is none; create one"):
-        await ask_for_collection(cluster, "empty", None, "now")
+    with pytest.raises(CommandError, match="has several StateStores \\(main, other\\); name one"):
+        await request_collection(cluster, "shop", None, "now")
+    with pytest.raises(CommandError, match="has no StateStore; create one"):
+        await request_collection(cluster, "empty", None, "now")
 
 
 class Waiting:
@@ -228,7 +233,7 @@ class Waiting:
     async def end(self, judge: Judge, seconds: float = 60) -> str:
         await self.sleep(0)
         show, now = self.shown.append, lambda: self.time
-        return await await_end(self.cluster, self.key, judge, seconds, show, sleep=self.sleep, now=now)
+        return await wait_for(self.cluster, self.key, judge, seconds, show, sleep=self.sleep, now=now)
 
 
 async def test_what_is_under_way_is_shown_once_and_the_end_is_told(cluster: FakeCluster) -> None:
@@ -236,24 +241,26 @@ async def test_what_is_under_way_is_shown_once_and_the_end_is_told(cluster: Fake
     under_way = told("False", message="1 of 2 files are kept")
     waiting = Waiting(cluster, ONE, {}, under_way, under_way, told("True", message="batch 7 of log"))
     assert await waiting.end(judge_taken) == "batch 7 of log"
-    assert waiting.shown == ["the operator has not looked at it yet", "1 of 2 files are kept"]
+    assert waiting.shown == ["waiting for the operator", "1 of 2 files are kept"]
 
 
 async def test_a_failure_ends_the_wait(cluster: FakeCluster) -> None:
     await make(cluster)
-    with pytest.raises(WaitProblem, match="given up after 5 attempts"):
+    with pytest.raises(CommandError, match="given up after 5 attempts"):
         await Waiting(cluster, ONE, told("False", "True", "given up after 5 attempts")).end(judge_taken)
 
 
 async def test_what_takes_too_long_goes_on_by_itself(cluster: FakeCluster) -> None:
     await make(cluster)
-    with pytest.raises(WaitProblem, match="not within 5s; it goes on by itself, so far: 1 of 2"):
+    with pytest.raises(
+        CommandError, match="not done within 5s, it continues in the cluster; last status: 1 of 2"
+    ):
         await Waiting(cluster, ONE, told("False", message="1 of 2")).end(judge_taken, 5)
 
 
 async def test_damage_that_is_found_is_a_failure(cluster: FakeCluster) -> None:
     await make(cluster)
-    await ask_for_verification(cluster, ONE, VerifyBy.CHECKSUMS, "now")
+    await request_verification(cluster, ONE, VerifyBy.CHECKSUMS, "now")
     verified = {"by": "Checksums", "request": "now"}
     before = told("True", observedGeneration=2, **TAKEN)
     for status in ("True", "False"):
@@ -263,14 +270,14 @@ async def test_damage_that_is_found_is_a_failure(cluster: FakeCluster) -> None:
         if status == "True":
             assert await waiting.end(judge_verified) == "3 files"
         else:
-            with pytest.raises(WaitProblem, match="3 files"):
+            with pytest.raises(CommandError, match="3 files"):
                 await waiting.end(judge_verified)
         cluster.patch(refer(ONE), status={"verified": None})
 
 
 async def test_a_pipeline_runs_from_it_when_it_says_so(cluster: FakeCluster) -> None:
     await make(cluster, **TAKEN)
-    await ask_for_restore(cluster, ONE, None, "now")
+    await request_restore(cluster, ONE, None, "now")
     old = told("True", message="running", observedGeneration=2)
     new = {**old, "restored": {"savepoint": "one", "request": ""}}
     waiting = Waiting(cluster, DELAYS, old, {**new, **told("False", message="starting")}, new)
@@ -279,7 +286,7 @@ async def test_a_pipeline_runs_from_it_when_it_says_so(cluster: FakeCluster) -> 
 
 
 async def test_a_store_is_looked_through_when_its_last_request_is(cluster: FakeCluster) -> None:
-    await ask_for_collection(cluster, "shop", None, "now")
+    await request_collection(cluster, "shop", None, "now")
     done = {"number": 1, "request": "now", "at": "2026-01-01T00:00:00Z", "message": "all is free"}
     statuses: tuple[dict[str, Any], ...] = (
         {},

@@ -8,10 +8,10 @@ import pytest
 from fakes.cluster import FakeCluster
 from fakes.context import START, build_resource
 from kappa_crds.reasons import Reason
+from kappa_operator.cli.errors import Exit
 from kappa_operator.cli.health import Health, assess
-from kappa_operator.cli.status_calls import Operator, Overview, read_overview
+from kappa_operator.cli.status_read import Operator, Overview, read_overview
 from kappa_operator.cli.status_view import (
-    Exit,
     build_status_data,
     build_status_view,
     choose_exit,
@@ -41,29 +41,33 @@ BAD = condition(
 
 def test_a_resource_that_is_ready_is_well() -> None:
     health = assess(topic("one", WELL))
-    assert (health.ready, health.well, health.reason, health.next) == ("True", True, "Synced", "")
+    assert (health.ready, health.healthy, health.reason, health.next) == ("True", True, "Synced", "")
 
 
 def test_what_is_not_ready_says_why_and_what_to_do() -> None:
     health = assess(topic("one", BAD))
-    assert (health.ready, health.well, health.message) == ("False", False, BAD["message"])
+    assert (health.ready, health.healthy, health.message) == ("False", False, BAD["message"])
     assert health.next == Reason.PARTITIONS_CANNOT_SHRINK.description
 
 
 @pytest.mark.parametrize(
     ("body", "reason", "said"),
     [
-        (topic("one"), "NotSeen", "see whether it runs and watches this namespace"),
-        (topic("one", WELL, generation=2), "Outdated", "not looked at the last change"),
-        (topic("one", WELL, deletionTimestamp=AT), "Deleting", "what has to end before it goes"),
-        (build_resource("Topic", "one", partitions="many"), "Unreadable", "cannot be read by this version"),
+        (topic("one"), "NotSeen", "Check that it runs and watches this namespace"),
+        (topic("one", WELL, generation=2), "Outdated", "not reconciled the last change"),
+        (topic("one", WELL, deletionTimestamp=AT), "Deleting", "names what has to end first"),
+        (
+            build_resource("Topic", "one", partitions="many"),
+            "Unreadable",
+            "version of the command cannot read it",
+        ),
     ],
 )
 def test_what_the_operator_has_not_seen_or_nobody_can_read_is_not_well(
     body: dict[str, Any], reason: str, said: str
 ) -> None:
     health = assess(body)
-    assert (health.well, health.reason) == (False, reason)
+    assert (health.healthy, health.reason) == (False, reason)
     assert said in health.next
 
 
@@ -72,7 +76,7 @@ def test_what_was_suspended_on_purpose_is_well() -> None:
     sinks = [{"name": "o", "from": "events", "kafka": {"topic": "out"}}]
     body = build_resource("Pipeline", "delays", sources=[source], sinks=sinks, suspend=True)
     body |= {"status": {"conditions": [condition("Ready", "False", "Suspended", "it has stopped")]}}
-    assert assess(body).well
+    assert assess(body).healthy
 
 
 def test_a_policy_that_is_ready_is_not_well_while_lag_is_not() -> None:
@@ -82,9 +86,9 @@ def test_a_policy_that_is_ready_is_not_well_while_lag_is_not() -> None:
         condition("LagHealthy", "False", "ConsumerStopped", "billing orders[3] stands still"),
     ]
     health = assess(body | {"status": {"conditions": conditions}})
-    assert (health.ready, health.well, health.reason) == ("True", False, "ConsumerStopped")
+    assert (health.ready, health.healthy, health.reason) == ("True", False, "ConsumerStopped")
     conditions[1] = condition("LagHealthy", "Unknown", "LagUnknown", "no look yet")
-    assert not assess(body | {"status": {"conditions": conditions}}).well
+    assert not assess(body | {"status": {"conditions": conditions}}).healthy
 
 
 def test_a_savepoint_that_is_being_read_back_is_well_and_a_damaged_one_is_not() -> None:
@@ -92,8 +96,8 @@ def test_a_savepoint_that_is_being_read_back_is_well_and_a_damaged_one_is_not() 
     ready = condition("Ready", "True", "SavepointReady")
     under_way = condition("Verified", "Unknown", "SavepointVerifying")
     damaged = condition("Verified", "False", "SavepointDamaged", "a file is missing")
-    assert assess(body | {"status": {"conditions": [ready, under_way]}}).well
-    assert not assess(body | {"status": {"conditions": [ready, damaged]}}).well
+    assert assess(body | {"status": {"conditions": [ready, under_way]}}).healthy
+    assert not assess(body | {"status": {"conditions": [ready, damaged]}}).healthy
 
 
 def overview(*resources: Health, operator: Operator = ACTING, **unreadable: str) -> Overview:
@@ -106,19 +110,19 @@ GOOD, ILL = assess(topic("good", WELL)), assess(topic("ill", BAD))
 @pytest.mark.parametrize(
     ("seen", "end"),
     [
-        (overview(GOOD), Exit.WELL),
-        (overview(), Exit.WELL),
-        (overview(GOOD, ILL), Exit.UNWELL),
+        (overview(GOOD), Exit.OK),
+        (overview(), Exit.OK),
+        (overview(GOOD, ILL), Exit.UNHEALTHY),
         (overview(GOOD, Topic="forbidden"), Exit.UNKNOWN),
-        (overview(ILL, Topic="forbidden"), Exit.UNWELL),
-        (overview(GOOD, operator=Operator("one", START - timedelta(minutes=5))), Exit.UNWELL),
-        (overview(GOOD, operator=Operator(None, START)), Exit.UNWELL),
-        (overview(GOOD, operator=Operator(why="no right to get leases")), Exit.WELL),
+        (overview(ILL, Topic="forbidden"), Exit.UNHEALTHY),
+        (overview(GOOD, operator=Operator("one", START - timedelta(minutes=5))), Exit.UNHEALTHY),
+        (overview(GOOD, operator=Operator(None, START)), Exit.UNHEALTHY),
+        (overview(GOOD, operator=Operator(why="no right to get leases")), Exit.OK),
     ],
 )
 def test_scripts_learn_whether_all_is_well_and_what_is_not_known_is_not(seen: Overview, end: Exit) -> None:
     assert choose_exit(seen, START) is end
-    assert build_status_data(seen, START)["well"] is (end is Exit.WELL)
+    assert build_status_data(seen, START)["healthy"] is (end is Exit.OK)
 
 
 SCREEN = """\
@@ -128,8 +132,8 @@ SCREEN = """\
                                                       topic.
 ✓  Topic  good  True   Synced                  10m    -
 
-2 resources, 1 not well
-operator: kappa-operator-1 acts"""
+2 resources, 1 unhealthy
+operator: kappa-operator-1 is the leader"""
 
 
 def test_what_is_not_well_comes_first_with_what_to_do() -> None:
@@ -141,7 +145,7 @@ def test_many_that_are_well_are_counted_and_all_that_are_not_are_shown() -> None
     many = [assess(topic(f"t{number:02}", WELL)) for number in range(30)]
     ill = [assess(topic(f"ill{number:02}", BAD)) for number in range(30)]
     text = render(build_status_view(overview(*ill, *many), START, mixed=True))
-    assert "… and 22 more Topics that are well" in text
+    assert "… and 22 more healthy Topics" in text
     assert text.count("PartitionsCannotShrink") == 30
     every = render(build_status_view(overview(*many), START, mixed=False, every=True))
     assert every.count("Synced") == 30
@@ -150,11 +154,11 @@ def test_many_that_are_well_are_counted_and_all_that_are_not_are_shown() -> None
 def test_an_operator_that_is_away_or_not_to_be_seen_is_said_to_be_so() -> None:
     away = overview(GOOD, operator=Operator("one", START - timedelta(minutes=5)))
     said = render(build_status_view(away, START, mixed=False))
-    assert "operator: none acts, the last word is of 5m ago; what is said above may be old" in said
+    assert "operator: no active leader since 5m; the status above may be stale" in said
     hidden = overview(GOOD, operator=Operator(why="no right to get leases"), Topic="no right to list topics")
     lines = render(build_status_view(hidden, START, mixed=False)).splitlines()
-    assert "operator: not known whether one acts: no right to get leases" in lines
-    assert "Topics are not known: no right to list topics" in lines
+    assert "operator: unknown: no right to get leases" in lines
+    assert "Topics are unknown: no right to list topics" in lines
 
 
 class Locked(FakeCluster):
@@ -175,7 +179,7 @@ async def test_kinds_that_may_not_be_listed_keep_nobody_from_seeing_the_others()
     assert [each.kind for each in seen.resources] == ["StateStore"]
     assert seen.unreadable == {"Topic": "topics is forbidden"}
     assert seen.operator.why is not None
-    assert "no operator has ever acted in namespace kappa-system" in seen.operator.why
+    assert "no lease of an operator in namespace" in seen.operator.why
 
 
 async def test_an_api_server_that_does_not_answer_is_an_error_and_not_an_empty_screen() -> None:

@@ -3,17 +3,14 @@
 import json
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import yaml
 
 from integration.manifests import read_smallest
-from kappa_pipelines.laptop import explain, run, validate
-from kappa_pipelines.laptop import test as cases
 from kappa_pipelines.laptop.console import FAILED, UNUSABLE
-from kappa_pipelines.laptop.validate import main
+from laptop.commands import kappa
 
 
 def write(folder: Path, *manifests: dict[str, object]) -> list[str]:
@@ -27,7 +24,7 @@ def test_resources_of_every_kind_are_checked_each_by_itself(
 ) -> None:
     topic, store = read_smallest("Topic"), read_smallest("StateStore")
     bad = {**topic, "metadata": {"name": "bad"}, "spec": {"partitions": "four", "partition": 4}}
-    assert main(write(tmp_path, bad, topic, store)) == FAILED
+    assert kappa("validate", write(tmp_path, bad, topic, store)) == FAILED
     assert capsys.readouterr().out.splitlines() == [
         "topic/bad: InvalidSpec: unknown field \"spec.partition\"; did you mean 'partitions'?;"
         " spec.partitions: must be of type integer, not string",
@@ -39,8 +36,8 @@ def test_resources_of_every_kind_are_checked_each_by_itself(
 def test_a_pipeline_that_the_api_server_refuses_is_refused_without_loading_spark(tmp_path: Path) -> None:
     pipeline = read_smallest("Pipeline")
     pipeline["spec"]["snks"] = pipeline["spec"].pop("sinks")
-    program = "import sys; from kappa_pipelines.laptop.validate import main; print(main(sys.argv[1:]), 'pyspark' in sys.modules)"
-    command = [sys.executable, "-c", program, *write(tmp_path, pipeline)]
+    program = "import sys; from kappa_pipelines.laptop.validate import main; print(main(sys.argv[1:], lambda lines, _: print(*lines)), 'pyspark' in sys.modules)"
+    command = [sys.executable, "-c", program, *write(tmp_path, pipeline)[1:]]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout.splitlines() == [
         f"pipeline/{pipeline['metadata']['name']}: InvalidSpec: spec.sinks: Required value;"
@@ -58,31 +55,31 @@ def test_files_are_named_with_an_option_or_without(
     valid = [f"topic/{read_smallest('Topic')['metadata']['name']}: valid"]
     valid.append(f"statestore/{read_smallest('StateStore')['metadata']['name']}: valid")
     for arguments in ([first, str(second)], [first, "-f", str(second)], ["-f", first, str(second)]):
-        assert main(arguments) == 0
+        assert kappa("validate", arguments) == 0
         assert sorted(capsys.readouterr().out.splitlines()) == sorted(valid)
 
 
-@pytest.mark.parametrize("command", [validate.main, explain.main, run.main, cases.main])
-def test_a_command_without_a_file_asks_for_one(
-    command: Callable[[list[str]], int], capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit) as ended:
-        command(["--data", "."] if command is run.main else [])
-    assert ended.value.code == UNUSABLE
+@pytest.mark.parametrize("command", ["validate", "explain", "run", "test"])
+def test_a_command_without_a_file_asks_for_one(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert kappa(command, ["--data", "."] if command == "run" else []) == UNUSABLE
     assert "name a manifest: FILE or -f FILE" in capsys.readouterr().err
 
 
 def test_a_run_needs_no_option_to_be_on_this_machine(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run.main(["--data", ".", "/nowhere/pipeline.yaml"]) == UNUSABLE
+    assert kappa("run", ["--data", ".", "/nowhere/pipeline.yaml"]) == UNUSABLE
     assert "/nowhere/pipeline.yaml" in capsys.readouterr().err
 
 
 def test_results_are_printed_as_json_for_programs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     topic = read_smallest("Topic")
     bad = {**topic, "metadata": {"name": "bad"}, "spec": {"partition": 4}}
-    assert main([*write(tmp_path, topic, bad), "-o", "json"]) == FAILED
+    assert kappa("validate", [*write(tmp_path, topic, bad), "-o", "json"]) == FAILED
     assert json.loads(capsys.readouterr().out) == [
-        {"resource": f"topic/{topic['metadata']['name']}", "valid": True},
+        {
+            "resource": f"topic/{topic['metadata']['name']}",
+            "valid": True,
+            "lines": [f"topic/{topic['metadata']['name']}: valid"],
+        },
         {
             "resource": "topic/bad",
             "valid": False,

@@ -1,55 +1,51 @@
-"""The commands. Each command's work and options are in a module of its own, which is imported when the command runs.
+"""The list of commands. Each command is a function in a module of its own, which is imported when the command runs.
 
-All of them together take seconds to import; the help and a command of the laptop need none of that.
+All of them together take seconds to import; the help needs none of that.
 """
 
-from collections.abc import Callable
+import sys
 from dataclasses import dataclass
 from importlib import import_module
-from importlib.metadata import entry_points, version
+from importlib.metadata import version
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.completion import completion_init  # type: ignore[attr-defined]
 from typer.main import get_command, get_group
+
+from kappa_operator.cli.errors import CommandGroup
 
 
 @dataclass(frozen=True)
 class Command:
-    """A command: what the help shows, and the module of the command line that has it; none for one of the runtime."""
+    """A command: what the help shows, and its module."""
 
     help: str
-    module: str | None = None
-
-    @property
-    def is_local(self) -> bool:
-        """Return whether it is a command of the runtime, which is a package of its own."""
-        return self.module is None
+    module: str
 
 
 COMMANDS = {
     "savepoint": Command("Take, list and verify savepoints, and restore from them.", "savepoint"),
     "lag": Command(
-        "Show how far behind consumer groups and pipelines are: in records, in time, and until records are lost.",
-        "lag",
+        "Show the lag of consumer groups and pipelines: in records, in time, and until records are lost.", "lag"
     ),
     "top": Command(
         "Show pipelines and topics live: rates, lag, duration of batches, delay of watermarks, rows of state.",
         "top",
     ),
-    "status": Command("Show all Kappa resources: ready or not, why, since when, and what to do.", "status"),
-    "plan": Command(
-        "Show what the operator would do if the manifests were applied now, and why.", "plan_command"
-    ),
-    "validate": Command("Check resources as the API server and a driver would, without a cluster."),
-    "run": Command("Run a pipeline on this machine, over files or topics, and print its rows."),
-    "explain": Command("Show a pipeline's graph, the state it keeps and until when, and its guarantees."),
-    "test": Command("Run the test cases of pipelines on this machine."),
-}
+    "status": Command("Show the health of all Kappa resources: ready or not, why, since when, and what to do.", "status"),
+    "plan": Command("Show what the operator would do if the manifests were applied now, and why.", "plan_command"),
+    "validate": Command("Check resources as the API server and a driver would, without a cluster.", "local"),
+    "run": Command("Run a pipeline on this machine, over files or topics, and print its rows.", "local"),
+    "explain": Command("Show a pipeline's graph, its state with its bounds, and its guarantees.", "local"),
+    "test": Command("Run the test cases of pipelines on this machine.", "local"),
+    "completion": Command("Print the completion script of a shell.", "completion"),
+}  # fmt: skip
 
 
-class LazyGroup(TyperGroup):
-    """Has a command without options in place of each, which help and completion use, and loads the one that is to run."""
+class LazyGroup(CommandGroup):
+    """Holds an empty command for each, which help and completion use, and loads the one that runs."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """Return the command that the arguments name, loaded, and the rest of them."""
@@ -57,32 +53,24 @@ class LazyGroup(TyperGroup):
         return name, command if name is None else load(name), rest
 
 
-app = typer.Typer(cls=LazyGroup, no_args_is_help=True, rich_markup_mode=None, help="Manage Kappa pipelines.")
+app = typer.Typer(
+    cls=LazyGroup,
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    epilog="Exit codes: 0 success, 1 failure, 2 unusable options or files, 3 unhealthy or over the bound, 4 unknown.",
+)
 
 
 def load(name: str) -> Any:
     """Return a command with its options."""
-    module = COMMANDS[name].module
-    if module is None:
-        return _wrap(name, _forward(name), add_help_option=False, context_settings=_ANY_ARGUMENTS)
-    found = getattr(import_module(f"kappa_operator.cli.{module}"), name)
-    return get_group(found) if isinstance(found, typer.Typer) else _wrap(name, found)
-
-
-_ANY_ARGUMENTS = {"allow_extra_args": True, "ignore_unknown_options": True}
-
-
-def _wrap(name: str, function: Callable[..., None], **settings: Any) -> Any:
+    found = getattr(import_module(f"kappa_operator.cli.{COMMANDS[name].module}"), name)
+    if isinstance(found, typer.Typer):
+        return get_group(found)
     alone = typer.Typer(add_completion=False, rich_markup_mode=None)
-    alone.command(name, **settings)(function)
+    alone.command(name)(found)
     return get_command(alone)
-
-
-def _forward(name: str) -> Callable[[typer.Context], None]:
-    def command(context: typer.Context) -> None:
-        raise typer.Exit(run_local(name, context.args))
-
-    return command
 
 
 def _show_version(wanted: bool) -> None:
@@ -105,16 +93,7 @@ for _name, _command in COMMANDS.items():
     app.command(_name, short_help=_command.help)(kappa)
 
 
-def run_local(command: str, arguments: list[str]) -> int:
-    """Run a command of the runtime, which is a package of its own, and return its exit code."""
-    found = list(entry_points(group="kappa.commands", name=command))
-    if not found:
-        typer.echo(f"error: kappa {command} needs the runtime; install the package kappa-pipelines", err=True)
-        return 2
-    code: int = found[0].load()(arguments)
-    return code
-
-
 def main() -> None:
-    """Run the command line."""
-    app()
+    """Run the command line, as `kappa` or as the plugin `kubectl kappa`."""
+    completion_init()
+    app(prog_name="kubectl kappa" if Path(sys.argv[0]).name.startswith("kubectl-") else "kappa")

@@ -1,8 +1,7 @@
-"""What `kappa plan` says of a change: what is another than in the revision that runs, and what that means for the state.
+"""The part of `kappa plan` about a change: how the new revision differs from the running one, and what that means for the state.
 
-Where the runtime is installed on this machine, both revisions are compiled by Spark here, and compared as a driver compares them; else
-their texts are. What
-needs the state itself, such as whether the records that are still to be read are there, a dry start beside the driver shows.
+With the runtime on this machine, Spark compiles both revisions here and compares them as a driver does; without it their texts are
+compared. The dry run beside the driver checks what needs the state itself, such as whether unread records still exist.
 """
 
 import asyncio
@@ -18,13 +17,13 @@ from kappa_operator.pipeline.upgrade.change import choose_mode, want_revision
 from kappa_operator.verdict.difference import compare_revisions, explain_mode
 from kappa_operator.verdict.forecast import explain_forecast, forecast
 
-_JUDGED = "  ? before anything stops, a dry start on a copy of the last batch judges it with the state itself"
+_JUDGED = "  ? before the driver stops, a dry run on a copy of the last batch checks it with the state itself"
 Judge = Callable[[Revision, Revision], UpgradeVerdict]
-"""Compares two revisions on this machine; RuntimeError says why that cannot be done."""
+"""Compares two revisions on this machine; RuntimeError says why it cannot."""
 
 
 def find_judge() -> Judge | None:
-    """Return what compares revisions on this machine, None where the runtime is not installed."""
+    """Return the comparison of revisions on this machine, None without the runtime."""
     found = list(entry_points(group="kappa.verdicts", name="local"))
     return found[0].load() if found else None
 
@@ -32,39 +31,39 @@ def find_judge() -> Judge | None:
 async def describe_change(
     context: OperatorContext, observed: PipelineObserved, judge: Judge | None
 ) -> list[str]:
-    """Return the lines about the change of a pipeline, none where there is none."""
+    """Return the lines about the change of a pipeline; none without a change."""
     wanted, runs = want_revision(observed), observed.status.revision
     if wanted is None or runs is None or wanted.name == runs:
         return []
     old = await read_revision(context, observed.resource.metadata.namespace, runs)
     if old is None:
-        return [f"  ~ revision {runs} cannot be read any more, so what is changed is not known"]
+        return [f"  ~ revision {runs} cannot be read, so the change is unknown"]
     changes = [f"  ~ {each}" for each in compare_revisions(old, wanted)]
     mode = choose_mode(observed, wanted)
     if old.content == wanted.content:
-        return [*changes, "  ? a new driver goes on from the last batch"]
+        return [*changes, "  ? a new driver continues from the last batch"]
     verdict = await _judge(judge, old, wanted)
     if isinstance(verdict, str):
         found = forecast(old.spec, wanted.spec, observed.status.shuffle_partitions)
         changes += [f"  ? {verdict}", *(f"  ? {line}" for line in explain_forecast(found))]
     else:
-        changes += _say(verdict, mode)
+        changes += _explain(verdict, mode)
     if mode is not UpgradeMode.STATELESS:
         changes.append(_JUDGED)
     return changes
 
 
 async def _judge(judge: Judge | None, old: Revision, new: Revision) -> UpgradeVerdict | str:
-    """Return the verdict of this machine, or why there is none."""
+    """Return the verdict of this machine, or why it has none."""
     if judge is None:
-        return "the runtime is not on this machine (install kappa-pipelines), so no verdict is made here"
+        return "no verdict on this machine: install the package kappa-pipelines"
     try:
         return await asyncio.to_thread(judge, old, new)
     except RuntimeError as error:
-        return f"no verdict can be made on this machine: {error}"
+        return f"no verdict on this machine: {error}"
 
 
-def _say(verdict: UpgradeVerdict, mode: UpgradeMode) -> Iterator[str]:
+def _explain(verdict: UpgradeVerdict, mode: UpgradeMode) -> Iterator[str]:
     yield f"  ? verdict of this machine: {verdict.kind.value}"
     yield from (f"    · {reason}" for reason in verdict.reasons)
     yield f"  ? {explain_mode(mode, verdict.kind)}"

@@ -1,4 +1,4 @@
-"""How a resource is, in a few words: whether it is well, why not, since when, and what to do next."""
+"""The health of a resource: whether it is healthy, why not, since when, and what to do next."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -14,25 +14,25 @@ from kappa_crds.reasons import Reason
 from kappa_crds.resource import Resource, ResourceStatus
 from kappa_operator.engine.cluster import Body
 
-_BESIDES = (LAG_HEALTHY, VERIFIED, EXPORTED)
-"""Conditions that say whether a resource that is Ready is also well."""
-_AT_REST = frozenset({Reason.SUSPENDED, Reason.PAUSED})
-"""What somebody wanted."""
-_NOT_SEEN = "The operator has not looked at it yet; see whether it runs and watches this namespace."
-_OUTDATED = "The operator has not looked at the last change yet; see whether it runs."
-_DELETING = "It was deleted; the message says what has to end before it goes."
-_UNREADABLE = "It cannot be read by this version of the command; apply it again as `kubectl explain` says, or use the operator's version."
+_CHECKED = (LAG_HEALTHY, VERIFIED, EXPORTED)
+"""Conditions that must be true of a healthy resource, besides Ready."""
+_REQUESTED = frozenset({Reason.SUSPENDED, Reason.PAUSED})
+"""Reasons that a user requested."""
+_NOT_SEEN = "The operator has not reconciled it yet. Check that it runs and watches this namespace."
+_OUTDATED = "The operator has not reconciled the last change yet. Check that it runs."
+_DELETING = "It is being deleted; the message names what has to end first."
+_UNREADABLE = "This version of the command cannot read it. Use the version of the operator, or correct it as `kubectl explain` shows."
 
 
 @dataclass(frozen=True)
 class Health:
-    """A resource and how it is. `ready` is True, False or Unknown; `well` counts, as a Ready LagPolicy may say that lag is not."""
+    """The health of a resource. `ready` is True, False or Unknown; a Ready LagPolicy is unhealthy while lag is."""
 
     kind: str
     namespace: str
     name: str
     ready: str
-    well: bool
+    healthy: bool
     reason: str
     since: datetime | None
     message: str = ""
@@ -40,18 +40,18 @@ class Health:
 
 
 def assess(body: Body) -> Health:
-    """Return how a resource is, as its status says."""
+    """Return the health of a resource by its status."""
     metadata = body["metadata"]
     place = body["kind"], metadata.get("namespace", ""), metadata["name"]
     try:
         resource = find_kind(body["kind"]).parse(body)
     except ValidationError as error:
-        return Health(*place, "Unknown", False, "Unreadable", None, _say_first(error), _UNREADABLE)
+        return Health(*place, "Unknown", False, "Unreadable", None, _show_first(error), _UNREADABLE)
     meta = resource.metadata
     ready = find_condition(resource.status.conditions, ConditionType.READY)
     if meta.deletion_timestamp is not None:
-        said = ready.message if ready else ""
-        return Health(*place, "False", False, "Deleting", meta.deletion_timestamp, said, _DELETING)
+        message = ready.message if ready else ""
+        return Health(*place, "False", False, "Deleting", meta.deletion_timestamp, message, _DELETING)
     if ready is None:
         return Health(*place, "Unknown", False, "NotSeen", meta.creation_timestamp, "", _NOT_SEEN)
     if (resource.status.observed_generation or 0) < meta.generation:
@@ -63,37 +63,37 @@ def _assess_conditions(
     place: tuple[str, str, str], resource: Resource[Any, ResourceStatus], ready: Condition
 ) -> Health:
     if ready.status != "True":
-        return _say(place, ready, ready.status, well=ready.reason in _AT_REST)
-    for kind in _BESIDES:
+        return _build(place, ready, ready.status, healthy=ready.reason in _REQUESTED)
+    for kind in _CHECKED:
         condition = find_condition(resource.status.conditions, kind)
         if condition is not None and condition.status != "True" and not _is_pending(kind, condition):
-            return _say(place, condition, ready.status, well=False)
-    return _say(place, ready, ready.status, well=True)
+            return _build(place, condition, ready.status, healthy=False)
+    return _build(place, ready, ready.status, healthy=True)
 
 
 def _is_pending(kind: str, condition: Condition) -> bool:
-    """Return whether it is merely under way: a savepoint that is being read back is well so far."""
+    """Return whether it is in progress: a savepoint that is being verified is healthy so far."""
     return kind in (VERIFIED, EXPORTED) and condition.status == "Unknown"
 
 
-def _say(place: tuple[str, str, str], condition: Condition, ready: str, *, well: bool) -> Health:
-    advice = "" if well else find_advice(condition.reason)
+def _build(place: tuple[str, str, str], condition: Condition, ready: str, *, healthy: bool) -> Health:
+    advice = "" if healthy else find_advice(condition.reason)
     return Health(
-        *place, ready, well, condition.reason, condition.last_transition_time, condition.message, advice
+        *place, ready, healthy, condition.reason, condition.last_transition_time, condition.message, advice
     )
 
 
 def find_advice(reason: str) -> str:
-    """Return what a reason means and what to do; nothing for one that this version does not know."""
+    """Return what a reason means and what to do; empty for a reason of another version."""
     known = Reason.parse(reason)
     return "" if known is None else known.description
 
 
-def _say_first(error: ValidationError) -> str:
+def _show_first(error: ValidationError) -> str:
     first = error.errors()[0]
     return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
 
 
 def sort_health(found: Iterable[Health]) -> list[Health]:
-    """Return what is not well first, then by kind and name."""
-    return sorted(found, key=lambda each: (each.well, each.kind, each.namespace, each.name))
+    """Return unhealthy resources first, then by kind and name."""
+    return sorted(found, key=lambda each: (each.healthy, each.kind, each.namespace, each.name))

@@ -1,4 +1,4 @@
-"""The installed operator's settings, which a plan has to assume: images and Java options are part of every revision."""
+"""The settings of the installed operator, which a plan needs: images and Java options are part of each revision."""
 
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -9,11 +9,11 @@ from kappa_operator.settings import Settings
 
 _LABELS = {"app.kubernetes.io/name": "kappa-operator"}
 _CONTAINER = "operator"
-_ASSUMED = "the plan takes KAPPA_* of this environment, or the defaults"
+_ASSUMED = "the plan uses KAPPA_* of this environment, or the defaults"
 
 
 async def find_settings(cluster: Cluster, namespaces: Collection[str]) -> tuple[Settings, str | None]:
-    """Return the settings of the operator that watches the namespaces; where they are not known, what is assumed, and why."""
+    """Return the settings of the operator that watches the namespaces, or assumed ones and a note that says why."""
     try:
         deployments = await cluster.list_objects("apps/v1", "Deployment", labels=_LABELS)
     except KubernetesError as error:
@@ -26,11 +26,11 @@ async def find_settings(cluster: Cluster, namespaces: Collection[str]) -> tuple[
         if not settings.watch_namespaces or set(namespaces) <= set(settings.watch_namespaces):
             return settings, None
     wanted = ", ".join(sorted(namespaces))
-    return Settings.from_environment(), f"no operator is installed that watches {wanted}; {_ASSUMED}"
+    return Settings.from_environment(), f"no operator found that watches {wanted}; {_ASSUMED}"
 
 
 def _read_environment(deployment: Mapping[str, Any]) -> dict[str, str]:
-    """Return the variables that have their values in the manifest."""
+    """Return the environment variables that have a value in the manifest."""
     containers = deployment["spec"]["template"]["spec"]["containers"]
     variables: list[dict[str, Any]] = next(
         (c.get("env", []) for c in containers if c["name"] == _CONTAINER), []

@@ -1,4 +1,4 @@
-"""`kappa lag`: how far behind groups and pipelines are, in records and in time."""
+"""`kappa lag`: the lag of consumer groups and pipelines, in records and in time."""
 
 import sys
 import time
@@ -8,64 +8,65 @@ from typing import Annotated
 
 import typer
 
-from kappa_crds.quantities import parse_duration
-from kappa_operator.cli.asking import Context, call
 from kappa_operator.cli.lag_bound import Bound, check_bound
 from kappa_operator.cli.lag_view import build_lag_view, narrow
-from kappa_operator.cli.reports import Scope, read_report
-from kappa_operator.cli.screen import Output, open_console, print_plain, write_data
+from kappa_operator.cli.options import (
+    AllNamespaces,
+    Context,
+    Namespace,
+    OperatorNamespace,
+    OutputFormat,
+    parse_duration_option,
+)
+from kappa_operator.cli.output import Output, print_result
+from kappa_operator.cli.report_read import Scope, read_report
+from kappa_operator.cli.requests import call, choose_scope
 from kappa_operator.report.model import Report, Source
 
-Namespace = Annotated[str, typer.Option("-n", "--namespace", help="Namespace.")]
-AllNamespaces = Annotated[bool, typer.Option("-A", "--all-namespaces", help="All namespaces.")]
-OperatorNamespace = Annotated[
-    str, typer.Option(envvar="KAPPA_OPERATOR_NAMESPACE", help="Namespace that the operator runs in.")
-]
 _CLEAR = "\x1b[H\x1b[2J"
 
 
 def lag(
     *,
-    namespace: Namespace = "default",
+    namespace: Namespace = "",
     all_namespaces: AllNamespaces = False,
     group: Annotated[
         list[str] | None, typer.Option(help="Only groups that match, such as billing or kappa.shop.*.")
     ] = None,
     topic: Annotated[list[str] | None, typer.Option(help="Only topics that match.")] = None,
     partitions: Annotated[bool, typer.Option("--partitions", help="Show each partition.")] = False,
-    output: Annotated[Output, typer.Option("-o", "--output", help="What to print.")] = Output.TABLE,
+    output: OutputFormat = Output.TABLE,
     fail_over: Annotated[
         str | None,
         typer.Option(
-            help="End with 3 where lag is over this, such as 60s or 1000 records, with 4 where it is not known."
+            help="Exit with 3 if lag is over this, such as 60s or 1000 (records), with 4 if it is not known."
         ),
     ] = None,
-    watch: Annotated[
-        bool, typer.Option("--watch", "-w", help="Show it again and again until Ctrl-C.")
-    ] = False,
-    every: Annotated[str, typer.Option(help="How often, with --watch.")] = "5s",
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Repeat until Ctrl-C.")] = False,
+    interval: Annotated[str, typer.Option(help="Time between two outputs of --watch.")] = "5s",
     operator_namespace: OperatorNamespace = "kappa-system",
     context: Context = None,
 ) -> None:
-    """Show how far behind consumer groups and pipelines are: in records, in time, and until records are lost."""
+    """Show the lag of consumer groups and pipelines: in records, in time, and until records are lost."""
     if watch and fail_over is not None:
-        raise typer.BadParameter("says it once; leave out --watch", param_hint="--fail-over")
+        raise typer.BadParameter("cannot be used with --watch", param_hint="--fail-over")
     bound = _parse(fail_over)
-    pause = parse_interval(every)
-    scope = Scope(None if all_namespaces else namespace, operator_namespace, partitions)
+    seconds = parse_duration_option(interval, "--interval")
+    namespaces = choose_scope(namespace, context, all_namespaces=all_namespaces)
+    scope = Scope(namespaces, operator_namespace, partitions)
 
-    def look(*, again: bool = False) -> Report:
-        report = narrow(_read(scope, context), group or (), topic or ())
-        if again and sys.stdout.isatty():
+    def show(*, clear: bool = False) -> Report:
+        report = narrow(fetch_report(scope, context), group or (), topic or ())
+        if clear and sys.stdout.isatty():
             typer.echo(_CLEAR, nl=False)
         _show(report, choose_now(report), output, partitions)
         return report
 
-    report = look()
+    report = show()
     with suppress(KeyboardInterrupt):
         while watch:
-            time.sleep(pause)
-            report = look(again=True)
+            time.sleep(seconds)
+            report = show(clear=True)
     if bound is not None:
         named = [each for each in group or () if "*" not in each and "?" not in each]
         raise typer.Exit(check_bound(report, bound, choose_now(report), named))
@@ -78,32 +79,23 @@ def _parse(text: str | None) -> Bound | None:
         raise typer.BadParameter(f"{error}, or a number of records", param_hint="--fail-over") from None
 
 
-def parse_interval(text: str) -> float:
-    """Return the seconds from look to look; BadParameter for what is no duration, or none at all."""
-    try:
-        seconds = parse_duration(text)
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="--every") from None
-    if seconds <= 0:
-        raise typer.BadParameter("must be longer than nothing", param_hint="--every")
-    return seconds
-
-
-def _read(scope: Scope, context: str | None) -> Report:
-    report, warning = call(context, lambda desk: read_report(desk, scope))
+def fetch_report(scope: Scope, context: str | None) -> Report:
+    """Return the report; a warning says why it comes from another source than the operator."""
+    report, warning = call(context, lambda api: read_report(api, scope))
     if warning is not None:
-        typer.echo(f"warning: {warning}", err=True)
+        typer.echo(f"warning: {' '.join(warning.split())}", err=True)
     return report
 
 
 def choose_now(report: Report) -> datetime:
-    """Return the operator's time: ages do not hang on the clock of this machine."""
+    """Return the operator's time: ages must not depend on the clock of this machine."""
     return report.at if report.source is Source.OPERATOR else datetime.now(UTC)
 
 
 def _show(report: Report, now: datetime, output: Output, partitions: bool) -> None:
-    if output in (Output.JSON, Output.YAML):
-        typer.echo(write_data(report.replace(pipelines=()).to_manifest(), output))
-        return
-    console = open_console()
-    print_plain(console, build_lag_view(report, now, wide=output is Output.WIDE, partitions=partitions))
+    print_result(
+        output,
+        lambda: build_lag_view(report, now, wide=output is Output.WIDE, partitions=partitions),
+        report.replace(pipelines=()).to_manifest,
+        lambda: dict.fromkeys(lag.group for cluster in report.clusters for lag in cluster.lags),
+    )

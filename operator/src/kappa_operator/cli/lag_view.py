@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from kappa_crds.lagstate import LagState, Severity
-from kappa_operator.cli.amounts import NONE, UNKNOWN, say_age, say_count, say_seconds
+from kappa_operator.cli.figures import NONE, UNKNOWN, render_age, render_count, render_seconds
 from kappa_operator.report.build import rank_share
 from kappa_operator.report.model import ClusterReport, LagReport, Report, ShareReport, Source
 
@@ -27,7 +27,7 @@ _RIGHT = frozenset({"LAG", "BEHIND", "LOSS IN", "WORST", "PARTITION", "COMMITTED
 
 @dataclass(frozen=True)
 class Row:
-    """A row and the cluster that it is of."""
+    """A row of the table, and its cluster."""
 
     cluster: ClusterReport
     lag: LagReport
@@ -42,7 +42,7 @@ class Row:
 
 
 def narrow(report: Report, groups: Iterable[str] = (), topics: Iterable[str] = ()) -> Report:
-    """Return the report with only those groups and topics that a glob matches, or all where there is none."""
+    """Return the report with only the groups and topics that match a glob; all where there is none."""
     groups, topics = tuple(groups), tuple(topics)
 
     def keeps(lag: LagReport) -> bool:
@@ -65,13 +65,13 @@ def sort_rows(report: Report) -> list[Row]:
 def build_lag_view(
     report: Report, now: datetime, *, wide: bool = False, partitions: bool = False, limit: int | None = None
 ) -> Group:
-    """Return the table and what is to be said of how far it can be trusted."""
+    """Return the table, and lines on its source and age."""
     rows = sort_rows(report)
     shown = rows if limit is None else rows[:limit]
     table = _build_partitions(shown, wide) if partitions else _build_groups(shown, wide, _is_mixed(report))
     left = [f"… and {len(rows) - len(shown)} more"] if len(shown) < len(rows) else []
     lines = [*left, *explain_report(report, now)]
-    return Group(*([table] if rows else ["no consumer group was seen"]), *map(Text, lines))
+    return Group(*([table] if rows else ["no consumer groups found"]), *map(Text, lines))
 
 
 def _is_mixed(report: Report) -> bool:
@@ -91,8 +91,8 @@ def _build_groups(rows: Iterable[Row], wide: bool, mixed: bool) -> Table:
     for row in rows:
         lag = row.lag
         cells = [
-            lag.group, lag.topic or UNKNOWN, say_lag(lag), say_behind(lag), say_loss(lag.loss, lag),
-            say_state(lag.state, lag.severity), NONE if lag.worst is None else str(lag.worst),
+            lag.group, lag.topic or UNKNOWN, render_lag(lag), render_behind(lag), render_loss(lag.loss, lag),
+            render_state(lag.state, lag.severity), NONE if lag.worst is None else str(lag.worst),
         ]  # fmt: skip
         more = [str(lag.partitions), str(lag.lost), lag.severity.value, lag.why or NONE] if wide else []
         place = [f"{row.cluster.namespace}/{row.cluster.name}"] if mixed else []
@@ -105,13 +105,13 @@ def _build_partitions(rows: Iterable[Row], wide: bool) -> Table:
     for row in rows:
         for share in sorted(row.lag.shares, key=rank_share, reverse=True):
             cells = [
-                row.lag.group, row.lag.topic or UNKNOWN, str(share.partition), _say_offset(share.committed),
-                _say_offset(share.end), say_count(share.lag), say_seconds(share.behind),
-                say_loss(share.loss, share), say_state(share.state, share.severity),
+                row.lag.group, row.lag.topic or UNKNOWN, str(share.partition), _render_offset(share.committed),
+                _render_offset(share.end), render_count(share.lag), render_seconds(share.behind),
+                render_loss(share.loss, share), render_state(share.state, share.severity),
             ]  # fmt: skip
             more = [
-                _say_offset(share.start),
-                _say_offset(share.lost),
+                _render_offset(share.start),
+                _render_offset(share.lost),
                 share.severity.value,
                 share.why or NONE,
             ]
@@ -123,65 +123,61 @@ def _cell(value: object) -> Text:
     return value if isinstance(value, Text) else Text(str(value))
 
 
-def _say_offset(offset: int | None) -> str:
+def _render_offset(offset: int | None) -> str:
     return UNKNOWN if offset is None else str(offset)
 
 
-def say_lag(lag: LagReport) -> str:
-    """Say a lag in records; `≥` where some partitions are not known, `≤` where markers may be among them."""
+def render_lag(lag: LagReport) -> str:
+    """Return a lag in records: `≥` where some partitions are unknown, `≤` where it may count transaction markers."""
     if lag.lag is None:
         return UNKNOWN
     sign = "≥" if lag.unknown else "≤" if lag.bound and lag.lag else ""
-    return f"{sign}{say_count(lag.lag)}"
+    return f"{sign}{render_count(lag.lag)}"
 
 
-def say_behind(lag: LagReport) -> str:
-    """Say a lag in time; `≥` where that of some partitions is not known."""
+def render_behind(lag: LagReport) -> str:
+    """Return a lag in time; `≥` where that of some partitions is unknown."""
     if lag.behind is None or (lag.behind == 0 and lag.undated + lag.unknown):
         return UNKNOWN
-    return f"{'≥' if lag.undated + lag.unknown else ''}{say_seconds(lag.behind)}"
+    return f"{'≥' if lag.undated + lag.unknown else ''}{render_seconds(lag.behind)}"
 
 
-def say_loss(loss: float | None, of: LagReport | ShareReport) -> str:
-    """Say in what time records may be lost; `-` where nothing is known to remove them."""
+def render_loss(loss: float | None, of: LagReport | ShareReport) -> str:
+    """Return the time until records may be lost; `-` where none is known to be removed."""
     if loss is None:
         return UNKNOWN if of.lag is None or of.behind is None else NONE
-    return "now" if loss == 0 else say_seconds(loss)
+    return "now" if loss == 0 else render_seconds(loss)
 
 
-def say_state(state: LagState | None, severity: Severity) -> Text:
-    """Say a state, in the colour of how much it matters; `-` where no policy says any."""
+def render_state(state: LagState | None, severity: Severity) -> Text:
+    """Return a state in the colour of its severity; `-` where no policy selects the group."""
     return Text(NONE if state is None else state.value, style=_COLOURS[severity])
 
 
 def explain_report(report: Report, now: datetime) -> Iterator[str]:
-    """Yield what has to be known about where it comes from, how old it is, and what is missing."""
+    """Yield lines on the source of the report, its age, and what is missing."""
     if report.source is Source.STATUS:
-        yield "from the status of Pipelines and LagPolicies: no other groups, no time, and how old it is is not known"
+        yield "source: the status of Pipelines and LagPolicies, without other groups, lag in time, or age"
         return
     if not report.clusters:
-        yield "there is no KafkaCluster whose lag is sampled"
+        yield "no KafkaCluster with lag sampling found"
     for cluster in report.clusters:
         yield f"{cluster.namespace}/{cluster.name}: {_explain_cluster(cluster, now)}"
     if any(lag.state is None for cluster in report.clusters for lag in cluster.lags):
-        yield "STATE - : no LagPolicy selects the group"
+        yield "STATE -: no LagPolicy selects the group"
 
 
 def _explain_cluster(cluster: ClusterReport, now: datetime) -> str:
     if cluster.at is None:
-        return "not sampled yet; is the KafkaCluster Ready?"
+        return "not sampled yet; check that the KafkaCluster is Ready"
     if cluster.failure is not None:
-        return f"nothing can be seen: {cluster.failure}"
-    said = f"sampled {say_age(cluster.at, now)} ago"
-    return (
-        f"{said}, which is old: it is done every {say_seconds(cluster.every)}"
-        if is_old(cluster, now)
-        else said
-    )
+        return f"sampling fails: {cluster.failure}"
+    age = f"sampled {render_age(cluster.at, now)} ago"
+    return f"{age}: late, the interval is {render_seconds(cluster.every)}" if is_old(cluster, now) else age
 
 
 def is_old(cluster: ClusterReport, now: datetime) -> bool:
-    """Return whether a sample is so old that the sampler must be behind, or cannot see."""
+    """Return whether the sample is so old that the sampler must be late or failing."""
     if cluster.at is None:
         return True
     return (now - cluster.at).total_seconds() > _OLD * cluster.every + _SLACK

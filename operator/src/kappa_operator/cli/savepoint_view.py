@@ -9,37 +9,42 @@ from kappa_crds.quantities import format_count
 from kappa_operator.savepoint.objects import SavepointResource
 
 
-def build_table(savepoints: Iterable[SavepointResource]) -> Table:
+def build_table(
+    savepoints: Iterable[SavepointResource], *, with_namespace: bool = False, wide: bool = False
+) -> Table:
     """Return one line for each savepoint."""
     table = Table(box=None, pad_edge=False)
-    for column in ("NAME", "PIPELINE", "STATE", "CAUSE", "SIZE", "TAKEN", "VERIFIED"):
+    columns = ("NAME", "PIPELINE", "STATE", "CAUSE", "SIZE", "TAKEN", "VERIFIED")
+    for column in (*(("NAMESPACE",) if with_namespace else ()), *columns, *(("LOCATION",) if wide else ())):
         table.add_column(column, overflow="fold")  # nothing is cut off, however narrow the screen
     for savepoint in savepoints:
         spec, status = savepoint.spec, savepoint.status
         taken = f"{status.taken:%Y-%m-%d %H:%M:%S}" if status.taken else "-"
         verified = f"{status.last_verified:%Y-%m-%d %H:%M:%S}" if status.last_verified else "-"
         table.add_row(
+            *((savepoint.metadata.namespace,) if with_namespace else ()),
             savepoint.metadata.name, spec.pipeline_ref, status.state or "-", spec.cause, status.size or "-", taken, verified,
+            *((status.location or "-",) if wide else ()),
         )  # fmt: skip
     return table
 
 
 def build_view(savepoint: SavepointResource) -> Table:
-    """Return all that there is to know of a savepoint, one thing a line."""
+    """Return one line for each property of a savepoint."""
     spec, status = savepoint.spec, savepoint.status
     table = Table(box=None, show_header=False, pad_edge=False)
     lines = {
         "name": savepoint.metadata.name,
         "pipeline": spec.pipeline_ref,
         "cause": spec.cause,
-        "state": status.state or "not looked at yet",
+        "state": status.state or "-",
         "taken": str(status.taken or "-"),
         "revision": status.revision or "-",
         "batches": ", ".join(f"{each.batch} of {each.sink}" for each in status.queries) or "-",
         "size": status.size or "-",
         "location": status.location or "-",
-        "claim": status.claim_name or "-",
-        "when deleted": "the files go" if spec.deletion_policy == "Delete" else "the files stay",
+        "PVC": status.claim_name or "-",
+        "when deleted": "the files are removed" if spec.deletion_policy == "Delete" else "the files are kept",
         "copies": ", ".join(f"{each.store_ref}: {each.state}" for each in status.exports) or "-",
         "state rows": ", ".join(f"{format_count(r.rows)} of {r.sink}/{r.name}" for r in status.state_rows)
         or "-",

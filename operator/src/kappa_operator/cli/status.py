@@ -1,32 +1,35 @@
-"""`kappa status`: all resources on one screen, whether they are well, and what to do next."""
+"""`kappa status`: the health of all resources on one screen, and what to do next."""
 
 from datetime import UTC, datetime
-from typing import Annotated
 
 import typer
 
-from kappa_operator.cli.asking import Context, call
-from kappa_operator.cli.lag import AllNamespaces, Namespace, OperatorNamespace
-from kappa_operator.cli.screen import Output, open_console, print_plain, write_data
-from kappa_operator.cli.status_calls import read_overview
+from kappa_operator.cli.options import AllNamespaces, Context, Namespace, OperatorNamespace, OutputFormat
+from kappa_operator.cli.output import Output, name_resource, print_result
+from kappa_operator.cli.requests import call, choose_scope
+from kappa_operator.cli.status_read import read_overview
 from kappa_operator.cli.status_view import build_status_data, build_status_view, choose_exit
 
 
 def status(
     *,
-    namespace: Namespace = "default",
+    namespace: Namespace = "",
     all_namespaces: AllNamespaces = False,
-    output: Annotated[Output, typer.Option("-o", "--output", help="What to print; wide leaves nothing out.")] = Output.TABLE,
+    output: OutputFormat = Output.TABLE,
     operator_namespace: OperatorNamespace = "kappa-system",
     context: Context = None,
-) -> None:  # fmt: skip
-    """Show all Kappa resources: ready or not, why, since when, and what to do. Ends with 3 where one is not well, 4 where that is not known."""
-    wanted = None if all_namespaces else namespace
-    overview = call(context, lambda desk: read_overview(desk, wanted, operator_namespace))
+) -> None:
+    """Show the health of all Kappa resources: ready or not, why, since when, and what to do.
+
+    Exit code 3 if a resource is unhealthy, 4 if that is not known.
+    """
+    scope = choose_scope(namespace, context, all_namespaces=all_namespaces)
+    overview = call(context, lambda api: read_overview(api, scope, operator_namespace))
     now = datetime.now(UTC)
-    if output in (Output.JSON, Output.YAML):
-        typer.echo(write_data(build_status_data(overview, now), output))
-    else:
-        view = build_status_view(overview, now, mixed=all_namespaces, every=output is Output.WIDE)
-        print_plain(open_console(), view)
+    print_result(
+        output,
+        lambda: build_status_view(overview, now, mixed=scope is None, every=output is Output.WIDE),
+        lambda: build_status_data(overview, now),
+        lambda: (name_resource(each.kind, each.name) for each in overview.resources),
+    )
     raise typer.Exit(choose_exit(overview, now))

@@ -1,43 +1,35 @@
-"""All resources on one screen: what is not well in full, and of the rest as much as fits."""
+"""All resources on one screen: each unhealthy one, and of the healthy ones as many as fit."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from datetime import datetime
-from enum import IntEnum
 from typing import Any
 
 from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from kappa_operator.cli.amounts import NONE, say_age
+from kappa_operator.cli.errors import Exit
+from kappa_operator.cli.figures import NONE, render_age
 from kappa_operator.cli.health import Health
-from kappa_operator.cli.status_calls import Operator, Overview
+from kappa_operator.cli.status_read import Operator, Overview
 
 _AWAY = 60.0
-"""Seconds without a word after which nobody acts; a lease is renewed every second, and clocks differ."""
+"""Age in seconds of a lease without a leader; the leader renews it each second, and clocks differ."""
 _SHOWN = 8
-"""Resources of a kind that are listed though they are well."""
-
-
-class Exit(IntEnum):
-    """How `kappa status` ends. In all commands 1 is for what went wrong, and 2 for options that make no sense."""
-
-    WELL = 0
-    UNWELL = 3
-    UNKNOWN = 4
+"""At most so many healthy resources of each kind are listed."""
 
 
 def choose_exit(overview: Overview, now: datetime) -> Exit:
-    """Return how the command ends: what is known not to be well counts first."""
-    if is_away(overview.operator, now) or not all(each.well for each in overview.resources):
-        return Exit.UNWELL
-    return Exit.UNKNOWN if overview.unreadable else Exit.WELL
+    """Return the exit code: a resource that is known to be unhealthy counts first."""
+    if is_away(overview.operator, now) or not all(each.healthy for each in overview.resources):
+        return Exit.UNHEALTHY
+    return Exit.UNKNOWN if overview.unreadable else Exit.OK
 
 
 def is_away(operator: Operator, now: datetime) -> bool:
-    """Return whether it is known that no operator acts; that it may not be read says nothing."""
+    """Return whether there is known to be no leader; a lease that cannot be read does not count."""
     if operator.why is not None:
         return False
     return (
@@ -48,7 +40,7 @@ def is_away(operator: Operator, now: datetime) -> bool:
 
 
 def build_status_view(overview: Overview, now: datetime, *, mixed: bool, every: bool = False) -> Group:
-    """Return the screen; `mixed` where there are several namespaces, with `every` nothing is left out."""
+    """Return the screen; `mixed` shows namespaces, `every` lists all resources."""
     shown, left = _choose(overview.resources, None if every else _SHOWN)
     table = Table(box=None, pad_edge=False)
     for column in (
@@ -64,60 +56,60 @@ def build_status_view(overview: Overview, now: datetime, *, mixed: bool, every: 
         table.add_column(column, overflow="fold")
     for each in shown:
         place = [each.namespace] if mixed else []
-        cells = [*place, each.kind, each.name, each.ready, each.reason, f"{say_age(each.since, now)}"]
-        mark = Text("✓", "green") if each.well else Text("✗", "red")
-        table.add_row(mark, *map(Text, cells), _say_next(each))
+        cells = [*place, each.kind, each.name, each.ready, each.reason, f"{render_age(each.since, now)}"]
+        mark = Text("✓", "green") if each.healthy else Text("✗", "red")
+        table.add_row(mark, *map(Text, cells), _show_next(each))
     lines = [
-        *(f"… and {count} more {kind}s that are well" for kind, count in left.items()),
+        *(f"… and {count} more healthy {kind}s" for kind, count in left.items()),
         "",
         *_sum_up(overview, now),
     ]
-    return Group(*([table] if shown else ["there are no Kappa resources"]), *map(Text, lines))
+    return Group(*([table] if shown else ["no Kappa resources found"]), *map(Text, lines))
 
 
 def _choose(resources: Iterable[Health], most: int | None) -> tuple[list[Health], dict[str, int]]:
-    """Return what is listed, and how many of each kind are left out."""
+    """Return what to list, and how many of each kind are left out."""
     shown, seen, left = [], Counter[str](), Counter[str]()
     for each in resources:
-        seen[each.kind] += each.well
-        if each.well and most is not None and seen[each.kind] > most:
+        seen[each.kind] += each.healthy
+        if each.healthy and most is not None and seen[each.kind] > most:
             left[each.kind] += 1
         else:
             shown.append(each)
     return shown, dict(left)
 
 
-def _say_next(health: Health) -> Text:
-    if health.well:
+def _show_next(health: Health) -> Text:
+    if health.healthy:
         return Text(NONE)
     return Text("\n".join(filter(None, (health.message, f"→ {health.next}" if health.next else ""))))
 
 
 def _sum_up(overview: Overview, now: datetime) -> Iterator[str]:
-    unwell = sum(not each.well for each in overview.resources)
+    unhealthy = sum(not each.healthy for each in overview.resources)
     total = len(overview.resources)
-    yield f"{total} resources, {f'{unwell} not well' if unwell else 'all well' if total else 'none'}"
-    yield f"operator: {_say_operator(overview.operator, now)}"
+    yield f"{total} resources, {unhealthy} unhealthy"
+    yield f"operator: {_show_operator(overview.operator, now)}"
     for kind, why in overview.unreadable.items():
-        yield f"{kind}s are not known: {why}"
+        yield f"{kind}s are unknown: {why}"
 
 
-def _say_operator(operator: Operator, now: datetime) -> str:
+def _show_operator(operator: Operator, now: datetime) -> str:
     if operator.why is not None:
-        return f"not known whether one acts: {operator.why}"
+        return f"unknown: {operator.why}"
     if not is_away(operator, now):
-        return f"{operator.holder} acts"
-    since = "" if operator.renewed is None else f", the last word is of {say_age(operator.renewed, now)} ago"
-    return f"none acts{since}; what is said above may be old"
+        return f"{operator.holder} is the leader"
+    since = "" if operator.renewed is None else f" since {render_age(operator.renewed, now)}"
+    return f"no active leader{since}; the status above may be stale"
 
 
 def build_status_data(overview: Overview, now: datetime) -> dict[str, Any]:
-    """Return the same for programs."""
+    """Return the data for programs."""
     operator = overview.operator
     return {
-        "well": choose_exit(overview, now) is Exit.WELL,
+        "healthy": choose_exit(overview, now) is Exit.OK,
         "operator": {
-            "acts": None if operator.why is not None else not is_away(operator, now),
+            "active": None if operator.why is not None else not is_away(operator, now),
             "replica": operator.holder,
             "renewed": operator.renewed.isoformat() if operator.renewed else None,
             "why": operator.why,

@@ -1,4 +1,4 @@
-"""`kappa top` as text: pipelines above, topics below, as many lines of each as the screen has."""
+"""`kappa top` as text: pipelines above, topics below, as many lines of each as fit on the screen."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -11,23 +11,23 @@ from rich.table import Table
 from rich.text import Text
 
 from kappa_crds.lagstate import LagState, Severity
-from kappa_operator.cli.amounts import NONE, UNKNOWN, say_age, say_count, say_rate, say_seconds
-from kappa_operator.cli.lag_view import explain_report, say_behind, say_lag, say_state
+from kappa_operator.cli.figures import NONE, UNKNOWN, render_age, render_count, render_rate, render_seconds
+from kappa_operator.cli.lag_view import explain_report, render_behind, render_lag, render_state
 from kappa_operator.report.model import ClusterReport, LagReport, PipelineReport, Report, TopicReport
 
-_PIPELINE = ("PIPELINE", "STATE", "EXEC", "IN", "DONE", "LAG", "BEHIND", "LAG STATE", "BATCH", "WATERMARK", "STATE ROWS", "SAID")  # fmt: skip
+_PIPELINE = ("PIPELINE", "STATE", "EXEC", "IN", "DONE", "LAG", "BEHIND", "LAG STATE", "BATCH", "WATERMARK", "STATE ROWS", "REPORTED")  # fmt: skip
 _TOPIC = ("TOPIC", "PARTITIONS", "RECORDS", "IN", "GROUPS", "LAG", "BEHIND", "FURTHEST BEHIND")
 _LEFT = frozenset({"PIPELINE", "STATE", "LAG STATE", "TOPIC", "FURTHEST BEHIND"})
 _NARROW = (
-    (110, {"STATE ROWS", "WATERMARK", "SAID"}),
+    (110, {"STATE ROWS", "WATERMARK", "REPORTED"}),
     (80, {"EXEC", "BATCH", "LAG STATE", "PARTITIONS", "RECORDS"}),
 )
-"""Columns of the terminal below which these columns of the tables are left out."""
+"""Width of the terminal below which these columns are left out."""
 _KEYS = "q quit · s sort · r reverse"
 
 
 class SortBy(StrEnum):
-    """What lines are sorted by."""
+    """The order of lines."""
 
     LAG = "lag"
     BEHIND = "behind"
@@ -36,22 +36,22 @@ class SortBy(StrEnum):
 
     @property
     def next(self) -> "SortBy":
-        """Return the one after it, in a circle."""
-        every = list(SortBy)
-        return every[(every.index(self) + 1) % len(every)]
+        """Return the next one; the first follows the last."""
+        orders = list(SortBy)
+        return orders[(orders.index(self) + 1) % len(orders)]
 
 
 @dataclass(frozen=True)
-class Look:
-    """How it is to be shown; `height` in lines and `width` in columns, None for all there is."""
+class ViewOptions:
+    """How to show it; `height` in lines and `width` in columns, None for no limit."""
 
     by: SortBy = SortBy.LAG
     reverse: bool = False
     height: int | None = None
     width: int | None = None
 
-    def press(self, key: str) -> "Look":
-        """Return the look after a key."""
+    def press(self, key: str) -> "ViewOptions":
+        """Return the options after a key."""
         match key:
             case "s":
                 return replace(self, by=self.by.next, reverse=False)
@@ -73,19 +73,19 @@ class PipelineLine:
         """Return the largest lag in time."""
         return max((lag.behind for lag in self.lags if lag.behind is not None), default=None)
 
-    def say_behind(self) -> str:
-        """Say the largest lag in time; `≥` where not all of it is known."""
+    def render_behind(self) -> str:
+        """Return the largest lag in time; `≥` where some of it is unknown."""
         if self.behind is None:
             return UNKNOWN
         partly = any(lag.undated or lag.unknown for lag in self.lags)
         if partly and self.behind == 0:
             return UNKNOWN
-        return f"{'≥' if partly else ''}{say_seconds(self.behind)}"
+        return f"{'≥' if partly else ''}{render_seconds(self.behind)}"
 
 
 @dataclass(frozen=True)
 class TopicLine:
-    """A topic, and the lag of the groups that read it."""
+    """A topic, and the lag of the groups that consume it."""
 
     cluster: ClusterReport
     topic: TopicReport
@@ -97,29 +97,31 @@ class TopicLine:
         return max(self.lags, key=lambda lag: (lag.behind or 0.0, lag.lag or 0), default=None)
 
 
-def build_top(report: Report, now: datetime, look: Look, warning: str | None = None) -> Group:
+def build_top(report: Report, now: datetime, options: ViewOptions, warning: str | None = None) -> Group:
     """Return the whole screen."""
-    pipelines, topics = sort_pipelines(report, look), sort_topics(report, look)
+    pipelines, topics = sort_pipelines(report, options), sort_topics(report, options)
     notes = [warning] if warning else list(explain_report(report, now))
-    head = Text(f"{report.at:%H:%M:%S} · sorted by {look.by}{' (reversed)' if look.reverse else ''}", "bold")
-    if look.height is not None:
+    head = Text(
+        f"{report.at:%H:%M:%S} · sorted by {options.by}{' (reversed)' if options.reverse else ''}", "bold"
+    )
+    if options.height is not None:
         head.append(f" · {_KEYS}", "dim")
-    room = None if look.height is None else max(2, look.height - len(notes) - 5)
+    room = None if options.height is None else max(2, options.height - len(notes) - 5)
     first, second = share_room(len(pipelines), len(topics), room)
     return Group(
         head,
         *(Text(note, "yellow" if warning else "dim", no_wrap=True, overflow="ellipsis") for note in notes),
         "",
-        _build(look, _PIPELINE, (_show_pipeline(line, now) for line in pipelines[:first])),
+        _build(options, _PIPELINE, (_show_pipeline(line, now) for line in pipelines[:first])),
         *_count_left(len(pipelines) - first),
         "",
-        _build(look, _TOPIC, (_show_topic(line) for line in topics[:second])),
+        _build(options, _TOPIC, (_show_topic(line) for line in topics[:second])),
         *_count_left(len(topics) - second),
     )
 
 
 def share_room(first: int, second: int, room: int | None) -> tuple[int, int]:
-    """Return how many lines of two lists fit; each gets half, and what the other does not need."""
+    """Return how many lines of two lists fit: half for each, and what the other one does not need."""
     if room is None or first + second <= room:
         return first, second
     room -= 2  # for what is left out
@@ -135,8 +137,8 @@ def _count_left(left: int) -> list[Text]:
     return [Text(f"… and {left} more", "dim")] if left > 0 else []
 
 
-def sort_pipelines(report: Report, look: Look) -> list[PipelineLine]:
-    """Return the pipelines in the order that is looked for."""
+def sort_pipelines(report: Report, options: ViewOptions) -> list[PipelineLine]:
+    """Return the pipelines in the chosen order."""
     lags: dict[tuple[str, str], list[LagReport]] = {}
     for cluster in report.clusters:
         for lag in cluster.lags:
@@ -150,7 +152,7 @@ def sort_pipelines(report: Report, look: Look) -> list[PipelineLine]:
         SortBy.BEHIND: lambda line: line.behind,
         SortBy.RATE: lambda line: line.pipeline.done,
     }
-    return _sort(lines, look, keys, lambda line: (line.pipeline.namespace, line.pipeline.name))
+    return _sort(lines, options, keys, lambda line: (line.pipeline.namespace, line.pipeline.name))
 
 
 def _find_namespace(lag: LagReport) -> str:
@@ -158,8 +160,8 @@ def _find_namespace(lag: LagReport) -> str:
     return lag.group.split(".")[1]
 
 
-def sort_topics(report: Report, look: Look) -> list[TopicLine]:
-    """Return the topics in the order that is looked for."""
+def sort_topics(report: Report, options: ViewOptions) -> list[TopicLine]:
+    """Return the topics in the chosen order."""
     lines = []
     for cluster in report.clusters:
         readers: dict[str, list[LagReport]] = {}
@@ -171,33 +173,35 @@ def sort_topics(report: Report, look: Look) -> list[TopicLine]:
         SortBy.BEHIND: lambda line: line.furthest.behind if line.furthest else None,
         SortBy.RATE: lambda line: line.topic.rate,
     }
-    return _sort(lines, look, keys, lambda line: (line.cluster.name, line.topic.topic))
+    return _sort(lines, options, keys, lambda line: (line.cluster.name, line.topic.topic))
 
 
 def _sort(
-    lines: Sequence[Any], look: Look, keys: dict[SortBy, Callable[[Any], float | None]], name: Callable[[Any], Any]
+    lines: Sequence[Any], options: ViewOptions, keys: dict[SortBy, Callable[[Any], float | None]], name: Callable[[Any], Any]
 ) -> list[Any]:  # fmt: skip
-    """Sort by name, or the largest first; what is not known comes last either way."""
-    by_name = sorted(lines, key=name, reverse=look.reverse and look.by is SortBy.NAME)
-    key = keys.get(look.by)
+    """Sort by name, or the largest first; unknown figures come last either way."""
+    by_name = sorted(lines, key=name, reverse=options.reverse and options.by is SortBy.NAME)
+    key = keys.get(options.by)
     if key is None:
         return by_name
     known = [line for line in by_name if key(line) is not None]
-    known.sort(key=lambda line: key(line) or 0.0, reverse=not look.reverse)
+    known.sort(key=lambda line: key(line) or 0.0, reverse=not options.reverse)
     return known + [line for line in by_name if key(line) is None]
 
 
 def _show_pipeline(line: PipelineLine, now: datetime) -> list[str | Text]:
-    told = line.pipeline
+    report = line.pipeline
     worst = max(line.lags, key=lambda lag: (lag.severity.rank, _rank(lag.state)), default=None)
     delay = (
-        NONE if told.at is not None and told.watermark_delay is None else say_seconds(told.watermark_delay)
+        NONE
+        if report.at is not None and report.watermark_delay is None
+        else render_seconds(report.watermark_delay)
     )
     return [
-        f"{told.namespace}/{told.name}", told.state or UNKNOWN, say_count(told.executors), say_rate(told.came),
-        say_rate(told.done), say_count(told.lag), line.say_behind(),
-        say_state(worst.state, worst.severity) if worst else Text(NONE), say_seconds(told.batch_seconds),
-        delay, say_count(told.state_rows), f"{say_age(told.at, now)}{' ago' if told.at else ''}",
+        f"{report.namespace}/{report.name}", report.state or UNKNOWN, render_count(report.executors), render_rate(report.came),
+        render_rate(report.done), render_count(report.lag), line.render_behind(),
+        render_state(worst.state, worst.severity) if worst else Text(NONE), render_seconds(report.batch_seconds),
+        delay, render_count(report.state_rows), f"{render_age(report.at, now)}{' ago' if report.at else ''}",
     ]  # fmt: skip
 
 
@@ -210,15 +214,15 @@ def _show_topic(line: TopicLine) -> list[str | Text]:
     severity = max((lag.severity for lag in line.lags), key=lambda each: each.rank, default=Severity.NONE)
     style = {Severity.CRITICAL: "red", Severity.WARNING: "yellow"}.get(severity, "")
     return [
-        topic.topic, str(topic.partitions), say_count(topic.records), say_rate(topic.rate), str(len(line.lags)),
-        say_lag(furthest) if furthest else NONE, say_behind(furthest) if furthest else NONE,
+        topic.topic, str(topic.partitions), render_count(topic.records), render_rate(topic.rate), str(len(line.lags)),
+        render_lag(furthest) if furthest else NONE, render_behind(furthest) if furthest else NONE,
         Text(furthest.group, style) if furthest and furthest.lag else NONE,
     ]  # fmt: skip
 
 
-def _build(look: Look, columns: Iterable[str], rows: Iterable[Sequence[str | Text]]) -> Table:
+def _build(options: ViewOptions, columns: Iterable[str], rows: Iterable[Sequence[str | Text]]) -> Table:
     table, named = Table(box=None, pad_edge=False), tuple(columns)
-    left_out = {name for width, names in _NARROW if look.width and look.width < width for name in names}
+    left_out = {name for width, names in _NARROW if options.width and options.width < width for name in names}
     for column in named:
         if column in left_out:
             continue

@@ -17,6 +17,7 @@ from urllib.parse import quote
 import aiohttp
 from kubernetes.client import Configuration
 from kubernetes.config import ConfigException, load_incluster_config, load_kube_config
+from yaml import YAMLError
 
 from kappa_crds import API_VERSION, FIELD_MANAGER
 from kappa_crds.kinds import KINDS
@@ -108,9 +109,13 @@ class ApiCluster:
     @classmethod
     async def connect(cls, context: str | None = None) -> Self:
         """Return a connection from the pod's service account or the kubeconfig; raise ApiUnavailable without one."""
-        configuration = load_configuration(context)
+        try:
+            configuration = load_configuration(context)
+            tls = _build_ssl(configuration)
+        except (OSError, ValueError, TypeError, AttributeError, KeyError, YAMLError) as error:
+            raise ApiUnavailable(f"the kubeconfig cannot be used: {error}; check KUBECONFIG") from error
         session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(ssl=_build_ssl(configuration), limit=32),
+            connector=aiohttp.TCPConnector(ssl=tls, limit=32),
             timeout=aiohttp.ClientTimeout(total=30, connect=10),
         )
         return cls(configuration, session)
@@ -229,7 +234,9 @@ class ApiCluster:
                 payload = await response.read()
                 status = response.status
         except (TimeoutError, aiohttp.ClientError) as error:
-            raise ApiUnavailable(f"the API server at {self._host} did not answer: {error!r}") from error
+            raise ApiUnavailable(
+                f"the API server at {self._host} did not respond: {str(error) or type(error).__name__}"
+            ) from error
         if status >= 400:
             raise _build_error(status, method, path, payload)
         parsed: Body = json.loads(payload)

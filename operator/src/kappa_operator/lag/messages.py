@@ -16,7 +16,7 @@ def name_share(share: Share) -> str:
     return f"{share.group} {share.partition.topic}[{share.partition.number}]"
 
 
-def say_lag(sample: Sample) -> str:
+def render_lag(sample: Sample) -> str:
     """Say a lag shortly: `1.2k records, 1m20s`."""
     records = f"{format_count(sample.lag)} records" if sample.lag != 1 else "1 record"
     return records if sample.behind is None else f"{records}, {format_duration(sample.behind)}"
@@ -54,8 +54,8 @@ def _explain_unknown(judged: Judged, rules: Rules, now: datetime) -> str:
     if sample.ahead:
         return f"the committed offset {sample.committed} is past the end {sample.log.end}: the topic was made anew"
     if sample.behind is None:
-        return f"{say_lag(sample)} wait, and it is not known how old the oldest one is"
-    return f"{say_lag(sample)} wait, over a bound, and it is not known for how long"
+        return f"{render_lag(sample)} wait, and it is not known how old the oldest one is"
+    return f"{render_lag(sample)} wait, over a bound, and it is not known for how long"
 
 
 def _explain_loss(standing: Standing, sample: Sample | None) -> str:
@@ -66,14 +66,16 @@ def _explain_loss(standing: Standing, sample: Sample | None) -> str:
         return f"{lost} offsets before {sample.log.start} were removed before the group came to them; it is at {sample.committed}"
     if sample.loss is None or not has_work(standing, sample):
         return "records were about to be removed; it is well again, but not for spec.clearAfter yet"
-    return f"retention removes the oldest of {say_lag(sample)} in {format_duration(sample.loss)}"
+    return f"retention removes the oldest of {render_lag(sample)} in {format_duration(sample.loss)}"
 
 
 def _say_standstill(standing: Standing, sample: Sample | None, now: datetime) -> str:
     if standing.still is None or sample is None:
         return "it moves again, but not for spec.clearAfter yet"
     still = format_duration(max(0.0, (now - standing.still).total_seconds()))
-    return f"the committed offset {standing.committed} has not moved for {still} while {say_lag(sample)} wait"
+    return (
+        f"the committed offset {standing.committed} has not moved for {still} while {render_lag(sample)} wait"
+    )
 
 
 def _explain_lag(standing: Standing, sample: Sample | None, rules: Rules) -> str:
@@ -84,8 +86,8 @@ def _explain_lag(standing: Standing, sample: Sample | None, rules: Rules) -> str
         ("warning", rules.warning, standing.over_warning),
     ):
         if bound is not None and since is not None:
-            return f"{say_lag(sample)} wait, over spec.{name}.{_find_field(bound, sample)}"
-    return f"{say_lag(sample)} wait, within the bounds, but not for spec.clearAfter yet"
+            return f"{render_lag(sample)} wait, over spec.{name}.{_find_field(bound, sample)}"
+    return f"{render_lag(sample)} wait, within the bounds, but not for spec.clearAfter yet"
 
 
 def _find_field(bound: Threshold, sample: Sample) -> str:

@@ -18,7 +18,7 @@ from kappa_operator.engine.plan import Plan
 from kappa_operator.lag.evaluate import WELL, Verdict
 from kappa_operator.lag.groupwise import Judged, advance_all, judge_all
 from kappa_operator.lag.history import Standing
-from kappa_operator.lag.messages import explain, name_share, say_lag
+from kappa_operator.lag.messages import explain, name_share, render_lag
 from kappa_operator.lag.model import Share, Sweep
 from kappa_operator.lag.rules import Rules
 from kappa_operator.lagpolicy.alert import build_alert_news, find_alerts
@@ -215,7 +215,7 @@ def _say_largest(judged: Sequence[Judged]) -> str | None:
     samples = [each.sample for each in judged if each.sample is not None]
     if not samples:
         return None
-    return say_lag(max(samples, key=lambda sample: (sample.behind or 0.0, sample.lag)))
+    return render_lag(max(samples, key=lambda sample: (sample.behind or 0.0, sample.lag)))
 
 
 def _choose_remembered(judged: Sequence[Judged]) -> Mapping[Share, Standing]:

@@ -1,12 +1,10 @@
-"""What the commands of the laptop share: their files and their output."""
+"""What the commands without a cluster share: their output and how they end."""
 
-import argparse
 import contextlib
-import json
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from kappa_crds.manifests import ManifestError
@@ -14,40 +12,26 @@ from kappa_pipelines.errors import DriverError
 from kappa_pipelines.jars import JarError
 
 FAILED, UNUSABLE = 1, 2
-"""Exit codes: something is wrong with a pipeline; the command itself could not be carried out."""
-
-
-def build_parser(command: str, description: str) -> argparse.ArgumentParser:
-    """Return the parser of a command that reads manifests."""
-    parser = argparse.ArgumentParser(prog=f"kappa {command}", description=description)
-    parser.add_argument("filename", nargs="*", action="extend", metavar="FILE", help="manifest file, or -")
-    parser.add_argument("-f", "--filename", action="append", help="the same, as kubectl has it")
-    return parser
-
-
-def parse(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> argparse.Namespace:
-    """Return the arguments, `filename` being all files; ends the command where there is none."""
-    given = parser.parse_intermixed_args(arguments)
-    if not given.filename:
-        parser.error("name a manifest: FILE or -f FILE")
-    return given
+"""Exit codes: a pipeline is invalid or failed; the command cannot run as requested."""
+Report = Callable[[list[str], dict[str, Any] | None], None]
+"""Takes a report on a resource, as lines for people and as data for programs; None for a summary."""
 
 
 def guard(work: Callable[[], int]) -> int:
-    """Return the exit code of the work; what makes it impossible is one line on stderr."""
+    """Return the exit code of the work; an error that prevents it is one line on stderr."""
     try:
         return work()
-    except (ManifestError, JarError, OSError) as error:
-        return complain(str(error))
+    except (ManifestError, JarError, OSError, UnicodeDecodeError) as error:
+        return complain(" ".join(str(error).split()))
 
 
 @contextlib.contextmanager
 def catch_stop() -> Iterator[Callable[[], bool]]:
-    """Give what says whether a stop was asked for, with Ctrl-C or SIGTERM; a second one ends the command as it always does.
+    """Give a function that returns whether Ctrl-C or SIGTERM requested a stop; a second signal ends the command at once.
 
-    Spark's own answer to Ctrl-C is to cancel what runs, which fails the queries.
+    On Ctrl-C Spark itself cancels its jobs, which fails the queries.
     """
-    asked = threading.Event()
+    requested = threading.Event()
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
     def restore() -> None:
@@ -55,49 +39,43 @@ def catch_stop() -> Iterator[Callable[[], bool]]:
             signal.signal(number, handler)
 
     def ask(number: int, frame: object) -> None:
-        asked.set()
+        requested.set()
         restore()
 
     for number in before:
         signal.signal(number, ask)
     try:
-        yield asked.is_set
+        yield requested.is_set
     finally:
         restore()
 
 
 def complain(message: str) -> int:
-    """Say what is wrong with what was asked for, and return the exit code for that."""
+    """Print an error of the request, and return its exit code."""
     print(f"error: {message}", file=sys.stderr)
     return UNUSABLE
 
 
 def name_resource(manifest: dict[str, Any]) -> str:
-    """Return the name of a resource on the screen, as kubectl prints it."""
+    """Return the name of a resource as kubectl prints it."""
     return f"{manifest['kind'].lower()}/{manifest['metadata']['name']}"
 
 
 def report_each(
-    manifests: Iterable[dict[str, Any]],
-    describe: Callable[[dict[str, Any]], Iterable[str]],
-    *,
-    as_json: bool = False,
+    manifests: Iterable[dict[str, Any]], describe: Callable[[dict[str, Any]], Iterable[str]], report: Report
 ) -> int:
-    """Print the lines about each resource, or what is wrong with it; return 0, or 1 where one is wrong."""
-    reports: list[dict[str, Any]] = []
+    """Report the lines about each resource, or what is wrong with it; return 0, or 1 where one is wrong."""
+    failed = False
     for manifest in manifests:
         name = name_resource(manifest)
         try:
-            lines, report = list(describe(manifest)), {"resource": name, "valid": True}
+            lines = list(describe(manifest))
+            report(lines, {"resource": name, "valid": True, "lines": lines})
         except DriverError as error:
-            lines = [f"{name}: {error.reason}: {error.message}"]
-            report = {"resource": name, "valid": False, "reason": error.reason, "message": error.message}
-        reports.append(report)
-        if not as_json:
-            print(*lines, sep="\n", flush=True)
-    if as_json:
-        print(json.dumps(reports, indent=2))
-    return 0 if all(report["valid"] for report in reports) else FAILED
+            failed = True
+            found = {"resource": name, "valid": False, "reason": error.reason, "message": error.message}
+            report([f"{name}: {error.reason}: {error.message}"], found)
+    return FAILED if failed else 0
 
 
 def say(text: str) -> None:

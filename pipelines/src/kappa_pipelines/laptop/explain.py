@@ -1,6 +1,6 @@
 """`kappa explain`: what a pipeline is made of, what state it keeps and until when, and what its sinks guarantee."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from pyspark.sql import SparkSession
 
@@ -13,7 +13,7 @@ from kappa_crds.trigger import Trigger
 from kappa_crds.view import View
 from kappa_pipelines.analysis.catalyst import find_reads, get_plan
 from kappa_pipelines.analysis.state import State
-from kappa_pipelines.laptop.console import build_parser, complain, guard, parse, report_each
+from kappa_pipelines.laptop.console import Report, complain, guard, report_each
 from kappa_pipelines.laptop.each import describe_pipeline
 from kappa_pipelines.laptop.manifests import read_pipelines
 from kappa_pipelines.plan.compile import Compiled
@@ -23,19 +23,16 @@ from kappa_pipelines.sources.values import Values
 from kappa_pipelines.transforms.frames import describe_cost
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Explain the pipelines in the given files; return 0, or 1 where one is wrong, or 2."""
-    parser = build_parser(
-        "explain", "Show a pipeline's graph, its state with its bounds, and its guarantees."
-    )
-    return guard(lambda: _explain(parse(parser, arguments).filename))
+def main(files: list[str], report: Report) -> int:
+    """Explain the pipelines in the files; return 0, or 1 where one is wrong, or 2."""
 
+    def explain_files() -> int:
+        pipelines = list(read_pipelines(files))
+        if not pipelines:
+            return complain(f"no Pipeline found in {', '.join(files)}")
+        return report_each(pipelines, lambda manifest: describe_pipeline(manifest, explain), report)
 
-def _explain(files: list[str]) -> int:
-    pipelines = list(read_pipelines(files))
-    if not pipelines:
-        return complain(f"there is no Pipeline in {', '.join(files)}")
-    return report_each(pipelines, lambda manifest: describe_pipeline(manifest, explain))
+    return guard(explain_files)
 
 
 def explain(name: str, spark: SparkSession, revision: Revision, compiled: Compiled) -> Iterator[str]:

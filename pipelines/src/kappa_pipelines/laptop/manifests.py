@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from kappa_crds.manifests import TEST_KIND, ManifestError, read_documents
+from kappa_crds.manifests import TEST_KIND, read_file
 from kappa_pipelines.laptop.cases import Case, parse_case
 
 
@@ -36,7 +36,4 @@ def _read_files(files: Iterable[str]) -> Iterator[dict[str, Any]]:
         folder = str(Path(file).resolve().parent)
         if file != "-" and folder not in sys.path:
             sys.path.insert(0, folder)
-        try:
-            yield from read_documents(sys.stdin.read() if file == "-" else Path(file).read_text())
-        except ManifestError as error:
-            raise ManifestError(f"{file}: {error}") from error
+        yield from read_file(file)

@@ -4,7 +4,6 @@ Over a folder of files the input ends, and so every window closes. Over the topi
 kafka://HOST:PORT`) it reads what is there, or with `--follow` goes on until Ctrl-C or SIGTERM. Topics are never written.
 """
 
-import argparse
 import itertools
 import json
 import shutil
@@ -12,7 +11,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -23,12 +24,10 @@ from kappa_pipelines.errors import DriverError
 from kappa_pipelines.kafka.preflight import check_kafka
 from kappa_pipelines.laptop.console import (
     FAILED,
-    build_parser,
     catch_stop,
     complain,
     guard,
     name_resource,
-    parse,
     say,
 )
 from kappa_pipelines.laptop.data import read_batches
@@ -99,39 +98,28 @@ class Screen:
                 say(f"  {letter.source}, offset {letter.offset}: {letter.error}")
 
 
-def main(arguments: Sequence[str]) -> int:
+@dataclass(frozen=True)
+class RunOptions:
+    """Where the records come from, records of a source in a batch, rows to print, and whether to read new records."""
+
+    data: str
+    batch_size: int = 10_000
+    rows: int = 20
+    follow: bool = False
+
+
+def main(files: list[str], **options: Any) -> int:
     """Run one pipeline; return 0 if it ended well, 1 if it failed, 2 where it cannot be run."""
-    parser = build_parser("run", "Run a pipeline on this machine and print the rows of its sinks.")
-    parser.add_argument(
-        "--local", action="store_true", help="the default: a cluster runs what is applied to it"
-    )
-    parser.add_argument(
-        "--data", required=True, help="folder with a file for each topic, or kafka://HOST:PORT"
-    )
-    parser.add_argument(
-        "--batch-size", type=_positive, default=10_000, help="records of each source in a batch"
-    )
-    parser.add_argument("--rows", type=int, default=20, help="most rows of each sink to print (default 20)")
-    parser.add_argument(
-        "--follow", action="store_true", help="with Kafka: go on with what comes, until Ctrl-C"
-    )
-    given = parse(parser, arguments)
+    given = RunOptions(**options)
     if given.follow and not given.data.startswith(_KAFKA):
-        return complain("--follow goes with --data kafka://HOST:PORT; a folder has an end")
-    return guard(lambda: _run(given))
+        return complain("--follow needs --data kafka://HOST:PORT; a folder has an end")
+    return guard(lambda: _run(files, given))
 
 
-def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError("must be at least 1")
-    return number
-
-
-def _run(given: argparse.Namespace) -> int:
-    pipelines = list(read_pipelines(given.filename))
+def _run(files: list[str], given: RunOptions) -> int:
+    pipelines = list(read_pipelines(files))
     if len(pipelines) != 1:
-        return complain(f"there are {len(pipelines)} Pipelines in {', '.join(given.filename)}; give one")
+        return complain(f"found {len(pipelines)} Pipelines in {', '.join(files)}; name one")
     folder = Path(tempfile.mkdtemp(prefix="kappa-run-"))
     try:
         revision = build_local_revision(pipelines[0])
@@ -149,7 +137,7 @@ def _run(given: argparse.Namespace) -> int:
     return 0
 
 
-def _run_over_files(revision: Revision, given: argparse.Namespace, folder: Path) -> None:
+def _run_over_files(revision: Revision, given: RunOptions, folder: Path) -> None:
     data = Path(given.data)
     if not data.is_dir():
         raise ManifestError(f"{data} is no folder")
@@ -165,7 +153,7 @@ def _run_over_files(revision: Revision, given: argparse.Namespace, folder: Path)
     screen.summarize(run)
 
 
-def _run_over_topics(revision: Revision, given: argparse.Namespace, folder: Path) -> None:
+def _run_over_topics(revision: Revision, given: RunOptions, folder: Path) -> None:
     servers = tuple(given.data.removeprefix(_KAFKA).rstrip("/").split(","))
     revision = revision.replace(kafka=KafkaConnection(bootstrap_servers=servers))
     check_kafka(revision, _KAFKA_SECONDS, only_sources=True)

@@ -14,41 +14,39 @@ from kappa_crds.revision import Revision
 from kappa_pipelines.errors import DriverError
 from kappa_pipelines.laptop.cases import Case, Expectation, ExpectedLetter, Mark, check_case, split_input
 from kappa_pipelines.laptop.compare import compare_rows, is_table, read_rows
-from kappa_pipelines.laptop.console import FAILED, build_parser, complain, guard, parse
+from kappa_pipelines.laptop.console import FAILED, Report, complain, guard
 from kappa_pipelines.laptop.manifests import read_tests
 from kappa_pipelines.laptop.revision import build_local_revision
 from kappa_pipelines.laptop.runs import Letter, LocalRun
 from kappa_pipelines.laptop.session import start_spark
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Run the test cases in the given files; return 0 if all pass, 1 if not, 2 where nothing can be run."""
-    parser = build_parser("test", "Run the test cases of pipelines on this machine.")
-    parser.add_argument("-k", metavar="WORDS", default="", help="only cases with these words in their names")
-    given = parse(parser, arguments)
-    return guard(lambda: _run_cases(given.filename, given.k))
+def main(files: list[str], report: Report, words: str = "") -> int:
+    """Run the test cases in the files; return 0 if all pass, 1 if not, 2 where nothing can be run."""
+    return guard(lambda: _run_cases(files, report, words))
 
 
-def _run_cases(files: list[str], words: str) -> int:
+def _run_cases(files: list[str], report: Report, words: str) -> int:
     pipelines, cases = read_tests(files)
     cases = [case for case in cases if words in case.name]
     if not cases:
         return complain(
-            f"there is no PipelineTest in {', '.join(files)}" + (f" with {words!r}" if words else "")
+            f"no PipelineTest found in {', '.join(files)}" + (f" with {words!r}" if words else "")
         )
     revisions = _find_revisions(pipelines, cases)
     failed = 0
     for case in cases:
-        revision = revisions[case.spec.pipeline]
+        revision, name = revisions[case.spec.pipeline], case.spec.pipeline
         started = time.monotonic()
         problems = run_case(start_spark(revision), revision, case)
         failed += bool(problems)
-        print(
-            f"{'✗' if problems else '✓'} {case.spec.pipeline}: {case.name} ({time.monotonic() - started:.1f} s)"
+        seconds = round(time.monotonic() - started, 1)
+        lines = [f"{'✗' if problems else '✓'} {name}: {case.name} ({seconds} s)"]
+        found = {"resource": f"pipeline/{name}", "case": case.name, "passed": not problems}
+        report(
+            lines + [f"    {each}" for each in problems], {**found, "seconds": seconds, "problems": problems}
         )
-        for problem in problems:
-            print(f"    {problem}", flush=True)
-    print(f"{len(cases) - failed} passed" + (f", {failed} failed" if failed else ""), flush=True)
+    report([f"{len(cases) - failed} passed" + (f", {failed} failed" if failed else "")], None)
     return FAILED if failed else 0
 
 

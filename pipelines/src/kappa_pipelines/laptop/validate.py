@@ -5,11 +5,11 @@ of pipelines are judged by Spark itself, on this machine. What only a cluster kn
 there) is for `kappa plan`.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from kappa_crds import API_VERSION
-from kappa_pipelines.laptop.console import build_parser, complain, guard, name_resource, parse, report_each
+from kappa_pipelines.laptop.console import Report, complain, guard, name_resource, report_each
 from kappa_pipelines.laptop.manifests import read_resources
 from kappa_pipelines.laptop.revision import check_manifest
 
@@ -20,21 +20,16 @@ if TYPE_CHECKING:  # Spark takes a second to load, and no resource that the API 
     from kappa_pipelines.plan.compile import Compiled
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Check the resources in the given files; return 0 if all are right, 1 if not, 2 where nothing can be checked."""
-    parser = build_parser(
-        "validate", "Check resources as the API server and a driver would, without a cluster."
-    )
-    parser.add_argument("-o", "--output", choices=["json"], help="print one JSON list, for programs")
-    given = parse(parser, arguments)
-    return guard(lambda: _validate(given.filename, as_json=given.output == "json"))
+def main(files: list[str], report: Report) -> int:
+    """Check the resources in the files; return 0 if all are right, 1 if not, 2 where nothing can be checked."""
 
+    def check_files() -> int:
+        manifests = list(read_resources(files))
+        if not manifests:
+            return complain(f"no resource of {API_VERSION} found in {', '.join(files)}")
+        return report_each(manifests, _check, report)
 
-def _validate(files: list[str], *, as_json: bool) -> int:
-    manifests = list(read_resources(files))
-    if not manifests:
-        return complain(f"there is no resource of {API_VERSION} in {', '.join(files)}")
-    return report_each(manifests, _check, as_json=as_json)
+    return guard(check_files)
 
 
 def _check(manifest: dict[str, Any]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Reads all resources and whether an operator acts; what may not be read is said to be so."""
+"""Reads the health of all resources and the leader of the operator; names what it has no permission to read."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,8 +15,8 @@ from kappa_operator.errors import ApiUnavailable, KubernetesError
 LEASE = "kappa-operator"
 
 
-class Reading(Protocol):
-    """The part of a cluster that is read."""
+class StatusApi(Protocol):
+    """The part of the API server that `kappa status` reads."""
 
     async def get(self, ref: ObjectRef) -> Body | None:
         """Return the object, or None where there is none."""
@@ -27,7 +27,7 @@ class Reading(Protocol):
 
 @dataclass(frozen=True)
 class Operator:
-    """The replica that acts, and when it last said so; `why` it is not known."""
+    """The leader, and when it last renewed its lease; `why` says why that is not known."""
 
     holder: str | None = None
     renewed: datetime | None = None
@@ -36,36 +36,36 @@ class Operator:
 
 @dataclass(frozen=True)
 class Overview:
-    """All that there is; `unreadable` are kinds that may not be listed, and why."""
+    """The health of all resources; `unreadable` are the kinds that cannot be listed, and why."""
 
     resources: tuple[Health, ...]
     operator: Operator
     unreadable: Mapping[str, str] = field(default_factory=dict)
 
 
-async def read_overview(cluster: Reading, namespace: str | None, operator_namespace: str) -> Overview:
-    """Return how all resources are; raise ApiUnavailable where nobody answers."""
+async def read_overview(api: StatusApi, namespace: str | None, operator_namespace: str) -> Overview:
+    """Return the health of all resources; raise ApiUnavailable where the API server does not respond."""
     found: list[Health] = []
     unreadable: dict[str, str] = {}
     for kind in KINDS:
         try:
-            found += map(assess, await cluster.list_objects(API_VERSION, kind.name, namespace))
+            found += map(assess, await api.list_objects(API_VERSION, kind.name, namespace))
         except ApiUnavailable:
             raise
         except KubernetesError as error:
             unreadable[kind.name] = error.message
-    operator = await _read_operator(cluster, operator_namespace)
+    operator = await _read_operator(api, operator_namespace)
     return Overview(tuple(sort_health(found)), operator, unreadable)
 
 
-async def _read_operator(cluster: Reading, namespace: str) -> Operator:
+async def _read_operator(api: StatusApi, namespace: str) -> Operator:
     try:
-        lease = await cluster.get(ObjectRef("coordination.k8s.io/v1", "Lease", namespace, LEASE))
+        lease = await api.get(ObjectRef("coordination.k8s.io/v1", "Lease", namespace, LEASE))
     except KubernetesError as error:
         return Operator(why=error.message)
     if lease is None:
         return Operator(
-            why=f"no operator has ever acted in namespace {namespace}; name another one with --operator-namespace"
+            why=f'no lease of an operator in namespace "{namespace}"; name its namespace with --operator-namespace'
         )
     spec = lease.get("spec") or {}
     renewed = spec.get("renewTime")

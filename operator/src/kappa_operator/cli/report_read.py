@@ -1,7 +1,7 @@
-"""Where `kappa lag` and `kappa top` get what they show: the operator tells it, asked through the API server's proxy of its Service.
+"""Reads the report that `kappa lag` and `kappa top` show from the operator, through the API server's proxy of its Service.
 
-That needs one right, to get that Service's proxy. Where it is missing, or no operator answers, the status of pipelines and LagPolicies is
-shown instead, and said to be so: lag in records of pipelines, with no time and of no known age.
+This needs the permission to get that Service's proxy. Without it, or without an operator, the status of Pipelines and LagPolicies is the
+source, with a warning: it has the lag of pipelines in records, and neither lag in time nor an age.
 """
 
 import asyncio
@@ -28,84 +28,88 @@ PORT = "http"
 PATH = "/report"
 _TRIES = 24
 _PAUSE = 0.25
-"""Seconds between two tries; each goes to any of the replicas, of which one acts."""
+"""Seconds between two tries; each goes to one of the replicas, and only the leader answers."""
 
 
-class Asking(Protocol):
-    """The part of a cluster that reports come from."""
+class ReportApi(Protocol):
+    """The part of the API server that reports come from."""
 
     async def ask_service(
         self, service: ObjectRef, port: str, path: str, query: dict[str, str] | None = None
     ) -> Body:
-        """Return the JSON that a pod of a Service answers."""
+        """Return the JSON response of a pod of a Service."""
 
     async def list_objects(self, api_version: str, kind: str, namespace: str | None = None) -> list[Body]:
         """Return the objects of a kind."""
 
 
-class OperatorAway(Exception):
-    """The operator cannot be asked; the message says why, and what to do."""
+class OperatorUnavailable(Exception):
+    """The operator sends no report; the message says why, and what to do."""
 
 
 @dataclass(frozen=True)
 class Scope:
-    """What is asked for: a namespace or all, and in which one the operator is."""
+    """What to report: a namespace or all, and the namespace of the operator."""
 
     namespace: str | None
     operator_namespace: str
     with_partitions: bool = False
 
 
-async def read_report(cluster: Asking, scope: Scope) -> tuple[Report, str | None]:
-    """Return what the operator tells; or else what the status of resources says, and why it is that."""
+async def read_report(api: ReportApi, scope: Scope) -> tuple[Report, str | None]:
+    """Return the operator's report and None; or else one from the status of resources, and why."""
     try:
-        return await ask_operator(cluster, scope), None
-    except OperatorAway as away:
+        return await request_report(api, scope), None
+    except OperatorUnavailable as unavailable:
         try:
-            return await read_statuses(cluster, scope.namespace), str(away)
+            return await read_statuses(api, scope.namespace), str(unavailable)
         except KubernetesError as error:
-            raise KubernetesError(f"{away}; and no status can be read instead: {error.message}") from error
+            raise KubernetesError(
+                f"{unavailable}; the status cannot be read either: {error.message}"
+            ) from error
 
 
-async def ask_operator(
-    cluster: Asking, scope: Scope, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+async def request_report(
+    api: ReportApi, scope: Scope, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 ) -> Report:
-    """Return what the operator tells; OperatorAway where it does not."""
+    """Return the operator's report; OperatorUnavailable where it sends none."""
     service = ObjectRef("v1", "Service", scope.operator_namespace, SERVICE)
     query = {"namespace": scope.namespace} if scope.namespace else {}
     if scope.with_partitions:
         query["partitions"] = "true"
     for _ in range(_TRIES):
         try:
-            return Report.model_validate(await cluster.ask_service(service, PORT, PATH, query))
+            return Report.model_validate(await api.ask_service(service, PORT, PATH, query))
         except NotActing:
             await sleep(_PAUSE)
         except (KubernetesError, ValidationError, ValueError) as error:
-            raise OperatorAway(_explain(error, scope.operator_namespace)) from error
-    raise OperatorAway("no replica of the operator acts at the moment; another one is about to take over")
+            raise OperatorUnavailable(_explain(error, scope.operator_namespace)) from error
+    raise OperatorUnavailable("the operator has no leader at the moment; try again in a few seconds")
 
 
 def _explain(error: Exception, namespace: str) -> str:
     match error:
         case Refused():
-            return f"the operator may not be asked: {error.message}. It takes the right to get services/proxy of {SERVICE}:{PORT} in namespace {namespace}; the chart's value readers grants it"
+            return f"no permission to read the operator's report: {error.message}. It needs get on services/proxy of {SERVICE}:{PORT} in namespace {namespace}; the chart's value `readers` grants it"
         case NotFound():
-            return f"no operator that tells reports is in namespace {namespace}; name another one with --operator-namespace ({error.message})"
+            return f'no operator with reports found in namespace "{namespace}"; name its namespace with --operator-namespace ({error.message})'
         case ApiUnavailable():
-            return f"the operator does not answer: {error.message}; see kubectl -n {namespace} get pods"
+            return f"the operator does not respond: {error.message}; check kubectl -n {namespace} get pods"
         case KubernetesError():
             return error.message
         case _:
-            return f"the operator's answer cannot be read, it may be of another version: {error}"
+            return f"the operator's report cannot be read, it may be of another version: {error}"
 
 
-async def read_statuses(cluster: Asking, namespace: str | None) -> Report:
-    """Return what the status of resources says."""
-    pipelines = await cluster.list_objects(API_VERSION, "Pipeline", namespace)
-    policies = await cluster.list_objects(API_VERSION, "LagPolicy", namespace)
-    said = [status for body in policies if (status := _parse(LagPolicyStatus, body)) is not None]
+async def read_statuses(api: ReportApi, namespace: str | None) -> Report:
+    """Return a report from the status of resources."""
+    pipelines = await api.list_objects(API_VERSION, "Pipeline", namespace)
+    policies = await api.list_objects(API_VERSION, "LagPolicy", namespace)
+    statuses = [status for body in policies if (status := _parse(LagPolicyStatus, body)) is not None]
     return build_status_report(
-        [each for body in pipelines if (each := _parse_pipeline(body)) is not None], said, datetime.now(UTC)
+        [each for body in pipelines if (each := _parse_pipeline(body)) is not None],
+        statuses,
+        datetime.now(UTC),
     )
 
 
@@ -126,7 +130,7 @@ def _parse_pipeline(body: Body) -> PipelineResource | None:
 def build_status_report(
     pipelines: list[PipelineResource], policies: list[LagPolicyStatus], at: datetime
 ) -> Report:
-    """Return a report in which only the records are known that pipelines had to read, and the state of what policies call the worst."""
+    """Return a report with the lag of pipelines in records, and the states of the groups that policies list."""
     states: dict[tuple[str, str], tuple[LagState, Severity]] = {}
     for policy in policies:
         for share in policy.lagging:

@@ -1,0 +1,53 @@
+"""How a command ends. All commands have the same exit codes; an expected error is one line on stderr and never a stack trace."""
+
+from enum import IntEnum
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+
+class Exit(IntEnum):
+    """The exit codes of all commands."""
+
+    OK = 0
+    FAILED = 1
+    """The command failed, or a pipeline is invalid or failed; the message says what to do."""
+    USAGE = 2
+    """Options or files cannot be used."""
+    UNHEALTHY = 3
+    """`status`: a resource is unhealthy; `lag --fail-over`: lag is over the bound."""
+    UNKNOWN = 4
+    """`status` and `lag --fail-over`: the answer is not known."""
+
+
+class CommandError(Exception):
+    """The command cannot do what was requested; the message says why and what to do."""
+
+    def __init__(self, message: str, exit_code: Exit = Exit.FAILED) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
+class CommandGroup(TyperGroup):
+    """Runs commands; an expected error ends in one line."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command that the arguments name."""
+        try:
+            return super().invoke(ctx)
+        except CommandError as error:
+            _fail(str(error), error.exit_code)
+        except RuntimeError:  # how typer ends a command
+            raise
+        except Exception as error:
+            from kappa_operator.errors import KappaError  # noqa: PLC0415 - help must not load it
+
+            if not isinstance(error, KappaError):
+                raise
+            _fail(error.message, Exit.FAILED)
+
+
+def _fail(message: str, code: Exit) -> None:
+    typer.echo(f"error: {' '.join(message.split())}", err=True)
+    raise typer.Exit(code) from None

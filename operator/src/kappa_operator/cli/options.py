@@ -1,0 +1,58 @@
+"""The options that several commands share, so that each has one name, one help and one implementation."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kappa_crds.quantities import parse_duration
+from kappa_operator.cli.errors import CommandError, Exit
+from kappa_operator.cli.output import Output
+
+Namespace = Annotated[
+    str,
+    typer.Option("-n", "--namespace", help="Namespace. Default: that of the kubeconfig's context.", show_default=False),
+]  # fmt: skip
+AllNamespaces = Annotated[bool, typer.Option("-A", "--all-namespaces", help="All namespaces.")]
+Context = Annotated[str | None, typer.Option(help="Context of the kubeconfig. Default: the current one.")]
+OperatorNamespace = Annotated[
+    str, typer.Option(envvar="KAPPA_OPERATOR_NAMESPACE", help="Namespace that the operator runs in.")
+]
+OutputFormat = Annotated[Output, typer.Option("-o", "--output", help="Output format.")]
+Files = Annotated[
+    list[Path] | None,
+    typer.Argument(metavar="FILE", allow_dash=True, show_default=False,
+                   help="Manifest files or folders, or - for standard input."),
+]  # fmt: skip
+Filename = Annotated[
+    list[Path] | None,
+    typer.Option("-f", "--filename", metavar="FILE", allow_dash=True, help="The same, as in kubectl."),
+]
+_MANIFESTS = frozenset({".yaml", ".yml", ".json"})
+
+
+def list_files(files: list[Path] | None, filename: list[Path] | None) -> list[str]:
+    """Return the manifest files that a command names, those of a folder by name; CommandError without one."""
+    named = [*(files or ()), *(filename or ())]
+    if not named:
+        raise CommandError("name a manifest: FILE or -f FILE", Exit.USAGE)
+    found: list[str] = []
+    for path in named:
+        inner = (
+            sorted(each for each in path.iterdir() if each.suffix in _MANIFESTS) if path.is_dir() else [path]
+        )
+        if not inner:
+            raise CommandError(f"{path}: the folder has no YAML or JSON file", Exit.USAGE)
+        found += map(str, inner)
+    return found
+
+
+def parse_duration_option(text: str, option: str) -> float:
+    """Return the seconds of a duration option; BadParameter where it is not a duration or not positive."""
+    try:
+        seconds = parse_duration(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint=option) from None
+    if seconds <= 0:
+        raise typer.BadParameter("must be positive", param_hint=option)
+    return seconds
