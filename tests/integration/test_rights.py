@@ -1,4 +1,4 @@
-"""What the operator's user needs in a Kafka with ACLs: what `docs/how-to/kafka-rights.md` names, and no more. What is missing is named."""
+"""What the operator's user needs in a Kafka with ACLs: what `docs/how-to/kafka-permissions.md` names, and no more. What is missing is named."""
 
 from collections.abc import Iterator
 from typing import Any

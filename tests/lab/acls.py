@@ -1,4 +1,4 @@
-"""Rights of a user on a broker with ACLs, as `docs/how-to/kafka-rights.md` lists them."""
+"""Rights of a user on a broker with ACLs, as `docs/how-to/kafka-permissions.md` lists them."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""What a pipeline's user needs in a Kafka with ACLs: what `docs/how-to/kafka-rights.md` names, and no more. What is missing is named."""
+"""What a pipeline's user needs in a Kafka with ACLs: what `docs/how-to/kafka-permissions.md` names, and no more. What is missing is named."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
