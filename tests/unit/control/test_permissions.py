@@ -19,7 +19,12 @@ def build_role(verb: str, resource: str) -> dict[str, object]:
 
 async def test_what_the_chart_does_not_grant_is_refused() -> None:
     with pytest.raises(Refused, match="list secrets"):
-        await PermittedCluster().list_objects("v1", "Secret", "shop")
+        await PermittedCluster().list_objects("v1", "Secret", "shop", {"app": "shop"})
+
+
+async def test_a_list_of_all_pods_of_a_namespace_is_an_error() -> None:
+    with pytest.raises(AssertionError, match="every Pod of shop"):
+        await PermittedCluster().list_objects("v1", "Pod", "shop")
 
 
 async def test_a_role_may_grant_only_what_the_operator_may_do() -> None:

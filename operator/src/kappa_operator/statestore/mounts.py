@@ -1,18 +1,25 @@
-"""Where claims are mounted, and what keeps a pod that mounts one from running."""
+"""Where PVCs are mounted, and what keeps a pod that mounts one from running."""
 
 from kappa_operator.engine.cluster import Body
 from kappa_operator.engine.context import OperatorContext
 
+_ON_NODE = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
+
 
 async def find_claim_node(context: OperatorContext, namespace: str, claim: str) -> str | None:
-    """Return the node where a claim is mounted: a ReadWriteOnce volume cannot be mounted on another one."""
-    pods = await context.cluster.list_objects("v1", "Pod", namespace)
-    nodes = (pod["spec"].get("nodeName") for pod in pods if _mounts(pod, claim) and _is_alive(pod))
-    return next((node for node in nodes if node), None)
+    """Return the node where a PVC is mounted: a ReadWriteOnce volume cannot be mounted on another one.
+
+    Any pod of the namespace may mount it, and no selector finds pods by PVC: so pages of running pods are read until one mounts it.
+    """
+    async for page in context.cluster.list_pages("v1", "Pod", namespace, fields=_ON_NODE):
+        for pod in page:
+            if _mounts(pod, claim):
+                return str(pod["spec"]["nodeName"])
+    return None
 
 
 def explain_waiting(pod: Body) -> str | None:
-    """Return the words of the scheduler or the kubelet on a pod that does not run, if they said any."""
+    """Return what the scheduler or the kubelet reports of a pod that does not run, if they report anything."""
     status = pod.get("status", {})
     for container in status.get("containerStatuses", []):
         waiting = container.get("state", {}).get("waiting", {})
@@ -27,7 +34,3 @@ def explain_waiting(pod: Body) -> str | None:
 def _mounts(pod: Body, claim: str) -> bool:
     volumes = pod["spec"].get("volumes", [])
     return any(volume.get("persistentVolumeClaim", {}).get("claimName") == claim for volume in volumes)
-
-
-def _is_alive(pod: Body) -> bool:
-    return pod.get("status", {}).get("phase") not in ("Succeeded", "Failed")

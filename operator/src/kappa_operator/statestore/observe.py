@@ -151,14 +151,9 @@ def parse_result(pod: Body) -> ProbeResult | None:
 
 async def _explain_claim(context: OperatorContext, claim: ObjectRef) -> str | None:
     """Return the last Event on a claim that stays Pending: the provisioner's own words."""
-    events = await context.cluster.list_objects("events.k8s.io/v1", "Event", claim.namespace)
-    about = [event for event in events if _concerns(event, claim)]
+    fields = f"regarding.kind={claim.kind},regarding.name={claim.name}"
+    about = await context.cluster.list_objects("events.k8s.io/v1", "Event", claim.namespace, fields=fields)
     if not about:
         return f"claim {claim.name} is Pending; nothing provisions it so far"
     last = max(about, key=lambda event: event["metadata"].get("creationTimestamp", ""))
     return f"claim {claim.name} is Pending: {last.get('reason')}: {last.get('note')}"
-
-
-def _concerns(event: Body, claim: ObjectRef) -> bool:
-    regarding = event.get("regarding", {})
-    return bool(regarding.get("kind") == claim.kind and regarding.get("name") == claim.name)
