@@ -23,9 +23,11 @@ from kappa_operator.engine.cache import ResourceCache
 from kappa_operator.engine.context import OperatorContext
 from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.engine.kinds import KindTable
+from kappa_operator.engine.recent import LONGEST, RecentReads, View
 from kappa_operator.engine.reconcile import Outcome, reconcile
 from kappa_operator.errors import Conflict, DriverUnreachable, NotFound, StoreFailure, WebhookFailure
 from kappa_operator.lagpolicy.notification import Delivery
+from kappa_operator.pipeline.objects import PIPELINE_LABEL
 from kappa_operator.settings import Settings
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -167,6 +169,8 @@ def _find_sleeper(keys: Sequence[Key], outcomes: Sequence[Outcome]) -> str:
 class Operator:
     """One life of the operator on fakes. `kinds` is its table of kinds.
 
+    One that `remembers` uses what the API server answered before, as the real one does, and watches pods.
+
     One that `is_strict` fails where a resource has more to do and does not ask to be looked at again.
     """
 
@@ -184,7 +188,10 @@ class Operator:
         webhooks: FakeWebhooks | None = None,
         clock: Clock | None = None,
         settings: Settings | None = None,
+        remembers: bool = False,
+        misses_pods: bool = False,
     ) -> None:
+        self.remembers, self.misses_pods = remembers, misses_pods
         self.clock = clock or Clock()
         self.cluster = cluster or PermittedCluster(Fuse(), self.clock)
         self.brokers = {"kafka:9092": FakeBroker()} if brokers is None else brokers
@@ -194,10 +201,11 @@ class Operator:
         self.lag = lag or FakeSweeps()
         self.webhooks = webhooks or FakeWebhooks(self.cluster.fuse)
         self.cache = ResourceCache(kinds)
+        self.reads = RecentReads(lambda: self.clock().timestamp(), LONGEST if remembers else 0.0)
         self.context = OperatorContext(
             cluster=self.cluster, cache=self.cache, kafka=self.kafka, drivers=self.drivers,
             buckets=self.buckets, settings=settings or Settings(), now=self.clock, lag=self.lag,
-            webhooks=self.webhooks,
+            webhooks=self.webhooks, reads=View(self.reads),
         )  # fmt: skip
         for kind in kinds:
             for body in self.cluster.find(API_VERSION, kind):
@@ -207,6 +215,9 @@ class Operator:
     def _watch(self, event: str, body: Body) -> None:
         if body["apiVersion"] == API_VERSION:
             (self.cache.drop if event == "DELETED" else self.cache.put)(body)
+        labels = body["metadata"].get("labels", {})
+        if body["kind"] == "Pod" and PIPELINE_LABEL in labels and not self.misses_pods:
+            self.reads.drop(Key("Pipeline", body["metadata"]["namespace"], labels[PIPELINE_LABEL]))
 
     def restart(self) -> "Operator":
         """Return the next life: what is outside stays, what was remembered is gone."""
@@ -215,6 +226,7 @@ class Operator:
         return Operator(
             self.context.kinds, cluster=self.cluster, brokers=self.brokers, buckets=self.buckets,
             drivers=self.drivers, lag=self.lag, clock=self.clock, webhooks=self.webhooks.die(), settings=self.context.settings,
+            remembers=self.remembers, misses_pods=self.misses_pods,
         )  # fmt: skip
 
     async def reconcile(self, key: Key) -> Outcome:

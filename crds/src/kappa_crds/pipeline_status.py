@@ -201,6 +201,12 @@ class PipelineStatus(ResourceStatus):
         str | None,
         Field(description="Delivery guarantee, computed from sources and sinks: AtLeastOnce or ExactlyOnce."),
     ] = None
+    measured_at: Annotated[
+        datetime | None,
+        Field(
+            description="When the figures from batch to sources were measured; they are updated twice a minute, and with each other change."
+        ),
+    ] = None
     batch: Annotated[int | None, Field(description="Last committed batch.")] = None
     records: Annotated[int | None, Field(description="Records read by the current driver.")] = None
     dead_lettered: Annotated[

@@ -128,7 +128,7 @@ async def run(settings: Settings) -> None:
             servers.append(await serve_alerts(context, Path(settings.alerts_dir), settings.alerts_port))
         try:
             await run_until_first_ends(
-                watch(build_registry(sync, queue, KIND_TABLE), settings, synced),
+                watch(build_registry(sync, queue, KIND_TABLE, context.reads.reads), settings, synced),
                 elector.run(),
                 act_while_leading(elector, sync, controller, acting, sampling.run),
                 wait_for_signal(synced),

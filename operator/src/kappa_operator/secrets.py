@@ -10,19 +10,24 @@ from kappa_operator.errors import SecretProblem
 
 
 async def read_secret(
-    context: OperatorContext, namespace: str, name: str, keys: Iterable[str]
+    context: OperatorContext, namespace: str, name: str, keys: Iterable[str], age: float = 0.0
 ) -> dict[str, str]:
-    """Return these keys of a Secret as text; raise SecretProblem."""
-    body = await context.cluster.get(ObjectRef("v1", "Secret", namespace, name))
+    """Return these keys of a Secret as text, as they were at most `age` seconds ago; raise SecretProblem."""
+    ref = ObjectRef("v1", "Secret", namespace, name)
+    body = await context.read_recent(ref, age)
     if body is None:
         raise SecretProblem(f'Secret "{name}" not found in namespace "{namespace}"; create it')
     data = body.get("data") or {}
-    return {key: _decode(name, key, data) for key in keys}
+    try:
+        return {key: _decode(name, key, data) for key in keys}
+    except SecretProblem:
+        context.reads.drop(ref)  # somebody is about to correct it
+        raise
 
 
-async def read_secret_key(context: OperatorContext, ref: ObjectRef, key: str) -> str:
-    """Return one value of a Secret; raise SecretProblem."""
-    return (await read_secret(context, ref.namespace, ref.name, (key,)))[key]
+async def read_secret_key(context: OperatorContext, ref: ObjectRef, key: str, age: float = 0.0) -> str:
+    """Return one value of a Secret, as it was at most `age` seconds ago; raise SecretProblem."""
+    return (await read_secret(context, ref.namespace, ref.name, (key,), age))[key]
 
 
 def _decode(name: str, key: str, data: Mapping[str, str]) -> str:

@@ -46,10 +46,10 @@ MISFIT = DriverExit(reason=Reason.STATE_INCOMPATIBLE, message="the keys are othe
 
 
 class Life:
-    """The operator's lives and the node, over one cluster."""
+    """The operator's lives and the node, over one cluster. One that `misses_pods` gets no watch event of a pod."""
 
-    def __init__(self) -> None:
-        self.operator = Operator(KIND_TABLE)
+    def __init__(self, *, misses_pods: bool = False) -> None:
+        self.operator = Operator(KIND_TABLE, remembers=True, misses_pods=misses_pods)
         self.node = FakeKubelet(self.operator.cluster, self.operator.drivers)
         self.node.watch()
 

@@ -7,6 +7,7 @@ import pytest
 from fakes.context import build_resource
 from kappa_crds.reasons import Reason
 from kappa_operator.engine.keys import ObjectRef
+from kappa_operator.engine.recent import MINUTE
 from kappa_operator.errors import ReferenceProblem
 from kappa_operator.pipeline.modules import MODULES_LIMIT, select_modules
 from unit.control.lives import PIPELINE, SPEC, Life
@@ -84,10 +85,12 @@ async def test_a_change_of_the_modules_is_a_new_revision_with_its_own_code() -> 
     assert "FIRST = 1" in read_revision(life, first)
     again, _ = await write(life, rules="FIRST = 1")
     assert again["revision"] == first["revision"]
+    life.operator.clock.advance(MINUTE)
     second, _ = await write(life, rules="SECOND = 2")
     assert (second["generation"], life.node.most_alive) == (2, 1)
     assert "SECOND = 2" in read_revision(life, second)
     life.operator.cluster.remove(CONFIG_MAP)
+    life.operator.clock.advance(MINUTE)
     last, reason = await read_end(life)
     assert (reason, last["generation"]) == (Reason.RUNNING, 2)
     assert "there is no ConfigMap rules" in last["conditions"][0]["message"]

@@ -88,6 +88,7 @@ async def test_an_api_server_that_does_not_answer_is_no_verdict_on_a_driver(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     life = await change()
+    life.operator.reads.limit = 0.0  # else the token is remembered
     get = life.operator.cluster.get
 
     async def brown_out(ref: ObjectRef) -> dict[str, Any] | None:

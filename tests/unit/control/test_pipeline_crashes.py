@@ -229,11 +229,11 @@ steps = st.lists(
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(steps=steps, deaths=st.lists(st.integers(1, 25), max_size=4))
+@given(steps=steps, deaths=st.lists(st.integers(1, 25), max_size=4), misses_pods=st.booleans())
 async def test_whatever_happens_in_whatever_order_there_never_are_two_drivers(
-    steps: list[Step], deaths: list[int]
+    steps: list[Step], deaths: list[int], misses_pods: bool
 ) -> None:
-    life = Life()
+    life = Life(misses_pods=misses_pods)
     await life.prepare()
     write(SPEC)(life)
     remaining = list(deaths)

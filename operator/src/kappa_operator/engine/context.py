@@ -6,6 +6,7 @@ Tests put fakes here: a cluster in memory, a Kafka in memory, a clock that they 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Protocol
 
 from kappa_crds.progress import Progress
@@ -14,8 +15,9 @@ from kappa_crds.statestore import StateStoreSpec, StateStoreStatus
 from kappa_operator.engine.actions import CallWebhook
 from kappa_operator.engine.cache import ResourceCache, get_version
 from kappa_operator.engine.cluster import Body, Cluster
-from kappa_operator.engine.keys import Key
+from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.engine.kinds import KindTable
+from kappa_operator.engine.recent import RecentReads, View
 from kappa_operator.errors import NotLeading, WebhookFailure
 from kappa_operator.kafka.clients import KafkaClients
 from kappa_operator.lag.memory import LagMemory
@@ -110,6 +112,11 @@ class OperatorContext:
     standings: LagMemory = field(default_factory=LagMemory)
     progress: ProgressCache = field(default_factory=ProgressCache)
     rollouts: RolloutLimiter = field(default_factory=RolloutLimiter)
+    reads: View = field(default_factory=lambda: View(RecentReads()))
+
+    async def read_recent(self, ref: ObjectRef, age: float) -> Body | None:
+        """Return the object as it was at most `age` seconds ago, None where it is absent."""
+        return await self.reads.read(ref, age, partial(self.cluster.get, ref))
 
     @property
     def kinds(self) -> KindTable:

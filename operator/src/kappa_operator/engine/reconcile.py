@@ -4,6 +4,7 @@ Every kind plugs in its entry of the table of kinds: `observe`, which only reads
 """
 
 import asyncio
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -16,6 +17,7 @@ from kappa_operator.engine.invalid import decide_invalid
 from kappa_operator.engine.keys import Key
 from kappa_operator.engine.kinds import KindEntry, ObservedT
 from kappa_operator.engine.plan import Failure, Plan
+from kappa_operator.engine.recent import View
 
 ROUNDS = 4
 
@@ -45,11 +47,13 @@ async def reconcile(context: OperatorContext, key: Key) -> Outcome:
 async def _reconcile(context: OperatorContext, entry: KindEntry[Any], key: Key) -> Outcome:
     failures: tuple[Failure, ...] = ()
     for _ in range(ROUNDS):
-        observed = await entry.observe(context, key, failures)
-        if observed is None:
+        found = await _observe_and_decide(context, entry, key, failures)
+        if found is None:
             return Outcome()
-        plan = await _decide(entry, observed, context.now())
+        observed, plan = found
         failure = await apply_actions(context, observed.resource, plan.actions)
+        if plan.actions:
+            context.reads.drop(key)
         if failure is not None:
             failures = (*failures, failure)
         elif not plan.requeue:
@@ -58,6 +62,25 @@ async def _reconcile(context: OperatorContext, entry: KindEntry[Any], key: Key) 
     if failures:
         raise failures[-1].error
     return Outcome(1.0)
+
+
+async def _observe_and_decide(
+    context: OperatorContext, entry: KindEntry[ObservedT], key: Key, failures: tuple[Failure, ...]
+) -> tuple[ObservedT, Plan] | None:
+    """Return the plan and what it was decided on. Remembered answers may not lead to actions: then everything is read again."""
+    reads = View(context.reads.reads)
+    again = reads.renew()
+    found = await _observe_once(replace(context, reads=reads), entry, key, failures)
+    if found is None or not found[1].actions or not reads.hits:
+        return found
+    return await _observe_once(replace(context, reads=again), entry, key, failures)
+
+
+async def _observe_once(
+    context: OperatorContext, entry: KindEntry[ObservedT], key: Key, failures: tuple[Failure, ...]
+) -> tuple[ObservedT, Plan] | None:
+    observed = await entry.observe(context, key, failures)
+    return None if observed is None else (observed, await _decide(entry, observed, context.now()))
 
 
 async def _decide(entry: KindEntry[ObservedT], observed: ObservedT, now: datetime) -> Plan:

@@ -14,6 +14,7 @@ from kappa_crds import GROUP, VERSION
 from kappa_operator.engine.keys import Key
 from kappa_operator.engine.kinds import KindTable
 from kappa_operator.engine.queue import WorkQueue
+from kappa_operator.engine.recent import RecentReads
 from kappa_operator.engine.sync import CacheSync
 
 Event = dict[str, Any]
@@ -21,7 +22,9 @@ WATCHED_PODS = "app.kubernetes.io/managed-by=kappa-operator,kappa-platform.io/ro
 """The pods whose events the API server sends: a cluster has thousands of others, and no decision depends on executors."""
 
 
-def build_registry(sync: CacheSync, queue: WorkQueue, kinds: KindTable) -> kopf.OperatorRegistry:
+def build_registry(
+    sync: CacheSync, queue: WorkQueue, kinds: KindTable, reads: RecentReads
+) -> kopf.OperatorRegistry:
     """Return kopf's registry with one handler for each watched kind."""
     registry = kopf.OperatorRegistry()
     kopf.on.login(registry=registry)(log_in)
@@ -34,7 +37,7 @@ def build_registry(sync: CacheSync, queue: WorkQueue, kinds: KindTable) -> kopf.
         kopf.on.event(GROUP, VERSION, entry.kind.plural, registry=registry)(note_resource)
         if entry.pods is not None:
             labels: dict[str, Any] = {entry.pods.label: kopf.PRESENT, **entry.pods.labels}
-            handler = _build_owner_handler(queue, entry.pods.label, entry.name)
+            handler = _build_owner_handler(queue, reads, entry.pods.label, entry.name)
             kopf.on.event("", "v1", "pods", labels=labels, registry=registry)(handler)
     return registry
 
@@ -44,10 +47,14 @@ def log_in(**kwargs: Any) -> kopf.ConnectionInfo | None:
     return kopf.login_with_service_account(**kwargs) or kopf.login_with_kubeconfig(**kwargs)
 
 
-def _build_owner_handler(queue: WorkQueue, label: str, kind: str) -> Callable[..., Awaitable[None]]:
+def _build_owner_handler(
+    queue: WorkQueue, reads: RecentReads, label: str, kind: str
+) -> Callable[..., Awaitable[None]]:
     async def note_owned(event: kopf.RawEvent, **_: Any) -> None:
         metadata: Event = dict(event["object"]["metadata"])
-        queue.add(Key(kind, metadata["namespace"], metadata["labels"][label]))
+        key = Key(kind, metadata["namespace"], metadata["labels"][label])
+        reads.drop(key)
+        queue.add(key)
 
     return note_owned
 

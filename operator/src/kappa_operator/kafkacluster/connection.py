@@ -17,13 +17,15 @@ def resolve_cluster(cache: ResourceCache, namespace: str, name: str | None) -> K
     return resolve_ready(cache, "KafkaCluster", namespace, name)
 
 
-async def read_access(context: OperatorContext, cluster: KafkaClusterResource) -> KafkaAccess:
-    """Return how to reach the Kafka cluster, with its Secrets as they are now; raise SecretProblem."""
+async def read_access(
+    context: OperatorContext, cluster: KafkaClusterResource, age: float = 0.0
+) -> KafkaAccess:
+    """Return how to reach the Kafka cluster, its Secrets at most `age` seconds old; raise SecretProblem."""
     wanted: dict[str, list[str]] = {}
     for name, key in find_secret_keys(cluster.spec):
         wanted.setdefault(name, []).append(key)
     namespace = cluster.metadata.namespace
-    secrets = {name: await read_secret(context, namespace, name, keys) for name, keys in wanted.items()}
+    secrets = {name: await read_secret(context, namespace, name, keys, age) for name, keys in wanted.items()}
     return build_access(cluster.spec, secrets)
 
 

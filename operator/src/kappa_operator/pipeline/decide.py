@@ -29,6 +29,7 @@ from kappa_operator.pipeline.driver import DriverPod, count_failure, forgive
 from kappa_operator.pipeline.ending import count_end
 from kappa_operator.pipeline.history import drop_history
 from kappa_operator.pipeline.model import SOON, PipelineObserved, say
+from kappa_operator.pipeline.news import is_news
 from kappa_operator.pipeline.progress import build_progress_fields, find_pause, say_progress
 from kappa_operator.pipeline.recovery import build_recovery
 from kappa_operator.pipeline.starting import start_driver, sweep
@@ -193,7 +194,8 @@ def _follow(observed: PipelineObserved, current: DriverPod, wanted: Revision | N
     }
     poll = CATCHING_UP_POLL if progress.lag else RUNNING_POLL
     old = drop_history(observed, change)
-    return Plan(old, say(observed, verdict, now, restarts=restarts, upgrade=change, **fields), poll)
+    status = say(observed, verdict, now, restarts=restarts, upgrade=change, **fields)
+    return Plan(old, status if is_news(observed.status, status, fields, now) else None, poll)
 
 
 def _report_failure(observed: PipelineObserved, now: datetime) -> Plan:

@@ -15,6 +15,7 @@ from kappa_operator.engine.cache import ResourceCache
 from kappa_operator.engine.context import OperatorContext
 from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.engine.plan import Verdict
+from kappa_operator.engine.recent import MINUTE
 from kappa_operator.engine.references import read_referred
 from kappa_operator.errors import KappaError, ReferenceProblem
 from kappa_operator.kafkacluster.connection import connect, read_access, resolve_cluster
@@ -42,7 +43,7 @@ async def observe_dependencies(
         cluster = resolve_cluster(context.cache, namespace, spec.cluster_ref)
         store = resolve_store(context.cache, namespace, spec.state_store_ref)
         storage = build_storage(store)
-        await read_access(context, cluster)
+        await read_access(context, cluster, MINUTE)
         await check_registry_secrets(context, resource)
         return Dependencies(
             cluster=cluster.spec,
@@ -61,11 +62,11 @@ async def check_registry_secrets(context: OperatorContext, resource: PipelineRes
         if registry.credentials_secret_ref is not None:
             keys = ("username", "password")
             await read_secret(
-                context, resource.metadata.namespace, registry.credentials_secret_ref.name, keys
+                context, resource.metadata.namespace, registry.credentials_secret_ref.name, keys, MINUTE
             )
         if registry.ca_secret_ref is not None:
             ref = registry.ca_secret_ref
-            await read_secret(context, resource.metadata.namespace, ref.name, (ref.key,))
+            await read_secret(context, resource.metadata.namespace, ref.name, (ref.key,), MINUTE)
 
 
 async def read_modules(context: OperatorContext, resource: PipelineResource) -> dict[str, str] | None:
@@ -73,14 +74,19 @@ async def read_modules(context: OperatorContext, resource: PipelineResource) -> 
     if resource.spec.python_from is None:
         return None
     name, namespace = resource.spec.python_from.config_map_ref.name, resource.metadata.namespace
-    body = await context.cluster.get(ObjectRef("v1", "ConfigMap", namespace, name))
+    ref = ObjectRef("v1", "ConfigMap", namespace, name)
+    body = await context.read_recent(ref, MINUTE)
     if body is None:
         raise ReferenceProblem(
             f"there is no ConfigMap {name} in namespace {namespace}; create it, for example with"
             f" `kubectl create configmap {name} --from-file=rules.py`",
             reason=Reason.PYTHON_MODULES_NOT_FOUND,
         )
-    return select_modules(name, body.get("data") or {})
+    try:
+        return select_modules(name, body.get("data") or {})
+    except ReferenceProblem:
+        context.reads.drop(ref)  # somebody is about to correct it
+        raise
 
 
 def find_savepoint(

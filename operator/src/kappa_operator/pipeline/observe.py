@@ -1,11 +1,12 @@
 """Gathers all that a decision about a pipeline needs.
 
-Driver pods are read from the API server at each look, not from a watch: whether a driver is alive must not depend on
-how fast events arrive. The driver's own progress is asked for when its pod has an address.
+Whether a driver is alive must not depend on how fast events arrive: see `observe_driver`. The driver's own progress is
+fetched when its pod has an address.
 """
 
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 
 from pydantic import ValidationError
 
@@ -15,6 +16,7 @@ from kappa_crds.revision import REVISION_KEY, Revision
 from kappa_operator.engine.context import OperatorContext
 from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.engine.plan import Failure
+from kappa_operator.engine.recent import LONGEST, SHORT
 from kappa_operator.errors import DriverUnreachable, SecretProblem
 from kappa_operator.pipeline.dependencies import observe_dependencies
 from kappa_operator.pipeline.driver import DriverPod
@@ -47,8 +49,7 @@ async def observe_pipeline(
     resource: PipelineResource | None = context.cache.read(key)
     if resource is None:
         return None
-    pods = await observe_drivers(context, resource)
-    progress = await observe_progress(context, resource, pods)
+    pods, progress = await observe_driver(context, resource)
     samples = _record(context, key, resource, progress)
     settings = context.settings
     observed = PipelineObserved(
@@ -83,10 +84,37 @@ def _record(
     return context.progress.record(key, resource.status.generation, context.now(), progress)
 
 
-async def observe_drivers(context: OperatorContext, resource: PipelineResource) -> tuple[DriverPod, ...]:
-    """Return all driver pods of the pipeline, oldest generation first."""
-    labels = {PIPELINE_LABEL: resource.metadata.name, **DRIVER_ROLE}
-    bodies = await context.cluster.list_objects("v1", "Pod", resource.metadata.namespace, labels)
+async def observe_driver(
+    context: OperatorContext, resource: PipelineResource
+) -> tuple[tuple[DriverPod, ...], Progress | None]:
+    """Return all driver pods of the pipeline and the report of the current driver.
+
+    A list from before is enough where the driver of the current generation answers for itself that it runs, or where there is none
+    and none is expected. Everything else is looked up in a list of this moment, give or take some seconds. A plan with actions is always
+    decided again on a list of this very moment (see `reconcile`): none starts a driver, or counts one as gone, by a list from before.
+    """
+    pods = await observe_drivers(context, resource, LONGEST)
+    progress = await observe_progress(context, resource, pods)
+    if _is_confirmed(resource, pods, progress):
+        return pods, progress
+    newer = await observe_drivers(context, resource, SHORT)
+    return newer, progress if newer == pods else await observe_progress(context, resource, newer)
+
+
+def _is_confirmed(resource: PipelineResource, pods: tuple[DriverPod, ...], progress: Progress | None) -> bool:
+    if progress is None:
+        return not pods and resource.status.driver is None
+    return progress.state is DriverState.RUNNING and progress.generation == resource.status.generation
+
+
+async def observe_drivers(
+    context: OperatorContext, resource: PipelineResource, age: float = 0.0
+) -> tuple[DriverPod, ...]:
+    """Return all driver pods of the pipeline as of at most `age` seconds ago, oldest generation first."""
+    namespace, name = resource.metadata.namespace, resource.metadata.name
+    labels = {PIPELINE_LABEL: name, **DRIVER_ROLE}
+    read = partial(context.cluster.list_objects, "v1", "Pod", namespace, labels)
+    bodies = await context.reads.read(Key("Pipeline", namespace, name), age, read)
     return tuple(sorted(map(parse_driver, bodies), key=lambda pod: pod.generation))
 
 
@@ -104,10 +132,13 @@ async def observe_progress(
     pod = next((pod for pod in pods if pod.generation == wanted), None)
     if pod is None or pod.finished or not pod.started or pod.address is None:
         return None
+    ref = build_token_ref(resource)
     try:
-        token = await read_secret_key(context, build_token_ref(resource), "token")
-        return await context.drivers.fetch_progress(pod.address, token)
+        return await context.drivers.fetch_progress(
+            pod.address, await read_secret_key(context, ref, "token", LONGEST)
+        )
     except (DriverUnreachable, SecretProblem):
+        context.reads.drop(ref)  # it may be another one now
         return None
 
 
@@ -147,7 +178,7 @@ def _parse_kept(body: Body) -> KeptRevision:
 
 async def read_revision(context: OperatorContext, namespace: str, name: str) -> Revision | None:
     """Return a revision by its name; None where it is lost, or where another version of the operator wrote it with other fields."""
-    body = await context.cluster.get(ObjectRef("v1", "ConfigMap", namespace, name))
+    body = await context.read_recent(ObjectRef("v1", "ConfigMap", namespace, name), LONGEST)
     try:
         return None if body is None else Revision.model_validate_json(body["data"][REVISION_KEY])
     except ValidationError:

@@ -20,6 +20,7 @@ def build_progress_fields(progress: Progress, spec: PipelineSpec, now: datetime)
     watermarks = [query.watermark for query in queries if query.watermark is not None]
     return {
         "running_since": progress.running_since,
+        "measured_at": now.replace(microsecond=0),
         "batch": find_last_batch(progress),
         "records": sum(query.total_input_rows for query in queries),
         "late": sum(query.total_late_rows for query in queries),

@@ -16,7 +16,7 @@ from kappa_operator.engine.plan import Failure
 from kappa_operator.engine.references import find_users, read_referred
 from kappa_operator.errors import KappaError, ReferenceProblem
 from kappa_operator.pipeline.objects import PipelineResource
-from kappa_operator.pipeline.observe import observe_drivers, observe_progress
+from kappa_operator.pipeline.observe import observe_driver
 from kappa_operator.pipeline.revision import build_checkpoint
 from kappa_operator.savepoint.export import is_exported
 from kappa_operator.savepoint.model import SavepointObserved, WorkerPod
@@ -39,8 +39,7 @@ async def observe_savepoint(
     pipeline, problem = _find_pipeline(
         context.cache, Key("Pipeline", key.namespace, resource.spec.pipeline_ref)
     )
-    pods = () if pipeline is None else await observe_drivers(context, pipeline)
-    progress = None if pipeline is None else await observe_progress(context, pipeline, pods)
+    pods, progress = ((), None) if pipeline is None else await observe_driver(context, pipeline)
     runs = progress is not None and progress.state is DriverState.RUNNING
     driver = next((pod for pod in pods if progress and runs and pod.generation == progress.generation), None)
     stores, worker = find_stores(context.cache, resource, pipeline), await _find_own_worker(context, resource)
