@@ -19,7 +19,7 @@ from kappa_crds.hdfs import HdfsConnection
 from kappa_crds.pipeline_status import PipelineState, PipelineStatus
 from kappa_crds.savepoint import SavepointStatus
 from kappa_crds.statestore import StateStoreStatus
-from kappa_pipelines.checkpoint.location import open_hdfs
+from kappa_pipelines.checkpoint.store.hdfs import HdfsFolder
 from lab import kafka, network
 from lab.hdfs import Hdfs
 from lab.s3 import FOR_PODS, REGION, ObjectStore
@@ -95,7 +95,7 @@ def keep_in_hdfs() -> Iterator[Remote]:
         connection = HdfsConnection(web=server.web, user="kappa", replication=1)
 
         def list_savepoints() -> list[str]:
-            return list(open_hdfs(f"hdfs://{server.namenode}/state/prod/savepoints", connection).walk(""))
+            return list(HdfsFolder(f"hdfs://{server.namenode}/state/prod/savepoints", connection).walk(""))
 
         manifest = HDFS.format(namenode=server.namenode, web=server.web)
         yield Remote("hdfs", manifest, f"hdfs://{server.namenode}/state/", list_savepoints)

@@ -13,7 +13,7 @@ from kappa_crds.reasons import Reason
 from kappa_crds.savepoint_work import CollectRequest, SavepointTask, WorkRequest
 from kappa_pipelines.checkpoint.fence.bucket_fence import BucketFence
 from kappa_pipelines.checkpoint.fence.bucket_layout import BucketView
-from kappa_pipelines.checkpoint.location import open_bucket, open_checkpoint
+from kappa_pipelines.checkpoint.location import open_checkpoint
 from kappa_pipelines.checkpoint.store.bucket import BucketFolder
 from kappa_pipelines.errors import FencedError, UnavailableError
 from kappa_pipelines.savepoint.restore import restore_savepoint
@@ -44,13 +44,13 @@ def bucket(server: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> Iterator[Buc
 
 @pytest.fixture
 def whole(bucket: BucketConnection) -> BucketFolder:
-    return open_bucket(ROOT, bucket)
+    return BucketFolder(ROOT, bucket)
 
 
 def claim(whole: BucketFolder, generation: int) -> BucketFence:
     fence = BucketFence(whole, generation, ["out"])
-    fence.take()
-    fence.open()
+    fence.acquire()
+    fence.publish()
     return fence
 
 
@@ -90,7 +90,7 @@ def test_a_store_that_refuses_is_told_without_its_secret(
 ) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wrong-word")
     with pytest.raises(UnavailableError, match="SignatureDoesNotMatch") as failure:
-        open_bucket(ROOT, whole.connection).write("a", b"")
+        BucketFolder(ROOT, whole.connection).write("a", b"")
     assert "wrong-word" not in failure.value.message
 
 
@@ -139,7 +139,7 @@ def test_a_driver_of_a_generation_before_the_present_one_is_refused(whole: Bucke
     claim(whole, 3).check()
 
 
-@pytest.mark.parametrize("step", ["_claim", "_take_over", "_have", "_forget"])
+@pytest.mark.parametrize("step", ["_claim", "_copy", "_load", "_delete_older"])
 def test_of_two_that_claim_it_at_once_the_newer_one_has_it(
     whole: BucketFolder, tmp_path: Path, step: str
 ) -> None:
@@ -155,15 +155,15 @@ def test_of_two_that_claim_it_at_once_the_newer_one_has_it(
 
     setattr(Overtaken, step, interrupted)
     fence = Overtaken(whole, 8, ["out"])
-    if step == "_forget":  # it has the checkpoint already, and finds out as any other
-        fence.take()
-        fence.open()
+    if step == "_delete_older":  # it has the checkpoint already, and finds out as any other
+        fence.acquire()
+        fence.publish()
         with pytest.raises(FencedError):
             fence.check()
     else:
         with pytest.raises(FencedError, match="generation 9 has taken over"):
-            fence.take()
-            fence.open()
+            fence.acquire()
+            fence.publish()
     newer[0].check()
     fence.files.write("out/commits/5", b"v1")
     assert (last(whole).generation, last(whole).read("out/commits/5")) == (9, None)
@@ -175,7 +175,7 @@ def test_one_that_dies_while_it_takes_over_leaves_the_checkpoint_to_the_next(
 ) -> None:
     fill(claim(whole, 1).files, tmp_path)
     died = BucketFence(whole, 2, ["out"])
-    died.take()
+    died.acquire()
     assert last(whole).generation == 1
     assert claim(whole, 3).files.read("out/offsets/4") is not None
     assert last(whole).read("out/offsets/5") is None, "what keeps the old one from planning is not taken over"
@@ -215,15 +215,15 @@ def test_savepoints_are_taken_restored_verified_and_collected_there(
     verified = work(SavepointTask.VERIFY).verification
     assert (verified.damaged, verified.files) == (0, 25)
 
-    store = SavepointStore(open_bucket(SAVEPOINTS, bucket))
-    second = open_bucket(f"{ROOT}-1", bucket)
+    store = SavepointStore(BucketFolder(SAVEPOINTS, bucket))
+    second = BucketFolder(f"{ROOT}-1", bucket)
     fence = BucketFence(second, 3, ["out"])
-    fence.take()
+    fence.acquire()
     assert restore_savepoint(store, store.read("one"), fence.files)
     with pytest.raises(UnavailableError) as failure:
         work(SavepointTask.DELETE, needed_by=(second.root,))
     assert failure.value.reason == Reason.SAVEPOINT_IN_USE, "it is not whole before the generation is"
-    fence.open()
+    fence.publish()
     assert last(second).read("out/commits/4") == last(whole).read("out/commits/4")
     for name in ("two", "three"):
         assert work(SavepointTask.DELETE, name).removed.objects == 0
@@ -235,7 +235,7 @@ def test_checkpoints_that_were_replaced_or_whose_pipeline_is_gone_go(
     whole: BucketFolder, bucket: BucketConnection, tmp_path: Path
 ) -> None:
     fill(claim(whole, 1).files, tmp_path)
-    second, gone = open_bucket(f"{ROOT}-1", bucket), open_bucket(f"{ROOT[:-12]}{'b' * 12}", bucket)
+    second, gone = BucketFolder(f"{ROOT}-1", bucket), BucketFolder(f"{ROOT[:-12]}{'b' * 12}", bucket)
     for folder in (second, gone):
         claim(folder, 2).files.write("out/metadata", b"")
     uid = ROOT.rsplit("/", 1)[1]

@@ -11,7 +11,8 @@ from kappa_crds.buckets import BucketConnection, name_key_variables
 from kappa_crds.reasons import Reason
 from kappa_crds.savepoint_work import OtherPlace, SavepointTask, WorkRequest, WorkResult
 from kappa_pipelines.checkpoint.fence.bucket_fence import BucketFence
-from kappa_pipelines.checkpoint.location import open_bucket, open_checkpoint, open_folder
+from kappa_pipelines.checkpoint.location import open_checkpoint, open_folder
+from kappa_pipelines.checkpoint.store.bucket import BucketFolder
 from kappa_pipelines.errors import LostDataError, UnavailableError
 from kappa_pipelines.savepoint.measure import measure_store
 from kappa_pipelines.savepoint.restore import restore_savepoint
@@ -101,12 +102,13 @@ def test_it_goes_from_a_claim_to_a_bucket_to_another_bucket_and_back(
 
 def test_a_checkpoint_in_a_bucket_is_made_of_what_was_taken_on_a_claim(ways: Ways) -> None:
     ways.work(SavepointTask.IMPORT, "near", "claim", name="moved", source="one")
-    checkpoint = open_bucket("s3a://near/moved/shop/orders/uid", ways.buckets["near"])
+    checkpoint = open_folder("s3a://near/moved/shop/orders/uid", ways.buckets["near"])
+    assert isinstance(checkpoint, BucketFolder)
     fence = BucketFence(checkpoint, 1, ["out"])
-    fence.take()
+    fence.acquire()
     store = ways.open("near")
     assert restore_savepoint(store, store.read("moved"), fence.files)
-    fence.open()
+    fence.publish()
     files = open_checkpoint(checkpoint.root, ways.buckets["near"]).files
     assert (files.read("out/commits/4") or b"").startswith(b"v2")
     (line,) = (files.read("out/state/0/_metadata/v2/0") or b"").decode().splitlines()[1:]
@@ -156,7 +158,7 @@ def test_what_a_bucket_holds_is_counted_from_its_listing(ways: Ways) -> None:
     ways.work(SavepointTask.EXPORT, "claim", "near")
     store = ways.open("near")
     root, bucket = store.root.removesuffix("/savepoints/shop/orders"), ways.buckets["near"]
-    checkpoint = open_bucket(f"{root}/shop/orders/11111111-1a2b-4c3d-8e4f-0123456789ab", bucket)
+    checkpoint = open_folder(f"{root}/shop/orders/11111111-1a2b-4c3d-8e4f-0123456789ab", bucket)
     for number in range(1100):  # more than one page
         checkpoint.write(f"out/{number}", b"12345")
     request = WorkRequest(task=SavepointTask.MEASURE, name="", location=root, bucket=bucket, namespace="shop")
@@ -167,4 +169,4 @@ def test_what_a_bucket_holds_is_counted_from_its_listing(ways: Ways) -> None:
     manifest = store.files.size("one/manifest.json") or 0
     assert (held.savepoint_objects, held.savepoint_bytes) == (len(objects), sum(objects.values()) + manifest)
     assert held.newest_savepoint == held.oldest_savepoint is not None
-    assert measure_store(open_bucket(root, bucket), "shop", most=100).partial
+    assert measure_store(open_folder(root, bucket), "shop", most=100).partial

@@ -14,7 +14,7 @@ from kappa_crds.statestore import STATE_STORE
 from kappa_operator.errors import StoreFailure
 from kappa_operator.statestore.hdfs import HdfsFolders
 from kappa_operator.statestore.storage import build_hdfs_connection
-from kappa_pipelines.checkpoint.location import open_hdfs
+from kappa_pipelines.checkpoint.store.hdfs import HdfsFolder
 from lab.hdfs import Hdfs
 
 pytestmark = pytest.mark.chaos  # three JVMs; the operator's own side of it is in the unit tests
@@ -43,7 +43,7 @@ async def test_a_folder_is_made_written_read_and_left_clean(server: Hdfs, folder
     store = build_store(server.namenode, server.web)
     for _ in range(2):
         await folders.check(store)
-    root = open_hdfs(f"hdfs://{server.namenode}/state", build_hdfs_connection(store.spec.hdfs))
+    root = HdfsFolder(f"hdfs://{server.namenode}/state", build_hdfs_connection(store.spec.hdfs))
     assert root.names("prod") == ["_kappa"]
     assert list(root.walk("")) == []
     assert root.names("prod/_kappa") == []

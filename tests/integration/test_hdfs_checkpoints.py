@@ -12,7 +12,7 @@ from kappa_crds.hdfs import HdfsConnection
 from kappa_crds.reasons import Reason
 from kappa_crds.savepoint_work import CollectRequest, SavepointTask, WorkRequest
 from kappa_pipelines.checkpoint.fence.hdfs_fence import HdfsFence
-from kappa_pipelines.checkpoint.location import open_checkpoint, open_hdfs
+from kappa_pipelines.checkpoint.location import open_checkpoint
 from kappa_pipelines.checkpoint.store.hdfs import HdfsFolder
 from kappa_pipelines.errors import FencedError, UnavailableError
 from kappa_pipelines.savepoint.restore import restore_savepoint
@@ -49,13 +49,13 @@ def store(server: Hdfs) -> str:
 
 @pytest.fixture
 def whole(store: str, hdfs: HdfsConnection) -> HdfsFolder:
-    return open_hdfs(f"{store}/shop/orders/{UID}", hdfs)
+    return HdfsFolder(f"{store}/shop/orders/{UID}", hdfs)
 
 
 def claim(whole: HdfsFolder, generation: int) -> HdfsFence:
     fence = HdfsFence(whole, generation)
-    fence.take()
-    fence.open()
+    fence.acquire()
+    fence.publish()
     return fence
 
 
@@ -98,13 +98,13 @@ def test_below_a_file_there_is_nothing(whole: HdfsFolder) -> None:
 def test_a_user_who_may_not_is_told_in_the_servers_words(whole: HdfsFolder, store: str) -> None:
     stranger = whole.connection.replace(user="stranger")
     with pytest.raises(UnavailableError, match=r"could not be written: .*Permission denied: user=stranger"):
-        open_hdfs(store, stranger).write("a", b"")
+        HdfsFolder(store, stranger).write("a", b"")
 
 
 def test_a_server_that_is_away_is_named(whole: HdfsFolder) -> None:
     away = whole.connection.replace(web="http://127.0.0.1:1")
     with pytest.raises(UnavailableError, match=r"http://127\.0\.0\.1:1 does not answer"):
-        open_hdfs(whole.root, away).read("a")
+        HdfsFolder(whole.root, away).read("a")
 
 
 def test_each_generation_goes_on_where_the_one_before_was(whole: HdfsFolder, tmp_path: Path) -> None:
@@ -153,7 +153,7 @@ def test_a_driver_of_a_generation_before_the_present_one_is_refused(whole: HdfsF
     claim(whole, 3).check()
 
 
-STEPS = ["_claim", "_have", "_refuse_newer", "_shut_older"]
+STEPS = ["_claim", "_rename", "_refuse_newer", "_fence_off_older"]
 
 
 @pytest.mark.parametrize("step", STEPS)
@@ -177,7 +177,7 @@ def test_of_two_that_claim_it_at_once_the_newer_one_has_it(
     setattr(Overtaken, step, interrupted)
     fence = Overtaken(whole, 8)
     with pytest.raises(FencedError, match="generation 9 has taken over"):
-        fence.take()
+        fence.acquire()
         fence.check()  # one that has it already finds out as any other
     newer[0].check()
     with contextlib.suppress(UnavailableError):
@@ -206,7 +206,7 @@ def test_one_that_has_it_renamed_between_its_look_and_its_rename_looks_again(
             )  # and the old driver goes on where its folder was
         rename(path, target, replace=replace)
 
-    watched = open_hdfs(whole.root, whole.connection)
+    watched = HdfsFolder(whole.root, whole.connection)
     setattr(watched.client, "rename", renamed_before)  # noqa: B010 - a seam of this test alone
     fence = claim(watched, 3)
     assert moved
@@ -232,14 +232,14 @@ def die_before(step: str) -> type[HdfsFence]:
 def test_one_that_makes_a_checkpoint_after_a_newer_one_has_made_it_has_none(
     whole: HdfsFolder, shut: bool
 ) -> None:
-    watched = open_hdfs(whole.root, whole.connection)
+    watched = HdfsFolder(whole.root, whole.connection)
     make, taken = watched.client.make_folder, list[str]()
 
     def make_later(path: str) -> None:
         if path.endswith("/g8/_kappa/checkpoint"):
             taken.append(path)
             with contextlib.nullcontext() if shut else pytest.raises(Death):
-                (HdfsFence if shut else die_before("_shut_older"))(whole, 9).take()
+                (HdfsFence if shut else die_before("_fence_off_older"))(whole, 9).acquire()
         make(path)
 
     setattr(watched.client, "make_folder", make_later)  # noqa: B010 - a seam of this test alone
@@ -255,7 +255,7 @@ def test_one_that_dies_while_it_takes_over_leaves_the_checkpoint_to_the_next(
     before: dict[str, bytes | None] = {}
     for number, step in enumerate(STEPS, start=2):
         with pytest.raises(Death):
-            die_before(step)(whole, 10 * number).take()
+            die_before(step)(whole, 10 * number).acquire()
         fence = claim(whole, 10 * number + 1)
         if before:
             assert read_all(fence.files) == before
@@ -281,7 +281,7 @@ def test_what_a_driver_made_in_a_place_that_is_not_its_own_is_no_checkpoint(
 def test_a_checkpoint_that_was_begun_and_is_nowhere_is_not_begun_anew(whole: HdfsFolder) -> None:
     claim(whole, 1)
     whole.remove("_kappa/g1")
-    with pytest.raises(UnavailableError, match="it was begun, and is in no folder"):
+    with pytest.raises(UnavailableError, match="a driver has created it, but no folder"):
         claim(whole, 2)
 
 
@@ -306,10 +306,10 @@ def test_savepoints_are_taken_restored_verified_and_collected_there(
     verified = work(SavepointTask.VERIFY).verification
     assert (verified.damaged, verified.files) == (0, 25)
 
-    kept = SavepointStore(open_hdfs(location, hdfs))
-    second = open_hdfs(f"{whole.root}-1", hdfs)
+    kept = SavepointStore(HdfsFolder(location, hdfs))
+    second = HdfsFolder(f"{whole.root}-1", hdfs)
     fence = HdfsFence(second, 4)
-    fence.take()
+    fence.acquire()
     with pytest.raises(UnavailableError) as failure:
         work(SavepointTask.DELETE, needed_by=(second.root,))
     assert failure.value.reason == Reason.SAVEPOINT_IN_USE
@@ -325,7 +325,7 @@ def test_checkpoints_that_were_replaced_or_whose_pipeline_is_gone_go(
     whole: HdfsFolder, hdfs: HdfsConnection, store: str, tmp_path: Path
 ) -> None:
     fill(claim(whole, 1).files, tmp_path)
-    second, gone = open_hdfs(f"{whole.root}-1", hdfs), open_hdfs(f"{whole.root[:-12]}{'b' * 12}", hdfs)
+    second, gone = HdfsFolder(f"{whole.root}-1", hdfs), HdfsFolder(f"{whole.root[:-12]}{'b' * 12}", hdfs)
     for folder in (second, gone):
         claim(folder, 2).files.write("out/metadata", b"")
     collect = CollectRequest(

@@ -16,7 +16,8 @@ from kappa_crds.revision import Revision
 from kappa_crds.savepoint import Restoration
 from kappa_crds.savepoint_work import OtherPlace, SavepointTask, VerifyBy, WorkRequest
 from kappa_crds.upgrade import VerdictKind
-from kappa_pipelines.checkpoint.location import open_bucket, open_checkpoint
+from kappa_pipelines.checkpoint.location import open_checkpoint
+from kappa_pipelines.checkpoint.store.bucket import BucketFolder
 from kappa_pipelines.jars import CORE, S3, fetch_jars
 from kappa_pipelines.savepoint.store import SavepointStore
 from kappa_pipelines.savepoint.work import do_work
@@ -167,7 +168,7 @@ def test_a_savepoint_there_is_taken_read_gone_back_to_and_deleted(
     assert len(rows) > len(set(rows)), "what was done after the savepoint was done again"
     work(SavepointTask.DELETE, "two")
     assert work(SavepointTask.DELETE, "one", needed_by=(f"{CHECKPOINT}-1",)).removed.objects > 0
-    assert list(SavepointStore(open_bucket(SAVEPOINTS, bucket)).files.walk("")) == []
+    assert list(SavepointStore(BucketFolder(SAVEPOINTS, bucket)).files.walk("")) == []
 
 
 @pytest.mark.chaos

@@ -11,7 +11,7 @@ import pytest
 from kappa_crds.revision import Revision
 from kappa_crds.upgrade import VerdictKind
 from kappa_pipelines.checkpoint.fence.link_fence import LinkFence
-from kappa_pipelines.checkpoint.store.folder import LocalFolder
+from kappa_pipelines.checkpoint.store.local import LocalFolder
 from kappa_pipelines.driver.prepare import make_marks
 from kappa_pipelines.driver.session import create_session
 from kappa_pipelines.errors import LostDataError
@@ -52,7 +52,7 @@ def test_a_division_that_fails_leaves_the_checkpoint_as_it_was(
 ) -> None:
     revision = copy_checkpoint(bases.get("count", run), tmp_path / "one")
     fence, root = LinkFence(revision.checkpoint, 2), tmp_path / "one"
-    fence.take()
+    fence.acquire()
     spark = create_session(revision)
     changes = sorted(root.glob("out/state/0/*/2_*.changelog"))[-1]
     held, known = changes.read_bytes(), list_files(root)

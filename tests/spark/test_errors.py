@@ -372,7 +372,7 @@ def test_a_running_driver_stops_at_once_when_a_newer_generation_starts(
 ) -> None:
     driver = run(build_revision(_spec(), checkpoint, broker.bootstrap, topics=names), generation=1)
     driver.wait_until_running()
-    LinkFence(str(checkpoint), 2).take()
+    LinkFence(str(checkpoint), 2).acquire()
     error = driver.failure()
     assert (error.reason, error.retryable) == (Reason.GENERATION_FENCED, False)
 

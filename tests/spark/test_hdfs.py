@@ -16,7 +16,8 @@ from kappa_crds.revision import Revision
 from kappa_crds.savepoint import Restoration
 from kappa_crds.savepoint_work import SavepointTask, VerifyBy, WorkRequest
 from kappa_crds.upgrade import VerdictKind
-from kappa_pipelines.checkpoint.location import open_checkpoint, open_hdfs
+from kappa_pipelines.checkpoint.location import open_checkpoint
+from kappa_pipelines.checkpoint.store.hdfs import HdfsFolder
 from kappa_pipelines.savepoint.query import read_points
 from kappa_pipelines.savepoint.store import SavepointStore
 from kappa_pipelines.savepoint.work import do_work
@@ -144,7 +145,7 @@ def test_a_savepoint_there_is_taken_read_gone_back_to_and_deleted(
     assert len(rows) > len(set(rows)), "what was done after the savepoint was done again"
     work(SavepointTask.DELETE, "two")
     assert work(SavepointTask.DELETE, "one", needed_by=(again,)).removed.objects > 0
-    assert list(SavepointStore(open_hdfs(location, place.connection)).files.walk("")) == []
+    assert list(SavepointStore(HdfsFolder(location, place.connection)).files.walk("")) == []
 
 
 @pytest.mark.chaos

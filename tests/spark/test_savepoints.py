@@ -14,7 +14,7 @@ import pytest
 
 from kappa_crds.revision import Revision
 from kappa_crds.savepoint_work import SavepointTask, VerifyBy, WorkRequest, WorkResult
-from kappa_pipelines.checkpoint.store.folder import LocalFolder
+from kappa_pipelines.checkpoint.store.local import LocalFolder
 from kappa_pipelines.errors import LostDataError
 from kappa_pipelines.savepoint.restore import restore_savepoint
 from kappa_pipelines.savepoint.store import SavepointStore

@@ -10,7 +10,8 @@ import pyarrow as pa
 
 from kappa_crds.pipeline import PipelineSpec
 from kappa_crds.revision import KafkaConnection, Revision, Tuning
-from kappa_pipelines.checkpoint.store.folder import Folder, LocalFolder
+from kappa_pipelines.checkpoint.store.folder import Folder
+from kappa_pipelines.checkpoint.store.local import LocalFolder
 
 SPEC = {
     "sources": [{"name": "in", "topic": "in", "format": {"json": {"schema": "k STRING"}}}],

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from kappa_pipelines.checkpoint.store.folder import Folder, LocalFolder
+from kappa_pipelines.checkpoint.store.folder import Folder
+from kappa_pipelines.checkpoint.store.local import LocalFolder
 from kappa_pipelines.errors import UnavailableError
 
 FILES = {"empty": b"", "small": b"x" * 10, "large": bytes(range(256)) * 90_000}

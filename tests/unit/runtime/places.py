@@ -4,7 +4,8 @@ import shutil
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from kappa_pipelines.checkpoint.store.folder import Digest, LocalFolder
+from kappa_pipelines.checkpoint.store.folder import Digest
+from kappa_pipelines.checkpoint.store.local import LocalFolder
 from kappa_pipelines.savepoint.store import SavepointStore
 from kappa_pipelines.savepoint.take import Taken, take_savepoint
 from unit.runtime.checkpoints import build_revision, write_checkpoint, write_entry
@@ -24,10 +25,6 @@ class SteppedFolder(LocalFolder):
     def _step(self) -> None:
         self.steps += 1
         self.at.get(self.steps, lambda: None)()
-
-    def write(self, path: str, held: bytes) -> None:
-        self._step()
-        super().write(path, held)
 
     def fill(self, path: str, chunks: Iterable[bytes]) -> Digest:
         self._step()

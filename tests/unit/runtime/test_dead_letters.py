@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kappa_pipelines.checkpoint.format.offsets import Offsets
-from kappa_pipelines.checkpoint.store.folder import LocalFolder
+from kappa_pipelines.checkpoint.store.local import LocalFolder
 from kappa_pipelines.kafka.subscription import Subscription
 from kappa_pipelines.side_outputs.dead_letters.position import read_position
 from kappa_pipelines.side_outputs.dead_letters.ranges import Span

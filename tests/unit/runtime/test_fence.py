@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kappa_pipelines.checkpoint.fence.link_fence import LinkFence
-from kappa_pipelines.checkpoint.store.folder import LocalFolder
+from kappa_pipelines.checkpoint.store.local import LocalFolder
 from kappa_pipelines.errors import FencedError, UnavailableError
 
 
@@ -16,7 +16,7 @@ def checkpoint(tmp_path: Path) -> str:
 
 def claim(checkpoint: str, generation: int) -> LinkFence:
     fence = LinkFence(checkpoint, generation)
-    fence.take()
+    fence.acquire()
     return fence
 
 
@@ -79,12 +79,12 @@ def test_of_two_that_claim_it_at_once_the_newer_one_has_it(checkpoint: str) -> N
     class Overtaken(LinkFence):
         """Another driver claims the checkpoint after this one has looked, before it makes its link."""
 
-        def _open(self) -> None:
+        def _create_link(self) -> None:
             claim(checkpoint, 9)
-            super()._open()
+            super()._create_link()
 
     with pytest.raises(FencedError, match="generation 9 has taken over"):
-        Overtaken(checkpoint, 8).take()
+        Overtaken(checkpoint, 8).acquire()
     with pytest.raises(UnavailableError):
         LocalFolder(LinkFence(checkpoint, 8).root).write("out/commits/0", b"v1")
     LinkFence(checkpoint, 9).check()
@@ -92,7 +92,5 @@ def test_of_two_that_claim_it_at_once_the_newer_one_has_it(checkpoint: str) -> N
 
 def test_a_checkpoint_that_cannot_be_claimed_is_named(tmp_path: Path) -> None:
     (tmp_path / "checkpoint").write_text("in the way")
-    with pytest.raises(
-        UnavailableError, match=rf"{tmp_path}/checkpoint is not usable: it could not be claimed"
-    ):
+    with pytest.raises(UnavailableError, match=rf"{tmp_path}/checkpoint could not be acquired"):
         claim(f"file://{tmp_path}/checkpoint", 1)

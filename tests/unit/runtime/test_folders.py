@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kappa_pipelines.checkpoint.fence.link_fence import LinkFence
-from kappa_pipelines.checkpoint.store.folder import LocalFolder
+from kappa_pipelines.checkpoint.store.local import LocalFolder
 from unit.runtime.folder_suite import FolderSuite
 
 
@@ -25,7 +25,7 @@ class TestFencedFolder(FolderSuite):
     def folder(self, tmp_path: Path) -> LocalFolder:
         """Return the empty checkpoint of a driver."""
         fence = LinkFence(f"file://{tmp_path}/checkpoint", 1)
-        fence.take()
+        fence.acquire()
         (tmp_path / "outside").mkdir()
         (tmp_path / "outside" / "g1").symlink_to("../checkpoint")
         return LocalFolder(f"file://{tmp_path}/outside/g1/below")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kappa_pipelines.checkpoint.store.folder import LocalFolder
+from kappa_pipelines.checkpoint.store.local import LocalFolder
 from kappa_pipelines.errors import LostDataError
 from kappa_pipelines.sinks.commit_marker import CommitMarker
 from kappa_pipelines.sinks.in_doubt import BatchState, resolve_in_doubt

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kappa_pipelines.checkpoint.format.offsets import Offsets, Place
+from kappa_pipelines.checkpoint.format.offsets import Offsets, TopicPartition
 from kappa_pipelines.side_outputs.dead_letters.ranges import Ledger, Span
 
 
@@ -78,7 +78,7 @@ def test_a_large_span_is_taken_in_parts() -> None:
     assert ledger.after_scan(first).pending() == Span(_at({0: 50, 1: 10}), span.end)
 
 
-PLACES: list[Place] = [("t", 0), ("t", 1), ("u", 0)]
+PLACES: list[TopicPartition] = [("t", 0), ("t", 1), ("u", 0)]
 BATCHES = st.lists(
     st.tuples(
         st.lists(st.integers(0, 20), min_size=3, max_size=3), st.sets(st.integers(0, 59)), st.booleans()
@@ -92,8 +92,8 @@ def test_every_malformed_offset_is_scanned_whatever_events_are_lost(
     batches: list[tuple[list[int], set[int], bool]], limit: int, scan_after: int
 ) -> None:
     ledger, at = Ledger.at(dict.fromkeys(PLACES, 0)), [0, 0, 0]
-    wanted: set[tuple[Place, int]] = set()
-    scanned: set[tuple[Place, int]] = set()
+    wanted: set[tuple[TopicPartition, int]] = set()
+    scanned: set[tuple[TopicPartition, int]] = set()
     for number, (sizes, malformed, is_lost) in enumerate(batches):
         start = dict(zip(PLACES, at, strict=True))
         end = {p: start[p] + size for p, size in zip(PLACES, sizes, strict=True)}
@@ -114,7 +114,7 @@ def test_every_malformed_offset_is_scanned_whatever_events_are_lost(
     assert [ledger.position[p] for p in PLACES] == [offset + 1 for offset in at]
 
 
-def _scan_once(ledger: Ledger, limit: int, scanned: set[tuple[Place, int]]) -> Ledger:
+def _scan_once(ledger: Ledger, limit: int, scanned: set[tuple[TopicPartition, int]]) -> Ledger:
     span = ledger.pending()
     if span is None:
         return ledger

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kappa_crds.reasons import Reason
-from kappa_pipelines.checkpoint.store.folder import LocalFolder
+from kappa_pipelines.checkpoint.store.local import LocalFolder
 from kappa_pipelines.errors import LostDataError, UnavailableError
 from kappa_pipelines.savepoint.collect import collect_garbage, delete_savepoint
 from kappa_pipelines.savepoint.store import SavepointStore

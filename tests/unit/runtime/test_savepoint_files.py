@@ -7,7 +7,7 @@ import zipfile
 import pytest
 
 from kappa_crds.reasons import Reason
-from kappa_pipelines.checkpoint.format.schemas import point_schemas
+from kappa_pipelines.checkpoint.format.schemas import rewrite_schema_paths
 from kappa_pipelines.errors import LostDataError
 from kappa_pipelines.savepoint.manifest import KeptFile, Manifest, QueryPoint, read_manifest
 from kappa_pipelines.savepoint.state import (
@@ -110,7 +110,7 @@ def test_the_tables_of_a_snapshot_are_read() -> None:
 def test_schemas_move_with_the_checkpoint(written: str) -> None:
     path = "/answer/state/0/_stateSchema/default/0_id"
     said = {"operatorInfo": {"operatorId": 0}, "stateStoreInfo": [{"stateSchemaFilePaths": [written + path]}]}
-    moved = point_schemas("v2\n" + json.dumps(said), "answer/state/0", "file:///elsewhere/two")
+    moved = rewrite_schema_paths("v2\n" + json.dumps(said), "answer/state/0", "file:///elsewhere/two")
     assert moved.startswith("v2\n")
     assert json.loads(moved[3:])["stateStoreInfo"][0]["stateSchemaFilePaths"] == [
         "file:///elsewhere/two" + path

@@ -8,7 +8,7 @@ import pytest
 
 from kappa_crds.reasons import Reason
 from kappa_crds.savepoint_work import OtherPlace, SavepointTask, WorkRequest
-from kappa_pipelines.checkpoint.store.folder import LocalFolder
+from kappa_pipelines.checkpoint.store.local import LocalFolder
 from kappa_pipelines.errors import LostDataError, SpecError
 from kappa_pipelines.savepoint.collect import collect_garbage, delete_savepoint
 from kappa_pipelines.savepoint.restore import is_of_another, restore_savepoint

@@ -6,7 +6,7 @@ import pytest
 
 from kappa_crds.reasons import Reason
 from kappa_crds.savepoint_work import SavepointTask, WorkRequest, WorkResult
-from kappa_pipelines.checkpoint.store.folder import LocalFolder
+from kappa_pipelines.checkpoint.store.local import LocalFolder
 from kappa_pipelines.errors import LostDataError, UnavailableError
 from kappa_pipelines.savepoint.__main__ import main
 from kappa_pipelines.savepoint.restore import restore_savepoint

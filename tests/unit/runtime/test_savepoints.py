@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from kappa_crds.reasons import Reason
-from kappa_pipelines.checkpoint.store.folder import Digest, Folder, LocalFolder
+from kappa_pipelines.checkpoint.store.folder import Digest, Folder
+from kappa_pipelines.checkpoint.store.local import LocalFolder
 from kappa_pipelines.errors import FencedError, LostDataError, UnavailableError
 from kappa_pipelines.savepoint.manifest import KeptFile
 from kappa_pipelines.savepoint.query import find_files, read_points
@@ -299,7 +300,7 @@ def test_a_place_that_cannot_be_written_is_told_with_the_file(take: Take, tmp_pa
 
 
 def test_a_place_that_is_no_volume_is_refused() -> None:
-    with pytest.raises(UnavailableError, match="s3a://bucket/x is on no mounted volume"):
+    with pytest.raises(UnavailableError, match="s3a://bucket/x is not on a mounted volume"):
         LocalFolder("s3a://bucket/x")
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kappa_crds.savepoint_work import CollectRequest, SavepointTask, WorkRequest
-from kappa_pipelines.checkpoint.store.folder import LocalFolder
+from kappa_pipelines.checkpoint.store.local import LocalFolder
 from kappa_pipelines.errors import SpecError
 from kappa_pipelines.savepoint.collect_store import collect_store
 from kappa_pipelines.savepoint.work import do_work

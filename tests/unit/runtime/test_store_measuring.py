@@ -8,7 +8,7 @@ import pytest
 
 from kappa_crds.holdings import Holdings
 from kappa_crds.savepoint_work import SavepointTask, WorkRequest
-from kappa_pipelines.checkpoint.store.folder import LocalFolder
+from kappa_pipelines.checkpoint.store.local import LocalFolder
 from kappa_pipelines.savepoint.measure import measure_store
 from kappa_pipelines.savepoint.work import do_work
 

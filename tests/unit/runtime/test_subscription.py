@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kappa_pipelines.checkpoint.store.folder import LocalFolder
+from kappa_pipelines.checkpoint.store.local import LocalFolder
 from kappa_pipelines.kafka.subscription import Subscription
 from kappa_pipelines.side_outputs.dead_letters.position import Position, read_position, write_position
 from kappa_pipelines.side_outputs.dead_letters.worker import Owned

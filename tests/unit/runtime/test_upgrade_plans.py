@@ -6,7 +6,7 @@ import pytest
 
 from kappa_crds.reasons import Reason
 from kappa_crds.sink import OutputMode
-from kappa_pipelines.checkpoint.store.folder import LocalFolder
+from kappa_pipelines.checkpoint.store.local import LocalFolder
 from kappa_pipelines.errors import LostDataError
 from kappa_pipelines.plan.fingerprint import OperatorShape, QueryShape
 from kappa_pipelines.upgrade.fingerprints import check_fit, read_fingerprints, write_fingerprints

@@ -1,1 +1,1 @@
-"""What the runtime keeps and reads beside Spark's own checkpoint files."""
+"""Checkpoints: folders in each kind of store, the fence, and the files of Spark that the runtime reads or writes."""

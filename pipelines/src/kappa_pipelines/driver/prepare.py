@@ -14,11 +14,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from kappa_crds.revision import Revision
-from kappa_pipelines.checkpoint.fence.bucket_fence import BucketFence
-from kappa_pipelines.checkpoint.fence.hdfs_fence import HdfsFence
-from kappa_pipelines.checkpoint.fence.link_fence import Fence, LinkFence, is_local
-from kappa_pipelines.checkpoint.format.schemas import point_all_schemas
-from kappa_pipelines.checkpoint.location import is_in_hdfs, open_bucket, open_folder, open_hdfs
+from kappa_pipelines.checkpoint.fence.fence import Fence
+from kappa_pipelines.checkpoint.format.schemas import rewrite_all_schema_paths
+from kappa_pipelines.checkpoint.location import build_fence, open_folder
 from kappa_pipelines.checkpoint.store.folder import Folder
 from kappa_pipelines.kafka.group import KafkaProgress
 from kappa_pipelines.plan.compile import Compiled, compile_revision
@@ -147,23 +145,19 @@ def name_root(revision: Revision, generation: int) -> str:
 def _claim(spark: SparkSession, revision: Revision, generation: int) -> Fence:
     """Claim the checkpoint, and make it of the savepoint that it is to be made of, unless that was done before."""
     fence = _build_fence(revision, generation)
-    fence.take()
+    fence.acquire()
     fence.files.remove(PINS)
     _restore(revision, fence.files)
-    point_all_schemas(fence.files, fence.root)
-    fence.open()
+    rewrite_all_schema_paths(fence.files, fence.root)
+    fence.publish()
     for key, value in fence.list_settings().items():
         spark.conf.set(key, value)
     return fence
 
 
 def _build_fence(revision: Revision, generation: int) -> Fence:
-    if is_local(revision.checkpoint):
-        return LinkFence(revision.checkpoint, generation)
-    if is_in_hdfs(revision.checkpoint):
-        return HdfsFence(open_hdfs(revision.checkpoint, revision.connection), generation)
     sinks = [sink.name for sink in revision.spec.sinks]
-    return BucketFence(open_bucket(revision.checkpoint, revision.connection), generation, sinks)
+    return build_fence(revision.checkpoint, revision.connection, generation, sinks)
 
 
 def _restore(revision: Revision, files: Folder) -> None:

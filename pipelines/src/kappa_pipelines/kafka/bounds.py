@@ -2,11 +2,12 @@
 
 from collections.abc import Iterable, Iterator
 
-from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
+from confluent_kafka import IsolationLevel, KafkaException
+from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from kappa_crds.revision import Revision
-from kappa_pipelines.checkpoint.format.offsets import Offsets, Place
+from kappa_pipelines.checkpoint.format.offsets import Offsets, TopicPartition
 from kappa_pipelines.kafka.options import build_librdkafka_config
 from kappa_pipelines.kafka.subscription import Subscription
 
@@ -30,8 +31,8 @@ class LogBounds:
         return self._list(subscriptions, OffsetSpec.latest())  # type: ignore[no-untyped-call]
 
     def _list(self, subscriptions: Iterable[Subscription], spec: OffsetSpec) -> Offsets:
-        places = {place for each in subscriptions for place in self._list_places(each)}
-        wanted = {TopicPartition(topic, part): spec for topic, part in places}
+        partitions = {found for each in subscriptions for found in self._list_partitions(each)}
+        wanted = {KafkaPartition(topic, part): spec for topic, part in partitions}
         if not wanted:
             return {}
         futures = self._admin.list_offsets(
@@ -39,7 +40,7 @@ class LogBounds:
         )
         return {(at.topic, at.partition): future.result().offset for at, future in futures.items()}
 
-    def _list_places(self, subscription: Subscription) -> Iterator[Place]:
+    def _list_partitions(self, subscription: Subscription) -> Iterator[TopicPartition]:
         """Yield the partitions that are read, asked of Kafka each time: a topic can get more, a pattern more topics."""
         if subscription.pattern is None:
             names = subscription.topics

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
 from kappa_crds.revision import Revision
-from kappa_pipelines.checkpoint.store.folder import LocalFolder
+from kappa_pipelines.checkpoint.store.local import LocalFolder
 from kappa_pipelines.laptop.endpoints import checkpoint_folder
 from kappa_pipelines.plan.compile import Compiled
 from kappa_pipelines.plan.endpoints import Endpoints

@@ -9,13 +9,13 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
-from kappa_pipelines.checkpoint.fence.link_fence import FOLDER
+from kappa_pipelines.checkpoint.fence.fence import INTERNAL_FOLDER
 from kappa_pipelines.checkpoint.store.folder import Folder
 from kappa_pipelines.errors import LostDataError, UnavailableError
 from kappa_pipelines.savepoint.manifest import QueryPoint
 from kappa_pipelines.savepoint.query import find_files, read_points
 
-PINS = f"{FOLDER}/pins"
+PINS = f"{INTERNAL_FOLDER}/pins"
 IMMUTABLE = re.compile(r"/state/.*(\.zip|\.changelog|\.sst|\.crc)$")
 _TRIES = 3
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from kappa_crds.reasons import Reason
-from kappa_pipelines.checkpoint.fence.link_fence import FOLDER
+from kappa_pipelines.checkpoint.fence.fence import INTERNAL_FOLDER
 from kappa_pipelines.checkpoint.format.offsets import nest_offsets, parse_offset_log, read_committed_batch
 from kappa_pipelines.checkpoint.store.folder import Folder
 from kappa_pipelines.errors import LostDataError
@@ -55,7 +55,7 @@ def find_files(files: Folder, sinks: Iterable[str], points: Iterable[QueryPoint]
     """Yield the files of all queries, and those that the runtime keeps beside them, but for those of this checkpoint alone."""
     for point in points:
         yield from find_query_files(files, point)
-    queries = {*sinks, FOLDER}
+    queries = {*sinks, INTERNAL_FOLDER}
     for name in files.names(""):
         if name not in queries and "metadata" not in files.names(name):
             yield from files.walk(name)

@@ -12,15 +12,15 @@ from functools import partial
 
 from kappa_crds.reasons import Reason
 from kappa_crds.revision import Revision
-from kappa_pipelines.checkpoint.fence.link_fence import FOLDER
+from kappa_pipelines.checkpoint.fence.fence import INTERNAL_FOLDER
 from kappa_pipelines.checkpoint.format.offsets import read_committed_batch
-from kappa_pipelines.checkpoint.format.schemas import point_schemas
+from kappa_pipelines.checkpoint.format.schemas import rewrite_schema_paths
 from kappa_pipelines.checkpoint.store.folder import Folder
 from kappa_pipelines.errors import LostDataError
 from kappa_pipelines.savepoint.manifest import KeptFile, Manifest
 from kappa_pipelines.savepoint.store import AT_ONCE, SavepointStore
 
-_MARK = f"{FOLDER}/restored"
+_MARK = f"{INTERNAL_FOLDER}/restored"
 _OPERATOR = re.compile(r"/state/\d+/_metadata/v2/\d+$")
 
 
@@ -74,7 +74,7 @@ def _put_back(
     store: SavepointStore, manifest: Manifest, files: Folder, file: KeptFile, *, fork: bool
 ) -> None:
     if _OPERATOR.search(file.path):
-        moved = point_schemas(
+        moved = rewrite_schema_paths(
             store.read_object(file).decode(), file.path.partition("/_metadata/")[0], files.root
         )
         files.write(file.path, moved.encode())

@@ -21,7 +21,7 @@ from kappa_crds.savepoint_work import (
 )
 from kappa_pipelines.checkpoint.format.offsets import read_committed_batch
 from kappa_pipelines.checkpoint.location import open_checkpoint, open_folder
-from kappa_pipelines.checkpoint.store.folder import LocalFolder
+from kappa_pipelines.checkpoint.store.local import LocalFolder
 from kappa_pipelines.errors import LostDataError, SpecError, UnavailableError, shorten
 from kappa_pipelines.revision.load import load_revision
 from kappa_pipelines.savepoint.collect import delete_savepoint

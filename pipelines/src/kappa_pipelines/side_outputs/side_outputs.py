@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pyspark.sql import SparkSession
 
 from kappa_crds.progress import QueryProgress
-from kappa_pipelines.checkpoint.fence.link_fence import Fence
+from kappa_pipelines.checkpoint.fence.fence import Fence
 from kappa_pipelines.checkpoint.format.offsets import Offsets, parse_kafka_offsets, read_committed_batch
 from kappa_pipelines.checkpoint.store.folder import Folder
 from kappa_pipelines.kafka.group import KafkaProgress

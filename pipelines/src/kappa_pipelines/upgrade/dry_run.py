@@ -20,9 +20,9 @@ from kappa_crds.reasons import Reason
 from kappa_crds.revision import Revision
 from kappa_crds.sink import Sink
 from kappa_crds.upgrade import UpgradeVerdict, VerdictKind
-from kappa_pipelines.checkpoint.fence.link_fence import FOLDER
+from kappa_pipelines.checkpoint.fence.fence import INTERNAL_FOLDER
 from kappa_pipelines.checkpoint.format.offsets import Offsets
-from kappa_pipelines.checkpoint.format.schemas import point_all_schemas
+from kappa_pipelines.checkpoint.format.schemas import rewrite_all_schema_paths
 from kappa_pipelines.checkpoint.location import open_checkpoint
 from kappa_pipelines.errors import DriverError, LostDataError, UnavailableError
 from kappa_pipelines.failures.classify import classify
@@ -83,7 +83,7 @@ class DryRun:
         self._spark = spark
         self._revision = revision
         self._files = open_checkpoint(revision.checkpoint, revision.connection).files
-        self._place = f"{FOLDER}/rehearsal-{generation}"
+        self._place = f"{INTERNAL_FOLDER}/rehearsal-{generation}"
         self._copy = self._files.below(self._place)
         self._targets = targets
         self._marks = marks
@@ -103,7 +103,7 @@ class DryRun:
         """Copy the last batch of each query."""
         sinks = [sink.name for sink in self._revision.spec.sinks]
         points, _ = pin_last_batch(self._files, sinks, self._copy)
-        point_all_schemas(self._copy, self._copy.root)
+        rewrite_all_schema_paths(self._copy, self._copy.root)
         return points
 
     def _compile(self) -> Compiled:

@@ -14,8 +14,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from kappa_crds.reasons import Reason
-from kappa_pipelines.checkpoint.fence.link_fence import FOLDER, Fence
-from kappa_pipelines.checkpoint.format.schemas import point_all_schemas
+from kappa_pipelines.checkpoint.fence.fence import INTERNAL_FOLDER, Fence
+from kappa_pipelines.checkpoint.format.schemas import rewrite_all_schema_paths
 from kappa_pipelines.checkpoint.store.folder import Folder
 from kappa_pipelines.errors import LostDataError
 from kappa_pipelines.failures.classify import first_lines
@@ -26,7 +26,7 @@ from kappa_pipelines.savepoint.state import CHECKSUM
 from kappa_pipelines.sinks.in_doubt import BatchState, refuse_change
 from kappa_pipelines.sinks.publisher import Publishers
 
-_PLACE = f"{FOLDER}/division"
+_PLACE = f"{INTERNAL_FOLDER}/division"
 _WANTED = "spark.sql.shuffle.partitions"
 _READ = "spark.sql.streaming.internal.stateStore.partitions"
 
@@ -55,7 +55,7 @@ def repartition_checkpoint(spark: SparkSession, fence: Fence, sinks: tuple[str, 
         if had not in (None, wanted):
             log.info("state is divided anew", sink=point.sink, partitions=had, into=wanted)
             _repartition_query(spark, fence.files, point, wanted)
-            point_all_schemas(fence.files, fence.root)
+            rewrite_all_schema_paths(fence.files, fence.root)
             log.info("state is divided", sink=point.sink, partitions=wanted)
 
 
@@ -66,7 +66,7 @@ def _repartition_query(spark: SparkSession, files: Folder, point: QueryPoint, wa
         known = set(find_query_files(files, point))
         for path in known:
             files.link(path, copy, path)
-        point_all_schemas(copy, copy.root)
+        rewrite_all_schema_paths(copy, copy.root)
         repartition_copy(spark, copy, point, wanted)
         _put_back(copy, files, point, known, wanted)
     finally:

@@ -1,32 +1,24 @@
-"""What a query's checkpoint says of its sources: the offsets of the last committed batch, and where it began.
+"""Offsets in a query's checkpoint: those of the last committed batch, and the initial ones.
 
-The offset log (version 2) has a line `name:{"topic":{"partition":offset}}` for each source; `commits/N` says that
-batch N is done, and then `offsets/N` are the next offsets to be read.
+The offset log (version 2) has a line `name:{"topic":{"partition":offset}}` for each source. `commits/N` commits batch N; then
+`offsets/N` has the next offsets to read.
 """
 
 import json
 import re
-from typing import Protocol
 
 from kappa_pipelines.checkpoint.store.folder import Folder
 
-Place = tuple[str, int]
+TopicPartition = tuple[str, int]
 """A topic's name in Kafka and one of its partitions."""
-Offsets = dict[Place, int]
-
-
-class Listed(Protocol):
-    """Folders whose names can be listed."""
-
-    def names(self, folder: str) -> list[str]:
-        """Return the names in a folder; none if there is no such folder."""
+Offsets = dict[TopicPartition, int]
 
 
 _LINE = re.compile(r"^([A-Za-z0-9_]+):(\{.*\})$")
 
 
 def read_committed_offsets(files: Folder, sink: str) -> dict[str, Offsets]:
-    """Return, for each source, the next offset of each partition after the sink's last committed batch; empty at birth."""
+    """Return, for each source, the next offset of each partition after the sink's last committed batch; empty before the first."""
     return _read_last(files, sink, "commits")
 
 
@@ -36,10 +28,7 @@ def read_planned_offsets(files: Folder, sink: str) -> dict[str, Offsets]:
 
 
 def read_oldest_offsets(files: Folder, sink: str) -> dict[str, Offsets]:
-    """Return, for each source, the next offsets after the oldest batch whose entry is still in the log of offsets.
-
-    Where that is the first batch, they are those at which the query began.
-    """
+    """Return, for each source, the next offsets after the oldest batch in the offset log, or the initial ones if that is the first batch."""
     oldest = min((int(name) for name in files.names(f"{sink}/offsets") if name.isdigit()), default=-1)
     found = _read_entry(files, sink, oldest)
     if oldest > 0:
@@ -47,17 +36,17 @@ def read_oldest_offsets(files: Folder, sink: str) -> dict[str, Offsets]:
     return {source: read_initial_offsets(files, sink, source) or {} for source in found}
 
 
-def read_committed_batch(files: Listed, sink: str) -> int:
+def read_committed_batch(files: Folder, sink: str) -> int:
     """Return the number of the sink's last committed batch; -1 before the first."""
     return _find_last(files, sink, "commits")
 
 
-def read_planned_batch(files: Listed, sink: str) -> int:
-    """Return the number of the last batch that was planned, committed or not; -1 before the first."""
+def read_planned_batch(files: Folder, sink: str) -> int:
+    """Return the number of the last planned batch, committed or not; -1 before the first."""
     return _find_last(files, sink, "offsets")
 
 
-def _find_last(files: Listed, sink: str, folder: str) -> int:
+def _find_last(files: Folder, sink: str, folder: str) -> int:
     return max((int(name) for name in files.names(f"{sink}/{folder}") if name.isdigit()), default=-1)
 
 
@@ -76,7 +65,7 @@ def parse_offset_log(text: str) -> dict[str, Offsets]:
 
 
 def parse_kafka_offsets(value: object) -> Offsets:
-    """Return the offsets in Spark's form `{"topic": {"0": 12}}`; empty if there are none, as for a source that is not Kafka's."""
+    """Return the offsets in Spark's form `{"topic": {"0": 12}}`; empty for a source that is not Kafka."""
     if not isinstance(value, dict):
         return {}
     return {
@@ -88,7 +77,7 @@ def parse_kafka_offsets(value: object) -> Offsets:
 
 
 def nest_offsets(offsets: Offsets) -> dict[str, dict[int, int]]:
-    """Return the offsets by topic and partition, as `parse_kafka_offsets` takes them."""
+    """Return the offsets by topic and partition, the form that `parse_kafka_offsets` reads."""
     nested: dict[str, dict[int, int]] = {}
     for (topic, part), offset in sorted(offsets.items()):
         nested.setdefault(topic, {})[part] = offset
@@ -96,7 +85,7 @@ def nest_offsets(offsets: Offsets) -> dict[str, dict[int, int]]:
 
 
 def read_initial_offsets(files: Folder, sink: str, source: str) -> Offsets | None:
-    """Return where a query began to read a source, or None if it has not."""
+    """Return the initial offsets of a source in a query, or None before it has read the source."""
     held = files.read(f"{sink}/sources/{source}/0")
     if held is None or b"{" not in held:
         return None

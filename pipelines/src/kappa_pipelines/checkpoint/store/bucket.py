@@ -1,7 +1,7 @@
-"""A folder in a bucket of an S3-compatible store, read and written without the JVM.
+"""A folder in a bucket of an S3-compatible store.
 
-An object appears whole or not at all. What is written once only is written with `create`, which the store itself refuses where
-there is an object already. Keys come from the pod's variables, and what a store says is told without them.
+The store writes an object as a whole. `create` is atomic: the store rejects it where the object exists. Keys come from the pod's
+environment; messages do not contain them.
 """
 
 import contextlib
@@ -14,10 +14,11 @@ from urllib.parse import urlsplit
 import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError
 from obstore.store import S3Store
+from typing_extensions import override
 
 from kappa_crds.buckets import DEFAULT_KEYS, BucketConnection, explain_refusal, name_key_variables
 from kappa_crds.reasons import Reason
-from kappa_pipelines.checkpoint.store.folder import Counter, Digest, Folder, Listed, walk_entries
+from kappa_pipelines.checkpoint.store.folder import Counter, Digest, Folder, Listed
 from kappa_pipelines.errors import UnavailableError
 
 if TYPE_CHECKING:
@@ -25,49 +26,39 @@ if TYPE_CHECKING:
 
 SCHEME = "s3a"
 _BUFFER_BYTES = 8 * 2**20
-"""What is smaller goes in one request, and the least part of what goes in several."""
+"""Objects up to this size take one request; it is also the minimum size of a part."""
 _PAGE = 1000
 
 
-class BucketFolder:
-    """Objects below one prefix, by their paths below it."""
-
-    is_linkable = True
+class BucketFolder(Folder):
+    """Objects below one prefix, by their relative paths."""
 
     def __init__(self, root: str, connection: BucketConnection) -> None:
         parts = urlsplit(root)
         if parts.scheme != SCHEME:
-            raise UnavailableError(Reason.CHECKPOINT_UNAVAILABLE, f"{root} is in no bucket of S3")
+            raise UnavailableError(Reason.CHECKPOINT_UNAVAILABLE, f"{root} is not in an S3 bucket")
         self.root = root.rstrip("/")
         self.bucket = parts.netloc
         self.connection = connection
         self._prefix = parts.path.strip("/")
         self._store = _open_store(parts.netloc, connection)
 
+    @override
     def below(self, folder: str) -> "BucketFolder":
-        """Return a folder in this one."""
         return BucketFolder(f"{SCHEME}://{self.bucket}/{self._key(folder)}", self.connection)
 
+    @override
     def entries(self, folder: str) -> list[tuple[str, bool]]:
-        """Return the names in a folder, sorted, and whether each is a folder; none if there is no such folder."""
         prefix = self._key(folder)
         with self._explain("listed", folder):
             found = obstore.list_with_delimiter(self._store, prefix or None)
         folders = {_name(key) for key in found["common_prefixes"]}
-        # An empty object stands for the folder itself, where Hadoop made it.
+        # Hadoop creates an empty object for the folder itself.
         files = {_name(each["path"]) for each in found["objects"] if each["path"] != prefix}
         return sorted((name, name in folders) for name in folders | files)
 
-    def names(self, folder: str) -> list[str]:
-        """Return the names in a folder, sorted; none if there is no such folder."""
-        return [name for name, _ in self.entries(folder)]
-
-    def walk(self, folder: str) -> Iterator[str]:
-        """Return the paths of all files below a folder; none if there is no such folder."""
-        return walk_entries(self.entries, folder)
-
+    @override
     def list_files(self, folder: str) -> Iterator[Listed]:
-        """Yield all files below a folder; none if there is no such folder. A thousand come with each request."""
         own = self._key("")
         base = f"{own}/" if own else ""
         with self._explain("listed", folder):
@@ -76,50 +67,42 @@ class BucketFolder:
                     path = each["path"].removeprefix(base)
                     yield Listed(path, each["size"], each["last_modified"].timestamp())
 
+    @override
+    def stat(self, path: str) -> Listed | None:
+        with self._explain("read", path):
+            try:
+                found = obstore.head(self._store, self._key(path))
+            except FileNotFoundError:
+                return None
+        return Listed(path, found["size"], found["last_modified"].timestamp())
+
+    @override
     def read(self, path: str) -> bytes | None:
-        """Return what a file holds, or None if there is no such file."""
         with self._explain("read", path):
             try:
                 return bytes(obstore.get(self._store, self._key(path)).bytes())
             except FileNotFoundError:
                 return None
 
+    @override
     def read_head(self, path: str, size: int) -> bytes | None:
-        """Return the first bytes of a file, so many or all that it has; None if there is no such file."""
         try:
             return bytes(obstore.get_range(self._store, self._key(path), start=0, length=size))
         except FileNotFoundError:
             return None
-        except BaseError:  # an empty object has no range, and another failure is explained there
+        except BaseError:  # an empty object has no range; `read` explains other failures
             return (self.read(path) or b"")[:size]
 
+    @override
     def chunks(self, path: str) -> Iterator[bytes]:
-        """Yield what a file holds, in pieces."""
         with self._explain("read", path):
             for held in obstore.get(self._store, self._key(path)).stream(min_chunk_size=_BUFFER_BYTES):
                 yield bytes(held)
 
-    def size(self, path: str) -> int | None:
-        """Return how many bytes a file has, or None if there is no such file."""
-        with self._explain("read", path):
-            try:
-                return obstore.head(self._store, self._key(path))["size"]
-            except FileNotFoundError:
-                return None
-
-    def digest(self, path: str) -> Digest | None:
-        """Return what a file's bytes come to, or None if there is no such file."""
-        return None if self.size(path) is None else Counter().exhaust(self.chunks(path))
-
-    def write(self, path: str, held: bytes) -> None:
-        """Write a file, in the place of an older one."""
-        with self._explain("written", path):
-            obstore.put(self._store, self._key(path), held, use_multipart=False)
-
     def create(self, path: str, held: bytes) -> bool:
-        """Write a file where there is none, and return whether there was none: of several at once one writes it.
+        """Write a file that does not exist yet, and return whether this call created it. One of several concurrent calls does.
 
-        An answer that was lost makes it be asked again, so the file may be there and be one's own: what it holds says so.
+        The client repeats a request whose response was lost, so an existing file with this content counts as created.
         """
         with self._explain("written", path):
             try:
@@ -128,8 +111,8 @@ class BucketFolder:
                 return self.read(path) == held
             return True
 
+    @override
     def fill(self, path: str, chunks: Iterable[bytes]) -> Digest:
-        """Write a file of pieces, in the place of an older one; return what they came to."""
         counter, first, size = Counter(), list[bytes](), 0
         rest = iter(counter.count(chunks))
         for held in rest:
@@ -144,26 +127,18 @@ class BucketFolder:
                 obstore.put(self._store, self._key(path), chain(first, rest), chunk_size=_BUFFER_BYTES)
         return counter.digest
 
+    @override
     def copy(self, path: str, to: Folder, target: str) -> Digest:
-        """Copy a file, in the place of an older one; return what was copied. Within a store it does not leave it."""
         if not self._copy_within(path, to, target):
-            return to.fill(target, self.chunks(path))
+            return super().copy(path, to, target)
         copied = to.digest(target)
         if copied is None:
-            said = f"{to.root}/{target} was removed while it was made"
-            raise UnavailableError(Reason.CHECKPOINT_UNAVAILABLE, said)
+            message = f"{to.root}/{target} was removed during the copy"
+            raise UnavailableError(Reason.CHECKPOINT_UNAVAILABLE, message)
         return copied
 
-    def modified(self, path: str) -> float | None:
-        """Return when a file was last written, in seconds of the store's own clock; None if there is no such file."""
-        with self._explain("read", path):
-            try:
-                return obstore.head(self._store, self._key(path))["last_modified"].timestamp()
-            except FileNotFoundError:
-                return None
-
+    @override
     def move(self, path: str, target: str) -> bool:
-        """Move a file to another path, in the place of an older one; return whether it was there."""
         with self._explain(f"moved to {target}", path):
             try:
                 obstore.copy(self._store, self._key(path), self._key(target))
@@ -172,18 +147,18 @@ class BucketFolder:
             obstore.delete(self._store, self._key(path))
             return True
 
+    @override
     def delete(self, path: str) -> None:
-        """Delete a file if it is there."""
         with self._explain("deleted", path), contextlib.suppress(FileNotFoundError):
             obstore.delete(self._store, self._key(path))
 
+    @override
     def link(self, path: str, to: Folder, target: str) -> None:
-        """Copy a file that never changes, within the store where that can be."""
         if not self._copy_within(path, to, target):
             self.copy(path, to, target)
 
+    @override
     def remove(self, folder: str) -> None:
-        """Remove a folder with all that is in it, if it is there."""
         for path in list(self.walk(folder)):
             self.delete(path)
 
@@ -202,12 +177,12 @@ class BucketFolder:
         try:
             yield
         except FileNotFoundError as error:
-            said = f"{self.root}/{path} could not be {verb}: no such object"
-            raise UnavailableError(Reason.CHECKPOINT_UNAVAILABLE, said) from error
+            message = f"{self.root}/{path} could not be {verb}: no such object"
+            raise UnavailableError(Reason.CHECKPOINT_UNAVAILABLE, message) from error
         except (BaseError, OSError) as error:
-            _, said = explain_refusal(str(error), _read_keys(self.connection)[1:])
+            _, message = explain_refusal(str(error), _read_keys(self.connection)[1:])
             raise UnavailableError(
-                Reason.CHECKPOINT_UNAVAILABLE, f"{self.root}/{path} could not be {verb}: {said}"
+                Reason.CHECKPOINT_UNAVAILABLE, f"{self.root}/{path} could not be {verb}: {message}"
             ) from None
 
 
@@ -216,12 +191,12 @@ def _name(key: str) -> str:
 
 
 def _read_keys(connection: BucketConnection) -> list[str]:
-    """Return the id and the secret from the pod's variables; what is not there is empty."""
+    """Return key id and secret from the environment, or empty texts."""
     return [os.environ.get(name, "") for name in name_key_variables(connection.keys or DEFAULT_KEYS)]
 
 
 def _open_store(bucket: str, connection: BucketConnection) -> S3Store:
-    """Return the client. It looks by itself in the variables where keys are by default."""
+    """Return the client. It reads the default environment variables of the keys itself."""
     config: S3Config = {
         "region": connection.region,
         "virtual_hosted_style_request": not connection.path_style,
