@@ -31,19 +31,23 @@ def lag(
     namespace: Namespace = "",
     all_namespaces: AllNamespaces = False,
     group: Annotated[
-        list[str] | None, typer.Option(help="Only groups that match, such as billing or kappa.shop.*.")
+        list[str] | None,
+        typer.Option(metavar="GROUP", help="Only groups that match, such as billing or kappa.shop.*."),
     ] = None,
-    topic: Annotated[list[str] | None, typer.Option(help="Only topics that match.")] = None,
+    topic: Annotated[list[str] | None, typer.Option(metavar="TOPIC", help="Only topics that match.")] = None,
     partitions: Annotated[bool, typer.Option("--partitions", help="Show each partition.")] = False,
     output: OutputFormat = Output.TABLE,
     fail_over: Annotated[
         str | None,
         typer.Option(
-            help="Exit with 3 if lag is over this, such as 60s or 1000 (records), with 4 if it is not known."
+            metavar="LAG",
+            help="Exit with 3 if lag is over this, such as 60s or 1000 (records), with 4 if it is not known.",
         ),
     ] = None,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Repeat until Ctrl-C.")] = False,
-    interval: Annotated[str, typer.Option(help="Time between two outputs of --watch.")] = "5s",
+    interval: Annotated[
+        str, typer.Option(metavar="DURATION", help="Time between two outputs of --watch.")
+    ] = "5s",
     operator_namespace: OperatorNamespace = "kappa-system",
     context: Context = None,
 ) -> None:

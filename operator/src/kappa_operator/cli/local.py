@@ -39,9 +39,9 @@ def run(
     files: Files = None,
     *,
     filename: Filename = None,
-    data: Annotated[str, typer.Option(help="Folder with a file for each topic, or kafka://HOST:PORT.")],
-    batch_size: Annotated[int, typer.Option(min=1, help="Records of each source in a batch.")] = 10_000,
-    rows: Annotated[int, typer.Option(min=0, help="Rows of each sink to print at most.")] = 20,
+    data: Annotated[str, typer.Option(metavar="DATA", help="Folder with a file for each topic, or kafka://HOST:PORT.")],
+    batch_size: Annotated[int, typer.Option(min=1, metavar="COUNT", help="Records of each source in a batch.")] = 10_000,
+    rows: Annotated[int, typer.Option(min=0, metavar="COUNT", help="Rows of each sink to print at most.")] = 20,
     follow: Annotated[bool, typer.Option("--follow", help="With Kafka: read new records until Ctrl-C.")] = False,
     local: Annotated[bool, typer.Option("--local", hidden=True)] = True,
 ) -> None:  # fmt: skip

@@ -11,12 +11,17 @@ from kappa_operator.cli.output import Output
 
 Namespace = Annotated[
     str,
-    typer.Option("-n", "--namespace", help="Namespace. Default: that of the kubeconfig's context.", show_default=False),
+    typer.Option("-n", "--namespace", metavar="NAMESPACE", help="Namespace. Default: that of the kubeconfig's context.", show_default=False),
 ]  # fmt: skip
 AllNamespaces = Annotated[bool, typer.Option("-A", "--all-namespaces", help="All namespaces.")]
-Context = Annotated[str | None, typer.Option(help="Context of the kubeconfig. Default: the current one.")]
+Context = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Context of the kubeconfig. Default: the current one.")
+]
 OperatorNamespace = Annotated[
-    str, typer.Option(envvar="KAPPA_OPERATOR_NAMESPACE", help="Namespace that the operator runs in.")
+    str,
+    typer.Option(
+        metavar="NAMESPACE", envvar="KAPPA_OPERATOR_NAMESPACE", help="Namespace that the operator runs in."
+    ),
 ]
 OutputFormat = Annotated[Output, typer.Option("-o", "--output", help="Output format.")]
 Files = Annotated[

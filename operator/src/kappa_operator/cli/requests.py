@@ -23,7 +23,9 @@ _NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
 T = TypeVar("T")
 Wait = Annotated[bool, typer.Option("--wait", help="Wait until it is done, and print the result.")]
-Timeout = Annotated[str, typer.Option(help="How long to wait at most, such as 90s or 10m.")]
+Timeout = Annotated[
+    str, typer.Option(metavar="DURATION", help="How long to wait at most, such as 90s or 10m.")
+]
 
 
 @dataclass(frozen=True)

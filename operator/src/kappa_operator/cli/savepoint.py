@@ -39,16 +39,19 @@ savepoint = typer.Typer(
     help="Take, list and verify savepoints, and restore from them.",
 )
 
-Savepoint = Annotated[str, typer.Argument(help="The Savepoint.")]
+Savepoint = Annotated[str, typer.Argument(metavar="NAME", help="The Savepoint.")]
 NewName = Annotated[
-    str | None, typer.Option("--name", help="Name of the Savepoint. Default: pipeline and time.")
+    str | None,
+    typer.Option("--name", metavar="NAME", help="Name of the Savepoint. Default: pipeline and time."),
 ]
 
 
 @savepoint.command()
 @waiting
 def create(
-    pipeline: Annotated[str, typer.Argument(help="The Pipeline; it may be running, suspended or failed.")],
+    pipeline: Annotated[
+        str, typer.Argument(metavar="PIPELINE", help="The Pipeline; it may be running, suspended or failed.")
+    ],
     *,
     name: NewName = None,
     retain: Annotated[
@@ -69,7 +72,9 @@ def create(
 @savepoint.command("list")
 def list_(
     *,
-    pipeline: Annotated[str | None, typer.Option(help="Only those of this Pipeline.")] = None,
+    pipeline: Annotated[
+        str | None, typer.Option(metavar="PIPELINE", help="Only those of this Pipeline.")
+    ] = None,
     namespace: Namespace = "",
     all_namespaces: AllNamespaces = False,
     output: OutputFormat = Output.TABLE,
@@ -122,7 +127,7 @@ def verify(
 @waiting
 def export(
     name: Savepoint,
-    to: Annotated[str, typer.Option(help="The StateStore to copy it to.")],
+    to: Annotated[str, typer.Option(metavar="STORE", help="The StateStore to copy it to.")],
     *,
     delete: Annotated[
         bool, typer.Option("--delete", help="Delete the copy together with the Savepoint. Default: keep it.")
@@ -139,16 +144,26 @@ def export(
 @savepoint.command("import")
 @waiting
 def import_(
-    pipeline: Annotated[str, typer.Argument(help="The Pipeline that it is for; it may not exist yet.")],
-    folder: Annotated[str, typer.Argument(help="Name of the savepoint's folder, the last part of its URI.")],
+    pipeline: Annotated[
+        str, typer.Argument(metavar="PIPELINE", help="The Pipeline that it is for; it may not exist yet.")
+    ],
+    folder: Annotated[
+        str,
+        typer.Argument(metavar="FOLDER", help="Name of the savepoint's folder, the last part of its URI."),
+    ],
     *,
-    store: Annotated[str | None, typer.Option("--from", help="The StateStore that holds it.")] = None,
-    of: Annotated[str | None, typer.Option(help="The Pipeline that it was taken from, if another.")] = None,
+    store: Annotated[
+        str | None, typer.Option("--from", metavar="STORE", help="The StateStore that holds it.")
+    ] = None,
+    of: Annotated[
+        str | None, typer.Option(metavar="PIPELINE", help="The Pipeline that it was taken from, if another.")
+    ] = None,
     of_namespace: Annotated[
-        str | None, typer.Option(help="The namespace of that Pipeline, if another.")
+        str | None, typer.Option(metavar="NAMESPACE", help="The namespace of that Pipeline, if another.")
     ] = None,
     to: Annotated[
-        str | None, typer.Option(help="The StateStore to copy it to. Default: the Pipeline's.")
+        str | None,
+        typer.Option(metavar="STORE", help="The StateStore to copy it to. Default: the Pipeline's."),
     ] = None,
     name: NewName = None,
     namespace: Namespace = "",
@@ -167,7 +182,8 @@ def import_(
 def restore(
     name: Savepoint,
     to: Annotated[
-        str | None, typer.Option(help="The Pipeline to restore. Default: the one it was taken from.")
+        str | None,
+        typer.Option(metavar="PIPELINE", help="The Pipeline to restore. Default: the one it was taken from."),
     ] = None,
     namespace: Namespace = "",
 ) -> Request:
@@ -183,7 +199,8 @@ def restore(
 @waiting
 def gc(
     store: Annotated[
-        str | None, typer.Argument(help="The StateStore. Default: the only one of the namespace.")
+        str | None,
+        typer.Argument(metavar="STORE", help="The StateStore. Default: the only one of the namespace."),
     ] = None,
     namespace: Namespace = "",
 ) -> Request:

@@ -33,7 +33,7 @@ def top(
     all_namespaces: AllNamespaces = False,
     sort: Annotated[SortBy, typer.Option(help="Sort by this at first.")] = SortBy.LAG,
     once: Annotated[bool, typer.Option("--once", help="Print it once, as without a terminal or with -o json, yaml or name.")] = False,
-    interval: Annotated[str, typer.Option(help="Time between two requests to the operator.")] = "2s",
+    interval: Annotated[str, typer.Option(metavar="DURATION", help="Time between two requests to the operator.")] = "2s",
     output: OutputFormat = Output.TABLE,
     operator_namespace: OperatorNamespace = "kappa-system",
     context: Context = None,

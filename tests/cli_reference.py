@@ -1,0 +1,68 @@
+"""The reference page of the command line, from the help of the commands.
+
+python -m cli_reference write FILE    writes the page
+python -m cli_reference check FILE    exits 1 where the page differs
+"""
+
+import argparse
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import typer
+from typer.cli import get_docs_for_click
+from typer.main import get_command
+
+from kappa_operator.cli.app import COMMANDS, app, load
+
+INTRODUCTION = """# Command line
+
+<!-- Generated from the help of the commands by `make generate`; do not edit. -->
+
+`kappa` is also a plugin of kubectl: `kubectl kappa status` and `kappa status` are the same.
+
+| Exit code | Meaning |
+| --- | --- |
+| 0 | success |
+| 1 | the command failed, or a pipeline is invalid or failed; the message says what to do |
+| 2 | options or files cannot be used |
+| 3 | `status`: a resource is unhealthy; `lag --fail-over`: lag is over the bound |
+| 4 | `status` and `lag --fail-over`: the answer is not known |
+
+An expected error is one line on stderr that starts with `error: `.
+"""
+
+
+def build_page() -> str:
+    """Return the page."""
+    root = get_command(app)
+    parts = [INTRODUCTION]
+    for name in COMMANDS:
+        command: Any = load(name)
+        context: Any = typer.Context(command, info_name=name, parent=typer.Context(root, info_name="kappa"))
+        parts.append(get_docs_for_click(obj=command, ctx=context, indent=1, name=name, call_prefix="kappa"))
+    page = re.sub(r"\* `--help`.*\n|\*\*Commands\*\*:\n\n(\* .*\n)+\n", "", "\n".join(parts))
+    page = page.replace("**Options**:\n\n\n", "").replace(" <str>`", "`").replace(" <list[Path]>`", "`")
+    return re.sub(r"\n{3,}", "\n\n", re.sub(r" +\n", "\n", page)).rstrip() + "\n"
+
+
+def main() -> int:
+    """Write the page, or check it."""
+    parser = argparse.ArgumentParser(prog="python -m cli_reference", description=__doc__)
+    parser.add_argument("command", choices=("write", "check"))
+    parser.add_argument("file", type=Path)
+    options = parser.parse_args()
+    page = build_page()
+    if options.command == "write":
+        options.file.write_text(page)
+    elif not options.file.exists() or options.file.read_text() != page:
+        print(f"{options.file}: differs from the commands; run make generate")
+        return 1
+    else:
+        print(f"{options.file} matches the commands")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
