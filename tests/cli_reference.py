@@ -25,7 +25,7 @@ INTRODUCTION = """# Command line
 | Exit code | Meaning |
 | --- | --- |
 | 0 | success |
-| 1 | the command failed, or a pipeline is invalid or failed; the message says what to do |
+| 1 | the command failed, or a pipeline is invalid or failed; the message names the remedy |
 | 2 | options or files cannot be used |
 | 3 | `status`: a resource is unhealthy; `lag --fail-over`: lag is over the bound |
 | 4 | `status` and `lag --fail-over`: the answer is not known |
