@@ -105,7 +105,7 @@ def test_a_consumer_that_is_slowed_down_is_told_of_and_that_it_has_caught_up_too
 
 
 def test_commands_tell_the_same_whichever_of_the_two_replicas_is_asked(
-    counting: Counting, reader: Reader
+    watched: Monitoring, counting: Counting, reader: Reader
 ) -> None:
     place, group = counting.place, f"billing-{counting.place.name}"
     place.wait(lambda: group in place.kappa("lag"), "the group is told of", 30)
@@ -113,7 +113,8 @@ def test_commands_tell_the_same_whichever_of_the_two_replicas_is_asked(
     assert {each["source"] for each in told} == {"operator"}
     assert len({each["replica"] for each in told}) == 1
     place.await_ready("statestore/default", 60)
-    assert f"operator: {told[0]['replica']} acts" in place.kappa("status")
+    place.kubectl("wait", "--for=condition=LagHealthy", "lagpolicy/billing", "--timeout=60s")
+    assert f"operator: {told[0]['replica']} is the leader" in place.kappa("status")
 
 
 @pytest.mark.chaos  # tests/integration/test_monitoring.py asks them all of the same collectors

@@ -22,9 +22,10 @@ from kappa_operator.engine.cache import ResourceCache
 from kappa_operator.engine.cluster import ApiCluster
 from kappa_operator.engine.context import OperatorContext
 from kappa_operator.engine.controller import Controller
-from kappa_operator.engine.keys import ObjectRef
+from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.engine.leadership import Elector
 from kappa_operator.engine.queue import WorkQueue
+from kappa_operator.engine.references import find_users
 from kappa_operator.engine.sync import CacheSync
 from kappa_operator.engine.watches import build_kopf_settings, build_registry
 from kappa_operator.kafka.clients import AdminClients
@@ -105,7 +106,16 @@ async def run(settings: Settings) -> None:
             ResourceCache(KIND_TABLE),
             HttpWebhooks(settings.webhook_hosts),
         )
-        sampling = Sampling(partial(list_clusters, cache), lambda each: read_access(context, each))
+
+        def wake_policies(cluster: Key) -> None:
+            for policy in find_users(cache, cluster, "LagPolicy"):
+                queue.add(policy)
+
+        sampling = Sampling(
+            partial(list_clusters, cache),
+            lambda each: read_access(context, each),
+            on_new_groups=wake_policies,
+        )
         context = OperatorContext(
             cluster=cluster, cache=cache, kafka=kafka, drivers=HttpDrivers(session), buckets=RemoteStores(session),
             settings=settings, lag=sampling, webhooks=webhooks, is_leading=lambda: elector.leading, expect_event=pending_events.expect,

@@ -28,6 +28,7 @@ class FakeSampler:
     closed: int = 0
     hangs: bool = False
     bug: bool = False
+    group: str = SHARE.group
 
     async def sweep(self) -> Sweep:
         self.sweeps += 1
@@ -35,7 +36,13 @@ class FakeSampler:
             raise ZeroDivisionError
         if self.hangs:
             await asyncio.Event().wait()
-        return Sweep(START, 1.5, frozenset({"g"}), {}, {SHARE: Sample(START, PartitionLog(0, 9, 9), 4)})
+        return Sweep(
+            START,
+            1.5,
+            frozenset({self.group}),
+            {},
+            {SHARE._replace(group=self.group): Sample(START, PartitionLog(0, 9, 9), 4)},
+        )
 
     async def close(self) -> None:
         self.closed += 1
@@ -50,12 +57,14 @@ class Stage:
     problem: SecretProblem | None = None
     made: list[FakeSampler] = field(default_factory=list)
     hangs: bool = False
+    woken: list[Key] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.sampling = Sampling(
             lambda: list_clusters(self.operator.cache),
             self.resolve,
             build=self.build,
+            on_new_groups=self.woken.append,
             monotonic=self.count_seconds,
         )
 
@@ -95,6 +104,17 @@ async def test_a_connected_cluster_is_swept_at_its_interval_by_one_sampler() -> 
     found = stage.sampling.get(MAIN)
     assert found is not None
     assert list(stage.sampling.list_found()) == [("shop/main", found)]
+
+
+async def test_a_sample_with_other_groups_is_reported_once() -> None:
+    stage = await start(lag={"every": "10s"})
+    await stage.turn()
+    assert stage.woken == [MAIN]
+    await stage.turn(10)
+    assert stage.woken == [MAIN]
+    stage.made[0].group = "another"
+    await stage.turn(10)
+    assert stage.woken == [MAIN, MAIN]
 
 
 @pytest.mark.parametrize("lag", [None, {"enabled": False}])

@@ -15,7 +15,9 @@ class Shell(StrEnum):
     FISH = "fish"
 
 
-def completion(shell: Annotated[Shell, typer.Argument(metavar="SHELL", help="The shell: bash, zsh or fish.")]) -> None:
+def completion(
+    shell: Annotated[Shell, typer.Argument(metavar="SHELL", help="The shell: bash, zsh or fish.")],
+) -> None:
     """Print the completion script of a shell. Example: source <(kappa completion bash)."""
     script = get_completion_script(prog_name="kappa", complete_var="_KAPPA_COMPLETE", shell=shell.value)
     typer.echo(script)

@@ -56,13 +56,17 @@ class _Kept:
 
 
 class Sampling:
-    """The sweeps of all clusters. `find` yields the KafkaClusters there are, `resolve` says how to reach one."""
+    """The samplers of all clusters. `find` yields the KafkaClusters, `resolve` returns how to reach one.
+
+    `on_new_groups` is called after a sample with other groups than the one before: LagPolicies may select them.
+    """
 
     def __init__(
         self,
         find: Callable[[], Iterable[KafkaClusterResource]],
         resolve: Callable[[KafkaClusterResource], Awaitable[KafkaAccess]],
         *,
+        on_new_groups: Callable[[Key], None] = lambda cluster: None,
         build: Callable[[KafkaAccess, Keeps], Sweeps] = build_sampler,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         monotonic: Callable[[], float] = time.monotonic,
@@ -70,6 +74,7 @@ class Sampling:
         self._now = now
         self._find = find
         self._resolve = resolve
+        self._on_new_groups = on_new_groups
         self._build = build
         self._monotonic = monotonic
         self._samplers: dict[Key, _Kept] = {}
@@ -126,6 +131,8 @@ class Sampling:
         if sweep.failure is not None and before.failure is None:
             log.warning("lag not sampled", resource=str(key), why=sweep.failure)
         self._found[key] = sweep
+        if {share.group for share in sweep.samples} != {share.group for share in before.samples}:
+            self._on_new_groups(key)
 
     async def _get_sampler(self, key: Key, cluster: KafkaClusterResource) -> Sweeps:
         access = await self._resolve(cluster)
