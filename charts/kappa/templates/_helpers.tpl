@@ -11,12 +11,12 @@ app.kubernetes.io/name: kappa-operator
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 
-{{/* The Secret with the webhook's certificate; cert-manager writes another one than the chart, so that neither takes the other's away. */}}
+{{/* The Secret with the certificate of the webhook. cert-manager and the chart use different Secrets, so that neither deletes that of the other. */}}
 {{- define "kappa.admission.certificate" -}}
 kappa-operator-admission-{{ if .Values.admission.certManager.enabled }}issued{{ else }}tls{{ end }}
 {{- end }}
 
-{{/* What the operator does in the namespaces it watches; also what it hands on to drivers. */}}
+{{/* Permissions of the operator in the watched namespaces, including those that it grants to drivers. */}}
 {{- define "kappa.rules" -}}
 - apiGroups: [kappa-platform.io]
   resources: [kafkaclusters, topics, statestores, pipelines, savepoints, lagpolicies]
