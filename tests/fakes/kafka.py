@@ -165,6 +165,10 @@ class FakeKafka:
         """Return whether there is an access."""
         return cluster in self._accesses
 
+    def uses(self, cluster: Key, access: KafkaAccess) -> bool:
+        """Return whether this is the access."""
+        return self._accesses.get(cluster) == access
+
     def release(self, cluster: Key) -> None:
         """Forget the access."""
         self._accesses.pop(cluster, None)

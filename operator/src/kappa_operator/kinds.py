@@ -14,22 +14,22 @@ from kappa_crds.statestore import STATE_STORE, STATE_STORE_FINALIZER
 from kappa_crds.topic import TOPIC, TOPIC_FINALIZER
 from kappa_operator.engine.cache import ResourceCache
 from kappa_operator.engine.kinds import KindEntry, OwnedPods, Reference, build_table
-from kappa_operator.kafkacluster.decide import decide_kafkacluster
+from kappa_operator.kafkacluster.decide import KAFKA_CLUSTER_STEPS
 from kappa_operator.kafkacluster.observe import observe_kafkacluster, release_if_unused
-from kappa_operator.lagpolicy.decide import decide_lagpolicy, is_long
+from kappa_operator.lagpolicy.decide import LAG_POLICY_STEPS, is_long
 from kappa_operator.lagpolicy.observe import forget_policy, observe_lagpolicy
 from kappa_operator.pipeline.objects import DRIVER_ROLE, PIPELINE_LABEL
 from kappa_operator.pipeline.observe import forget_pipeline
 from kappa_operator.pipeline.observe_schedule import find_held_by_pipeline, observe_kept_pipeline
 from kappa_operator.pipeline.schedule import decide_kept_pipeline
-from kappa_operator.savepoint.decide import decide_savepoint
+from kappa_operator.savepoint.decide import SAVEPOINT_STEPS
 from kappa_operator.savepoint.objects import SAVEPOINT_LABEL
 from kappa_operator.savepoint.observe import find_waiting_for_savepoint, observe_savepoint
-from kappa_operator.statestore.collection import decide_collected_store
+from kappa_operator.statestore.decide import STATE_STORE_STEPS
 from kappa_operator.statestore.objects import STORE_LABEL
-from kappa_operator.statestore.observe_collection import observe_collected_store
+from kappa_operator.statestore.observe import observe_statestore
 from kappa_operator.topic.configs import get_topic_name
-from kappa_operator.topic.decide import decide_topic
+from kappa_operator.topic.decide import TOPIC_STEPS
 from kappa_operator.topic.observe import observe_topic
 
 KIND_TABLE = build_table(
@@ -37,7 +37,7 @@ KIND_TABLE = build_table(
         KindEntry(
             KAFKA_CLUSTER,
             observe_kafkacluster,
-            (decide_kafkacluster,),
+            KAFKA_CLUSTER_STEPS,
             reference=Reference(
                 ("clusterRef",), Reason.CLUSTER_NOT_FOUND, Reason.CLUSTER_NOT_READY, Reason.CLUSTER_AMBIGUOUS
             ),
@@ -47,7 +47,7 @@ KIND_TABLE = build_table(
         KindEntry(
             TOPIC,
             observe_topic,
-            (decide_topic,),
+            TOPIC_STEPS,
             finalizer=TOPIC_FINALIZER,
             reference=Reference(
                 ("topic", "topics", "deadLetter"), Reason.TOPIC_NOT_READY, Reason.TOPIC_NOT_READY
@@ -58,8 +58,8 @@ KIND_TABLE = build_table(
         ),
         KindEntry(
             STATE_STORE,
-            observe_collected_store,
-            (decide_collected_store,),
+            observe_statestore,
+            STATE_STORE_STEPS,
             finalizer=STATE_STORE_FINALIZER,
             reference=Reference(
                 ("stateStoreRef", "storeRef", "targetStoreRef"),
@@ -86,7 +86,7 @@ KIND_TABLE = build_table(
         KindEntry(
             SAVEPOINT,
             observe_savepoint,
-            (decide_savepoint,),
+            SAVEPOINT_STEPS,
             finalizer=SAVEPOINT_FINALIZER,
             reference=Reference(("savepoint",), Reason.SAVEPOINT_NOT_READY, Reason.SAVEPOINT_NOT_READY),
             find_dependents=find_waiting_for_savepoint,
@@ -95,7 +95,7 @@ KIND_TABLE = build_table(
         KindEntry(
             LAG_POLICY,
             observe_lagpolicy,
-            (decide_lagpolicy,),
+            LAG_POLICY_STEPS,
             finalizer=LAG_FINALIZER,
             on_deleted=forget_policy,
             is_long=is_long,

@@ -164,7 +164,7 @@ async def test_a_deletion_that_cannot_reach_kafka_says_so_and_goes_on_when_it_ca
         await shop.operator.reconcile(POLICY)
     status, reason, message = shop.operator.get_condition(POLICY)
     assert (status, reason) == ("False", "DeletionBlocked")
-    assert "Connection refused; repair that, or put the quota of client-id=loader back (none)" in message
+    assert "Connection refused; fix that, or restore the quota of client-id=loader (none)" in message
     get_broker(shop).quota_trouble = None
     shop.operator = await shop.operator.settle(POLICY)
     assert get_broker(shop).quotas == {ETL: 5e6}

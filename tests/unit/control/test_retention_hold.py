@@ -72,7 +72,7 @@ async def test_a_hold_is_no_drift_and_what_else_was_changed_is() -> None:
     operator.cluster.patch(ObjectRef(API_VERSION, *TOPIC), metadata={"annotations": {HOLD_ANNOTATION: HELD}})
     await operator.settle(TOPIC)
     assert configs["retention.ms"] == str(14 * 86_400_000)
-    assert operator.list_events("Altered")[-1].endswith(f"as its annotation {HOLD_ANNOTATION} says")
+    assert operator.list_events("Altered")[-1].endswith(f"by its annotation {HOLD_ANNOTATION}")
     assert operator.list_events("DriftRepaired") == []
     configs["min.insync.replicas"] = "2"
     await operator.settle(TOPIC)

@@ -16,7 +16,7 @@ from kappa_operator.engine.actions import CreateObject, DeleteObject, EmitEvent,
 from kappa_operator.engine.keys import ObjectRef
 from kappa_operator.engine.plan import Plan
 from kappa_operator.errors import ReferenceProblem
-from kappa_operator.savepoint.decide import decide_savepoint
+from kappa_operator.kinds import KIND_TABLE
 from kappa_operator.savepoint.model import MOST_ATTEMPTS, SavepointObserved, WorkerPod
 from kappa_operator.savepoint.objects import SavepointResource
 from kappa_operator.statestore.storage import build_bucket_storage, build_claim_storage
@@ -64,7 +64,7 @@ def decide(resource: SavepointResource, *, now: Any = NOW, **fields: Any) -> Pla
         "image": "kappa/pipelines:dev",
         "copies": {"backup": BACKUP},
     }
-    return decide_savepoint(SavepointObserved(resource, **{**base, **fields}), now)
+    return KIND_TABLE["Savepoint"].decide(SavepointObserved(resource, **{**base, **fields}), now)
 
 
 def follow(resource: SavepointResource, plan: Plan, **spec: Any) -> SavepointResource:

@@ -13,7 +13,7 @@ from kappa_crds.savepoint import SAVEPOINT_FINALIZER, SavepointStatus
 from kappa_operator.engine.actions import RecordStatus, TakeSavepoint
 from kappa_operator.engine.plan import Failure, Plan
 from kappa_operator.errors import DriverUnreachable
-from kappa_operator.savepoint.decide import decide_savepoint
+from kappa_operator.kinds import KIND_TABLE
 from kappa_operator.savepoint.model import MOST_ATTEMPTS, SavepointObserved
 from kappa_operator.savepoint.objects import SavepointResource
 from unit.control.pipelines import NOW, ON_CLAIM, pod, running, started
@@ -50,7 +50,7 @@ def broken() -> SavepointProgress:
 
 
 def decide(situation: SavepointObserved) -> Plan:
-    return decide_savepoint(situation, NOW)
+    return KIND_TABLE["Savepoint"].decide(situation, NOW)
 
 
 def status_of(plan: Plan) -> SavepointStatus:
@@ -130,7 +130,7 @@ def test_a_failure_is_told_and_tried_again_after_a_pause_that_grows() -> None:
     assert due == NOW + timedelta(seconds=20)
     waiting = {"driver": DRIVER, "attempts": 3, "nextAttempt": due.isoformat()}
     assert decide(observed(savepoint(**waiting), broken())) == Plan(requeue_after=20)
-    plan = decide_savepoint(observed(savepoint(**waiting), broken()), due)
+    plan = KIND_TABLE["Savepoint"].decide(observed(savepoint(**waiting), broken()), due)
     assert [type(action) for action in plan.actions] == [RecordStatus, TakeSavepoint]
     assert (status_of(plan).attempts, status_of(plan).next_attempt) == (4, None)
 

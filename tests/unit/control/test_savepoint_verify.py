@@ -23,7 +23,7 @@ from kappa_operator.engine.actions import CreateObject, RecordStatus
 from kappa_operator.engine.keys import ObjectRef
 from kappa_operator.engine.plan import Plan
 from kappa_operator.errors import ReferenceProblem
-from kappa_operator.savepoint.decide import decide_savepoint
+from kappa_operator.kinds import KIND_TABLE
 from kappa_operator.savepoint.model import MOST_ATTEMPTS, POLL, SavepointObserved, WorkerPod
 from kappa_operator.savepoint.objects import SavepointResource
 from unit.control.pipelines import NOW, ON_CLAIM, pod, running, started
@@ -50,7 +50,7 @@ def taken() -> dict[str, Any]:
     situation = SavepointObserved(
         resource, started(), pod(), running(savepoints=(done,)), drivers=(pod(),), storage=ON_CLAIM
     )
-    status = decide_savepoint(situation, NOW).status
+    status = KIND_TABLE["Savepoint"].decide(situation, NOW).status
     assert status is not None
     return status.to_manifest()
 
@@ -64,11 +64,11 @@ def test_one_that_a_driver_has_taken_is_looked_at_again_where_it_is_to_be_verifi
     situation = SavepointObserved(
         resource, started(), pod(), running(savepoints=(done,)), drivers=(pod(),), storage=ON_CLAIM
     )
-    assert decide_savepoint(situation, NOW).requeue_after == again
+    assert KIND_TABLE["Savepoint"].decide(situation, NOW).requeue_after == again
 
 
 def decide(resource: SavepointResource, **fields: Any) -> Plan:
-    return decide_savepoint(SavepointObserved(resource, **{"storage": ON_CLAIM, **fields}), NOW)
+    return KIND_TABLE["Savepoint"].decide(SavepointObserved(resource, **{"storage": ON_CLAIM, **fields}), NOW)
 
 
 def status_of(plan: Plan) -> SavepointStatus:

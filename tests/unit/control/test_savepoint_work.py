@@ -23,7 +23,7 @@ from kappa_operator.engine.actions import (
 from kappa_operator.engine.keys import ObjectRef
 from kappa_operator.engine.plan import Failure, Plan
 from kappa_operator.errors import ReferenceProblem, Refused
-from kappa_operator.savepoint.decide import decide_savepoint
+from kappa_operator.kinds import KIND_TABLE
 from kappa_operator.savepoint.model import MOST_ATTEMPTS, SavepointObserved, WorkerPod
 from kappa_operator.savepoint.objects import SavepointResource
 from kappa_operator.savepoint.observe import parse_work
@@ -56,7 +56,7 @@ def savepoint(policy: str = "Delete", *, deleted: bool = False, **status: Any) -
 
 def decide(resource: SavepointResource, **fields: Any) -> Plan:
     base = {"pipeline": SUSPENDED, "storage": ON_CLAIM, "image": "kappa/pipelines:dev"}
-    return decide_savepoint(SavepointObserved(resource, **{**base, **fields}), NOW)
+    return KIND_TABLE["Savepoint"].decide(SavepointObserved(resource, **{**base, **fields}), NOW)
 
 
 def worker(result: WorkResult | None = None, **fields: Any) -> WorkerPod:
@@ -182,7 +182,7 @@ def test_a_pod_that_failed_is_followed_by_another_one_after_a_pause_that_grows()
     waiting = savepoint(**status_of(swept).to_manifest())
     assert decide(waiting) == Plan(requeue_after=20)
     due = SavepointObserved(waiting, SUSPENDED, storage=ON_CLAIM)
-    again = status_of(decide_savepoint(due, NOW + timedelta(seconds=20)))
+    again = status_of(KIND_TABLE["Savepoint"].decide(due, NOW + timedelta(seconds=20)))
     assert again.work is not None
     assert (again.work.number, again.attempts) == (2, 4)
 

@@ -188,7 +188,7 @@ async def test_growing_applies_and_shrinking_is_refused_in_the_api_servers_words
 async def test_a_claim_that_should_exist_and_does_not_is_named() -> None:
     operator = await start(pvc={"claimName": "theirs"}).settle(STORE)
     assert operator.get_condition(STORE)[:2] == ("False", "ClaimNotFound")
-    assert "there is no PersistentVolumeClaim theirs" in operator.get_condition(STORE)[2]
+    assert 'PVC "theirs" not found' in operator.get_condition(STORE)[2]
 
 
 async def test_a_claim_deleted_from_outside_is_made_anew_and_the_loss_is_told() -> None:
@@ -232,7 +232,7 @@ async def test_delete_never_takes_a_claim_along_on_which_a_savepoint_or_a_copy_i
     await operator.settle(STORE)
     assert operator.get_condition(STORE)[1] == "InUse"
     said = operator.get_condition(STORE)[2]
-    assert said.startswith("claim main-state holds the files of Savepoint copied, there; delete those first")
+    assert said.startswith("PVC main-state holds the files of Savepoint copied, there; delete those first")
     operator.cluster.remove(there)
     assert STORE in find_dependents(operator.cache, Key("Savepoint", there.namespace, "there")), (
         "it is looked at again"

@@ -15,7 +15,7 @@ from kappa_operator.statestore.collection_pods import COLLECTOR_ROLE
 STORE = Key("StateStore", "shop", "main")
 REF = ObjectRef(API_VERSION, *STORE)
 FREED = WorkResult(removed=Removal(objects=3, checkpoints=1, size_bytes=2048))
-SAID = "3 files of savepoints and 1 checkpoints, 2 KiB, are free"
+SAID = "3 files of savepoints and 1 checkpoints, 2 KiB, were deleted"
 
 
 async def start(**collection: Any) -> Operator:
@@ -122,7 +122,7 @@ async def test_a_pod_that_cannot_be_made_is_told_and_the_store_stays_ready() -> 
         lambda _, after: "exceeded quota" if "collect" in after["metadata"]["name"] else None
     )
     operator = await operator.settle(STORE)
-    assert read_status(operator)["message"] == "the pod cannot be made: exceeded quota"
+    assert read_status(operator)["message"] == "the pod cannot be created: exceeded quota"
     assert operator.get_condition(STORE)[0] == "True"
 
 

@@ -122,7 +122,7 @@ async def test_a_pod_that_cannot_be_made_is_told() -> None:
         lambda _, after: "exceeded quota" if "measure" in after["metadata"]["name"] else None
     )
     operator = await operator.settle(STORE)
-    assert read_status(operator)["message"] == "the pod cannot be made: exceeded quota"
+    assert read_status(operator)["message"] == "the pod cannot be created: exceeded quota"
 
 
 async def test_a_collection_comes_first_and_there_is_one_pod_at_a_time() -> None:

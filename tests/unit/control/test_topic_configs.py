@@ -4,7 +4,7 @@ import pytest
 
 from kappa_crds.topic import TopicSpec
 from kappa_operator.kafka.model import TopicView
-from kappa_operator.topic.configs import build_configs, format_size, is_same_cleanup, is_same_value, say_topic
+from kappa_operator.topic.configs import build_configs, describe_topic, is_same_cleanup, is_same_value
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_the_order_of_cleanup_policies_does_not_matter() -> None:
 
 
 @pytest.mark.parametrize(
-    ("partitions", "configs", "said"),
+    ("partitions", "configs", "text"),
     [
         (4, {"cleanup.policy": "delete", "retention.ms": "2592000000"}, "4 partitions · 30d"),
         (1, {"cleanup.policy": "delete", "retention.ms": "-1"}, "1 partition · kept forever"),
@@ -59,14 +59,9 @@ def test_the_order_of_cleanup_policies_does_not_matter() -> None:
         (
             8,
             {"cleanup.policy": "delete", "retention.ms": "3600000", "retention.bytes": "1073741824"},
-            "8 partitions · 1h · 1Gi per partition",
+            "8 partitions · 1h · 1 GiB per partition",
         ),
     ],
 )
-def test_a_topic_is_said_in_a_few_words(partitions: int, configs: dict[str, str], said: str) -> None:
-    assert say_topic(TopicView("t", "id", partitions, 1, configs)) == said
-
-
-@pytest.mark.parametrize(("size", "said"), [(1, "1"), (1536, "1.5Ki"), (2**30, "1Gi"), (10 * 2**40, "10Ti")])
-def test_sizes_are_said_shortly(size: int, said: str) -> None:
-    assert format_size(size) == said
+def test_a_topic_is_described_in_a_few_words(partitions: int, configs: dict[str, str], text: str) -> None:
+    assert describe_topic(TopicView("t", "id", partitions, 1, configs)) == text

@@ -12,8 +12,7 @@ from typing import Any
 from kappa_crds import API_VERSION
 from kappa_crds.conditions import ConditionType, find_condition
 from kappa_crds.manifests import ManifestError, read_manifests
-from kappa_crds.resource import Resource, ResourceStatus
-from kappa_crds.statestore import StateStoreSpec, StateStoreStatus
+from kappa_crds.resource import ResourceStatus
 from kappa_operator.cli.change import Judge, describe_change
 from kappa_operator.cli.errors import CommandError, Exit
 from kappa_operator.cli.installation import find_settings
@@ -28,6 +27,7 @@ from kappa_operator.kafka.clients import AdminClients
 from kappa_operator.kinds import KIND_TABLE
 from kappa_operator.pipeline.drivers import HttpDrivers, open_session
 from kappa_operator.pipeline.schedule import KeptPipeline
+from kappa_operator.statestore.remote import RemoteStores
 
 Body = dict[str, Any]
 _NEWEST = 2**62
@@ -62,15 +62,6 @@ class PlannedResource:
         return {**self.key._asdict(), "actions": list(self.actions), "change": change, "status": status}
 
 
-class UntouchedBuckets:
-    """Does not check buckets: a check writes, and a plan must not."""
-
-    async def check(
-        self, store: Resource[StateStoreSpec, StateStoreStatus], credentials: dict[str, str]
-    ) -> None:
-        """Do nothing."""
-
-
 async def plan_manifests(
     files: Iterable[str], namespace: str, context: str | None, judge: Judge | None = None
 ) -> tuple[list[PlannedResource], str | None]:
@@ -84,7 +75,7 @@ async def plan_manifests(
         namespaces = {manifest["metadata"]["namespace"] for manifest in manifests}
         settings, note = await find_settings(cluster, namespaces)
         operator = OperatorContext(
-            cluster, ResourceCache(KIND_TABLE), kafka, HttpDrivers(session), UntouchedBuckets(), settings
+            cluster, ResourceCache(KIND_TABLE), kafka, HttpDrivers(session), RemoteStores(session), settings
         )
         for present in namespaces:
             await sync_cache(cluster, operator.cache, present)

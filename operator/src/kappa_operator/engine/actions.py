@@ -10,7 +10,7 @@ from typing import Any, assert_never
 
 from kappa_crds.resource import ResourceStatus
 from kappa_operator.engine.keys import Key, ObjectRef
-from kappa_operator.kafka.model import Producer
+from kappa_operator.kafka.model import KafkaAccess, Producer
 from kappa_operator.lag.history import Standing
 from kappa_operator.lag.load import Load
 from kappa_operator.lag.model import Share
@@ -88,6 +88,23 @@ class KeepStandings:
 
     standings: Mapping[Share, Standing]
     loads: Mapping[str, Load] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Reconnect:
+    """Replace the client of a Kafka cluster by one with this access, which may hold secrets."""
+
+    cluster: Key
+    access: KafkaAccess
+
+
+@dataclass(frozen=True, slots=True)
+class CheckStore:
+    """Write, read and delete a file or an object in a store that no pod mounts. `secret` holds its credentials, under `keys`."""
+
+    location: str
+    secret: str | None = None
+    keys: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +207,8 @@ Action = (
     | EmitEvent
     | KeepStandings
     | CallWebhook
+    | CheckStore
+    | Reconnect
     | ObjectAction
     | DriverAction
     | KafkaAction
@@ -215,6 +234,10 @@ def describe_action(action: Action) -> str:  # noqa: PLR0912 - one line for each
             return f"event {reason}: {message}"
         case KeepStandings(standings, _):
             return f"remember {len(standings)} partitions of groups"
+        case Reconnect(cluster):
+            return f"connect to {cluster} with other settings"
+        case CheckStore(location):
+            return f"write, read and delete a file in {location}"
         case StopDriver(pod, _, _, timeout):
             return f"ask {pod} to stop at the end of its batch, within {timeout:.0f} s"
         case ActivateDriver(pod, _, _):

@@ -22,6 +22,7 @@ from kappa_operator.engine.actions import (
     AlterConfigs,
     ApplyObject,
     CallWebhook,
+    CheckStore,
     CreateObject,
     CreateToken,
     CreateTopic,
@@ -33,6 +34,7 @@ from kappa_operator.engine.actions import (
     KeepStandings,
     Manifest,
     ObjectAction,
+    Reconnect,
     RecordStatus,
     RemoveFinalizer,
     SetQuota,
@@ -46,7 +48,7 @@ from kappa_operator.engine.keys import Key
 from kappa_operator.engine.plan import Failure
 from kappa_operator.errors import AlreadyExists, KappaError
 from kappa_operator.lag.memory import Remembered
-from kappa_operator.secrets import read_secret_key
+from kappa_operator.secrets import read_secret, read_secret_key
 
 log = structlog.get_logger(__name__)
 
@@ -114,14 +116,8 @@ async def _apply(context: OperatorContext, resource: AnyResource, action: Action
     match action:
         case RecordStatus(status):
             await apply_status(context, resource, status)
-        case AddFinalizer(finalizer):
-            wanted = (*resource.metadata.finalizers, finalizer)
-            context.note(await context.cluster.apply(_build_finalizers(resource, wanted)))
-        case RemoveFinalizer(finalizer):
-            kept = tuple(name for name in resource.metadata.finalizers if name != finalizer)
-            written = await context.cluster.apply(_build_finalizers(resource, kept))
-            if resource.metadata.deletion_timestamp is None:
-                context.cache.put(written)
+        case AddFinalizer() | RemoveFinalizer():
+            await _change_finalizers(context, resource, action)
         case ApplyObject() | CreateObject() | CreateToken() | DeleteObject():
             await _change_object(context, action)
         case EmitEvent():
@@ -131,12 +127,30 @@ async def _apply(context: OperatorContext, resource: AnyResource, action: Action
         case CallWebhook(secret=secret, secret_key=name):
             token = None if secret is None else await read_secret_key(context, secret, name)
             context.webhooks.start(action, token)
+        case Reconnect(cluster, access):
+            context.kafka.connect(cluster, access)
+        case CheckStore(_, secret, keys):
+            namespace = resource.metadata.namespace
+            credentials = {} if secret is None else await read_secret(context, namespace, secret, keys)
+            await context.buckets.check(resource, credentials)
         case StopDriver() | ActivateDriver() | TakeSavepoint():
             await _tell_driver(context, action, await read_secret_key(context, action.token, "token"))
         case CreateTopic() | GrowPartitions() | AlterConfigs() | DeleteTopic() | SetQuota():
             await context.kafka.apply(action)
         case _:
             assert_never(action)
+
+
+async def _change_finalizers(
+    context: OperatorContext, resource: AnyResource, action: AddFinalizer | RemoveFinalizer
+) -> None:
+    others = tuple(name for name in resource.metadata.finalizers if name != action.finalizer)
+    wanted = (*others, action.finalizer) if isinstance(action, AddFinalizer) else others
+    written = await context.cluster.apply(_build_finalizers(resource, wanted))
+    if isinstance(action, AddFinalizer):
+        context.note(written)
+    elif resource.metadata.deletion_timestamp is None:
+        context.cache.put(written)
 
 
 async def _change_object(context: OperatorContext, action: ObjectAction) -> None:

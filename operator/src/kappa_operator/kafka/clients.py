@@ -31,6 +31,9 @@ class KafkaClients(Protocol):
     def has(self, cluster: Key) -> bool:
         """Return whether there is a client for the cluster."""
 
+    def uses(self, cluster: Key, access: KafkaAccess) -> bool:
+        """Return whether the client of the cluster was made with this access."""
+
     def release(self, cluster: Key) -> None:
         """Close the client, if there is one."""
 
@@ -58,8 +61,7 @@ class AdminClients:
         self._closing: set[asyncio.Task[None]] = set()
 
     def connect(self, cluster: Key, access: KafkaAccess) -> None:  # noqa: D102 - see KafkaClients
-        known = self._clients.get(cluster)
-        if known is not None and known.fingerprint == access.fingerprint:
+        if self.uses(cluster, access):
             return
         client = KafkaClient(access)
         self.release(cluster)
@@ -74,6 +76,10 @@ class AdminClients:
 
     def has(self, cluster: Key) -> bool:  # noqa: D102 - see KafkaClients
         return cluster in self._clients
+
+    def uses(self, cluster: Key, access: KafkaAccess) -> bool:  # noqa: D102 - see KafkaClients
+        known = self._clients.get(cluster)
+        return known is not None and known.fingerprint == access.fingerprint
 
     def release(self, cluster: Key) -> None:  # noqa: D102 - see KafkaClients
         client = self._clients.pop(cluster, None)

@@ -1,4 +1,4 @@
-"""What to say about a Kafka cluster: there is nothing to change in it, only a connection to check."""
+"""What to report about a Kafka cluster: nothing in it is changed, only the connection is checked."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -7,10 +7,13 @@ from typing import Any
 from kappa_crds.kafkacluster import KafkaClusterSpec, KafkaClusterStatus, LagSampled
 from kappa_crds.quantities import format_count, parse_duration
 from kappa_crds.reasons import Reason
-from kappa_crds.resource import Resource
-from kappa_operator.engine.plan import Plan, Verdict, build_conditions, ready, stalled, working
+from kappa_crds.resource import Resource, ResourceStatus
+from kappa_operator.engine.actions import Reconnect
+from kappa_operator.engine.keys import Key
+from kappa_operator.engine.kinds import Step
+from kappa_operator.engine.plan import Plan, Verdict, judge_error, ready, update_status
 from kappa_operator.errors import KappaError
-from kappa_operator.kafka.model import ClusterView
+from kappa_operator.kafka.model import ClusterView, KafkaAccess
 from kappa_operator.lag.model import Sweep
 
 KafkaClusterResource = Resource[KafkaClusterSpec, KafkaClusterStatus]
@@ -20,30 +23,40 @@ FIRST_RETRY = 5.0
 
 @dataclass(frozen=True, slots=True)
 class KafkaClusterObserved:
-    """The cluster as it answered, or the error instead, and the last sweep of consumer lag."""
+    """The cluster as it answered, or the error instead, and the last sample of consumer lag.
+
+    `access` is there where the client that there is was made with other settings or Secrets.
+    """
 
     resource: KafkaClusterResource
     view: ClusterView | None = None
     sweep: Sweep | None = None
+    access: KafkaAccess | None = None
     problem: KappaError | None = None
 
 
-def decide_kafkacluster(observed: KafkaClusterObserved, now: datetime) -> Plan:
+def reconnect(observed: KafkaClusterObserved, _now: datetime) -> Plan | None:
+    """Replace a client whose settings or Secrets changed."""
+    if observed.access is None or observed.problem is not None:
+        return None
+    metadata = observed.resource.metadata
+    cluster = Key("KafkaCluster", metadata.namespace, metadata.name)
+    return Plan((Reconnect(cluster, observed.access),), requeue=True)
+
+
+def report_connection(observed: KafkaClusterObserved, now: datetime) -> Plan:
     """Report what the check found, and check again: after `spec.checkEvery`, or sooner after a failure."""
     every = parse_duration(observed.resource.spec.check_every)
     status = _build_status(observed, every, now)
     return Plan(status=status, requeue_after=min(every, FIRST_RETRY) if observed.problem else every)
 
 
-def _build_status(observed: KafkaClusterObserved, every: float, now: datetime) -> KafkaClusterStatus:
-    resource, view = observed.resource, observed.view
-    status, metadata = resource.status, resource.metadata
-    verdict = build_verdict(observed)
-    fields: dict[str, Any] = {
-        "observed_generation": metadata.generation,
-        "conditions": build_conditions(verdict, status.conditions, metadata.generation, now),
-        "state": verdict.state,
-    }
+KAFKA_CLUSTER_STEPS: tuple[Step[KafkaClusterObserved], ...] = (reconnect, report_connection)
+
+
+def _build_status(observed: KafkaClusterObserved, every: float, now: datetime) -> ResourceStatus:
+    resource, view, status = observed.resource, observed.view, observed.resource.status
+    fields: dict[str, Any] = {}
     if view is not None:
         fields |= {
             "cluster_id": view.cluster_id,
@@ -53,12 +66,12 @@ def _build_status(observed: KafkaClusterObserved, every: float, now: datetime) -
             "last_seen": _choose_last_seen(status.last_seen, every, now),
         }
         if fields["last_seen"] != status.last_seen or status.lag is None or not resource.spec.lag.enabled:
-            fields["lag"] = _say_sweep(observed)
-    return status.replace(**fields)
+            fields["lag"] = _describe_sweep(observed)
+    return update_status(resource, build_verdict(observed), now, **fields)
 
 
-def _say_sweep(observed: KafkaClusterObserved) -> LagSampled | None:
-    """Say the last sweep; it is said as seldom as when the cluster was seen, so that sweeps write no status."""
+def _describe_sweep(observed: KafkaClusterObserved) -> LagSampled | None:
+    """Return the last sample of lag; it is reported as rarely as the time of the last check, so that samples write no status."""
     sweep = observed.sweep
     if sweep is None or not observed.resource.spec.lag.enabled:
         return None
@@ -68,12 +81,12 @@ def _say_sweep(observed: KafkaClusterObserved) -> LagSampled | None:
         groups=len(sweep.groups),
         partitions=len(sweep.logs),
         unknown=len(sweep.unknown) + len(sweep.unread) + len(sweep.dark),
-        rate=_say_rate(sweep),
+        rate=_describe_rate(sweep),
         failure=sweep.failure,
     )
 
 
-def _say_rate(sweep: Sweep) -> str | None:
+def _describe_rate(sweep: Sweep) -> str | None:
     if not sweep.rates:
         return None
     sign = "" if len(sweep.rates) == len(sweep.written) else "≥"
@@ -81,18 +94,17 @@ def _say_rate(sweep: Sweep) -> str | None:
 
 
 def _choose_last_seen(before: datetime | None, every: float, now: datetime) -> datetime:
-    """Keep a time that is young enough, so that a look out of turn writes no status."""
+    """Keep a recent time, so that an extra check writes no status."""
     if before is not None and timedelta(0) <= now - before < timedelta(seconds=every / 2):
         return before
     return now.replace(microsecond=0)
 
 
 def build_verdict(observed: KafkaClusterObserved) -> Verdict:
-    """Say how the connection is, in the broker's words where there is one to quote."""
+    """Return the state of the connection, with the broker's own message where there is one."""
     problem, view = observed.problem, observed.view
     if problem is not None:
-        say = working if problem.retryable else stalled
-        return say("Failed", problem.reason, problem.message)
+        return judge_error("Failed", problem)
     assert view is not None  # noqa: S101 - observe returns one of the two
     return ready(
         "Connected", Reason.CONNECTED, f"connected to cluster {view.cluster_id} with {_count(view.brokers)}"

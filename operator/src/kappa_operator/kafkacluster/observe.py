@@ -1,12 +1,15 @@
-"""Checks the connection to a Kafka cluster."""
+"""Reads the connection to a Kafka cluster."""
 
 from collections.abc import Iterator
+from functools import partial
 
+from kappa_operator.engine.actions import Reconnect
 from kappa_operator.engine.cache import ResourceCache
 from kappa_operator.engine.context import OperatorContext
 from kappa_operator.engine.keys import Key
-from kappa_operator.engine.plan import Failure
+from kappa_operator.engine.plan import Failure, find_failure
 from kappa_operator.errors import KafkaFailure, SecretProblem
+from kappa_operator.kafka.model import KafkaAccess
 from kappa_operator.kafkacluster.connection import read_access
 from kappa_operator.kafkacluster.decide import KafkaClusterObserved, KafkaClusterResource
 
@@ -14,16 +17,26 @@ from kappa_operator.kafkacluster.decide import KafkaClusterObserved, KafkaCluste
 async def observe_kafkacluster(
     context: OperatorContext, key: Key, failures: tuple[Failure, ...]
 ) -> KafkaClusterObserved | None:
-    """Connect with the Secrets as they are now, and ask the cluster who it is."""
+    """Read the Secrets as they are now, and how the cluster answers."""
     resource = context.cache.read(key)
     if resource is None:
         return None
+    failure = find_failure(failures, Reconnect)
+    if failure is not None:
+        return KafkaClusterObserved(resource, problem=failure.error)
     try:
-        context.kafka.connect(key, await read_access(context, resource))
+        access = await read_access(context, resource)
+        await context.kafka.ensure(key, partial(_resolve, access))
+        if not context.kafka.uses(key, access):
+            return KafkaClusterObserved(resource, access=access)
         view = await context.kafka.describe_cluster(key)
         return KafkaClusterObserved(resource, view, context.lag.get(key))
     except (SecretProblem, KafkaFailure) as problem:
         return KafkaClusterObserved(resource, problem=problem)
+
+
+async def _resolve(access: KafkaAccess) -> KafkaAccess:
+    return access
 
 
 def list_clusters(cache: ResourceCache) -> Iterator[KafkaClusterResource]:

@@ -14,6 +14,7 @@ from kappa_crds.lagpolicy import LAG_HEALTHY, LaggingShare, LagPolicyStatus
 from kappa_crds.lagstate import LagState, Severity
 from kappa_crds.pipeline_status import PipelineState
 from kappa_operator.engine.actions import Action, KeepStandings, RecordStatus
+from kappa_operator.engine.kinds import Step
 from kappa_operator.engine.plan import Plan
 from kappa_operator.lag.evaluate import WELL, Verdict
 from kappa_operator.lag.groupwise import Judged, advance_all, judge_all
@@ -22,7 +23,7 @@ from kappa_operator.lag.messages import explain, name_share, render_lag
 from kappa_operator.lag.model import Share, Sweep
 from kappa_operator.lag.rules import Rules
 from kappa_operator.lagpolicy.alert import build_alert_news, find_alerts
-from kappa_operator.lagpolicy.deletion import decide_deletion, decide_finalizer
+from kappa_operator.lagpolicy.deletion import delete_policy, hold_policy
 from kappa_operator.lagpolicy.messages import build_all_conditions, build_news, is_contested, say_missing
 from kappa_operator.lagpolicy.model import (
     LagPolicyObserved,
@@ -50,17 +51,17 @@ def is_long(observed: LagPolicyObserved) -> bool:
     return max(shares, len(observed.standings)) > _MANY
 
 
-def decide_lagpolicy(observed: LagPolicyObserved, now: datetime) -> Plan:
-    """Judge all shares anew and say what changed."""
+def wait_for_sample(observed: LagPolicyObserved, now: datetime) -> Plan | None:
+    """Wait for the first sample of a new process while the status is still recent."""
     resource = observed.resource
-    if resource.metadata.deletion_timestamp is not None:
-        return decide_deletion(observed, now)
-    finalizer = decide_finalizer(resource)
-    if finalizer is not None:
-        return Plan((finalizer,), requeue=True)
+    is_recent = observed.sweep is None and is_fresh(resource, build_rules(resource.spec), now)
+    return Plan(requeue_after=EVERY) if is_recent else None
+
+
+def evaluate(observed: LagPolicyObserved, now: datetime) -> Plan:
+    """Evaluate all group partitions, remediate and notify, and report what changed."""
+    resource = observed.resource
     rules, mute = build_rules(resource.spec), find_mute(resource.spec.mute, now)
-    if observed.sweep is None and is_fresh(resource, rules, now):
-        return Plan(requeue_after=EVERY)
     sweep = observed.sweep or Sweep(now, 0.0, failure="there was no look yet")
     standings = advance_all(observed.standings, sweep, rules, observed.told)
     judged = judge_all(standings, sweep, rules, now)
@@ -80,6 +81,14 @@ def decide_lagpolicy(observed: LagPolicyObserved, now: datetime) -> Plan:
     news = (*build_news(resource.status, status), *build_alert_news(resource.status.alerts, alerts))
     first: tuple[Action, ...] = (keep, *news)
     return _build_plan(resource.status, status, first, (*remedied.actions, *notified.actions))
+
+
+LAG_POLICY_STEPS: tuple[Step[LagPolicyObserved], ...] = (
+    delete_policy,
+    hold_policy,
+    wait_for_sample,
+    evaluate,
+)
 
 
 def _decide_notifications(

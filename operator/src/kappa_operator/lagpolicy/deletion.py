@@ -1,15 +1,15 @@
-"""What to do when a LagPolicy is deleted that slows producers down: their quotas go back first, and what is in the way is said."""
+"""What to do when a LagPolicy that throttles producers is deleted: their quotas are restored first."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from kappa_crds.lagpause import LAG_FINALIZER
-from kappa_crds.lagpolicy import LagPolicyStatus
 from kappa_crds.lagremedy import RemedyStatus
 from kappa_crds.reasons import Reason
-from kappa_operator.engine.actions import Action, AddFinalizer, RecordStatus, RemoveFinalizer
-from kappa_operator.engine.plan import Plan, build_conditions, stalled, working
-from kappa_operator.lagpolicy.model import LagPolicyObserved, LagPolicyResource
+from kappa_crds.resource import ResourceStatus
+from kappa_operator.engine.actions import Action, RecordStatus, RemoveFinalizer
+from kappa_operator.engine.plan import Plan, hold_deletion, stalled, update_status, working
+from kappa_operator.lagpolicy.model import LagPolicyObserved
 from kappa_operator.lagpolicy.remediation.model import is_news, tell
 from kappa_operator.lagpolicy.remediation.producers import (
     build_quota_action,
@@ -23,19 +23,20 @@ _POLL = 5.0
 _WHY = "the policy is deleted"
 
 
-def decide_finalizer(resource: LagPolicyResource) -> Action | None:
-    """Hold deletion only of a policy that may slow producers down, or does so."""
-    remedies = resource.spec.remedies
-    asked = remedies is not None and remedies.pause_producers is not None
-    wanted = asked or any(map(is_held, resource.status.remedies))
-    if wanted == (LAG_FINALIZER in resource.metadata.finalizers):
-        return None
-    return AddFinalizer(LAG_FINALIZER) if wanted else RemoveFinalizer(LAG_FINALIZER)
-
-
-def decide_deletion(observed: LagPolicyObserved, now: datetime) -> Plan:
-    """Give back what is held and let the policy go, or say what is in the way."""
+def hold_policy(observed: LagPolicyObserved, _now: datetime) -> Plan | None:
+    """Hold deletion only of a policy that may throttle producers, or does so."""
     resource = observed.resource
+    remedies = resource.spec.remedies
+    may_throttle = remedies is not None and remedies.pause_producers is not None
+    wanted = may_throttle or any(map(is_held, resource.status.remedies))
+    return hold_deletion(resource, LAG_FINALIZER, wanted=wanted)
+
+
+def delete_policy(observed: LagPolicyObserved, now: datetime) -> Plan | None:
+    """Restore what is held and release the policy, or report what blocks that; None while the policy is not deleted."""
+    resource = observed.resource
+    if resource.metadata.deletion_timestamp is None:
+        return None
     if LAG_FINALIZER not in resource.metadata.finalizers:
         return Plan()
     before = resource.status.remedies
@@ -77,19 +78,15 @@ def _build_status(
     records: tuple[RemedyStatus, ...],
     held: Sequence[RemedyStatus],
     now: datetime,
-) -> LagPolicyStatus:
-    status, generation = observed.resource.status, observed.resource.metadata.generation
+) -> ResourceStatus:
     blocked = next((each for each in held if each.message is not None), None)
     if blocked is None:
         names = ", ".join(each.target for each in held)
-        verdict = working("Deleting", Reason.RECONCILING, f"the quota of {names} in Kafka is put back")
+        verdict = working("Deleting", Reason.RECONCILING, f"the quota of {names} in Kafka is restored")
     else:
-        said = (
-            f"{blocked.message}; repair that, or put the quota of {blocked.target} back ({blocked.original or blocked.wanted}) with"
+        message = (
+            f"{blocked.message}; fix that, or restore the quota of {blocked.target} ({blocked.original or blocked.wanted}) with"
             f" kafka-configs and remove the finalizer {LAG_FINALIZER}"
         )
-        verdict = stalled("Deleting", Reason.DELETION_BLOCKED, said)
-    conditions = build_conditions(verdict, status.conditions, generation, now)
-    return status.replace(
-        conditions=conditions, state=verdict.state, observed_generation=generation, remedies=records
-    )
+        verdict = stalled("Deleting", Reason.DELETION_BLOCKED, message)
+    return update_status(observed.resource, verdict, now, remedies=records)

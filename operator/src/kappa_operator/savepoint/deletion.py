@@ -1,7 +1,7 @@
-"""What to do when a `Savepoint` is deleted: have a pod delete its files, or say what is in the way.
+"""What to do when a `Savepoint` is deleted: have a pod delete its files, or report what blocks that.
 
-Nobody may be taking it any more, or what was deleted would come back; and no pipeline may still have to go on from it. What is in the
-way is a condition, and the policy Retain is always a way out.
+No driver may still take it, or deleted files would come back; and no pipeline may still need to restore from it. A condition reports
+what blocks the deletion, and the policy Retain always unblocks it.
 """
 
 from datetime import datetime
@@ -41,9 +41,11 @@ _WAY_OUT = "or set spec.deletionPolicy to Retain to leave the files and let this
 _COPY_WAY_OUT = "or set deletionPolicy of that export to Retain to leave the copy"
 
 
-def decide_deletion(observed: SavepointObserved, now: datetime) -> Plan:
-    """Delete the savepoint's files and let the resource go, or say what is in the way."""
+def delete_savepoint(observed: SavepointObserved, now: datetime) -> Plan | None:
+    """Delete the savepoint's files and release the resource, or report what blocks that; None while the resource is not deleted."""
     resource, status, work = observed.resource, observed.status, observed.work
+    if resource.metadata.deletion_timestamp is None:
+        return None
     if SAVEPOINT_FINALIZER not in resource.metadata.finalizers:
         return Plan()
     retains = resource.spec.deletion_policy is DeletionPolicy.RETAIN

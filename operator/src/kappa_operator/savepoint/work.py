@@ -131,7 +131,7 @@ def end_work(work: Work) -> Work:
     return work.replace(state=WorkState.ENDED)
 
 
-def decide_sweep(observed: SavepointObserved) -> Plan | None:
+def sweep_work(observed: SavepointObserved, _now: datetime) -> Plan | None:
     """Delete the pod of a piece of work whose result is recorded; None where there is none."""
     work, pod = observed.status.work, observed.worker
     if work is None or work.state is not WorkState.ENDED:

@@ -1,101 +1,159 @@
-"""What to do about a state store: make its claim, check it by writing and reading, and never lose what it holds."""
+"""What to do about a state store: create its PVC, check it by writing and reading, keep its files, collect and measure.
 
+The store itself comes first. The number of a collection or a measurement is recorded before its pod is created, and its result before
+the pod is deleted; one pod works at a time.
+"""
+
+from dataclasses import replace
 from datetime import datetime
 
+from kappa_crds.buckets import name_key_variables
 from kappa_crds.quantities import parse_duration
 from kappa_crds.reasons import Reason
+from kappa_crds.savepoint_work import WorkState
 from kappa_crds.statestore import STATE_STORE_FINALIZER
 from kappa_crds.topic import DeletionPolicy
-from kappa_operator.engine.actions import AddFinalizer, DeleteObject, EmitEvent, RemoveFinalizer
-from kappa_operator.engine.plan import Plan, Verdict, build_conditions, ready, stalled, working
-from kappa_operator.statestore.model import FAILED_POLL, StateStoreObserved, get_wait, report
+from kappa_operator.engine.actions import CheckStore, DeleteObject, EmitEvent, RemoveFinalizer
+from kappa_operator.engine.kinds import Step
+from kappa_operator.engine.plan import Plan, block_deletion, find_failure, hold_deletion, judge_error, ready
+from kappa_operator.statestore.collection import (
+    begin_collection,
+    follow_collection,
+    measure_wait,
+    sweep_collection,
+)
+from kappa_operator.statestore.measurement import begin_measurement, follow_measurement, wait_to_measure
+from kappa_operator.statestore.model import (
+    FAILED_POLL,
+    POLL,
+    StateStoreObserved,
+    describe_location,
+    get_wait,
+    is_unseen,
+    report,
+)
 from kappa_operator.statestore.objects import StateStoreResource, build_claim_ref
 from kappa_operator.statestore.pvc import decide_claim
 
 BLOCKED_POLL = 15.0
-_TOLD = 5
+_NAMED = 5
 
 
-def decide_statestore(observed: StateStoreObserved, now: datetime) -> Plan:
-    """Bring the store to its spec, check it when that is due, and say how it is."""
-    resource = observed.resource
-    if resource.metadata.deletion_timestamp is not None:
-        return _decide_deletion(observed, now)
-    finalizer = _decide_finalizer(resource)
-    if finalizer is not None:
-        return Plan((finalizer,), requeue=True)
-    return decide_claim(observed, now) if resource.spec.pvc is not None else _decide_remote(observed, now)
+def hold_store(observed: StateStoreObserved, _now: datetime) -> Plan | None:
+    """Hold deletion only where a PVC that the operator created is deleted with the resource."""
+    spec = observed.resource.spec
+    is_ours = spec.pvc is not None and spec.pvc.size is not None
+    wanted = is_ours and spec.deletion_policy == DeletionPolicy.DELETE
+    return hold_deletion(observed.resource, STATE_STORE_FINALIZER, wanted=wanted)
 
 
-def _decide_finalizer(resource: StateStoreResource) -> AddFinalizer | RemoveFinalizer | None:
-    """Hold deletion only where a claim that the operator made is to go with the resource."""
-    spec = resource.spec
-    made = spec.pvc is not None and spec.pvc.size is not None
-    wanted = made and spec.deletion_policy == DeletionPolicy.DELETE
-    if wanted == (STATE_STORE_FINALIZER in resource.metadata.finalizers):
-        return None
-    return AddFinalizer(STATE_STORE_FINALIZER) if wanted else RemoveFinalizer(STATE_STORE_FINALIZER)
+def check_store(observed: StateStoreObserved, now: datetime) -> Plan | None:
+    """Provide and check the store itself, and report it; None where there is nothing to do and nothing new."""
+    plan = _decide_check(observed, now)
+    if plan.requeue:
+        return plan
+    is_news = plan.status not in (None, observed.resource.status)
+    return replace(plan, requeue_after=_choose_wait(observed, plan, now)) if plan.actions or is_news else None
+
+
+def wait_for_next(observed: StateStoreObserved, now: datetime) -> Plan:
+    """Wait for the next check, collection or measurement, whichever is due first."""
+    plan = _decide_check(observed, now)
+    return replace(plan, requeue_after=_choose_wait(observed, plan, now))
+
+
+def _choose_wait(observed: StateStoreObserved, plan: Plan, now: datetime) -> float:
+    resource, status = observed.resource, observed.resource.status
+    if any(
+        work is not None and work.state is not WorkState.DONE
+        for work in (status.collection, status.measurement)
+    ):
+        return POLL
+    to_collect = measure_wait(resource.spec.collection, status.collection, now)
+    waits = (plan.requeue_after, to_collect, wait_to_measure(resource, now))
+    return min(max(POLL, each) for each in waits if each is not None)
+
+
+def _decide_check(observed: StateStoreObserved, now: datetime) -> Plan:
+    is_claim = observed.resource.spec.pvc is not None
+    return decide_claim(observed, now) if is_claim else _decide_remote(observed, now)
 
 
 def _decide_remote(observed: StateStoreObserved, now: datetime) -> Plan:
-    if not observed.checked:
-        return Plan(requeue_after=get_wait(observed.resource, now))
-    at = now.replace(microsecond=0)
-    every = parse_duration(observed.resource.spec.check_every)
-    requeue = min(every, FAILED_POLL) if observed.problem else every
-    return report(observed, _judge_remote(observed), now, requeue, last_check=at)
+    """Check a bucket, or a folder in HDFS, when that is due. The status is written only where the check succeeds."""
+    resource, at = observed.resource, now.replace(microsecond=0)
+    every = parse_duration(resource.spec.check_every)
+    failure = find_failure(observed.failures, CheckStore)
+    if failure is not None:
+        verdict = judge_error("Failed", failure.error)
+        return report(observed, verdict, now, min(every, FAILED_POLL), last_check=at)
+    wait = get_wait(resource, now)
+    if wait > 0 and not is_unseen(resource):
+        return Plan(requeue_after=wait)
+    what = "an object" if resource.spec.s3 is not None else "a file"
+    verified = ready("Ready", Reason.STORE_VERIFIED, f"{what} was written, read back and deleted")
+    return replace(report(observed, verified, now, every, last_check=at), actions=(_build_check(resource),))
 
 
-def _judge_remote(observed: StateStoreObserved) -> Verdict:
-    problem = observed.problem
-    if problem is None:
-        what = "an object" if observed.resource.spec.s3 is not None else "a file"
-        return ready("Ready", Reason.STORE_VERIFIED, f"{what} was written, read back and deleted")
-    say = working if problem.retryable else stalled
-    return say("Failed", problem.reason, problem.message)
+def _build_check(resource: StateStoreResource) -> CheckStore:
+    s3 = resource.spec.s3
+    reference = s3.credentials_secret_ref if s3 else None
+    if reference is None:
+        return CheckStore(describe_location(resource))
+    return CheckStore(describe_location(resource), reference.name, tuple(name_key_variables().values()))
 
 
-def _decide_deletion(observed: StateStoreObserved, now: datetime) -> Plan:
+def delete_store(observed: StateStoreObserved, now: datetime) -> Plan | None:
+    """Delete the PVC and release the resource, or report what blocks that; None while the resource is not deleted."""
     resource = observed.resource
     claim = build_claim_ref(resource)
+    if resource.metadata.deletion_timestamp is None:
+        return None
     if STATE_STORE_FINALIZER not in resource.metadata.finalizers:
         return Plan()
     if resource.spec.deletion_policy == DeletionPolicy.RETAIN:
-        event = EmitEvent(Reason.RETAINED, f"claim {claim.name} stays, with all state")
+        event = EmitEvent(Reason.RETAINED, f"PVC {claim.name} stays, with all state")
         return Plan((event, RemoveFinalizer(STATE_STORE_FINALIZER)))
     if observed.users:
         users = ", ".join(observed.users)
-        said = (
+        message = (
             f"the store is used by Pipeline {users}; delete that first, or set spec.deletionPolicy to Retain"
         )
-        return _block(observed, Reason.IN_USE, said, now)
+        return _block(observed, Reason.IN_USE, message, now)
     if observed.claim is None:
         return Plan((RemoveFinalizer(STATE_STORE_FINALIZER),))
     if observed.savepoints:
-        said = (
-            f"claim {claim.name} holds the files of Savepoint {_list(observed.savepoints)}; delete those first, take this store out of the"
+        message = (
+            f"PVC {claim.name} holds the files of Savepoint {_list(observed.savepoints)}; delete those first, remove this store from"
             " spec.exports of those that only have a copy here, or set spec.deletionPolicy to Retain"
         )
-        return _block(observed, Reason.IN_USE, said, now)
+        return _block(observed, Reason.IN_USE, message, now)
     if observed.failures:
-        said = f"{observed.failures[-1].error.message}; repair that, or set spec.deletionPolicy to Retain"
-        return _block(observed, Reason.DELETION_BLOCKED, said, now)
+        message = f"{observed.failures[-1].error.message}; fix that, or set spec.deletionPolicy to Retain"
+        return _block(observed, Reason.DELETION_BLOCKED, message, now)
     delete = DeleteObject(claim, observed.claim.uid, "spec.deletionPolicy is Delete")
-    event = EmitEvent(Reason.DELETED, f"claim {claim.name} was deleted, with all state")
+    event = EmitEvent(Reason.DELETED, f"PVC {claim.name} was deleted, with all state")
     return Plan((delete, event, RemoveFinalizer(STATE_STORE_FINALIZER)))
 
 
 def _list(names: tuple[str, ...]) -> str:
     """Return the first names, and how many more there are."""
-    more = len(names) - _TOLD
-    return ", ".join(names[:_TOLD]) + (f" and {more} more" if more > 0 else "")
+    more = len(names) - _NAMED
+    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _block(observed: StateStoreObserved, reason: Reason, message: str, now: datetime) -> Plan:
-    status, generation = observed.resource.status, observed.resource.metadata.generation
-    verdict = stalled("Deleting", reason, message)
-    conditions = build_conditions(verdict, status.conditions, generation, now)
-    return Plan(
-        status=status.replace(conditions=conditions, state=verdict.state, observed_generation=generation),
-        requeue_after=BLOCKED_POLL,
-    )
+    return block_deletion(observed.resource, reason, message, now, BLOCKED_POLL)
+
+
+STATE_STORE_STEPS: tuple[Step[StateStoreObserved], ...] = (
+    delete_store,
+    hold_store,
+    check_store,
+    sweep_collection,
+    follow_collection,
+    follow_measurement,
+    begin_collection,
+    begin_measurement,
+    wait_for_next,
+)

@@ -1,7 +1,6 @@
-"""What `spec.measureEvery` of a state store asks for: that a pod counts what the store holds when that is due.
+"""Measurements of a state store: at each interval a pod counts the checkpoints and savepoints that the store holds.
 
-As with a collection, the number is recorded before its pod is made, and what it found before the pod is deleted. What was found stays known
-while the next one is under way, and where it fails.
+The last result stays in status while the next measurement is under way, and where that fails.
 """
 
 from datetime import datetime
@@ -13,22 +12,22 @@ from kappa_crds.savepoint_work import WorkState
 from kappa_operator.engine.actions import CreateObject, DeleteObject, RecordStatus
 from kappa_operator.engine.plan import Plan
 from kappa_operator.statestore.collection_pods import build_measurer, build_measurer_ref
-from kappa_operator.statestore.model import CollectedStore, build_placement
+from kappa_operator.statestore.model import POLL, StateStoreObserved, build_placement, is_ready
 from kappa_operator.statestore.objects import StateStoreResource
-
-_POLL = 1.0
 
 
 def wait_to_measure(resource: StateStoreResource, now: datetime) -> float | None:
-    """Return the seconds until a measurement is due, 0 for now; None where none is asked for."""
+    """Return the seconds until a measurement is due, 0 for now; None where the spec has none."""
     every, last = resource.spec.measure_every, resource.status.measurement
     if every is None:
         return None
     return 0.0 if last is None else max(0.0, parse_duration(every) - (now - last.at).total_seconds())
 
 
-def begin_measurement(observed: CollectedStore, now: datetime) -> Plan:
-    """Record a measurement before its pod is made."""
+def begin_measurement(observed: StateStoreObserved, now: datetime) -> Plan | None:
+    """Record a measurement that is due, before its pod is created. Only a store that is ready is measured."""
+    if not is_ready(observed.resource.status) or wait_to_measure(observed.resource, now) != 0:
+        return None
     last, at = observed.resource.status.measurement, now.replace(microsecond=0)
     if last is None:
         begun = Measurement(number=1, at=at, message="under way")
@@ -37,40 +36,42 @@ def begin_measurement(observed: CollectedStore, now: datetime) -> Plan:
     return Plan((_record(observed, begun),), requeue=True)
 
 
-def follow_measurement(observed: CollectedStore, plan: Plan, measurement: Measurement) -> Plan:
-    """See a measurement to its end: make its pod, record what it found, delete the pod. `plan` is the store's own."""
-    pod = observed.pod
+def follow_measurement(observed: StateStoreObserved, _now: datetime) -> Plan | None:
+    """Create the pod of a measurement, record its result, delete the pod."""
+    measurement, pod = observed.resource.status.measurement, observed.worker
+    if measurement is None or measurement.state is WorkState.DONE:
+        return None
     if measurement.state is WorkState.ENDED:
         ref = build_measurer_ref(observed.resource, measurement)
         delete = () if pod is None else (DeleteObject(ref, pod.uid, "its work is done"),)
         done = measurement.replace(state=WorkState.DONE)
         return Plan((*delete, _record(observed, done)), requeue=True)
     if pod is None and observed.refused:
-        return _end(observed, measurement, f"the pod cannot be made: {observed.refused}")
+        return _end(observed, measurement, f"the pod cannot be created: {observed.refused}")
     if pod is None:
         made = build_measurer(observed.resource, measurement, build_placement(observed))
-        return Plan((CreateObject(made),), requeue_after=_POLL)
+        return Plan((CreateObject(made),), requeue_after=POLL)
     if pod.result is None:
-        return Plan(plan.actions, plan.status, _POLL)
+        return Plan(requeue_after=POLL)
     if pod.result.holds is None:
         failure = pod.result.failure
-        return _end(observed, measurement, failure.message if failure else "the pod ended without a word")
+        return _end(observed, measurement, failure.message if failure else "the pod ended without a message")
     return _end(observed, measurement.replace(holds=pod.result.holds), describe_holdings(pod.result.holds))
 
 
-def _end(observed: CollectedStore, measurement: Measurement, message: str) -> Plan:
+def _end(observed: StateStoreObserved, measurement: Measurement, message: str) -> Plan:
     ended = measurement.replace(state=WorkState.ENDED, message=message)
-    return Plan((_record(observed, ended),), requeue_after=_POLL)
+    return Plan((_record(observed, ended),), requeue_after=POLL)
 
 
-def _record(observed: CollectedStore, measurement: Measurement) -> RecordStatus:
+def _record(observed: StateStoreObserved, measurement: Measurement) -> RecordStatus:
     return RecordStatus(observed.resource.status.replace(measurement=measurement))
 
 
 def describe_holdings(holds: Holdings) -> str:
-    """Return what a store holds, in words."""
-    said = (
+    """Return what a store holds, as text."""
+    held = (
         f"{holds.checkpoints} checkpoints, {format_size(holds.checkpoint_bytes)};"
         f" {holds.savepoints} savepoints, {format_size(holds.savepoint_bytes)}"
     )
-    return f"at least {said}" if holds.partial else said
+    return f"at least {held}" if holds.partial else held

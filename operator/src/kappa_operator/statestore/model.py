@@ -1,5 +1,6 @@
 """What decisions about a state store share: the observation, when a check is due, and how the status is built."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -8,15 +9,13 @@ from kappa_crds.conditions import Condition, ConditionType, find_condition, is_t
 from kappa_crds.quantities import parse_duration
 from kappa_crds.reasons import Reason
 from kappa_crds.resource import ResourceStatus
-from kappa_crds.statestore import StateStoreStatus
 from kappa_operator.engine.keys import ObjectRef
-from kappa_operator.engine.plan import Failure, Plan, Verdict, build_conditions
-from kappa_operator.errors import KappaError
+from kappa_operator.engine.plan import Failure, Plan, Verdict, update_status
 from kappa_operator.savepoint.model import WorkerPod
 from kappa_operator.savepoint.worker import Placement
 from kappa_operator.statestore.objects import StateStoreResource, build_storage, name_claim
 
-FAILED_POLL = 30.0
+POLL, FAILED_POLL = 1.0, 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,46 +53,31 @@ class Probe:
 class StateStoreObserved:
     """All that a decision about a state store needs.
 
-    `checked` says that a store that is mounted nowhere was checked just now, with `problem` for what went wrong. `claim`, `probe` and
-    `node` (where the claim is mounted already) concern a store on a claim. `users` are the pipelines that use it,
-    and `savepoints` those on its claim, where it is to be deleted.
+    `claim`, `probe` and `node` (where the PVC is mounted already) concern a store on a PVC. `users` are the pipelines that use it,
+    and `savepoints` those on its PVC, where it is to be deleted. `worker` is the pod that collects or measures, `refused` why it cannot
+    be created, and `current` the folder of each pipeline's checkpoint by uid, None where one cannot be read.
     """
 
     resource: StateStoreResource
     users: tuple[str, ...] = ()
     savepoints: tuple[str, ...] = ()
-    checked: bool = False
-    problem: KappaError | None = None
     claim: Claim | None = None
     probe: Probe | None = None
     node: str | None = None
     image: str = ""
+    worker_image: str = ""
     pull_policy: str = "IfNotPresent"
+    worker: WorkerPod | None = None
+    current: Mapping[str, str] | None = None
+    refused: str = ""
     failures: tuple[Failure, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class CollectedStore:
-    """A state store, the pod that collects or measures, the folder of each pipeline's checkpoint by uid, and what pods are made with."""
-
-    store: StateStoreObserved
-    pod: WorkerPod | None = None
-    current: dict[str, str] | None = None
-    node: str | None = None
-    image: str = ""
-    refused: str = ""
-
-    @property
-    def resource(self) -> StateStoreResource:
-        """Return the store."""
-        return self.store.resource
-
-
-def build_placement(observed: CollectedStore) -> Placement:
-    """Return what the pods that look through the store are made with."""
+def build_placement(observed: StateStoreObserved) -> Placement:
+    """Return the placement of pods that collect or measure."""
     storage = build_storage(observed.resource)
     return Placement(
-        storage, node=observed.node, image=observed.image, pull_policy=observed.store.pull_policy
+        storage, node=observed.node, image=observed.worker_image, pull_policy=observed.pull_policy
     )
 
 
@@ -129,27 +113,22 @@ def get_wait(resource: StateStoreResource, now: datetime) -> float:
 def report(
     observed: StateStoreObserved, verdict: Verdict, now: datetime, requeue: float, **fields: Any
 ) -> Plan:
-    """Return the plan that just says how the store is."""
+    """Return the plan that only reports the store's state."""
     return Plan(status=build_status(observed, verdict, now, **fields), requeue_after=requeue)
 
 
 def build_status(
     observed: StateStoreObserved, verdict: Verdict, now: datetime, **fields: Any
-) -> StateStoreStatus:
+) -> ResourceStatus:
     """Return the status for a verdict; what `fields` leaves out stays as it was."""
     resource = observed.resource
-    metadata, spec, status = resource.metadata, resource.spec, resource.status
-    return status.replace(
-        observed_generation=metadata.generation,
-        conditions=build_conditions(verdict, status.conditions, metadata.generation, now),
-        state=verdict.state,
-        location=_say_location(resource),
-        claim_name=name_claim(resource) if spec.pvc else None,
-        **fields,
-    )
+    claim = name_claim(resource) if resource.spec.pvc else None
+    place = {"location": describe_location(resource), "claim_name": claim}
+    return update_status(resource, verdict, now, **place, **fields)
 
 
-def _say_location(resource: StateStoreResource) -> str:
+def describe_location(resource: StateStoreResource) -> str:
+    """Return where the store is, for people."""
     s3, hdfs = resource.spec.s3, resource.spec.hdfs
     if s3 is not None:
         return f"s3://{s3.bucket}/{s3.prefix}".rstrip("/")

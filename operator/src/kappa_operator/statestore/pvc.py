@@ -1,13 +1,14 @@
 """What to do about a state store on a PersistentVolumeClaim.
 
-The claim is checked by a short-lived pod. The number of a check is recorded before its pod is made, and the pod's
-name holds it, so that making it twice makes one. What one check found stands while the next one is under way.
+A short-lived pod checks the PVC. The number of a check is recorded before its pod is created, and the pod's name
+holds it, so that creating it twice creates one. The result of a check holds while the next one is under way.
 """
 
+from dataclasses import replace
 from datetime import datetime
 
 from kappa_crds.conditions import Condition
-from kappa_crds.quantities import format_duration, parse_duration, parse_size
+from kappa_crds.quantities import format_duration, format_size, parse_duration, parse_size
 from kappa_crds.reasons import Reason
 from kappa_crds.statestore import PersistentVolume
 from kappa_operator.engine.actions import (
@@ -18,9 +19,19 @@ from kappa_operator.engine.actions import (
     EmitEvent,
     RecordStatus,
 )
-from kappa_operator.engine.plan import Failure, Plan, Verdict, ready, stalled, working
+from kappa_operator.engine.plan import (
+    Failure,
+    Plan,
+    Verdict,
+    find_failure,
+    judge_error,
+    ready,
+    stalled,
+    working,
+)
 from kappa_operator.statestore.model import (
     FAILED_POLL,
+    POLL,
     Claim,
     Probe,
     ProbeResult,
@@ -31,20 +42,18 @@ from kappa_operator.statestore.model import (
     report,
 )
 from kappa_operator.statestore.objects import build_claim, build_probe, name_claim
-from kappa_operator.topic.configs import format_size
 
-PROBE_POLL = 1.0
 PATIENCE = 20.0
 LONGEST_CHECK = 300.0
 
 
 def decide_claim(observed: StateStoreObserved, now: datetime) -> Plan:
-    """Make or grow the claim, then check it when that is due."""
+    """Create or grow the PVC, then check it when that is due."""
     pvc = observed.resource.spec.pvc
-    assert pvc is not None  # noqa: S101 - decide_statestore asked
+    assert pvc is not None  # noqa: S101 - the caller checked
     if observed.claim is None or observed.claim.deleting:
         return _decide_missing(observed, pvc, now)
-    if _differs_in_size(pvc, observed.claim) and _find_failure(observed, ApplyObject) is None:
+    if _differs_in_size(pvc, observed.claim) and find_failure(observed.failures, ApplyObject) is None:
         return Plan((ApplyObject(build_claim(observed.resource, pvc)),), requeue=True)
     if observed.probe is not None:
         return _decide_running_check(observed, observed.probe, now)
@@ -59,23 +68,23 @@ def _differs_in_size(pvc: PersistentVolume, claim: Claim) -> bool:
 def _decide_missing(observed: StateStoreObserved, pvc: PersistentVolume, now: datetime) -> Plan:
     name = name_claim(observed.resource)
     if observed.claim is not None:
-        said = f"claim {name} is being deleted, with all state; wait for that, or delete the pods that still use it"
-        return report(observed, working("Failed", Reason.CLAIM_NOT_FOUND, said), now, FAILED_POLL)
+        message = f"PVC {name} is being deleted, with all state; wait for that, or delete the pods that still use it"
+        return report(observed, working("Failed", Reason.CLAIM_NOT_FOUND, message), now, FAILED_POLL)
     if pvc.size is None:
-        said = f"there is no PersistentVolumeClaim {name}; create it, or set spec.pvc.size to have one made"
-        return report(observed, stalled("Failed", Reason.CLAIM_NOT_FOUND, said), now, FAILED_POLL)
-    failure = _find_failure(observed, ApplyObject)
+        message = f'PVC "{name}" not found; create it, or set spec.pvc.size and the operator creates one'
+        return report(observed, stalled("Failed", Reason.CLAIM_NOT_FOUND, message), now, FAILED_POLL)
+    failure = find_failure(observed.failures, ApplyObject)
     if failure is not None:
         return _report_failure(observed, failure, now)
     actions: list[Action] = [ApplyObject(build_claim(observed.resource, pvc))]
     if observed.resource.status.last_check is not None:
-        lost = f"claim {name} had been deleted from outside, with all state; it is made anew, and empty"
+        lost = f"PVC {name} was deleted from outside, with all state; a new, empty one is created"
         actions.append(EmitEvent(Reason.CLAIM_NOT_FOUND, lost, True))
     return Plan(tuple(actions), requeue=True)
 
 
 def _start_check(observed: StateStoreObserved, now: datetime) -> Plan:
-    failure = _find_failure(observed, CreateObject)
+    failure = find_failure(observed.failures, CreateObject)
     if failure is not None:
         return _report_failure(observed, failure, now)
     number = (observed.resource.status.check or 0) + 1
@@ -92,14 +101,15 @@ def _decide_running_check(observed: StateStoreObserved, probe: Probe, now: datet
         late = f"the check did not end within {format_duration(LONGEST_CHECK)}: {probe.waits or 'no reason given'}"
         return _finish_check(observed, probe, ProbeResult(ok=False, message=late), now)
     condition = get_ready(observed.resource)
-    if condition is not None and _stands(condition, age):
-        return Plan(requeue_after=PROBE_POLL)
-    said = f"the check waits: {probe.waits}" if probe.waits and age > PATIENCE else "the check is under way"
-    return report(observed, working("Provisioning", Reason.STORE_PROVISIONING, said), now, PROBE_POLL)
+    if condition is not None and _still_holds(condition, age):
+        return Plan(requeue_after=POLL)
+    is_late = probe.waits and age > PATIENCE
+    message = f"the check waits: {probe.waits}" if is_late else "the check is under way"
+    return report(observed, working("Provisioning", Reason.STORE_PROVISIONING, message), now, POLL)
 
 
-def _stands(condition: Condition, age: float) -> bool:
-    """What the check before found stands: that the store works, or for a while that it does not."""
+def _still_holds(condition: Condition, age: float) -> bool:
+    """Return whether the result of the previous check still holds: a success does, a failure for a while."""
     failed = condition.reason in (Reason.STORE_FULL, Reason.STORE_CHECK_FAILED)
     return condition.status == "True" or (failed and age <= PATIENCE)
 
@@ -109,15 +119,14 @@ def _finish_check(observed: StateStoreObserved, probe: Probe, result: ProbeResul
     every = parse_duration(observed.resource.spec.check_every)
     requeue = every if verdict.ready == "True" else min(every, FAILED_POLL)
     at = now.replace(microsecond=0)
-    said = report(observed, verdict, now, requeue, last_check=at, free_bytes=result.free_bytes)
-    delete = DeleteObject(probe.ref, probe.uid, "the check has ended")
-    return Plan((delete,), said.status, said.requeue_after)
+    plan = report(observed, verdict, now, requeue, last_check=at, free_bytes=result.free_bytes)
+    return replace(plan, actions=(DeleteObject(probe.ref, probe.uid, "the check has ended"),))
 
 
 def _judge(observed: StateStoreObserved, result: ProbeResult) -> Verdict:
     if not result.ok:
         return working("Failed", result.reason, result.message)
-    refused = _find_failure(observed, ApplyObject)
+    refused = find_failure(observed.failures, ApplyObject)
     if refused is not None:
         return _judge_size(refused)
     free = "" if result.free_bytes is None else f"; {format_size(result.free_bytes)} free"
@@ -125,29 +134,24 @@ def _judge(observed: StateStoreObserved, result: ProbeResult) -> Verdict:
 
 
 def _judge_size(refused: Failure) -> Verdict:
-    """The claim's size is wrong and the API server says why; the store itself still works."""
+    """The API server refused another size of the PVC; the store itself still works."""
     say = working if refused.error.retryable else stalled
     return say(
-        "Failed", Reason.STORE_SIZE_REFUSED, f"the claim's size cannot change: {refused.error.message}"
+        "Failed", Reason.STORE_SIZE_REFUSED, f"the size of the PVC cannot change: {refused.error.message}"
     )
 
 
 def _decide_idle(observed: StateStoreObserved, wait: float, now: datetime) -> Plan:
-    refused = _find_failure(observed, ApplyObject)
+    refused = find_failure(observed.failures, ApplyObject)
     if refused is not None:
         return report(observed, _judge_size(refused), now, wait)
     condition = get_ready(observed.resource)
     if is_unseen(observed.resource) and condition is not None and condition.status == "True":
-        # What the last check found is true of the changed spec too: nothing in it makes another claim.
+        # The result of the last check holds for the changed spec too: nothing in it names another PVC.
         return report(observed, ready("Ready", Reason(condition.reason), condition.message), now, wait)
     return Plan(requeue_after=wait)
 
 
 def _report_failure(observed: StateStoreObserved, failure: Failure, now: datetime) -> Plan:
-    say = working if failure.error.retryable else stalled
-    verdict = say("Failed", Reason.STORE_CHECK_FAILED, failure.error.message)
+    verdict = judge_error("Failed", failure.error, Reason.STORE_CHECK_FAILED)
     return report(observed, verdict, now, FAILED_POLL)
-
-
-def _find_failure(observed: StateStoreObserved, kind: type[Action]) -> Failure | None:
-    return next((failure for failure in observed.failures if isinstance(failure.action, kind)), None)

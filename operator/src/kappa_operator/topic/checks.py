@@ -1,4 +1,4 @@
-"""Checks of a topic: what keeps it from being worked on at all, and what Kafka cannot do to it."""
+"""The observation of a topic, and the changes that Kafka cannot make to it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from kappa_crds.reasons import Reason
 from kappa_crds.resource import Resource
 from kappa_crds.topic import TopicSpec, TopicStatus
 from kappa_operator.engine.keys import Key
-from kappa_operator.engine.plan import Failure, Verdict, ready, stalled, working
+from kappa_operator.engine.plan import Failure
 from kappa_operator.errors import KappaError
 from kappa_operator.kafka.model import TopicView
 from kappa_operator.topic.configs import CLEANUP, is_same_cleanup
@@ -19,8 +19,8 @@ TopicResource = Resource[TopicSpec, TopicStatus]
 class TopicObserved:
     """All that a decision about a topic needs.
 
-    `problem` says why Kafka could not be asked; `view` is None where Kafka has no such topic. `winner` is the older
-    resource that claims the same topic. `rivals` are all that claim it, or that may: a cluster whose id is not known
+    `problem` is why Kafka was not reached; `view` is None where Kafka has no such topic. `winner` is the older
+    resource that claims the same topic. `rivals` are all that claim it, or that may: a cluster whose id is unknown
     could be the same one, which matters before a topic is deleted.
     """
 
@@ -36,41 +36,10 @@ class TopicObserved:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A wish that Kafka cannot fulfil, and what to do instead."""
+    """A part of the spec that Kafka cannot apply, and what to do instead."""
 
     reason: Reason
     message: str
-
-
-def check_conflict(observed: TopicObserved) -> Verdict | None:
-    """Leave the topic to the oldest resource that claims it."""
-    if observed.winner is None:
-        return None
-    _, namespace, name = observed.winner
-    message = f"topic {observed.topic} belongs to the older Topic {namespace}/{name}; delete this resource or that one"
-    return stalled("Conflict", Reason.TOPIC_CONFLICT, message)
-
-
-def check_problem(observed: TopicObserved) -> Verdict | None:
-    """Wait where Kafka cannot be asked."""
-    problem = observed.problem
-    if problem is None:
-        return None
-    state = "Creating" if observed.resource.status.topic_id is None else "Failed"
-    return (working if problem.retryable else stalled)(state, problem.reason, problem.message)
-
-
-def check_pause(observed: TopicObserved) -> Verdict | None:
-    """Leave a paused topic as it is."""
-    if not observed.resource.spec.pause:
-        return None
-    if observed.view is None:
-        message = "spec.pause keeps the topic from being created; set it to false"
-        return stalled("Paused", Reason.PAUSED, message)
-    return ready("Paused", Reason.PAUSED, "spec.pause is set; the topic in Kafka is left as it is")
-
-
-GATES: tuple[Callable[[TopicObserved], Verdict | None], ...] = (check_conflict, check_problem, check_pause)
 
 
 def check_partitions(spec: TopicSpec, view: TopicView) -> Refusal | None:
@@ -85,7 +54,7 @@ def check_partitions(spec: TopicSpec, view: TopicView) -> Refusal | None:
 
 
 def check_replication(spec: TopicSpec, view: TopicView) -> Refusal | None:
-    """The replicas of an existing topic are moved by Kafka's own tool, not by us."""
+    """Kafka's own tool moves the replicas of an existing topic; the operator does not."""
     if spec.replication in (None, view.replication):
         return None
     return Refusal(
@@ -96,14 +65,14 @@ def check_replication(spec: TopicSpec, view: TopicView) -> Refusal | None:
 
 
 def check_cleanup(spec: TopicSpec, view: TopicView) -> Refusal | None:
-    """Each change of the cleanup policy makes Kafka drop records that it has kept so far."""
+    """Each change of the cleanup policy makes Kafka drop records that it has kept until now."""
     shown = view.configs.get(CLEANUP)
     if shown is None or spec.allow_cleanup_change or is_same_cleanup(shown, spec.cleanup.value):
         return None
     return Refusal(
         Reason.CLEANUP_CHANGE_UNSAFE,
         f"the topic's cleanup policy is {shown}; changing it to {spec.cleanup.value} makes Kafka drop records that"
-        f" it has kept so far; set spec.cleanup to {shown}, or spec.allowCleanupChange to true",
+        f" it has kept until now; set spec.cleanup to {shown}, or spec.allowCleanupChange to true",
     )
 
 
@@ -115,6 +84,6 @@ REFUSALS: tuple[Callable[[TopicSpec, TopicView], Refusal | None], ...] = (
 
 
 def find_refusals(spec: TopicSpec, view: TopicView) -> tuple[Refusal, ...]:
-    """Return everything that the spec asks of an existing topic in vain."""
+    """Return the parts of the spec that cannot be applied to an existing topic."""
     found = (check(spec, view) for check in REFUSALS)
     return tuple(refusal for refusal in found if refusal is not None)

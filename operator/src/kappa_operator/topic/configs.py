@@ -1,4 +1,4 @@
-"""Topic configs as specs say them, and as Kafka stores them.
+"""Topic configs as specs write them, and as Kafka stores them.
 
 Kafka parses a value by its type and shows it in its own spelling: `0.50` becomes `0.5`, `FALSE` becomes `false`,
 `compact, delete` becomes `compact,delete`. Values are compared by what they mean.
@@ -8,15 +8,15 @@ from collections.abc import Iterable
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from kappa_crds.quantities import format_duration, parse_duration, parse_size
+from kappa_crds.quantities import format_duration, format_size, parse_duration, parse_size
 from kappa_crds.topic import TopicSpec
 from kappa_operator.kafka.model import TopicView
 
 CLEANUP = "cleanup.policy"
 RETENTION_TIME = "retention.ms"
 RETENTION_SIZE = "retention.bytes"
-_SAID = frozenset({CLEANUP, RETENTION_TIME, RETENTION_SIZE})
-"""What a topic is described by, whoever set it."""
+_DESCRIBED = frozenset({CLEANUP, RETENTION_TIME, RETENTION_SIZE})
+"""The configs that describe a topic in its status, whether the spec sets them or not."""
 
 
 def get_topic_name(body: dict[str, Any]) -> str:
@@ -36,7 +36,7 @@ def build_configs(spec: TopicSpec) -> dict[str, str]:
 
 def name_configs(spec: TopicSpec, managed: Iterable[str]) -> frozenset[str]:
     """Return the configs that a decision about a topic needs to see: declared ones, once declared ones, described ones."""
-    return _SAID.union(build_configs(spec), managed)
+    return _DESCRIBED.union(build_configs(spec), managed)
 
 
 def is_same_value(shown: str | None, wanted: str) -> bool:
@@ -64,30 +64,22 @@ def _normalise(value: str) -> str | Decimal | tuple[str, ...]:
         return tuple(part.strip() for part in text.split(","))
 
 
-def say_topic(view: TopicView) -> str:
-    """Say a topic in a few words for people, such as `4 partitions · 30d`."""
+def describe_topic(view: TopicView) -> str:
+    """Return a short text for people, such as `4 partitions · 30d`."""
     parts = ["1 partition" if view.partitions == 1 else f"{view.partitions} partitions"]
     policies = parse_cleanup(view.configs.get(CLEANUP, "delete"))
     if "compact" in policies:
         parts.append("compacted")
     if "delete" in policies:
-        parts += _say_retention(view)
+        parts += _describe_retention(view)
     return " · ".join(parts)
 
 
-def _say_retention(view: TopicView) -> list[str]:
+def _describe_retention(view: TopicView) -> list[str]:
     time, size = view.configs.get(RETENTION_TIME), view.configs.get(RETENTION_SIZE, "-1")
-    said = []
+    parts = []
     if time is not None:
-        said.append("kept forever" if int(time) < 0 else format_duration(int(time) / 1000))
+        parts.append("kept forever" if int(time) < 0 else format_duration(int(time) / 1000))
     if int(size) >= 0:
-        said.append(f"{format_size(int(size))} per partition")
-    return said
-
-
-def format_size(size: int) -> str:
-    """Say a number of bytes shortly, for people: `512Mi`, `1.5Gi`."""
-    for unit, factor in (("Ti", 2**40), ("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10)):
-        if size >= factor:
-            return f"{size / factor:.1f}{unit}".replace(".0", "")
-    return str(size)
+        parts.append(f"{format_size(int(size))} per partition")
+    return parts

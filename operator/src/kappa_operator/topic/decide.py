@@ -1,6 +1,6 @@
 """What to do about a topic, from what was observed.
 
-What can be done is done, what cannot is said: a spec that asks for fewer partitions *and* a longer retention gets its
+What can be applied is applied, and the rest is reported: a spec with fewer partitions *and* a longer retention gets its
 retention. Only configs that the spec declares are touched; the status remembers them, so that one that leaves the
 spec returns to its default.
 """
@@ -10,31 +10,42 @@ from datetime import datetime
 from typing import Any
 
 from kappa_crds.reasons import Reason
+from kappa_crds.resource import ResourceStatus
 from kappa_crds.topic import HOLD_ANNOTATION, TOPIC_FINALIZER, DeletionPolicy, TopicStatus
 from kappa_operator.engine.actions import (
     Action,
-    AddFinalizer,
     AlterConfigs,
     CreateTopic,
     EmitEvent,
     GrowPartitions,
     RecordStatus,
-    RemoveFinalizer,
     describe_action,
 )
 from kappa_operator.engine.keys import Key
-from kappa_operator.engine.plan import Failure, Plan, Verdict, build_conditions, ready, stalled, working
+from kappa_operator.engine.kinds import Step
+from kappa_operator.engine.plan import (
+    Failure,
+    Plan,
+    Verdict,
+    find_failure,
+    hold_deletion,
+    judge_error,
+    ready,
+    stalled,
+    update_status,
+    working,
+)
 from kappa_operator.kafka.model import TopicView
-from kappa_operator.topic.checks import GATES, Refusal, TopicObserved, TopicResource, find_refusals
+from kappa_operator.topic.checks import Refusal, TopicObserved, TopicResource, find_refusals
 from kappa_operator.topic.configs import (
     CLEANUP,
     RETENTION_TIME,
     build_configs,
+    describe_topic,
     is_same_cleanup,
     is_same_value,
-    say_topic,
 )
-from kappa_operator.topic.deletion import decide_deletion
+from kappa_operator.topic.deletion import delete_topic
 
 FIRST_RETRY, LAST_RETRY = 2.0, 300.0
 WAITING_POLL = 60.0
@@ -48,47 +59,83 @@ class Change:
     configs: dict[str, str | None]
 
 
-def decide_topic(observed: TopicObserved, now: datetime) -> Plan:
-    """Bring the topic to its spec as far as Kafka can, and say what is in the way of the rest."""
-    if observed.resource.metadata.deletion_timestamp is not None:
-        return decide_deletion(observed, now)
-    finalizer = decide_finalizer(observed.resource)
-    if finalizer is not None:
-        return Plan((finalizer,), requeue=True)
-    verdict = next((said for check in GATES if (said := check(observed)) is not None), None)
-    if verdict is not None:
-        return _report(observed, verdict, now)
-    assert observed.cluster is not None  # noqa: S101 - check_problem speaks where there is none
-    if observed.view is None:
-        return _decide_creation(observed, observed.cluster, now)
-    return _decide_change(observed, observed.cluster, observed.view, now)
+def hold_topic(observed: TopicObserved, _now: datetime) -> Plan | None:
+    """Hold deletion only where the topic is deleted with its resource, so that nothing else ever blocks a namespace."""
+    wanted = observed.resource.spec.deletion_policy == DeletionPolicy.DELETE
+    return hold_deletion(observed.resource, TOPIC_FINALIZER, wanted=wanted)
 
 
-def decide_finalizer(resource: TopicResource) -> AddFinalizer | RemoveFinalizer | None:
-    """Hold deletion only where the topic goes with its resource, so that nothing else ever blocks a namespace."""
-    held = TOPIC_FINALIZER in resource.metadata.finalizers
-    wanted = resource.spec.deletion_policy == DeletionPolicy.DELETE
-    if held == wanted:
+def report_conflict(observed: TopicObserved, now: datetime) -> Plan | None:
+    """Leave the topic to the oldest resource that claims it."""
+    if observed.winner is None:
         return None
-    return AddFinalizer(TOPIC_FINALIZER) if wanted else RemoveFinalizer(TOPIC_FINALIZER)
+    _, namespace, name = observed.winner
+    message = f"topic {observed.topic} belongs to the older Topic {namespace}/{name}; delete this resource or that one"
+    return _report(observed, stalled("Conflict", Reason.TOPIC_CONFLICT, message), now)
 
 
-def _decide_creation(observed: TopicObserved, cluster: Key, now: datetime) -> Plan:
-    failure = _find_failure(observed, CreateTopic)
+def report_problem(observed: TopicObserved, now: datetime) -> Plan | None:
+    """Wait where Kafka was not reached."""
+    if observed.problem is None:
+        return None
+    state = "Creating" if observed.resource.status.topic_id is None else "Failed"
+    return _report(observed, judge_error(state, observed.problem), now)
+
+
+def report_pause(observed: TopicObserved, now: datetime) -> Plan | None:
+    """Leave a paused topic as it is."""
+    if not observed.resource.spec.pause:
+        return None
+    if observed.view is None:
+        message = "spec.pause keeps the topic from being created; set it to false"
+        return _report(observed, stalled("Paused", Reason.PAUSED, message), now)
+    message = "spec.pause is set; the topic in Kafka is left as it is"
+    return _report(observed, ready("Paused", Reason.PAUSED, message), now)
+
+
+def create_topic(observed: TopicObserved, now: datetime) -> Plan | None:
+    """Create a topic that is missing."""
+    if observed.view is not None or observed.cluster is None:
+        return None
+    failure = find_failure(observed.failures, CreateTopic)
     if failure is not None:
         return _report(observed, _judge_failures("Creating", (failure,)), now)
     spec = observed.resource.spec
-    create = CreateTopic(cluster, observed.topic, spec.partitions, spec.replication, build_configs(spec))
+    create = CreateTopic(
+        observed.cluster, observed.topic, spec.partitions, spec.replication, build_configs(spec)
+    )
     return Plan((create,), requeue=True)
 
 
-def _decide_change(observed: TopicObserved, cluster: Key, view: TopicView, now: datetime) -> Plan:
-    refusals = find_refusals(observed.resource.spec, view)
-    change = find_change(observed.resource, view, refusals)
+def change_topic(observed: TopicObserved, _now: datetime) -> Plan | None:
+    """Apply what can be applied to an existing topic."""
+    cluster, view = observed.cluster, observed.view
+    if cluster is None or view is None:
+        return None
+    change = find_change(observed.resource, view, find_refusals(observed.resource.spec, view))
     actions = _build_actions(observed, cluster, view, change)
-    if actions:
-        return Plan(actions, requeue=True)
+    return Plan(actions, requeue=True) if actions else None
+
+
+def report_topic(observed: TopicObserved, now: datetime) -> Plan | None:
+    """Report the topic, and what cannot be applied to it."""
+    view = observed.view
+    if view is None:
+        return None
+    refusals = find_refusals(observed.resource.spec, view)
     return _report(observed, _judge(observed, view, refusals), now, _build_news(observed, view))
+
+
+TOPIC_STEPS: tuple[Step[TopicObserved], ...] = (
+    delete_topic,
+    hold_topic,
+    report_conflict,
+    report_problem,
+    report_pause,
+    create_topic,
+    change_topic,
+    report_topic,
+)
 
 
 def find_change(resource: TopicResource, view: TopicView, refusals: tuple[Refusal, ...] = ()) -> Change:
@@ -115,41 +162,40 @@ def _build_actions(
     observed: TopicObserved, cluster: Key, view: TopicView, change: Change
 ) -> tuple[Action, ...]:
     actions: list[Action] = []
-    if change.partitions is not None and _find_failure(observed, GrowPartitions) is None:
+    if change.partitions is not None and find_failure(observed.failures, GrowPartitions) is None:
         actions.append(GrowPartitions(cluster, observed.topic, view.partitions, change.partitions))
-    if change.configs and _find_failure(observed, AlterConfigs) is None:
+    if change.configs and find_failure(observed.failures, AlterConfigs) is None:
         actions += _record_managed(observed.resource)
         actions.append(AlterConfigs(cluster, observed.topic, change.configs))
-    said = [describe_action(action) for action in actions if not isinstance(action, RecordStatus)]
-    return (*actions, _build_change_event(observed.resource, said, change)) if actions else ()
+    changes = [describe_action(action) for action in actions if not isinstance(action, RecordStatus)]
+    return (*actions, _build_change_event(observed.resource, "; ".join(changes), change)) if actions else ()
 
 
 def _record_managed(resource: TopicResource) -> list[Action]:
-    """Remember the configs before they are set: after a crash they must not pass for ones set by hand."""
+    """Record the configs before they are set: after a crash they must not be taken for configs set by hand."""
     known = resource.status.managed_configs
     managed = tuple(sorted({*known, *build_configs(resource.spec)}))
     return [RecordStatus(resource.status.replace(managed_configs=managed))] if managed != known else []
 
 
-def _build_change_event(resource: TopicResource, said: list[str], change: Change) -> EmitEvent:
-    text = "; ".join(said)
+def _build_change_event(resource: TopicResource, text: str, change: Change) -> EmitEvent:
     is_held = HOLD_ANNOTATION in resource.metadata.annotations
     if is_held and change.partitions is None and set(change.configs) == {RETENTION_TIME}:
-        return EmitEvent(Reason.ALTERED, f"{text}, as its annotation {HOLD_ANNOTATION} says")
+        return EmitEvent(Reason.ALTERED, f"{text}, by its annotation {HOLD_ANNOTATION}")
     if resource.status.observed_generation == resource.metadata.generation:
         return EmitEvent(Reason.DRIFT_REPAIRED, f"the topic had been changed from outside: {text}", True)
     return EmitEvent(Reason.ALTERED, text)
 
 
 def _build_news(observed: TopicObserved, view: TopicView) -> tuple[Action, ...]:
-    """Tell what happened to the topic as such: found and taken over, or gone and made anew."""
+    """Return the Event of a topic that was found and adopted, or deleted and created again."""
     before = observed.resource.status.topic_id
     if before is None and not view.created_here:
-        said = f"topic {view.name} was there already ({say_topic(view)}); it is managed from now on"
-        return (EmitEvent(Reason.ADOPTED, said),)
+        message = f"topic {view.name} existed already ({describe_topic(view)}); it is managed from now on"
+        return (EmitEvent(Reason.ADOPTED, message),)
     if before is not None and before != view.topic_id:
-        said = f"topic {view.name} had been deleted from outside, with its data; it exists anew, and empty"
-        return (EmitEvent(Reason.TOPIC_RECREATED, said, True),)
+        message = f"topic {view.name} was deleted from outside, with its data; it was created again, empty"
+        return (EmitEvent(Reason.TOPIC_RECREATED, message, True),)
     return ()
 
 
@@ -158,21 +204,17 @@ def _judge(observed: TopicObserved, view: TopicView, refusals: tuple[Refusal, ..
         return _judge_failures("Failed", observed.failures, refusals)
     if refusals:
         return stalled("Failed", refusals[0].reason, "; ".join(refusal.message for refusal in refusals))
-    return ready("Synced", Reason.SYNCED, f"topic {view.name} is as the spec says: {say_topic(view)}")
+    return ready("Synced", Reason.SYNCED, f"topic {view.name} matches its spec: {describe_topic(view)}")
 
 
 def _judge_failures(state: str, failures: tuple[Failure, ...], refusals: tuple[Refusal, ...] = ()) -> Verdict:
-    """Report what failed; it is hopeless where nothing failed that could work the next time."""
+    """Report what failed; it is stalled where a retry helps none of it."""
     errors = [failure.error for failure in failures]
-    hopeless = [error for error in errors if not error.retryable]
+    final = [error for error in errors if not error.retryable]
     message = "; ".join([error.message for error in errors] + [refusal.message for refusal in refusals])
-    if len(hopeless) == len(errors):
-        return stalled("Failed", hopeless[0].reason, message)
+    if len(final) == len(errors):
+        return stalled("Failed", final[0].reason, message)
     return working(state, next(error.reason for error in errors if error.retryable), message)
-
-
-def _find_failure(observed: TopicObserved, kind: type[Action]) -> Failure | None:
-    return next((failure for failure in observed.failures if isinstance(failure.action, kind)), None)
 
 
 def _report(observed: TopicObserved, verdict: Verdict, now: datetime, news: tuple[Action, ...] = ()) -> Plan:
@@ -193,26 +235,22 @@ def choose_delay(status: TopicStatus, now: datetime) -> float:
     return min(LAST_RETRY, max(FIRST_RETRY, (now - since).total_seconds()))
 
 
-def build_status(observed: TopicObserved, verdict: Verdict, now: datetime) -> TopicStatus:
-    """Return the status: what was seen, or what was seen last where Kafka could not be asked."""
+def build_status(observed: TopicObserved, verdict: Verdict, now: datetime) -> ResourceStatus:
+    """Return the status: what was observed, or what was observed last where Kafka was not reached."""
     resource, view = observed.resource, observed.view
-    status, metadata = resource.status, resource.metadata
     fields: dict[str, Any] = {
-        "observed_generation": metadata.generation,
-        "conditions": build_conditions(verdict, status.conditions, metadata.generation, now),
-        "state": verdict.state,
         "topic_name": observed.topic,
-        "cluster": observed.cluster.name if observed.cluster else status.cluster,
+        "cluster": observed.cluster.name if observed.cluster else resource.status.cluster,
     }
     if view is not None:
         fields |= {
             "topic_id": view.topic_id,
             "partitions": view.partitions,
             "replication": view.replication,
-            "summary": say_topic(view),
+            "summary": describe_topic(view),
             "managed_configs": _list_managed(observed, view),
         }
-    return status.replace(**fields)
+    return update_status(resource, verdict, now, **fields)
 
 
 def _list_managed(observed: TopicObserved, view: TopicView) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """What to do when a `Topic` resource is deleted.
 
-Only `deletionPolicy: Delete` holds the deletion. A topic that another resource claims too is never deleted, and what
-is in the way is a condition that says what to do.
+Only `deletionPolicy: Delete` holds the deletion. A topic that another resource claims too is never deleted. A condition
+reports what blocks the deletion and what to do.
 """
 
 from datetime import datetime
@@ -9,16 +9,18 @@ from datetime import datetime
 from kappa_crds.reasons import Reason
 from kappa_crds.topic import TOPIC_FINALIZER, DeletionPolicy
 from kappa_operator.engine.actions import DeleteTopic, EmitEvent, RemoveFinalizer
-from kappa_operator.engine.plan import Plan, build_conditions, stalled
+from kappa_operator.engine.plan import Plan, block_deletion
 from kappa_operator.topic.checks import TopicObserved
 
 BLOCKED_POLL = 15.0
-_WAY_OUT = "or set spec.deletionPolicy to Retain to leave the topic and let this resource go"
+_WAY_OUT = "or set spec.deletionPolicy to Retain to keep the topic and delete only this resource"
 
 
-def decide_deletion(observed: TopicObserved, now: datetime) -> Plan:
-    """Delete the topic and let the resource go, or say what is in the way."""
+def delete_topic(observed: TopicObserved, now: datetime) -> Plan | None:
+    """Delete the topic and release the resource, or report what blocks that; None while the resource is not deleted."""
     metadata, spec = observed.resource.metadata, observed.resource.spec
+    if metadata.deletion_timestamp is None:
+        return None
     if TOPIC_FINALIZER not in metadata.finalizers:
         return Plan()
     if spec.deletion_policy == DeletionPolicy.RETAIN:
@@ -29,7 +31,7 @@ def decide_deletion(observed: TopicObserved, now: datetime) -> Plan:
     if spec.pause:
         return _block(observed, now, f"spec.pause keeps the topic as it is; set it to false, {_WAY_OUT}")
     if observed.problem is not None:
-        return _block(observed, now, f"{observed.problem.message}; repair that, {_WAY_OUT}")
+        return _block(observed, now, f"{observed.problem.message}; fix that, {_WAY_OUT}")
     return _delete(observed, now)
 
 
@@ -37,7 +39,7 @@ def _delete(observed: TopicObserved, now: datetime) -> Plan:
     if observed.view is None:
         return Plan((RemoveFinalizer(TOPIC_FINALIZER),))
     if observed.failures:
-        return _block(observed, now, f"{observed.failures[-1].error.message}; repair that, {_WAY_OUT}")
+        return _block(observed, now, f"{observed.failures[-1].error.message}; fix that, {_WAY_OUT}")
     assert observed.cluster is not None  # noqa: S101 - a view was taken of some cluster
     event = EmitEvent(Reason.DELETED, f"topic {observed.topic} was deleted with its data")
     return Plan((DeleteTopic(observed.cluster, observed.topic), event), requeue=True)
@@ -49,8 +51,4 @@ def _retain(observed: TopicObserved, why: str) -> Plan:
 
 
 def _block(observed: TopicObserved, now: datetime, message: str) -> Plan:
-    status, generation = observed.resource.status, observed.resource.metadata.generation
-    verdict = stalled("Deleting", Reason.DELETION_BLOCKED, message)
-    conditions = build_conditions(verdict, status.conditions, generation, now)
-    wanted = status.replace(conditions=conditions, state=verdict.state, observed_generation=generation)
-    return Plan(status=wanted, requeue_after=BLOCKED_POLL)
+    return block_deletion(observed.resource, Reason.DELETION_BLOCKED, message, now, BLOCKED_POLL)
