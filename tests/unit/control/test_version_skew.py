@@ -24,6 +24,10 @@ REBUILT = {
     "recovery": "measured again with each report of the driver",
     "tuning": "sized again for each revision",
     "lagging": "found again in each sample",
+    "worst": "found again in each sample",
+    "shares": "counted again in each sample",
+    "loads": "one text for each pipeline, measured again in each sample",
+    "standings": "one text for each group partition, found again in each sample",
 }
 """Parts of a status that hold no memory: each reconcile computes them again."""
 
@@ -60,7 +64,7 @@ async def check_store() -> tuple[Operator, Key]:
 
 
 async def evaluate_policy() -> tuple[Operator, Key]:
-    shop = Shop({**BASE, "remedies": {"holdRetention": True}})
+    shop = Shop({**BASE, "remedies": {"holdRetention": {"upTo": "14d"}}})
     await shop.operator.reconcile(POLICY)
     return shop.operator, POLICY
 

@@ -1,0 +1,113 @@
+"""The order of a decision's steps: where two steps have a plan, the earlier one decides."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from fakes.context import START
+from kappa_crds.kinds import find_kind
+from kappa_crds.reasons import Reason
+from kappa_operator.engine.keys import Key
+from kappa_operator.engine.kinds import KindEntry, Step
+from kappa_operator.errors import BrokerUnreachable
+from kappa_operator.kafka.model import ClusterView, KafkaAccess, TopicView
+from kappa_operator.kafkacluster import decide as kafkacluster
+from kappa_operator.kafkacluster.decide import KafkaClusterObserved
+from kappa_operator.kinds import KIND_TABLE
+from kappa_operator.lagpolicy import decide as lagpolicy
+from kappa_operator.lagpolicy import deletion as lagpolicy_deletion
+from kappa_operator.lagpolicy.model import LagPolicyObserved
+from kappa_operator.savepoint import decide as savepoint
+from kappa_operator.savepoint.deletion import delete_savepoint
+from kappa_operator.savepoint.model import SavepointObserved
+from kappa_operator.savepoint.work import sweep_work
+from kappa_operator.statestore import decide as statestore
+from kappa_operator.statestore.collection import begin_collection
+from kappa_operator.statestore.measurement import begin_measurement
+from kappa_operator.statestore.model import StateStoreObserved
+from kappa_operator.topic import decide as topic
+from kappa_operator.topic.checks import TopicObserved
+from kappa_operator.topic.deletion import delete_topic
+
+NOW = START + timedelta(days=1)
+MAIN = Key("KafkaCluster", "shop", "main")
+
+
+def parse(kind: str, spec: dict[str, Any], status: Any = None, **metadata: Any) -> Any:
+    known = {"name": "it", "namespace": "shop", "uid": "u", "generation": 1, **metadata}
+    return find_kind(kind).parse({"metadata": known, "spec": spec, "status": status or {}})
+
+
+DELETED = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
+TAKEN = {"taken": "2026-01-01T00:00:00Z", "state": "Ready"}
+READY = [
+    {"type": kind, "status": status, "reason": "SavepointReady", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    for kind, status in (("Ready", "True"), ("Stalled", "False"))
+]  # fmt: skip
+WORK = {"number": 1, "task": "Take", "since": "2026-01-01T00:00:00Z", "state": "Ended"}
+BUCKET = {
+    "s3": {"bucket": "bucket", "region": "eu-central-1"},
+    "collection": {"request": "now"},
+    "measureEvery": "1h",
+}
+VERIFIED = {"lastCheck": "2026-01-02T00:00:00Z", "observedGeneration": 1, "conditions": READY}
+BROKER = ["kafka:9092"]
+
+CONFLICT = TopicObserved(
+    parse("Topic", {"pause": True, "deletionPolicy": "Delete"}, **DELETED),
+    "orders", MAIN, TopicView("orders", "id", 1, 1), BrokerUnreachable("none"), Key("Topic", "lab", "orders"),
+)  # fmt: skip
+POLICY = {"clusterRef": "main", "selector": {"groups": ["g"]}, "warning": {"lag": "1m"}, "remedies": {"pauseProducers": {"producers": [{"clientId": "c"}]}}}  # fmt: skip
+
+ORDERS: list[tuple[str, Step[Any], Step[Any], Any]] = [
+    ("Topic", delete_topic, topic.hold_topic, CONFLICT),
+    ("Topic", topic.hold_topic, topic.report_conflict, CONFLICT),
+    ("Topic", topic.report_conflict, topic.report_problem, CONFLICT),
+    ("Topic", topic.report_problem, topic.report_pause, CONFLICT),
+    ("Topic", topic.report_pause, topic.change_topic, TopicObserved(parse("Topic", {"pause": True, "partitions": 3}), "t", MAIN, TopicView("t", "id", 1, 1))),
+    ("Topic", topic.report_pause, topic.create_topic, TopicObserved(parse("Topic", {"pause": True}), "t", MAIN)),
+    ("Topic", topic.change_topic, topic.report_topic, TopicObserved(parse("Topic", {"partitions": 3}), "t", MAIN, TopicView("t", "id", 1, 1))),
+    ("KafkaCluster", kafkacluster.reconnect, kafkacluster.report_connection, KafkaClusterObserved(parse("KafkaCluster", {"bootstrapServers": BROKER}), ClusterView("id", 1, 1, 0), access=KafkaAccess.of({}))),
+    ("StateStore", statestore.delete_store, statestore.hold_store, StateStoreObserved(parse("StateStore", {"pvc": {"size": "1Gi"}, "deletionPolicy": "Delete"}, **DELETED))),
+    ("StateStore", statestore.hold_store, statestore.check_store, StateStoreObserved(parse("StateStore", {"pvc": {"size": "1Gi"}, "deletionPolicy": "Delete"}))),
+    ("StateStore", statestore.check_store, begin_collection, StateStoreObserved(parse("StateStore", BUCKET, VERIFIED, generation=2))),
+    ("StateStore", begin_collection, begin_measurement, StateStoreObserved(parse("StateStore", BUCKET, VERIFIED))),
+    ("StateStore", begin_measurement, statestore.wait_for_next, StateStoreObserved(parse("StateStore", BUCKET, VERIFIED))),
+    ("Savepoint", sweep_work, delete_savepoint, SavepointObserved(parse("Savepoint", {"pipelineRef": "p"}, {"work": WORK}, **DELETED))),
+    ("Savepoint", delete_savepoint, savepoint.hold_files, SavepointObserved(parse("Savepoint", {"pipelineRef": "p", "deletionPolicy": "Delete"}, **DELETED))),
+    ("Savepoint", savepoint.hold_files, savepoint.wait_for_pipeline, SavepointObserved(parse("Savepoint", {"pipelineRef": "p", "deletionPolicy": "Delete"}))),
+    ("Savepoint", savepoint.verify_kept, savepoint.export_kept, SavepointObserved(parse("Savepoint", {"pipelineRef": "p", "verify": {}, "exports": [{"storeRef": "s"}]}, TAKEN | {"conditions": READY}), copies={"s": BrokerUnreachable("none")})),
+    ("Savepoint", savepoint.rest_failed, savepoint.wait_for_pipeline, SavepointObserved(parse("Savepoint", {"pipelineRef": "p"}, {"state": "Failed"}))),
+    ("Savepoint", savepoint.import_savepoint, savepoint.wait_for_pipeline, SavepointObserved(parse("Savepoint", {"pipelineRef": "p", "import": {"name": "s"}}))),
+    ("LagPolicy", lagpolicy_deletion.delete_policy, lagpolicy_deletion.hold_policy, LagPolicyObserved(parse("LagPolicy", POLICY, **DELETED))),
+    ("LagPolicy", lagpolicy_deletion.hold_policy, lagpolicy.evaluate, LagPolicyObserved(parse("LagPolicy", POLICY), "main")),
+    ("LagPolicy", lagpolicy.wait_for_sample, lagpolicy.evaluate, LagPolicyObserved(parse("LagPolicy", POLICY, {"lastSweep": NOW.isoformat(), "observedGeneration": 1}), "main")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("kind", "first", "second", "observed"),
+    ORDERS,
+    ids=[f"{a.__name__}-{b.__name__}" for _, a, b, _ in ORDERS],
+)
+def test_of_two_steps_with_a_plan_the_earlier_one_decides(
+    kind: str, first: Step[Any], second: Step[Any], observed: Any
+) -> None:
+    entry: KindEntry[Any] = KIND_TABLE[kind]
+    earlier, later = first(observed, NOW), second(observed, NOW)
+    assert earlier is not None
+    assert later is not None
+    assert earlier != later, "the order does not matter here"
+    assert entry.steps.index(first) < entry.steps.index(second)
+
+
+@pytest.mark.parametrize("entry", KIND_TABLE.values(), ids=KIND_TABLE)
+def test_a_step_is_in_the_decision_once(entry: KindEntry[Any]) -> None:
+    assert len({*entry.steps}) == len(entry.steps)
+
+
+def test_the_first_step_with_a_plan_decides() -> None:
+    plan = KIND_TABLE["Topic"].decide(TopicObserved(parse("Topic", {"pause": True}), "t", MAIN), NOW)
+    assert plan.status is not None
+    assert plan.status.conditions[0].reason == Reason.PAUSED
