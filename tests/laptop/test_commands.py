@@ -101,7 +101,11 @@ def test_over_files_every_window_closes_at_the_end(
         ("out", "x", 2),
         ("pairs", None, None),
     ]
-    assert "sink out: batch" in output.err
+    batches = [line for line in output.err.splitlines() if "sink out: batch" in line]
+    assert len(batches) >= 3, "every batch is shown"
+    assert "1970" not in output.err
+    assert "watermark none" in batches[0]
+    assert "watermark at the end of the input" in batches[-1]
     assert "1 records could not be read" in output.err
 
 
@@ -178,6 +182,25 @@ def test_a_source_that_is_not_read_does_not_hold_the_watermark_of_a_self_join(
 ) -> None:
     (tmp_path / "pairs.yaml").write_text(SELF_JOIN)
     assert kappa("test", ["-f", str(tmp_path / "pairs.yaml")]) == 0, capsys.readouterr().out
+
+
+def test_progress_counts_a_source_once_and_the_summary_names_every_sink(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pipeline = SELF_JOIN.split("---", maxsplit=1)[0].replace(
+        "  sinks:\n", "  sinks:\n    - {name: silent, from: unread, kafka: {topic: silent}}\n"
+    )
+    (tmp_path / "pairs.yaml").write_text(pipeline)
+    rows = [{"k": "x", "at": f"2026-01-01T0{hour}:30:00Z"} for hour in (8, 9, 8)]
+    (tmp_path / "first.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    (tmp_path / "second.jsonl").write_text("")
+    assert kappa("run", [str(tmp_path / "pairs.yaml"), "--data", str(tmp_path)]) == 0
+    lines = capsys.readouterr().err.splitlines()
+    assert "sink silent: 0 rows" in lines
+    assert "sink pairs: 3 rows" in lines
+    counted = [line.split(", ")[1] for line in lines if "sink pairs: batch" in line]
+    assert counted[0] == "3 records"
+    assert set(counted[1:]) <= {"0 records"}
 
 
 FILTERED = """

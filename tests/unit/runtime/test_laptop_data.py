@@ -65,8 +65,8 @@ def test_a_topic_that_the_source_does_not_read_is_told() -> None:
         ({"mark": "ends"}, 'spec.input[0].mark: Unsupported value: "ends": supported values: "batch", "stop", "abort", "end"'),
         ({"value": "x", "timestamp": 5}, "spec.input[0].timestamp: must be of type string, not integer"),
         ({"value": "x", "timestamp": "soon"}, "spec.input[0].timestamp: "),
-        ({}, "spec.input[0]: a step is either a record, with `value`, or a `mark`"),
-        ({"mark": "end", "key": "k"}, "spec.input[0]: a mark stands alone"),
+        ({}, "spec.input[0]: a step has either a `value` or a `mark`"),
+        ({"mark": "end", "key": "k"}, "spec.input[0]: a step with a `mark` has no other field"),
     ],
     ids=str,
 )  # fmt: skip

@@ -10,6 +10,7 @@ import yaml
 
 from integration.manifests import read_smallest
 from kappa_pipelines.laptop.console import FAILED, UNUSABLE
+from kappa_pipelines.laptop.screen import describe_batch
 from laptop.commands import kappa
 
 
@@ -44,6 +45,31 @@ def test_a_pipeline_that_the_api_server_refuses_is_refused_without_loading_spark
         " unknown field \"spec.snks\"; did you mean 'sinks'?",
         "1 False",
     ]
+
+
+def test_a_run_that_the_api_server_would_refuse_loads_no_spark(tmp_path: Path) -> None:
+    pipeline = read_smallest("Pipeline")
+    pipeline["spec"]["snks"] = pipeline["spec"].pop("sinks")
+    program = (
+        "import sys; from kappa_pipelines.laptop.run import main;"
+        " print(main([sys.argv[1]], data='.'), 'pyspark' in sys.modules)"
+    )
+    command = [sys.executable, "-c", program, write(tmp_path, pipeline)[-1]]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    assert "InvalidSpec" in done.stdout
+    assert done.stdout.splitlines()[-1] == "1 False"
+
+
+def test_progress_shows_records_a_rate_and_a_watermark_if_there_is_one() -> None:
+    event = {
+        "batchId": 3,
+        "numInputRows": 12,
+        "durationMs": {"addBatch": 400, "triggerExecution": 500},
+        "observedMetrics": {"a": {"rows": 5, "malformed": 0}, "b": {"rows": 1, "malformed": 1}},
+        "eventTime": {"watermark": "1970-01-01T00:00:00.000Z"},
+    }
+    assert describe_batch(event) == "batch 3, 6 records, 12 per second, watermark none"
+    assert describe_batch({"batchId": 4, "durationMs": {"latestOffset": 3}}) is None
 
 
 def test_files_are_named_with_an_option_or_without(

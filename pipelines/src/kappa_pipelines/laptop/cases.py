@@ -70,9 +70,9 @@ class Step(Model):
     def _check(self) -> Self:
         given = self.model_fields_set
         if ("mark" in given) == ("value" in given):
-            raise ValueError("a step is either a record, with `value`, or a `mark`")
+            raise ValueError("a step has either a `value` or a `mark`")
         if "mark" in given and len(given) > 1:
-            raise ValueError("a mark stands alone")
+            raise ValueError("a step with a `mark` has no other field")
         return self
 
 
@@ -142,11 +142,14 @@ def parse_case(document: dict[str, Any]) -> Case:
         if not problems:
             return Case.model_validate(document)
     except ValidationError as error:
-        problems = [_place(each) for each in error.errors(include_input=False)]
+        # A list that lost its invalid items is reported as too short, too.
+        problems = [
+            _describe(each) for each in error.errors(include_input=False) if each["type"] != "too_short"
+        ]
     raise ManifestError(f"test {document['metadata']['name']!r}: {'; '.join(problems)}")
 
 
-def _place(problem: ErrorDetails) -> str:
+def _describe(problem: ErrorDetails) -> str:
     field = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in problem["loc"])
     return f"{field.lstrip('.')}: {problem['msg'].removeprefix('Value error, ')}"
 

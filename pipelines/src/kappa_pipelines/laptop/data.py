@@ -19,11 +19,13 @@ from kappa_crds.pipeline import PipelineSpec
 from kappa_crds.source import Source
 from kappa_pipelines.laptop.records import Record
 
+Records = dict[str, list[Record]]
+"""A batch: records by the name of their source."""
 _RECORDS = ".records.jsonl"
 _VALUES = (".jsonl", ".json", ".csv", ".txt")
 
 
-def read_batches(folder: Path, spec: PipelineSpec, size: int) -> Iterator[dict[str, list[Record]]]:
+def read_batches(folder: Path, spec: PipelineSpec, size: int) -> Iterator[Records]:
     """Yield batches of up to `size` records of each source; ManifestError where a topic has no file."""
     streams = {
         source.name: [read_topic(file, topic) for topic, file in _find_files(folder, source)]

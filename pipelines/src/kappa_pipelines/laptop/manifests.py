@@ -1,18 +1,20 @@
-"""The documents that a command of the laptop is given."""
+"""The documents in the files that a command is given."""
 
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kappa_crds.manifests import TEST_KIND, read_file
-from kappa_pipelines.laptop.cases import Case, parse_case
+
+if TYPE_CHECKING:
+    from kappa_pipelines.laptop.cases import Case
 
 
 def read_resources(files: Iterable[str]) -> Iterator[dict[str, Any]]:
-    """Yield the manifests of files, `-` being the standard input; ManifestError names the file that has something else in it.
+    """Yield the manifests of files, `-` being the standard input; ManifestError names a file with other content.
 
-    Modules of Python views are looked for beside the files.
+    Modules of Python views are found beside the files.
     """
     for document in _read_files(files):
         if document["kind"] != TEST_KIND:
@@ -24,8 +26,10 @@ def read_pipelines(files: Iterable[str]) -> Iterator[dict[str, Any]]:
     return (each for each in read_resources(files) if each["kind"] == "Pipeline")
 
 
-def read_tests(files: Iterable[str]) -> tuple[list[dict[str, Any]], list[Case]]:
+def read_tests(files: Iterable[str]) -> tuple[list[dict[str, Any]], list["Case"]]:
     """Return the manifests of pipelines and the test cases; ManifestError as above."""
+    from kappa_pipelines.laptop.cases import parse_case  # noqa: PLC0415 - `kappa validate` starts without it
+
     documents = list(_read_files(files))
     pipelines = [each for each in documents if each["kind"] == "Pipeline"]
     return pipelines, [parse_case(each) for each in documents if each["kind"] == TEST_KIND]
