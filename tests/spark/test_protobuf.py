@@ -57,7 +57,7 @@ def test_bare_messages_become_columns_and_other_bytes_dead_letters_that_say_why(
     names = {name: topics.make(name, 1) for name in ("readings", "out", "dead")}
     good = write_message(build_schema(SCHEMA, "plant.Reading"), READING)
     wrong = {
-        good[:-1]: f"the {len(good) - 1} bytes are no plant.Reading: they end within a field",
+        good[:-1]: f"the {len(good) - 1} bytes are no plant.Reading: wire format was corrupt",
         b"\x08\x01": "the 2 bytes are no plant.Reading: field sensor (1) is a varint, and the schema wants bytes with a length",
         b"\xff" * _HUGE: f"the {_HUGE} bytes are no plant.Reading: a number has more than 10 bytes",
         None: "value is null",
@@ -112,7 +112,7 @@ def test_messages_of_all_versions_are_read_as_one_and_a_schema_that_comes_later_
             b"\0\0": "value has 2 bytes, and the schema id that it should start with takes 5",
             b'{"sensor": 1}': "value starts with byte 7B, and one with a schema id starts with 00",
             good[1][:5] + b"\0": "value is a plant.Other, and the source reads plant.Reading",
-            good[1][:-1]: "the 6 bytes are no plant.Reading: they end within a field",
+            good[1][:-1]: "the 6 bytes are no plant.Reading: wire format was corrupt",
         }
         topics.write(names["readings"], [good[0], *wrong, good[1], None])
         driver = run(revision)

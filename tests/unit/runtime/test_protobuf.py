@@ -133,18 +133,18 @@ def test_the_bytes_of_the_format_s_own_documentation_are_read() -> None:
 @pytest.mark.parametrize(
     ("value", "words"),
     [
-        (b"\x08", "the 1 bytes are no plant.Reading: they end within a field"),
-        (b"\x72\x05ab", "they end within a field"),
+        (b"\x08", "the 1 bytes are no plant.Reading: wire format was corrupt"),
+        (b"\x72\x05ab", "wire format was corrupt"),
         (b"\x0a\x01\x00", "field i32 (1) is bytes with a length, and the schema wants a varint"),
         (b"\x92\x01\x02\x08\x01", "in field place (18): field lat (1) is a varint, and the schema wants 8 bytes"),
         (b"\xaa\x01\x04\x08\x01\x10\x01", "in field by_number (21): field value (2) is a varint"),
         (b"\xc2\x01\x02\x08\x01", "in field at (24): field lat (1) is a varint"),
-        (b"\x72\x02\xff\xfe", "field text (14) is not text in UTF-8"),
-        (b"\x00\x01", "there is no field with number 0"),
-        (b"\x0f", "there is no field with number 1 and wire type 7"),
-        (b"\xff" * 20, "a number has more than 10 bytes"),
-        (b"\xf3\x07" * 200, "groups are more than 100 deep"),
-        (b"\xf4\x07", "group 126 ends and has not begun"),
+        (b"\x72\x02\xff\xfe", "bad UTF-8"),
+        (b"\x00\x01", "wire format was corrupt"),
+        (b"\x0f", "wire format was corrupt"),
+        (b"\xff" * 20, "wire format was corrupt"),
+        (b"\xf3\x07" * 200, "wire format was corrupt"),
+        (b"\xf4\x07", "wire format was corrupt"),
         (b"\xd2\x01\x02\x10\x01\xd2\x01\x08\x08\x80\x80\x80\x80\x80\x80\x10", "field when: 70368744177664 seconds and 1 nanoseconds are no Timestamp"),
     ],
     ids=[
@@ -170,7 +170,7 @@ def test_huge_values_are_read_and_huge_lengths_are_refused(reading: Schema) -> N
     assert len(read(reading, write_message(reading, {"text": "x" * 2**20}))["text"]) == 2**20
     many = decode(reading, *[write_message(reading, {"text": f"{n}" * 2**20}) for n in range(9)])
     assert [each["row"]["text"][0] for each in many] == list("012345678")
-    assert "they end within a field" in refuse(reading, b"\x72\xff\xff\xff\xff\x07" + b"x" * 100)
+    assert "wire format was corrupt" in refuse(reading, b"\x72\xff\xff\xff\xff\x07" + b"x" * 100)
 
 
 @pytest.mark.parametrize(

@@ -98,7 +98,7 @@ def test_the_first_message_is_read_where_none_is_named() -> None:
         (b"\0\0\0\0\x07\x01", "after the schema id 7: the array of message indexes has a length of -1"),
         (b"\0\0\0\0\x07\x02\x0a", "schema id 7 (version 1 of subject plant) has no message with the index [5]"),
         (b"\0\0\0\0\x07\x02\x02\x08\x01", "value is a plant.Other, and the source reads plant.Reading"),
-        (b"\0\0\0\0\x07\0\x0a", "the 1 bytes are no plant.Reading: they end within a field"),
+        (b"\0\0\0\0\x07\0\x0a", "the 1 bytes are no plant.Reading: wire format was corrupt"),
         (b"\0\0\0\0\x0e\0\x10\x01", "schema id 14 (version 2 of subject plant) cannot be read: field 2 is sint64, and in the version that is read int32"),
     ],
     ids=["null", "too short", "an unknown id", "a wrong start", "no indexes", "a negative length", "a message that is not there", "another message", "no message", "a version that does not fit"],

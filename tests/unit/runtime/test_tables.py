@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
 from kappa_pipelines.transforms.buckets import Output, _Buckets
+
 from kappa_pipelines.transforms.lookup import LookupStep
 from kappa_pipelines.transforms.table_join import FollowStep, MatchStep
 from reference.joins import join_tables
