@@ -53,6 +53,24 @@ def build_run(folder: Path, pattern: dict[str, Any]) -> LocalRun:
     return LocalRun(start_spark(revision), revision, folder)
 
 
+def test_events_of_years_that_pandas_cannot_hold_match_or_are_counted_as_late(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    run = build_run(tmp_path, {"measures": {"begin": "STRT.ts"}})
+    times = [f"2300-04-0{day}T00:00:00Z" for day in (1, 2, 3)]
+    rows = [
+        {"symbol": "ACME", "ts": at, "price": price} for at, price in zip(times, (12, 10, 14), strict=True)
+    ]
+    rows.append({"symbol": "ACME", "ts": "1600-01-01T00:00:00Z", "price": 1})
+    run.feed({"ticker": [Record(json.dumps(row).encode()) for row in rows]})
+    run.end()
+    run.process()
+    (match,) = [json.loads(output.value or "") for output in run.outputs("answer")]
+    assert match["begin"].startswith("2300-04-01")
+    assert match["match_time"].startswith("2300-04")
+    assert run.late == 1
+
+
 # True of all falling prices, and said in every way that a condition on earlier events knows.
 FALLING = """
     price < PREV(price) AND (price) IS NOT NULL AND NOT (PREV(price, 1) + 1) IS NULL

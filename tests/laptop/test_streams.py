@@ -2,10 +2,12 @@
 
 # ruff: noqa: S608 - the statements are what is tested
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 from kappa_crds import API_VERSION
 from kappa_crds.reasons import Reason
@@ -14,6 +16,8 @@ from kappa_pipelines.errors import SpecError
 from kappa_pipelines.laptop.revision import build_local_revision
 from kappa_pipelines.laptop.session import start_spark
 from kappa_pipelines.plan.compile import compile_revision
+from kappa_pipelines.transforms.events import select_events
+from kappa_pipelines.transforms.inputs import Input
 
 TIME = {"column": "ts", "watermark": "2s"}
 SOURCES: list[dict[str, Any]] = [
@@ -219,3 +223,23 @@ def test_a_join_without_a_bound_grows_with_the_records(spark: SparkSession) -> N
     assert {state.grows_with for state in states} == {"records"}
     with pytest.raises(SpecError, match=r"side of a join by .* grows with the number of records;"):
         compile_views(sql)
+
+
+def test_equal_events_stay_apart_and_a_task_that_runs_again_gives_each_the_same_identity(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    for part in range(3):
+        (tmp_path / f"{part}.json").write_text('{"k": "x", "at": "2026-01-01T08:00:00Z"}\n' * 4)
+    schema = StructType().add("k", "string").add("at", "timestamp")
+    spark.readStream.schema(schema).json(str(tmp_path)).createOrReplaceTempView("events")
+    found: list[list[str]] = []
+
+    def run_twice(frame: DataFrame, batch: int) -> None:
+        for _ in range(2):
+            found.append(sorted(row["__kappa_id"] for row in frame.collect()))
+
+    rows = spark.sql(select_events(Input("events", schema), "at", {}))
+    rows.writeStream.foreachBatch(run_twice).trigger(availableNow=True).start().awaitTermination()
+    first, again = found
+    assert len(set(first)) == 12
+    assert first == again

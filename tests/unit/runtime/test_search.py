@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kappa_pipelines.transforms.buckets import Kept
 
+from kappa_pipelines.transforms.key_groups import Kept
 from kappa_pipelines.transforms.search import memory
 from kappa_pipelines.transforms.search.document import Fields, Kind, read_document
 from kappa_pipelines.transforms.search.step import STORED, Found, Given, Role, Search, read_columns

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kappa_pipelines.transforms.buckets import Kept, Row, Step
 
 from kappa_pipelines.decider import Rejected
 from kappa_pipelines.transforms.functions import UserFunction
+from kappa_pipelines.transforms.key_groups import Kept, Row, Step
 from kappa_pipelines.transforms.projection import Projecting
 from kappa_pipelines.transforms.sourcing import Sourcing
 from reference.sourcing import project, source_events

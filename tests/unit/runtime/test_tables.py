@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kappa_pipelines.transforms.buckets import Output, _Buckets
 
+from kappa_pipelines.transforms.key_groups import Output, _KeyGroups
 from kappa_pipelines.transforms.lookup import LookupStep
 from kappa_pipelines.transforms.table_join import FollowStep, MatchStep
 from reference.joins import join_tables
@@ -96,7 +96,7 @@ def test_an_event_finds_the_row_after_all_changes_of_its_batch() -> None:
 
 
 def test_numbers_that_may_be_null_are_refused_before_they_become_inexact() -> None:
-    buckets = _Buckets(FollowStep(), ("id", "order"), Output({"id": "STRING"}), None)
+    buckets = _KeyGroups(FollowStep(), ("id", "order"), Output({"id": "STRING"}), None)
     rows = pd.DataFrame({"id": ["a", "b"], "order": [2**53 + 1, None]})
     with pytest.raises(
         TypeError, match="column order has NULLs among its numbers, so they are inexact; give it as text"

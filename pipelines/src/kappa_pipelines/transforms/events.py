@@ -1,7 +1,11 @@
 """Events that keep their identity through a join and the aggregation after it.
 
-Equal events are different events, so each gets an identifier of its own; its columns travel as one struct beside the
-event time, which carries the watermark.
+Equal events are different events, so each gets an identifier; its columns travel as one struct beside the event time, which has the
+watermark.
+
+The identifier is stable when Spark runs a task again: `uuid()` has one seed for each batch, and its values depend only on the seed, on
+the partition and on the position of the record in it. Records of a source have a fixed position, given by topic, partition and offset.
+Rows of a join in the same query have none: if an executor is lost after their shuffle, such events may be lost or doubled.
 """
 
 from kappa_pipelines.transforms.inputs import Input, quote

@@ -1,13 +1,12 @@
-"""State kept in Python, for operators that no plan of Spark's own can say: in few large groups of keys.
+"""State kept in Python, in few large key groups, for operators that Spark's own plans do not have.
 
-A call of Python and a visit to the state store cost as much as hundreds of rows, so a key is no group of its own. Keys
-are hashed into buckets; what is kept of a bucket's keys is one value of state. A batch then costs one call for
-each bucket that has rows, reading and writing all that the bucket keeps: right for many rows a batch, and for keys that
-keep little. An operator does not see buckets: it is a `Step` from what is kept of keys and their rows to new rows.
+A Python call and an access to the state store cost as much as hundreds of rows, so keys share groups: a key is hashed into
+one of 16 key groups, and the state of all keys of a group is one value. A batch costs one call for each group that has rows,
+which reads and writes all state of the group: suited to many rows a batch and little state a key. An operator does not see
+key groups: it is a `Step` from the state of keys and their rows to new rows.
 
-Between Spark and a step pass only text, whole numbers, booleans and bytes, for a table of pandas would make numbers with
-NULLs inexact. Times are microseconds since 1970 in UTC. Whatever an operator need not look into travels
-as JSON, packed and unpacked by Spark.
+Only text, whole numbers, booleans and bytes pass between Spark and a step, as pandas makes numbers with NULLs inexact.
+Times are microseconds since 1970 in UTC. Columns that an operator only passes on travel as JSON, packed and unpacked by Spark.
 """
 
 import contextlib
@@ -22,49 +21,50 @@ from pyspark.sql import functions as f
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import StructField, StructType
 
-from kappa_pipelines.transforms.inputs import Input
+from kappa_pipelines.analysis.catalyst import DELAY
+from kappa_pipelines.transforms.inputs import Input, quote
 
 if TYPE_CHECKING:
     import pandas as pd
 
-BUCKETS = (12, 16, 5, 1, 37, 20, 2, 35, 13, 6, 49, 7, 25, 15, 4, 0)
-"""Names of the buckets. Spark's hash puts one of them into each of 16 partitions, so two in each of 8, four in each of 4.
+KEY_GROUPS = (12, 16, 5, 1, 37, 20, 2, 35, 13, 6, 49, 7, 25, 15, 4, 0)
+"""Ids of the key groups. Spark's hash puts one of them into each of 16 partitions, so two into each of 8, four into each of 4.
 
-They are in checkpoints: with others, keys would not find what was kept of them."""
+They are part of checkpoints: with other ids, keys would not find their state."""
 
-_BUCKET = "__kappa_bucket"
+_GROUP = "__kappa_bucket"  # a name in checkpoints
 _TIME = "__kappa_watermark"
-_YEARS = (1678, 2261)
+_FIRST_TIME, _LAST_TIME = "1678-01-01", "2262-01-01"  # of a timestamp in pandas
 JSON = {
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
     "ignoreNullFields": "false",
 }
-"""How values travel as JSON, so that they come back as they were."""
+"""Options by which values travel as JSON without a loss."""
 
 Row = tuple[Any, ...]
 Kept = dict[str, Any]
-"""What an operator keeps, by key; any values that can be pickled. A key without state is not in it."""
+"""The state of an operator by key; any values that can be pickled. A key without state is not in it."""
 
 
 class Step(Protocol):
-    """What an operator does. Pickled to the workers; it must depend on nothing but its arguments."""
+    """The logic of an operator. Pickled to the workers; it must depend only on its arguments."""
 
     def advance(self, kept: Kept, rows: Sequence[Row], watermark: int) -> Iterable[Row]:
-        """Change what is kept of keys by their rows, which come in any order, and return the rows that come out.
+        """Update the state of keys by their rows, which come in any order, and return the output rows.
 
-        Called with no rows when the watermark has reached the time that `find_wake` gave.
+        Called without rows when the watermark has reached the time that `find_wake` returned.
         """
 
     def find_wake(self, kept: Kept) -> int | None:
-        """Return the time for which it waits: it is called again when the watermark has reached it. None for never."""
+        """Return the watermark at which to call `advance` again, None for never."""
 
 
 @dataclass(frozen=True)
 class Output:
-    """The columns that come out of a step, in the order of its rows.
+    """The columns of a step's output, in the order of its rows.
 
-    `time` names the one among them that is the event time, given as microseconds; it carries the watermark on.
+    `time` names the event-time column, given as microseconds; it has the watermark of the input.
     """
 
     columns: Mapping[str, str]
@@ -77,7 +77,7 @@ class Output:
 
 
 class _Apart(Kept):
-    """What is kept, with one large part in a value of its own: read where a step asks for it, written where it was set."""
+    """State with one large part in a value of its own, which is read when a step uses it and written when a step sets it."""
 
     def __init__(self, kept: Kept, part: str, value: Any) -> None:
         super().__init__(kept)
@@ -99,8 +99,8 @@ class _Apart(Kept):
         return {key: value for key, value in self.items() if key != self._part}
 
 
-class _Buckets(StatefulProcessor):
-    """Runs a step on buckets."""
+class _KeyGroups(StatefulProcessor):
+    """Runs a step on key groups."""
 
     def __init__(self, step: Step, columns: Sequence[str], output: Output, apart: str | None) -> None:
         self._step, self._columns, self._output, self._apart = step, columns, output, apart
@@ -148,9 +148,9 @@ class _Buckets(StatefulProcessor):
         return made
 
     def _set_timer(self, waited_for: int | None, wake: int | None) -> int | None:
-        """Wait for `wake` instead of `waited_for`, which may have come.
+        """Replace the timer at `waited_for`, which may have fired, by one at `wake`.
 
-        Timers are in milliseconds, and go off when the watermark is greater, not when it has just come.
+        Timers are in milliseconds and fire when the watermark is greater, not when it is equal.
         """
         until = None if wake is None else -(-wake // 1000) - 1
         if until != waited_for:
@@ -165,15 +165,14 @@ class _Buckets(StatefulProcessor):
 
         frame = pd.DataFrame(made, columns=list(self._output.columns), dtype=object)
         if self._output.time is not None:
-            frame[self._output.time] = pd.to_datetime(
-                frame[self._output.time].astype("int64"), unit="us", utc=True
-            )
+            micros = frame[self._output.time].astype("int64").astype("datetime64[us]")
+            frame[self._output.time] = micros.dt.tz_localize("UTC")
         return frame
 
 
 @contextlib.contextmanager
 def _no_collection() -> Iterator[None]:
-    """Look for no garbage in circles: what is kept is made of a million small objects, and looking costs a third of the time."""
+    """Pause the search for reference cycles: state has a million small objects, and the search takes a third of the time."""
     gc.disable()
     try:
         yield
@@ -192,25 +191,24 @@ def run_step(
     to_all: Column | None = None,
     apart: str | None = None,
 ) -> DataFrame:
-    """Return what a step makes of a stream.
+    """Return a step's output over a stream.
 
-    `columns` are what it is given of each row, in their order; rows that are equal in the one named `key` meet the same
-    state. Rows for which `to_all` holds are given to every bucket. `apart` names a key under which a step keeps
-    bytes that are large and seldom change.
+    `columns` are the step's input columns, in their order; rows with an equal column `key` share their state. Rows for which
+    `to_all` holds go to every key group. `apart` names a key under which a step keeps bytes that are large and seldom change.
 
-    Where the output has an event time, the step can wait for times, `time` is the column of the rows that has the watermark, and
-    rows below it are dropped, as are those of years that a table of pandas cannot hold.
+    Where the output has an event time, the step can wait for times and `time` is the column with the watermark: rows without a
+    time have no output, and rows below the watermark are dropped and counted as late.
     """
-    bucket = _find_bucket(columns[key], to_all).alias(_BUCKET)
+    group = _find_group(columns[key], to_all).alias(_GROUP)
     given = [column.alias(name) for name, column in columns.items()]
     if time is not None:
-        rows = rows.where(f.year(f.col(_quote(time))).between(*_YEARS))
-        given.append(f.col(_quote(time)).alias(_TIME))
+        rows = rows.where(f.col(quote(time)).isNotNull())
+        given.append(_bound_time(rows, time))
     return (
-        rows.select(bucket, *given)
-        .groupBy(_BUCKET)
+        rows.select(group, *given)
+        .groupBy(_GROUP)
         .transformWithStateInPandas(
-            _Buckets(step, tuple(columns), output, apart),
+            _KeyGroups(step, tuple(columns), output, apart),
             output.ddl,
             "append",
             "None" if output.time is None else "EventTime",
@@ -219,16 +217,26 @@ def run_step(
     )
 
 
-def _find_bucket(key: Column, to_all: Column | None) -> Column:
-    """Return the bucket of a key, or a row for each bucket where a row is for all."""
-    every = f.array(*map(f.lit, BUCKETS))
-    one = f.get(every, f.pmod(f.xxhash64(key), f.lit(len(BUCKETS))).cast("int"))
+def _bound_time(rows: DataFrame, time: str) -> Column:
+    """Return the event time for Spark's comparison with the watermark, within the years that pandas can hold.
+
+    A step gets the exact time as microseconds among its columns.
+    """
+    first, last = (f.lit(each).cast("timestamp") for each in (_FIRST_TIME, _LAST_TIME))
+    bounded = f.least(f.greatest(f.col(quote(time)), first), last)
+    return bounded.alias(_TIME, metadata={DELAY: rows.schema[time].metadata[DELAY]})
+
+
+def _find_group(key: Column, to_all: Column | None) -> Column:
+    """Return the key group of a key, or a row for each key group where a row goes to all."""
+    every = f.array(*map(f.lit, KEY_GROUPS))
+    one = f.get(every, f.pmod(f.xxhash64(key), f.lit(len(KEY_GROUPS))).cast("int"))
     return one if to_all is None else f.explode(f.when(to_all, every).otherwise(f.array(one)))
 
 
 def pack(columns: Sequence[str]) -> Column:
     """Return columns as one JSON text, from which `unpack` makes the same values."""
-    return f.to_json(f.struct(*(f.col(_quote(name)) for name in columns)), JSON)
+    return f.to_json(f.struct(*(f.col(quote(name)) for name in columns)), JSON)
 
 
 def unpack(packed: Column, kind: StructType) -> Column:
@@ -240,17 +248,13 @@ def unpack(packed: Column, kind: StructType) -> Column:
 def open_packed(
     made: DataFrame, packed: str, source: Input, names: Sequence[str], others: Iterable[str]
 ) -> DataFrame:
-    """Return rows with the columns of `source` that were packed in place of the pack, then the others."""
+    """Return rows with the packed columns of `source` in place of the packed column, then the others."""
     kind = StructType([source.schema[name] for name in names])
     opened = made.withColumn(packed, unpack(f.col(packed), kind))
     own = [f.col(packed)[name].alias(name) for name in names]
-    return opened.select(*own, *(f.col(_quote(name)) for name in others))
+    return opened.select(*own, *(f.col(quote(name)) for name in others))
 
 
 def micros(time: str) -> Column:
     """Return a TIMESTAMP column as microseconds since 1970."""
-    return f.unix_micros(f.col(_quote(time)))
-
-
-def _quote(name: str) -> str:
-    return f"`{name.replace('`', '``')}`"
+    return f.unix_micros(f.col(quote(time)))

@@ -16,9 +16,9 @@ from pyspark.sql.types import IntegralType, StringType, StructType
 from kappa_crds.sourcing import Projection
 from kappa_pipelines.decider import NOTHING, Evolve, fold
 from kappa_pipelines.failures.python import describe, locate
-from kappa_pipelines.transforms.buckets import Kept, Output, Row, open_packed, pack, run_step
 from kappa_pipelines.transforms.functions import UserFunction, find_function
 from kappa_pipelines.transforms.inputs import ColumnKind, Input, check_new_columns, quote, read_input
+from kappa_pipelines.transforms.key_groups import Kept, Output, Row, open_packed, pack, run_step
 
 _KEY = "__kappa_key"
 _STATE = {"sequence": "BIGINT", "state": "STRING", "error": "STRING"}

@@ -25,9 +25,9 @@ from kappa_crds.sourcing import EventSourcing, Projection
 from kappa_pipelines.analysis.state import State
 from kappa_pipelines.decider import NOTHING, Aggregate, Decider, Kind, Outcome, handle
 from kappa_pipelines.errors import SpecError
-from kappa_pipelines.transforms.buckets import Kept, Output, Row, open_packed, pack, run_step
 from kappa_pipelines.transforms.functions import UserFunction, find_function
 from kappa_pipelines.transforms.inputs import ColumnKind, read_input
+from kappa_pipelines.transforms.key_groups import Kept, Output, Row, open_packed, pack, run_step
 
 _CARRIED = "__kappa_carried"
 _OUTCOME = {"sequence": "BIGINT", "kind": "STRING", "type": "STRING", "data": "STRING", "reason": "STRING"}

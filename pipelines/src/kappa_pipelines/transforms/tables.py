@@ -10,8 +10,8 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import BooleanType, IntegralType, StructField, StructType
 
 from kappa_crds.joins import Table
-from kappa_pipelines.transforms.buckets import pack
 from kappa_pipelines.transforms.inputs import ColumnKind, Input, quote
+from kappa_pipelines.transforms.key_groups import pack
 
 _ORDER = ColumnKind("a whole number", (IntegralType,))
 _FLAG = ColumnKind("BOOLEAN", (BooleanType,))

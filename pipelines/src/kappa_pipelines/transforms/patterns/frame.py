@@ -17,8 +17,8 @@ from kappa_crds.pattern import Pattern
 from kappa_crds.quantities import parse_duration
 from kappa_crds.reasons import Reason
 from kappa_pipelines.analysis.state import State
-from kappa_pipelines.transforms.buckets import JSON, Output, micros, pack, run_step, unpack
 from kappa_pipelines.transforms.inputs import Input, quote, read_input
+from kappa_pipelines.transforms.key_groups import JSON, Output, micros, pack, run_step, unpack
 from kappa_pipelines.transforms.patterns.automaton import Automaton, build_automaton
 from kappa_pipelines.transforms.patterns.define import Condition, build_decoder, read_condition
 from kappa_pipelines.transforms.patterns.expressions import Operands, Reader

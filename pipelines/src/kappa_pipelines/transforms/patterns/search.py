@@ -15,7 +15,7 @@ from itertools import repeat
 from typing import Any
 
 from kappa_crds.pattern import SkipTo
-from kappa_pipelines.transforms.buckets import Kept, Row
+from kappa_pipelines.transforms.key_groups import Kept, Row
 from kappa_pipelines.transforms.patterns.automaton import AT_END, DONE, PASSED, START, Automaton
 from kappa_pipelines.transforms.patterns.conditions import (
     Condition,

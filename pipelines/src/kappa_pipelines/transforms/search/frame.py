@@ -19,8 +19,8 @@ from kappa_crds.reasons import Reason
 from kappa_crds.search import Search as SearchView
 from kappa_pipelines.analysis.state import State
 from kappa_pipelines.errors import SpecError
-from kappa_pipelines.transforms.buckets import Output, micros, pack, run_step, unpack
 from kappa_pipelines.transforms.inputs import Input, check_new_columns, quote, read_input
+from kappa_pipelines.transforms.key_groups import Output, micros, pack, run_step, unpack
 from kappa_pipelines.transforms.search.document import Fields, Kind
 from kappa_pipelines.transforms.search.step import STORED, Found, Given, Role, Search
 

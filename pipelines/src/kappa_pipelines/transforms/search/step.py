@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from kappa_pipelines.transforms.buckets import Kept, Row
+from kappa_pipelines.transforms.key_groups import Kept, Row
 from kappa_pipelines.transforms.search.document import Fields, read_document
 from kappa_pipelines.transforms.search.index import Index
 from kappa_pipelines.transforms.search.language import QueryError, read_query
