@@ -79,19 +79,19 @@ def change(counting: Counting, checkpoint: Path, number: int, handover: Handover
         lambda status: is_done(status, before, handover), f"is changed for the {number}th time"
     )
     counting.check()
-    return measure_gap(checkpoint, after.generation)
+    return measure_gap(checkpoint, after.active.generation)
 
 
 def is_done(status: PipelineStatus, before: PipelineStatus, handover: Handover) -> bool:
     """Return whether a driver with the changed spec has committed a batch."""
-    if (status.state, status.revision == before.revision) != (PipelineState.RUNNING, False):
+    if (status.state, status.active.revision == before.active.revision) != (PipelineState.RUNNING, False):
         return False
     if handover is Handover.COLD:
         return status.batch is not None and status.batch > (before.batch or 0) and bool(status.records)
     done = status.upgrade is not None and status.upgrade.phase is UpgradePhase.DONE
     if done and status.upgrade is not None and status.upgrade.handover is not Handover.WARM:
         raise SystemExit(f"there was no room for a warm change: {status.upgrade.message}")
-    return done and status.upgrade is not None and status.upgrade.revision == status.revision
+    return done and status.upgrade is not None and status.upgrade.revision == status.active.revision
 
 
 def main() -> None:

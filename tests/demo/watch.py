@@ -70,7 +70,7 @@ def find_stall(status: PipelineStatus) -> str | None:
 def _signs_of_life(status: PipelineStatus) -> tuple[object, ...]:
     return (
         status.state,
-        status.generation,
+        status.active.generation,
         status.batch,
         status.records,
         status.lag_records,

@@ -62,7 +62,7 @@ def test_no_secret_is_in_objects_events_logs_arguments_or_metrics(guarded: Guard
         shown[f"log of {pod}"] = place.kubectl("logs", pod)
         shown[f"processes of {pod}"] = place.kubectl("exec", pod, "--", "python3", "-c", _LOOK_INSIDE)
     metrics = "import urllib.request as r; print(r.urlopen('http://127.0.0.1:8080/metrics').read().decode())"
-    driver = place.pipeline().driver or ""
+    driver = place.pipeline().active.driver or ""
     shown["metrics"] = place.kubectl("exec", driver, "--", "python3", "-c", metrics)
     assert "kafka" in shown["objects"]
     assert "java" in shown[f"processes of {driver}"]

@@ -32,7 +32,7 @@ def test_a_full_state_store_stops_the_pipeline_until_there_is_space_and_nothing_
     place.await_pipeline(lambda status: status.state == PipelineState.RUNNING, "runs again")
     after = place.pipeline()
     assert after.restarts.last_reason == "CheckpointUnavailable"
-    assert after.generation > before.generation
+    assert after.active.generation > before.active.generation
     guarded.check()
 
 

@@ -32,7 +32,7 @@ spec:
     executors: {{count: 0, cpu: 100m, memory: 1200Mi}}
 """
 UNDER_WAY = (
-    UpgradePhase.REHEARSING, UpgradePhase.SAVING, UpgradePhase.HANDING_OVER, UpgradePhase.WATCHING,
+    UpgradePhase.DRY_RUN, UpgradePhase.SAVING, UpgradePhase.HANDING_OVER, UpgradePhase.WATCHING,
 )  # fmt: skip
 
 
@@ -93,7 +93,7 @@ def test_other_java_options_reach_all_pipelines_one_after_another(fleet: Place) 
             lambda: all(
                 status.upgrade is not None
                 and status.upgrade.phase is UpgradePhase.DONE
-                and status.revision != before[name].revision
+                and status.active.revision != before[name].active.revision
                 for name, status in read(fleet).items()
             ),
             "all pipelines are changed",

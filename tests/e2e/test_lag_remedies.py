@@ -214,11 +214,13 @@ def test_a_driver_that_stands_still_is_restarted_from_its_checkpoint(slow: Slow)
     before = place.await_pipeline(lambda status: status.state == PipelineState.RUNNING, "runs", name="slow")
     place.apply(STUCK)
     place.await_health("stuck", "True", 120)
-    place.kubectl("exec", before.driver or "", "--", "python3", "-c", STOP_JVM)
+    place.kubectl("exec", before.active.driver or "", "--", "python3", "-c", STOP_JVM)
     stalled = place.await_health("stuck", "False", 120)
     assert stalled.state == LagState.STALLED.value
     after = place.await_pipeline(
-        lambda status: status.state == PipelineState.RUNNING and status.generation > before.generation,
+        lambda status: (
+            status.state == PipelineState.RUNNING and status.active.generation > before.active.generation
+        ),
         "runs again",
         300,
         name="slow",

@@ -187,7 +187,7 @@ def await_end(place: Place, before: PipelineStatus) -> PipelineStatus:
             seen
             and status.state == PipelineState.RUNNING
             and not under_way
-            and status.generation >= before.generation
+            and status.active.generation >= before.active.generation
         )
 
     place.wait(has_ended, "the change has come to its end", _CHANGE_SECONDS)
@@ -222,7 +222,7 @@ def test_thirty_changes_with_everything_killed_at_random_lose_nothing_and_double
         counting.check(_CATCH_UP_SECONDS)
         say(
             f"{number + 1}: {made}; {struck}: {find_outcome(before, after)} in {time.monotonic() - begun:.0f} s,"
-            f" generation {after.generation}, {after.restarts.total} restarts, {counting.ledger.total} records"
+            f" generation {after.active.generation}, {after.restarts.total} restarts, {counting.ledger.total} records"
         )
     counting.ledger.pause()
     counting.check()
@@ -248,7 +248,7 @@ def find_outcome(before: PipelineStatus, after: PipelineStatus) -> str:
         and change.phase in (UpgradePhase.REFUSED, UpgradePhase.ROLLED_BACK)
     ):
         return f"{change.phase.value}: {(change.message or '')[:160]}"
-    return "through" if after.revision != before.revision else "as before"
+    return "through" if after.active.revision != before.active.revision else "as before"
 
 
 def read_rows(place: Place, name: str) -> list[int]:

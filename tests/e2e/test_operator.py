@@ -93,6 +93,6 @@ def test_while_there_is_no_operator_a_pipeline_goes_on_and_a_change_waits_for_th
     after = counting.place.await_pipeline(
         lambda status: (status.records or 0) >= wanted, "is looked after again", 60
     )
-    assert (after.state, after.generation) == (PipelineState.RUNNING, before.generation)
-    assert after.driver_uid == before.driver_uid
+    assert (after.state, after.active.generation) == (PipelineState.RUNNING, before.active.generation)
+    assert after.active.driver_uid == before.active.driver_uid
     counting.drivers.check()

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.timeout(900)
 
 def is_running(status: PipelineStatus, generation: int) -> bool:
     """Return whether a driver of this generation runs, or a later one: a change that came to nothing leaves its number unused."""
-    return status.state == PipelineState.RUNNING and status.generation >= generation
+    return status.state == PipelineState.RUNNING and status.active.generation >= generation
 
 
 def await_generation(counting: Counting, generation: int) -> PipelineStatus:
@@ -32,7 +32,7 @@ def await_generation(counting: Counting, generation: int) -> PipelineStatus:
 
 
 def read_revision(counting: Counting) -> dict[str, str]:
-    name = counting.place.pipeline().revision
+    name = counting.place.pipeline().active.revision
     data = json.loads(counting.place.kubectl("get", "configmap", name or "", "-o", "json"))["data"]
     found: dict[str, str] = json.loads(data["revision.json"])
     return found
@@ -68,7 +68,16 @@ def test_kubectl_get_fills_every_column(counting: Counting) -> None:
         *("NAME", "READY", "STATE", "LAG", "RATE", "GUARANTEE", "EXECUTORS", "REVISION"),
         *("RECOVERY", "RESTARTS", "REASON", "MESSAGE", "AGE"),
     ]
-    for shown in ("True", "Running", "records", "/s", "AtLeastOnce", "Running", "batch", status.revision):
+    for shown in (
+        "True",
+        "Running",
+        "records",
+        "/s",
+        "AtLeastOnce",
+        "Running",
+        "batch",
+        status.active.revision,
+    ):
         assert f"{shown}" in line
     assert "<none>" not in line
 
@@ -77,9 +86,9 @@ def test_kubectl_get_fills_every_column(counting: Counting) -> None:
 def test_kubectl_scale_starts_a_new_revision_with_that_many_executors(counting: Counting) -> None:
     before = counting.place.pipeline()
     counting.place.kubectl("scale", "kp", "counts", "--replicas=1")
-    after = await_generation(counting, before.generation + 1)
+    after = await_generation(counting, before.active.generation + 1)
     counting.check()
-    assert after.revision != before.revision
+    assert after.active.revision != before.active.revision
     scale = json.loads(
         counting.place.kubectl(
             "get",
@@ -97,7 +106,7 @@ def test_a_change_of_spec_is_rehearsed_and_taken_over_at_the_same_checkpoint(cou
     counting.place.patch(
         "kp/counts", {"trigger": {"maxRecords": 50_000}, "resources": {"executors": {"count": 0}}}
     )
-    after = await_generation(counting, before.generation + 1)
+    after = await_generation(counting, before.active.generation + 1)
     counting.check()
     assert read_revision(counting)["checkpoint"] == checkpoint
     assert after.restarts.total == before.restarts.total, "a stop that was asked for is no failure"
@@ -106,10 +115,10 @@ def test_a_change_of_spec_is_rehearsed_and_taken_over_at_the_same_checkpoint(cou
         lambda status: status.upgrade is not None and status.upgrade.phase is UpgradePhase.DONE, "is done", 30
     ).upgrade
     assert change is not None
-    assert (change.handover, change.previous) == (Handover.WARM, before.revision)
+    assert (change.handover, change.previous) == (Handover.WARM, before.active.revision)
     assert change.verdict is not None
     assert change.verdict.kind is VerdictKind.RESUME
-    assert counting.place.pipeline().generation == after.generation
+    assert counting.place.pipeline().active.generation == after.active.generation
 
 
 @pytest.mark.chaos  # `make test` has every kind of such changes on Spark
@@ -122,10 +131,10 @@ def test_a_change_that_the_state_does_not_fit_is_refused_and_nothing_stops(count
     assert "view 'counted': new aggregates, for which there is no state: min(" in said
     counting.check()
     after = counting.place.pipeline()
-    assert (after.driver_uid, after.state) == (before.driver_uid, PipelineState.RUNNING)
+    assert (after.active.driver_uid, after.state) == (before.active.driver_uid, PipelineState.RUNNING)
     change_view(counting, good)
     counting.place.await_reason("Pipeline", "counts", "Running", 30)
-    assert counting.place.pipeline().driver_uid == before.driver_uid
+    assert counting.place.pipeline().active.driver_uid == before.active.driver_uid
 
 
 def change_view(counting: Counting, sql: str) -> None:
@@ -148,10 +157,10 @@ def test_a_suspended_pipeline_stays_stopped_and_goes_on_where_it_was_with_what_w
     assert counting.ledger.counted == counted, "a suspended pipeline counts nothing"
     changed = {"trigger": {"maxRecords": 60_000}, "resources": {"executors": {"count": 0}}}
     counting.place.patch("kp/counts", {"suspend": False, "statePartitions": 3, **changed})
-    after = await_generation(counting, before.generation + 1)
+    after = await_generation(counting, before.active.generation + 1)
     counting.check()
     assert (before.shuffle_partitions, after.shuffle_partitions) == (1, 3), "its state was divided"
-    assert after.revision != before.revision
+    assert after.active.revision != before.active.revision
     assert read_revision(counting)["checkpoint"] == checkpoint
     assert after.restarts.total == before.restarts.total, "a stop that was asked for is no failure"
     assert (after.batch or 0) > (before.batch or 0), "batches are numbered on"
@@ -169,22 +178,22 @@ def test_what_was_changed_while_it_was_suspended_and_does_not_fit_is_taken_back(
     assert "view 'counted': new aggregates, for which there is no state: min(" in said
     counting.check()
     after = counting.place.pipeline()
-    assert (after.state, after.revision) == (PipelineState.RUNNING, before.revision)
+    assert (after.state, after.active.revision) == (PipelineState.RUNNING, before.active.revision)
     change_view(counting, good)
     counting.place.await_reason("Pipeline", "counts", "Running", 30)
-    assert counting.place.pipeline().driver_uid == after.driver_uid
+    assert counting.place.pipeline().active.driver_uid == after.active.driver_uid
 
 
 def test_a_driver_whose_jvm_is_killed_is_started_again(counting: Counting) -> None:
     before = counting.place.pipeline()
-    counting.place.kubectl("exec", before.driver or "", "--", "python3", "-c", KILL_JVM)
-    after = await_generation(counting, before.generation + 1)
+    counting.place.kubectl("exec", before.active.driver or "", "--", "python3", "-c", KILL_JVM)
+    after = await_generation(counting, before.active.generation + 1)
     counting.check()
     assert after.restarts.total == before.restarts.total + 1
     assert after.restarts.crashes == before.restarts.crashes + 1
     assert after.restarts.last_reason == "DriverCrashed"
     recovered = counting.place.await_pipeline(
-        lambda status: status.recovery is not None and status.recovery.generation == after.generation,
+        lambda status: status.recovery is not None and status.recovery.generation == after.active.generation,
         "shows how long its start took",
         60,
     ).recovery
@@ -198,14 +207,14 @@ def test_a_driver_whose_jvm_is_killed_is_started_again(counting: Counting) -> No
 @pytest.mark.chaos
 def test_a_driver_pod_deleted_by_force_is_started_again_after_a_pause(counting: Counting) -> None:
     before = counting.place.pipeline()
-    counting.place.kubectl("delete", "pod", before.driver or "", "--force", "--grace-period=0")
+    counting.place.kubectl("delete", "pod", before.active.driver or "", "--force", "--grace-period=0")
     said = f"its node was lost; failure {before.restarts.crashes + 1} in a row, next start after back-off"
     counting.place.wait(
         lambda: counting.place.ready("Pipeline", "counts").message.endswith(said),
         "the pause is announced",
         60,
     )
-    after = await_generation(counting, before.generation + 1)
+    after = await_generation(counting, before.active.generation + 1)
     counting.check()
     assert after.restarts.total == before.restarts.total + 1
     assert after.restarts.last_reason == "DriverLost"
@@ -233,4 +242,4 @@ def test_bad_sql_is_refused_with_its_place_while_the_pipeline_goes_on(counting: 
     change_view(counting, good)
     counting.place.await_reason("Pipeline", "counts", "Running", 30)
     counting.check()
-    assert counting.place.pipeline().driver_uid == before.driver_uid
+    assert counting.place.pipeline().active.driver_uid == before.active.driver_uid

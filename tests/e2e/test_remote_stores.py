@@ -170,13 +170,13 @@ def test_a_pipeline_in_a_remote_store_outlives_its_driver_and_goes_back_to_its_s
     measure(place, lambda measurement: holds(measurement, 1))
 
     (driver,) = place.drivers()
-    generation = place.pipeline().generation
+    generation = place.pipeline().active.generation
     place.kubectl("delete", "pod", driver, "--force", "--grace-period=0")
 
     def runs_again(status: PipelineStatus) -> bool:
-        if status.generation > generation + 1:
+        if status.active.generation > generation + 1:
             place.fail("the driver after the one that was lost has ended, too")
-        return status.generation > generation and status.state == PipelineState.RUNNING
+        return status.active.generation > generation and status.state == PipelineState.RUNNING
 
     place.await_pipeline(runs_again, "runs again")
     counting.check()

@@ -53,7 +53,7 @@ def take(counting: Counting, name: str) -> SavepointStatus:
 
 
 def read_revision(counting: Counting) -> dict[str, str]:
-    name = counting.place.pipeline().revision or ""
+    name = counting.place.pipeline().active.revision or ""
     body = json.loads(counting.place.kubectl("get", "configmap", name, "-o", "json"))
     found: dict[str, str] = json.loads(body["data"]["revision.json"])
     return found
@@ -70,7 +70,7 @@ def test_a_savepoint_is_taken_while_records_come_in_and_can_be_gone_back_to(coun
     assert first.queries[0].batch < second.queries[0].batch
     assert (second.copied_bytes or 0) < (second.size_bytes or 0), "what the first one has is not copied again"
     counting.check()
-    assert counting.place.pipeline().generation == before.generation, "the pipeline went on"
+    assert counting.place.pipeline().active.generation == before.active.generation, "the pipeline went on"
     header, line, _ = counting.place.kubectl("get", "ksp").splitlines()
     assert header.split() == ["NAME", "PIPELINE", "READY", "STATE", "SIZE", "TAKEN", "VERIFIED", "AGE"]
     assert line.split()[:4] == ["first", "counts", "True", "Ready"]
@@ -78,7 +78,7 @@ def test_a_savepoint_is_taken_while_records_come_in_and_can_be_gone_back_to(coun
     counting.place.patch("kp/counts", {"restore": {"savepoint": "first"}})
 
     def is_back(status: PipelineStatus) -> bool:
-        return status.state == PipelineState.RUNNING and status.generation > before.generation
+        return status.state == PipelineState.RUNNING and status.active.generation > before.active.generation
 
     after = counting.place.await_pipeline(is_back, "runs from the savepoint")
     counting.check()
@@ -87,7 +87,7 @@ def test_a_savepoint_is_taken_while_records_come_in_and_can_be_gone_back_to(coun
     later = counting.place.await_pipeline(
         lambda status: (status.batch or 0) > first.queries[0].batch, "goes on after the savepoint's batch", 60
     )
-    assert later.generation == after.generation
+    assert later.active.generation == after.active.generation
     third = take(counting, "third")
     assert third.queries[0].batch > first.queries[0].batch
     counting.check()

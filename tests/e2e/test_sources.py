@@ -99,7 +99,7 @@ def test_a_registry_that_refuses_a_secrets_password_is_told_and_the_right_one_is
     )
     sources.await_running("hours")
     assert PASSWORD not in place.kubectl("get", "kappa,pods,configmaps,events", "-o", "json")
-    assert PASSWORD not in place.kubectl("logs", place.pipeline("hours").driver or "")
+    assert PASSWORD not in place.kubectl("logs", place.pipeline("hours").active.driver or "")
 
 
 def test_a_source_that_falls_silent_holds_no_window_on_an_executor(sources: Sources) -> None:

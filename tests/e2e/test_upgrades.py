@@ -30,7 +30,9 @@ def change(counting: Counting, upgrade: dict[str, str], **spec: object) -> Pipel
 def has_ended(status: PipelineStatus, before: PipelineStatus) -> bool:
     phases = (UpgradePhase.DONE, UpgradePhase.REFUSED, UpgradePhase.ROLLED_BACK)
     is_new = status.upgrade is not None and (
-        before.upgrade is None or status.upgrade.generation != before.upgrade.generation
+        before.upgrade is None
+        or status.active.generation != before.active.generation
+        or status.upgrade.since != before.upgrade.since
     )
     return is_new and status.upgrade is not None and status.upgrade.phase in phases
 
@@ -61,7 +63,7 @@ def test_a_change_takes_a_savepoint_before_and_one_that_fails_goes_back_to_it(co
     assert find_savepoint(counting, after).taken is not None
     counting.check()
 
-    good, revision = read_sql(counting), after.revision
+    good, revision = read_sql(counting), after.active.revision
     bad = good.replace("max(seq)", "min(seq)")
     after = change(counting, {"mode": "Savepoint", "handover": "Cold"}, views=view(bad))
     assert after.upgrade is not None
@@ -69,7 +71,9 @@ def test_a_change_takes_a_savepoint_before_and_one_that_fails_goes_back_to_it(co
     assert after.restoration is not None
     assert after.restoration.savepoint.startswith(after.upgrade.savepoint or "-")
     assert "min(" in (after.upgrade.message or "")
-    assert (after.revision == revision, after.checkpoint > 0) == (False, True), "in a checkpoint of its own"
+    assert (after.active.revision == revision, after.checkpoint > 0) == (False, True), (
+        "in a checkpoint of its own"
+    )
     counting.check()
     counting.place.patch("kp/counts", {"views": view(good)})
     counting.place.await_reason("Pipeline", "counts", "Running", 120)
@@ -81,7 +85,7 @@ def test_with_auto_what_does_not_fit_begins_anew_over_the_whole_log(counting: Co
     after = change(counting, {"mode": "Auto", "handover": "Warm"}, views=view(more))
     assert after.upgrade is not None
     assert after.upgrade.phase is UpgradePhase.DONE, after.upgrade.message
-    assert after.upgrade.anew is not None
+    assert after.upgrade.new_checkpoint is not None
     counting.check()
     events = {
         event["reason"] for event in counting.place.find("events.events.k8s.io") if event["type"] == "Warning"
@@ -101,7 +105,7 @@ def test_a_mode_that_begins_anew_counts_the_whole_log_again(counting: Counting, 
         after = change(counting, {"mode": mode, "handover": "Warm"}, views=view(sql))
         assert after.upgrade is not None
         assert after.upgrade.phase is UpgradePhase.DONE, after.upgrade.message
-        assert after.upgrade.anew is not None
+        assert after.upgrade.new_checkpoint is not None
         assert (after.upgrade.verdict is None) == (mode == "Stateless"), "which is not rehearsed"
         assert after.checkpoint > before.checkpoint
         counting.check()
@@ -113,7 +117,7 @@ def test_another_nonce_is_a_new_driver_and_nothing_else(counting: Counting) -> N
     for nonce in ("again", "and again", "and once more"):
         after = change(counting, {"mode": "LastState", "handover": "Warm"}, restartNonce=nonce)
         assert after.upgrade is not None
-        assert (after.upgrade.phase, after.generation) == (UpgradePhase.DONE, after.upgrade.generation)
+        assert after.upgrade.phase is UpgradePhase.DONE
         assert after.checkpoint == before.checkpoint
         counting.check()
     assert len(counting.place.drivers()) <= 2, "the one that runs, and the last one that has ended"
@@ -131,11 +135,14 @@ def test_where_no_driver_can_stand_by_the_change_is_refused_and_what_runs_goes_o
     assert after.upgrade is not None
     assert (after.upgrade.phase, after.upgrade.attempts) == (UpgradePhase.REFUSED, 3)
     assert "no-registry" in (after.upgrade.message or "")
-    assert (after.generation, after.restarts.total) == (before.generation, before.restarts.total)
+    assert (after.active.generation, after.restarts.total) == (
+        before.active.generation,
+        before.restarts.total,
+    )
     counting.check()
     counting.place.patch("kp/counts", {"sources": sources})
     counting.place.await_reason("Pipeline", "counts", "Running", 120)
-    assert counting.place.pipeline().generation == before.generation
+    assert counting.place.pipeline().active.generation == before.active.generation
 
 
 def test_a_savepoint_whose_records_are_gone_is_not_gone_back_to(counting: Counting) -> None:

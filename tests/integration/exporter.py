@@ -90,10 +90,10 @@ class Exporter:
         return body
 
     def _fill(self) -> None:
-        anew = {"checkpoint": 1, "insteadOf": 0, "fromBeginning": ["events"]}
+        new = {"checkpoint": 1, "insteadOf": 0, "fromBeginning": ["events"]}
         verdict = {"kind": "Reprocess", "reasons": ["another key"]}
         upgrade = {
-            "phase": "Watching", "mode": "Reprocess", "revision": "r", "verdict": verdict, "anew": anew, "since": "2026-01-02T00:00:00Z",
+            "phase": "Watching", "mode": "Reprocess", "revision": "r", "verdict": verdict, "newCheckpoint": new, "since": "2026-01-02T00:00:00Z",
         }  # fmt: skip
         running = {
             "state": "Running",

@@ -162,8 +162,9 @@ async def make_running(bench: Bench) -> None:
     }
     await bench.cluster.create({"apiVersion": "v1", "kind": "ConfigMap", **config})
     partitions = revision.tuning.shuffle_partitions
-    status = {"revision": revision.name, "content": revision.content, "shufflePartitions": partitions}
-    await set_status(bench, key, {**status, "driver": "counts-driver-1", "generation": 1, "state": "Running"})
+    run = {"role": "active", "generation": 1, "revision": revision.name, "content": revision.content}
+    runs = [{**run, "driver": "counts-driver-1"}]
+    await set_status(bench, key, {"runs": runs, "shufflePartitions": partitions, "state": "Running"})
 
 
 async def set_status(bench: Bench, key: Key, status: dict[str, Any]) -> None:

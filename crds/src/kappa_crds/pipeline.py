@@ -296,7 +296,7 @@ PIPELINE = Kind(
         PrinterColumn("Rate", ".status.rate"),
         PrinterColumn("Guarantee", ".status.guarantee"),
         PrinterColumn("Executors", ".status.executors", "integer", priority=1),
-        PrinterColumn("Revision", ".status.revision", priority=1),
+        PrinterColumn("Revision", '.status.runs[?(@.role=="active")].revision', priority=1),
         PrinterColumn("Recovery", ".status.recovery.took", priority=1),
         PrinterColumn("Restarts", ".status.restarts.total", "integer", priority=1),
         REASON,

@@ -2,11 +2,12 @@
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from kappa_crds.model import Status
+from kappa_crds.conversion.pipeline_status import convert_pipeline_status
+from kappa_crds.model import LIST_MAP_KEYS, LIST_TYPE, Status
 from kappa_crds.recovery import RecoveryStatus
 from kappa_crds.resource import ResourceStatus
 from kappa_crds.savepoint import Restoration, Restore
@@ -24,22 +25,22 @@ class PipelineState(StrEnum):
 
 
 class Restarts(Status):
-    """Failures since the last quiet time, and when the next start is due."""
+    """Failures in a row, and when the next start is due."""
 
     crashes: Annotated[int, Field(ge=0, description="Drivers that started and died.")] = 0
     scheduling: Annotated[int, Field(ge=0, description="Drivers that could not be started.")] = 0
-    total: Annotated[int, Field(ge=0, description="Restarts in the pipeline's life.")] = 0
+    total: Annotated[int, Field(ge=0, description="Restarts since the pipeline was created.")] = 0
     next_start: Annotated[datetime | None, Field(description="Earliest time of the next start.")] = None
     last_failure: Annotated[str | None, Field(description="Message of the last failure.")] = None
     last_reason: Annotated[str | None, Field(description="Reason of the last failure.")] = None
-    hopeless_revision: Annotated[
+    non_retryable_revision: Annotated[
         str | None,
-        Field(description="Revision that would fail again in the same way; it is not started again."),
+        Field(description="Revision whose failure is not retryable: it is not started again."),
     ] = None
 
 
 class SourceStatus(Status):
-    """Where the pipeline is in one source."""
+    """The position of the pipeline in one source."""
 
     name: Annotated[str, Field(description="Name of the source.")]
     topic: Annotated[str | None, Field(description="Topic in Kafka.")] = None
@@ -48,10 +49,47 @@ class SourceStatus(Status):
     ] = None
 
 
-class UpgradePhase(StrEnum):
-    """How far a change is."""
+class RunRole(StrEnum):
+    """What a run does for its pipeline. Each role has at most one run; further roles may follow."""
 
-    REHEARSING = "Rehearsing"
+    ACTIVE = "active"
+    STANDBY = "standby"
+
+
+class Run(Status):
+    """One revision at work: which driver runs it, and in which checkpoint."""
+
+    role: Annotated[
+        RunRole,
+        Field(
+            description="active: it processes the records, or did so last. standby: it takes over from the active run."
+        ),
+    ]
+    generation: Annotated[
+        int, Field(ge=0, description="Fencing token of its driver; recorded before the driver is created.")
+    ] = 0
+    revision: Annotated[str | None, Field(description="Name of the ConfigMap with its revision.")] = None
+    content: Annotated[
+        str | None,
+        Field(description="Hash of what the revision does, without its checkpoint and restartNonce."),
+    ] = None
+    checkpoint: Annotated[int, Field(ge=0, description="Number of the checkpoint that it works in.")] = 0
+    driver: Annotated[
+        str | None, Field(description="Name of its driver pod, until the end of the driver is recorded.")
+    ] = None
+    driver_uid: Annotated[
+        str | None, Field(description="UID of the driver pod, once the operator observed it.")
+    ] = None
+    running_since: Annotated[datetime | None, Field(description="When its queries started.")] = None
+    stopping_since: Annotated[
+        datetime | None, Field(description="When the operator requested that the driver stop.")
+    ] = None
+
+
+class UpgradePhase(StrEnum):
+    """The phase of a change."""
+
+    DRY_RUN = "DryRun"
     SAVING = "Saving"
     HANDING_OVER = "HandingOver"
     WATCHING = "Watching"
@@ -62,42 +100,43 @@ class UpgradePhase(StrEnum):
     WITHDRAWN = "Withdrawn"
 
 
-AT_WORK = (UpgradePhase.REHEARSING, UpgradePhase.SAVING, UpgradePhase.HANDING_OVER)
+AT_WORK = (UpgradePhase.DRY_RUN, UpgradePhase.SAVING, UpgradePhase.HANDING_OVER)
 """Phases in which the new revision does not run yet."""
 TAKEN_BACK = (UpgradePhase.REFUSED, UpgradePhase.ROLLING_BACK, UpgradePhase.ROLLED_BACK)
-"""Phases in which the revision before the change is the one to run."""
+"""Phases in which the previous revision has to run."""
 
 NEEDS_SAVEPOINT = (UpgradePhase.SAVING, UpgradePhase.HANDING_OVER, UpgradePhase.WATCHING)
-"""Phases in which the savepoint that was taken before a change may still be gone back to."""
+"""Phases in which a rollback may still restore the savepoint that was taken before the change."""
 
 
-class Anew(Status):
-    """The checkpoint of a revision that does not go on from the state that there is."""
+class NewCheckpoint(Status):
+    """The checkpoint of a revision that does not continue in the current one."""
 
     checkpoint: Annotated[
-        int, Field(ge=0, description="Number of the checkpoint, which begins empty, or as a savepoint.")
+        int,
+        Field(ge=0, description="Number of the checkpoint; it starts empty, or as a copy of a savepoint."),
     ]
     instead_of: Annotated[
-        int, Field(ge=0, description="Number of the checkpoint before; it is left as it is.")
+        int, Field(ge=0, description="Number of the previous checkpoint, which is not changed.")
     ]
     from_beginning: Annotated[
         tuple[str, ...],
-        Field(description="Sources that are read from the first record that they have, whatever they say."),
+        Field(description="Sources that are read from their first record, whatever startingOffsets is."),
     ] = ()
 
 
 class FirstBatch(Status):
-    """The first batch that a new revision has committed in one query."""
+    """The first batch that a new revision committed in one query."""
 
     sink: Annotated[str, Field(description="Name of the sink.")]
-    batch: Annotated[int, Field(ge=0, description="The batch.")]
+    batch: Annotated[int, Field(ge=0, description="Number of the batch.")]
 
 
 class Health(Status):
-    """What a new revision is measured against while it is watched."""
+    """The reference values of the health check of a new revision."""
 
     lag: Annotated[
-        int, Field(ge=0, description="Records not processed at the handover, or after the first batch.")
+        int, Field(ge=0, description="Lag in records at the handover, or after the first batch.")
     ] = 0
     batches: Annotated[
         tuple[FirstBatch, ...], Field(description="Its first batches, once each query has one.")
@@ -105,98 +144,106 @@ class Health(Status):
 
 
 class UpgradeStatus(Status):
-    """The last change of a pipeline's revision."""
+    """The last change of a pipeline's revision. Its drivers are in status.runs."""
 
-    phase: Annotated[UpgradePhase, Field(description="How far it is.")]
+    phase: Annotated[UpgradePhase, Field(description="Phase of the change.")]
     revision: Annotated[str, Field(description="The new revision.")]
-    previous: Annotated[str | None, Field(description="The revision before it.")] = None
-    generation: Annotated[
-        int, Field(ge=0, description="Generation of the driver that stands by, or stood by.")
-    ] = 0
-    uid: Annotated[str | None, Field(description="Uid of its pod, once it was seen.")] = None
+    previous: Annotated[
+        str | None, Field(description="The previous revision, which a rollback starts again.")
+    ] = None
     handover: Annotated[Handover, Field(description="How the drivers follow each other.")] = Handover.WARM
     mode: Annotated[
-        UpgradeMode, Field(description="The mode it is made in; a mere restart always is one of LastState.")
+        UpgradeMode, Field(description="Mode of the change; a mere restart always has LastState.")
     ] = UpgradeMode.LAST_STATE
     intent: Annotated[
-        str | None, Field(description="What the new revision is to do, as a hash, wherever its state is.")
+        str | None, Field(description="Hash of what the new revision does, whatever its checkpoint is.")
     ] = None
     savepoint: Annotated[
-        str | None, Field(description="Name of the Savepoint that is taken before, and gone back to.")
+        str | None, Field(description="Name of the Savepoint that is taken before the change.")
     ] = None
-    anew: Annotated[
-        Anew | None, Field(description="Where it begins, if not from the state that there is.")
+    new_checkpoint: Annotated[
+        NewCheckpoint | None,
+        Field(
+            description="Where the new revision starts, if it does not continue in the current checkpoint."
+        ),
     ] = None
     health: Annotated[
-        Health | None, Field(description="What it is measured against while it is watched.")
+        Health | None, Field(description="Reference values of the health check of the new revision.")
     ] = None
     verdict: Annotated[UpgradeVerdict | None, Field(description="What the change means for the state.")] = (
         None
     )
     attempts: Annotated[
-        int, Field(ge=0, description="How many drivers that stood by have ended before they were ready.")
+        int, Field(ge=0, description="Standby drivers that ended before they were ready.")
     ] = 0
-    message: Annotated[str | None, Field(description="Why it is where it is, for people.")] = None
-    since: Annotated[datetime | None, Field(description="When this phase began.")] = None
+    message: Annotated[str | None, Field(description="Why the change is in this phase, for people.")] = None
+    since: Annotated[datetime | None, Field(description="When this phase started.")] = None
+
+
+def put_run(runs: tuple[Run, ...], run: Run) -> tuple[Run, ...]:
+    """Return the runs with this one in its role."""
+    others = drop_run(runs, run.role)
+    return tuple(sorted((*others, run), key=lambda each: list(RunRole).index(each.role)))
+
+
+def drop_run(runs: tuple[Run, ...], role: RunRole) -> tuple[Run, ...]:
+    """Return the runs without the one in a role."""
+    return tuple(each for each in runs if each.role is not role)
 
 
 class PipelineStatus(ResourceStatus):
-    """What the operator saw and did, and what it is about to do."""
+    """What the operator observed and did, and what it does next."""
 
-    generation: Annotated[
-        int,
-        Field(ge=0, description="Fencing token of the current driver; written before the driver is made."),
-    ] = 0
-    revision: Annotated[str | None, Field(description="Name of the ConfigMap with the current revision.")] = (
+    runs: Annotated[
+        tuple[Run, ...],
+        Field(
+            description="The revisions at work, one for each role.",
+            json_schema_extra={LIST_TYPE: "map", LIST_MAP_KEYS: ["role"]},
+        ),
+    ] = ()
+    upgrade: Annotated[UpgradeStatus | None, Field(description="The last change of the active revision.")] = (
         None
     )
-    driver: Annotated[str | None, Field(description="Name of the current driver pod.")] = None
-    driver_uid: Annotated[str | None, Field(description="Uid of the driver pod last seen.")] = None
-    running_since: Annotated[datetime | None, Field(description="When the driver began to process.")] = None
-    stopping_since: Annotated[datetime | None, Field(description="When the driver was asked to stop.")] = None
-    restored: Annotated[
-        Restore | None, Field(description="The last spec.restore that was carried out, or is about to be.")
-    ] = None
-    restoration: Annotated[
-        Restoration | None, Field(description="The savepoint that the checkpoint is made of.")
-    ] = None
+    last_generation: Annotated[
+        int, Field(ge=0, description="Highest generation that was assigned to a driver; none is used twice.")
+    ] = 0
     checkpoint: Annotated[
         int,
         Field(
             ge=0,
-            description="Number of the checkpoint; each restored savepoint and each empty state begins another one.",
+            description="Number of the checkpoint that the next driver works in; each restored savepoint and each empty state has"
+            " a number of its own.",
         ),
     ] = 0
-    last_scheduled: Annotated[
-        datetime | None, Field(description="Until when the schedule of spec.savepoints has been seen to.")
-    ] = None
-    running_checkpoint: Annotated[
-        int, Field(ge=0, description="Number of the checkpoint that the current driver was started with.")
-    ] = 0
     last_checkpoint: Annotated[
-        int, Field(ge=0, description="Highest number that was meant for a checkpoint; none is given twice.")
+        int, Field(ge=0, description="Highest number that was assigned to a checkpoint; none is used twice.")
     ] = 0
+    restoration: Annotated[
+        Restoration | None, Field(description="The savepoint that the checkpoint was created from.")
+    ] = None
     from_beginning: Annotated[
         tuple[str, ...],
         Field(
-            description="Sources that the checkpoint was begun with at their first record, whatever they say."
+            description="Sources that the checkpoint reads from their first record, whatever startingOffsets is."
         ),
     ] = ()
-    content: Annotated[
-        str | None,
-        Field(description="What the current revision does, as a hash, without its state and restartNonce."),
+    shuffle_partitions: Annotated[int | None, Field(ge=1, description="Partitions of the state.")] = None
+    restored: Annotated[
+        Restore | None, Field(description="The last spec.restore that was carried out, or is in progress.")
     ] = None
-    upgrade: Annotated[UpgradeStatus | None, Field(description="The last change of the revision.")] = None
+    last_scheduled: Annotated[
+        datetime | None, Field(description="Until when the schedule of spec.savepoints was handled.")
+    ] = None
     restarts: Annotated[Restarts, Field(description="Failures and restarts.")] = Restarts()
     recovery: Annotated[
-        RecoveryStatus | None, Field(description="How long the last start took, and the next one would.")
+        RecoveryStatus | None,
+        Field(description="Duration of the last start, and the expected duration of the next."),
     ] = None
-    executors: Annotated[int, Field(ge=0, description="Executors of the current revision.")] = 0
+    executors: Annotated[int, Field(ge=0, description="Executors of the active run.")] = 0
     selector: Annotated[
         str | None, Field(description="Label selector of the executors, for autoscalers.")
     ] = None
-    shuffle_partitions: Annotated[int | None, Field(ge=1, description="Partitions of the state.")] = None
-    tuning: Annotated[tuple[str, ...], Field(description="What the operator sized by itself, and why.")] = ()
+    tuning: Annotated[tuple[str, ...], Field(description="Sizes that the operator chose, and why.")] = ()
     guarantee: Annotated[
         str | None,
         Field(description="Delivery guarantee, computed from sources and sinks: AtLeastOnce or ExactlyOnce."),
@@ -208,20 +255,40 @@ class PipelineStatus(ResourceStatus):
         ),
     ] = None
     batch: Annotated[int | None, Field(description="Last committed batch.")] = None
-    records: Annotated[int | None, Field(description="Records read by the current driver.")] = None
+    records: Annotated[int | None, Field(description="Records read by the active driver.")] = None
     dead_lettered: Annotated[
-        int | None, Field(description="Records that could not be read, in this driver.")
+        int | None, Field(description="Records that the active driver could not read.")
     ] = None
-    late: Annotated[int | None, Field(description="Records dropped as late by the current driver.")] = None
-    stragglers: Annotated[
-        int | None, Field(description="Rows that came too late, written to topics by the current driver.")
+    late: Annotated[int | None, Field(description="Records that the active driver dropped as late.")] = None
+    late_records: Annotated[
+        int | None, Field(description="Late records that the active driver wrote to topics.")
     ] = None
-    lag_records: Annotated[int | None, Field(description="Records not processed yet, over all sources.")] = (
-        None
-    )
+    lag_records: Annotated[int | None, Field(description="Lag over all sources, in records.")] = None
     lag: Annotated[str | None, Field(description="Lag, for people.")] = None
-    rate: Annotated[str | None, Field(description="Records a second, for people.")] = None
+    rate: Annotated[str | None, Field(description="Records per second, for people.")] = None
     watermark: Annotated[datetime | None, Field(description="Event-time watermark.")] = None
-    sources: Annotated[
-        tuple[SourceStatus, ...], Field(description="Where the pipeline is in each source.")
-    ] = ()
+    sources: Annotated[tuple[SourceStatus, ...], Field(description="The position in each source.")] = ()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _convert(cls, stored: Any) -> Any:
+        """Read a status that an earlier release wrote."""
+        return convert_pipeline_status(stored) if isinstance(stored, dict) else stored
+
+    @property
+    def active(self) -> Run:
+        """Return the run that processes records, or did so last; an empty one before the first."""
+        return self.find_run(RunRole.ACTIVE) or Run(role=RunRole.ACTIVE)
+
+    @property
+    def standby(self) -> Run | None:
+        """Return the run that takes over from the active one."""
+        return self.find_run(RunRole.STANDBY)
+
+    def find_run(self, role: RunRole) -> Run | None:
+        """Return the run in a role."""
+        return next((run for run in self.runs if run.role is role), None)
+
+    def update_active(self, **fields: Any) -> tuple[Run, ...]:
+        """Return the runs with other fields of the active one."""
+        return put_run(self.runs, self.active.replace(**fields))

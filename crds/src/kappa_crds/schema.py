@@ -16,14 +16,15 @@ import yaml
 
 from kappa_crds import CATEGORY, GROUP, VERSION
 from kappa_crds.kinds import KINDS
-from kappa_crds.model import INT_OR_STRING, LIST_TYPE, VALIDATIONS, Model
+from kappa_crds.model import INT_OR_STRING, LIST_MAP_KEYS, LIST_TYPE, PRESERVE, VALIDATIONS, Model
 from kappa_crds.resource import Kind
 
 JsonSchema = dict[str, Any]
 
 _KEPT = (
     "type", "description", "format", "pattern", "enum", "default", "minimum", "maximum", "minLength", "maxLength",
-    "minItems", "maxItems", "minProperties", "maxProperties", "required", INT_OR_STRING, LIST_TYPE, VALIDATIONS,
+    "minItems", "maxItems", "minProperties", "maxProperties", "required", INT_OR_STRING, LIST_TYPE,
+    LIST_MAP_KEYS, VALIDATIONS,
 )  # fmt: skip
 
 
@@ -46,6 +47,8 @@ def _flatten(node: JsonSchema, definitions: dict[str, JsonSchema]) -> JsonSchema
         }
     elif isinstance(node.get("additionalProperties"), dict):
         flat["additionalProperties"] = _flatten(node["additionalProperties"], definitions)
+    if node.get("additionalProperties") is True:
+        flat[PRESERVE] = True  # what another version wrote stays in the stored object
     if "items" in node:
         flat["items"] = _flatten(node["items"], definitions)
     return flat

@@ -280,11 +280,13 @@ def strip_times(body: Body | None) -> Any:
     if body is None:
         return None
     status = body["status"]
-    kept = {key: value for key, value in status.items() if not key.endswith("Since") and key != "driverUid"}
+    kept = {key: value for key, value in status.items() if key != "measuredAt"}
+    kept["runs"] = [
+        {key: value for key, value in run.items() if not key.endswith("Since") and key != "driverUid"}
+        for run in status["runs"]
+    ]
     if "upgrade" in kept:
-        kept["upgrade"] = {
-            key: value for key, value in kept["upgrade"].items() if key not in ("since", "uid")
-        }
+        kept["upgrade"] = {key: value for key, value in kept["upgrade"].items() if key != "since"}
     kept["conditions"] = [(c["type"], c["status"], c["reason"]) for c in status["conditions"]]
     kept["restarts"] = {key: value for key, value in status["restarts"].items() if key != "nextStart"}
     return kept

@@ -8,6 +8,7 @@ from typing import Any
 from kappa_crds.kafkacluster import KafkaClusterSpec
 from kappa_crds.kinds import find_kind
 from kappa_crds.pipeline import PIPELINE_FINALIZER
+from kappa_crds.pipeline_status import AT_WORK
 from kappa_crds.progress import DriverExit, DriverState, Progress, QueryProgress, SourceProgress
 from kappa_crds.reasons import Reason
 from kappa_crds.revision import Revision
@@ -31,8 +32,23 @@ SPEC: dict[str, Any] = {
 }
 
 
+RUN_FIELDS = ("generation", "revision", "content", "driver", "driverUid", "runningSince", "stoppingSince")
+
+
 def pipeline(spec: dict[str, Any] | None = None, **status: Any) -> PipelineResource:
-    """Return a pipeline with the finalizer; `status` holds camelCase fields."""
+    """Return a pipeline with the finalizer; `status` holds camelCase fields, those of the active run among them.
+
+    `runningCheckpoint` is the checkpoint of the active run. A change under way has the standby run `standby`, of generation 2 unless given.
+    """
+    active = {name: status.pop(name) for name in RUN_FIELDS if name in status}
+    active |= {"checkpoint": status.pop("runningCheckpoint")} if "runningCheckpoint" in status else {}
+    standby, change = status.pop("standby", {}), status.get("upgrade") or {}
+    runs = [{"role": "active", **active}] if active else []
+    if change.get("phase") in AT_WORK:
+        known = {"generation": 2, "driverUid": "pod-2", "revision": change["revision"]}
+        runs.append({"role": "standby", **known, **standby})
+    generations = [run.get("generation", 0) for run in runs] + ([2] if change else [])
+    status = {"lastGeneration": max(generations, default=0), **status, "runs": runs}
     return find_kind("Pipeline").parse(
         {
             "metadata": {

@@ -61,12 +61,12 @@ async def test_a_new_pipeline_waits_for_an_invalid_neighbour_and_names_it(
 
 async def test_a_running_pipeline_keeps_its_driver_beside_an_invalid_neighbour() -> None:
     life = await run()
-    driver = life.operator.get(PIPELINE)["status"]["driver"]  # type: ignore[index]
+    driver = life.operator.get(PIPELINE)["status"]["runs"][0]["driver"]  # type: ignore[index]
     for key in (CLUSTER, STORE, *TOPICS):
         spoil(life.operator, key)
     life.operator.clock.advance(3600)
     await life.operator.reconcile(PIPELINE)
-    assert life.operator.get(PIPELINE)["status"]["driver"] == driver  # type: ignore[index]
+    assert life.operator.get(PIPELINE)["status"]["runs"][0]["driver"] == driver  # type: ignore[index]
     assert life.operator.get_condition(PIPELINE)[0] == "True"
 
 

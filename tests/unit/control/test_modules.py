@@ -66,7 +66,7 @@ async def read_end(life: Life) -> tuple[dict[str, Any], str]:
 
 
 def read_revision(life: Life, status: dict[str, Any]) -> str:
-    body = life.operator.cluster.read(ObjectRef("v1", "ConfigMap", "shop", status["revision"]))
+    body = life.operator.cluster.read(ObjectRef("v1", "ConfigMap", "shop", status["runs"][0]["revision"]))
     assert body is not None
     assert body["immutable"] is True
     return str(body["data"]["revision.json"])
@@ -81,16 +81,16 @@ async def test_a_change_of_the_modules_is_a_new_revision_with_its_own_code() -> 
     _, reason = await write(life, json="")
     assert (reason, life.node.made) == (Reason.PYTHON_MODULES_INVALID, [])
     first, reason = await write(life, rules="FIRST = 1")
-    assert (reason, first["generation"]) == (Reason.RUNNING, 1)
+    assert (reason, first["lastGeneration"]) == (Reason.RUNNING, 1)
     assert "FIRST = 1" in read_revision(life, first)
     again, _ = await write(life, rules="FIRST = 1")
-    assert again["revision"] == first["revision"]
+    assert again["runs"][0]["revision"] == first["runs"][0]["revision"]
     life.operator.clock.advance(MINUTE)
     second, _ = await write(life, rules="SECOND = 2")
-    assert (second["generation"], life.node.most_alive) == (2, 1)
+    assert (second["lastGeneration"], life.node.most_alive) == (2, 1)
     assert "SECOND = 2" in read_revision(life, second)
     life.operator.cluster.remove(CONFIG_MAP)
     life.operator.clock.advance(MINUTE)
     last, reason = await read_end(life)
-    assert (reason, last["generation"]) == (Reason.RUNNING, 2)
+    assert (reason, last["lastGeneration"]) == (Reason.RUNNING, 2)
     assert "there is no ConfigMap rules" in last["conditions"][0]["message"]

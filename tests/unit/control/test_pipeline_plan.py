@@ -68,8 +68,8 @@ def test_a_start_records_the_generation_before_it_makes_the_driver() -> None:
     plan = decide(observed(pipeline()))
     assert isinstance(plan.actions[0], RecordStatus)
     assert kinds(plan)[-2:] == ["create ConfigMap", "create Pod"]
-    assert status_of(plan).generation == 1
-    assert status_of(plan).driver == "delays-driver-1"
+    assert status_of(plan).active.generation == 1
+    assert status_of(plan).active.driver == "delays-driver-1"
 
 
 def test_the_driver_pod_carries_its_generation_and_no_secret() -> None:
@@ -92,8 +92,8 @@ def test_a_driver_that_was_recorded_but_never_made_is_made_with_the_same_generat
 def test_a_driver_that_was_recorded_for_another_revision_is_not_made() -> None:
     resource = started({"deadLetter": "in2"}, driverUid=None, revision="delays-older")
     begun = status_of(decide(observed(resource)))
-    assert begun.driver is None
-    assert status_of(decide(observed(resource.replace(status=begun)))).generation > 1
+    assert begun.active.driver is None
+    assert status_of(decide(observed(resource.replace(status=begun)))).active.generation > 1
 
 
 def test_what_is_missing_keeps_a_pipeline_pending() -> None:
@@ -127,7 +127,7 @@ def find_message(plan: Plan) -> str:
 
 def test_a_first_look_at_the_driver_pod_notes_its_uid() -> None:
     plan = decide(observed(started(driverUid=None), pod()))
-    assert status_of(plan).driver_uid == "pod-1"
+    assert status_of(plan).active.driver_uid == "pod-1"
 
 
 def test_a_running_driver_makes_the_pipeline_ready_and_shows_its_progress() -> None:
@@ -177,7 +177,7 @@ def test_an_unschedulable_driver_says_why_and_is_left_to_the_scheduler() -> None
 def test_a_changed_spec_first_records_that_the_driver_is_asked_to_stop() -> None:
     plan = decide(observed(started({"trigger": {"maxRecords": 10}}), pod(revision="delays-old")))
     assert kinds(plan) == ["RecordStatus"]
-    assert status_of(plan).stopping_since == NOW
+    assert status_of(plan).active.stopping_since == NOW
 
 
 def test_then_it_asks_the_driver_to_stop_at_the_end_of_its_batch() -> None:
@@ -225,7 +225,7 @@ def test_a_graceful_stop_counts_no_failure_and_the_next_driver_starts_at_once() 
     resource = started(stoppingSince=NOW.isoformat())
     plan = decide(observed(resource, pod(phase="Succeeded", exit=end)))
     status = status_of(plan)
-    assert (status.restarts.total, status.driver, status.stopping_since) == (0, None, None)
+    assert (status.restarts.total, status.active.driver, status.active.stopping_since) == (0, None, None)
     assert plan.requeue
 
 
@@ -313,7 +313,7 @@ def test_pods_of_other_generations_are_deleted_and_nothing_starts_before_they_ar
 def test_a_generation_ahead_of_the_status_is_taken_over_before_anything_else() -> None:
     plan = decide(observed(pipeline(generation=1), pod(6)))
     assert kinds(plan) == ["RecordStatus"]
-    assert status_of(plan).generation == 6
+    assert status_of(plan).active.generation == 6
 
 
 def test_suspending_stops_the_driver_and_rests() -> None:

@@ -86,10 +86,10 @@ def test_a_pipeline_has_one_series_of_each_metric() -> None:
 
 def test_the_last_change_of_a_pipeline_says_how_far_it_is_and_what_it_reads_again() -> None:
     cluster = Cluster()
-    anew = {"checkpoint": 2, "insteadOf": 1, "fromBeginning": ["orders", "rates"]}
+    new = {"checkpoint": 2, "insteadOf": 1, "fromBeginning": ["orders", "rates"]}
     verdict = {"kind": "Reprocess", "reasons": ["another key"]}
     upgrade = {
-        "phase": "Watching", "revision": "r", "mode": "Auto", "handover": "Cold", "verdict": verdict, "anew": anew, "since": NOON,
+        "phase": "Watching", "revision": "r", "mode": "Auto", "handover": "Cold", "verdict": verdict, "newCheckpoint": new, "since": NOON,
     }  # fmt: skip
     cluster.show("Pipeline", "orders", {"upgrade": upgrade}, **SPEC)
     found = cluster.read()
@@ -101,9 +101,9 @@ def test_the_last_change_of_a_pipeline_says_how_far_it_is_and_what_it_reads_agai
 
 def test_a_change_that_is_still_rehearsed_has_no_verdict_and_begins_nothing_anew() -> None:
     cluster = Cluster()
-    cluster.show("Pipeline", "orders", {"upgrade": {"phase": "Rehearsing", "revision": "r"}}, **SPEC)
+    cluster.show("Pipeline", "orders", {"upgrade": {"phase": "DryRun", "revision": "r"}}, **SPEC)
     found = cluster.read()
-    labels = {"phase": "Rehearsing", "mode": "LastState", "handover": "Warm", "verdict": ""}
+    labels = {"phase": "DryRun", "mode": "LastState", "handover": "Warm", "verdict": ""}
     assert found["kappa_pipeline_upgrade_info"] == [(ORDERS | labels, 1.0)]
     assert found["kappa_pipeline_upgrade_phase_timestamp_seconds"] == []
     assert found["kappa_pipeline_upgrade_sources_from_beginning"] == [(ORDERS, 0.0)]

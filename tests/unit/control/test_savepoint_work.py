@@ -116,7 +116,7 @@ def test_the_pod_sees_its_request_the_revision_and_the_claim_and_nothing_else() 
     volumes = {volume["name"]: volume for volume in pod["spec"]["volumes"]}
     assert set(volumes) == {"tmp", "request", "state", "revision"}
     assert volumes["state"]["persistentVolumeClaim"] == {"claimName": "state"}
-    assert volumes["revision"]["configMap"] == {"name": SUSPENDED.status.revision}
+    assert volumes["revision"]["configMap"] == {"name": SUSPENDED.status.active.revision}
     assert pod["spec"]["automountServiceAccountToken"] is False
     assert pod["spec"]["securityContext"]["runAsNonRoot"] is True
     (container,) = pod["spec"]["containers"]
@@ -167,7 +167,11 @@ def test_the_result_is_recorded_before_the_pod_is_deleted() -> None:
     assert [type(action) for action in plan.actions] == [RecordStatus]
     assert told(plan)[:2] == ("Ready", Reason.SAVEPOINT_READY)
     status = status_of(plan)
-    assert (status.taken, status.claim_name, status.revision) == (NOW, "state", SUSPENDED.status.revision)
+    assert (status.taken, status.claim_name, status.revision) == (
+        NOW,
+        "state",
+        SUSPENDED.status.active.revision,
+    )
     ended = savepoint(**status.to_manifest())
     plan = decide(ended, worker=worker(WorkResult(taken=TAKEN)))
     assert [type(action) for action in plan.actions] == [DeleteObject, RecordStatus]

@@ -96,13 +96,15 @@ async def test_the_request_says_which_checkpoints_pipelines_go_on_in() -> None:
         made = operator.cluster.put(build_resource("Pipeline", name, **spec))
         uids[name] = made["metadata"]["uid"]
         operator.cluster.patch(
-            ObjectRef.of(made), status={"checkpoint": number, "runningCheckpoint": min(number, 1)}
+            ObjectRef.of(made),
+            status={"checkpoint": number, "runs": [{"role": "active", "checkpoint": min(number, 1)}]},
         )
     watched = operator.cluster.put(build_resource("Pipeline", "watched", **spec))
     uids["watched"] = watched["metadata"]["uid"]
-    change = {"phase": "Watching", "revision": "new", "anew": {"checkpoint": 3, "insteadOf": 2}}
+    change = {"phase": "Watching", "revision": "new", "newCheckpoint": {"checkpoint": 3, "insteadOf": 2}}
     operator.cluster.patch(
-        ObjectRef.of(watched), status={"checkpoint": 3, "runningCheckpoint": 3, "upgrade": change}
+        ObjectRef.of(watched),
+        status={"checkpoint": 3, "runs": [{"role": "active", "checkpoint": 3}], "upgrade": change},
     )
     asked = read_request(await operator.settle(STORE))
     folders = {"one": "", "two": "-1", "underway": "-1", "watched": "-2"}

@@ -38,7 +38,7 @@ def test_turns_that_were_given_count_before_the_status_says_so_and_are_forgotten
     turns, nothing = RolloutLimiter(), [(key, dict[str, Any]()) for key in KEYS]
     assert [turns.try_acquire(key, nothing, 2, NOW) for key in KEYS] == [True, True, False, False, False]
     assert turns.try_acquire(KEYS[0], nothing, 2, NOW), "whoever has one may ask again"
-    begun = [(KEYS[0], upgrade("Rehearsing")), *nothing[1:]]
+    begun = [(KEYS[0], upgrade("DryRun")), *nothing[1:]]
     assert not turns.try_acquire(KEYS[2], begun, 2, NOW), (
         "one that can be seen is not counted twice, nor forgotten"
     )
@@ -60,7 +60,7 @@ class Fleet(Life):
         if body["kind"] != "Pipeline":
             return
         phases = [each.get("status", {}).get("upgrade", {}).get("phase") for each in self.pipelines]
-        at_work = sum(phase in ("Rehearsing", "HandingOver", "Watching") for phase in phases)
+        at_work = sum(phase in ("DryRun", "HandingOver", "Watching") for phase in phases)
         self.most_at_once = max(self.most_at_once, at_work)
 
     @property

@@ -143,7 +143,7 @@ async def test_old_revisions_go_and_the_newest_are_kept(limit: int, kept: int) -
         life.operator.clock.advance(60)
         write({**spec, "revisionHistoryLimit": limit})(life)
         await life.settle()
-        made.append(read_status(life)["revision"])
+        made.append(read_status(life)["runs"][0]["revision"])
     there = {body["metadata"]["name"] for body in life.operator.cluster.find("v1", "ConfigMap")}
     assert len(set(made)) == len(SHORT)
     assert there == set(made[-kept:])
@@ -154,7 +154,9 @@ async def test_old_revisions_go_and_the_newest_are_kept(limit: int, kept: int) -
     write({**SHORT[0], "revisionHistoryLimit": limit})(life)
     await life.settle()
     status = read_status(life)
-    assert (status["revision"], status["upgrade"]["phase"]) == (made[0], "Done"), "made again under its name"
+    assert (status["runs"][0]["revision"], status["upgrade"]["phase"]) == (made[0], "Done"), (
+        "made again under its name"
+    )
 
 
 def read_status(life: Life) -> dict[str, Any]:
@@ -166,7 +168,7 @@ def tell(end: dict[str, Any], writes: int) -> tuple[str, int, list[str], int]:
     """Return the phase, the checkpoint, what is read from its beginning, and the number of savepoints; a driver runs in each case."""
     status = end["status"]
     assert (end["alive"], status["state"]) == (1, "Running")
-    assert status["checkpoint"] == status["runningCheckpoint"]
+    assert status["checkpoint"] == status["runs"][0]["checkpoint"]
     made_of = status.get("restoration", {}).get("savepoint", "")
     assert bool(made_of) == (status["checkpoint"] == 1 and bool(end["savepoints"]))
     return status["upgrade"]["phase"], status["checkpoint"], status["fromBeginning"], len(end["savepoints"])

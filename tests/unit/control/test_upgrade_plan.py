@@ -8,7 +8,15 @@ import pytest
 
 from kappa_crds.conditions import find_condition
 from kappa_crds.kinds import find_kind
-from kappa_crds.pipeline_status import Anew, FirstBatch, Health, PipelineStatus, UpgradePhase, UpgradeStatus
+from kappa_crds.pipeline_status import (
+    FirstBatch,
+    Health,
+    NewCheckpoint,
+    PipelineStatus,
+    Run,
+    UpgradePhase,
+    UpgradeStatus,
+)
 from kappa_crds.progress import DriverExit, DriverState, Progress
 from kappa_crds.reasons import Reason
 from kappa_crds.revision import REVISION_KEY, Revision
@@ -54,10 +62,8 @@ DOES_NOT = UpgradeVerdict(
 )
 
 
-def change(phase: UpgradePhase = UpgradePhase.REHEARSING, **fields: Any) -> dict[str, Any]:
-    known = UpgradeStatus(
-        phase=phase, revision=NEW, intent=INTENT, previous=OLD, generation=2, uid="pod-2", since=NOW
-    )
+def change(phase: UpgradePhase = UpgradePhase.DRY_RUN, **fields: Any) -> dict[str, Any]:
+    known = UpgradeStatus(phase=phase, revision=NEW, intent=INTENT, previous=OLD, since=NOW)
     return known.model_copy(update=fields).model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
@@ -101,16 +107,30 @@ def upgrade_of(status: PipelineStatus) -> UpgradeStatus:
     return status.upgrade
 
 
+def standby_of(status: PipelineStatus) -> Run:
+    assert status.standby is not None
+    return status.standby
+
+
+def at_rest(status: PipelineStatus) -> PipelineStatus:
+    """Return the status after the driver has ended."""
+    return status.replace(runs=status.update_active(driver=None, driver_uid=None, stopping_since=None))
+
+
 def test_a_change_is_recorded_before_a_driver_is_made_for_it_and_the_old_one_goes_on() -> None:
     plan, status = decide(look(changed(), pod()))
     assert kinds(plan) == [RecordStatus]
-    assert (upgrade_of(status).phase, upgrade_of(status).generation) == (UpgradePhase.REHEARSING, 2)
+    assert (upgrade_of(status).phase, standby_of(status).generation) == (UpgradePhase.DRY_RUN, 2)
     assert (upgrade_of(status).revision, upgrade_of(status).previous) == (NEW, OLD)
-    assert (status.generation, status.driver, status.stopping_since) == (1, "delays-driver-1", None)
+    assert (status.active.generation, status.active.driver, status.active.stopping_since) == (
+        1,
+        "delays-driver-1",
+        None,
+    )
 
 
 def test_then_its_driver_is_made_to_stand_by() -> None:
-    plan, _ = decide(look(changed(upgrade=change(uid=None)), pod()))
+    plan, _ = decide(look(changed(upgrade=change(), standby={"driverUid": None}), pod()))
     made = plan.actions[-1]
     assert isinstance(made, CreateObject)
     assert made.manifest["metadata"]["name"] == "delays-driver-2"
@@ -132,7 +152,7 @@ def test_where_the_state_fits_the_old_one_is_stopped(kind: VerdictKind) -> None:
     verdict = UpgradeVerdict(kind=kind)
     plan, status = decide(look(changed(upgrade=change()), standby=standing(verdict)))
     assert kinds(plan) == [RecordStatus]
-    assert (upgrade_of(status).phase, status.stopping_since) == (UpgradePhase.HANDING_OVER, NOW)
+    assert (upgrade_of(status).phase, status.active.stopping_since) == (UpgradePhase.HANDING_OVER, NOW)
     assert upgrade_of(status).verdict == verdict
 
 
@@ -143,7 +163,7 @@ def test_where_it_does_not_the_change_is_refused_with_the_reason_and_the_old_one
     condition = find_condition(status.conditions, "Ready")
     assert condition is not None
     assert "the keys of the aggregation are k, w instead of k" in condition.message
-    assert (upgrade_of(status).phase, status.stopping_since) == (UpgradePhase.REFUSED, None)
+    assert (upgrade_of(status).phase, status.active.stopping_since) == (UpgradePhase.REFUSED, None)
 
 
 def test_a_refused_change_has_its_driver_removed_and_is_not_tried_again() -> None:
@@ -171,8 +191,12 @@ def test_when_the_old_one_says_that_its_queries_have_ended_the_new_one_takes_ove
     assert kinds(plan) == [StopDriver]
     plan, status = decide(look(handing, progress=running(state=DriverState.STOPPED)))
     assert kinds(plan) == [RecordStatus, ActivateDriver]
-    assert (status.generation, status.driver, status.driver_uid) == (2, "delays-driver-2", "pod-2")
-    assert (status.revision, status.stopping_since) == (NEW, None)
+    assert (status.active.generation, status.active.driver, status.active.driver_uid) == (
+        2,
+        "delays-driver-2",
+        "pod-2",
+    )
+    assert (status.active.revision, status.active.stopping_since) == (NEW, None)
     assert upgrade_of(status).phase is UpgradePhase.WATCHING
 
 
@@ -224,7 +248,7 @@ def test_a_change_is_done_when_each_query_has_committed_a_second_batch() -> None
     "restarts",
     [
         {"crashes": 2, "lastReason": "DriverCrashed", "lastFailure": "out of luck"},
-        {"crashes": 1, "lastReason": "InvalidSql", "lastFailure": "out of luck", "hopelessRevision": NEW},
+        {"crashes": 1, "lastReason": "InvalidSql", "lastFailure": "out of luck", "nonRetryableRevision": NEW},
     ],
 )
 def test_one_that_fails_before_makes_room_for_the_revision_before(restarts: dict[str, Any]) -> None:
@@ -279,7 +303,7 @@ def test_one_that_has_done_its_first_batch_is_restarted_like_any_other() -> None
     gone = taken_over(UpgradePhase.DONE, restarts=restarts, driver=None, driverUid=None)
     _, status = decide(look(gone, failed(2), progress=None))
     assert upgrade_of(status).phase is UpgradePhase.DONE
-    assert status.revision == NEW
+    assert status.active.revision == NEW
 
 
 def test_where_no_node_takes_a_second_driver_the_old_one_is_stopped_first() -> None:
@@ -298,13 +322,17 @@ def test_where_no_node_takes_a_second_driver_the_old_one_is_stopped_first() -> N
     plan, _ = decide(look(waiting.replace(status=recorded), pod(), full))
     assert kinds(plan) == [DeleteObject]
     plan, status = decide(look(waiting.replace(status=recorded), pod()))
-    assert status.stopping_since == NOW
+    assert status.active.stopping_since == NOW
 
 
 def test_a_quota_that_refuses_the_second_pod_is_told_and_the_old_one_is_stopped_first() -> None:
-    made = decide_pipeline(look(changed(upgrade=change(uid=None)), pod()), NOW).actions[-1]
+    made = decide_pipeline(look(changed(upgrade=change(), standby={"driverUid": None}), pod()), NOW).actions[
+        -1
+    ]
     failure = Failure(made, Refused("pods is forbidden: exceeded quota"))
-    _, status = decide(look(changed(upgrade=change(uid=None)), pod(), failures=(failure,)))
+    _, status = decide(
+        look(changed(upgrade=change(), standby={"driverUid": None}), pod(), failures=(failure,))
+    )
     assert upgrade_of(status).handover is Handover.COLD
     assert "exceeded quota" in (upgrade_of(status).message or "")
 
@@ -320,8 +348,8 @@ def test_one_that_ends_for_a_passing_reason_is_followed_by_another_and_what_runs
     end = DriverExit(reason=Reason.REGISTRY_UNAVAILABLE, message="the registry does not answer")
     plan, status = decide(look(changed(upgrade=change()), pod(), standby(phase="Failed", exit=end)))
     again = upgrade_of(status)
-    assert (again.phase, again.attempts, again.uid) == (UpgradePhase.REHEARSING, 1, None)
-    assert again.generation > change()["generation"]
+    assert (again.phase, again.attempts) == (UpgradePhase.DRY_RUN, 1)
+    assert (standby_of(status).generation, standby_of(status).driver_uid) == (3, None)
     assert "the one before ended: the registry does not answer" in (status.conditions[0].message or "")
     assert not any(isinstance(action, StopDriver) for action in plan.actions)
 
@@ -360,7 +388,7 @@ def test_another_change_begins_anew_with_a_driver_of_its_own() -> None:
     plan, _ = decide(look(again))
     assert [a.ref.name for a in plan.actions if isinstance(a, DeleteObject)] == ["delays-driver-2"]
     _, status = decide(look(again, pod(), replace(standby(), deleting=True)))
-    assert (upgrade_of(status).generation, upgrade_of(status).revision) == (
+    assert (standby_of(status).generation, upgrade_of(status).revision) == (
         3,
         revision_of(pipeline({"trigger": {"maxRecords": 11}}, shufflePartitions=1)),
     )
@@ -368,7 +396,7 @@ def test_another_change_begins_anew_with_a_driver_of_its_own() -> None:
 
 def test_while_a_driver_does_not_run_the_cure_is_not_held_up_by_a_rehearsal() -> None:
     _, status = decide(look(changed(), pod(), progress=running(state=DriverState.STARTING)))
-    assert status.stopping_since == NOW
+    assert status.active.stopping_since == NOW
     assert status.upgrade is None
 
 
@@ -377,13 +405,13 @@ def test_a_change_without_state_begins_in_a_checkpoint_of_its_own_and_leaves_the
     resource = started(spec, revision=OLD, checkpoint=3, runningCheckpoint=3)
     plan, status = decide(look(resource, pod()))
     assert kinds(plan) == [EmitEvent, RecordStatus]
-    assert upgrade_of(status).anew == Anew(checkpoint=4, instead_of=3)
+    assert upgrade_of(status).new_checkpoint == NewCheckpoint(checkpoint=4, instead_of=3)
     assert (status.checkpoint, status.last_checkpoint) == (3, 4)
     plan, status = decide(look(resource.replace(status=status), pod()))
-    assert status.stopping_since == NOW
-    ended = resource.replace(status=status.replace(driver=None, driver_uid=None))
+    assert status.active.stopping_since == NOW
+    ended = resource.replace(status=at_rest(status))
     plan, status = decide(observed(ended))
-    assert (status.checkpoint, status.running_checkpoint) == (4, 4)
+    assert (status.checkpoint, status.active.checkpoint) == (4, 4)
     assert upgrade_of(status).phase is UpgradePhase.WATCHING
 
 
@@ -396,7 +424,7 @@ def test_with_mode_savepoint_the_name_is_recorded_then_the_savepoint_is_made_and
     waiting = started(SAVED, revision=OLD, upgrade=change(mode=UpgradeMode.SAVEPOINT))
     plan, status = decide(look(waiting, standby=standing(FITS)))
     assert kinds(plan) == [RecordStatus]
-    assert (upgrade_of(status).phase, status.stopping_since) == (UpgradePhase.SAVING, None)
+    assert (upgrade_of(status).phase, status.active.stopping_since) == (UpgradePhase.SAVING, None)
     name = upgrade_of(status).savepoint
     assert name == f"delays-{INTENT}-2"
     plan, _ = decide(look(waiting.replace(status=status), standby=standing(FITS)))
@@ -436,13 +464,13 @@ def test_while_it_is_taken_the_status_says_how_far_it_is() -> None:
 
 def test_when_it_is_taken_the_old_one_is_stopped() -> None:
     _, status = decide(look(saving(), savepoint=TAKEN))
-    assert (upgrade_of(status).phase, status.stopping_since) == (UpgradePhase.HANDING_OVER, NOW)
+    assert (upgrade_of(status).phase, status.active.stopping_since) == (UpgradePhase.HANDING_OVER, NOW)
 
 
 @pytest.mark.parametrize("state", ["Failed", "Damaged"])
 def test_without_it_the_change_is_refused_and_the_old_one_goes_on(state: str) -> None:
     _, status = decide(look(saving(), savepoint=before(state)))
-    assert (upgrade_of(status).phase, status.stopping_since) == (UpgradePhase.REFUSED, None)
+    assert (upgrade_of(status).phase, status.active.stopping_since) == (UpgradePhase.REFUSED, None)
     assert "there is no savepoint to go back to" in (upgrade_of(status).message or "")
 
 
@@ -450,7 +478,7 @@ def test_another_mode_tries_a_refused_change_again() -> None:
     refused = started(CHANGED, revision=OLD, upgrade=change(UpgradePhase.REFUSED, mode=UpgradeMode.SAVEPOINT))
     _, status = decide(look(refused, pod(), previous=BEFORE))
     assert (upgrade_of(status).phase, upgrade_of(status).mode) == (
-        UpgradePhase.REHEARSING,
+        UpgradePhase.DRY_RUN,
         UpgradeMode.LAST_STATE,
     )
 
@@ -462,7 +490,7 @@ def test_what_fails_goes_back_to_the_savepoint_in_a_new_checkpoint() -> None:
     gone = gone.replace(status=gone.status.replace(upgrade=known))
     _, status = decide(look(gone, failed(2), progress=None, previous=BEFORE, savepoint=TAKEN))
     assert upgrade_of(status).phase is UpgradePhase.ROLLING_BACK
-    assert (status.checkpoint, status.running_checkpoint, status.shuffle_partitions) == (4, 3, 5)
+    assert (status.checkpoint, status.active.checkpoint, status.shuffle_partitions) == (4, 3, 5)
     assert status.restoration == Restoration(location="file:///kept", savepoint="before-12345678")
     assert "it goes back to savepoint before" in (upgrade_of(status).message or "")
 
@@ -485,18 +513,18 @@ def test_what_does_not_fit_begins_with_an_empty_state_and_the_whole_log_where_th
     sources = [{**SPEC["sources"][0], "startingOffsets": "latest"}]
     spec = {**CHANGED, "sources": sources, "upgrade": {"mode": mode}}
     asked = started(spec, revision=OLD, checkpoint=3, runningCheckpoint=3)
-    known = upgrade_of(taken_over().status).replace(
-        phase=UpgradePhase.REHEARSING, intent=build(asked).intent, mode=mode
-    )
-    resource = asked.replace(status=asked.status.replace(upgrade=known))
+    known = change(intent=build(asked).intent, mode=mode)
+    resource = started(spec, revision=OLD, checkpoint=3, runningCheckpoint=3, upgrade=known)
     plan, status = decide(look(resource, standby=standing(DOES_NOT)))
     told = plan.actions[0]
     assert isinstance(told, EmitEvent)
     assert (told.reason, told.warning) == (Reason.UPGRADE_ANEW, warns)
     assert "what it writes to out is written again" in told.message
-    assert upgrade_of(status).anew == Anew(checkpoint=4, instead_of=3, from_beginning=("events",))
+    assert upgrade_of(status).new_checkpoint == NewCheckpoint(
+        checkpoint=4, instead_of=3, from_beginning=("events",)
+    )
     assert (status.checkpoint, upgrade_of(status).handover) == (3, Handover.COLD)
-    ended = resource.replace(status=status.replace(driver=None, driver_uid=None, stopping_since=None))
+    ended = resource.replace(status=at_rest(status))
     plan, begun = decide(observed(ended))
     config = next(
         a for a in plan.actions if isinstance(a, CreateObject) and a.manifest["kind"] == "ConfigMap"
@@ -505,7 +533,9 @@ def test_what_does_not_fit_begins_with_an_empty_state_and_the_whole_log_where_th
     assert revision.checkpoint.endswith("/u1-4")
     assert [source.starting_offsets for source in revision.spec.sources] == ["earliest"]
     assert (begun.checkpoint, begun.from_beginning) == (4, ("events",))
-    assert build(ended.replace(status=begun)).name == begun.revision, "it does not change again by itself"
+    assert build(ended.replace(status=begun)).name == begun.active.revision, (
+        "it does not change again by itself"
+    )
 
 
 @pytest.mark.parametrize("mode", [UpgradeMode.LAST_STATE, UpgradeMode.SAVEPOINT])
@@ -521,10 +551,10 @@ def test_a_request_to_restart_keeps_the_state_in_every_mode(mode: UpgradeMode) -
     asked = started({"restartNonce": "2", "upgrade": {"mode": mode}}, revision=OLD, content=content)
     _, status = decide(look(asked, pod()))
     assert (upgrade_of(status).phase, upgrade_of(status).mode) == (
-        UpgradePhase.REHEARSING,
+        UpgradePhase.DRY_RUN,
         UpgradeMode.LAST_STATE,
     )
-    assert (upgrade_of(status).anew, upgrade_of(status).savepoint) == (None, None)
+    assert (upgrade_of(status).new_checkpoint, upgrade_of(status).savepoint) == (None, None)
 
 
 def test_a_pipeline_that_is_suspended_while_it_is_watched_is_not_taken_back_for_that() -> None:

@@ -32,7 +32,7 @@ async def describe_change(
     context: OperatorContext, observed: PipelineObserved, judge: Judge | None
 ) -> list[str]:
     """Return the lines about the change of a pipeline; none without a change."""
-    wanted, runs = want_revision(observed), observed.status.revision
+    wanted, runs = want_revision(observed), observed.status.active.revision
     if wanted is None or runs is None or wanted.name == runs:
         return []
     old = await read_revision(context, observed.resource.metadata.namespace, runs)

@@ -92,12 +92,14 @@ def _is_wanted(observed: PipelineObserved, revision: Revision | None) -> bool:
     current = observed.current
     if current is None or current.deleting or observed.resource.spec.suspend:
         return False
-    return observed.status.stopping_since is None and (revision is None or revision.name == current.revision)
+    return observed.status.active.stopping_since is None and (
+        revision is None or revision.name == current.revision
+    )
 
 
 def _remove_stale_drivers(observed: PipelineObserved, now: datetime) -> Plan | None:
     """Delete driver pods of other generations; nothing else happens until they are gone, or have at least ended."""
-    known = observed.status.generation
+    known = observed.status.active.generation
     stale = [pod for pod in observed.pods if _is_stale(observed, pod, now)]
     if not stale:
         return None
@@ -113,17 +115,18 @@ def _remove_stale_drivers(observed: PipelineObserved, now: datetime) -> Plan | N
         f"waiting for driver {names} to be gone; its node must confirm",
     )
     generation = max(known, *(pod.generation for pod in stale))
-    status = say(observed, verdict, now, generation=generation)
     if generation > known:
-        return Plan((RecordStatus(status.replace(driver=None, driver_uid=None)),), requeue_after=SOON)
-    return Plan(actions, status, SOON)
+        runs = observed.status.update_active(generation=generation, driver=None, driver_uid=None)
+        return Plan((RecordStatus(say(observed, verdict, now, runs=runs)),), requeue_after=SOON)
+    return Plan(actions, say(observed, verdict, now), SOON)
 
 
 def _is_stale(observed: PipelineObserved, pod: DriverPod, now: datetime) -> bool:
     """A driver that stands by is none; nor, for a while, is one that was just taken over from, whose queries have ended."""
-    if pod.generation > observed.status.generation:
+    known = observed.status.active.generation
+    if pod.generation > known:
         return not pod.standby
-    if pod.generation == observed.status.generation or pod.finished:
+    if pod.generation == known or pod.finished:
         return False
     change = observed.status.upgrade
     taken_over = change is not None and change.handover is Handover.WARM and change.phase in _TAKEN_OVER
@@ -147,7 +150,7 @@ def _rest_or_start(observed: PipelineObserved, revision: Revision | None, now: d
         return Plan((), say(observed, verdict, now), BLOCKED_POLL)
     if revision is None:
         return Plan((), say(observed, _explain_dead_end(observed), now))
-    if restarts.hopeless_revision == revision.name:
+    if restarts.non_retryable_revision == revision.name:
         reason, message = restarts.last_reason or Reason.QUERY_FAILED, restarts.last_failure or ""
         return Plan((), say(observed, stalled(PipelineState.FAILED, reason, message), now))
     wait = _wait_before_start(observed, revision, now)
@@ -169,7 +172,7 @@ def _explain_dead_end(observed: PipelineObserved) -> Verdict:
 def _wait_before_start(observed: PipelineObserved, revision: Revision, now: datetime) -> float:
     """Return the seconds of back-off left. A new revision starts at once: it may be the cure."""
     restarts = observed.status.restarts
-    if restarts.next_start is None or revision.name != observed.status.revision:
+    if restarts.next_start is None or revision.name != observed.status.active.revision:
         return 0.0
     return (restarts.next_start - now).total_seconds()
 
@@ -189,13 +192,15 @@ def _follow(observed: PipelineObserved, current: DriverPod, wanted: Revision | N
     if isinstance(observed.dependencies, Verdict):
         verdict = replace(verdict, message=f"{verdict.message}; but {observed.dependencies.message}")
     fields = {
-        **build_progress_fields(progress, spec, now),
+        **build_progress_fields(observed.status, progress, spec, now),
         "recovery": build_recovery(observed, current, progress),
     }
     poll = CATCHING_UP_POLL if progress.lag else RUNNING_POLL
     old = drop_history(observed, change)
     status = say(observed, verdict, now, restarts=restarts, upgrade=change, **fields)
-    return Plan(old, status if is_news(observed.status, status, fields, now) else None, poll)
+    return Plan(
+        old, status if is_news(observed.status, status, fields.keys() - {"runs"}, now) else None, poll
+    )
 
 
 def _report_failure(observed: PipelineObserved, now: datetime) -> Plan:

@@ -64,7 +64,7 @@ def count_failure(
         + timedelta(seconds=delay_restart(crashes + scheduling, policy)),
         last_reason=exit.reason,
         last_failure=exit.message,
-        hopeless_revision=None if exit.retryable else revision,
+        non_retryable_revision=None if exit.retryable else revision,
     )
 
 

@@ -27,7 +27,7 @@ def _drop_pods(observed: PipelineObserved) -> Iterator[DeleteObject]:
 
 
 def _drop_revisions(observed: PipelineObserved) -> Iterator[DeleteObject]:
-    used = {observed.status.revision, *(pod.revision for pod in observed.pods if not pod.finished)}
+    used = {observed.status.active.revision, *(pod.revision for pod in observed.pods if not pod.finished)}
     others = [each for each in observed.revisions if each.ref.name not in used]
     others.sort(key=lambda each: (each.created, each.ref.name), reverse=True)
     limit = observed.resource.spec.revision_history_limit

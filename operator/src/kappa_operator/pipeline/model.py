@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from kappa_crds.guarantee import compute_guarantee
-from kappa_crds.pipeline_status import PipelineStatus
+from kappa_crds.pipeline_status import AT_WORK, PipelineStatus, RunRole, drop_run
 from kappa_crds.progress import Progress
 from kappa_crds.revision import Revision
 from kappa_operator.engine.keys import ObjectRef
@@ -62,23 +62,24 @@ class PipelineObserved:
     @property
     def current(self) -> DriverPod | None:
         """Return the pod of the current generation."""
-        return next((pod for pod in self.pods if pod.generation == self.status.generation), None)
+        generation = self.status.active.generation
+        return next((pod for pod in self.pods if pod.generation == generation), None)
 
     @property
     def standby_pod(self) -> DriverPod | None:
-        """Return the pod of the driver that is to take over, as long as it has not."""
-        change = self.status.upgrade
-        if change is None or change.generation <= self.status.generation:
+        """Return the pod of the standby run, until that run is the active one."""
+        run = self.status.standby
+        if run is None or run.generation <= self.status.active.generation:
             return None
-        return next((pod for pod in self.pods if pod.generation == change.generation), None)
+        return next((pod for pod in self.pods if pod.generation == run.generation), None)
 
 
 def say(observed: PipelineObserved, verdict: Verdict, now: datetime, **fields: Any) -> PipelineStatus:
-    """Return the status with the verdict and the given fields."""
+    """Return the status with the verdict and the given fields. A standby run ends with the phases that need one."""
     resource = observed.resource
     generation = resource.metadata.generation
     labels = {PIPELINE_LABEL: resource.metadata.name, **EXECUTOR_ROLE}
-    return resource.status.replace(
+    status = resource.status.replace(
         observed_generation=generation,
         state=verdict.state,
         conditions=build_conditions(verdict, resource.status.conditions, generation, now),
@@ -86,3 +87,8 @@ def say(observed: PipelineObserved, verdict: Verdict, now: datetime, **fields: A
         selector=",".join(f"{key}={value}" for key, value in labels.items()),
         **fields,
     )
+    change, runs = status.upgrade, status.runs
+    if change is None or change.phase not in AT_WORK:
+        runs = drop_run(runs, RunRole.STANDBY)
+    highest = max((run.generation for run in status.runs), default=0)
+    return status.replace(runs=runs, last_generation=max(status.last_generation, highest))

@@ -79,9 +79,9 @@ def _record(
     context: OperatorContext, key: Key, resource: PipelineResource, progress: Progress | None
 ) -> Samples | None:
     """Record the sample; return the samples of the driver, None where there is no driver."""
-    if progress is None and resource.status.driver is None:
+    if progress is None and resource.status.active.driver is None:
         return None
-    return context.progress.record(key, resource.status.generation, context.now(), progress)
+    return context.progress.record(key, resource.status.active.generation, context.now(), progress)
 
 
 async def observe_driver(
@@ -103,8 +103,8 @@ async def observe_driver(
 
 def _is_confirmed(resource: PipelineResource, pods: tuple[DriverPod, ...], progress: Progress | None) -> bool:
     if progress is None:
-        return not pods and resource.status.driver is None
-    return progress.state is DriverState.RUNNING and progress.generation == resource.status.generation
+        return not pods and resource.status.active.driver is None
+    return progress.state is DriverState.RUNNING and progress.generation == resource.status.active.generation
 
 
 async def observe_drivers(
@@ -128,7 +128,7 @@ async def observe_progress(
 
     Raises KubernetesError where its token cannot be read: that is no verdict on the driver.
     """
-    wanted = resource.status.generation if generation is None else generation
+    wanted = resource.status.active.generation if generation is None else generation
     pod = next((pod for pod in pods if pod.generation == wanted), None)
     if pod is None or pod.finished or not pod.started or pod.address is None:
         return None
@@ -146,10 +146,10 @@ async def observe_standby(
     context: OperatorContext, resource: PipelineResource, pods: tuple[DriverPod, ...]
 ) -> Progress | None:
     """Return what the driver that is to take over says of itself."""
-    change = resource.status.upgrade
-    if change is None or change.generation <= resource.status.generation:
+    run = resource.status.standby
+    if run is None or run.generation <= resource.status.active.generation:
         return None
-    return await observe_progress(context, resource, pods, change.generation)
+    return await observe_progress(context, resource, pods, run.generation)
 
 
 async def observe_previous(context: OperatorContext, resource: PipelineResource) -> Revision | None:

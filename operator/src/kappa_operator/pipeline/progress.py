@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from kappa_crds.pipeline import PipelineSpec
-from kappa_crds.pipeline_status import SourceStatus
+from kappa_crds.pipeline_status import PipelineStatus, SourceStatus
 from kappa_crds.progress import Progress, QueryProgress
 from kappa_crds.quantities import format_count, parse_duration
 
@@ -14,17 +14,19 @@ _LATE = 2
 """A batch counts as late after so many times the duration of the last batch, and the patience."""
 
 
-def build_progress_fields(progress: Progress, spec: PipelineSpec, now: datetime) -> dict[str, Any]:
+def build_progress_fields(
+    status: PipelineStatus, progress: Progress, spec: PipelineSpec, now: datetime
+) -> dict[str, Any]:
     """Return the status fields that the driver's progress decides."""
     queries = progress.queries
     watermarks = [query.watermark for query in queries if query.watermark is not None]
     return {
-        "running_since": progress.running_since,
+        "runs": status.update_active(running_since=progress.running_since),
         "measured_at": now.replace(microsecond=0),
         "batch": find_last_batch(progress),
         "records": sum(query.total_input_rows for query in queries),
         "late": sum(query.total_late_rows for query in queries),
-        "stragglers": progress.stragglers,
+        "late_records": progress.stragglers,
         "dead_lettered": progress.dead_lettered,
         "lag_records": progress.lag,
         "lag": f"{format_count(progress.lag)} records",

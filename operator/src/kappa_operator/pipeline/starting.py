@@ -3,7 +3,16 @@
 from datetime import datetime
 from typing import Any
 
-from kappa_crds.pipeline_status import AT_WORK, Health, PipelineState, Restarts, UpgradePhase, UpgradeStatus
+from kappa_crds.pipeline_status import (
+    AT_WORK,
+    Health,
+    PipelineState,
+    Restarts,
+    RunRole,
+    UpgradePhase,
+    UpgradeStatus,
+    put_run,
+)
 from kappa_crds.reasons import Reason
 from kappa_crds.revision import Revision
 from kappa_operator.engine.actions import (
@@ -40,16 +49,16 @@ def sweep(observed: PipelineObserved) -> tuple[Action, ...]:
 def start_driver(observed: PipelineObserved, revision: Revision, now: datetime) -> Plan:
     """Record the generation, sweep, make what its driver needs, then the driver."""
     resource, status = observed.resource, observed.status
-    resumed = status.driver is not None and status.revision == revision.name
-    generation = status.generation if resumed else _choose_generation(observed)
+    active = status.active
+    resumed = active.driver is not None and active.revision == revision.name
+    generation = active.generation if resumed else _choose_generation(observed)
     name = name_driver(resource.metadata.name, generation)
     verdict = working(PipelineState.STARTING, Reason.DRIVER_STARTING, f"making driver {name}")
     change = begin_watch(observed, revision, now)
     restarts = Restarts(total=status.restarts.total) if change != status.upgrade else status.restarts
     intent = say(
         observed, verdict, now,
-        generation=generation, driver=name, driver_uid=None, upgrade=change, restarts=restarts,
-        **describe_revision(observed, revision),
+        upgrade=change, restarts=restarts, **activate_run(observed, revision, generation, name, None),
     )  # fmt: skip
     actions = (
         *(() if resumed else (RecordStatus(intent),)),
@@ -60,19 +69,17 @@ def start_driver(observed: PipelineObserved, revision: Revision, now: datetime) 
 
 
 def _choose_generation(observed: PipelineObserved) -> int:
-    """Return the generation that a change has set aside, where no driver was made with it; else a new one."""
-    change, known = observed.status.upgrade, observed.status.generation
+    """Return the generation of the standby run, where no driver was made with it; else a new one."""
+    run, known = observed.status.standby, observed.status.active.generation
     made = max((pod.generation for pod in observed.pods), default=0)
-    if change is None or change.phase not in AT_WORK or change.uid is not None:
+    if run is None or run.driver_uid is not None:
         return next_generation(observed)
-    return change.generation if change.generation > max(known, made) else next_generation(observed)
+    return run.generation if run.generation > max(known, made) else next_generation(observed)
 
 
 def next_generation(observed: PipelineObserved) -> int:
-    """Return a generation that no driver has, nor one that stands by or stood by."""
-    change = observed.status.upgrade
-    made = (pod.generation for pod in observed.pods)
-    return max(observed.status.generation, change.generation if change else 0, *made, 0) + 1
+    """Return a generation that no driver has or had."""
+    return max(observed.status.last_generation, *(pod.generation for pod in observed.pods), 0) + 1
 
 
 def make_driver(
@@ -92,19 +99,30 @@ def make_driver(
     )
 
 
-def describe_revision(observed: PipelineObserved, revision: Revision) -> dict[str, Any]:
-    """Return the fields of the status that follow from the revision of the current driver."""
+def activate_run(
+    observed: PipelineObserved, revision: Revision, generation: int, driver: str, uid: str | None
+) -> dict[str, Any]:
+    """Return the fields of the status where a revision becomes the active run."""
     spec, tuning, number = revision.spec, revision.tuning, read_checkpoint_number(revision)
+    standby = observed.status.standby
+    before = standby if standby is not None and standby.revision == revision.name else observed.status.active
+    run = before.replace(
+        role=RunRole.ACTIVE,
+        generation=generation,
+        revision=revision.name,
+        content=revision.content,
+        checkpoint=number,
+        driver=driver,
+        driver_uid=uid,
+        running_since=None,
+        stopping_since=None,
+    )
     return {
-        "revision": revision.name,
-        "content": revision.content,
+        "runs": put_run(observed.status.runs, run),
         "checkpoint": number,
-        "running_checkpoint": number,
         "last_checkpoint": max(number, observed.status.last_checkpoint),
         "restoration": revision.restoration,
         "from_beginning": revision.from_beginning,
-        "running_since": None,
-        "stopping_since": None,
         "shuffle_partitions": tuning.shuffle_partitions,
         "tuning": explain_tuning(tuning, spec),
         "executors": spec.resources.executors.count,
@@ -120,5 +138,5 @@ def begin_watch(observed: PipelineObserved, revision: Revision, now: datetime) -
         return change.replace(since=since)
     if change.phase not in AT_WORK:
         return change
-    lag = 0 if change.anew is not None else observed.status.lag_records or 0
+    lag = 0 if change.new_checkpoint is not None else observed.status.lag_records or 0
     return change.replace(phase=UpgradePhase.WATCHING, health=Health(lag=lag), since=since)

@@ -19,13 +19,15 @@ ASK_PATIENCE = 15.0
 def stop_driver(observed: PipelineObserved, current: DriverPod, now: datetime) -> Plan:
     """Ask the driver to stop at a batch boundary; delete the pod if it never ran or does not obey in time."""
     status, spec = observed.status, observed.resource.spec
-    since = status.stopping_since
+    since = status.active.stopping_since
     why = "suspending" if spec.suspend else "a new revision waits"
     verdict = working(
         PipelineState.PENDING, Reason.STOPPING_PREVIOUS, f"{why}: driver {current.ref.name} ends its batch"
     )
     if since is None:
-        intent = say(observed, verdict, now, stopping_since=now.replace(microsecond=0))
+        intent = say(
+            observed, verdict, now, runs=status.update_active(stopping_since=now.replace(microsecond=0))
+        )
         return Plan((RecordStatus(intent),), requeue=True)
     said = say(observed, verdict, now)
     if current.deleting:
@@ -50,7 +52,7 @@ def report_stop_unreachable(
     """A driver did not hear that it shall stop. One that is just ending does not either, so wait a little first."""
     verdict = working(PipelineState.PENDING, Reason.STOPPING_PREVIOUS, message)
     said = say(observed, verdict, now)
-    since = observed.status.stopping_since or now
+    since = observed.status.active.stopping_since or now
     if (now - since).total_seconds() < ASK_PATIENCE:
         return Plan((), said, SOON)
     return Plan(

@@ -109,10 +109,10 @@ def take_at_rest(observed: SavepointObserved, now: datetime) -> Plan | None:
     if observed.pipeline is None:
         return None
     name, status = observed.pipeline.metadata.name, observed.pipeline.status
-    if status.driver is not None or any(not pod.finished for pod in observed.drivers):
+    if status.active.driver is not None or any(not pod.finished for pod in observed.drivers):
         message = f"Pipeline {name} starts or stops; the savepoint is taken once it runs, or has stopped"
         return _wait(observed, Reason.PIPELINE_NOT_RUNNING, message, now)
-    if status.revision is None:
+    if status.active.revision is None:
         message = f"Pipeline {name} has never run; the savepoint is taken once it does"
         return _wait(observed, Reason.PIPELINE_NOT_RUNNING, message, now)
     if isinstance(observed.storage, KappaError):
@@ -177,7 +177,7 @@ def _follow_worker(
     if result.taken is None:
         message = result.failure.message if result.failure else "the pod ended without a message"
         return _note_failure(observed, message, now, work=end_work(work))
-    fields = _describe_taken(observed, result.taken, pipeline.status.revision if pipeline else None)
+    fields = _describe_taken(observed, result.taken, pipeline.status.active.revision if pipeline else None)
     written = build_status(observed, _judge(result.taken), now, **fields, work=end_work(work))
     return Plan((RecordStatus(written),), requeue_after=POLL)
 

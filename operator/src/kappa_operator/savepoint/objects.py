@@ -51,9 +51,9 @@ def build_scheduled(pipeline: Metadata, at: datetime, exports: tuple[Export, ...
     return _build_savepoint(pipeline.namespace, pipeline.name, name, Cause.SCHEDULE, exports)
 
 
-def name_upgrade_savepoint(pipeline: str, change: UpgradeStatus) -> str:
+def name_upgrade_savepoint(pipeline: str, change: UpgradeStatus, generation: int) -> str:
     """Return the name of the Savepoint before a change: another one each time that it is tried."""
-    return f"{pipeline}-{change.intent}-{change.generation}"
+    return f"{pipeline}-{change.intent}-{generation}"
 
 
 def build_upgrade_savepoint(pipeline: Metadata, change: UpgradeStatus) -> Manifest:

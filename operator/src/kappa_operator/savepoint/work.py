@@ -88,7 +88,7 @@ def _make(
     elsewhere: Elsewhere | None,
 ) -> Plan:
     takes = work.task is SavepointTask.TAKE and observed.pipeline is not None
-    revision = observed.pipeline.status.revision if takes and observed.pipeline else None
+    revision = observed.pipeline.status.active.revision if takes and observed.pipeline else None
     storage, other, place = _seat(storage, elsewhere)
     placement = Placement(
         storage, other, next(iter(observed.nodes), None), observed.image, observed.pull_policy

@@ -24,8 +24,8 @@ def find_current(cache: ResourceCache, namespace: str) -> dict[str, str] | None:
 
 
 def _find_oldest(status: PipelineStatus) -> int:
-    """Return the number of the oldest checkpoint that a pipeline may still go on in."""
+    """Return the number of the oldest checkpoint that a pipeline may still continue in."""
     change = status.upgrade
-    watched = change is not None and change.phase is UpgradePhase.WATCHING
-    left = [change.anew.instead_of] if change is not None and change.anew is not None and watched else []
-    return min(status.checkpoint, status.running_checkpoint, *left)
+    new = change.new_checkpoint if change is not None and change.phase is UpgradePhase.WATCHING else None
+    replaced = () if new is None else (new.instead_of,)
+    return min(status.checkpoint, *(run.checkpoint for run in status.runs), *replaced)

@@ -125,7 +125,13 @@ def _read_upgrade_since(facts: PipelineFacts) -> float | None:
 
 def _count_from_beginning(facts: PipelineFacts) -> float | None:
     upgrade = facts.resource.status.upgrade
-    return None if upgrade is None else len(upgrade.anew.from_beginning) if upgrade.anew else 0
+    return (
+        None
+        if upgrade is None
+        else len(upgrade.new_checkpoint.from_beginning)
+        if upgrade.new_checkpoint
+        else 0
+    )
 
 
 def _count_savepoints(facts: PipelineFacts) -> Iterator[Sample]:

@@ -56,7 +56,7 @@ def _explain(observed: PipelineObserved, old: Revision | None) -> Iterator[str]:
             f"spec.restore: the driver ends its batch, and the next one goes on from savepoint {found.savepoint.metadata.name};"
             " records after it are processed again, and topics are not set back"
         )
-    elif observed.status.revision is not None:
+    elif observed.status.active.revision is not None:
         yield from _explain_change(observed, old)
 
 
@@ -65,17 +65,17 @@ def _what_waits(observed: PipelineObserved) -> str:
 
 
 def _runs(observed: PipelineObserved) -> bool:
-    return observed.status.driver is not None and observed.status.state == PipelineState.RUNNING
+    return observed.status.active.driver is not None and observed.status.state == PipelineState.RUNNING
 
 
 def _explain_change(observed: PipelineObserved, old: Revision | None) -> Iterator[str]:
     if isinstance(observed.dependencies, Verdict):
         return
     wanted = build_revision(observed.resource, observed.dependencies, observed.images)
-    if wanted.name == observed.status.revision:
+    if wanted.name == observed.status.active.revision:
         return
     if old is None:
-        yield f"revision {observed.status.revision} cannot be read any more, so what the change means is not known yet"
+        yield f"revision {observed.status.active.revision} cannot be read any more, so what the change means is not known yet"
         return
     change = observed.status.upgrade
     if change is not None and is_taken_back(observed, wanted):

@@ -20,7 +20,7 @@ async def observe_applied(
 ) -> tuple[PipelineObserved, Revision | None]:
     """Return the pipeline as it would be stored, with the revision that runs; raise pydantic.ValidationError for a bad spec."""
     resource: PipelineResource = find_kind("Pipeline").parse(body)
-    settings, runs = context.settings, resource.status.revision
+    settings, runs = context.settings, resource.status.active.revision
     observed = PipelineObserved(
         resource=resource,
         dependencies=await observe_dependencies(context, resource, ask_kafka=False),

@@ -6,14 +6,24 @@ Nothing here touches the driver that runs. What is meant to happen is recorded; 
 from datetime import datetime
 from typing import Any
 
-from kappa_crds.pipeline_status import Anew, PipelineState, Restarts, UpgradePhase, UpgradeStatus
+from kappa_crds.pipeline_status import (
+    NewCheckpoint,
+    PipelineState,
+    Restarts,
+    Run,
+    RunRole,
+    UpgradePhase,
+    UpgradeStatus,
+    put_run,
+)
 from kappa_crds.reasons import Reason
 from kappa_crds.upgrade import Handover, UpgradeMode, UpgradeVerdict
 from kappa_operator.engine.actions import CreateObject, EmitEvent, RecordStatus
 from kappa_operator.engine.plan import Plan, working
 from kappa_operator.pipeline.model import SOON, PipelineObserved, say
 from kappa_operator.pipeline.progress import build_progress_fields
-from kappa_operator.pipeline.upgrade.change import build_anew, next_checkpoint
+from kappa_operator.pipeline.starting import next_generation
+from kappa_operator.pipeline.upgrade.change import build_from_empty, next_checkpoint
 from kappa_operator.pipeline.verdicts import explain_change
 from kappa_operator.savepoint.objects import build_upgrade_savepoint, name_upgrade_savepoint
 
@@ -25,7 +35,9 @@ def hand_over(observed: PipelineObserved, change: UpgradeStatus, why: str, now: 
     """Record that the old driver ends its batch; before that, where the mode asks for one, that a savepoint is taken."""
     at = now.replace(microsecond=0)
     if change.mode is UpgradeMode.SAVEPOINT and change.savepoint is None:
-        name = name_upgrade_savepoint(observed.resource.metadata.name, change)
+        standby = observed.status.standby
+        number = next_generation(observed) if standby is None else standby.generation
+        name = name_upgrade_savepoint(observed.resource.metadata.name, change, number)
         change = change.replace(phase=UpgradePhase.SAVING, savepoint=name, message=why, since=at)
         return _record(
             observed, change, Reason.UPGRADE_SAVING, f"{why}; savepoint {name} is taken before", now
@@ -62,7 +74,11 @@ def save(observed: PipelineObserved, change: UpgradeStatus, now: datetime) -> Pl
     if taken.status.taken is not None:
         return hand_over(observed, change, change.message or "the savepoint is taken", now)
     progress = observed.progress
-    fields = build_progress_fields(progress, observed.resource.spec, now) if progress is not None else {}
+    fields = (
+        build_progress_fields(observed.status, progress, observed.resource.spec, now)
+        if progress is not None
+        else {}
+    )
     verdict = working(
         _find_state(observed), Reason.UPGRADE_SAVING, f"savepoint {name} is taken before the change: {said}"
     )
@@ -76,20 +92,24 @@ def begin_anew(
     status, spec = observed.status, observed.resource.spec
     number = next_checkpoint(status)
     names = tuple(source.name for source in spec.sources) if replay else ()
+    new = NewCheckpoint(checkpoint=number, instead_of=status.checkpoint, from_beginning=names)
+    revision = build_from_empty(observed, new).name
+    standby = status.standby or Run(role=RunRole.STANDBY, generation=next_generation(observed))
     change = change.replace(
         phase=UpgradePhase.HANDING_OVER,
+        revision=revision,
         handover=Handover.COLD,
-        anew=Anew(checkpoint=number, instead_of=status.checkpoint, from_beginning=names),
+        new_checkpoint=new,
         since=now.replace(microsecond=0),
     )
     where = explain_replay(observed) if replay else "it begins with an empty state, where its sources say"
-    change = change.replace(revision=build_anew(observed, change).name, message=f"{why}; {where}")
+    change = change.replace(message=f"{why}; {where}")
     told = EmitEvent(Reason.UPGRADE_ANEW, change.message or "", warning=change.mode is UpgradeMode.AUTO)
     verdict = working(PipelineState.PENDING, Reason.UPGRADE_ANEW, change.message or "")
     restarts = Restarts(total=status.restarts.total)
     written = say(
         observed, verdict, now, upgrade=change, last_checkpoint=number, restarts=restarts,
-        **_forget_driver(observed),
+        runs=put_run(_update_runs(observed), standby.replace(revision=revision, checkpoint=number)),
     )  # fmt: skip
     return Plan((told, RecordStatus(written)), requeue=True)
 
@@ -127,13 +147,14 @@ def _record(
     **fields: Any,
 ) -> Plan:
     verdict = working(_find_state(observed), reason, said)
-    written = say(observed, verdict, now, upgrade=change, **fields, **_forget_driver(observed))
+    written = say(observed, verdict, now, upgrade=change, runs=_update_runs(observed, **fields))
     return Plan((RecordStatus(written),), requeue=True)
 
 
-def _forget_driver(observed: PipelineObserved) -> dict[str, Any]:
-    """A driver that was recorded and never made will not be: nobody is to wait for it."""
-    return {"driver": None, "driver_uid": None} if observed.current is None else {}
+def _update_runs(observed: PipelineObserved, **fields: Any) -> tuple[Run, ...]:
+    """Return the runs with these fields of the active one. A driver that was recorded and never created is not created any more."""
+    never_created = {"driver": None, "driver_uid": None} if observed.current is None else {}
+    return observed.status.update_active(**fields, **never_created)
 
 
 def _find_state(observed: PipelineObserved) -> PipelineState:

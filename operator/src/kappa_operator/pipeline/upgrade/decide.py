@@ -16,8 +16,11 @@ from kappa_crds.pipeline_status import (
     PipelineState,
     PipelineStatus,
     Restarts,
+    Run,
+    RunRole,
     UpgradePhase,
     UpgradeStatus,
+    put_run,
 )
 from kappa_crds.progress import DriverExit, DriverState
 from kappa_crds.reasons import Reason
@@ -29,7 +32,7 @@ from kappa_operator.pipeline.driver import DriverPod, has_failed
 from kappa_operator.pipeline.model import SOON, PipelineObserved, say
 from kappa_operator.pipeline.objects import build_token_ref
 from kappa_operator.pipeline.progress import build_progress_fields, say_progress
-from kappa_operator.pipeline.starting import begin_watch, describe_revision, make_driver, next_generation
+from kappa_operator.pipeline.starting import activate_run, begin_watch, make_driver, next_generation
 from kappa_operator.pipeline.stopping import stop_driver
 from kappa_operator.pipeline.upgrade.beginning import (
     ANEW_MODES,
@@ -40,7 +43,7 @@ from kappa_operator.pipeline.upgrade.beginning import (
     save,
     say_verdict,
 )
-from kappa_operator.pipeline.upgrade.change import describe_change, is_at_work, is_moved, want_revision
+from kappa_operator.pipeline.upgrade.change import is_at_work, is_moved, open_change, want_revision
 
 AT_ONCE = 0.2
 _TURN_POLL = 10.0
@@ -85,7 +88,7 @@ def decide_at_rest(observed: PipelineObserved, revision: Revision, now: datetime
         return save(observed, change, now)
     if pod is None or change.handover is Handover.COLD:
         return None
-    if change.phase is UpgradePhase.REHEARSING:
+    if change.phase is UpgradePhase.DRY_RUN:
         return _go_on(observed, change, revision, now)
     return None if pod.finished or pod.deleting else promote(observed, revision, pod, now)
 
@@ -93,11 +96,11 @@ def decide_at_rest(observed: PipelineObserved, revision: Revision, now: datetime
 def _begin_at_rest(observed: PipelineObserved, revision: Revision, now: datetime) -> Plan | None:
     """Record a change of what does not run. What had failed is not gone back to: the change may be its cure."""
     status = observed.status
-    is_change = status.revision is not None and status.revision != revision.name
+    is_change = status.active.revision is not None and status.active.revision != revision.name
     if not is_change or is_moved(status) or _is_way_back(observed, revision):
         return None
-    change = describe_change(observed, revision, now)
-    failed = has_failed(status.restarts) or status.restarts.hopeless_revision == change.previous
+    observed, change = open_change(observed, revision, now)
+    failed = has_failed(status.restarts) or status.restarts.non_retryable_revision == change.previous
     change = change.replace(previous=None if failed else change.previous)
     if change.mode is UpgradeMode.STATELESS:
         return begin_anew(observed, change, _STATELESS, now, replay=False)
@@ -122,7 +125,7 @@ def _give_up_standby(observed: PipelineObserved, change: UpgradeStatus, now: dat
 def _may_begin(observed: PipelineObserved, current: DriverPod) -> bool:
     """Return whether a change can begin beside the driver that runs: that works, and both have one checkpoint."""
     status, change = observed.status, observed.status.upgrade
-    if is_moved(status) or status.stopping_since is not None:
+    if is_moved(status) or status.active.stopping_since is not None:
         return False
     if change is not None and change.phase is UpgradePhase.ROLLING_BACK:
         return False
@@ -146,7 +149,7 @@ def _await_turn(observed: PipelineObserved, now: datetime) -> Plan:
 
 
 def _begin(observed: PipelineObserved, revision: Revision, now: datetime) -> Plan:
-    change = describe_change(observed, revision, now)
+    observed, change = open_change(observed, revision, now)
     if change.mode is UpgradeMode.STATELESS:
         return begin_anew(observed, change, _STATELESS, now, replay=False)
     if observed.resource.spec.upgrade.handover is Handover.COLD:
@@ -156,13 +159,12 @@ def _begin(observed: PipelineObserved, revision: Revision, now: datetime) -> Pla
 
 def _go_on(observed: PipelineObserved, change: UpgradeStatus, revision: Revision, now: datetime) -> Plan:
     """Make the driver that stands by, take note of it, and see what its dry start shows."""
-    pod = observed.standby_pod
-    if pod is None:
+    pod, run = observed.standby_pod, observed.status.standby
+    if run is None or pod is None:
         return _make_standby(observed, change, revision, now)
-    if change.uid != pod.uid:
-        return Plan(
-            (RecordStatus(_say_rehearsing(observed, change.replace(uid=pod.uid), now)),), requeue=True
-        )
+    if run.driver_uid != pod.uid:
+        seen = run.replace(driver=pod.ref.name, driver_uid=pod.uid)
+        return Plan((RecordStatus(_say_rehearsing(observed, change, now, seen)),), requeue=True)
     return _rehearse(observed, change, pod, now)
 
 
@@ -170,9 +172,10 @@ def _make_standby(
     observed: PipelineObserved, change: UpgradeStatus, revision: Revision, now: datetime
 ) -> Plan:
     """Make the driver that stands by. One that was seen and is gone was lost: then the change goes on without it."""
-    if change.uid is not None:
+    run = observed.status.standby
+    if run is None or run.driver_uid is not None:
         return go_cold(observed, change, "the driver that stood by was lost", now)
-    return Plan(make_driver(observed, revision, change.generation, standby=True), requeue_after=SOON)
+    return Plan(make_driver(observed, revision, run.generation, standby=True), requeue_after=SOON)
 
 
 def _rehearse(observed: PipelineObserved, change: UpgradeStatus, pod: DriverPod, now: datetime) -> Plan:
@@ -205,14 +208,10 @@ def _try_again(observed: PipelineObserved, change: UpgradeStatus, end: DriverExi
             " spec.upgrade.handover: Cold the old driver is stopped for it"
         )
         return refuse(observed, change.replace(attempts=attempts), said, now)
-    again = change.replace(
-        generation=next_generation(observed),
-        uid=None,
-        attempts=attempts,
-        message=end.message,
-        since=now.replace(microsecond=0),
-    )
-    return Plan((RecordStatus(_say_rehearsing(observed, again, now)),), requeue=True)
+    again = change.replace(attempts=attempts, message=end.message, since=now.replace(microsecond=0))
+    last = observed.status.standby or Run(role=RunRole.STANDBY)
+    run = last.replace(generation=next_generation(observed), driver=None, driver_uid=None)
+    return Plan((RecordStatus(_say_rehearsing(observed, again, now, run)),), requeue=True)
 
 
 def _stop_and_promote(
@@ -232,9 +231,8 @@ def promote(observed: PipelineObserved, revision: Revision, pod: DriverPod, now:
     verdict = working(PipelineState.STARTING, Reason.HANDING_OVER, f"driver {pod.ref.name} takes over")
     intent = say(
         observed, verdict, now,
-        generation=pod.generation, driver=pod.ref.name, driver_uid=pod.uid,
         upgrade=begin_watch(observed, revision, now), restarts=Restarts(total=status.restarts.total),
-        **describe_revision(observed, revision),
+        **activate_run(observed, revision, pod.generation, pod.ref.name, pod.uid),
     )  # fmt: skip
     return Plan((RecordStatus(intent), *activate(observed, pod)), requeue_after=AT_ONCE)
 
@@ -246,7 +244,10 @@ def activate(observed: PipelineObserved, pod: DriverPod) -> tuple[Action, ...]:
     return (ActivateDriver(pod.ref, pod.address, build_token_ref(observed.resource)),)
 
 
-def _say_rehearsing(observed: PipelineObserved, change: UpgradeStatus, now: datetime) -> PipelineStatus:
+def _say_rehearsing(
+    observed: PipelineObserved, change: UpgradeStatus, now: datetime, run: Run | None = None
+) -> PipelineStatus:
+    """Return the status while the old driver goes on, with this standby run where it is another one."""
     standby = observed.standby
     step = (
         f"driver of the new revision: {standby.state.value}"
@@ -254,25 +255,33 @@ def _say_rehearsing(observed: PipelineObserved, change: UpgradeStatus, now: date
         else "a driver of the new revision starts"
     )
     before = f"; the one before ended: {change.message}" if change.attempts and change.message else ""
-    return _say_going_on(observed, Reason.UPGRADE_REHEARSING, f"{step}{before}", now, upgrade=change)
+    return _say_going_on(observed, Reason.UPGRADE_REHEARSING, f"{step}{before}", now, run, upgrade=change)
 
 
 def _say_going_on(
-    observed: PipelineObserved, reason: Reason, said: str, now: datetime, **fields: Any
+    observed: PipelineObserved,
+    reason: Reason,
+    said: str,
+    now: datetime,
+    run: Run | None = None,
+    **fields: Any,
 ) -> PipelineStatus:
     """Return the status while the old driver goes on: it says how that is, too."""
     progress = observed.progress
     if progress is not None:
         spec = observed.resource.spec
-        fields |= build_progress_fields(progress, spec, now)
+        fields |= build_progress_fields(observed.status, progress, spec, now)
         said += f"; {say_progress(progress, spec, now)}"
+    if run is not None:
+        fields["runs"] = put_run(fields.get("runs", observed.status.runs), run)
     return say(observed, working(PipelineState.RUNNING, reason, said), now, **fields)
 
 
 def drop_standby(observed: PipelineObserved, revision: Revision | None) -> tuple[Action, ...]:
     """Return what deletes drivers that stand by and are not needed: they do nothing, so nobody waits for them."""
-    change, known = observed.status.upgrade, observed.status.generation
-    needed = change.generation if change is not None and _needs_standby(observed, change, revision) else None
+    change, run, known = observed.status.upgrade, observed.status.standby, observed.status.active.generation
+    is_needed = change is not None and _needs_standby(observed, change, revision)
+    needed = run.generation if run is not None and is_needed else None
     return tuple(
         DeleteObject(pod.ref, pod.uid, "it stands by, and is not needed")
         for pod in observed.pods

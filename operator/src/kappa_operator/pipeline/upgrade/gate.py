@@ -57,7 +57,7 @@ def find_failure(
 
     A crash loop is a fact. Anything else is judged when the health timeout is over, and only where the last samples agree.
     """
-    if restarts.hopeless_revision == change.revision or restarts.crashes >= MOST_CRASHES:
+    if restarts.non_retryable_revision == change.revision or restarts.crashes >= MOST_CRASHES:
         return f"{restarts.last_reason}: {restarts.last_failure}"
     if samples is None or len(samples.last) < SAMPLES or not is_overdue(change, samples, spec, now):
         return None

@@ -7,7 +7,7 @@ because the savepoint is damaged, the topics no longer have its offsets, or the 
 
 from datetime import datetime
 
-from kappa_crds.pipeline_status import Anew, PipelineState, UpgradePhase, UpgradeStatus
+from kappa_crds.pipeline_status import NewCheckpoint, PipelineState, UpgradePhase, UpgradeStatus
 from kappa_crds.reasons import Reason
 from kappa_crds.savepoint import Restoration
 from kappa_crds.upgrade import Handover
@@ -16,7 +16,7 @@ from kappa_operator.engine.plan import Plan, Verdict, working
 from kappa_operator.pipeline.driver import has_failed
 from kappa_operator.pipeline.model import PipelineObserved, say
 from kappa_operator.pipeline.revision import Dependencies, Place, build_revision
-from kappa_operator.pipeline.upgrade.change import describe_change, next_checkpoint
+from kappa_operator.pipeline.upgrade.change import next_checkpoint, open_change
 from kappa_operator.pipeline.upgrade.rollback import withdraw
 from kappa_operator.savepoint.objects import name_savepoint
 
@@ -37,29 +37,29 @@ def decide_restore(observed: PipelineObserved, now: datetime) -> Plan | None:
     )
     place = Place(number, made_of, savepoint.status.shuffle_partitions, status.from_beginning)
     verdict = working(PipelineState.PENDING, Reason.RESTORING, f"goes on from savepoint {name}")
+    opened, change = _open(observed, dependencies, place, f"goes on from savepoint {name}", now)
     written = say(
-        observed, verdict, now,
+        opened, verdict, now,
         restored=spec.restore, restoration=made_of, checkpoint=number, last_checkpoint=number,
-        shuffle_partitions=place.shuffle_partitions,
-        upgrade=_describe(observed, dependencies, place, f"goes on from savepoint {name}", now),
+        shuffle_partitions=place.shuffle_partitions, upgrade=change,
     )  # fmt: skip
     return Plan((RecordStatus(written),), requeue=True)
 
 
-def _describe(
+def _open(
     observed: PipelineObserved, dependencies: Dependencies, place: Place, said: str, now: datetime
-) -> UpgradeStatus | None:
+) -> tuple[PipelineObserved, UpgradeStatus | None]:
     """Return the change that this is. It is watched, and where it fails the state before is gone on from; what had failed is not gone back to."""
     status = observed.status
-    if status.revision is None:
-        return withdraw(status.upgrade, "spec.restore asks for another state", now)
+    if status.active.revision is None:
+        return observed, withdraw(status.upgrade, "spec.restore asks for another state", now)
     revision = build_revision(observed.resource, dependencies, observed.images, place)
-    failed = has_failed(status.restarts) or status.restarts.hopeless_revision == status.revision
-    change = describe_change(observed, revision, now)
-    return change.replace(
+    failed = has_failed(status.restarts) or status.restarts.non_retryable_revision == status.active.revision
+    observed, change = open_change(observed, revision, now)
+    return observed, change.replace(
         phase=UpgradePhase.HANDING_OVER,
         handover=Handover.COLD,
         previous=None if failed else change.previous,
-        anew=Anew(checkpoint=place.checkpoint, instead_of=status.running_checkpoint),
+        new_checkpoint=NewCheckpoint(checkpoint=place.checkpoint, instead_of=status.active.checkpoint),
         message=said,
     )

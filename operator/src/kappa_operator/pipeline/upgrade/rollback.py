@@ -38,10 +38,14 @@ _ENDED = (UpgradePhase.DONE, UpgradePhase.WITHDRAWN)
 def decide_rollback(observed: PipelineObserved, now: datetime) -> Plan | None:
     """Record that the revision before is to take over again, where the new one has failed while it was watched."""
     status, change = observed.status, observed.status.upgrade
-    if change is None or change.phase is not UpgradePhase.WATCHING or change.revision != status.revision:
+    if (
+        change is None
+        or change.phase is not UpgradePhase.WATCHING
+        or change.revision != status.active.revision
+    ):
         return None
     spec = observed.resource.spec
-    if spec.suspend or (status.driver is None and not has_failed(status.restarts)):
+    if spec.suspend or (status.active.driver is None and not has_failed(status.restarts)):
         return None  # it is not there, because it was asked to stop
     why = find_failure(change, status.restarts, observed.samples, spec, now, by_lag=_is_by_lag(observed))
     if why is None:
@@ -64,8 +68,8 @@ def decide_rollback(observed: PipelineObserved, now: datetime) -> Plan | None:
 def _may_begin_anew(observed: PipelineObserved, change: UpgradeStatus) -> bool:
     """Return whether the driver itself found that the state does not fit, and the mode says what follows."""
     restarts = observed.status.restarts
-    unfit = restarts.hopeless_revision == change.revision and restarts.last_reason in _UNFIT
-    wants = unfit and change.mode in ANEW_MODES and change.anew is None
+    unfit = restarts.non_retryable_revision == change.revision and restarts.last_reason in _UNFIT
+    wants = unfit and change.mode in ANEW_MODES and change.new_checkpoint is None
     return wants and not isinstance(observed.dependencies, Verdict)
 
 
@@ -74,10 +78,14 @@ def _find_way_back(
 ) -> tuple[dict[str, Any], str]:
     """Return the place of the state that the revision before goes on from, and what is to be said of it."""
     began = {"from_beginning": previous.from_beginning}
-    if change.anew is not None:
+    if change.new_checkpoint is not None:
         partitions = previous.tuning.shuffle_partitions
         left = {"restoration": previous.restoration, "shuffle_partitions": partitions}
-        return {"checkpoint": change.anew.instead_of, **left, **began}, "; it goes on from the state before"
+        return {
+            "checkpoint": change.new_checkpoint.instead_of,
+            **left,
+            **began,
+        }, "; it goes on from the state before"
     if change.savepoint is None:
         return {}, ""
     savepoint = observed.savepoint

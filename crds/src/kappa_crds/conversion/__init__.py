@@ -1,0 +1,1 @@
+"""Conversion of stored objects: from the form that an earlier release wrote to the present one."""
