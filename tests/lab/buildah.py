@@ -120,13 +120,23 @@ def build(dockerfile: Path, context: Path, image: str) -> None:
         *_mounts(),
     ]
     command = _buildah("build", *flags, "--file", dockerfile, "--tag", image, context)
-    log = LOGS / f"image-{image.rpartition('/')[2].partition(':')[0]}.log"
+    name = image.rpartition("/")[2].partition(":")[0]
+    log = LOGS / f"image-{name}.log"
     log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open("w") as output:
+    with (
+        log.open("w") as output,
+        step(f"image {name}, Dockerfile", done="built", detail=lambda: find_instruction(log)),
+    ):
         done = subprocess.run(list(map(str, command)), stdout=output, stderr=output, check=False)
     if done.returncode != 0:
         tail = "\n".join(log.read_text(errors="replace").splitlines()[-30:])
         raise LabError(f"building {image} failed with {done.returncode}; the end of {log}:\n{tail}")
+
+
+def find_instruction(log: Path) -> str:
+    """Return the instruction of the Dockerfile that runs, and how many there are."""
+    steps = [line for line in log.read_text(errors="replace").splitlines() if line.startswith("STEP ")]
+    return steps[-1].removeprefix("STEP ").replace("/", " of ", 1) if steps else "starting"
 
 
 def remove_others(image: str) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from lab.errors import LabError
+from lab.progress import step
 from lab.shell import run, succeeds
 
 # Package → a program of it, so that a machine which has the program otherwise is left alone.
@@ -43,6 +44,12 @@ def install_missing(packages: Sequence[str] = tuple(PACKAGES)) -> list[str]:
         raise LabError(
             f"these Debian packages are missing, and only root may install them: {', '.join(missing)}"
         )
+    with step("packages of the distribution", done="installed", detail=lambda: ", ".join(missing)):
+        _install(missing)
+    return missing
+
+
+def _install(missing: Sequence[str]) -> None:
     quiet = {"DEBIAN_FRONTEND": "noninteractive"}
     install = ["apt-get", "install", "-y", "--no-install-recommends", *missing]
     if not succeeds(["apt-cache", "show", *missing]):
@@ -52,7 +59,6 @@ def install_missing(packages: Sequence[str] = tuple(PACKAGES)) -> list[str]:
     except LabError:  # the package lists were stale
         run(["apt-get", "update", "-qq"], env=quiet)
         run(install, env=quiet)
-    return missing
 
 
 def package_sources() -> list[Path]:

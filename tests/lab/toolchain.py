@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import venv
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from lab.errors import LabError
@@ -101,17 +102,54 @@ def _compile(output: Path) -> None:
         "GOTOOLCHAIN": "local",
         "PATH": f"{go.parent}:{os.environ.get('PATH', '')}",
     }
-    # One command for all, so that no package is compiled twice; `tool` is what go.mod lists as tools.
-    command = [str(go), "build", "-trimpath", f"-ldflags={_LINKER}", "-o", f"{output}/", ".", "tool"]
     log = CACHE / "tools.log"
-    report(f"tools: compiling, 7 to 10 minutes the first time; see {log}")
+    with step("modules", done="downloaded", detail=lambda: count_modules(log)):
+        listed = _run_go([go, "list", "-deps", ".", "tool"], environment, log)
+    total = len(listed.splitlines())
+    # One command for all, so that no package is compiled twice; `tool` is what go.mod lists as tools.
+    command: list[str | Path] = [
+        go,
+        "build",
+        "-v",
+        "-trimpath",
+        f"-ldflags={_LINKER}",
+        "-o",
+        f"{output}/",
+        ".",
+        "tool",
+    ]
+    report(f"packages: {total} to compile, which takes 7 to 12 minutes on two cores; see {log}")
+    with step("packages", done="compiled and linked", detail=lambda: count_packages(log, total)):
+        _run_go(command, environment, log)
+
+
+def _run_go(command: Sequence[str | Path], environment: Mapping[str, str], log: Path) -> str:
+    """Run Go with its messages in the log; return what it prints."""
     with log.open("w") as messages:
         done = subprocess.run(
-            command, cwd=_GO, env=environment, stdout=messages, stderr=messages, check=False
-        )
+            list(map(str, command)), cwd=_GO, env=environment, stdout=subprocess.PIPE, stderr=messages,
+            text=True, check=False,
+        )  # fmt: skip
     if done.returncode != 0:
         tail = "\n".join(log.read_text().splitlines()[-20:])
-        raise LabError(f"go build ended with {done.returncode}, nothing was kept:\n{tail}")
+        raise LabError(f"go {command[1]} ended with {done.returncode}, nothing was kept:\n{tail}")
+    return done.stdout
+
+
+def count_modules(log: Path) -> str:
+    """Return how many modules Go has begun to download, and the last one."""
+    names = [line.split()[2] for line in log.read_text().splitlines() if line.startswith("go: downloading ")]
+    return f"downloading module {len(names)}: {names[-1]}" if names else "resolving modules"
+
+
+def count_packages(log: Path, total: int) -> str:
+    """Return how many packages of how many Go has begun to compile. It names a package when it begins with it."""
+    names = [line for line in log.read_text().splitlines() if not line.startswith("go: ")]
+    if not names:
+        return f"0 of {total} packages compiled"
+    if len(names) >= total - 1:
+        return f"{len(names)} of {total} packages compiled, linking"
+    return f"{len(names)} of {total} packages compiled, now {names[-1]}"
 
 
 def find_go() -> Path:
