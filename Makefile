@@ -50,8 +50,8 @@ status: setup ## Show what runs
 images: up ## Build the images and load them into the cluster
 	@$(LAB) images
 
-demo: setup ## Run the flights pipeline on real data and compare it with DuckDB
-	@PYTHONPATH=tests $(RUN) python -m demo
+demo: setup ## Run the flights pipeline on real data and compare it with DuckDB (KEEP=1 leaves it in place, REMOVE=1 removes it)
+	@PYTHONPATH=tests $(RUN) python -m demo $(if $(KEEP),--keep) $(if $(REMOVE),--remove)
 
 # Four at a time: those on Spark keep the processors busy, those of integration and of test-waiting mostly wait, for brokers that are away and
 # for time-outs. Those on the whole cluster wait for pods, and take turns with the unit tests, which give way to them: beside tests on Spark, even

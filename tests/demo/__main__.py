@@ -12,10 +12,13 @@ from rich.console import Console
 import platform_switch
 from demo import platform, run
 from demo.errors import DemoError
+from demo.line import Line
 from demo.manifests import Example
 from demo.show import show_failure
-from lab import kafka
+from demo.watch import Target, say_status
+from lab import kafka, progress
 from lab.errors import LabError
+from lab.paths import BIN, KUBECONFIG, REPOSITORY
 
 # A file has no width; a terminal keeps its own.
 _console = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
@@ -26,7 +29,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="demo", description="A year of flights through the platform, proved."
     )
-    parser.add_argument("--keep", action="store_true", help="leave pipeline and topics running for a look")
+    parser.add_argument("--keep", action="store_true", help="leave pipeline and topics in place")
+    parser.add_argument("--remove", action="store_true", help="only remove what --keep left")
     parser.add_argument(
         "--months", type=int, choices=range(1, 13), metavar="N", help="only January to month N"
     )
@@ -38,34 +42,24 @@ def _parser() -> argparse.ArgumentParser:
 
 
 @contextmanager
-def _step(title: str) -> Iterator[None]:
-    """Print a step's title, and at its end how long it and all so far took."""
+def _step(title: str, *, shows_progress: bool = False) -> Iterator[None]:
+    """Print a step's title, a line every ten seconds unless the step shows its own progress, and at its end the time it took."""
     _console.rule(f"[bold]{title}", align="left", style="dim")
+    running = None if shows_progress else progress.Step(title, lambda: "running")
     began = time.monotonic()
-    yield
+    if running:
+        running.start()
+    try:
+        yield
+    finally:
+        if running:
+            running.end()
     now = time.monotonic()
     _console.print(f"[dim]   {title}: {now - began:.1f} s; since the start {now - _began:.1f} s[/]")
 
 
-class _Line:
-    """One line that is written over on a terminal; one line each where the output is a file."""
-
-    def __init__(self) -> None:
-        self._open = False
-
-    def say(self, text: str) -> None:
-        text = f"{time.monotonic() - _began:6.1f} s  {text}"
-        if _console.is_terminal:
-            sys.stdout.write(f"\r\x1b[2K{text[: _console.width - 1]}")
-            self._open = True
-        else:
-            sys.stdout.write(f"{text}\n")
-        sys.stdout.flush()
-
-    def end(self) -> None:
-        if self._open:
-            sys.stdout.write("\n")
-            self._open = False
+def _open_line() -> Line:
+    return Line(width=_console.width if _console.is_terminal else None)
 
 
 def _prepare_platform(arguments: argparse.Namespace) -> None:
@@ -87,27 +81,31 @@ def _show_data(data: run.Data) -> None:
 
 
 def _run(arguments: argparse.Namespace, example: Example, bootstrap: str) -> int:
-    line = _Line()
+    line = _open_line()
     with ThreadPoolExecutor(max_workers=1) as background:
         preparing = background.submit(run.prepare, example, arguments.months)
         _prepare_platform(arguments)
         with _step("Clean start"):
             left = run.clean(example, bootstrap)
             if left:
-                _console.print(f"deleted topics that a former run had left: {', '.join(left)}")
+                _console.print(f"deleted topics of a former run: {', '.join(left)}")
         with _step(f"Namespace {example.namespace}: KafkaCluster, Topics, StateStore"):
             run.set_up(example)
         data = preparing.result()
-    with _step("Load"):
+    with _step("Load", shows_progress=True):
         _show_data(data)
         loaded = run.load_data(
-            example, data, bootstrap, lambda done, rate: line.say(f"loaded {done:,} records · {rate:,.0f}/s")
+            example,
+            data,
+            bootstrap,
+            lambda done, rate: line.show(f"loaded {done:,} of {len(data.log):,} records · {rate:,.0f}/s"),
         )
         line.end()
         _console.print(f"loaded {loaded.total:,} records in {loaded.seconds:.1f} s ({loaded.rate:,.0f}/s)")
-    with _step("Pipeline"):
-        status = run.process(example, data, loaded, bootstrap, line.say)
-        line.end()
+    line = _open_line()
+    with _step("Pipeline", shows_progress=True):
+        status = run.process(example, data, loaded, bootstrap, line.show)
+        line.end(say_status(status, Target(len(data.log), data.log.malformed)))
         _console.print(platform.get_kappa(example), markup=False, end="", soft_wrap=True)
     with _step("Comparison with DuckDB"):
         if arguments.expect_wrong:
@@ -118,13 +116,33 @@ def _run(arguments: argparse.Namespace, example: Example, bootstrap: str) -> int
 
 
 def _finish(arguments: argparse.Namespace, example: Example, bootstrap: str) -> None:
-    if arguments.keep:
-        _console.print(
-            f"left running: kubectl get kappa -n {example.namespace}; the next run starts clean by itself"
-        )
-        return
-    with _step("Removal"):
-        run.clean(example, bootstrap)
+    if not arguments.keep:
+        with _step("Removal"):
+            run.clean(example, bootstrap)
+    _console.print("\n".join(list_next_steps(example.namespace, kept=arguments.keep)), markup=False)
+
+
+def list_next_steps(namespace: str, *, kept: bool) -> list[str]:
+    """Return what to try after the demo."""
+    setup = [f"  export KUBECONFIG={KUBECONFIG} PATH={BIN}:{REPOSITORY}/.venv/bin:$PATH"]
+    if kept:
+        return [
+            "The pipeline is left in place. To look at it:", *setup,
+            f"  kappa status -n {namespace}                 # health of all resources",
+            f"  kappa top -n {namespace}                    # rates, lag, state",
+            f"  kubectl describe pipeline -n {namespace}    # status and Events",
+            f"  kubectl logs -n {namespace} --selector=kappa-platform.io/role=driver --tail=20",
+            "To remove it:",
+            "  make demo REMOVE=1                       # only the pipeline and its topics",
+            "  make down                                # the whole cluster",
+        ]  # fmt: skip
+    return [
+        "Try next:",
+        "  make demo KEEP=1                         # the same, and the pipeline stays",
+        "  .venv/bin/kappa explain pipelines/examples/flights/pipeline.yaml",
+        "  docs/tutorials/flights.md                # the demo, step by step",
+        "  make down                                # removes the cluster",
+    ]
 
 
 def main() -> int:
@@ -136,6 +154,10 @@ def main() -> int:
     )
     try:
         with turn:
+            if arguments.remove:
+                with _step("Removal"):
+                    run.clean(example, bootstrap)
+                return 0
             differences = _run(arguments, example, bootstrap)
             _finish(arguments, example, bootstrap)
     except (DemoError, LabError) as error:

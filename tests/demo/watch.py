@@ -1,7 +1,8 @@
-"""Follows the pipeline until it has processed every record, one line every two seconds.
+"""Follows the pipeline until it has processed every record, and until its status shows that.
 
 Done is what the numbers say, never a time: no lag, and all records of the log read. A driver that took over from
-another counts its own records only; then the pipeline's consumer group must have reached the end of every partition.
+another counts its own records only; then the pipeline's consumer group must have reached the end of every partition. The figures of
+the status are written at an interval, and dead letters beside the query, so the last ones follow.
 """
 
 import time
@@ -15,6 +16,8 @@ from kappa_crds.pipeline_status import PipelineStatus
 EVERY_SECONDS = 2.0
 PATIENCE_SECONDS = 180.0
 DEADLINE_SECONDS = 900.0
+FIGURES_SECONDS = 60.0
+"""How long the status may take to show the last figures."""
 
 
 @dataclass(frozen=True)
@@ -31,11 +34,15 @@ class NotProcessedError(DemoError):
 
 def has_read_all(status: PipelineStatus, target: Target, is_group_at_end: Callable[[], bool]) -> bool:
     """Whether every record of the log has been processed."""
-    if status.lag_records != 0:
-        return False
-    if (status.records or 0) >= target.total:
+    if status.lag_records == 0 and (status.records or 0) >= target.total:
         return True
     return is_group_at_end()
+
+
+def shows_all(status: PipelineStatus, target: Target) -> bool:
+    """Whether the figures of the status are the final ones."""
+    letters = status.dead_lettered or 0
+    return (status.records or 0) >= target.total and status.lag_records == 0 and letters >= target.malformed
 
 
 def say_status(status: PipelineStatus, target: Target) -> str:
@@ -56,7 +63,7 @@ def say_status(status: PipelineStatus, target: Target) -> str:
 
 def _say_ready(status: PipelineStatus) -> str:
     ready = find_condition(status.conditions, ConditionType.READY)
-    return f"{ready.reason}: {ready.message}" if ready else "the operator has not seen it yet"
+    return f"{ready.reason}: {ready.message}" if ready else "waiting for the operator"
 
 
 def find_stall(status: PipelineStatus) -> str | None:
@@ -89,18 +96,21 @@ def watch(
 ) -> PipelineStatus:
     """Return the status once all is processed; NotProcessedError on a stall, or when nothing moves for too long."""
     began = moved = clock()
+    read_at: float | None = None
     signs: tuple[object, ...] = ()
     while True:
         status = read()
         say(say_status(status, target))
-        if has_read_all(status, target, is_group_at_end):
+        if read_at is None and has_read_all(status, target, is_group_at_end):
+            read_at = clock()
+        if read_at is not None and (shows_all(status, target) or clock() - read_at > FIGURES_SECONDS):
             return status
         if (stall := find_stall(status)) is not None:
             raise NotProcessedError(stall)
         if _signs_of_life(status) != signs:
             signs, moved = _signs_of_life(status), clock()
         if clock() - moved > PATIENCE_SECONDS:
-            raise NotProcessedError(f"nothing has moved for {PATIENCE_SECONDS:.0f} s")
+            raise NotProcessedError(f"no progress for {PATIENCE_SECONDS:.0f} s")
         if clock() - began > DEADLINE_SECONDS:
             raise NotProcessedError(f"not all records are processed after {DEADLINE_SECONDS:.0f} s")
         sleep(EVERY_SECONDS)

@@ -274,7 +274,7 @@ def test_a_savepoint_goes_to_a_bucket_and_comes_back_when_it_is_gone_here(
     counting.check()
     add_archive(counting, archive)
     kappa(counting, "create", "counts", "--name", "away", "--wait")
-    assert "of StateStore archive" in kappa(counting, "export", "away", "--to", "archive", "--wait")
+    assert "in StateStore archive" in kappa(counting, "export", "away", "--to", "archive", "--wait")
     place.kubectl("wait", "--for=condition=Exported", "savepoint/away", "--timeout=10s")
     away = place.get("Savepoint", "away").status
     assert isinstance(away, SavepointStatus)

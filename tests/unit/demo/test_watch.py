@@ -2,11 +2,20 @@
 
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from itertools import repeat
 from typing import Any
 
 import pytest
 
-from demo.watch import DEADLINE_SECONDS, PATIENCE_SECONDS, NotProcessedError, Target, say_status, watch
+from demo.watch import (
+    DEADLINE_SECONDS,
+    FIGURES_SECONDS,
+    PATIENCE_SECONDS,
+    NotProcessedError,
+    Target,
+    say_status,
+    watch,
+)
 from kappa_crds.conditions import Condition
 from kappa_crds.pipeline_status import PipelineStatus
 
@@ -36,24 +45,31 @@ def follow(
 
 
 def test_it_ends_when_all_records_are_read_and_no_lag_is_left() -> None:
-    done = status(records=100, lag_records=0)
+    done = status(records=100, lag_records=0, dead_lettered=3)
     assert follow(iter([status(), status(records=60, lag_records=40), done])) == done
 
 
 def test_no_lag_before_all_was_loaded_is_not_the_end() -> None:
-    done = status(records=100, lag_records=0)
+    done = status(records=100, lag_records=0, dead_lettered=3)
     assert follow(iter([status(records=0, lag_records=0), status(records=60, lag_records=0), done])) == done
 
 
 def test_all_records_read_with_lag_left_is_not_the_end() -> None:
-    done = status(records=101, lag_records=0)
+    done = status(records=101, lag_records=0, dead_lettered=3)
     assert follow(iter([status(records=100, lag_records=1), done])) == done
 
 
 def test_after_a_change_of_drivers_the_consumer_group_decides() -> None:
     second = status(records=10, lag_records=0, generation=2)
-    answers = iter([False, True])
-    assert follow(iter([second, second]), group=lambda: next(answers)) == second
+    answers, clock = iter([False, True]), Clock()
+    assert follow(repeat(second), clock, group=lambda: next(answers)) == second
+    assert FIGURES_SECONDS < clock.now < FIGURES_SECONDS + 10, "the figures of the first driver never come"
+
+
+def test_the_last_status_has_the_dead_letters_that_were_counted_after_the_last_record() -> None:
+    read = status(records=100, lag_records=0, dead_lettered=1)
+    last = read.replace(dead_lettered=3)
+    assert follow(iter([read, read, last])) == last
 
 
 def stalled() -> PipelineStatus:
@@ -81,7 +97,7 @@ def forever(fields: Callable[[int], dict[str, Any]]) -> Iterator[PipelineStatus]
 
 def test_it_fails_when_nothing_moves() -> None:
     clock = Clock()
-    with pytest.raises(NotProcessedError, match="nothing has moved"):
+    with pytest.raises(NotProcessedError, match="no progress for"):
         follow(forever(lambda n: {"records": 5, "lag_records": 95}), clock)
     assert PATIENCE_SECONDS < clock.now < PATIENCE_SECONDS + 10
 
@@ -101,4 +117,4 @@ def test_a_line_has_records_lag_batch_and_rate() -> None:
 
 
 def test_before_the_first_progress_the_line_says_what_it_waits_for() -> None:
-    assert say_status(stalled(), TARGET) == "new: the operator has not seen it yet"
+    assert say_status(stalled(), TARGET) == "new: waiting for the operator"
