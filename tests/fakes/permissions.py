@@ -7,7 +7,7 @@ of what is not there needs `create`, too, and a Role may grant only what its aut
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import yaml
 
@@ -60,6 +60,8 @@ class PermittedCluster(FakeCluster):
     """A cluster that refuses what the `permissions` do not grant. What tests call themselves is not checked."""
 
     permissions = expand(read_rules())
+    used: ClassVar[set[Permission]] = set()
+    """What all clusters of the test session were asked for, or granted to others."""
 
     async def get(self, ref: ObjectRef) -> Body | None:
         """Return a copy of the object."""
@@ -110,11 +112,13 @@ class PermittedCluster(FakeCluster):
     def _permit_write(self, verb: str, manifest: Body) -> None:
         self._permit(verb, manifest["apiVersion"], manifest["kind"])
         if manifest["kind"] == "Role":
+            self.used.update(expand(manifest["rules"]))
             for missing in sorted(expand(manifest["rules"]) - self.permissions):
                 raise Refused(f"the operator lacks {missing}, so it may not grant that either")
 
     def _permit(self, verb: str, api_version: str, kind: str, part: str = "") -> None:
         wanted = Permission(api_version.rpartition("/")[0], PLURALS[api_version, kind] + part, verb)
+        self.used.add(wanted)
         if wanted not in self.permissions:
             raise Refused(
                 f"the chart does not let the operator {verb} {wanted.resource} of group {wanted.group!r}"

@@ -51,6 +51,8 @@ PLURALS: Mapping[tuple[str, str], str] = {
 }
 _TOKEN_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
 _PAGE = 500
+_LIMITS = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=30)
+"""Seconds. The wait for one of the connections does not count: else a burst of requests would fail itself."""
 
 
 class Cluster(Protocol):
@@ -116,7 +118,7 @@ class ApiCluster:
             raise ApiUnavailable(f"the kubeconfig cannot be used: {error}; check KUBECONFIG") from error
         session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(ssl=tls, limit=32),
-            timeout=aiohttp.ClientTimeout(total=30, connect=10),
+            timeout=_LIMITS,
         )
         return cls(configuration, session)
 

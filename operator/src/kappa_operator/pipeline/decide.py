@@ -10,8 +10,8 @@ from dataclasses import replace
 from datetime import datetime
 
 from kappa_crds.pipeline import PIPELINE_FINALIZER
-from kappa_crds.pipeline_status import PipelineState, Restarts, UpgradePhase
-from kappa_crds.progress import DriverExit, DriverState
+from kappa_crds.pipeline_status import PipelineState, Restarts, UpgradePhase, UpgradeStatus
+from kappa_crds.progress import DriverExit, DriverState, Progress
 from kappa_crds.reasons import Reason
 from kappa_crds.revision import STANDBY_ANNOTATION, Revision
 from kappa_crds.upgrade import Handover
@@ -54,8 +54,8 @@ from kappa_operator.pipeline.verdicts import (
 )
 
 STARTING_POLL = 1.0
-CATCHING_UP_POLL = 3.0
-RUNNING_POLL = 10.0
+WATCHING_POLL, LAGGING_POLL, IDLE_POLL = 3.0, 10.0, 30.0
+"""Seconds between two reports of a driver that runs. Each poll costs processor time, and there may be a thousand drivers."""
 BLOCKED_POLL = 15.0
 _TAKEN_OVER = (UpgradePhase.WATCHING, UpgradePhase.DONE)
 
@@ -195,12 +195,16 @@ def _follow(observed: PipelineObserved, current: DriverPod, wanted: Revision | N
         **build_progress_fields(observed.status, progress, spec, now),
         "recovery": build_recovery(observed, current, progress),
     }
-    poll = CATCHING_UP_POLL if progress.lag else RUNNING_POLL
     old = drop_history(observed, change)
     status = say(observed, verdict, now, restarts=restarts, upgrade=change, **fields)
-    return Plan(
-        old, status if is_news(observed.status, status, fields.keys() - {"runs"}, now) else None, poll
-    )
+    news = is_news(observed.status, status, fields.keys() - {"runs"}, now)
+    return Plan(old, status if news else None, _choose_poll(change, progress))
+
+
+def _choose_poll(change: UpgradeStatus | None, progress: Progress) -> float:
+    if change is not None and change.phase is UpgradePhase.WATCHING:
+        return WATCHING_POLL
+    return LAGGING_POLL if progress.lag else IDLE_POLL
 
 
 def _report_failure(observed: PipelineObserved, now: datetime) -> Plan:

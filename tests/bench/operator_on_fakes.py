@@ -1,0 +1,48 @@
+"""The real operator as a process, on a Kafka and a store in memory, with drivers at the port of the first argument."""
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from fakes.context import FakeBuckets
+from fakes.fuse import Fuse
+from fakes.kafka import FakeBroker, FakeKafka
+from fakes.sweeps import FakeSweeps
+from kappa_operator import __main__ as operator
+from kappa_operator.pipeline import drivers
+
+
+class Kafka(FakeKafka):
+    """One cluster in memory."""
+
+    def __init__(self) -> None:
+        super().__init__({"kafka:9092": FakeBroker()}, Fuse())
+
+    async def close(self) -> None:
+        """Do nothing."""
+
+
+class Sweeps(FakeSweeps):
+    """No lag of Kafka's own is sampled."""
+
+    def list_found(self) -> list[Any]:
+        """Return nothing."""
+        return []
+
+    async def run(self) -> None:
+        """Wait until cancelled."""
+        await asyncio.Event().wait()
+
+
+if __name__ == "__main__":
+    setattr(drivers, "CONTROL_PORT", int(sys.argv[1]))  # noqa: B010 - a pod's port is fixed
+    for name, fake in {
+        "AdminClients": Kafka,
+        "RemoteStores": lambda _: FakeBuckets(),
+        "Sampling": lambda *_: Sweeps(),
+    }.items():
+        setattr(operator, name, fake)
+    operator.main()
