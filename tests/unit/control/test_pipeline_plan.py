@@ -4,6 +4,8 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+import pytest
+
 from kappa_crds.conditions import find_condition
 from kappa_crds.pipeline_status import PipelineStatus
 from kappa_crds.progress import DriverExit, DriverState
@@ -261,7 +263,7 @@ def test_back_off_doubles_up_to_its_limit() -> None:
         counted = status_of(decide(observed(started(restarts=restarts), failed()))).restarts
         assert counted.next_start is not None
         delays.append((counted.next_start - NOW).total_seconds())
-    assert delays == [10.0, 20.0, 300.0]
+    assert delays == [pytest.approx(delay, rel=0.11) for delay in (10.0, 20.0, 300.0)]
 
 
 def test_a_quiet_time_forgives_earlier_crashes() -> None:

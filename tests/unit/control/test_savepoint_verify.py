@@ -19,12 +19,13 @@ from kappa_crds.savepoint_work import (
     WorkRequest,
     WorkResult,
 )
+from kappa_operator import intervals
 from kappa_operator.engine.actions import CreateObject, RecordStatus
 from kappa_operator.engine.keys import ObjectRef
 from kappa_operator.engine.plan import Plan
 from kappa_operator.errors import ReferenceProblem
 from kappa_operator.kinds import KIND_TABLE
-from kappa_operator.savepoint.model import MOST_ATTEMPTS, POLL, SavepointObserved, WorkerPod
+from kappa_operator.savepoint.model import MOST_ATTEMPTS, SavepointObserved, WorkerPod
 from kappa_operator.savepoint.objects import SavepointResource
 from unit.control.pipelines import NOW, ON_CLAIM, pod, running, started
 
@@ -55,7 +56,7 @@ def taken() -> dict[str, Any]:
     return status.to_manifest()
 
 
-@pytest.mark.parametrize(("verify", "again"), [(None, None), ({"by": "Checksums"}, POLL)])
+@pytest.mark.parametrize(("verify", "again"), [(None, None), ({"by": "Checksums"}, intervals.WORKING)])
 def test_one_that_a_driver_has_taken_is_looked_at_again_where_it_is_to_be_verified(
     verify: dict[str, str] | None, again: float | None
 ) -> None:

@@ -1,7 +1,7 @@
 """The work queue: level-triggered, each key once, due now or later, fair between kinds and namespaces.
 
 A key that is added while it is worked on is worked on again afterwards; the same key is never worked on twice at once.
-Failures delay a key, doubling from `first_delay` to `last_delay` seconds.
+Failures delay a key by growing pauses.
 
 Keys of one kind and namespace are a group. Groups take turns, and none may hold more slots than are free: the first
 group that is blocked gets half of them, the next one a third of them, so that another group always finds one.
@@ -12,6 +12,8 @@ import heapq
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable
 
+from kappa_operator import backoff
+from kappa_operator.backoff import Backoff
 from kappa_operator.engine.keys import Key
 
 Entry = tuple[float, Key]
@@ -26,13 +28,11 @@ class WorkQueue:
         clock: Callable[[], float],
         *,
         slots: int = 1000,
-        first_delay: float = 1.0,
-        last_delay: float = 300.0,
+        delays: Backoff = backoff.QUEUE,
     ) -> None:
         self._clock = clock
         self._slots = slots
-        self._first_delay = first_delay
-        self._last_delay = last_delay
+        self._delays = delays
         self._due: dict[Key, float] = {}
         self._later: list[Entry] = []
         self._ready: defaultdict[Group, deque[Entry]] = defaultdict(deque)
@@ -117,7 +117,7 @@ class WorkQueue:
         """End the work on the key, which failed; it comes again after the delay that is returned."""
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
-        delay: float = min(self._last_delay, self._first_delay * 2**failures)
+        delay = self._delays.pause(failures + 1, key)
         self.add(key, delay)
         self._release(key)
         return delay

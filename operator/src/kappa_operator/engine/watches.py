@@ -4,13 +4,13 @@ Only `on.event` is used: no annotations, no finalizers and no per-object daemons
 resources cost ten thousand small entries in the cache and nothing else.
 """
 
-import itertools
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
 import kopf
 
 from kappa_crds import GROUP, VERSION
+from kappa_operator import backoff
 from kappa_operator.engine.keys import Key
 from kappa_operator.engine.kinds import KindTable
 from kappa_operator.engine.queue import WorkQueue
@@ -74,21 +74,11 @@ class NoDiffs(kopf.DiffBaseStorage):
         """Keep nothing."""
 
 
-class Backoffs:
-    """Seconds from attempt to attempt of a watch, without end.
-
-    With an end, one namespace that is gone or forbidden would end the whole operator, for all others too.
-    """
-
-    def __iter__(self) -> Iterator[float]:
-        return itertools.chain((0.5, 1.0, 2.0, 5.0, 10.0), itertools.repeat(30.0))
-
-
 def build_kopf_settings() -> kopf.OperatorSettings:
     """Return kopf's settings: no Events of its own, small pages, workers that end soon."""
     settings = kopf.OperatorSettings()
     settings.posting.enabled = False
-    settings.networking.error_backoffs = Backoffs()
+    settings.networking.error_backoffs = backoff.WATCH
     settings.watching.chunk_size = 500
     settings.watching.server_timeout = 300
     settings.watching.label_selectors["", "v1", "pods"] = WATCHED_PODS

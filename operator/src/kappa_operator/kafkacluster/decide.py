@@ -8,6 +8,7 @@ from kappa_crds.kafkacluster import KafkaClusterSpec, KafkaClusterStatus, LagSam
 from kappa_crds.quantities import format_count, parse_duration
 from kappa_crds.reasons import Reason
 from kappa_crds.resource import Resource, ResourceStatus
+from kappa_operator import intervals
 from kappa_operator.engine.actions import Reconnect
 from kappa_operator.engine.keys import Key
 from kappa_operator.engine.kinds import Step
@@ -17,8 +18,6 @@ from kappa_operator.kafka.model import ClusterView, KafkaAccess
 from kappa_operator.lag.model import Sweep
 
 KafkaClusterResource = Resource[KafkaClusterSpec, KafkaClusterStatus]
-
-FIRST_RETRY = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +47,7 @@ def report_connection(observed: KafkaClusterObserved, now: datetime) -> Plan:
     """Report what the check found, and check again: after `spec.checkEvery`, or sooner after a failure."""
     every = parse_duration(observed.resource.spec.check_every)
     status = _build_status(observed, every, now)
-    return Plan(status=status, requeue_after=min(every, FIRST_RETRY) if observed.problem else every)
+    return Plan(status=status, requeue_after=min(every, intervals.SOON) if observed.problem else every)
 
 
 KAFKA_CLUSTER_STEPS: tuple[Step[KafkaClusterObserved], ...] = (reconnect, report_connection)

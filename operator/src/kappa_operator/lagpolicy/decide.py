@@ -13,6 +13,7 @@ from kappa_crds.conditions import Condition
 from kappa_crds.lagpolicy import LAG_HEALTHY, LaggingShare, LagPolicyStatus
 from kappa_crds.lagstate import LagState, Severity
 from kappa_crds.pipeline_status import PipelineState
+from kappa_operator import intervals
 from kappa_operator.engine.actions import Action, KeepStandings, RecordStatus
 from kappa_operator.engine.kinds import Step
 from kappa_operator.engine.plan import Plan
@@ -35,8 +36,6 @@ from kappa_operator.lagpolicy.mute import Mute, find_mute
 from kappa_operator.lagpolicy.notification import Notified, Outlook, decide_notifications, find_failed_calls
 from kappa_operator.lagpolicy.remediation.decide import decide_remedies
 
-EVERY = 10.0
-"""Seconds from look to look."""
 _MANY = 500
 SHOWN, REMEMBERED, MISSED = 10, 100, 10
 _SOON, _SELDOM = timedelta(minutes=1), timedelta(minutes=10)
@@ -55,7 +54,7 @@ def wait_for_sample(observed: LagPolicyObserved, now: datetime) -> Plan | None:
     """Wait for the first sample of a new process while the status is still recent."""
     resource = observed.resource
     is_recent = observed.sweep is None and is_fresh(resource, build_rules(resource.spec), now)
-    return Plan(requeue_after=EVERY) if is_recent else None
+    return Plan(requeue_after=intervals.SAMPLE) if is_recent else None
 
 
 def evaluate(observed: LagPolicyObserved, now: datetime) -> Plan:
@@ -119,8 +118,8 @@ def _build_plan(
     """Return the plan: what is done for the first time is recorded before it is done."""
     is_same = (status.remedies, status.notifications) == (before.remedies, before.notifications)
     if remedies and not is_same:
-        return Plan((*first, RecordStatus(status), *remedies), requeue_after=EVERY)
-    return Plan((*first, *remedies), status if is_news(before, status) else None, EVERY)
+        return Plan((*first, RecordStatus(status), *remedies), requeue_after=intervals.SAMPLE)
+    return Plan((*first, *remedies), status if is_news(before, status) else None, intervals.SAMPLE)
 
 
 def build_status(

@@ -7,6 +7,7 @@ from kappa_crds.lagpause import LAG_FINALIZER
 from kappa_crds.lagremedy import RemedyStatus
 from kappa_crds.reasons import Reason
 from kappa_crds.resource import ResourceStatus
+from kappa_operator import intervals
 from kappa_operator.engine.actions import Action, RecordStatus, RemoveFinalizer
 from kappa_operator.engine.plan import Plan, hold_deletion, stalled, update_status, working
 from kappa_operator.lagpolicy.model import LagPolicyObserved
@@ -19,7 +20,6 @@ from kappa_operator.lagpolicy.remediation.producers import (
     settle_pause,
 )
 
-_POLL = 5.0
 _WHY = "the policy is deleted"
 
 
@@ -49,8 +49,8 @@ def delete_policy(observed: LagPolicyObserved, now: datetime) -> Plan | None:
     failed = [each.action for each in observed.failures]
     actions = [action for action in _build_actions(observed, held) if action not in failed]
     if records != before:
-        return Plan((*told, RecordStatus(status), *actions), requeue_after=_POLL, requeue=not failed)
-    return Plan((*told, *actions), status, _POLL)
+        return Plan((*told, RecordStatus(status), *actions), requeue_after=intervals.SOON, requeue=not failed)
+    return Plan((*told, *actions), status, intervals.SOON)
 
 
 def _give_back(observed: LagPolicyObserved, record: RemedyStatus, now: datetime) -> RemedyStatus:

@@ -13,12 +13,12 @@ from kappa_crds.lagstate import LagState, Severity
 from kappa_crds.lagwebhook import NotificationResult, NotificationStatus, Webhook, WebhookLevel
 from kappa_crds.reasons import Reason
 from kappa_crds.resource import Metadata
+from kappa_operator import backoff
 from kappa_operator.engine.actions import Action, CallWebhook, EmitEvent
 from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.engine.plan import Failure
 
 MOST_ATTEMPTS = 8
-_FIRST_PAUSE, _LONGEST_PAUSE = 10.0, 600.0
 _MOST_WAITING = 10
 """How many notifications wait at most; of more, the oldest are not told, as newer ones say what holds."""
 
@@ -112,7 +112,7 @@ def _deliver(
         return head.replace(result=NotificationResult.DELIVERED, error=None), ()
     if head.attempts >= MOST_ATTEMPTS:
         return head.replace(result=NotificationResult.FAILED, error=found.error), ()
-    pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** (head.attempts - 1))
+    pause = round(backoff.WEBHOOK.pause(head.attempts, head.id))
     due = now.replace(microsecond=0) + timedelta(seconds=pause)
     return head.replace(next_attempt=due, error=found.error), ()
 

@@ -8,6 +8,7 @@ from kappa_crds.pipeline_status import Restarts
 from kappa_crds.progress import DriverExit
 from kappa_crds.quantities import parse_duration
 from kappa_crds.reasons import Reason
+from kappa_operator.backoff import Backoff
 from kappa_operator.engine.keys import ObjectRef
 
 
@@ -61,7 +62,7 @@ def count_failure(
         scheduling=scheduling,
         total=restarts.total + 1,
         next_start=now.replace(microsecond=0)
-        + timedelta(seconds=delay_restart(crashes + scheduling, policy)),
+        + timedelta(seconds=delay_restart(crashes + scheduling, policy, revision or "")),
         last_reason=exit.reason,
         last_failure=exit.message,
         non_retryable_revision=None if exit.retryable else revision,
@@ -73,10 +74,10 @@ def has_failed(restarts: Restarts) -> bool:
     return restarts.crashes > 0 or restarts.scheduling > 0
 
 
-def delay_restart(failures: int, policy: Restart) -> float:
+def delay_restart(failures: int, policy: Restart, key: str) -> float:
     """Return the seconds to wait after so many failures in a row."""
-    initial, longest = parse_duration(policy.initial_delay), parse_duration(policy.max_delay)
-    return min(longest, initial * 2.0 ** min(30, max(0, failures - 1)))
+    delays = Backoff(parse_duration(policy.initial_delay), parse_duration(policy.max_delay))
+    return round(delays.pause(failures, key))
 
 
 def forgive(restarts: Restarts, running_since: datetime | None, policy: Restart, now: datetime) -> Restarts:

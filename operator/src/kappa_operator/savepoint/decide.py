@@ -14,6 +14,7 @@ from kappa_crds.reasons import Reason
 from kappa_crds.savepoint import SAVEPOINT_FINALIZER, QueryBatch, SavepointState
 from kappa_crds.savepoint_work import SavepointTask, Work, WorkRequest
 from kappa_crds.topic import DeletionPolicy
+from kappa_operator import intervals
 from kappa_operator.engine.actions import RecordStatus, TakeSavepoint
 from kappa_operator.engine.kinds import Step
 from kappa_operator.engine.plan import Plan, Verdict, hold_deletion, ready, stalled, working
@@ -23,12 +24,10 @@ from kappa_operator.pipeline.objects import PipelineResource, build_token_ref
 from kappa_operator.savepoint.deletion import delete_savepoint
 from kappa_operator.savepoint.export import decide_export
 from kappa_operator.savepoint.model import (
-    BLOCKED_POLL,
     MOST_ATTEMPTS,
-    POLL,
     SavepointObserved,
     build_status,
-    measure_pause,
+    find_next_attempt,
     measure_wait,
     say,
 )
@@ -91,17 +90,17 @@ def take_by_driver(observed: SavepointObserved, now: datetime) -> Plan | None:
     if not reported.done:
         message = f"{reported.files_done} of {reported.files} files are kept"
         verdict = working(SavepointState.TAKING, Reason.SAVEPOINT_TAKING, message)
-        return say(observed, verdict, now, POLL)
+        return say(observed, verdict, now, intervals.WORKING)
     if reported.failure is not None:
         return _try_again(observed, driver, reported.failure.message, now)
     revision = observed.progress.revision if observed.progress else None
     # It is still to be verified or exported, where that is requested: no event requeues the savepoint for that.
-    again = POLL if observed.resource.spec.verify or observed.resource.spec.exports else None
+    again = intervals.WORKING if observed.resource.spec.verify or observed.resource.spec.exports else None
     return say(observed, _judge(reported), now, again, **_describe_taken(observed, reported, revision))
 
 
 def _wait(observed: SavepointObserved, reason: Reason, message: str, now: datetime) -> Plan:
-    return say(observed, working(SavepointState.PENDING, reason, message), now, BLOCKED_POLL)
+    return say(observed, working(SavepointState.PENDING, reason, message), now, intervals.SOON)
 
 
 def take_at_rest(observed: SavepointObserved, now: datetime) -> Plan | None:
@@ -179,7 +178,7 @@ def _follow_worker(
         return _note_failure(observed, message, now, work=end_work(work))
     fields = _describe_taken(observed, result.taken, pipeline.status.active.revision if pipeline else None)
     written = build_status(observed, _judge(result.taken), now, **fields, work=end_work(work))
-    return Plan((RecordStatus(written),), requeue_after=POLL)
+    return Plan((RecordStatus(written),), requeue_after=intervals.WORKING)
 
 
 def _ask_next(observed: SavepointObserved, driver: DriverPod, now: datetime) -> Plan:
@@ -198,7 +197,7 @@ def _ask(observed: SavepointObserved, driver: DriverPod, now: datetime) -> Plan:
     """Ask the driver. One that is ending may not answer; its successor is asked then."""
     if observed.failures:
         verdict = working(SavepointState.TAKING, Reason.SAVEPOINT_TAKING, observed.failures[-1].error.message)
-        return say(observed, verdict, now, BLOCKED_POLL)
+        return say(observed, verdict, now, intervals.SOON)
     if observed.pipeline is None or driver.address is None:
         raise AssertionError("there is a driver with an address")
     if isinstance(observed.storage, KappaError):
@@ -207,7 +206,7 @@ def _ask(observed: SavepointObserved, driver: DriverPod, now: datetime) -> Plan:
     token = build_token_ref(observed.pipeline)
     return Plan(
         (TakeSavepoint(driver.ref, driver.address, token, name_savepoint(metadata), location),),
-        requeue_after=POLL,
+        requeue_after=intervals.WORKING,
     )
 
 
@@ -223,7 +222,7 @@ def _try_again(observed: SavepointObserved, driver: DriverPod, message: str, now
         SavepointState.TAKING, Reason.SAVEPOINT_TAKING, f"driver {driver.ref.name} is asked again"
     )
     written = build_status(observed, verdict, now, attempts=observed.status.attempts + 1, next_attempt=None)
-    return Plan((RecordStatus(written), *asked.actions), requeue_after=POLL)
+    return Plan((RecordStatus(written), *asked.actions), requeue_after=intervals.WORKING)
 
 
 def _note_failure(observed: SavepointObserved, message: str, now: datetime, **fields: Any) -> Plan:
@@ -234,13 +233,15 @@ def _note_failure(observed: SavepointObserved, message: str, now: datetime, **fi
         verdict = stalled(SavepointState.FAILED, Reason.SAVEPOINT_ABANDONED, why)
         return Plan(
             (RecordStatus(build_status(observed, verdict, now, **fields)),),
-            requeue_after=POLL if fields else None,
+            requeue_after=intervals.WORKING if fields else None,
         )
-    pause, why = measure_pause(attempts), f"attempt {attempts} failed: {message}"
+    due, why = find_next_attempt(observed, attempts, now), f"attempt {attempts} failed: {message}"
     verdict = working(SavepointState.TAKING, Reason.SAVEPOINT_FAILED, why)
-    due = now.replace(microsecond=0) + pause
     written = build_status(observed, verdict, now, next_attempt=due, **fields)
-    return Plan((RecordStatus(written),), requeue_after=POLL if fields else pause.total_seconds())
+    return Plan(
+        (RecordStatus(written),),
+        requeue_after=intervals.WORKING if fields else intervals.wait_until(due, now),
+    )
 
 
 def _judge(reported: SavepointProgress) -> Verdict:

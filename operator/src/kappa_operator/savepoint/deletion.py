@@ -12,17 +12,16 @@ from kappa_crds.savepoint import SAVEPOINT_FINALIZER, SavepointState
 from kappa_crds.savepoint_transfer import ExportState, ExportStatus
 from kappa_crds.savepoint_work import Removal, SavepointTask, Work, WorkRequest, WorkResult
 from kappa_crds.topic import DeletionPolicy
+from kappa_operator import intervals
 from kappa_operator.engine.actions import Action, DeleteObject, EmitEvent, RecordStatus, RemoveFinalizer
 from kappa_operator.engine.plan import Plan, stalled, working
 from kappa_operator.errors import KappaError
 from kappa_operator.pipeline.driver import DriverPod
 from kappa_operator.savepoint.export import find_elsewhere
 from kappa_operator.savepoint.model import (
-    BLOCKED_POLL,
-    POLL,
     SavepointObserved,
     build_status,
-    measure_pause,
+    find_next_attempt,
     measure_wait,
     say,
 )
@@ -131,7 +130,7 @@ def _delete_copy(observed: SavepointObserved, copy: ExportStatus, now: datetime)
         SavepointState.DELETING, Reason.SAVEPOINT_DELETING, f"its copy in {copy.store_ref} is deleted"
     )
     written = build_status(observed, verdict, now, exports=copies, work=end_work(work))
-    return Plan((RecordStatus(written),), requeue_after=POLL)
+    return Plan((RecordStatus(written),), requeue_after=intervals.WORKING)
 
 
 def _begin(observed: SavepointObserved, now: datetime, store: str | None = None) -> Plan:
@@ -183,12 +182,11 @@ def _fail(observed: SavepointObserved, work: Work, result: WorkResult, now: date
             f"the namespace goes, and {_where(observed)} with its {_name_place(observed)}",
         )
     reason = failure.reason if failure else Reason.DELETION_BLOCKED
-    pause = measure_pause(observed.status.attempts)
     written = build_status(
         observed, stalled(SavepointState.DELETING, reason, f"{message}; repair that, {_say_way_out(observed)}"), now,
-        work=end_work(work), next_attempt=now.replace(microsecond=0) + pause,
+        work=end_work(work), next_attempt=find_next_attempt(observed, observed.status.attempts, now),
     )  # fmt: skip
-    return Plan((RecordStatus(written),), requeue_after=POLL)
+    return Plan((RecordStatus(written),), requeue_after=intervals.WORKING)
 
 
 def _block(observed: SavepointObserved, reason: Reason, message: str, now: datetime) -> Plan:
@@ -196,7 +194,7 @@ def _block(observed: SavepointObserved, reason: Reason, message: str, now: datet
         observed,
         stalled(SavepointState.DELETING, reason, f"{message}, {_say_way_out(observed)}"),
         now,
-        BLOCKED_POLL,
+        intervals.SOON,
     )
 
 

@@ -13,17 +13,16 @@ from kappa_crds.reasons import Reason
 from kappa_crds.savepoint import SavepointState
 from kappa_crds.savepoint_transfer import ExportState, ExportStatus
 from kappa_crds.savepoint_work import SavepointTask, Work, WorkRequest, WorkResult
+from kappa_operator import intervals
 from kappa_operator.engine.actions import RecordStatus
 from kappa_operator.engine.plan import Plan
 from kappa_operator.errors import KappaError, ReferenceProblem
 from kappa_operator.savepoint.model import (
-    BLOCKED_POLL,
     MOST_ATTEMPTS,
-    POLL,
     SavepointObserved,
     build_condition,
     build_status,
-    measure_pause,
+    find_next_attempt,
     say,
     stay,
 )
@@ -147,7 +146,7 @@ def _end(
     elif attempts < MOST_ATTEMPTS:
         ended = copy.replace(
             state=ExportState.PENDING,
-            next_attempt=at + measure_pause(attempts),
+            next_attempt=find_next_attempt(observed, attempts, now),
             message=f"attempt {attempts} failed: {message}",
         )
     else:
@@ -172,7 +171,7 @@ def _record(
     copies = _put(copies, copy)
     condition = judge_copies(observed, copies, now)
     written = build_status(observed, stay(observed), now, more=condition, work=work, exports=copies)
-    return Plan((RecordStatus(written),), requeue_after=POLL, requeue=requeue)
+    return Plan((RecordStatus(written),), requeue_after=intervals.WORKING, requeue=requeue)
 
 
 def _put(copies: Copies, copy: ExportStatus) -> Copies:
@@ -188,7 +187,7 @@ def _tell(observed: SavepointObserved, copies: Copies, now: datetime) -> Plan:
     waits = [(copy.next_attempt - now).total_seconds() for copy in copies if copy.next_attempt]
     is_damaged = observed.status.state == SavepointState.DAMAGED  # until somebody has it read back again
     if not is_damaged and any(copy.state not in _SETTLED and copy.next_attempt is None for copy in copies):
-        waits.append(BLOCKED_POLL if observed.work is None else POLL)
+        waits.append(intervals.SOON if observed.work is None else intervals.WORKING)
     condition = judge_copies(observed, copies, now)
     wait = max(0.0, min(waits)) if waits else None
     return say(observed, stay(observed), now, wait, more=condition, exports=copies)

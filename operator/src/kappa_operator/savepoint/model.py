@@ -17,6 +17,7 @@ from kappa_crds.progress import Progress, SavepointProgress
 from kappa_crds.reasons import Reason
 from kappa_crds.savepoint import SavepointState, SavepointStatus
 from kappa_crds.savepoint_work import Work, WorkResult, WorkState
+from kappa_operator import backoff, intervals
 from kappa_operator.engine.keys import ObjectRef
 from kappa_operator.engine.plan import Failure, Plan, Verdict, build_conditions
 from kappa_operator.errors import KappaError
@@ -25,11 +26,7 @@ from kappa_operator.pipeline.objects import PipelineResource
 from kappa_operator.savepoint.objects import SavepointResource, name_savepoint
 from kappa_operator.statestore.storage import Storage
 
-POLL = 1.0
-BLOCKED_POLL = 5.0
 MOST_ATTEMPTS = 5
-LONGEST_PAUSE = 300.0
-_FIRST_PAUSE = 5.0
 _NOWHERE = Storage("")
 
 
@@ -108,15 +105,15 @@ class SavepointObserved:
         return next((each for each in known if each.name == name), None)
 
 
-def measure_pause(attempts: int) -> timedelta:
-    """Return how long to wait after so many attempts have failed."""
-    return timedelta(seconds=min(LONGEST_PAUSE, _FIRST_PAUSE * 2 ** min(10, attempts - 1)))
+def find_next_attempt(observed: SavepointObserved, attempts: int, now: datetime) -> datetime:
+    """Return when the next attempt is due after so many have failed."""
+    pause = backoff.SAVEPOINT.pause(attempts, observed.resource.metadata.uid)
+    return now.replace(microsecond=0) + timedelta(seconds=round(pause))
 
 
 def measure_wait(observed: SavepointObserved, now: datetime) -> float:
     """Return the seconds until the next attempt is due, 0 for now."""
-    due = observed.status.next_attempt
-    return 0.0 if due is None else max(0.0, (due - now).total_seconds())
+    return intervals.wait_until(observed.status.next_attempt, now)
 
 
 def say(

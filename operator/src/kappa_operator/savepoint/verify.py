@@ -11,17 +11,16 @@ from kappa_crds.quantities import format_count, format_size
 from kappa_crds.reasons import Reason
 from kappa_crds.savepoint import SavepointState, Verify
 from kappa_crds.savepoint_work import SavepointTask, Verification, VerifyBy, Work, WorkRequest, WorkResult
+from kappa_operator import intervals
 from kappa_operator.engine.actions import RecordStatus
 from kappa_operator.engine.plan import Plan, Verdict, ready, stalled
 from kappa_operator.errors import KappaError
 from kappa_operator.savepoint.model import (
-    BLOCKED_POLL,
     MOST_ATTEMPTS,
-    POLL,
     SavepointObserved,
     build_condition,
     build_status,
-    measure_pause,
+    find_next_attempt,
     measure_wait,
     say,
     stay,
@@ -41,7 +40,7 @@ def decide_verification(observed: SavepointObserved, now: datetime) -> Plan | No
         unknown = build_condition(
             observed, VERIFIED, "Unknown", (observed.storage.reason, observed.storage.message), now
         )
-        return say(observed, stay(observed), now, BLOCKED_POLL, more=unknown)
+        return say(observed, stay(observed), now, intervals.SOON, more=unknown)
     wait = measure_wait(observed, now)
     if wait > 0:
         return Plan(requeue_after=wait)
@@ -71,7 +70,7 @@ def _fail(observed: SavepointObserved, wanted: Verify, work: Work, result: WorkR
     attempts, fields = observed.status.attempts, dict[str, Any]()
     if attempts < MOST_ATTEMPTS:
         said = f"attempt {attempts} failed: {message}"
-        fields["next_attempt"] = now.replace(microsecond=0) + measure_pause(attempts)
+        fields["next_attempt"] = find_next_attempt(observed, attempts, now)
     else:
         said = f"given up after {attempts} attempts: {message}; repair that, and change spec.verify.request"
         fields["verified_as"] = wanted
@@ -130,4 +129,4 @@ def _record(
     )
     if verified_as is not None:
         written = written.replace(verified=verified_as)
-    return Plan((RecordStatus(written),), requeue_after=POLL)
+    return Plan((RecordStatus(written),), requeue_after=intervals.WORKING)

@@ -10,9 +10,10 @@ from kappa_crds.conditions import Condition
 from kappa_crds.progress import DriverExit
 from kappa_crds.reasons import Reason
 from kappa_crds.savepoint_work import OtherPlace, SavepointTask, Work, WorkRequest, WorkResult, WorkState
+from kappa_operator import intervals
 from kappa_operator.engine.actions import CreateObject, DeleteObject, RecordStatus
 from kappa_operator.engine.plan import Plan, Verdict, working
-from kappa_operator.savepoint.model import POLL, SavepointObserved, build_status, say
+from kappa_operator.savepoint.model import SavepointObserved, build_status, say
 from kappa_operator.savepoint.objects import Elsewhere, build_location, build_worker, build_worker_ref
 from kappa_operator.savepoint.worker import Placement
 from kappa_operator.statestore.storage import Storage, build_pair
@@ -75,9 +76,9 @@ def follow_work(
     if pod.result is not None:
         return pod.result
     if work.task in (SavepointTask.VERIFY, SavepointTask.EXPORT):
-        return Plan(requeue_after=POLL)
+        return Plan(requeue_after=intervals.WORKING)
     said = f"{verdict.message}; pod {pod.ref.name} waits: {pod.waits}" if pod.waits else verdict.message
-    return say(observed, working(verdict.state, verdict.reason, said), now, POLL)
+    return say(observed, working(verdict.state, verdict.reason, said), now, intervals.WORKING)
 
 
 def _make(
@@ -94,7 +95,7 @@ def _make(
         storage, other, next(iter(observed.nodes), None), observed.image, observed.pull_policy
     )
     pod = build_worker(observed.resource, work, request.replace(other=place), placement, revision=revision)
-    return Plan((CreateObject(pod),), requeue_after=POLL)
+    return Plan((CreateObject(pod),), requeue_after=intervals.WORKING)
 
 
 def _seat(storage: Storage, elsewhere: Elsewhere | None) -> tuple[Storage, Storage | None, OtherPlace | None]:
@@ -147,7 +148,9 @@ def decide_halt(observed: SavepointObserved, work: Work, why: str = "the savepoi
     if pod is None:
         halted = observed.status.replace(work=work.replace(state=WorkState.DONE))
         return Plan((RecordStatus(halted),), requeue=True)
-    return Plan(() if pod.deleting else (DeleteObject(pod.ref, pod.uid, why),), requeue_after=POLL)
+    return Plan(
+        () if pod.deleting else (DeleteObject(pod.ref, pod.uid, why),), requeue_after=intervals.WORKING
+    )
 
 
 def find_location(observed: SavepointObserved) -> str:

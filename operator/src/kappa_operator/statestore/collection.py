@@ -7,10 +7,11 @@ from kappa_crds.quantities import format_size, parse_duration
 from kappa_crds.reasons import Reason
 from kappa_crds.savepoint_work import CollectRequest, Removal, WorkResult, WorkState
 from kappa_crds.topic import DeletionPolicy
+from kappa_operator import intervals
 from kappa_operator.engine.actions import CreateObject, DeleteObject, EmitEvent, RecordStatus
 from kappa_operator.engine.plan import Plan
 from kappa_operator.statestore.collection_pods import build_collector, build_collector_ref
-from kappa_operator.statestore.model import POLL, StateStoreObserved, build_placement, is_ready
+from kappa_operator.statestore.model import StateStoreObserved, build_placement, is_ready
 
 
 def sweep_collection(observed: StateStoreObserved, _now: datetime) -> Plan | None:
@@ -31,9 +32,9 @@ def follow_collection(observed: StateStoreObserved, now: datetime) -> Plan | Non
     if pod is None and observed.refused:
         return _end(observed, collection, f"the pod cannot be created: {observed.refused}", warning=True)
     if pod is None:
-        return Plan((CreateObject(_build_pod(observed, collection, now)),), requeue_after=POLL)
+        return Plan((CreateObject(_build_pod(observed, collection, now)),), requeue_after=intervals.WORKING)
     if pod.result is None:
-        return Plan(requeue_after=POLL)
+        return Plan(requeue_after=intervals.WORKING)
     message, warning = describe_result(pod.result)
     return _end(observed, collection, message, warning=warning)
 
@@ -56,7 +57,7 @@ def measure_wait(wanted: Collection | None, last: CollectionStatus | None, now: 
         return 0.0
     if wanted.every is None:
         return None
-    return 0.0 if last is None else max(0.0, parse_duration(wanted.every) - (now - last.at).total_seconds())
+    return intervals.wait_after(last.at if last else None, parse_duration(wanted.every), now)
 
 
 def _build_pod(
@@ -77,7 +78,7 @@ def _build_pod(
 def _end(observed: StateStoreObserved, collection: CollectionStatus, message: str, *, warning: bool) -> Plan:
     ended = collection.replace(state=WorkState.ENDED, message=message)
     event = EmitEvent(Reason.STORE_COLLECTED, message, warning)
-    return Plan((_record(observed, ended), event), requeue_after=POLL)
+    return Plan((_record(observed, ended), event), requeue_after=intervals.WORKING)
 
 
 def _record(observed: StateStoreObserved, collection: CollectionStatus) -> RecordStatus:

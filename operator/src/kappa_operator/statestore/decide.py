@@ -13,6 +13,7 @@ from kappa_crds.reasons import Reason
 from kappa_crds.savepoint_work import WorkState
 from kappa_crds.statestore import STATE_STORE_FINALIZER
 from kappa_crds.topic import DeletionPolicy
+from kappa_operator import intervals
 from kappa_operator.engine.actions import CheckStore, DeleteObject, EmitEvent, RemoveFinalizer
 from kappa_operator.engine.kinds import Step
 from kappa_operator.engine.plan import Plan, block_deletion, find_failure, hold_deletion, judge_error, ready
@@ -24,8 +25,6 @@ from kappa_operator.statestore.collection import (
 )
 from kappa_operator.statestore.measurement import begin_measurement, follow_measurement, wait_to_measure
 from kappa_operator.statestore.model import (
-    FAILED_POLL,
-    POLL,
     StateStoreObserved,
     describe_location,
     get_wait,
@@ -35,7 +34,6 @@ from kappa_operator.statestore.model import (
 from kappa_operator.statestore.objects import StateStoreResource, build_claim_ref
 from kappa_operator.statestore.pvc import decide_claim
 
-BLOCKED_POLL = 15.0
 _NAMED = 5
 
 
@@ -68,10 +66,10 @@ def _choose_wait(observed: StateStoreObserved, plan: Plan, now: datetime) -> flo
         work is not None and work.state is not WorkState.DONE
         for work in (status.collection, status.measurement)
     ):
-        return POLL
+        return intervals.WORKING
     to_collect = measure_wait(resource.spec.collection, status.collection, now)
     waits = (plan.requeue_after, to_collect, wait_to_measure(resource, now))
-    return min(max(POLL, each) for each in waits if each is not None)
+    return min(max(intervals.WORKING, each) for each in waits if each is not None)
 
 
 def _decide_check(observed: StateStoreObserved, now: datetime) -> Plan:
@@ -86,7 +84,7 @@ def _decide_remote(observed: StateStoreObserved, now: datetime) -> Plan:
     failure = find_failure(observed.failures, CheckStore)
     if failure is not None:
         verdict = judge_error("Failed", failure.error)
-        return report(observed, verdict, now, min(every, FAILED_POLL), last_check=at)
+        return report(observed, verdict, now, min(every, intervals.FAILED), last_check=at)
     wait = get_wait(resource, now)
     if wait > 0 and not is_unseen(resource):
         return Plan(requeue_after=wait)
@@ -143,7 +141,7 @@ def _list(names: tuple[str, ...]) -> str:
 
 
 def _block(observed: StateStoreObserved, reason: Reason, message: str, now: datetime) -> Plan:
-    return block_deletion(observed.resource, reason, message, now, BLOCKED_POLL)
+    return block_deletion(observed.resource, reason, message, now, intervals.BLOCKED)
 
 
 STATE_STORE_STEPS: tuple[Step[StateStoreObserved], ...] = (

@@ -9,10 +9,11 @@ from kappa_crds.collection import Measurement
 from kappa_crds.holdings import Holdings
 from kappa_crds.quantities import format_size, parse_duration
 from kappa_crds.savepoint_work import WorkState
+from kappa_operator import intervals
 from kappa_operator.engine.actions import CreateObject, DeleteObject, RecordStatus
 from kappa_operator.engine.plan import Plan
 from kappa_operator.statestore.collection_pods import build_measurer, build_measurer_ref
-from kappa_operator.statestore.model import POLL, StateStoreObserved, build_placement, is_ready
+from kappa_operator.statestore.model import StateStoreObserved, build_placement, is_ready
 from kappa_operator.statestore.objects import StateStoreResource
 
 
@@ -21,7 +22,7 @@ def wait_to_measure(resource: StateStoreResource, now: datetime) -> float | None
     every, last = resource.spec.measure_every, resource.status.measurement
     if every is None:
         return None
-    return 0.0 if last is None else max(0.0, parse_duration(every) - (now - last.at).total_seconds())
+    return intervals.wait_after(last.at if last else None, parse_duration(every), now)
 
 
 def begin_measurement(observed: StateStoreObserved, now: datetime) -> Plan | None:
@@ -50,9 +51,9 @@ def follow_measurement(observed: StateStoreObserved, _now: datetime) -> Plan | N
         return _end(observed, measurement, f"the pod cannot be created: {observed.refused}")
     if pod is None:
         made = build_measurer(observed.resource, measurement, build_placement(observed))
-        return Plan((CreateObject(made),), requeue_after=POLL)
+        return Plan((CreateObject(made),), requeue_after=intervals.WORKING)
     if pod.result is None:
-        return Plan(requeue_after=POLL)
+        return Plan(requeue_after=intervals.WORKING)
     if pod.result.holds is None:
         failure = pod.result.failure
         return _end(observed, measurement, failure.message if failure else "the pod ended without a message")
@@ -61,7 +62,7 @@ def follow_measurement(observed: StateStoreObserved, _now: datetime) -> Plan | N
 
 def _end(observed: StateStoreObserved, measurement: Measurement, message: str) -> Plan:
     ended = measurement.replace(state=WorkState.ENDED, message=message)
-    return Plan((_record(observed, ended),), requeue_after=POLL)
+    return Plan((_record(observed, ended),), requeue_after=intervals.WORKING)
 
 
 def _record(observed: StateStoreObserved, measurement: Measurement) -> RecordStatus:

@@ -2,20 +2,19 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from kappa_crds.conditions import Condition, ConditionType, find_condition, is_true
 from kappa_crds.quantities import parse_duration
 from kappa_crds.reasons import Reason
 from kappa_crds.resource import ResourceStatus
+from kappa_operator import intervals
 from kappa_operator.engine.keys import ObjectRef
 from kappa_operator.engine.plan import Failure, Plan, Verdict, update_status
 from kappa_operator.savepoint.model import WorkerPod
 from kappa_operator.savepoint.worker import Placement
 from kappa_operator.statestore.objects import StateStoreResource, build_storage, name_claim
-
-POLL, FAILED_POLL = 1.0, 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,15 +98,12 @@ def is_unseen(resource: StateStoreResource) -> bool:
 def choose_interval(resource: StateStoreResource) -> float:
     """Return the seconds from check to check; a store that is not ready is checked more often."""
     every = parse_duration(resource.spec.check_every)
-    return every if is_ready(resource.status) else min(every, FAILED_POLL)
+    return every if is_ready(resource.status) else min(every, intervals.FAILED)
 
 
 def get_wait(resource: StateStoreResource, now: datetime) -> float:
     """Return the seconds until the next check is due, 0 for now."""
-    last = resource.status.last_check
-    if last is None:
-        return 0.0
-    return max(0.0, (last + timedelta(seconds=choose_interval(resource)) - now).total_seconds())
+    return intervals.wait_after(resource.status.last_check, choose_interval(resource), now)
 
 
 def report(

@@ -11,6 +11,7 @@ from kappa_crds.conditions import Condition
 from kappa_crds.quantities import format_duration, format_size, parse_duration, parse_size
 from kappa_crds.reasons import Reason
 from kappa_crds.statestore import PersistentVolume
+from kappa_operator import intervals
 from kappa_operator.engine.actions import (
     Action,
     ApplyObject,
@@ -30,8 +31,6 @@ from kappa_operator.engine.plan import (
     working,
 )
 from kappa_operator.statestore.model import (
-    FAILED_POLL,
-    POLL,
     Claim,
     Probe,
     ProbeResult,
@@ -69,10 +68,10 @@ def _decide_missing(observed: StateStoreObserved, pvc: PersistentVolume, now: da
     name = name_claim(observed.resource)
     if observed.claim is not None:
         message = f"PVC {name} is being deleted, with all state; wait for that, or delete the pods that still use it"
-        return report(observed, working("Failed", Reason.CLAIM_NOT_FOUND, message), now, FAILED_POLL)
+        return report(observed, working("Failed", Reason.CLAIM_NOT_FOUND, message), now, intervals.FAILED)
     if pvc.size is None:
         message = f'PVC "{name}" not found; create it, or set spec.pvc.size and the operator creates one'
-        return report(observed, stalled("Failed", Reason.CLAIM_NOT_FOUND, message), now, FAILED_POLL)
+        return report(observed, stalled("Failed", Reason.CLAIM_NOT_FOUND, message), now, intervals.FAILED)
     failure = find_failure(observed.failures, ApplyObject)
     if failure is not None:
         return _report_failure(observed, failure, now)
@@ -102,10 +101,12 @@ def _decide_running_check(observed: StateStoreObserved, probe: Probe, now: datet
         return _finish_check(observed, probe, ProbeResult(ok=False, message=late), now)
     condition = get_ready(observed.resource)
     if condition is not None and _still_holds(condition, age):
-        return Plan(requeue_after=POLL)
+        return Plan(requeue_after=intervals.WORKING)
     is_late = probe.waits and age > PATIENCE
     message = f"the check waits: {probe.waits}" if is_late else "the check is under way"
-    return report(observed, working("Provisioning", Reason.STORE_PROVISIONING, message), now, POLL)
+    return report(
+        observed, working("Provisioning", Reason.STORE_PROVISIONING, message), now, intervals.WORKING
+    )
 
 
 def _still_holds(condition: Condition, age: float) -> bool:
@@ -117,7 +118,7 @@ def _still_holds(condition: Condition, age: float) -> bool:
 def _finish_check(observed: StateStoreObserved, probe: Probe, result: ProbeResult, now: datetime) -> Plan:
     verdict = _judge(observed, result)
     every = parse_duration(observed.resource.spec.check_every)
-    requeue = every if verdict.ready == "True" else min(every, FAILED_POLL)
+    requeue = every if verdict.ready == "True" else min(every, intervals.FAILED)
     at = now.replace(microsecond=0)
     plan = report(observed, verdict, now, requeue, last_check=at, free_bytes=result.free_bytes)
     return replace(plan, actions=(DeleteObject(probe.ref, probe.uid, "the check has ended"),))
@@ -154,4 +155,4 @@ def _decide_idle(observed: StateStoreObserved, wait: float, now: datetime) -> Pl
 
 def _report_failure(observed: StateStoreObserved, failure: Failure, now: datetime) -> Plan:
     verdict = judge_error("Failed", failure.error, Reason.STORE_CHECK_FAILED)
-    return report(observed, verdict, now, FAILED_POLL)
+    return report(observed, verdict, now, intervals.FAILED)

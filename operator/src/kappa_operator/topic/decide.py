@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from kappa_crds.conditions import ConditionType, find_condition
 from kappa_crds.reasons import Reason
 from kappa_crds.resource import ResourceStatus
-from kappa_crds.topic import HOLD_ANNOTATION, TOPIC_FINALIZER, DeletionPolicy, TopicStatus
+from kappa_crds.topic import HOLD_ANNOTATION, TOPIC_FINALIZER, DeletionPolicy
+from kappa_operator import backoff, intervals
 from kappa_operator.engine.actions import (
     Action,
     AlterConfigs,
@@ -46,9 +48,6 @@ from kappa_operator.topic.configs import (
     is_same_value,
 )
 from kappa_operator.topic.deletion import delete_topic
-
-FIRST_RETRY, LAST_RETRY = 2.0, 300.0
-WAITING_POLL = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,14 +224,15 @@ def _choose_requeue(observed: TopicObserved, verdict: Verdict, now: datetime) ->
     if verdict.ready == "True":
         return None
     if observed.failures or (observed.problem is not None and observed.problem.retryable):
-        return choose_delay(observed.resource.status, now)
-    return WAITING_POLL
+        return choose_delay(observed.resource, now)
+    return intervals.WAITING
 
 
-def choose_delay(status: TopicStatus, now: datetime) -> float:
-    """Return the seconds until the next try: as long as the trouble lasts already, which doubles each time."""
-    since = next((c.last_transition_time for c in status.conditions if c.type == "Ready"), now)
-    return min(LAST_RETRY, max(FIRST_RETRY, (now - since).total_seconds()))
+def choose_delay(resource: TopicResource, now: datetime) -> float:
+    """Return the seconds until the next try, by how long the topic has not been ready."""
+    unready = find_condition(resource.status.conditions, ConditionType.READY)
+    elapsed = 0.0 if unready is None else (now - unready.last_transition_time).total_seconds()
+    return backoff.TOPIC.pause_since(elapsed, resource.metadata.uid)
 
 
 def build_status(observed: TopicObserved, verdict: Verdict, now: datetime) -> ResourceStatus:

@@ -8,11 +8,11 @@ from datetime import datetime
 
 from kappa_crds.reasons import Reason
 from kappa_crds.topic import TOPIC_FINALIZER, DeletionPolicy
+from kappa_operator import intervals
 from kappa_operator.engine.actions import DeleteTopic, EmitEvent, RemoveFinalizer
 from kappa_operator.engine.plan import Plan, block_deletion
 from kappa_operator.topic.checks import TopicObserved
 
-BLOCKED_POLL = 15.0
 _WAY_OUT = "or set spec.deletionPolicy to Retain to keep the topic and delete only this resource"
 
 
@@ -51,4 +51,4 @@ def _retain(observed: TopicObserved, why: str) -> Plan:
 
 
 def _block(observed: TopicObserved, now: datetime, message: str) -> Plan:
-    return block_deletion(observed.resource, Reason.DELETION_BLOCKED, message, now, BLOCKED_POLL)
+    return block_deletion(observed.resource, Reason.DELETION_BLOCKED, message, now, intervals.BLOCKED)
