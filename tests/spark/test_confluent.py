@@ -53,7 +53,7 @@ def test_a_real_registry_is_understood(registry: RegistryServer) -> None:
     second = registry.register("readings-value", {**reading, "fields": [field, more]}, references=refer)
     found = fetch_subject(client(registry), "readings-value", None, (first, 4711), "AVRO")
     assert [(each.version, each.id) for each in found.versions] == [(1, first), (2, second)]
-    assert (found.reader.version, found.refused) == (2, (4711,))
+    assert (found.reader.version, found.unknown) == (2, (4711,))
     (reference,) = found.reader.references
     assert reference.name == "plant.Unit"
     assert '"KM"' in reference.text

@@ -56,7 +56,7 @@ def test_a_pinned_version_is_the_reader(registry: RegistryDouble) -> None:
 
 def test_ids_that_are_asked_for_are_refused_unless_the_subject_has_them(registry: RegistryDouble) -> None:
     known = registry.register("a/b-value", '"int"')
-    assert fetch(registry, asked=(4711, known)).refused == (4711,)
+    assert fetch(registry, asked=(4711, known)).unknown == (4711,)
 
 
 def test_schemas_that_a_schema_refers_to_come_before_it_each_once(registry: RegistryDouble) -> None:

@@ -280,7 +280,7 @@ class Driver:
             self.record.set_counts(executors=count_executors(running.spark))
         self._note_written(running)
         if running.idleness.is_wanted and running.kafka.is_fresh:
-            running.idleness.mark(self.record.snapshot(self.ends()).queries)
+            running.idleness.update(self.record.snapshot(self.ends()).queries)
 
     def _note_written(self, running: Running) -> None:
         beside = running.beside

@@ -36,7 +36,7 @@ class FileEndpoints:
         self._spark = spark
         self._folder = folder
         self._take = take
-        self.watches_silence = False
+        self.watches_idleness = False
         self.alerts = False
 
     def read(self, source: KafkaSource) -> DataFrame:  # noqa: D102 - see Endpoints
@@ -44,7 +44,7 @@ class FileEndpoints:
         records = reader.option("maxFilesPerTrigger", 1).load(str(input_folder(self._folder, source.name)))
         return records.withColumn("value", encode_value(source))
 
-    def read_marks(self, source: KafkaSource) -> None:  # noqa: D102 - see Endpoints
+    def read_idle_watermarks(self, source: KafkaSource) -> None:  # noqa: D102 - see Endpoints
         return None
 
     def read_all(self, source: KafkaSource) -> DataFrame:

@@ -1,11 +1,10 @@
 """A revision as Spark queries: sources and views become temporary views, each sink a query that is ready to start.
 
-Spark analyses every view by itself, so an error names the view it is in. A source that one query reads more than
-once (a self-join, a union of two parts) would appear twice in its plan under one name, which named sources do not
-allow; such a query is built again as one statement with the views as common table expressions, where Spark sees a
-single source.
+Spark analyses each view separately, so an error names its view. A source that one query reads more than once (a self-join, a
+union of two parts) would be in its plan twice under one name, which Spark refuses for named sources. Such a query is built
+again as one statement with the views as common table expressions, where Spark sees a single source.
 
-What Spark can tell of a stream before it starts (modes, watermarks) is asked here, not when the query starts.
+Spark's checks of streams (modes, watermarks) run here, not only when the query starts.
 """
 
 from dataclasses import dataclass
@@ -38,9 +37,9 @@ _SOURCE_PREFIX = "__kappa_source_"
 
 @dataclass(frozen=True)
 class CompiledSink:
-    """A sink's query, not started yet, the source of each scan, in the order of its plan, the state it keeps, and all names it reads.
+    """A sink's query, not started yet: the source of each scan in the order of its plan, its state, and all names it reads.
 
-    `rows` are what is written, view by view.
+    `rows` are the rows to write, as a plan of views.
     """
 
     sink: Sink
@@ -52,7 +51,7 @@ class CompiledSink:
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """Return the sources that it reads, each once."""
+        """Return the sources, each once."""
         return tuple(dict.fromkeys(self.scans))
 
 
@@ -81,9 +80,9 @@ def compile_revision(
     endpoints: Endpoints | None = None,
     subjects: Subjects | None = None,
 ) -> Compiled:
-    """Compile a revision, for Kafka unless told otherwise; SpecError says what is wrong and where. Starts nothing.
+    """Compile a revision, by default for Kafka; SpecError names the view or sink. Starts nothing.
 
-    `subjects` are the schemas of sources with a registry; it is asked where they are left out.
+    `subjects` are the schemas of sources with a registry; without them they are fetched.
     """
     spec = revision.spec
     ends: Endpoints = endpoints or KafkaEndpoints(spark, revision)
@@ -100,8 +99,8 @@ def compile_revision(
             ends.read(source),
             source,
             alert=ends.alerts,
-            marks=ends.read_marks(source),
-            watched=ends.watches_silence,
+            idle=ends.read_idle_watermarks(source),
+            watched=ends.watches_idleness,
         )
         stream.createOrReplaceTempView(source.name)
         stream.createOrReplaceTempView(_SOURCE_PREFIX + source.name)
@@ -134,7 +133,7 @@ def _compile_sink(
 
 
 def _refuse_frames(views: tuple[DefinedView, ...], read: tuple[str, ...]) -> None:
-    """Raise SpecError where a query reads a source twice and has a part that is no statement: then it cannot be one."""
+    """Raise SpecError if a query that reads a source twice has a view that is not a SQL statement."""
     for view in views:
         if view.statement is None and view.name in read:
             raise SpecError(
@@ -145,7 +144,7 @@ def _refuse_frames(views: tuple[DefinedView, ...], read: tuple[str, ...]) -> Non
 
 
 def _check_stream(spark: SparkSession, views: tuple[DefinedView, ...], sink: Sink, rows: DataFrame) -> None:
-    """Raise SpecError where the rows cannot be computed as a stream in the sink's mode; it names the view."""
+    """Raise SpecError if the rows cannot be computed as a stream in the sink's mode; it names the view."""
     error = _refuse_stream(spark, sink.mode, rows)
     if error is None:
         return
@@ -158,9 +157,9 @@ def _check_stream(spark: SparkSession, views: tuple[DefinedView, ...], sink: Sin
 
 
 def _refuse_stream(spark: SparkSession, mode: OutputMode, rows: DataFrame) -> AnalysisException | None:
-    """Return why Spark would not start a query of these rows in this mode, or None."""
+    """Return Spark's error for a query of these rows in this mode, or None."""
     jvm = spark._jvm
-    assert jvm is not None  # noqa: S101 - a session that is used has one
+    assert jvm is not None  # noqa: S101 - a used session has one
     wanted = getattr(jvm.org.apache.spark.sql.streaming.OutputMode, mode.value.capitalize())()
     plan = get_plan(rows)
     try:
@@ -175,7 +174,7 @@ def _single_statement(
 ) -> str:
     """Return one SELECT with the sources and views that the sink reads as common table expressions.
 
-    No others: a watermark of a source that is defined and not read would never move, and hold all.
+    It has no others: the watermark of a source that is not read would never move, and would hold back the query.
     """
     parts = [
         f"{s.name} AS (SELECT * FROM {_SOURCE_PREFIX}{s.name})"  # noqa: S608 - checked names

@@ -1,7 +1,7 @@
 """Where a pipeline's records come from and go to: Kafka in a driver, files on a laptop.
 
-The seam between them is a stream of records as Spark's Kafka source gives them. All that makes a pipeline what it is
-(formats, event time, views, the records of its sinks) lies between the two ends and is the same everywhere.
+The interface between endpoints and pipeline is a stream of records with the columns of Spark's Kafka source. Formats, event time,
+views and the records of sinks are between the two ends and the same for all endpoints.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from kappa_pipelines.sinks.kafka import build_writer
 from kappa_pipelines.sinks.publisher import build_publishers
 from kappa_pipelines.sinks.targets import Targets
 from kappa_pipelines.sources.batches import JUDGED_SCHEMA, Batch, read_span
-from kappa_pipelines.sources.idle import read_marks
+from kappa_pipelines.sources.idle import read_idle_watermarks
 from kappa_pipelines.sources.kafka import KafkaSource, read_range, read_records
 
 _FRAME_SCHEMA = "in_topic STRING, in_partition INT, first BIGINT, last BIGINT, watermark TIMESTAMP"
@@ -29,18 +29,18 @@ class Endpoints(Protocol):
     """Both ends of a pipeline."""
 
     @property
-    def watches_silence(self) -> bool:
-        """Whether somebody sets marks for sources that are silent."""
+    def watches_idleness(self) -> bool:
+        """Whether idle sources get watermarks."""
 
     @property
     def alerts(self) -> bool:
-        """Whether a record with a schema that is not known yet ends the query, so that a new driver asks the registry."""
+        """Whether a record with a new schema id fails the query, so that the next driver looks the id up."""
 
     def read(self, source: KafkaSource) -> DataFrame:
         """Return the stream of a source's records, with the columns of Spark's Kafka source."""
 
-    def read_marks(self, source: KafkaSource) -> DataFrame | None:
-        """Return the watermarks that a source is given while it is silent; None where it is given none."""
+    def read_idle_watermarks(self, source: KafkaSource) -> DataFrame | None:
+        """Return the stream of a source's idle watermarks, None if it has none."""
 
     def read_batches(self, spark: SparkSession, source: KafkaSource, batches: Sequence[Batch]) -> DataFrame:
         """Return a source's records of some batches as a table of this session, each with the `watermark` that it was compared with."""
@@ -59,37 +59,37 @@ class KafkaEndpoints:
         spark: SparkSession,
         revision: Revision,
         targets: Targets | None = None,
-        marks: Path | None = None,
+        idle_folder: Path | None = None,
     ) -> None:
         self._spark = spark
-        self._marks = marks
+        self._idle_folder = idle_folder
         self._revision = revision
-        # Where nothing is started, as for `kappa validate`, sinks that write exactly once are those of a driver that there never is.
+        # Where no query starts, as in `kappa validate`, the transactional producers belong to a generation 0 that never runs.
         self.targets = targets or Targets(revision, publishers=build_publishers(revision, 0, {}))
 
     def read(self, source: KafkaSource) -> DataFrame:  # noqa: D102 - see Endpoints
         return read_records(self._spark, self._revision, source)
 
     @property
-    def watches_silence(self) -> bool:  # noqa: D102 - see Endpoints
+    def watches_idleness(self) -> bool:  # noqa: D102 - see Endpoints
         times = [source.event_time for source in self._revision.spec.sources]
         wanted = any(time is not None and time.idle_after is not None for time in times)
-        return self._marks is not None and wanted and self._revision.spec.trigger.real_time is None
+        return self._idle_folder is not None and wanted and self._revision.spec.trigger.real_time is None
 
-    def read_marks(self, source: KafkaSource) -> DataFrame | None:  # noqa: D102 - see Endpoints
+    def read_idle_watermarks(self, source: KafkaSource) -> DataFrame | None:  # noqa: D102 - see Endpoints
         time = source.spec.event_time
-        if self._marks is None or not self.watches_silence or time is None or time.idle_after is None:
+        if self._idle_folder is None or not self.watches_idleness or time is None or time.idle_after is None:
             return None
-        return read_marks(self._spark, self._marks, source.name)
+        return read_idle_watermarks(self._spark, self._idle_folder, source.name)
 
     def read_batches(  # noqa: D102 - see Endpoints
         self, spark: SparkSession, source: KafkaSource, batches: Sequence[Batch]
     ) -> DataFrame:
         spans = [(read_span(batch, source.name), batch.watermark) for batch in batches]
         frames = [
-            (*place, start.get(place, 0), end, datetime.fromtimestamp(watermark / 1000, UTC))
+            (*partition, start.get(partition, 0), end, datetime.fromtimestamp(watermark / 1000, UTC))
             for (start, ends), watermark in spans
-            for place, end in ends.items()
+            for partition, end in ends.items()
         ]
         if not frames:
             return spark.createDataFrame([], JUDGED_SCHEMA)

@@ -1,1 +1,1 @@
-"""Schemas that records name by an id: asked of a schema registry when a driver starts, and remembered beside the checkpoint."""
+"""Schemas that records name by an id: fetched from a schema registry when a driver starts; the choice is stored with the checkpoint."""

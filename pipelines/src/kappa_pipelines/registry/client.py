@@ -1,8 +1,9 @@
 """Reads a schema registry over HTTP.
 
-The interface is Confluent's (Schema Registry API reference), as other registries offer it too. Only `GET` is used. An
-answer in JSON with `error_code` says more than the status: 40401 is an unknown subject, 40402 an unknown version,
-40403 an unknown schema.
+The interface is Confluent's (Schema Registry API reference), which other registries offer too. Only `GET` is used.
+
+Confluent's own client (`confluent_kafka.schema_registry`) needs five more packages (httpx2, authlib, cachetools, attrs, certifi), which a
+driver would load for these two requests; it has no limit of the response size.
 """
 
 import base64
@@ -21,7 +22,7 @@ from kappa_crds.revision import RegistrySecrets
 from kappa_pipelines.errors import UnavailableError
 
 _TIMEOUT_SECONDS = 10.0
-_LONGEST_ANSWER = 16 * 2**20
+_MOST_BYTES = 16 * 2**20
 _NOT_FOUND = 404
 _REFUSED = (401, 403)
 
@@ -30,22 +31,22 @@ T = TypeVar("T")
 
 
 class NotRegisteredError(Exception):
-    """The registry answers that it has no such thing."""
+    """The registry responds with 404."""
 
 
 class RegistryClient:
-    """Asks one registry. Credentials are read from their files at each request and kept nowhere."""
+    """Reads one registry. Credentials are read from their files at each request and not cached."""
 
     def __init__(self, registry: SchemaRegistry, secrets: RegistrySecrets) -> None:
         self.url = registry.url.rstrip("/")
         self._secrets = secrets
 
     def get_list(self, *path: str, **query: str) -> list[Any]:
-        """Return the answer to `GET /PATH`, a list; errors as for `get`."""
+        """Return the response to `GET /PATH`, a list; errors as for `get`."""
         return self._expect(list, self._get(path, query))
 
     def get(self, *path: str, **query: str) -> dict[str, Any]:
-        """Return the answer to `GET /PATH`, an object; NotRegisteredError for 404, UnavailableError for other failures."""
+        """Return the response to `GET /PATH`, an object; NotRegisteredError for 404, UnavailableError for other failures."""
         return self._expect(dict, self._get(path, query))
 
     def _expect(self, kind: type[T], answer: object) -> T:
@@ -64,7 +65,7 @@ class RegistryClient:
     def _open(self, request: urllib.request.Request) -> Any:
         try:
             with urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS, context=self._tls()) as answer:  # noqa: S310
-                return json.loads(answer.read(_LONGEST_ANSWER))
+                return json.loads(answer.read(_MOST_BYTES))
         except urllib.error.HTTPError as error:
             with error:
                 raise self._explain(error.code, _read_message(error)) from error

@@ -1,7 +1,7 @@
-"""What is remembered of a source's schemas beside the checkpoint: one file for each source.
+"""What a checkpoint stores of the schemas of its sources: one file for each source.
 
-The reader's version is remembered so that a restart never changes the columns by itself, and the ids that were asked
-for so that records with an id that nobody registered are not asked about again.
+It stores the reader's version, so that a restart does not change the columns, and the ids to look up, so that records with an
+unregistered id cause one restart only.
 """
 
 import json
@@ -14,7 +14,7 @@ _FOLDER = "schemas"
 
 @dataclass(frozen=True)
 class Pin:
-    """The subject and version that a source reads, and the ids that were asked for."""
+    """The subject and version that a source reads, and the ids to look up. `asked` is a name in checkpoints."""
 
     subject: str
     version: int
@@ -22,7 +22,7 @@ class Pin:
 
 
 def read_pin(files: Folder, source: str, subject: str) -> Pin | None:
-    """Return what is remembered of the source; None if there is nothing, or it is of another subject."""
+    """Return the pin of a source; None if there is none, or it has another subject."""
     held = files.read(f"{_FOLDER}/{source}.json")
     if held is None:
         return None
@@ -32,12 +32,12 @@ def read_pin(files: Folder, source: str, subject: str) -> Pin | None:
 
 
 def write_pin(files: Folder, source: str, pin: Pin) -> None:
-    """Remember, atomically."""
+    """Write the pin atomically."""
     files.write(f"{_FOLDER}/{source}.json", json.dumps(asdict(pin)).encode())
 
 
-def ask_at_next_start(files: Folder, source: str, subject: str, ids: set[int]) -> None:
-    """Remember ids that records came with, so that the next start asks for them."""
+def add_ids(files: Folder, source: str, subject: str, ids: set[int]) -> None:
+    """Add ids from records, which the next start looks up."""
     pin = read_pin(files, source, subject)
     if pin is not None:
         write_pin(files, source, replace(pin, asked=tuple(sorted({*pin.asked, *ids}))))

@@ -1,4 +1,4 @@
-"""From the sources of a revision to the schemas that their records may have."""
+"""The schemas that the records of a revision's sources may have."""
 
 import structlog
 
@@ -19,7 +19,7 @@ Subjects = dict[str, Subject]
 
 
 def fetch_subjects(revision: Revision) -> Subjects:
-    """Return what the registries say now; DriverError names the source."""
+    """Fetch the subjects from the registries; DriverError names the source."""
     return {
         source.name: _fetch(revision, source, registry, None, ())
         for source, registry in _find_registries(revision)
@@ -27,27 +27,27 @@ def fetch_subjects(revision: Revision) -> Subjects:
 
 
 def resolve_subjects(revision: Revision, files: Folder) -> Subjects:
-    """Return what the registries say, with the reader's version as it was when the checkpoint was born.
+    """Fetch the subjects, with the reader's version that the checkpoint was created with.
 
-    A version in the spec wins. What is chosen is remembered beside the checkpoint and logged.
+    A version in the spec has precedence. The chosen version is stored with the checkpoint and logged.
     """
     subjects: Subjects = {}
     for source, registry in _find_registries(revision):
         pin = read_pin(files, source.name, name_subject(revision.topics, source, registry))
-        asked = pin.asked if pin else ()
-        found = _fetch(revision, source, registry, pin.version if pin else None, asked)
-        wanted = Pin(found.name, found.reader.version, asked)
+        ids = pin.asked if pin else ()
+        found = _fetch(revision, source, registry, pin.version if pin else None, ids)
+        wanted = Pin(found.name, found.reader.version, ids)
         if wanted != pin:
             write_pin(files, source.name, wanted)
-        _tell(source, found)
+        _log_subject(source, found)
         subjects[source.name] = found
     return subjects
 
 
 def name_subject(topics: dict[str, str], source: Source, registry: SchemaRegistry) -> str:
-    """Return the subject of a source's values; the topic's own, as Confluent's TopicNameStrategy has it, by default.
+    """Return the subject of a source's values, by default the topic's (Confluent's TopicNameStrategy).
 
-    `topics` are the names in Kafka. SpecError where there is no such default, because the source may read several topics.
+    `topics` are the names in Kafka. SpecError if the source may read several topics, which have no such default.
     """
     if registry.subject is not None:
         return registry.subject
@@ -66,17 +66,17 @@ def _find_registries(revision: Revision) -> list[tuple[Source, SchemaRegistry]]:
 
 
 def _fetch(
-    revision: Revision, source: Source, registry: SchemaRegistry, version: int | None, asked: tuple[int, ...]
+    revision: Revision, source: Source, registry: SchemaRegistry, version: int | None, ids: tuple[int, ...]
 ) -> Subject:
     name = name_subject(revision.topics, source, registry)
     client = RegistryClient(registry, revision.registries.get(source.name, RegistrySecrets()))
     try:
-        return fetch_subject(client, name, registry.version or version, asked, source.format.schema_type)
+        return fetch_subject(client, name, registry.version or version, ids, source.format.schema_type)
     except DriverError as error:
         raise type(error)(error.reason, f"source {source.name!r}: {error.message}") from error
 
 
-def _tell(source: Source, subject: Subject) -> None:
+def _log_subject(source: Source, subject: Subject) -> None:
     log.info(
         "schema",
         source=source.name,
@@ -84,5 +84,5 @@ def _tell(source: Source, subject: Subject) -> None:
         version=subject.reader.version,
         id=subject.reader.id,
         reads={registered.version: registered.id for registered in subject.versions},
-        refused=subject.refused,
+        unknown=subject.unknown,
     )

@@ -11,7 +11,7 @@ from kappa_pipelines.registry.client import NotRegisteredError, RegistryClient
 
 @dataclass(frozen=True)
 class Reference:
-    """A schema that another one refers to, by the name that it is called there: in Protobuf the path of an import."""
+    """A schema that another one references, by its name there: in Protobuf the path of an import."""
 
     name: str
     text: str
@@ -19,7 +19,7 @@ class Reference:
 
 @dataclass(frozen=True)
 class Registered:
-    """One version of a subject. `references` are what `text` refers to, in the order to read them."""
+    """One version of a subject. `references` are the schemas that `text` references, in the order to parse them."""
 
     id: int
     version: int
@@ -31,23 +31,23 @@ class Registered:
 class Subject:
     """The versions of a subject, oldest first, and the one whose fields become columns.
 
-    `refused` are ids that records came with and that were not the subject's when the registry was asked.
+    `unknown` are ids in records that the subject did not have when it was fetched.
     """
 
     name: str
     versions: tuple[Registered, ...]
     reader: Registered
-    refused: tuple[int, ...] = ()
+    unknown: tuple[int, ...] = ()
 
 
 def fetch_subject(
-    client: RegistryClient, name: str, version: int | None, asked: tuple[int, ...], kind: str
+    client: RegistryClient, name: str, version: int | None, ids: tuple[int, ...], kind: str
 ) -> Subject:
     """Return the subject with the given version, or the latest, as reader.
 
-    Deleted versions count too: records that were written with them may still be in the topic. `asked` are ids that
-    records came with; those that the subject lacks are refused. UnavailableError if the registry does not answer or
-    does not know the subject or version, SpecError for schemas that are not of the kind (AVRO, PROTOBUF).
+    Deleted versions are included: records that were written with them may still be in the topic. `ids` were found in records.
+    UnavailableError if the registry does not respond or lacks the subject or version, SpecError for schemas that are not of the
+    kind (AVRO, PROTOBUF).
     """
     try:
         live = client.get_list("subjects", name, "versions")
@@ -60,8 +60,8 @@ def fetch_subject(
         ) from error
     versions = tuple(_fetch_version(client, name, number, kind) for number in sorted({*numbers, *live}))
     reader = _choose(client, name, versions, version or max(live, default=0))
-    refused = set(asked) - {registered.id for registered in versions}
-    return Subject(name, versions, reader, tuple(sorted(refused)))
+    unknown = set(ids) - {registered.id for registered in versions}
+    return Subject(name, versions, reader, tuple(sorted(unknown)))
 
 
 def _choose(client: RegistryClient, name: str, versions: tuple[Registered, ...], version: int) -> Registered:
@@ -91,7 +91,7 @@ def _fetch_version(client: RegistryClient, name: str, number: int, kind: str) ->
 def _fetch_references(
     client: RegistryClient, references: list[dict[str, Any]], above: frozenset[tuple[str, int]]
 ) -> Iterator[tuple[tuple[str, int], Reference]]:
-    """Yield the schemas referred to, each after those that it refers to itself."""
+    """Yield the referenced schemas, each after its own references."""
     for reference in references:
         key = (str(reference["subject"]), int(reference["version"]))
         if key in above:

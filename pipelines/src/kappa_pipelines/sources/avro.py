@@ -1,7 +1,6 @@
 """Avro records as columns: bare ones of one schema, and those that name the schema they were written with.
 
-Which schema a record of the second kind was written with is decided in the plan, by a case for each id of the subject.
-Whatever it was, columns are those of the reader schema, by Avro's rules of schema resolution.
+The plan has a case for each id of the subject. The columns are always those of the reader schema, by Avro's rules of schema resolution.
 """
 
 from collections.abc import Sequence
@@ -15,7 +14,7 @@ from kappa_pipelines.registry.subject import Subject
 from kappa_pipelines.sources.avro_schema import (
     BODY,
     END,
-    SEAL,
+    SENTINEL,
     build_envelope,
     decode,
     find_columns,
@@ -25,7 +24,7 @@ from kappa_pipelines.sources.avro_schema import (
 from kappa_pipelines.sources.framing import Framed, get_header, get_payload, write_header
 from kappa_pipelines.sources.values import WithoutTexts, check_names, explain_absent
 
-_PADDING = bytes(1024)  # what is missing of a record that ends early is read from here
+_PADDING = bytes(1024)  # completes a truncated record
 
 
 @dataclass(frozen=True)
@@ -41,17 +40,17 @@ class AvroReader:
         return parsed[BODY] if self.is_record else f.struct(parsed[BODY].alias("value"))
 
     def is_malformed(self, parsed: Column) -> Column:
-        """Return whether a value is anything else than one whole record."""
-        return ~parsed[END].eqNullSafe(f.lit(SEAL))
+        """Return whether a value is not exactly one record."""
+        return ~parsed[END].eqNullSafe(f.lit(SENTINEL))
 
     def decode(self, value: Column, writer: str) -> Column:
         """Return the envelope in a value."""
-        return decode(f.concat(value, f.lit(SEAL)), writer, self.reader)
+        return decode(f.concat(value, f.lit(SENTINEL)), writer, self.reader)
 
     def explain(self, value: Column, schema: object, name: str) -> Column:
-        """Return why a value is no whole record of its schema."""
-        padded = decode(f.concat(value, f.lit(_PADDING)), *[build_envelope(schema, sealed=False)] * 2)
-        exact = decode(value, *[build_envelope(schema, sealed=False)] * 2)
+        """Return why a value is not exactly one record of its schema."""
+        padded = decode(f.concat(value, f.lit(_PADDING)), *[build_envelope(schema, with_sentinel=False)] * 2)
+        exact = decode(value, *[build_envelope(schema, with_sentinel=False)] * 2)
         bytes_ = f.format_string(f"the %d bytes are no Avro record of {name}", f.length(value))
         return (
             f.when(_is_decoded(exact), f.concat(bytes_, f.lit(": more bytes follow after the record")))
@@ -140,7 +139,7 @@ class FramedAvro(Framed, WithoutTexts):
 
 
 def _by_id(cases: Sequence[tuple[int, Column]]) -> Column:
-    """Return what is said for the id of a value, NULL for another id."""
+    """Return the case for the id of a value, NULL for another id."""
     (first, then), *rest = cases
     found = f.when(get_header() == f.lit(write_header(first)), then)
     for id_, then in rest:

@@ -1,9 +1,9 @@
-"""Avro schemas, read by the JVM's own parser, and the records that are made around them to be decoded.
+"""Avro schemas, parsed by the JVM's own parser, and the envelopes in which values are decoded.
 
-Spark's `from_avro` in PERMISSIVE mode gives a struct of NULLs for bytes that do not fit, which a good record may be too,
+Spark's `from_avro` in PERMISSIVE mode returns a struct of NULLs for bytes that do not fit, which a valid record may be too,
 and it ignores bytes after a record. So a value is decoded as an envelope: a record whose first field is the value, and
-whose second is `SEAL`, eight bytes that are put behind the value. A value that is too short or too long does not leave
-the seal where it is expected.
+whose second is `SENTINEL`, eight bytes that are appended to the value. If a value is too short or too long, the sentinel is not
+where the decoder expects it.
 """
 
 import json
@@ -23,13 +23,13 @@ from kappa_pipelines.failures.exceptions import read_failure
 
 BODY = "body"
 END = "end"
-SEAL = bytes.fromhex(
+SENTINEL = bytes.fromhex(
     "8f1d6b42e7a930c5"
-)  # no end of it is also its beginning, so it is found at one place only
+)  # no suffix of it is also a prefix, so it occurs at one position only
 
 
 def read_avro(where: str, text: str, references: tuple[str, ...] = ()) -> Any:
-    """Return a schema in JSON form, with those that it refers to put in; SpecError says what is wrong.
+    """Return a schema in JSON form with its references resolved; SpecError if it is invalid.
 
     Needs an active Spark session.
     """
@@ -43,15 +43,15 @@ def read_avro(where: str, text: str, references: tuple[str, ...] = ()) -> Any:
         raise _refuse(where, error) from error
 
 
-def build_envelope(schema: Any, *, sealed: bool = True) -> str:
-    """Return the schema of a value, or of a value and the seal behind it."""
-    end = [{"name": END, "type": {"type": "fixed", "name": "kappa_seal", "size": len(SEAL)}}]
-    fields = [{"name": BODY, "type": schema}, *(end if sealed else [])]
+def build_envelope(schema: Any, *, with_sentinel: bool = True) -> str:
+    """Return the schema of a value, or of a value and the sentinel after it."""
+    end = [{"name": END, "type": {"type": "fixed", "name": "kappa_seal", "size": len(SENTINEL)}}]
+    fields = [{"name": BODY, "type": schema}, *(end if with_sentinel else [])]
     return json.dumps({"type": "record", "name": "kappa_envelope", "fields": fields})
 
 
 def decode(value: Column, writer: str, reader: str) -> Column:
-    """Return the envelope in a value that was written with one and is read as the other; its fields are NULL if it is none."""
+    """Return the envelope in a value, decoded from the writer's to the reader's schema; its fields are NULL if it is invalid."""
     return from_avro(value, writer, {"mode": "PERMISSIVE", "avroSchema": reader})
 
 
@@ -71,5 +71,5 @@ def is_record(schema: Any) -> bool:
 
 
 def _refuse(where: str, error: Exception) -> SpecError:
-    said = first_lines(read_failure(error).root.message)
-    return SpecError(Reason.INVALID_SCHEMA, f"{where}: the Avro schema cannot be used: {said}")
+    message = first_lines(read_failure(error).root.message)
+    return SpecError(Reason.INVALID_SCHEMA, f"{where}: the Avro schema cannot be used: {message}")

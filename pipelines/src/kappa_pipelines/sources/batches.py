@@ -1,7 +1,7 @@
-"""A batch as the offset log tells it: what it read of each source, and by which watermark its rows were too late.
+"""A batch in the offset log: what it read of each source, and the watermark below which its rows were late.
 
-An entry has the watermark with which the batch began. Rows are compared with the one before it: what the batch itself
-closes is not late yet (Spark: `WatermarkPropagator.getInputWatermarkForLateEvents`).
+An entry has the watermark with which the batch started. Rows are compared with the watermark of the previous batch: what the batch
+itself closes is not late yet (Spark: `WatermarkPropagator.getInputWatermarkForLateEvents`).
 """
 
 import json
@@ -19,7 +19,7 @@ _LINE = re.compile(r"^([A-Za-z0-9_]+):(\{.*\})$")
 _METADATA = re.compile(r'^\{.*"batchWatermarkMs":(\d+).*\}$')
 
 SourceOffset = dict[str, Any]
-"""A source's offset as the log has it; what it means only the source knows."""
+"""An offset in the log, in the format of its source."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Batch:
-    """A batch. `starts` lacks sources of which nothing was read before; `watermark` is what its rows were compared with."""
+    """A batch. `starts` lacks sources of which nothing was read before; its rows were compared with `watermark`."""
 
     number: int
     watermark: int
@@ -40,7 +40,7 @@ class Batch:
     starts: dict[str, SourceOffset] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """Return what `parse_batch` takes."""
+        """Return the JSON form, which `parse_batch` reads."""
         return {
             "number": self.number,
             "watermark": self.watermark,
@@ -50,7 +50,7 @@ class Batch:
 
 
 def parse_batch(stored: dict[str, Any]) -> Batch:
-    """Return the batch that `to_json` gave."""
+    """Return the batch that `to_json` wrote."""
     return Batch(stored["number"], stored["watermark"], stored["ends"], stored["starts"])
 
 
@@ -63,7 +63,7 @@ def parse_entry(text: str) -> Entry:
 
 
 def read_batch(files: Folder, sink: str, number: int) -> Batch | None:
-    """Return a batch of a sink's query; None where the log has it no more."""
+    """Return a batch of a sink's query; None if the log no longer has it."""
     own, before = (_read_entry(files, sink, each) for each in (number, number - 1))
     if own is None or (before is None and number > 0):
         return None
@@ -77,19 +77,19 @@ def _read_entry(files: Folder, sink: str, number: int) -> Entry | None:
 
 
 def _read_first(files: Folder, sink: str, entry: Entry) -> dict[str, SourceOffset]:
-    """Return where a query began to read its sources, as far as that is known."""
+    """Return the known initial offsets of a query."""
     texts = {name: (files.read(f"{sink}/sources/{name}/0") or b"").decode() for name in entry.ends}
     offsets = {name: text[text.index("{") :] for name, text in texts.items() if _is_offset(text)}
     return {name: json.loads(text) for name, text in offsets.items()}
 
 
 def _is_offset(text: str) -> bool:
-    """Return whether a source keeps its first offset in its log; one of files keeps names there, and begins with the first."""
+    """Return whether a source's log has its initial offset; a file source has file names there, and starts at the first."""
     return "{" in text and '"path"' not in text
 
 
 def without_lost(batch: Batch, source: str, first: Offsets) -> tuple[Batch, int]:
-    """Return the batch without records of a topic that are gone, and how many these are. `first` are the first offsets still there."""
+    """Return the batch without records that Kafka has deleted, and their number. `first` are the first available offsets."""
     start, end = read_span(batch, source)
     there = {at: max(start.get(at, 0), first.get(at, until)) for at, until in end.items()}
     left = {at: max(until, there[at]) for at, until in end.items()}
@@ -101,11 +101,11 @@ def without_lost(batch: Batch, source: str, first: Offsets) -> tuple[Batch, int]
 
 
 def read_span(batch: Batch, source: str) -> tuple[Offsets, Offsets]:
-    """Return the offsets of a source of Kafka's at which a batch starts and ends."""
+    """Return the start and end offsets of a batch in a Kafka source."""
     return parse_kafka_offsets(batch.starts.get(source)), parse_kafka_offsets(batch.ends.get(source))
 
 
 def count_offsets(batch: Batch, sources: tuple[str, ...]) -> int:
-    """Return the number of offsets that a batch has of some sources of Kafka's."""
+    """Return the number of offsets of a batch in some Kafka sources."""
     spans = (read_span(batch, source) for source in sources)
     return sum(max(0, until - start.get(at, 0)) for start, end in spans for at, until in end.items())

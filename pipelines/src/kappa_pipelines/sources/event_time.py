@@ -1,4 +1,4 @@
-"""Event time of a source: the column as declared, or corrected for clocks that are wrong, and the watermark on it."""
+"""Event time of a source: the declared column, or one corrected for wrong clocks, and its watermark."""
 
 from collections.abc import Callable, Mapping
 
@@ -12,20 +12,20 @@ from kappa_crds.source import ClockCorrection, EpochUnit, EventTime, Source
 from kappa_pipelines.errors import SpecError
 from kappa_pipelines.sources.idle import MARK
 
-_MARKED = "__kappa_marked"
+_IS_IDLE = "__kappa_marked"
 
 
 _UNITS = {EpochUnit.SECONDS: 1, EpochUnit.MILLISECONDS: 10**3, EpochUnit.MICROSECONDS: 10**6}
-"""Of each unit so many are a second."""
+"""Units in a second."""
 _CONVERT = {
     EpochUnit.SECONDS: f.timestamp_seconds,
     EpochUnit.MILLISECONDS: f.timestamp_millis,
     EpochUnit.MICROSECONDS: f.timestamp_micros,
 }
 _FIRST, _LAST = -62_135_596_800, 253_402_300_799
-"""The years 1 to 9999 in seconds since 1970; Spark's functions fail on numbers that are too large."""
+"""The years 1 to 9999 in seconds since 1970; Spark's functions fail on larger numbers."""
 _OLDEST_RECORD = 1_293_840_000
-"""2011, the year of Kafka's first release, in seconds since 1970: no record was written before."""
+"""2011, the year of Kafka's first release, in seconds since 1970: no record is older."""
 
 
 def build_time(event_time: EventTime, find: Callable[[str], Column]) -> Column:
@@ -41,8 +41,8 @@ def build_time(event_time: EventTime, find: Callable[[str], Column]) -> Column:
 def is_wrong(event_time: EventTime, find: Callable[[str], Column], timestamp: Column) -> Column:
     """Return whether a record's event time is too far ahead of `timestamp`, Kafka's own, or after the year 9999.
 
-    The wall clock does not matter, so a record counts the same whenever it is read. A timestamp before Kafka existed (-1 for none, a
-    device whose clock was reset, the default of a test case) is no time of writing: then only the year 9999 is the limit.
+    The result does not depend on the wall clock, so a replay gives the same rows. A timestamp before Kafka existed (-1 for none, a
+    device whose clock was reset, the default of a test case) is not the time of writing: then only the year 9999 is the limit.
     """
     time, written = f.unix_micros(build_time(event_time, find)), f.unix_micros(timestamp)
     ahead = (written > _OLDEST_RECORD * 10**6) & (time > written + _milliseconds(event_time.max_ahead) * 1000)
@@ -53,7 +53,7 @@ def is_wrong(event_time: EventTime, find: Callable[[str], Column], timestamp: Co
 
 
 def explain_wrong(event_time: EventTime, find: Callable[[str], Column], timestamp: Column) -> Column:
-    """Return what is wrong with such an event time, for people."""
+    """Return why an event time is invalid."""
     found = build_time(event_time, find).cast("string")
     if event_time.epoch_unit is not None:
         found = f.coalesce(found, find(event_time.column).cast("string"))
@@ -69,39 +69,38 @@ def _is_in_range(number: Column, unit: EpochUnit) -> Column:
     return number.between(_FIRST * _UNITS[unit], _LAST * _UNITS[unit])
 
 
-def add_watermark(rows: DataFrame, event_time: EventTime | None, marks: DataFrame | None = None) -> DataFrame:
-    """Return the rows with their watermark. `marks` are watermarks that the rows are to have at least."""
+def add_watermark(rows: DataFrame, event_time: EventTime | None, idle: DataFrame | None = None) -> DataFrame:
+    """Return the rows with their watermark. `idle` are the source's idle watermarks, which the watermark is not below."""
     if event_time is None:
         return rows
     column = event_time.column
     delay = f"{_milliseconds(event_time.watermark)} milliseconds"
-    if marks is not None:
+    if idle is not None:
         return (
-            _add_marks(rows, marks, event_time)
+            _add_idle_rows(rows, idle, event_time)
             .withWatermark(column, delay)
-            .where(_is_no_mark())
-            .drop(_MARKED)
+            .where(_is_record())
+            .drop(_IS_IDLE)
         )
     return rows.withWatermark(column, delay).where(_any_row())
 
 
-def _add_marks(rows: DataFrame, marks: DataFrame, event_time: EventTime) -> DataFrame:
-    """Return the rows, and for each mark one that moves the watermark to it."""
+def _add_idle_rows(rows: DataFrame, idle: DataFrame, event_time: EventTime) -> DataFrame:
+    """Return the rows, and a row for each idle watermark, which moves the watermark to it."""
     time = f.timestamp_millis(f.unix_millis(MARK) + _milliseconds(event_time.watermark))
-    times = marks.select(time.alias(event_time.column), f.lit(True).alias(_MARKED))
-    return rows.withColumn(_MARKED, f.lit(False)).unionByName(times, allowMissingColumns=True)
+    times = idle.select(time.alias(event_time.column), f.lit(True).alias(_IS_IDLE))
+    return rows.withColumn(_IS_IDLE, f.lit(False)).unionByName(times, allowMissingColumns=True)
 
 
-def _is_no_mark() -> Column:
-    """Return that a row is no mark, in words that Spark moves across no watermark; see `_any_row`."""
-    return f.when(_any_row(), ~f.col(_MARKED))
+def _is_record() -> Column:
+    """Return whether a row is a record, as a filter that Spark does not move across a watermark; see `_any_row`."""
+    return f.when(_any_row(), ~f.col(_IS_IDLE))
 
 
 def _any_row() -> Column:
-    """Return a condition that always holds, and that Spark moves no filter across, for it does not see that.
+    """Return a condition that is always true but that Spark does not optimize, so that it moves no filter across it.
 
-    Without it a view's filter is evaluated before the watermark, which then follows the rows that this view keeps
-    and no longer those of the source.
+    Without it a view's filter is evaluated before the watermark, which then follows the rows of this view instead of those of the source.
     """
     return f.spark_partition_id() >= 0
 
@@ -120,7 +119,7 @@ def _milliseconds(duration: str) -> int:
 
 
 def check_event_time(source: Source, types: Mapping[str, DataType]) -> None:
-    """Raise SpecError unless the source has the columns that its event time is made of, as timestamps."""
+    """Raise SpecError unless the source has the columns of its event time, as timestamps."""
     event_time = source.event_time
     if event_time is None:
         return
@@ -133,8 +132,8 @@ def check_event_time(source: Source, types: Mapping[str, DataType]) -> None:
     if event_time.column.lower() in map(str.lower, types):
         raise SpecError(
             Reason.INVALID_SCHEMA,
-            f"source {source.name!r}: eventTime.column {event_time.column!r} is a column of the record already; with"
-            " clockCorrection it is a new column, so give it a name of its own",
+            f"source {source.name!r}: eventTime.column {event_time.column!r} is already a column of the record; with"
+            " clockCorrection it is a new column, so use another name",
         )
 
 

@@ -1,6 +1,6 @@
 """Values that name the schema they were written with.
 
-Confluent's wire format: a zero byte and the schema's id in four bytes (big-endian) stand before the record. Source: Confluent
+Confluent's wire format: a zero byte and the schema's id in four bytes (big-endian), then the record. Source: Confluent
 Schema Registry, "Formats, Serializers, and Deserializers: Wire format".
 """
 
@@ -18,26 +18,26 @@ HEADER_BYTES = 5
 
 @dataclass(frozen=True)
 class Framed:
-    """What formats of such values share: which ids are known, and what is wrong with bytes that have none of them."""
+    """Common to formats of such values: which ids are known, and how an unknown id is reported."""
 
     subject: Subject
 
     def is_unknown(self) -> Column:
-        """Return whether a value has an id that the registry was not asked about."""
-        asked = [*(each.id for each in self.subject.versions), *self.subject.refused]
-        return _is_framed() & ~get_header().isin([write_header(id_) for id_ in asked])
+        """Return whether a value has an id that was not looked up in the registry yet."""
+        known = [*(each.id for each in self.subject.versions), *self.subject.unknown]
+        return _is_framed() & ~get_header().isin([write_header(id_) for id_ in known])
 
     def alarm(self) -> Column:
-        """Return what fails the query, for an id that the registry was not asked about."""
+        """Return an expression that fails the query and reports the id."""
         return f.raise_error(f.concat(f.lit(f"{UNKNOWN_SCHEMA}: "), f.hex(get_header())))
 
     def explain_frame(self, otherwise: Column) -> Column:
-        """Return why a value has no id of the subject; `otherwise` is said where it has one."""
+        """Return why a value has no id of the subject, or `otherwise` where it has one."""
         known = [write_header(each.id) for each in self.subject.versions]
         start = f.hex(f.substring("value", 1, 1))
         unknown = f"schema id %d is no version of subject {self.subject.name} in the registry"
         return explain_absent(
-            f.when(f.length("value") < HEADER_BYTES, _say_too_short())
+            f.when(f.length("value") < HEADER_BYTES, _describe_short())
             .when(
                 ~_is_framed(),
                 f.format_string("value starts with byte %s, and one with a schema id starts with 00", start),
@@ -53,17 +53,17 @@ def read_id() -> Column:
 
 
 def write_header(id_: int) -> bytes:
-    """Return the bytes before a record of the schema with this id."""
+    """Return the header of a record of the schema with this id."""
     return b"\0" + id_.to_bytes(4, "big")
 
 
 def get_header() -> Column:
-    """Return the bytes of a value that name its schema."""
+    """Return the header of a value, which names its schema."""
     return f.substring("value", 1, HEADER_BYTES)
 
 
 def get_payload() -> Column:
-    """Return the bytes of a value behind the id of its schema."""
+    """Return the bytes of a value after its header."""
     return f.expr(f"substring(value, {HEADER_BYTES + 1})")
 
 
@@ -71,7 +71,7 @@ def _is_framed() -> Column:
     return (f.length("value") >= HEADER_BYTES) & (f.substring("value", 1, 1) == f.lit(b"\0"))
 
 
-def _say_too_short() -> Column:
+def _describe_short() -> Column:
     return f.format_string(
         f"value has %d bytes, and the schema id that it should start with takes {HEADER_BYTES}",
         f.length("value"),

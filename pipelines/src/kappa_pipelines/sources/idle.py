@@ -1,9 +1,9 @@
-"""Marks that move the watermark of a source that is silent.
+"""A stream that moves the watermark of an idle source.
 
-A source with `idleAfter` is read together with a second, tiny stream. Its offset is a time; where the driver has moved it
-on, the batch has one row with that time, which moves the source's watermark and is no row of the result. Spark keeps the
-offset in its log like any other, so a batch that is repeated has the same mark. The time itself comes through a file of the
-driver's, as Spark asks a process of its own for the offset.
+A source with `idleAfter` is read together with a second, tiny stream. The offset of that stream is a time. When the driver has advanced
+it, the batch has one row with that time, which moves the source's watermark and is not part of the result. Spark stores the offset in
+its log, so a batch that is repeated has the same idle watermark. The driver passes the time through a file, as Spark reads the
+offset in a process of its own.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,11 +19,11 @@ _FORMAT = "kappa_idle"
 _SUFFIX = "__kappa_idle"
 _TIME = "time"
 MARK = "mark"
-"""Column with the time of a mark: the watermark that the source is to have."""
+"""Column with the idle watermark."""
 
 
-class IdleMarks(DataSource):
-    """The marks of one source; `path` is the file with the newest, in milliseconds since the epoch."""
+class IdleWatermarks(DataSource):
+    """The idle watermarks of one source; the file `path` has the latest, in milliseconds since the epoch."""
 
     @classmethod
     def name(cls) -> str:
@@ -47,8 +47,8 @@ class _Reader(DataSourceStreamReader):
         return {_TIME: 0}
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
-        """Return the newest mark; after a restart there is none yet, and an offset never goes back."""
-        return {_TIME: max(start[_TIME], read_mark(self._path))}
+        """Return the latest idle watermark. After a restart there is none yet, and the offset does not decrease."""
+        return {_TIME: max(start[_TIME], read_watermark(self._path))}
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
         return [InputPartition(end[_TIME])] if end[_TIME] > start[_TIME] else []
@@ -57,25 +57,25 @@ class _Reader(DataSourceStreamReader):
         yield (datetime.fromtimestamp(partition.value / 1000, UTC),)
 
 
-def read_marks(spark: SparkSession, folder: Path, source: str) -> DataFrame:
-    """Return the stream of a source's marks, which are in a folder of this machine."""
-    spark.dataSource.register(IdleMarks)
+def read_idle_watermarks(spark: SparkSession, folder: Path, source: str) -> DataFrame:
+    """Return the stream of a source's idle watermarks, which are in a local folder."""
+    spark.dataSource.register(IdleWatermarks)
     reader = spark.readStream.format(_FORMAT).name(f"{source}{_SUFFIX}")
-    return reader.option("path", str(find_mark_file(folder, source))).load()
+    return reader.option("path", str(find_watermark_file(folder, source))).load()
 
 
-def find_mark_file(folder: Path, source: str) -> Path:
-    """Return the file with a source's newest mark."""
+def find_watermark_file(folder: Path, source: str) -> Path:
+    """Return the file with a source's latest idle watermark."""
     return folder / source
 
 
-def read_mark(path: Path) -> int:
-    """Return the newest mark; 0 where there is none."""
+def read_watermark(path: Path) -> int:
+    """Return the latest idle watermark; 0 if there is none."""
     return int(path.read_text()) if path.exists() else 0
 
 
-def write_mark(path: Path, mark: int) -> None:
-    """Set the newest mark, so that no reader sees half of it."""
+def write_watermark(path: Path, watermark: int) -> None:
+    """Write the latest idle watermark atomically."""
     draft = path.with_name(f".{path.name}")
-    draft.write_text(str(mark))
+    draft.write_text(str(watermark))
     draft.replace(path)

@@ -1,8 +1,8 @@
-"""Which sources are idle, and how far their watermarks may follow those that they are read with.
+"""Which sources are idle, and the watermark that each idle source gets.
 
-A source is idle when it has an `idleAfter`, no query has had a record of it for that long, and all queries have read it to its end. Only
-then: a source that is read late, as in a replay, is slow and not silent. It follows, in each query that reads it, the slowest of those that
-are not idle, and is marked once for all queries, by the one in which that is furthest.
+A source is idle when it has an `idleAfter`, no query has had a record of it for that long, and all queries have read it to its end. A
+source that is read late, as in a replay, is slow and not idle. In each query that reads it, an idle source follows the slowest source that
+is not idle. It has one idle watermark for all queries: the greatest of these.
 """
 
 import threading
@@ -17,16 +17,16 @@ import structlog
 from kappa_crds.pipeline import PipelineSpec
 from kappa_crds.progress import QueryProgress
 from kappa_crds.quantities import parse_duration
-from kappa_pipelines.sources.idle import find_mark_file, write_mark
+from kappa_pipelines.sources.idle import find_watermark_file, write_watermark
 
 log = structlog.get_logger()
 
 
 @dataclass(frozen=True)
-class Heard:
-    """What a query has of a source: since when nothing, in seconds of some clock, and the watermark of all that came before.
+class SourceActivity:
+    """A source as a query sees it: when its last record arrived, in seconds of a clock, and the watermark of its records.
 
-    `watermark` is in milliseconds since the epoch, None where nothing came yet.
+    `watermark` is in milliseconds since the epoch, None before the first record.
     """
 
     since: float
@@ -34,33 +34,33 @@ class Heard:
     is_at_end: bool = False
 
 
-Reports = Mapping[str, Mapping[str, Heard]]
-"""What each query has of each of its sources that have event time."""
+Reports = Mapping[str, Mapping[str, SourceActivity]]
+"""By query and source, for sources with event time."""
 
 
 def find_idle(reports: Reports, idle_after: Mapping[str, float], now: float) -> frozenset[str]:
     """Return the sources that are idle; `idle_after` are seconds."""
 
     def is_idle(source: str, seconds: float) -> bool:
-        heard = [each[source] for each in reports.values() if source in each]
-        return bool(heard) and all(each.is_at_end and now - each.since >= seconds for each in heard)
+        activities = [each[source] for each in reports.values() if source in each]
+        return bool(activities) and all(each.is_at_end and now - each.since >= seconds for each in activities)
 
     return frozenset(source for source, seconds in idle_after.items() if is_idle(source, seconds))
 
 
-def decide_marks(reports: Reports, idle: frozenset[str]) -> dict[str, int]:
-    """Return the watermark that each idle source may have; none where there is nothing to follow."""
-    marks: dict[str, int] = {}
+def decide_idle_watermarks(reports: Reports, idle: frozenset[str]) -> dict[str, int]:
+    """Return the watermark of each idle source that has another one to follow."""
+    watermarks: dict[str, int] = {}
     for sources in reports.values():
-        followed = [heard.watermark for name, heard in sources.items() if name not in idle]
+        followed = [activity.watermark for name, activity in sources.items() if name not in idle]
         known = [watermark for watermark in followed if watermark is not None]
         if known and len(known) == len(followed):
-            marks |= {name: max(min(known), marks.get(name, 0)) for name in sources if name in idle}
-    return marks
+            watermarks |= {name: max(min(known), watermarks.get(name, 0)) for name in sources if name in idle}
+    return watermarks
 
 
 class IdleWatch:
-    """Notes what queries hear of their sources, and marks those that are idle. Any thread may call."""
+    """Tracks the activity of sources by query, and writes idle watermarks. Thread-safe."""
 
     def __init__(
         self,
@@ -79,10 +79,11 @@ class IdleWatch:
         self._folder = folder
         self._clock = clock
         self._reports = {
-            sink: {name: Heard(clock()) for name in names if name in timed} for sink, names in reads.items()
+            sink: {name: SourceActivity(clock()) for name in names if name in timed}
+            for sink, names in reads.items()
         }
-        self._marks: dict[str, int] = {}
-        self._said: frozenset[str] = frozenset()
+        self._watermarks: dict[str, int] = {}
+        self._logged: frozenset[str] = frozenset()
         self._lock = threading.Lock()
 
     @property
@@ -91,13 +92,13 @@ class IdleWatch:
         return bool(self._idle_after)
 
     def note(self, folded: QueryProgress) -> None:
-        """Take note of a committed batch."""
+        """Record a committed batch."""
         with self._lock:
             report = self._reports[folded.sink]
             for source in folded.sources:
                 if source.name in report and source.input_rows > 0:
                     before = report[source.name].watermark
-                    report[source.name] = Heard(
+                    report[source.name] = SourceActivity(
                         self._clock(), self._follow(source.name, before, source.latest)
                     )
 
@@ -108,20 +109,20 @@ class IdleWatch:
         now = int(latest.timestamp() * 1000) - self._delays[source]
         return now if before is None else max(now, before)
 
-    def mark(self, queries: Iterable[QueryProgress]) -> None:
-        """Mark the sources that are idle, as far as is known now; `queries` have their lag."""
+    def update(self, queries: Iterable[QueryProgress]) -> None:
+        """Write the watermarks of the sources that are idle now; `queries` have their lag."""
         with self._lock:
             for query in queries:
                 self._note_end(query)
             idle = find_idle(self._reports, self._idle_after, self._clock())
-            marks = decide_marks(self._reports, idle)
-        for source in idle - self._said:
-            log.info("a source is idle; it holds the watermark no more", source=source)
-        self._said = idle
-        for source, mark in marks.items():
-            if mark > self._marks.get(source, 0):
-                self._marks[source] = mark
-                write_mark(find_mark_file(self._folder, source), mark)
+            watermarks = decide_idle_watermarks(self._reports, idle)
+        for source in idle - self._logged:
+            log.info("a source is idle; it no longer holds back the watermark", source=source)
+        self._logged = idle
+        for source, watermark in watermarks.items():
+            if watermark > self._watermarks.get(source, 0):
+                self._watermarks[source] = watermark
+                write_watermark(find_watermark_file(self._folder, source), watermark)
 
     def _note_end(self, query: QueryProgress) -> None:
         report = self._reports[query.sink]

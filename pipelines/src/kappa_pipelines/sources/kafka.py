@@ -1,8 +1,8 @@
 """Topics as a stream of the declared columns.
 
-The plan of a source is: Kafka → one parse → count of malformed records → only the good ones → columns. The
+The plan of a source is: Kafka → one parse → count of malformed records → valid records → columns. The
 counts of all and of malformed records are observed metrics named like the source; they travel with the batch's
-progress and cost no second scan.
+progress and need no second scan.
 """
 
 import json
@@ -36,7 +36,7 @@ MALFORMED = "malformed"
 ROWS = "rows"
 LATEST = "latest"
 DEFAULT_MAX_RECORDS = 4_000_000
-_FIRST_THERE = -2  # Spark's sign for a partition's earliest offset
+_EARLIEST = -2  # an offset, as Spark writes it
 _PARSED = "__kappa_parsed"
 _FLAG = "__kappa_malformed"
 _IS_NULL = "__kappa_is_null"
@@ -54,7 +54,7 @@ RECORD_SCHEMA = (
     "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP,"
     " timestampType INT, headers ARRAY<STRUCT<key STRING, value BINARY>>"
 )
-"""Records as Spark's Kafka source gives them."""
+"""The columns of Spark's Kafka source."""
 
 
 @dataclass(frozen=True)
@@ -76,9 +76,9 @@ class KafkaSource:
         return self.values.schema
 
     def find_malformed(self, parsed: Column, is_null: Column) -> Column:
-        """Return whether a record could not be read, or has a wrong event time; where tombstones are expected a NULL value is right.
+        """Return whether a record is invalid or has an invalid event time. Where tombstones are expected, a NULL value is valid.
 
-        The column `timestamp` must be there, as Kafka has it.
+        The rows must have Kafka's column `timestamp`.
         """
         malformed = self.values.is_malformed(parsed)
         if self.spec.event_time is not None:
@@ -86,7 +86,7 @@ class KafkaSource:
         return malformed if self.spec.tombstones is None else malformed & ~is_null
 
     def explain(self, parsed: Column, texts: Column) -> Column:
-        """Return what is wrong with a malformed record, for people; `texts` is its parse as text."""
+        """Return why a record is malformed; `texts` is its parse as text."""
         explained = self.values.explain(parsed, texts)
         if self.spec.event_time is None:
             return explained
@@ -94,7 +94,7 @@ class KafkaSource:
         return f.when(self.values.is_malformed(parsed), explained).otherwise(wrong)
 
     def find(self, parsed: Column) -> Callable[[str], Column]:
-        """Return what finds a column of a record by its name, in its value or beside it."""
+        """Return a function that finds a column by its name, in the value or in the record's metadata."""
         beside = {
             name.lower(): _RECORD_COLUMNS[field] for field, name in _wanted_record_columns(self).items()
         }
@@ -125,28 +125,28 @@ def read_stream(
     source: KafkaSource,
     *,
     alert: bool = True,
-    marks: DataFrame | None = None,
+    idle: DataFrame | None = None,
     watched: bool = False,
     keep: tuple[str, ...] = (),
 ) -> DataFrame:
-    """Return the stream of a source's good records, with its watermark.
+    """Return the stream of a source's valid records, with its watermark.
 
-    With `alert`, a record with a schema that is not known yet ends the query. `marks` are the watermarks that it is given while it is
-    silent. With `watched` its latest event time goes with the progress. `keep` are columns of the records that rows have besides.
+    With `alert`, a record with a new schema id fails the query. `idle` are the watermarks of the source while it is idle.
+    With `watched`, progress has its latest event time. `keep` are further columns of the records.
     """
     passed = [f.col(name) for name in dict.fromkeys((*_raw_columns(source), "timestamp", *keep))]
     is_null = f.col("value").isNull().alias(_IS_NULL)
     value = source.values.parse(alert=alert).alias(_PARSED)
     parsed = records.select(*passed, is_null, value)
     malformed = source.find_malformed(f.col(_PARSED), f.col(_IS_NULL))
-    # Flat columns and a flag pass the count faster than the struct would.
+    # The count is faster over flat columns and a flag than over the struct.
     flat = parsed.select(*_columns(source), *keep, malformed.alias(_FLAG))
     rows = _observe(flat, source, latest=watched).where(~f.col(_FLAG)).drop(_FLAG)
-    return add_watermark(rows, source.spec.event_time, marks)
+    return add_watermark(rows, source.spec.event_time, idle)
 
 
 def _observe(rows: DataFrame, source: KafkaSource, *, latest: bool) -> DataFrame:
-    """Return the rows; their number, the malformed among them and, if asked for, the latest event time go with the progress."""
+    """Return the rows, with counts of all and of malformed records and, with `latest`, the latest event time as observed metrics."""
     counts = [f.count_if(f.col(_FLAG)).alias(MALFORMED), f.count(f.lit(1)).alias(ROWS)]
     time = source.spec.event_time
     if latest and time is not None:
@@ -158,8 +158,8 @@ def _observe(rows: DataFrame, source: KafkaSource, *, latest: bool) -> DataFrame
 def read_range(
     spark: SparkSession, revision: Revision, source: Source, start: Offsets, end: Offsets
 ) -> DataFrame:
-    """Return the records of a source from `start` up to, without, `end`, as a table; a partition without start from its first one."""
-    begin = {place: start.get(place, _FIRST_THERE) for place in end}
+    """Return the records of a source from `start` to `end`, excluded, as a table; a partition without start is read from its first record."""
+    begin = {partition: start.get(partition, _EARLIEST) for partition in end}
     options = {
         **build_spark_connection(revision.kafka),
         **prefix_options(revision.tuning.consumer),
@@ -186,7 +186,7 @@ def build_read_options(revision: Revision, source: KafkaSource) -> dict[str, str
         "failOnDataLoss": "true",
         "groupIdPrefix": revision.consumer_group,
     }
-    # In real time Spark refuses to bound a batch, and reads each partition in a task of its own.
+    # In real-time mode Spark refuses to bound a batch, and reads each partition in its own task.
     is_real_time = revision.spec.trigger.real_time is not None
     if not is_real_time:
         options["maxOffsetsPerTrigger"] = str(_max_records(revision))

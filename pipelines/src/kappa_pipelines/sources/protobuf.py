@@ -1,7 +1,6 @@
 """Protobuf messages as columns: bare ones of one type, and those that name the schema they were written with.
 
-Spark's own module for Protobuf is not at hand, so this format alone runs Python for records: an Arrow UDF that decodes a whole batch of
-values at a time. It gives a struct of the row and of what is wrong where there is none.
+This format is decoded in Python (ADR 9): an Arrow UDF decodes a batch of values at a time to a struct of the row and the error.
 """
 
 from collections.abc import Collection
@@ -29,7 +28,7 @@ COST = (
     "runs Python for each batch of records: about 430,000 rows/s on two cores, where JSON, by a plan of Spark's own, has 410,000 and"
     " Avro 700,000 (docs/explanation/formats.md)"
 )
-"""What `kappa explain` says of a source."""
+"""A line of `kappa explain`."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +43,7 @@ class _Decoded(WithoutTexts):
         return self.plan.columns
 
     def is_malformed(self, parsed: Column) -> Column:
-        """Return whether a value is no message."""
+        """Return whether a value is not a message."""
         return parsed[ERROR].isNotNull()
 
     def columns(self, parsed: Column) -> Column:
@@ -52,7 +51,7 @@ class _Decoded(WithoutTexts):
         return parsed[ROW]
 
     def decode(self) -> Column:
-        """Return what a value is decoded to."""
+        """Return the decoded value."""
         plan = self.plan
 
         def decode(values: pa.Array) -> pa.Array:

@@ -1,7 +1,7 @@
-"""What the formats of values share: declared columns, and how a record that does not parse is found and explained.
+"""Common to all formats: declared columns, and how malformed records are found and explained.
 
-One parse in Spark's PERMISSIVE mode does both: it fills the columns and, where the text or a field does not fit,
-a corrupt-record column. So good and bad are told apart in the same scan.
+One parse in Spark's PERMISSIVE mode fills the columns and, where the text or a field does not fit, a corrupt-record column. So
+valid and malformed records are separated in the same scan.
 """
 
 from typing import Protocol
@@ -30,29 +30,26 @@ class Values(Protocol):
         """Return the declared columns."""
 
     def parse(self, *, alert: bool) -> Column:
-        """Return what a value was parsed to, for the methods below.
-
-        With `alert`, it fails on a record that cannot be judged before somebody outside was asked.
-        """
+        """Return the parsed value, for the methods below. With `alert`, a schema id that was not looked up yet fails the query."""
 
     def is_malformed(self, parsed: Column) -> Column:
-        """Return whether a record could not be read."""
+        """Return whether a record is malformed."""
 
     def columns(self, parsed: Column) -> Column:
         """Return the struct of the declared columns."""
 
     def parse_texts(self) -> Column:
-        """Return the same parse with every column as text, for `explain`."""
+        """Return the value parsed with every column as text, for `explain`."""
 
     def explain(self, parsed: Column, texts: Column) -> Column:
-        """Return what is wrong with a malformed record, for people. Used on malformed records only."""
+        """Return why a record is malformed. Used on malformed records only."""
 
 
 class CorruptMarked:
-    """Formats whose parsers give a struct of the declared columns and a column for corrupt records."""
+    """Formats whose parsers return a struct of the declared columns and a column for corrupt records."""
 
     def is_malformed(self, parsed: Column) -> Column:
-        """Return whether a record could not be read; a NULL or empty value gives a NULL struct."""
+        """Return whether a record is malformed; the struct of a NULL or empty value is NULL."""
         return is_malformed(parsed)
 
     def columns(self, parsed: Column) -> Column:
@@ -61,15 +58,15 @@ class CorruptMarked:
 
 
 class WithoutTexts:
-    """Formats that need no parse as text to say what is wrong."""
+    """Formats that explain malformed records without a parse as text."""
 
     def parse_texts(self) -> Column:
-        """Return nothing."""
+        """Return NULL."""
         return f.lit(None).cast("string")
 
 
 def parse_schema(source: str, ddl: str) -> StructType:
-    """Return the declared columns; SpecError says where the DDL is wrong. Needs an active Spark session."""
+    """Return the declared columns; SpecError if the DDL is invalid. Needs an active Spark session."""
     try:
         schema = StructType.fromDDL(ddl)
     except ParseException as error:
@@ -86,13 +83,13 @@ def parse_schema(source: str, ddl: str) -> StructType:
 
 
 def check_names(where: str, names: list[str]) -> None:
-    """Raise SpecError where SQL could not tell columns apart."""
+    """Raise SpecError where column names are equal for SQL."""
     lowered = [name.lower() for name in names]
     twice = sorted({name for name in names if lowered.count(name.lower()) > 1})
     if twice:
         raise SpecError(
             Reason.INVALID_SCHEMA,
-            f"{where}: the schema has columns that differ in nothing or only in case: {', '.join(twice)}",
+            f"{where}: the schema has columns whose names are equal or differ only in case: {', '.join(twice)}",
         )
 
 
@@ -101,7 +98,7 @@ def _first_lines(error: ParseException) -> str:
 
 
 def is_malformed(parsed: Column) -> Column:
-    """Return whether a record could not be read; a NULL or empty value gives a NULL struct."""
+    """Return whether a record is malformed; the struct of a NULL or empty value is NULL."""
     return parsed.isNull() | parsed[CORRUPT].isNotNull()
 
 
@@ -121,10 +118,9 @@ def as_texts(schema: StructType) -> StructType:
 
 
 def explain_text(schema: StructType, parsed: Column, texts: Column, otherwise: str, never: str) -> Column:
-    """Return what is wrong with a malformed text.
+    """Return why a text is malformed: the columns that have text but are NULL in the typed parse.
 
-    A column that has text and that the typed parse left NULL is one that does not fit. `otherwise` is said where the
-    parse as text fails too, `never` where no column can be blamed.
+    `otherwise` is the message where the parse as text fails too, `never` where no such column is found.
     """
     misfits = f.concat_ws("; ", *[_misfit(field, parsed, texts) for field in schema.fields])
     return explain_absent(
@@ -136,7 +132,7 @@ def explain_text(schema: StructType, parsed: Column, texts: Column, otherwise: s
 
 
 def explain_absent(otherwise: Column) -> Column:
-    """Return that there is no value, or what is wrong with the one that there is."""
+    """Return that the value is NULL or empty, or `otherwise`."""
     return (
         f.when(f.col("value").isNull(), f.lit("value is null"))
         .when(f.length("value") == 0, f.lit(_EMPTY))
