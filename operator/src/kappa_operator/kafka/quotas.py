@@ -1,8 +1,7 @@
-"""Reads and sets how many bytes a second producers may send: Kafka's client quotas, which confluent-kafka's client cannot.
+"""Reads and sets client quotas of Kafka (bytes per second of a producer), which confluent-kafka's client cannot.
 
-The two requests are declared with aiokafka's types, as those of the sampler are. Any broker answers both and asks the controller itself.
-Needs the rights DescribeConfigs and AlterConfigs on the cluster. Source of the fields: `DescribeClientQuotasRequest` and
-`AlterClientQuotasRequest` in Kafka's `clients/src/main/resources/common/message`, and KIP-546 for what they mean.
+Any broker answers both requests and forwards them to the controller. They need the permissions DescribeConfigs and AlterConfigs on
+the cluster. Source of their meaning: KIP-546.
 """
 
 import asyncio
@@ -12,144 +11,61 @@ from typing import Any
 
 from aiokafka.client import AIOKafkaClient
 from aiokafka.errors import KafkaError, for_code
-from aiokafka.protocol.api import Request, RequestStruct, Response
-from aiokafka.protocol.types import (
-    Boolean,
-    CompactArray,
-    CompactString,
-    Float64,
-    Int8,
-    Int16,
-    Int32,
-    Schema,
-    TaggedFields,
-)
+from aiokafka.protocol.types import Boolean, Float64, Int8, Int16, Int32
 
 from kappa_operator.errors import AuthorizationFailed, BrokerUnreachable, KafkaFailure, KafkaRefused
 from kappa_operator.kafka.configs import build_settings
+from kappa_operator.kafka.messages import NO_TAGS, TEXT, Call, array, declare, flexible
 from kappa_operator.kafka.model import KafkaAccess, Producer
 
 RATE = "producer_byte_rate"
 """Bytes a second that one broker takes."""
 _TIMEOUT = 20.0
 _EXACT = 0
-_TEXT = CompactString("utf-8")
-_NO_TAGS: dict[int, bytes] = {}
-_ENTITY = CompactArray(("type", _TEXT), ("name", _TEXT), ("tags", TaggedFields))
-
-
-class DescribeClientQuotasResponse(Response):  # type: ignore[misc]
-    """Quotas by entity."""
-
-    API_KEY = 48
-    API_VERSION = 1
-    SCHEMA = Schema(
+_ENTITY = array(("type", TEXT), ("name", TEXT))
+_DESCRIBE = declare(
+    48,
+    1,
+    flexible(
+        ("components", array(("type", TEXT), ("match_type", Int8), ("match", TEXT))), ("strict", Boolean)
+    ),
+    flexible(
         ("throttle_time_ms", Int32),
         ("error_code", Int16),
-        ("error_message", _TEXT),
+        ("error_message", TEXT),
+        ("entries", array(("entity", _ENTITY), ("values", array(("key", TEXT), ("value", Float64))))),
+    ),
+)
+_ALTER = declare(
+    49,
+    1,
+    flexible(
         (
             "entries",
-            CompactArray(
-                ("entity", _ENTITY),
-                ("values", CompactArray(("key", _TEXT), ("value", Float64), ("tags", TaggedFields))),
-                ("tags", TaggedFields),
-            ),
-        ),
-        ("tags", TaggedFields),
-    )
-
-
-class DescribeClientQuotasStruct(RequestStruct):  # type: ignore[misc]
-    """The request on the wire."""
-
-    FLEXIBLE_VERSION = True
-    API_KEY = 48
-    API_VERSION = 1
-    RESPONSE_TYPE = DescribeClientQuotasResponse
-    SCHEMA = Schema(
-        (
-            "components",
-            CompactArray(("type", _TEXT), ("match_type", Int8), ("match", _TEXT), ("tags", TaggedFields)),
-        ),
-        ("strict", Boolean),
-        ("tags", TaggedFields),
-    )
-
-
-class DescribeClientQuotasRequest(Request[DescribeClientQuotasStruct]):  # type: ignore[misc]
-    """Ask for the quotas of just this entity."""
-
-    API_KEY = 48
-
-    def __init__(self, producer: Producer) -> None:
-        self._producer = producer
-
-    def build(self, request_struct_class: type[DescribeClientQuotasStruct]) -> DescribeClientQuotasStruct:
-        """Return the request; strict leaves out entities that have further parts."""
-        parts = [(kind, _EXACT, name, _NO_TAGS) for kind, name in self._producer.entity]
-        return request_struct_class(parts, True, _NO_TAGS)
-
-
-class AlterClientQuotasResponse(Response):  # type: ignore[misc]
-    """Whether it was done, by entity."""
-
-    API_KEY = 49
-    API_VERSION = 1
-    SCHEMA = Schema(
-        ("throttle_time_ms", Int32),
-        (
-            "entries",
-            CompactArray(
-                ("error_code", Int16),
-                ("error_message", _TEXT),
-                ("entity", _ENTITY),
-                ("tags", TaggedFields),
-            ),
-        ),
-        ("tags", TaggedFields),
-    )
-
-
-class AlterClientQuotasStruct(RequestStruct):  # type: ignore[misc]
-    """The request on the wire."""
-
-    FLEXIBLE_VERSION = True
-    API_KEY = 49
-    API_VERSION = 1
-    RESPONSE_TYPE = AlterClientQuotasResponse
-    SCHEMA = Schema(
-        (
-            "entries",
-            CompactArray(
-                ("entity", _ENTITY),
-                (
-                    "ops",
-                    CompactArray(
-                        ("key", _TEXT), ("value", Float64), ("remove", Boolean), ("tags", TaggedFields)
-                    ),
-                ),
-                ("tags", TaggedFields),
+            array(
+                ("entity", _ENTITY), ("ops", array(("key", TEXT), ("value", Float64), ("remove", Boolean)))
             ),
         ),
         ("validate_only", Boolean),
-        ("tags", TaggedFields),
-    )
+    ),
+    flexible(
+        ("throttle_time_ms", Int32),
+        ("entries", array(("error_code", Int16), ("error_message", TEXT), ("entity", _ENTITY))),
+    ),
+)
 
 
-class AlterClientQuotasRequest(Request[AlterClientQuotasStruct]):  # type: ignore[misc]
-    """Set or remove the rate of one entity; its other quotas stay."""
+def _request_quotas(producer: Producer) -> Call:
+    """Request the quotas of just this entity; `strict` leaves out entities that have further parts."""
+    parts = [(kind, _EXACT, name, NO_TAGS) for kind, name in producer.entity]
+    return Call(_DESCRIBE, parts, True)
 
-    API_KEY = 49
 
-    def __init__(self, producer: Producer, rate: float | None) -> None:
-        self._producer = producer
-        self._rate = rate
-
-    def build(self, request_struct_class: type[AlterClientQuotasStruct]) -> AlterClientQuotasStruct:
-        """Return the request."""
-        entity = [(kind, name, _NO_TAGS) for kind, name in self._producer.entity]
-        operation = (RATE, self._rate or 0.0, self._rate is None, _NO_TAGS)
-        return request_struct_class([(entity, [operation], _NO_TAGS)], False, _NO_TAGS)
+def _request_change(producer: Producer, rate: float | None) -> Call:
+    """Request to set or remove the rate of one entity; its other quotas stay."""
+    entity = [(kind, name, NO_TAGS) for kind, name in producer.entity]
+    operation = (RATE, rate or 0.0, rate is None, NO_TAGS)
+    return Call(_ALTER, [(entity, [operation], NO_TAGS)], False)
 
 
 class QuotaClient:
@@ -162,7 +78,7 @@ class QuotaClient:
 
     async def read(self, producer: Producer) -> float | None:
         """Return the bytes a second of just this entity, None where it has no quota of its own; raise KafkaFailure."""
-        answer = await self._ask(DescribeClientQuotasRequest(producer))
+        answer = await self._ask(_request_quotas(producer))
         self._check(answer.error_code, answer.error_message)
         values = {key: value for _, pairs, _ in answer.entries or () for key, value, _ in pairs}
         found: float | None = values.get(RATE)
@@ -170,7 +86,7 @@ class QuotaClient:
 
     async def set(self, producer: Producer, rate: float | None) -> None:
         """Set the bytes a second, or remove the quota; doing it again changes nothing. Raise KafkaFailure."""
-        answer = await self._ask(AlterClientQuotasRequest(producer, rate))
+        answer = await self._ask(_request_change(producer, rate))
         for code, said, *_ in answer.entries:
             self._check(code, said)
 

@@ -33,12 +33,7 @@ from kappa_operator.lag.answers import (
 from kappa_operator.lag.encoding import Row
 from kappa_operator.lag.markers import Batch
 from kappa_operator.lag.model import Partition
-from kappa_operator.lag.protocol import (
-    FetchRequest,
-    ListOffsetsRequest,
-    MetadataRequest,
-    OffsetFetchRequest,
-)
+from kappa_operator.lag.protocol import request_commits, request_metadata, request_offsets, request_records
 from kappa_operator.lag.timestamps import Answer
 
 EARLIEST, LATEST = -2, -1
@@ -91,7 +86,7 @@ class Brokers:
     async def read_commits(self, groups: Mapping[int, Sequence[str]]) -> Commits:
         """Return what these groups have committed, by the broker that coordinates them."""
         requests = {
-            broker: [OffsetFetchRequest(some) for some in _cut(names, _GROUPS)]
+            broker: [request_commits(some) for some in _cut(names, _GROUPS)]
             for broker, names in groups.items()
         }
         commits = Commits()
@@ -113,7 +108,7 @@ class Brokers:
         chunks = _cut_by_leader(leaders, leaders)
         requests = {
             leader: [
-                ListOffsetsRequest(_group((partition, special) for partition in some), committed=committed)
+                request_offsets(_group((partition, special) for partition in some), committed=committed)
                 for some in lists
                 for special, committed in ((EARLIEST, False), (LATEST, True), (LATEST, False))
             ]
@@ -138,7 +133,7 @@ class Brokers:
         chunks = _cut_by_leader(questions, leaders)
         requests = {
             leader: [
-                ListOffsetsRequest(
+                request_offsets(
                     _group((partition, questions[partition]) for partition in some), committed=False
                 )
                 for some in lists
@@ -168,7 +163,7 @@ class Brokers:
         chunks = _cut_by_leader(offsets, leaders)
         requests = {
             leader: [
-                FetchRequest(_group((each, offsets[each], _SMALL) for each in some), _SMALL * len(some))
+                request_records(_group((each, offsets[each], _SMALL) for each in some), _SMALL * len(some))
                 for some in lists
             ]
             for leader, lists in chunks.items()
@@ -209,7 +204,7 @@ class Brokers:
     async def _ask_any(self, client: AIOKafkaClient) -> Any:
         refused: Unanswered | None = None
         for broker in sorted(client.cluster.brokers(), key=lambda each: each.nodeId):
-            answer = await self._ask(broker.nodeId, MetadataRequest())
+            answer = await self._ask(broker.nodeId, request_metadata())
             if not isinstance(answer, Unanswered):
                 return answer
             refused = answer

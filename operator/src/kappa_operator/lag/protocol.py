@@ -1,205 +1,90 @@
-"""The requests of Kafka's protocol that aiokafka lacks, declared with its own types.
+"""The requests that samples of offsets need and aiokafka lacks.
 
-Metadata 10 says the ids of topics, OffsetFetch 8 asks for many groups at once, ListOffsets 7 for the newest timestamp: Kafka 3.0 has them
-all. Source of the fields: the message definitions in Kafka's `clients/src/main/resources/common/message`.
+Metadata 10 returns the ids of topics, OffsetFetch 8 the offsets of many groups at once, ListOffsets 7 the newest timestamp: Kafka 3.0
+has them all.
 """
 
 from collections.abc import Sequence
 
-from aiokafka.protocol.api import Request, RequestStruct, Response
-from aiokafka.protocol.types import (
-    Array,
-    Boolean,
-    CompactArray,
-    CompactString,
-    Int8,
-    Int16,
-    Int32,
-    Int64,
-    Schema,
-    String,
-    TaggedFields,
-)
+from aiokafka.protocol.types import Array, Boolean, CompactArray, Int8, Int16, Int32, Int64, Schema, String
 
+from kappa_operator.kafka.messages import NO_TAGS, TEXT, Call, array, declare, flexible
 from kappa_operator.lag.encoding import Batches, Commits, CompactRows, Leaders, Row, Rows, Uuid
 
-NO_TAGS: dict[int, bytes] = {}
-
-_TEXT = CompactString("utf-8")
-
-
-class MetadataResponse(Response):  # type: ignore[misc]
-    """Brokers and topics."""
-
-    API_KEY = 3
-    API_VERSION = 10
-    SCHEMA = Schema(
+_METADATA = declare(
+    3,
+    10,
+    flexible(
+        ("topics", array(("topic_id", Uuid), ("name", TEXT))),
+        ("allow_auto_topic_creation", Boolean),
+        ("include_cluster_authorized_operations", Boolean),
+        ("include_topic_authorized_operations", Boolean),
+    ),
+    flexible(
         ("throttle_time_ms", Int32),
-        (
-            "brokers",
-            CompactArray(
-                ("node_id", Int32), ("host", _TEXT), ("port", Int32), ("rack", _TEXT), ("tags", TaggedFields)
-            ),
-        ),
-        ("cluster_id", _TEXT),
+        ("brokers", array(("node_id", Int32), ("host", TEXT), ("port", Int32), ("rack", TEXT))),
+        ("cluster_id", TEXT),
         ("controller_id", Int32),
         (
             "topics",
-            CompactArray(
+            array(
                 ("error_code", Int16),
-                ("name", _TEXT),
+                ("name", TEXT),
                 ("topic_id", Uuid),
                 ("is_internal", Boolean),
                 ("partitions", Leaders()),
                 ("topic_authorized_operations", Int32),
-                ("tags", TaggedFields),
             ),
         ),
         ("cluster_authorized_operations", Int32),
-        ("tags", TaggedFields),
-    )
-
-
-class MetadataStruct(RequestStruct):  # type: ignore[misc]
-    """The request on the wire."""
-
-    FLEXIBLE_VERSION = True
-    API_KEY = 3
-    API_VERSION = 10
-    RESPONSE_TYPE = MetadataResponse
-    SCHEMA = Schema(
-        ("topics", CompactArray(("topic_id", Uuid), ("name", _TEXT), ("tags", TaggedFields))),
-        ("allow_auto_topic_creation", Boolean),
-        ("include_cluster_authorized_operations", Boolean),
-        ("include_topic_authorized_operations", Boolean),
-        ("tags", TaggedFields),
-    )
-
-
-class MetadataRequest(Request[MetadataStruct]):  # type: ignore[misc]
-    """Ask for all topics that this user may describe."""
-
-    API_KEY = 3
-
-    def build(self, request_struct_class: type[MetadataStruct]) -> MetadataStruct:
-        """Return the request."""
-        return request_struct_class(None, False, False, False, NO_TAGS)
-
-
-class OffsetFetchResponse(Response):  # type: ignore[misc]
-    """Committed offsets by group and topic."""
-
-    API_KEY = 9
-    API_VERSION = 8
-    SCHEMA = Schema(
-        ("throttle_time_ms", Int32),
+    ),
+)
+_OFFSET_FETCH = declare(
+    9,
+    8,
+    flexible(
         (
             "groups",
-            CompactArray(
-                ("group_id", _TEXT),
-                ("topics", CompactArray(("name", _TEXT), ("partitions", Commits()), ("tags", TaggedFields))),
-                ("error_code", Int16),
-                ("tags", TaggedFields),
-            ),
-        ),
-        ("tags", TaggedFields),
-    )
-
-
-class OffsetFetchStruct(RequestStruct):  # type: ignore[misc]
-    """The request on the wire."""
-
-    FLEXIBLE_VERSION = True
-    API_KEY = 9
-    API_VERSION = 8
-    RESPONSE_TYPE = OffsetFetchResponse
-    SCHEMA = Schema(
-        (
-            "groups",
-            CompactArray(
-                ("group_id", _TEXT),
-                (
-                    "topics",
-                    CompactArray(
-                        ("name", _TEXT), ("partitions", CompactArray(Int32)), ("tags", TaggedFields)
-                    ),
-                ),
-                ("tags", TaggedFields),
-            ),
+            array(("group_id", TEXT), ("topics", array(("name", TEXT), ("partitions", CompactArray(Int32))))),
         ),
         ("require_stable", Boolean),
-        ("tags", TaggedFields),
-    )
-
-
-class OffsetFetchRequest(Request[OffsetFetchStruct]):  # type: ignore[misc]
-    """Ask for all offsets that these groups have committed."""
-
-    API_KEY = 9
-
-    def __init__(self, groups: Sequence[str]) -> None:
-        self._groups = groups
-
-    def build(self, request_struct_class: type[OffsetFetchStruct]) -> OffsetFetchStruct:
-        """Return the request."""
-        return request_struct_class([(group, None, NO_TAGS) for group in self._groups], False, NO_TAGS)
-
-
-class ListOffsetsResponse(Response):  # type: ignore[misc]
-    """Offsets by topic: partition, error, timestamp of the record, its offset, and two that do not matter."""
-
-    API_KEY = 2
-    API_VERSION = 7
-    SCHEMA = Schema(
+    ),
+    flexible(
         ("throttle_time_ms", Int32),
         (
-            "topics",
-            CompactArray(("topic", _TEXT), ("partitions", CompactRows("ihqqi")), ("tags", TaggedFields)),
+            "groups",
+            array(
+                ("group_id", TEXT),
+                ("topics", array(("name", TEXT), ("partitions", Commits()))),
+                ("error_code", Int16),
+            ),
         ),
-        ("tags", TaggedFields),
-    )
-
-
-class ListOffsetsStruct(RequestStruct):  # type: ignore[misc]
-    """The request on the wire."""
-
-    FLEXIBLE_VERSION = True
-    API_KEY = 2
-    API_VERSION = 7
-    RESPONSE_TYPE = ListOffsetsResponse
-    SCHEMA = Schema(
+    ),
+)
+_LIST_OFFSETS = declare(
+    2,
+    7,
+    flexible(
         ("replica_id", Int32),
         ("isolation_level", Int8),
-        (
-            "topics",
-            CompactArray(("topic", _TEXT), ("partitions", CompactRows("iiq")), ("tags", TaggedFields)),
-        ),
-        ("tags", TaggedFields),
-    )
-
-
-class ListOffsetsRequest(Request[ListOffsetsStruct]):  # type: ignore[misc]
-    """Ask for offsets by topic: partition and timestamp in milliseconds, or one of Kafka's special values below 0."""
-
-    API_KEY = 2
-
-    def __init__(self, topics: Sequence[tuple[str, Sequence[Row]]], *, committed: bool) -> None:
-        self._topics = topics
-        self._isolation = 1 if committed else 0
-
-    def build(self, request_struct_class: type[ListOffsetsStruct]) -> ListOffsetsStruct:
-        """Return the request; -1 is for a leader's epoch that nobody asks for."""
-        topics = self._topics
-        wanted = [(topic, [(each, -1, stamp) for each, stamp in rows], NO_TAGS) for topic, rows in topics]
-        return request_struct_class(-1, self._isolation, wanted, NO_TAGS)
-
-
-class FetchResponse(Response):  # type: ignore[misc]
-    """Batches by topic and partition."""
-
-    API_KEY = 1
-    API_VERSION = 4
-    SCHEMA = Schema(
+        ("topics", array(("topic", TEXT), ("partitions", CompactRows("iiq")))),
+    ),
+    flexible(
+        ("throttle_time_ms", Int32), ("topics", array(("topic", TEXT), ("partitions", CompactRows("ihqqi"))))
+    ),
+)
+_FETCH = declare(
+    1,
+    4,
+    Schema(
+        ("replica_id", Int32),
+        ("max_wait_ms", Int32),
+        ("min_bytes", Int32),
+        ("max_bytes", Int32),
+        ("isolation_level", Int8),
+        ("topics", Array(("topic", String("utf-8")), ("partitions", Rows("iqi")))),
+    ),
+    Schema(
         ("throttle_time_ms", Int32),
         (
             "topics",
@@ -218,34 +103,31 @@ class FetchResponse(Response):  # type: ignore[misc]
                 ),
             ),
         ),
-    )
+    ),
+)
+_NO_REPLICA, _NO_EPOCH = -1, -1
+Topics = Sequence[tuple[str, Sequence[Row]]]
 
 
-class FetchStruct(RequestStruct):  # type: ignore[misc]
-    """The request on the wire."""
-
-    API_KEY = 1
-    API_VERSION = 4
-    RESPONSE_TYPE = FetchResponse
-    SCHEMA = Schema(
-        ("replica_id", Int32),
-        ("max_wait_ms", Int32),
-        ("min_bytes", Int32),
-        ("max_bytes", Int32),
-        ("isolation_level", Int8),
-        ("topics", Array(("topic", String("utf-8")), ("partitions", Rows("iqi")))),
-    )
+def request_metadata() -> Call:
+    """Request all topics that this user may describe."""
+    return Call(_METADATA, None, False, False, False)
 
 
-class FetchRequest(Request[FetchStruct]):  # type: ignore[misc]
-    """Ask for what is there at these offsets, by topic: partition, offset and the most bytes of it; nothing is waited for."""
+def request_commits(groups: Sequence[str]) -> Call:
+    """Request all offsets that these groups have committed."""
+    return Call(_OFFSET_FETCH, [(group, None, NO_TAGS) for group in groups], False)
 
-    API_KEY = 1
 
-    def __init__(self, topics: Sequence[tuple[str, Sequence[Row]]], max_bytes: int) -> None:
-        self._topics = topics
-        self._max_bytes = max_bytes
+def request_offsets(topics: Topics, *, committed: bool) -> Call:
+    """Request offsets by topic: partition and timestamp in milliseconds, or one of Kafka's special values below 0.
 
-    def build(self, request_struct_class: type[FetchStruct]) -> FetchStruct:
-        """Return the request."""
-        return request_struct_class(-1, 0, 0, self._max_bytes, 0, self._topics)
+    The response has rows by topic: partition, error, timestamp of the record, its offset, and its leader's epoch.
+    """
+    rows = [(topic, [(each, _NO_EPOCH, stamp) for each, stamp in rows], NO_TAGS) for topic, rows in topics]
+    return Call(_LIST_OFFSETS, _NO_REPLICA, int(committed), rows)
+
+
+def request_records(topics: Topics, max_bytes: int) -> Call:
+    """Request what is at these offsets now, by topic: partition, offset and the most bytes of it."""
+    return Call(_FETCH, _NO_REPLICA, 0, 0, max_bytes, 0, topics)
