@@ -4,14 +4,11 @@ Every replica answers. What it hears it writes as annotations of the LagPolicy, 
 replicas may do so at once; the replica that leads finds them there. Payload: version 4 of Alertmanager's webhook.
 """
 
-import asyncio
 import hmac
-import ssl
 from collections import defaultdict
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 from typing import Annotated, Literal
@@ -27,7 +24,7 @@ from kappa_operator.engine.context import OperatorContext
 from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.errors import KappaError, NotFound
 from kappa_operator.lagpolicy.alert import build_patch
-from kappa_operator.verdict.admission import CERTIFICATE, PRIVATE_KEY, RENEWAL_SECONDS, renew_certificate
+from kappa_operator.tls import RENEWAL_SECONDS, serve_tls
 
 PATH, TOKEN_FILE = "/alerts", "token"
 """The path, and the file with the token in the folder that the chart mounts; where that has no certificate, too, it is plain HTTP."""
@@ -179,24 +176,5 @@ def _build(labels: Mapping[str, str], name: str, until: datetime) -> AlertStatus
 async def serve_alerts(
     context: OperatorContext, folder: Path, port: int, *, renewal: float = RENEWAL_SECONDS
 ) -> web.AppRunner:
-    """Start the server, with TLS where the folder has a certificate; raise OSError where the port is taken.
-
-    Each `renewal` seconds it looks for another certificate.
-    """
-    app, tls = build_alert_app(context, folder), None
-    if (folder / CERTIFICATE).exists():
-        tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        tls.load_cert_chain(folder / CERTIFICATE, folder / PRIVATE_KEY)
-        app.cleanup_ctx.append(partial(_keep_certificate, tls, folder, renewal))
-    runner = web.AppRunner(app, access_log=None)
-    await runner.setup()
-    await web.TCPSite(runner, port=port, ssl_context=tls).start()
-    return runner
-
-
-async def _keep_certificate(
-    context: ssl.SSLContext, folder: Path, renewal: float, _: web.Application
-) -> AsyncIterator[None]:
-    keeping = asyncio.ensure_future(renew_certificate(context, folder, renewal))
-    yield
-    keeping.cancel()
+    """Start the server, with TLS where the folder has a certificate; raise OSError where the port is taken."""
+    return await serve_tls(build_alert_app(context, folder), folder, port, renewal=renewal, required=False)

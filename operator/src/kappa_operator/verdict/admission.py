@@ -9,8 +9,6 @@ a secret part, which the chart makes and gives to the API server and to the oper
 
 import asyncio
 import hmac
-import ssl
-from collections.abc import AsyncIterator
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -21,18 +19,18 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from kappa_operator.engine.context import OperatorContext
 from kappa_operator.telemetry import metrics
+from kappa_operator.tls import RENEWAL_SECONDS, serve_tls
 from kappa_operator.verdict.decide import explain_applying
 from kappa_operator.verdict.observe import observe_applied
 
 PATH = "/pipelines/"
 """The path of the webhook, before its secret part."""
-CERTIFICATE, PRIVATE_KEY, PATH_SECRET = "tls.crt", "tls.key", "path"
-"""Files in the folder that the chart mounts, as a Secret of type kubernetes.io/tls names them."""
+PATH_FILE = "path"
+"""The file with the secret part, beside the certificate."""
 _PATIENCE_SECONDS = 2.0
 """Less than the webhook's timeoutSeconds, so that whoever waits is told why nothing is said."""
 _LARGEST_REVIEW = 8 * 2**20
 """Bytes: the object before and after, each at most what the API server takes."""
-RENEWAL_SECONDS = 60.0
 
 log = structlog.get_logger(__name__)
 
@@ -105,35 +103,6 @@ async def find_warnings(
 async def serve_admission(
     context: OperatorContext, folder: Path, port: int, *, renewal: float = RENEWAL_SECONDS
 ) -> web.AppRunner:
-    """Start the webhook with the certificate and the secret in a folder; raise OSError where they are not there.
-
-    Each `renewal` seconds it looks for another certificate.
-    """
-    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    tls.load_cert_chain(folder / CERTIFICATE, folder / PRIVATE_KEY)
-    app = build_admission_app(context, (folder / PATH_SECRET).read_text().strip())
-
-    async def keep_certificate(_: web.Application) -> AsyncIterator[None]:
-        keeping = asyncio.ensure_future(renew_certificate(tls, folder, renewal))
-        yield
-        keeping.cancel()
-
-    app.cleanup_ctx.append(keep_certificate)
-    runner = web.AppRunner(app, access_log=None)
-    await runner.setup()
-    await web.TCPSite(runner, port=port, ssl_context=tls).start()
-    return runner
-
-
-async def renew_certificate(context: ssl.SSLContext, folder: Path, every: float) -> None:
-    """Take up a certificate that was renewed: new connections get it."""
-    known = (folder / CERTIFICATE).read_bytes()
-    while True:
-        await asyncio.sleep(every)
-        try:
-            found = (folder / CERTIFICATE).read_bytes()
-            if found != known:
-                context.load_cert_chain(folder / CERTIFICATE, folder / PRIVATE_KEY)
-                known = found
-        except OSError as error:  # ssl.SSLError is one: the files are amid being exchanged
-            log.warning("the certificate of a server cannot be read", error=type(error).__name__)
+    """Start the webhook with the certificate and the secret in a folder; raise OSError where they are missing."""
+    app = build_admission_app(context, (folder / PATH_FILE).read_text().strip())
+    return await serve_tls(app, folder, port, renewal=renewal)

@@ -1,0 +1,58 @@
+"""The certificate of a server, from a folder that the chart mounts: loaded at the start, and again when it was renewed."""
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import structlog
+from aiohttp import web
+
+CERTIFICATE, PRIVATE_KEY = "tls.crt", "tls.key"
+"""Files in the folder, as a Secret of type kubernetes.io/tls names them."""
+RENEWAL_SECONDS = 60.0
+
+log = structlog.get_logger(__name__)
+
+
+async def serve_tls(
+    app: web.Application, folder: Path, port: int, *, renewal: float = RENEWAL_SECONDS, required: bool = True
+) -> web.AppRunner:
+    """Start the server with the certificate in a folder, which is read again every `renewal` seconds.
+
+    Raises OSError where the port is taken, and where there is no certificate though it is `required`; else it is plain HTTP then.
+    """
+    tls = None
+    if required or (folder / CERTIFICATE).exists():
+        tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        tls.load_cert_chain(folder / CERTIFICATE, folder / PRIVATE_KEY)
+        app.cleanup_ctx.append(_build_renewal(tls, folder, renewal))
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    await web.TCPSite(runner, port=port, ssl_context=tls).start()
+    return runner
+
+
+def _build_renewal(
+    tls: ssl.SSLContext, folder: Path, renewal: float
+) -> Callable[[web.Application], AsyncIterator[None]]:
+    async def renew(_: web.Application) -> AsyncIterator[None]:
+        task = asyncio.ensure_future(renew_certificate(tls, folder, renewal))
+        yield
+        task.cancel()
+
+    return renew
+
+
+async def renew_certificate(context: ssl.SSLContext, folder: Path, every: float) -> None:
+    """Load a certificate that was renewed: new connections use it."""
+    known = (folder / CERTIFICATE).read_bytes()
+    while True:
+        await asyncio.sleep(every)
+        try:
+            found = (folder / CERTIFICATE).read_bytes()
+            if found != known:
+                context.load_cert_chain(folder / CERTIFICATE, folder / PRIVATE_KEY)
+                known = found
+        except OSError as error:  # ssl.SSLError is one: the files are being replaced
+            log.warning("certificate not readable", error=type(error).__name__)
