@@ -16,7 +16,7 @@ from kappa_pipelines.checkpoint.store.bucket import BucketFolder
 from kappa_pipelines.errors import LostDataError, UnavailableError
 from kappa_pipelines.savepoint.measure import measure_store
 from kappa_pipelines.savepoint.restore import restore_savepoint
-from kappa_pipelines.savepoint.store import SavepointStore, place
+from kappa_pipelines.savepoint.store import SavepointStore, object_path
 from kappa_pipelines.savepoint.work import do_work
 from lab.s3 import REGION, ObjectStore
 from unit.runtime.places import Place
@@ -132,12 +132,12 @@ def test_a_large_file_that_was_changed_never_gets_a_place_in_the_bucket(ways: Wa
     Place(tmp_path / "claim").take("two")
     store = ways.open("claim")
     (file,) = (file for file in store.read("two").files if file.size == 20_000_000)
-    path = tmp_path / "claim" / "savepoints" / place(file)
+    path = tmp_path / "claim" / "savepoints" / object_path(file)
     path.write_bytes(b"y" * 20_000_000)
     with pytest.raises(LostDataError, match=r"large\.json was changed") as raised:
         ways.work(SavepointTask.EXPORT, "claim", "far", name="two")
     assert raised.value.reason is Reason.SAVEPOINT_DAMAGED
-    assert ways.open("far").files.size(place(file)) is None
+    assert ways.open("far").files.size(object_path(file)) is None
     path.write_bytes(b"x" * 20_000_000)
     ways.work(SavepointTask.EXPORT, "claim", "far", name="two")
     check(ways.open("far"), "two")

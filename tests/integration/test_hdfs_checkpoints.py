@@ -103,7 +103,7 @@ def test_a_user_who_may_not_is_told_in_the_servers_words(whole: HdfsFolder, stor
 
 def test_a_server_that_is_away_is_named(whole: HdfsFolder) -> None:
     away = whole.connection.replace(web="http://127.0.0.1:1")
-    with pytest.raises(UnavailableError, match=r"http://127\.0\.0\.1:1 does not answer"):
+    with pytest.raises(UnavailableError, match=r"http://127\.0\.0\.1:1 does not respond"):
         HdfsFolder(whole.root, away).read("a")
 
 

@@ -151,7 +151,7 @@ def test_what_is_restored_goes_on_as_the_pipeline_did_after_its_savepoint(
     check_state_reader(store, one.manifest.name, tmp_path, SINKS)
     assert restore_savepoint(store, one.manifest, files, fork=True)
     assert not restore_savepoint(store, one.manifest, files, fork=True)
-    with pytest.raises(LostDataError, match="was made of the savepoint 'one', not of 'two'"):
+    with pytest.raises(LostDataError, match="restored from savepoint 'one', not from 'two'"):
         restore_savepoint(store, two.manifest, files)
     driver = run(again)
     batches = {point.sink: point.batch for point in one.manifest.queries}

@@ -12,7 +12,7 @@ from kappa_pipelines.checkpoint.store.local import LocalFolder
 from kappa_pipelines.errors import LostDataError, SpecError
 from kappa_pipelines.savepoint.collect import collect_garbage, delete_savepoint
 from kappa_pipelines.savepoint.restore import is_of_another, restore_savepoint
-from kappa_pipelines.savepoint.store import SavepointStore, place
+from kappa_pipelines.savepoint.store import SavepointStore, object_path
 from kappa_pipelines.savepoint.transfer import transfer_savepoint
 from kappa_pipelines.savepoint.work import do_work
 from unit.runtime.checkpoints import build_revision
@@ -58,7 +58,7 @@ def test_several_threads_copy_the_same_and_stop_at_what_is_damaged(near: Place, 
     number = len(far.objects())
     assert (taken.copied_files, told) == (number, [(each, number) for each in range(number + 1)])
     first = near.open().read("two").files[0]
-    (near.root / "savepoints" / place(first)).write_bytes(b"x" * first.size)
+    (near.root / "savepoints" / object_path(first)).write_bytes(b"x" * first.size)
     empty = Place(far.root.with_name("empty"))
     with pytest.raises(LostDataError, match=rf"damaged: {first.path} was changed"):
         transfer_savepoint(near.open(), "two", empty.open(), "two", threads=4)
@@ -81,7 +81,7 @@ def test_once_more_copies_only_what_was_lost_there(near: Place, far: Place) -> N
     assert transfer_savepoint(near.open(), "one", far.open(), "one").copied_files == 0
     store = far.open()
     lost = store.read("one").files[0]
-    store.files.delete(place(lost))
+    store.files.delete(object_path(lost))
     taken = transfer_savepoint(near.open(), "one", far.open(), "one")
     assert (taken.copied_files, taken.copied_bytes) == (1, lost.size)
     far.check("one")
@@ -111,7 +111,7 @@ def test_another_savepoint_of_that_name_is_not_written_over(near: Place, far: Pl
     transfer_savepoint(near.open(), "one", far.open(), "one")
     before = list_files(far)
     with pytest.raises(
-        LostDataError, match=r"far/savepoints/one is another savepoint than .*/two; import or"
+        LostDataError, match=r"far/savepoints/one and .*/two are different savepoints; import or"
     ):
         transfer_savepoint(near.open(), "two", far.open(), "one")
     assert list_files(far) == before
@@ -119,7 +119,7 @@ def test_another_savepoint_of_that_name_is_not_written_over(near: Place, far: Pl
 
 def test_what_is_damaged_is_named_and_never_gets_a_place_there(near: Place, far: Place) -> None:
     largest = max(near.open().read("one").files, key=lambda file: file.size)
-    path = near.root / "savepoints" / place(largest)
+    path = near.root / "savepoints" / object_path(largest)
     path.write_bytes(b"x" * largest.size)
     with pytest.raises(LostDataError, match=rf"damaged: {largest.path} was changed") as raised:
         transfer_savepoint(near.open(), "one", far.open(), "one")
@@ -133,7 +133,7 @@ def test_what_is_damaged_is_named_and_never_gets_a_place_there(near: Place, far:
 
 
 def test_one_that_is_not_there_is_told_with_those_that_are(near: Place, far: Place) -> None:
-    with pytest.raises(LostDataError, match=r"no savepoint 'three' below .*near/savepoints; there are: one"):
+    with pytest.raises(LostDataError, match=r"savepoint 'three' not found below .*near/savepoints; savepoints there: one"):
         transfer_savepoint(near.open(), "three", far.open(), "three")
 
 
@@ -141,8 +141,8 @@ def test_what_an_attempt_left_that_died_is_used_where_it_is_whole(near: Place, f
     whole, broken = near.open().read("one").files[:2]
     source = near.open()
     for file in (whole, broken):
-        source.files.copy(place(file), far.open().files, place(file))
-    (far.root / "savepoints" / place(broken)).write_bytes(b"x" * broken.size)
+        source.files.copy(object_path(file), far.open().files, object_path(file))
+    (far.root / "savepoints" / object_path(broken)).write_bytes(b"x" * broken.size)
     taken = transfer_savepoint(source, "one", far.open(), "one")
     assert taken.copied_files == len(near.objects()) - 1
     far.check("one")
@@ -151,7 +151,7 @@ def test_what_an_attempt_left_that_died_is_used_where_it_is_whole(near: Place, f
 def test_what_a_collection_has_in_its_hands_is_read_there_and_left(near: Place, far: Place) -> None:
     store = near.open()
     for file in store.read("one").files:
-        store.files.move(place(file), f"garbage/{file.sha256}")
+        store.files.move(object_path(file), f"garbage/{file.sha256}")
     before = list_files(near)
     transfer_savepoint(near.open(), "one", far.open(), "one")
     far.check("one")
@@ -231,5 +231,5 @@ def test_a_pod_exports_and_imports_as_its_request_says(near: Place, far: Place, 
     assert imported is not None
     assert (imported.name, imported.taken, imported.copied_bytes) == ("back", exported.taken, 0)
     near.check("back", "one")
-    with pytest.raises(SpecError, match="does not say where the savepoint is to be copied"):
+    with pytest.raises(SpecError, match="does not name the target"):
         do_work(ask.replace(other=None), tmp_path)

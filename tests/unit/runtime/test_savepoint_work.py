@@ -41,7 +41,7 @@ def test_a_savepoint_is_taken_of_a_checkpoint_that_no_driver_writes(
 
 
 def test_a_checkpoint_without_a_batch_is_refused(tmp_path: Path, revision_file: Path) -> None:
-    with pytest.raises(UnavailableError, match="has no committed batch yet; let the pipeline run") as raised:
+    with pytest.raises(UnavailableError, match="has no committed batch; run the pipeline") as raised:
         do_work(build_request(tmp_path, SavepointTask.TAKE), revision_file)
     assert raised.value.reason is Reason.PIPELINE_NOT_RUNNING
 
@@ -52,7 +52,7 @@ def test_it_is_not_deleted_before_the_checkpoints_are_made_that_are_to_be(
     write_checkpoint(tmp_path / "first")
     do_work(build_request(tmp_path, SavepointTask.TAKE), revision_file)
     delete = build_request(tmp_path, SavepointTask.DELETE, tmp_path / "second")
-    with pytest.raises(UnavailableError, match="second is to be made of it, and was not yet") as raised:
+    with pytest.raises(UnavailableError, match="second will be restored from it") as raised:
         do_work(delete, revision_file)
     assert raised.value.reason is Reason.SAVEPOINT_IN_USE
     store = SavepointStore(LocalFolder(f"file://{tmp_path}/savepoints"))
@@ -80,7 +80,7 @@ def test_what_is_not_there_or_not_whole_is_not_imported(tmp_path: Path, revision
     write_checkpoint(tmp_path / "first")
     do_work(build_request(tmp_path, SavepointTask.TAKE), revision_file)
     ask = build_request(tmp_path, SavepointTask.IMPORT).replace(name="two")
-    with pytest.raises(LostDataError, match=r"there is no savepoint 'three' below .*; there are: one"):
+    with pytest.raises(LostDataError, match=r"savepoint 'three' not found below .*; savepoints there: one"):
         do_work(ask.replace(source="three"), revision_file)
     next(path for path in (tmp_path / "savepoints" / "objects").rglob("*") if path.is_file()).unlink()
     with pytest.raises(LostDataError, match=r"1 of \d+ files of one are missing, the first is "):
@@ -106,7 +106,7 @@ def test_what_is_verified_is_read_again_and_damage_is_named(tmp_path: Path, revi
     (tmp_path / "savepoints" / "one" / "manifest.json").unlink()
     found = do_work(verify, revision_file).verification
     assert found is not None
-    assert "there is no savepoint 'one'" in found.damage[0]
+    assert "savepoint 'one' not found" in found.damage[0]
 
 
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: str) -> tuple[int, WorkResult]:
@@ -132,7 +132,7 @@ def test_the_process_leaves_why_it_could_not_as_its_last_word(
     code, result = run(tmp_path, monkeypatch, '{"task": "Juggle"}')
     assert code == 1
     assert result.failure is not None
-    assert "request.json is no request: task:" in result.failure.message
+    assert "request.json is not a valid request: task:" in result.failure.message
     request = build_request(tmp_path, SavepointTask.TAKE)
     code, result = run(tmp_path, monkeypatch, request.model_dump_json(by_alias=True))
     assert code == 1

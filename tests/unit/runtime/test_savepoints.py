@@ -88,7 +88,7 @@ def test_of_changelogs_only_the_beginning_is_read_to_find_the_others(tmp_path: P
     points = read_points(files, ["out"])
     assert sorted(find_files(files, ["out"], points)) == sorted(NEEDED)
     assert [path for path in read if path.endswith(".changelog")] == []
-    assert read.count("out/offsets/4") == 3, (
+    assert read.count("out/offsets/4") == 2, (
         "for the batch, its sources and its state, whatever the number of partitions"
     )
 
@@ -236,7 +236,7 @@ def test_a_checkpoint_that_is_another_is_not_touched(
     one, two = take("one").manifest, take("two").manifest
     second = LocalFolder(f"file://{tmp_path}/second")
     restore_savepoint(store, one, second)
-    with pytest.raises(LostDataError, match="was made of the savepoint 'one', not of 'two'"):
+    with pytest.raises(LostDataError, match="restored from savepoint 'one', not from 'two'"):
         restore_savepoint(store, two, second)
     write_checkpoint(tmp_path / "third")
     write_entry(tmp_path / "third" / "out" / "commits" / "9", {})
@@ -289,7 +289,7 @@ def test_damage_to_any_file_of_state_in_a_checkpoint_is_named_and_no_savepoint_i
         assert raised.value.reason is Reason.CHECKPOINT_DAMAGED
         path.write_bytes(held)
     assert store.names() == []
-    with pytest.raises(LostDataError, match=r"no savepoint 'one' below .*; there are: none$"):
+    with pytest.raises(LostDataError, match=r"savepoint 'one' not found below .*: none$"):
         store.read("one")
 
 
@@ -307,7 +307,7 @@ def test_a_place_that_is_no_volume_is_refused() -> None:
 def test_a_manifest_that_is_none_is_told(take: Take, store: SavepointStore, tmp_path: Path) -> None:
     take("one")
     (tmp_path / "savepoints" / "one" / "manifest.json").write_text("{")
-    with pytest.raises(LostDataError, match=r"one/manifest.json is no manifest of a savepoint: the whole: "):
+    with pytest.raises(LostDataError, match=r"one/manifest.json is not a valid manifest of a savepoint: file: "):
         store.read("one")
 
 
@@ -330,3 +330,17 @@ def test_a_damaged_manifest_is_no_obstacle_to_another_savepoint(
     take("one")
     (tmp_path / "savepoints" / "one" / "manifest.json").write_text("{")
     assert list(store.find_damage(take("two").manifest)) == []
+
+
+def test_of_many_savepoints_only_the_manifest_of_the_last_is_read(take: Take, store: SavepointStore) -> None:
+    for name in ("one", "two", "three"):
+        take(name)
+    read: list[str] = []
+
+    class Counting(LocalFolder):
+        def read(self, path: str) -> bytes | None:
+            read.append(path)
+            return super().read(path)
+
+    latest = next(SavepointStore(Counting(store.root)).read_all())
+    assert (latest.name, read) == ("three", ["three/manifest.json"])

@@ -105,7 +105,7 @@ def test_what_savepoints_left_goes_and_one_that_is_damaged_is_told(files: LocalF
     files.write("savepoints/shop/returns/one/manifest.json", b"{")
     removed = collect_store(files, request())
     assert (removed.objects, removed.size_bytes) == (1, 3)
-    assert "returns/one/manifest.json is no manifest of a savepoint" in removed.postponed
+    assert "returns/one/manifest.json is not a valid manifest of a savepoint" in removed.postponed
 
 
 def test_it_is_the_work_of_a_pod(files: LocalFolder, tmp_path: Path) -> None:
@@ -115,5 +115,5 @@ def test_it_is_the_work_of_a_pod(files: LocalFolder, tmp_path: Path) -> None:
     removed = do_work(asked, tmp_path / "none").removed
     assert removed is not None
     assert removed.checkpoints == 1
-    with pytest.raises(SpecError, match="does not say what may be removed"):
+    with pytest.raises(SpecError, match="does not state what may be removed"):
         do_work(asked.replace(collect=None), tmp_path / "none")

@@ -1,1 +1,1 @@
-"""Savepoints: a committed batch of every query of a pipeline, kept apart from the checkpoint that it was taken from."""
+"""Savepoints: a committed batch of each query of a pipeline, stored independently of its checkpoint."""

@@ -1,6 +1,6 @@
 """The entry of a savepoint's worker pod: `python -m kappa_pipelines.savepoint REQUEST_FILE`.
 
-Does one piece of work and writes a `WorkResult` as JSON to the container's termination message. Exits with 0 where it was done.
+Runs one task and writes a `WorkResult` as JSON to the termination message of the container. Exits with 0 on success.
 """
 
 import sys
@@ -22,7 +22,7 @@ log = structlog.get_logger()
 
 
 def main(arguments: list[str]) -> int:
-    """Do the work and return the process's exit code."""
+    """Run the task and return the exit code."""
     configure_logs()
     try:
         request = read_request(Path(arguments[0]))
@@ -40,14 +40,16 @@ def main(arguments: list[str]) -> int:
 
 
 def read_request(path: Path) -> WorkRequest:
-    """Return the request in a file; SpecError says what is wrong with it."""
+    """Return the request in a file; SpecError if it is invalid."""
     try:
         return WorkRequest.model_validate_json(path.read_bytes())
     except OSError as error:
-        said = f"the request file {path} cannot be read: {error.strerror}"
-        raise SpecError(Reason.INVALID_SPEC, said) from error
+        message = f"the request file {path} cannot be read: {error.strerror}"
+        raise SpecError(Reason.INVALID_SPEC, message) from error
     except ValidationError as error:
-        raise SpecError(Reason.INVALID_SPEC, f"{path} is no request: {list_problems(error)}") from error
+        raise SpecError(
+            Reason.INVALID_SPEC, f"{path} is not a valid request: {list_problems(error)}"
+        ) from error
 
 
 if __name__ == "__main__":

@@ -1,17 +1,16 @@
-"""Deletes objects that no savepoint names, beside drivers and pods that take savepoints at the same time.
+"""Deletes objects that no savepoint names, while drivers and pods may take savepoints.
 
-Nothing keeps a taker and a collection apart: a lock would have to outlive whoever holds it. Instead
+There is no lock, because a lock would have to outlive its owner. Instead
 
-1. an object without a manifest that names it is moved out of `objects` first, and deleted only if the manifests, read again after
-   that, do not name it either; otherwise it is moved back;
-2. a taker looks once more, after its manifest is there, whether all objects are, and copies again what is not.
+1. a collection first moves an object that no manifest names out of `objects`. It reads the manifests again, and deletes the object
+   only if they still do not name it; otherwise it moves the object back;
+2. the writer of a savepoint checks after its manifest whether all objects exist, and copies the missing ones again.
 
-An object that was moved before the manifest is there is missed by the taker; one that is moved later is moved back. So it does not matter
-who is slow, stands still or dies, and what a dead collection left is put back or deleted by the next. Whoever reads a savepoint finds
-an object in either place.
+The writer finds an object missing that was moved before its manifest; an object moved later is moved back. So any process may be
+slow, paused or killed, and the next collection moves back or deletes the objects that a killed one left. A reader of a savepoint
+finds an object in both folders.
 
-Marks of savepoints that are being taken only save work: while there is one, nothing is collected. One that was not renewed for a
-while is of a taker that died.
+A lease only saves work: a collection deletes nothing while there is one. A lease that expires belongs to a dead process.
 """
 
 from collections.abc import Iterator
@@ -27,48 +26,48 @@ _NOW = f"{GARBAGE}/now"
 
 
 def delete_savepoint(store: SavepointStore, name: str) -> Removal:
-    """Delete a savepoint that nobody takes any more, and what only it needed. One that is gone already is fine."""
+    """Delete a savepoint that no process takes, and the objects that only it needs. It may have been deleted before."""
     store.drop(name)
     store.files.delete(f"{TAKING}/{name}")
     try:
         return collect_garbage(store)
-    except LostDataError as error:  # the savepoint is gone; what another one is made of cannot be known
+    except LostDataError as error:  # the savepoint is deleted; another manifest is damaged
         return Removal(postponed=error.message)
 
 
 def collect_garbage(store: SavepointStore, patience: float = PATIENCE_SECONDS) -> Removal:
-    """Delete what no savepoint names, unless one is being taken. `patience` is in seconds since its mark was renewed.
+    """Delete objects that no savepoint names, unless there is a lease. `patience` is its duration in seconds.
 
-    LostDataError names a manifest that cannot be read: as long as it is there, nothing is deleted.
+    LostDataError names a damaged manifest: while it exists, nothing is deleted.
     """
-    taking = _find_taking(store, patience)
-    if taking:
-        return Removal(postponed=f"{', '.join(taking)} is being taken")
-    for path in _find_unnamed(store):
+    leases = _find_leases(store, patience)
+    if leases:
+        return Removal(postponed=f"{', '.join(leases)} is being taken")
+    for path in _find_unreferenced(store):
         store.files.move(path, f"{GARBAGE}/{_name(path)}")
-    taking, named = _find_taking(store, patience), _find_named(store)
+    leases, referenced = _find_leases(store, patience), _find_referenced(store)
     freed: list[int] = []
     for name in store.files.names(GARBAGE):
-        if taking or name in named:
-            _put_back(store, name)
+        if leases or name in referenced:
+            _move_back(store, name)
         else:
             freed.append(store.files.size(f"{GARBAGE}/{name}") or 0)
             store.files.delete(f"{GARBAGE}/{name}")
     return Removal(objects=len(freed), size_bytes=sum(freed))
 
 
-def _put_back(store: SavepointStore, name: str) -> None:
+def _move_back(store: SavepointStore, name: str) -> None:
     store.files.move(f"{GARBAGE}/{name}", f"{OBJECTS}/{name[:2]}/{name}")
 
 
-def _find_unnamed(store: SavepointStore) -> Iterator[str]:
-    """Yield the paths of objects without a manifest, and of what a copy left that was never finished."""
-    named = _find_named(store)
-    yield from (path for path in store.files.walk(OBJECTS) if _name(path) not in named)
+def _find_unreferenced(store: SavepointStore) -> Iterator[str]:
+    """Yield the paths of objects that no manifest names, and of unfinished copies."""
+    referenced = _find_referenced(store)
+    yield from (path for path in store.files.walk(OBJECTS) if _name(path) not in referenced)
 
 
-def _find_named(store: SavepointStore) -> set[str]:
-    """Return the objects that manifests name, as they are now."""
+def _find_referenced(store: SavepointStore) -> set[str]:
+    """Return the objects that the present manifests name."""
     return {file.sha256 for name in store.names() for file in _read_files(store, name)}
 
 
@@ -76,14 +75,16 @@ def _read_files(store: SavepointStore, name: str) -> Iterator[KeptFile]:
     try:
         yield from store.read(name).files
     except LostDataError as error:
-        if error.reason is Reason.SAVEPOINT_NOT_FOUND:  # deleted since it was listed
+        if error.reason is Reason.SAVEPOINT_NOT_FOUND:  # deleted after it was listed
             return
-        said = f"{error.message}; as long as it is there no object is deleted, so delete that savepoint"
-        raise LostDataError(error.reason, said) from error
+        message = (
+            f"{error.message}; no object can be deleted while this manifest exists: delete that savepoint"
+        )
+        raise LostDataError(error.reason, message) from error
 
 
-def _find_taking(store: SavepointStore, patience: float) -> list[str]:
-    """Return the savepoints that are being taken. Ages are by the volume's clock, which all that mount it share."""
+def _find_leases(store: SavepointStore, patience: float) -> list[str]:
+    """Return the savepoints with a lease. Ages are by the clock of the store, which all its clients share."""
     store.files.write(_NOW, b"")
     now = store.files.modified(_NOW) or 0.0
     store.files.delete(_NOW)

@@ -1,11 +1,11 @@
-"""Looks through a whole state store for what nothing needs any more: in the savepoints of every pipeline, and among checkpoints.
+"""Collects garbage in a whole state store: objects of the savepoints of each pipeline, and checkpoints.
 
     savepoints/NAMESPACE/PIPELINE/…    see `store`
-    NAMESPACE/PIPELINE/UID             the first checkpoint of the pipeline with that uid
-    NAMESPACE/PIPELINE/UID-N           its N-th one that was made of a savepoint
+    NAMESPACE/PIPELINE/UID             first checkpoint of the pipeline with that uid
+    NAMESPACE/PIPELINE/UID-N           its N-th checkpoint that was restored from a savepoint
 
-What is not known stays. A checkpoint of which a savepoint is being taken stays, and one that was written to after the request was made, or up to
-an hour before: its pipeline may be newer than the request, or go back to it because the change that replaced it fails.
+Unknown files stay. A checkpoint stays while a savepoint of it is taken, and while its last write is less than an hour older than the
+request: its pipeline may be newer than the request, or may return to it if the change that replaced it fails.
 """
 
 import re
@@ -31,7 +31,7 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A checkpoint's folder: its path below the store, the uid of its pipeline, where that still is, and its number."""
+    """A checkpoint's folder: its path below the store, the uid of its pipeline if that exists, and its number."""
 
     path: str
     uid: str | None
@@ -39,7 +39,7 @@ class Checkpoint:
 
 
 def collect_store(files: Folder, request: CollectRequest) -> Removal:
-    """Remove what the request allows; say what was freed, and what could not be."""
+    """Remove what the request allows; report what was removed, and what was postponed."""
     removals = [*_collect_savepoints(files, request), *_collect_checkpoints(files, request)]
     return Removal(
         objects=sum(each.objects for each in removals),
@@ -64,20 +64,20 @@ def _find_stores(files: Folder, request: CollectRequest) -> Iterator[SavepointSt
 
 
 def _collect_checkpoints(files: Folder, request: CollectRequest) -> Iterator[Removal]:
-    taken_of = {held for store in _find_stores(files, request) for held in _read_marks(store)}
+    leased = {held for store in _find_stores(files, request) for held in _read_leases(store)}
     for checkpoint in find_checkpoints(files, request):
-        if f"{files.root}/{checkpoint.path}" in taken_of or not _may_go(files, checkpoint, request):
+        if f"{files.root}/{checkpoint.path}" in leased or not _is_removable(files, checkpoint, request):
             continue
         paths = list(files.walk(checkpoint.path))
         size = sum(files.size(path) or 0 for path in paths)
-        log.info("checkpoint goes", path=checkpoint.path, bytes=size, pipeline_is_there=bool(checkpoint.uid))
+        log.info("checkpoint removed", path=checkpoint.path, bytes=size, pipeline_exists=bool(checkpoint.uid))
         files.remove(checkpoint.path)
-        # In a bucket the name of a folder may stay where Hadoop made it.
+        # In a bucket, an empty object that Hadoop created for the folder may stay.
         yield Removal(checkpoints=1 if paths else 0, size_bytes=size)
 
 
-def _read_marks(store: SavepointStore) -> Iterator[str]:
-    """Yield the checkpoints of which savepoints are being taken."""
+def _read_leases(store: SavepointStore) -> Iterator[str]:
+    """Yield the checkpoints of which savepoints are taken now."""
     for name in store.files.names(TAKING):
         yield (store.files.read(f"{TAKING}/{name}") or b"").decode(errors="replace").strip()
 
@@ -92,19 +92,19 @@ def find_checkpoints(files: Folder, request: CollectRequest) -> Iterator[Checkpo
                 yield Checkpoint(f"{request.namespace}/{pipeline}/{name}", uid, int(match[1] or 0))
 
 
-def _may_go(files: Folder, checkpoint: Checkpoint, request: CollectRequest) -> bool:
+def _is_removable(files: Folder, checkpoint: Checkpoint, request: CollectRequest) -> bool:
     if checkpoint.uid is None:
         return request.orphaned and _is_older(files, checkpoint, request)
     current = request.current[checkpoint.uid]
     match = CHECKPOINT_FOLDER.match(current)
     number = int(match[1] or 0) if match else 0
     folder = checkpoint.path.rpartition("/")[0]
-    is_begun = find_restored(find_checkpoint(files.below(f"{folder}/{current}")).files) is not None
-    is_replaced = checkpoint.number < number and is_begun
+    is_restored = find_restored(find_checkpoint(files.below(f"{folder}/{current}")).files) is not None
+    is_replaced = checkpoint.number < number and is_restored
     return request.replaced and is_replaced and _is_older(files, checkpoint, request)
 
 
 def _is_older(files: Folder, checkpoint: Checkpoint, request: CollectRequest) -> bool:
-    """Return whether a checkpoint was last written to long before the request was made."""
+    """Return whether the last write to a checkpoint was long before the request."""
     times = (files.modified(path) or 0.0 for path in files.walk(checkpoint.path))
     return max(times, default=0.0) < request.at.timestamp() - _SLACK_SECONDS

@@ -1,6 +1,6 @@
-"""What a savepoint is made of: the text that is written last, and that makes it one.
+"""The manifest of a savepoint, which is written last and makes it complete.
 
-A file of a checkpoint is kept as an object under its SHA-256, so that files that several savepoints share are kept once.
+A file of a checkpoint is stored under its SHA-256, so savepoints share equal files.
 """
 
 from pathlib import PurePosixPath
@@ -24,7 +24,7 @@ class KeptFile(Status):
 
 
 class QueryPoint(Status):
-    """One query: the batch that was committed, and the next offsets to read of each source, topic and partition.
+    """One query: its committed batch, and the next offsets to read of each source, topic and partition.
 
     `state_ids` are Spark's unique ids of the state after that batch, by operator, partition and store.
     """
@@ -42,9 +42,9 @@ class QueryPoint(Status):
 
 
 class Manifest(Status):
-    """A savepoint. `checkpoint` is where it was taken; `created` is in seconds since 1970.
+    """A savepoint. `checkpoint` is its source; `created` is in seconds since 1970.
 
-    `spec` is the pipeline as it ran, so that what a change of it means can be judged later.
+    `spec` is that of the running pipeline, for a later comparison with a changed one.
     """
 
     format: int = FORMAT
@@ -73,19 +73,20 @@ class Manifest(Status):
 
 
 def read_manifest(where: str, text: str) -> Manifest:
-    """Return the manifest in a text; LostDataError names what is wrong with it."""
+    """Return the manifest in a text; LostDataError if it is invalid."""
     try:
         manifest = Manifest.model_validate_json(text)
     except ValidationError as error:
         first = error.errors()[0]
-        place = ".".join(map(str, first["loc"])) or "the whole"
+        place = ".".join(map(str, first["loc"])) or "file"
         raise LostDataError(
-            Reason.SAVEPOINT_DAMAGED, f"{where} is no manifest of a savepoint: {place}: {first['msg']}"
+            Reason.SAVEPOINT_DAMAGED,
+            f"{where} is not a valid manifest of a savepoint: {place}: {first['msg']}",
         ) from error
     if manifest.format != FORMAT:
         raise LostDataError(
             Reason.SAVEPOINT_DAMAGED,
-            f"{where} has the format {manifest.format}, and this version reads {FORMAT}; use the version that wrote it",
+            f"{where} has format {manifest.format}, and this version reads format {FORMAT}; use the version that wrote it",
         )
     for file in manifest.files:
         _check_path(where, file.path)
@@ -96,5 +97,5 @@ def _check_path(where: str, path: str) -> None:
     parts = PurePosixPath(path).parts
     if not parts or path.startswith("/") or ".." in parts:
         raise LostDataError(
-            Reason.SAVEPOINT_DAMAGED, f"{where} names a file outside of its checkpoint: {path!r}"
+            Reason.SAVEPOINT_DAMAGED, f"{where} names a file outside its checkpoint: {path!r}"
         )

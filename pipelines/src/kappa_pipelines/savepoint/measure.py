@@ -1,4 +1,4 @@
-"""Counts what a store holds of a namespace, by listing it alone: no file is read, and in a bucket a thousand come with one request."""
+"""Measures the checkpoints and savepoints of a namespace in a store from listings. No file is read."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -9,11 +9,11 @@ from kappa_pipelines.savepoint.collect_store import CHECKPOINT_FOLDER
 from kappa_pipelines.savepoint.store import GARBAGE, MANIFEST, OBJECTS
 
 MOST_FILES = 5_000_000
-"""How many files are counted at most: a listing of that many takes some minutes."""
+"""Maximum number of files: a listing of that many takes some minutes."""
 
 
 def measure_store(files: Folder, namespace: str, most: int = MOST_FILES) -> Holdings:
-    """Return what there is of a namespace; at most so many files are looked at, those of savepoints first."""
+    """Return the measurement of a namespace from at most so many files, those of savepoints first."""
     counted = _Count(most)
     for pipeline, rest, file in counted.take(files, f"savepoints/{namespace}"):
         counted.add_savepoint_file(pipeline, rest, file)
@@ -23,7 +23,7 @@ def measure_store(files: Folder, namespace: str, most: int = MOST_FILES) -> Hold
 
 
 class _Count:
-    """What was counted so far."""
+    """The measurement up to now."""
 
     def __init__(self, most: int) -> None:
         self._left = most
@@ -33,7 +33,7 @@ class _Count:
         self._written: list[float] = []
 
     def take(self, files: Folder, folder: str) -> Iterator[tuple[str, list[str], Listed]]:
-        """Yield the files below a folder of pipelines, with the pipeline and the rest of the path, as long as they are not too many."""
+        """Yield the files below a folder of pipelines, with the pipeline and the rest of the path, up to the maximum."""
         for file in files.list_files(folder):
             if self._left == 0:
                 self._partial = True
@@ -52,13 +52,13 @@ class _Count:
             self._savepoint_bytes += file.size
 
     def add_checkpoint_file(self, pipeline: str, rest: list[str], file: Listed) -> None:
-        """Count a file of a checkpoint of a pipeline; what is no checkpoint's is not counted."""
+        """Count a file of a checkpoint of a pipeline; other files are not counted."""
         if len(rest) > 1 and CHECKPOINT_FOLDER.match(rest[0]):
             self._checkpoints.add((pipeline, rest[0]))
             self._checkpoint_bytes += file.size
 
     def to_holdings(self) -> Holdings:
-        """Return all that was counted."""
+        """Return the measurement."""
         times = [datetime.fromtimestamp(int(written), UTC) for written in sorted(self._written)]
         return Holdings(
             checkpoints=len(self._checkpoints),

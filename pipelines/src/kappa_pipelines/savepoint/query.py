@@ -1,4 +1,4 @@
-"""Which files of a checkpoint belong to one committed batch of a query."""
+"""Finds the files of a checkpoint that belong to one committed batch of a query."""
 
 import contextlib
 import json
@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from kappa_crds.reasons import Reason
 from kappa_pipelines.checkpoint.fence.fence import INTERNAL_FOLDER
@@ -25,7 +26,9 @@ from kappa_pipelines.savepoint.state import (
 _CODEC = re.compile(r'"spark\.sql\.streaming\.stateStore\.compression\.codec":"(\w+)"')
 _DEFAULT_CODEC = "lz4"
 _HEAD_BYTES = 2**18
-"""How much of a changelog is read: its lineage, and a block of the usual size beyond what that may take."""
+"""Bytes of a changelog to read: more than its lineage and a block of the usual size."""
+Run = Callable[..., Iterable[Any]]
+"""`map`, or the parallel `map` of a pool."""
 _LOG_OFFSET = re.compile(r'^(\w+):\{"logOffset":(\d+)\}$', re.MULTILINE)
 
 
@@ -46,52 +49,56 @@ def read_point(files: Folder, sink: str) -> QueryPoint | None:
 
 
 def read_points(files: Folder, sinks: Iterable[str]) -> tuple[QueryPoint, ...]:
-    """Return the last committed batch of each sink's query; those without one are left out."""
+    """Return the last committed batch of each sink's query; queries without one are left out."""
     points = (read_point(files, sink) for sink in sinks)
     return tuple(point for point in points if point is not None)
 
 
-def find_files(files: Folder, sinks: Iterable[str], points: Iterable[QueryPoint]) -> Iterator[str]:
-    """Yield the files of all queries, and those that the runtime keeps beside them, but for those of this checkpoint alone."""
+def find_files(
+    files: Folder, sinks: Iterable[str], points: Iterable[QueryPoint], run: Run = map
+) -> Iterator[str]:
+    """Yield the files of all queries and those of the runtime, without the internal ones of this checkpoint."""
     for point in points:
-        yield from find_query_files(files, point)
+        yield from find_query_files(files, point, run)
     queries = {*sinks, INTERNAL_FOLDER}
     for name in files.names(""):
         if name not in queries and "metadata" not in files.names(name):
             yield from files.walk(name)
 
 
-def find_query_files(files: Folder, point: QueryPoint) -> Iterator[str]:
-    """Yield the paths of all files that a query needs to go on after the batch; LostDataError names one that is missing."""
-    sink = point.sink
+def find_query_files(files: Folder, point: QueryPoint, run: Run = map) -> Iterator[str]:
+    """Yield the paths of all files that a query needs after the batch; LostDataError names a missing one.
+
+    `run` lists the folders of partitions.
+    """
+    sink, entry = point.sink, _expect(files, f"{point.sink}/offsets/{point.batch}")
     yield f"{sink}/metadata"
-    # Spark reads the offsets of the batch before, too.
+    # Spark also reads the offsets of the previous batch.
     yield from _find_entries(files, f"{sink}/offsets", point.batch - 1, point.batch)
     yield from _find_entries(files, f"{sink}/commits", point.batch)
-    yield from _find_source_files(files, point)
-    codec = _CODEC.search(_expect(files, f"{sink}/offsets/{point.batch}"))
+    yield from _find_source_files(files, sink, entry)
+    codec = _CODEC.search(entry)
     read = partial(_StoreReader, files, codec=codec[1] if codec else _DEFAULT_CODEC)
     for operator, partitions in point.state_ids.items():
         folder = f"{sink}/state/{operator}"
-        yield from _walk_private(files, folder)
-        for number, ids in enumerate(partitions):
-            yield from _find_partition_files(
-                files, f"{folder}/{number}", (Version(point.batch + 1, each) for each in ids), read
-            )
+        yield from _walk_private(files, folder, files.names(folder))
+        versions = ([Version(point.batch + 1, each) for each in ids] for ids in partitions)
+        folders = [f"{folder}/{number}" for number in range(len(partitions))]
+        for found in run(partial(_find_partition_files, files, read), folders, versions):
+            yield from found
 
 
 def _find_entries(files: Folder, log: str, *batches: int) -> Iterator[str]:
-    """Yield the entries of a log with their checksums, as far as they are there."""
+    """Yield the existing entries of a log with their checksums."""
     names = files.names(log)
     wanted = (each for batch in batches for each in (str(batch), f"{batch}{CHECKSUM}"))
     yield from (f"{log}/{each}" for each in wanted if each in names)
 
 
-def _find_source_files(files: Folder, point: QueryPoint) -> Iterator[str]:
-    """Yield what sources remember. A source of files has an entry for each batch; those of later batches would be taken for read."""
-    text = _expect(files, f"{point.sink}/offsets/{point.batch}")
-    last = {name: int(number) for name, number in _LOG_OFFSET.findall(text)}
-    for path in files.walk(f"{point.sink}/sources"):
+def _find_source_files(files: Folder, sink: str, entry: str) -> Iterator[str]:
+    """Yield the files of sources. A file source has an entry for each batch; those of later batches are left out."""
+    last = {name: int(number) for name, number in _LOG_OFFSET.findall(entry)}
+    for path in files.walk(f"{sink}/sources"):
         source, name = path.split("/")[-2:]
         number = name.partition(".")[0]
         if not (source in last and number.isdigit() and int(number) > last[source]):
@@ -99,26 +106,28 @@ def _find_source_files(files: Folder, point: QueryPoint) -> Iterator[str]:
 
 
 def _find_partition_files(
-    files: Folder, folder: str, versions: Iterable[Version], read: "Callable[[str], _StoreReader]"
-) -> Iterator[str]:
-    """Yield the files of one partition of an operator: it has one store, or several in folders of their own."""
-    yield from _walk_private(files, folder)
+    files: Folder, read: "Callable[[str], _StoreReader]", folder: str, versions: Iterable[Version]
+) -> list[str]:
+    """Return the files of one partition of an operator. It has one store, or several in subfolders."""
     names = files.names(folder)
-    stores = {folder: names}
+    found, stores = list(_walk_private(files, folder, names)), {folder: set(names)}
     if not any(name.endswith((".zip", ".changelog")) for name in names):
-        stores = {f"{folder}/{name}": files.names(f"{folder}/{name}") for name in names if name[0] != "_"}
-        for store in stores:
-            yield from _walk_private(files, store)
+        stores = {}
+        for name in (each for each in names if each[0] != "_"):
+            store, inner = f"{folder}/{name}", files.names(f"{folder}/{name}")
+            found += _walk_private(files, store, inner)
+            stores[store] = set(inner)
     for version in versions:
         store = _find_store(stores, version, folder)
         reader = read(store)
         wanted = find_state_files(store, stores[store], version, reader.read_lineage, reader.read_tables)
-        yield from (f"{store}/{name}" for name in wanted)
+        found += (f"{store}/{name}" for name in wanted)
+    return found
 
 
 @dataclass(frozen=True)
 class _StoreReader:
-    """Reads what files of a store say of others."""
+    """Reads references to other files in the files of a store."""
 
     files: Folder
     store: str
@@ -126,9 +135,7 @@ class _StoreReader:
 
     def read_lineage(self, name: str) -> list[Version]:
         path = f"{self.store}/{name}"
-        with contextlib.suppress(
-            ValueError, KeyError
-        ):  # where blocks are larger than usual, all of it is needed
+        with contextlib.suppress(ValueError, KeyError):  # with larger blocks the whole file is needed
             return self._parse_lineage(self.files.read_head(path, _HEAD_BYTES))
         with self._naming(name):
             return self._parse_lineage(self.files.read(path))
@@ -142,30 +149,31 @@ class _StoreReader:
 
     @contextlib.contextmanager
     def _naming(self, name: str) -> Iterator[None]:
-        """Name the file in the error for what cannot be understood."""
+        """Name the file in the error for invalid content."""
         try:
             yield
         except (ValueError, KeyError) as error:
-            said = f"{self.store}/{name} cannot be understood: {error}"
-            raise LostDataError(Reason.CHECKPOINT_DAMAGED, said) from error
+            message = f"{self.store}/{name} is invalid: {error}"
+            raise LostDataError(Reason.CHECKPOINT_DAMAGED, message) from error
 
 
-def _find_store(stores: dict[str, list[str]], version: Version, folder: str) -> str:
+def _find_store(stores: dict[str, set[str]], version: Version, folder: str) -> str:
     for store, names in stores.items():
         if version.snapshot in names or version.changelog in names:
             return store
-    raise LostDataError(Reason.CHECKPOINT_DAMAGED, f"{folder} lacks {version.changelog}")
+    message = f"{folder} lacks {version.changelog}: Spark has deleted or never written it"
+    raise LostDataError(Reason.CHECKPOINT_DAMAGED, message)
 
 
-def _walk_private(files: Folder, folder: str) -> Iterator[str]:
-    """Yield the files of Spark's own folders in a folder: schemas, and what operators say of themselves."""
-    for name in files.names(folder):
+def _walk_private(files: Folder, folder: str, names: Iterable[str]) -> Iterator[str]:
+    """Yield the files of Spark's own folders among the names in a folder: schemas and metadata of operators."""
+    for name in names:
         if name.startswith("_"):
             yield from files.walk(f"{folder}/{name}")
 
 
 def _read_entry(files: Folder, name: str) -> dict[str, object]:
-    """Return the JSON of an entry of a log, which follows a line with the log's version."""
+    """Return the JSON of a log entry, which follows a line with the version of the log."""
     found: dict[str, object] = json.loads(_expect(files, name).partition("\n")[2] or "{}")
     return found
 

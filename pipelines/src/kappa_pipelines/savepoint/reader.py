@@ -1,6 +1,6 @@
-"""Reads the state of a checkpoint through Spark's own state reader: what it reads there, a query can go on from.
+"""Reads the state of a checkpoint with Spark's state reader: a query can start from state that the reader can read.
 
-Needs a JVM, and is the only work on a savepoint that does.
+This is the only task on a savepoint that needs a JVM.
 """
 
 import json
@@ -26,11 +26,11 @@ from kappa_pipelines.revision.settings import (
 from kappa_pipelines.savepoint.manifest import Manifest, QueryPoint
 
 _MEMORY = "512m"
-_TIMERS = "$"  # what Spark keeps for itself among the states of an operator
+_TIMERS = "$"  # internal states of Spark
 
 
 def create_reader_session(partitions: int) -> SparkSession:
-    """Start a small JVM that reads state, in so many partitions, and nothing else."""
+    """Start a small JVM that reads state in this number of partitions."""
     settings = {
         **DEFAULTS,
         **SESSION_SETTINGS,
@@ -40,19 +40,19 @@ def create_reader_session(partitions: int) -> SparkSession:
         "spark.app.name": "kappa-savepoint",
         "spark.master": "local[1]",
         "spark.driver.memory": _MEMORY,
-        # Of an offset log of version 2, Spark 4.2 does not take it from there.
+        # Spark 4.2 does not read it from an offset log of version 2.
         "spark.sql.streaming.internal.stateStore.partitions": str(partitions),
     }
     builder = SparkSession.Builder()
     for key, value in settings.items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
-    assert spark.streams is not None  # noqa: S101 - it brings what state stores report to, which a batch alone would lack
+    assert spark.streams is not None  # noqa: S101 - creates the coordinator of state stores, which a batch alone lacks
     return spark
 
 
 def read_state(spark: SparkSession, checkpoint: str, manifest: Manifest) -> list[StateRows]:
-    """Return the rows of each operator of each query, all stores together; UnavailableError names what cannot be read."""
+    """Return the rows of each operator of each query; UnavailableError names the operator that cannot be read."""
     stateful = (point for point in manifest.queries if point.state_ids)
     return [rows for point in stateful for rows in _read_query(spark, checkpoint, point)]
 
@@ -74,7 +74,7 @@ def _read_query(spark: SparkSession, checkpoint: str, point: QueryPoint) -> Iter
 
 
 def list_reads(operator: str, stores: list[Any]) -> Iterator[dict[str, str]]:
-    """Yield the options with which the state of an operator is read: a join by its sides, state with several names by each."""
+    """Yield the read options of an operator's state: for each side of a join, for each named state."""
     if operator == "symmetricHashJoin":
         yield from ({"joinSide": side} for side in ("left", "right"))
         return
@@ -94,6 +94,6 @@ def _count(spark: SparkSession, path: str, batch: int, operator: int, options: d
 
 
 def _refuse(what: str, error: Exception) -> UnavailableError:
-    """Return why state was not read. The files are whole, their checksums say so, so it is not said that they are damaged."""
-    said = first_lines(str(read_failure(error).root))
-    return UnavailableError(Reason.SAVEPOINT_WORK_FAILED, f"Spark's state reader cannot read {what}: {said}")
+    """Return the error for state that cannot be read. The checksums of the files match, so the savepoint is not damaged."""
+    cause = first_lines(str(read_failure(error).root))
+    return UnavailableError(Reason.SAVEPOINT_WORK_FAILED, f"Spark's state reader cannot read {what}: {cause}")

@@ -1,9 +1,9 @@
-"""Which files make up the state of one store of one partition, as Spark's RocksDB provider keeps it in checkpoint format 2.
+"""The files of one state store of one partition, in checkpoint format 2 of Spark's RocksDB provider.
 
-A version V with the unique id U is `V_U.zip`, a snapshot, or `V_U.changelog`, what changed since the version before. A
-changelog begins with its lineage: the versions before it, back to a snapshot, each with its id. A snapshot's `metadata`
-names the files below `SSTs` that belong to it. Files never change once they are there. Source: RocksDBFileManager and
-StateStoreChangelog of Spark 4.2, and checkpoints made by it.
+A version V with the unique id U is `V_U.zip`, a snapshot, or `V_U.changelog`, the changes since the previous version. A
+changelog begins with its lineage: the previous versions back to a snapshot, each with its id. A snapshot's `metadata`
+names its files below `SSTs`. Files never change. Source: RocksDBFileManager and StateStoreChangelog of Spark 4.2, and its
+checkpoints.
 """
 
 import io
@@ -17,14 +17,14 @@ from kappa_crds.reasons import Reason
 from kappa_pipelines.errors import LostDataError
 
 _HEAD_BYTES = 2 * (2 + 2**16)
-"""How much of a changelog, unpacked, holds its version and its lineage: two texts in Java's form."""
+"""Bytes of an unpacked changelog that contain its version and its lineage: two texts in Java's format."""
 _BLOCK = struct.Struct("<8sBiii")
 _MAGIC, _RAW = b"LZ4Block", 0x10
 CHECKSUM = ".crc"
 
 
 class Version(NamedTuple):
-    """A version of a store's state, and the id of the attempt that made it."""
+    """A version of a store's state, with the id of the attempt that wrote it."""
 
     number: int
     id: str
@@ -47,9 +47,9 @@ def find_state_files(
     read_lineage: Callable[[str], Iterable[Version]],
     read_tables: Callable[[str], Iterable[str]],
 ) -> list[str]:
-    """Return the names that a store's folder must have for a version, below the folder.
+    """Return the files in a store's folder that a version needs.
 
-    `names` are the files that it has. LostDataError names one that is missing.
+    `names` are the existing files. LostDataError names a missing one.
     """
     found: list[str] = []
     chain = [version]
@@ -71,21 +71,21 @@ def find_state_files(
 
 
 def unpack_head(packed: bytes, codec: str) -> bytes:
-    """Return the beginning of a file that Spark's codec of that name compressed; ValueError if it cannot be read.
+    """Return the beginning of a file that Spark compressed with this codec; ValueError if it cannot be unpacked.
 
-    The form is that of lz4-java's LZ4BlockOutputStream: before each block its magic, a token of method and size, the bytes packed and
-    unpacked, and a checksum.
+    The format is that of lz4-java's LZ4BlockOutputStream: before each block its magic, a token of method and size, the packed and
+    unpacked sizes, and a checksum.
     """
     if codec != "lz4":
-        raise ValueError(f"it is compressed by {codec}, and only lz4 can be read")
-    import pyarrow as pa  # noqa: PLC0415 - takes a while to load, and only savepoints need it here
+        raise ValueError(f"the codec {codec} is not supported, only lz4 is")
+    import pyarrow as pa  # noqa: PLC0415 - slow to load, and only savepoints need it here
 
     head, at = b"", 0
     while len(head) < _HEAD_BYTES and at + _BLOCK.size <= len(packed):
         magic, token, size, unpacked, _ = _BLOCK.unpack_from(packed, at)
         at += _BLOCK.size
         if magic != _MAGIC or len(packed) < at + size:
-            raise ValueError("it is no stream of LZ4 blocks, or ends too early")
+            raise ValueError("not a stream of LZ4 blocks, or incomplete")
         block = packed[at : at + size]
         raw = token & 0xF0 == _RAW
         head += block if raw else pa.Codec("lz4_raw").decompress(block, unpacked, asbytes=True)
@@ -101,20 +101,20 @@ def parse_lineage(head: bytes) -> list[Version]:
 
 
 def parse_tables(snapshot: bytes) -> list[str]:
-    """Return the names of the files below `SSTs` that a snapshot is made of; ValueError if it is none."""
+    """Return the files of a snapshot below `SSTs`; ValueError if it is not a snapshot."""
     try:
         with zipfile.ZipFile(io.BytesIO(snapshot)) as files:
             text = files.read("metadata").decode()
     except (zipfile.BadZipFile, KeyError) as error:
-        raise ValueError(f"no snapshot of RocksDB: {error}") from error
+        raise ValueError(f"not a snapshot of RocksDB: {error}") from error
     return [str(each["dfsSstFileName"]) for each in json.loads(text.partition("\n")[2])["sstFiles"]]
 
 
 def _take_text(data: bytes) -> tuple[str, bytes]:
-    """Return a text in the form of Java's DataOutput.writeUTF, two bytes of length before it, and what follows."""
+    """Return a text in the format of Java's DataOutput.writeUTF, with two bytes of length before it, and the rest."""
     length = int.from_bytes(data[:2], "big")
     if len(data) < 2 + length:
-        raise ValueError("it ends too early")
+        raise ValueError("incomplete")
     return data[2 : 2 + length].decode(), data[2 + length :]
 
 

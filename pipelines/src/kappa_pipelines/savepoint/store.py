@@ -1,12 +1,11 @@
-"""Where the savepoints of a pipeline are kept.
+"""The savepoints of a pipeline in a store.
 
-    objects/ab/abcd…      files of checkpoints, each under its SHA-256; one that several savepoints share is there once
-    NAME/manifest.json    what makes a savepoint, written last
-    taking/NAME           a savepoint that is being taken; written before its first object, and again while it goes on
-    garbage/…             what a collection has taken out of `objects` and not deleted yet, see `collect`
+    objects/ab/abcd…      files of checkpoints, each under its SHA-256; savepoints share equal files
+    NAME/manifest.json    the manifest, written last: it makes a savepoint
+    taking/NAME           the lease of a process that takes a savepoint; written before its first object, then renewed
+    garbage/…             objects that a collection has moved and not deleted yet, see `collect`
 
-Nothing is changed once it is written. Objects without a manifest that names them are what a savepoint left that was never
-finished, or that is deleted.
+Files never change. Objects that no manifest names belong to an unfinished or deleted savepoint.
 """
 
 import contextlib
@@ -24,8 +23,8 @@ MANIFEST = "manifest.json"
 OBJECTS = "objects"
 TAKING = "taking"
 GARBAGE = "garbage"
-AT_ONCE = 4
-"""Files that are copied at the same time: most are small, and wait for a disk or a server."""
+PARALLEL_COPIES = 4
+"""Most files are small, so their copies wait for the store."""
 _FOLDERS = (OBJECTS, TAKING, GARBAGE)
 
 
@@ -41,154 +40,160 @@ class SavepointStore:
         return self.files.root
 
     def names(self) -> list[str]:
-        """Return the names of all savepoints that are whole."""
-        return [
-            name
-            for name in sorted(self.files.names(""))
-            if name not in _FOLDERS and MANIFEST in self.files.names(name)
-        ]
+        """Return the names of all complete savepoints."""
+        return [name for name in self._list_folders() if self.contains(name)]
+
+    def contains(self, name: str) -> bool:
+        """Return whether there is a complete savepoint with this name."""
+        return self.files.stat(f"{name}/{MANIFEST}") is not None
+
+    def _list_folders(self) -> list[str]:
+        return [name for name in self.files.names("") if name not in _FOLDERS]
 
     def read(self, name: str) -> Manifest:
         """Return a savepoint; LostDataError if there is none or its manifest is damaged."""
         where = f"{self.root}/{name}/{MANIFEST}"
         held = self.files.read(f"{name}/{MANIFEST}")
         if held is None:
-            there = ", ".join(self.names()) or "none"
-            raise LostDataError(
-                Reason.SAVEPOINT_NOT_FOUND,
-                f"there is no savepoint {name!r} below {self.root}; there are: {there}",
-            )
+            known = ", ".join(self.names()) or "none"
+            message = f"savepoint {name!r} not found below {self.root}; savepoints there: {known}"
+            raise LostDataError(Reason.SAVEPOINT_NOT_FOUND, message)
         return read_manifest(where, held.decode(errors="replace"))
 
     def read_all(self) -> Iterator[Manifest]:
-        """Yield all savepoints whose manifests can be read, the latest first."""
-        found: list[Manifest] = []
-        for name in self.names():
-            with contextlib.suppress(LostDataError):  # named where it is used; it is no obstacle to others
-                found.append(self.read(name))
-        yield from sorted(found, key=lambda each: each.created, reverse=True)
+        """Yield all savepoints with a valid manifest, the last written first. Each manifest is read when it is needed."""
+        found = ((name, self.files.modified(f"{name}/{MANIFEST}")) for name in self._list_folders())
+        written = sorted(((at, name) for name, at in found if at is not None), reverse=True)
+        for _, name in written:
+            with contextlib.suppress(LostDataError):  # reported where that savepoint is used
+                yield self.read(name)
 
     @contextlib.contextmanager
-    def taking(self, name: str, checkpoint: str) -> Iterator[Callable[[], None]]:
-        """Mark a savepoint as being taken of a checkpoint, and give what is to be called now and then to renew the mark."""
-        mark, held = f"{TAKING}/{name}", f"{checkpoint}\n".encode()
+    def lease(self, name: str, checkpoint: str) -> Iterator[Callable[[], None]]:
+        """Hold the lease for taking a savepoint of a checkpoint; the context is a function that renews it."""
+        path, held = f"{TAKING}/{name}", f"{checkpoint}\n".encode()
 
         def renew() -> None:
-            self.files.write(mark, held)
+            self.files.write(path, held)
 
         renew()
         try:
             yield renew
         finally:
-            self.files.delete(mark)
+            self.files.delete(path)
 
     def find_missing(self, manifest: Manifest) -> list[KeptFile]:
-        """Return the files of a savepoint that are not there, by their sizes alone."""
+        """Return the missing files of a savepoint, by their sizes."""
         return [file for file in manifest.files if not self.has(file)]
 
-    def settle(self, manifest: Manifest, again: Callable[[KeptFile], KeptFile]) -> None:
-        """Have that put `again` which a collection took away before the manifest was there to name it, see `collect`.
+    def restore_collected(self, manifest: Manifest, again: Callable[[KeptFile], KeptFile]) -> None:
+        """Copy files `again` that a collection removed before the manifest named them, see `collect`.
 
-        Where that cannot be, there is no savepoint: DriverError says why, and it is to be made anew.
+        If that fails, the savepoint is dropped; DriverError gives the cause.
         """
         try:
             for file in self.find_missing(manifest):
                 if again(file).sha256 != file.sha256:
-                    said = f"{file.path} was collected while the savepoint was taken, and has changed since"
-                    raise UnavailableError(Reason.SAVEPOINT_UNSTABLE, said)
+                    message = (
+                        f"{file.path} was collected while the savepoint was taken, and has changed since"
+                    )
+                    raise UnavailableError(Reason.SAVEPOINT_UNSTABLE, message)
         except DriverError:
             self.drop(manifest.name)
             raise
 
     def drop(self, name: str) -> None:
-        """Have a savepoint be no more: its manifest goes first. Its objects stay until they are collected."""
+        """Delete a savepoint, its manifest first. A collection deletes its objects later."""
         self.files.delete(f"{name}/{MANIFEST}")
         self.files.remove(name)
 
     def has(self, file: KeptFile) -> bool:
-        """Return whether a file is there, by its size alone."""
-        return self.files.size(place(file)) == file.size
+        """Return whether a file exists, by its size."""
+        return self.files.size(object_path(file)) == file.size
 
     def keep(self, manifest: Manifest) -> None:
-        """Make a savepoint of what was put; it is there when this returns."""
+        """Write the manifest; the savepoint exists when this returns."""
         self.files.write(f"{manifest.name}/{MANIFEST}", manifest.to_json().encode())
 
     def put(self, files: Folder, path: str) -> tuple[KeptFile, bool]:
-        """Keep a file of a checkpoint; return it, and whether it was copied. What was copied is read again."""
+        """Store a file of a checkpoint and verify a new copy by reading it. Return the file, and whether it was copied."""
         found = files.digest(path)
         if found is None:
             raise LostDataError(Reason.CHECKPOINT_DAMAGED, f"the checkpoint {files.root} lacks {path}")
         _check_crc(files, path, found)
         kept = KeptFile(path=path, size=found.size, sha256=found.sha256)
-        if self.files.digest(place(kept)) == found:
+        if self.files.digest(object_path(kept)) == found:
             return kept, False
-        if files.copy(path, self.files, place(kept)) != found or self.files.digest(place(kept)) != found:
+        if (
+            files.copy(path, self.files, object_path(kept)) != found
+            or self.files.digest(object_path(kept)) != found
+        ):
             raise refuse_unstable(self, path)
         return kept, True
 
     def find_damage(self, manifest: Manifest) -> Iterator[str]:
-        """Yield what is wrong with the objects of a savepoint, naming each file."""
+        """Yield a message for each damaged object of a savepoint."""
         for file in manifest.files:
             self._find(file)
-            found = self.files.digest(place(file))
+            found = self.files.digest(object_path(file))
             if found is None:
-                yield f"{file.path} is missing ({place(file)})"
+                yield f"{file.path} is missing ({object_path(file)})"
             elif found.size != file.size:
-                yield f"{file.path} has {found.size} bytes instead of {file.size} ({place(file)})"
+                yield f"{file.path} has {found.size} bytes instead of {file.size} ({object_path(file)})"
             elif found.sha256 != file.sha256:
-                yield f"{file.path} was changed ({place(file)})"
+                yield f"{file.path} was changed ({object_path(file)})"
 
     def get(self, file: KeptFile, files: Folder) -> None:
-        """Put a file back into a checkpoint; LostDataError if it is damaged."""
+        """Copy a file into a checkpoint; LostDataError if it is damaged."""
         if not self._find(file):
-            raise _damaged(f"{file.path} is missing ({self.root}/{place(file)})")
-        if self.files.copy(place(file), files, file.path).sha256 != file.sha256:
-            raise _damaged(f"{file.path} was changed ({self.root}/{place(file)})")
+            raise _damaged(f"{file.path} is missing ({self.root}/{object_path(file)})")
+        if self.files.copy(object_path(file), files, file.path).sha256 != file.sha256:
+            raise _damaged(f"{file.path} was changed ({self.root}/{object_path(file)})")
 
     def read_object(self, file: KeptFile) -> bytes:
-        """Return what a small file held."""
+        """Return the content of a small file."""
         self._find(file)
-        found = self.files.read(place(file))
+        found = self.files.read(object_path(file))
         if found is None:
-            raise _damaged(f"{file.path} is missing ({self.root}/{place(file)})")
+            raise _damaged(f"{file.path} is missing ({self.root}/{object_path(file)})")
         if hashlib.sha256(found).hexdigest() != file.sha256:
-            raise _damaged(f"{file.path} was changed ({self.root}/{place(file)})")
+            raise _damaged(f"{file.path} was changed ({self.root}/{object_path(file)})")
         return found
 
     def locate(self, file: KeptFile) -> str | None:
-        """Return where a file is without changing anything: a collection may have it in its hands, or just put it back."""
-        places = (place(file), f"{GARBAGE}/{file.sha256}", place(file))
-        return next((path for path in places if self.files.size(path) is not None), None)
+        """Return the path of a file without changing it; a collection may have moved it, or just moved it back."""
+        paths = (object_path(file), f"{GARBAGE}/{file.sha256}", object_path(file))
+        return next((path for path in paths if self.files.size(path) is not None), None)
 
     def _find(self, file: KeptFile) -> bool:
-        """Return whether a file is there; what a collection has in its hands is put back, for a manifest names it."""
-        there = self.files.size(place(file)) is not None
-        return there or self.files.move(f"{GARBAGE}/{file.sha256}", place(file))
+        """Return whether a file exists. Move it back if a collection has moved it, because a manifest names it."""
+        exists = self.files.stat(object_path(file)) is not None
+        return exists or self.files.move(f"{GARBAGE}/{file.sha256}", object_path(file))
 
 
 def _check_crc(files: Folder, path: str, found: Digest) -> None:
-    """Raise LostDataError where Spark says in a file beside it that the file was another when it was written."""
+    """Raise LostDataError if the checksum file of Spark does not match a file."""
     held = files.read(path + CHECKSUM) if not path.endswith(CHECKSUM) else None
     if held is None:
         return
-    said = json.loads(held)
-    if said["algorithm"] == "CRC32C" and said["value"] % 2**32 != found.crc32c:
+    checksum = json.loads(held)
+    if checksum["algorithm"] == "CRC32C" and checksum["value"] % 2**32 != found.crc32c:
         raise LostDataError(
             Reason.CHECKPOINT_DAMAGED,
             f"the checkpoint {files.root} is damaged: {path} was changed since it was written",
         )
 
 
-def place(file: KeptFile) -> str:
-    """Return where a file is kept, below the store's folder."""
+def object_path(file: KeptFile) -> str:
+    """Return the path of a file's object in the store."""
     return f"{OBJECTS}/{file.sha256[:2]}/{file.sha256}"
 
 
 def refuse_unstable(store: SavepointStore, path: str) -> UnavailableError:
-    """Return why a copy does not count."""
+    """Return the error for a copy that does not match its source."""
     return UnavailableError(
         Reason.SAVEPOINT_UNSTABLE,
-        f"{path} was not the same when it was read again after it was copied to {store.root}",
+        f"the copy of {path} in {store.root} differs from the file; the file has changed, or the store is damaged",
     )
 
 

@@ -1,7 +1,7 @@
-"""Takes a savepoint of a checkpoint, while its queries run or when they have ended.
+"""Takes a savepoint of a checkpoint while its queries run, or later.
 
-The last committed batch of each query is taken. Its files are pinned first, so that they can be copied while batches are committed, however long that
-takes; see `pin` for HDFS, where they cannot all be.
+A savepoint has the last committed batch of each query. Its files are pinned first, so the copy may take any time while the queries
+commit batches. `pin` describes the limits in HDFS.
 """
 
 import contextlib
@@ -21,17 +21,17 @@ from kappa_pipelines.errors import DriverError, UnavailableError
 from kappa_pipelines.savepoint.manifest import KeptFile, Manifest
 from kappa_pipelines.savepoint.pin import IMMUTABLE, PINS, Points, pin_last_batch
 from kappa_pipelines.savepoint.state import CHECKSUM
-from kappa_pipelines.savepoint.store import AT_ONCE, OBJECTS, SavepointStore, place
+from kappa_pipelines.savepoint.store import OBJECTS, PARALLEL_COPIES, SavepointStore, object_path
 
 _TRIES = 3
 _RENEW_SECONDS = 60.0
 _AGAIN = (Reason.CHECKPOINT_DAMAGED, Reason.SAVEPOINT_UNSTABLE)
-"""What a newer batch may not have: a file that Spark removed, or one that was replaced while it was copied."""
+"""Errors that a newer batch may not have: Spark has deleted a file, or a file was replaced during its copy."""
 
 
 @dataclass(frozen=True)
 class Taken:
-    """A savepoint, and how much of it had to be copied: files and bytes."""
+    """A savepoint, with the number of files and bytes that were copied."""
 
     manifest: Manifest
     copied_files: int
@@ -47,19 +47,19 @@ def take_savepoint(
     *,
     note: Callable[[int, int], None] = lambda done, of: None,
     check: Callable[[], None] = lambda: None,
-    threads: int = AT_ONCE,
+    threads: int = PARALLEL_COPIES,
 ) -> Taken:
-    """Take a savepoint of all queries; it exists when this returns. One that exists already is left as it is.
+    """Take a savepoint of all queries; it exists when this returns. An existing savepoint is not changed.
 
-    `note` is told how many of how many files are kept; so many `threads` keep them. `check` raises where this driver must not write any more.
+    `note` receives the number of stored files and their total. `check` raises if this driver is fenced off.
 
-    LostDataError names a file that the checkpoint lacks, UnavailableError says what cannot be read or written.
+    LostDataError names a file that the checkpoint lacks, UnavailableError a file that cannot be read or written.
     """
-    if name in store.names():
+    if store.contains(name):
         known = store.read(name)
-        store.settle(known, lambda file: store.put(files, file.path)[0])
+        store.restore_collected(known, lambda file: store.put(files, file.path)[0])
         return Taken(known, 0, 0)
-    with store.taking(name, files.root) as renew, _pinning(files, name) as pin:
+    with store.lease(name, files.root) as renew, _pinning(files, name) as pin:
         state = _find_known(store, files.root)
         keeper = _Keeper(files, pin, store, state, renewing(note, renew), threads)
         points, kept, copied = _keep_batch(revision, keeper)
@@ -80,13 +80,13 @@ def take_savepoint(
         )
         check()
         store.keep(manifest)
-        store.settle(manifest, lambda file: keeper.put(file.path)[0])
+        store.restore_collected(manifest, lambda file: keeper.put(file.path)[0])
     return Taken(manifest, len(copied), sum(file.size for file in copied))
 
 
 @contextlib.contextmanager
 def _pinning(files: Folder, name: str) -> Iterator[Folder]:
-    """Give the folder of a savepoint's pin, and remove it in the end. What a killed process leaves goes at the next start of a driver."""
+    """Return the folder of a savepoint's pin, and remove it at the end. A driver removes the pins of killed processes at its start."""
     pin = files.below(f"{PINS}/{name}")
     try:
         yield pin
@@ -96,7 +96,7 @@ def _pinning(files: Folder, name: str) -> Iterator[Folder]:
 
 @dataclass(frozen=True)
 class _Keeper:
-    """Keeps files of a checkpoint, some at a time. What is `known` is the same as when it was kept, so it is not read again."""
+    """Stores files of a checkpoint in parallel. Files that are `known` have not changed, so they are not read again."""
 
     files: Folder
     pin: Folder
@@ -106,7 +106,7 @@ class _Keeper:
     threads: int
 
     def keep_last(self, sinks: Sequence[str]) -> tuple[Points, list[KeptFile], list[KeptFile]]:
-        """Keep the last batch; return it, all its files, and those among them that were copied."""
+        """Store the last batch; return it, all its files, and the copied ones."""
         kept: list[KeptFile] = []
         copied: list[KeptFile] = []
         with ThreadPoolExecutor(self.threads, thread_name_prefix="savepoint") as pool:
@@ -114,7 +114,7 @@ class _Keeper:
                 self.files,
                 sinks,
                 self.pin,
-                wanted=self._is_to_be_pinned,
+                wanted=self._needs_pin,
                 run=pool.map,
             )
             for number, (file, is_new) in enumerate(pool.map(self._keep, paths)):
@@ -125,19 +125,19 @@ class _Keeper:
         return points, kept, copied
 
     def put(self, path: str) -> tuple[KeptFile, bool]:
-        """Keep a file as it was pinned, where it was; return it, and whether it was copied."""
-        return self.store.put(self.files if self.pin.size(path) is None else self.pin, path)
+        """Store the pinned file if there is one, else the file itself. Return it, and whether it was copied."""
+        return self.store.put(self.files if self.pin.stat(path) is None else self.pin, path)
 
     def _keep(self, path: str) -> tuple[KeptFile, bool]:
         known = self.known.get(path)
         return self.put(path) if known is None else (known, False)
 
-    def _is_to_be_pinned(self, path: str) -> bool:
+    def _needs_pin(self, path: str) -> bool:
         return path not in self.known and (self.files.is_linkable or not IMMUTABLE.search(path))
 
 
 def _keep_batch(revision: Revision, keeper: _Keeper) -> tuple[Points, list[KeptFile], list[KeptFile]]:
-    """Keep the last batch, or a newer one where a file is gone or not the same as before."""
+    """Store the last batch, or a newer one if a file was deleted or replaced."""
     sinks = [sink.name for sink in revision.spec.sinks]
     retained = (revision.spec.state or StateSettings()).retain_batches
     for left in reversed(range(_TRIES)):
@@ -156,34 +156,34 @@ def _keep_batch(revision: Revision, keeper: _Keeper) -> tuple[Points, list[KeptF
 def _refuse_slow(files: Folder, passed: int) -> UnavailableError:
     return UnavailableError(
         Reason.SAVEPOINT_UNSTABLE,
-        f"the savepoint of {files.root} took longer than Spark keeps the files of a batch: {passed} batches were committed meanwhile;"
-        " raise spec.state.retainBatches, or take it while the pipeline is suspended",
+        f"the copy of {files.root} was slower than the retention of its batches: {passed} batches were committed meanwhile;"
+        " raise spec.state.retainBatches, or take the savepoint while the pipeline is suspended",
     )
 
 
 def renewing(note: Callable[[int, int], None], renew: Callable[[], None]) -> Callable[[int, int], None]:
-    """Return a `note` that renews the mark as well, now and then."""
+    """Return a `note` that also renews the lease."""
     due = time.monotonic() + _RENEW_SECONDS
 
-    def tell(done: int, of: int) -> None:
+    def report(done: int, of: int) -> None:
         nonlocal due
         note(done, of)
         if time.monotonic() > due:
             renew()
             due = time.monotonic() + _RENEW_SECONDS
 
-    return tell
+    return report
 
 
 def _find_known(store: SavepointStore, checkpoint: str) -> Mapping[str, KeptFile]:
-    """Return the files of state in the latest savepoint of the same checkpoint that the store still has, each with its checksum.
+    """Return the state files of the latest savepoint of the same checkpoint that still exist with their checksums.
 
-    They are the same, so they are not read again.
+    They have not changed, so they are not read again.
     """
     latest = next((each for each in store.read_all() if each.checkpoint == checkpoint), None)
     if latest is None:
         return {}
     sizes = {each.path: each.size for each in store.files.list_files(OBJECTS)}
     state = [file for file in latest.files if IMMUTABLE.search(file.path)]
-    lost = {file.path.removesuffix(CHECKSUM) for file in state if sizes.get(place(file)) != file.size}
+    lost = {file.path.removesuffix(CHECKSUM) for file in state if sizes.get(object_path(file)) != file.size}
     return {file.path: file for file in state if file.path.removesuffix(CHECKSUM) not in lost}

@@ -1,11 +1,10 @@
-"""Copies a savepoint from one store to another: to keep it elsewhere, or to bring it from there.
+"""Copies a savepoint from one store to another, for an export or an import.
 
-It is the same as taking one, only that the files come from another store and not from a checkpoint: what is there already is not
-copied, what was copied is read again, the manifest is written last, and after that it is looked once more whether a collection took something
-away meanwhile (ADR 0012). Where it came from is only read, so keys that may read are enough there.
+The steps are those of taking a savepoint: existing objects are not copied, new copies are verified by reading them, the manifest is
+written last, and then objects that a collection removed meanwhile are copied again (ADR 0012). The source needs read permission only.
 
-To a store that is far away most of the time goes into waiting for answers, some six for each file. So small files are copied several at a time; large ones,
-of which the client keeps parts in memory, one after another.
+A copy to a remote store mostly waits for about six responses per file. So small files are copied in parallel, and large ones, of
+which the client holds parts in memory, one after another.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -15,7 +14,7 @@ from kappa_crds.reasons import Reason
 from kappa_pipelines.checkpoint.store.folder import Counter
 from kappa_pipelines.errors import LostDataError
 from kappa_pipelines.savepoint.manifest import KeptFile, Manifest
-from kappa_pipelines.savepoint.store import SavepointStore, place, refuse_unstable
+from kappa_pipelines.savepoint.store import SavepointStore, object_path, refuse_unstable
 from kappa_pipelines.savepoint.take import Taken, renewing
 
 _SMALL_BYTES = 4 * 2**20
@@ -30,29 +29,29 @@ def transfer_savepoint(
     note: Callable[[int, int], None] = lambda done, of: None,
     threads: int = 1,
 ) -> Taken:
-    """Have the savepoint `name` in another store too, as `name_there`; it exists when this returns.
+    """Copy the savepoint `name` to another store as `name_there`; it exists when this returns.
 
-    Where it is there already, only what it lacks is copied. `note` is told how many of how many files are there. So many `threads` copy small files.
+    If it exists there, only missing objects are copied. `note` receives the number of copied files and their total.
 
-    LostDataError names what is missing or damaged at the source, or says that another savepoint has that name; UnavailableError says what
+    LostDataError names a missing or damaged object of the source, or another savepoint with that name; UnavailableError names a file that
     cannot be read or written.
     """
     manifest = source.read(name).replace(name=name_there)
     copy = _Copy(source, target)
-    known = target.read(name_there) if name_there in target.names() else None
+    known = target.read(name_there) if target.contains(name_there) else None
     if known is not None and known != manifest:
-        said = f"{target.root}/{name_there} is another savepoint than {source.root}/{name}; import or export it under another name"
-        raise LostDataError(Reason.SAVEPOINT_DAMAGED, said)
-    with target.taking(name_there, manifest.checkpoint) as renew:
+        message = f"{target.root}/{name_there} and {source.root}/{name} are different savepoints; import or export it under another name"
+        raise LostDataError(Reason.SAVEPOINT_DAMAGED, message)
+    with target.lease(name_there, manifest.checkpoint) as renew:
         copy.put_all(manifest, renewing(note, renew), threads)
         if known is None:
             target.keep(manifest)
-        target.settle(manifest, copy.put)
+        target.restore_collected(manifest, copy.put)
     return Taken(manifest, len(copy.copied), sum(file.size for file in copy.copied))
 
 
 class _Copy:
-    """Puts files of one store into another, in several threads, and notes what it had to copy."""
+    """Copies files from one store to another in several threads, and records the copied ones."""
 
     def __init__(self, source: SavepointStore, target: SavepointStore) -> None:
         self._source, self._target = source, target
@@ -60,7 +59,7 @@ class _Copy:
         self._named: set[str] = set()
 
     def put_all(self, manifest: Manifest, note: Callable[[int, int], None], threads: int) -> None:
-        """Have all files of a savepoint be there."""
+        """Copy all missing files of a savepoint."""
         self._named = {file.sha256 for known in self._target.read_all() for file in known.files}
         files = sorted(_list_objects(manifest), key=lambda file: file.size)
         note(0, len(files))
@@ -70,37 +69,39 @@ class _Copy:
     def _ensure_each(self, files: list[KeptFile], threads: int) -> Iterator[None]:
         small = [file for file in files if file.size <= _SMALL_BYTES] if threads > 1 else []
         if small:
-            # Where one fails, those that have not begun are given up.
+            # After an error, the remaining copies are cancelled.
             with ThreadPoolExecutor(threads) as pool:
                 yield from pool.map(self._ensure, small)
         yield from map(self._ensure, files[len(small) :])
 
     def _ensure(self, file: KeptFile) -> None:
-        if not self._is_there(file):
+        if not self._is_valid(file):
             self.put(file)
 
-    def _is_there(self, file: KeptFile) -> bool:
-        """Return whether a file is whole. One that another savepoint there names was read when it was copied; an attempt that died leaves others."""
+    def _is_valid(self, file: KeptFile) -> bool:
+        """Return whether a file is complete. Files of other savepoints were verified; a killed attempt may leave incomplete ones."""
         if not self._target.has(file):
             return False
         if file.sha256 in self._named:
             return True
-        found = self._target.files.digest(place(file))
+        found = self._target.files.digest(object_path(file))
         return found is not None and found.sha256 == file.sha256
 
     def put(self, file: KeptFile) -> KeptFile:
-        """Copy a file, and read it again."""
+        """Copy a file and verify the copy."""
         path = self._source.locate(file)
         if path is None:
             raise _refuse(self._source, file, "is missing")
-        written = self._target.files.fill(place(file), self._check(file, self._source.files.chunks(path)))
-        if self._target.files.digest(place(file)) != written:
+        written = self._target.files.fill(
+            object_path(file), self._check(file, self._source.files.chunks(path))
+        )
+        if self._target.files.digest(object_path(file)) != written:
             raise refuse_unstable(self._target, file.path)
         self.copied.append(file)
         return file
 
     def _check(self, file: KeptFile, chunks: Iterable[bytes]) -> Iterator[bytes]:
-        """Yield what a file holds. It ends with an error where that was changed, so that nothing wrong takes a place in the store."""
+        """Yield the content of a file. It ends with an error if the content was changed, so that the store gets no wrong object."""
         counter = Counter()
         yield from counter.count(chunks)
         if counter.digest.sha256 != file.sha256:
@@ -108,10 +109,12 @@ class _Copy:
 
 
 def _list_objects(manifest: Manifest) -> Iterator[KeptFile]:
-    """Yield one file for each object: files of the same bytes are one."""
+    """Yield one file for each object; equal files share an object."""
     yield from {file.sha256: file for file in manifest.files}.values()
 
 
 def _refuse(source: SavepointStore, file: KeptFile, what: str) -> LostDataError:
-    said = f"the savepoint is damaged: {file.path} {what} ({source.root}/{place(file)}); use another one"
-    return LostDataError(Reason.SAVEPOINT_DAMAGED, said)
+    message = (
+        f"the savepoint is damaged: {file.path} {what} ({source.root}/{object_path(file)}); use another one"
+    )
+    return LostDataError(Reason.SAVEPOINT_DAMAGED, message)

@@ -1,4 +1,4 @@
-"""What a worker pod does with a savepoint, one piece of work a pod; only the state reader has a JVM."""
+"""The tasks of a savepoint's worker pod, one task per pod. Only the state reader starts a JVM."""
 
 import tempfile
 from collections.abc import Callable
@@ -34,16 +34,16 @@ from kappa_pipelines.savepoint.take import Taken, take_savepoint
 from kappa_pipelines.savepoint.transfer import transfer_savepoint
 from kappa_pipelines.savepoint.worker import describe_taken
 
-_TOLD_FILES, _TOLD_BYTES = 5, 400  # a termination message has 4096 bytes
+_REPORTED_FILES, _REPORTED_BYTES = 5, 400  # a termination message has 4096 bytes
 _THREADS = 8  # a worker has 512 MiB
 
 log = structlog.get_logger()
 
 
 def do_work(request: WorkRequest, revision_file: Path) -> WorkResult:
-    """Do what is asked for; DriverError says why it cannot be done. `revision_file` is read where a checkpoint is."""
+    """Run the requested task; DriverError if it fails. `revision_file` is read for tasks on a checkpoint."""
     store = SavepointStore(open_folder(request.location, request.connection))
-    log.info("begins", task=request.task, location=request.location)
+    log.info("task started", task=request.task, location=request.location)
     match request.task:
         case SavepointTask.TAKE:
             return _take(store, request, revision_file)
@@ -65,29 +65,29 @@ def do_work(request: WorkRequest, revision_file: Path) -> WorkResult:
 
 
 def _take(store: SavepointStore, request: WorkRequest, revision_file: Path) -> WorkResult:
-    """Take a savepoint of the last committed batches of a checkpoint that no driver writes."""
+    """Take a savepoint of the last committed batches of a checkpoint without a driver."""
     revision = load_revision(revision_file)
     checkpoint = open_checkpoint(revision.checkpoint, revision.connection)
     files = checkpoint.files
     if all(read_committed_batch(files, sink.name) < 0 for sink in revision.spec.sinks):
         raise UnavailableError(
             Reason.PIPELINE_NOT_RUNNING,
-            f"the checkpoint {files.root} has no committed batch yet; let the pipeline run until it has",
+            f"the checkpoint {files.root} has no committed batch; run the pipeline until it has committed one",
         )
-    taken = take_savepoint(files, revision, checkpoint.generation, store, request.name, note=_tell())
+    taken = take_savepoint(files, revision, checkpoint.generation, store, request.name, note=_log_progress())
     return _report(request, taken)
 
 
 def _import(store: SavepointStore, request: WorkRequest) -> WorkResult:
-    """Bring a savepoint in from another place, or give one that is there already a manifest under the new name.
+    """Import a savepoint from another store, or write a second manifest with the new name in the same store.
 
-    That one shares all its files, so deleting one leaves the other.
+    The two savepoints share all files; deleting one leaves the other.
     """
     if request.other is not None:
         source = _open_other(request.other)
         return _report(request, _transfer(source, request.source, store, request.name))
     manifest = store.read(request.source).replace(name=request.name)
-    with store.taking(request.name, manifest.checkpoint):
+    with store.lease(request.name, manifest.checkpoint):
         store.keep(manifest)
         missing = store.find_missing(manifest)
     if missing:
@@ -101,13 +101,13 @@ def _import(store: SavepointStore, request: WorkRequest) -> WorkResult:
 
 def _export(store: SavepointStore, request: WorkRequest) -> WorkResult:
     if request.other is None:
-        raise SpecError(Reason.INVALID_SPEC, "the request does not say where the savepoint is to be copied")
+        raise SpecError(Reason.INVALID_SPEC, "the request does not name the target of the export")
     target = _open_other(request.other)
     return _report(request, _transfer(store, request.name, target, request.name))
 
 
 def _transfer(source: SavepointStore, name: str, target: SavepointStore, name_there: str) -> Taken:
-    return transfer_savepoint(source, name, target, name_there, note=_tell(), threads=_THREADS)
+    return transfer_savepoint(source, name, target, name_there, note=_log_progress(), threads=_THREADS)
 
 
 def _open_other(other: OtherPlace) -> SavepointStore:
@@ -115,36 +115,36 @@ def _open_other(other: OtherPlace) -> SavepointStore:
 
 
 def _report(request: WorkRequest, taken: Taken) -> WorkResult:
-    told = SavepointProgress(name=request.name, location=request.location, done=True)
-    return WorkResult(taken=told.replace(**describe_taken(taken)))
+    progress = SavepointProgress(name=request.name, location=request.location, done=True)
+    return WorkResult(taken=progress.replace(**describe_taken(taken)))
 
 
 def _delete(store: SavepointStore, request: WorkRequest) -> WorkResult:
     for checkpoint in request.needed_by:
         if not is_restored(open_checkpoint(checkpoint, request.connection).files, request.name):
             raise UnavailableError(
-                Reason.SAVEPOINT_IN_USE, f"the checkpoint {checkpoint} is to be made of it, and was not yet"
+                Reason.SAVEPOINT_IN_USE, f"the checkpoint {checkpoint} will be restored from it"
             )
     return WorkResult(removed=delete_savepoint(store, request.name))
 
 
 def _collect(request: WorkRequest) -> Removal:
     if request.collect is None:
-        raise SpecError(Reason.INVALID_SPEC, "the request does not say what may be removed")
+        raise SpecError(Reason.INVALID_SPEC, "the request does not state what may be removed")
     return collect_store(open_folder(request.location, request.connection), request.collect)
 
 
 def _verify(store: SavepointStore, request: WorkRequest) -> Verification:
-    """Read all files of a savepoint again, and where that is asked for and none is damaged, its state through Spark."""
+    """Read all files of a savepoint, and its state with Spark if that is requested and no file is damaged."""
     try:
         manifest = store.read(request.name)
     except LostDataError as error:
-        return Verification(damage=(shorten(error.message, _TOLD_BYTES),), damaged=1)
+        return Verification(damage=(shorten(error.message, _REPORTED_BYTES),), damaged=1)
     damage = list(store.find_damage(manifest))
     found = Verification(
         files=len(manifest.files),
         size_bytes=manifest.size,
-        damage=tuple(shorten(each, _TOLD_BYTES) for each in damage[:_TOLD_FILES]),
+        damage=tuple(shorten(each, _REPORTED_BYTES) for each in damage[:_REPORTED_FILES]),
         damaged=len(damage),
     )
     if damage or request.verify_by is VerifyBy.CHECKSUMS:
@@ -153,13 +153,13 @@ def _verify(store: SavepointStore, request: WorkRequest) -> Verification:
 
 
 def _read_state(store: SavepointStore, manifest: Manifest) -> list[StateRows]:
-    """Make a checkpoint of the savepoint on scratch space, and read its state."""
-    # Spark takes a while to load, and only this needs it.
+    """Restore the savepoint to a temporary folder and read its state."""
+    # Spark is slow to load, and only this task needs it.
     from kappa_pipelines.savepoint.reader import create_reader_session, read_state  # noqa: PLC0415
 
     with tempfile.TemporaryDirectory(prefix="kappa-verify-") as scratch:
         files = LocalFolder(f"file://{scratch}/checkpoint")
-        restore_savepoint(store, manifest, files, note=_tell())
+        restore_savepoint(store, manifest, files, note=_log_progress())
         spark = create_reader_session(manifest.shuffle_partitions)
         try:
             return read_state(spark, files.root, manifest)
@@ -167,15 +167,15 @@ def _read_state(store: SavepointStore, manifest: Manifest) -> list[StateRows]:
             spark.stop()
 
 
-def _tell() -> Callable[[int, int], None]:
+def _log_progress() -> Callable[[int, int], None]:
     """Return a `note` that logs each tenth of the work."""
-    told = -1
+    last = -1
 
-    def tell(done: int, of: int) -> None:
-        nonlocal told
+    def report(done: int, of: int) -> None:
+        nonlocal last
         tenth = 10 * done // max(1, of)
-        if tenth > told:
-            told = tenth
-            log.info("kept", files=done, of=of)
+        if tenth > last:
+            last = tenth
+            log.info("files stored", files=done, of=of)
 
-    return tell
+    return report

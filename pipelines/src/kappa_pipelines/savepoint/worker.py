@@ -1,4 +1,4 @@
-"""Takes the savepoints that a driver is asked for, one after another, beside its queries."""
+"""Takes the savepoints that a driver is requested to take, one after another, while its queries run."""
 
 import queue
 import threading
@@ -13,23 +13,23 @@ from kappa_pipelines.savepoint.take import Taken
 
 Note = Callable[[int, int], None]
 TakeOne = Callable[[str, str, Note], Taken]
-"""Takes a savepoint below a location, with a name, telling how far it is; DriverError says why it cannot."""
+"""Takes a savepoint below a location, with a name, and reports its progress; DriverError if it fails."""
 
 log = structlog.get_logger()
 
 
 class SavepointWorker:
-    """Takes savepoints in a thread, from the first request on. Every method may be called from any thread."""
+    """Takes savepoints in a thread, which starts with the first request. Every method is thread-safe."""
 
     def __init__(self, take: TakeOne) -> None:
         self._take = take
         self._lock = threading.Lock()
         self._known: dict[str, SavepointProgress] = {}
-        self._asked: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self._requests: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
 
     def request(self, name: str, location: str) -> None:
-        """Ask for a savepoint; one that was asked for already is not taken twice, unless it failed."""
+        """Request a savepoint. A repeated request has no effect unless the savepoint failed."""
         with self._lock:
             known = self._known.get(name)
             if known is not None and known.failure is None:
@@ -38,27 +38,27 @@ class SavepointWorker:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="savepoints", daemon=True)
                 self._thread.start()
-        self._asked.put(name)
+        self._requests.put(name)
 
     def abandon(self) -> None:
-        """End the thread after the savepoint that it takes; the next driver is asked for the others."""
-        self._asked.put(None)
+        """End the thread after the present savepoint. The operator requests the others from the next driver."""
+        self._requests.put(None)
 
     def snapshot(self) -> tuple[SavepointProgress, ...]:
-        """Return what is known of all that were asked for."""
+        """Return the progress of all requested savepoints."""
         with self._lock:
             return tuple(self._known.values())
 
     def _run(self) -> None:
-        while (name := self._asked.get()) is not None:
+        while (name := self._requests.get()) is not None:
             location = self._known[name].location
-            log.info("savepoint begins", savepoint=name, location=location)
+            log.info("savepoint started", savepoint=name, location=location)
             try:
                 taken = self._take(location, name, self._follow(name))
-            except Exception as error:  # whatever it is, it is told, and the pipeline goes on
-                why = explain(error)
-                log.warning("savepoint failed", savepoint=name, error=why.message)
-                self._note(name, done=True, failure=why.to_exit())
+            except Exception as error:  # an error is reported and never stops the pipeline
+                failure = explain(error)
+                log.warning("savepoint failed", savepoint=name, error=failure.message)
+                self._note(name, done=True, failure=failure.to_exit())
                 continue
             self._note(name, done=True, **describe_taken(taken))
             log.info(
@@ -78,7 +78,7 @@ class SavepointWorker:
 
 
 def describe_taken(taken: Taken) -> dict[str, object]:
-    """Return what is told of a savepoint that was taken."""
+    """Return the progress fields of a complete savepoint."""
     manifest = taken.manifest
     return {
         "taken": datetime.fromtimestamp(int(manifest.created), UTC),
