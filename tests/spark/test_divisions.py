@@ -34,7 +34,7 @@ def test_a_query_goes_on_with_its_state_in_more_partitions_and_then_in_fewer(
     bases.write(100)
     wanted = go_on(run, topics, bases, kept, 2)
     five = with_partitions(divided, 5)
-    verdict = DryRun(create_session(five), five, 2, Targets(five), make_marks()).hold()
+    verdict = DryRun(create_session(five), five, 2, Targets(five), make_marks()).run()
     assert verdict.kind is VerdictKind.REPARTITION
     assert "sink 'out': the state has 2 partitions and is to have 5" in verdict.reasons[0]
     assert go_on(run, topics, bases, five, 2) == wanted

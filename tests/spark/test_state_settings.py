@@ -130,4 +130,4 @@ def check(topics: Any, topic: str, parts: int) -> None:
 
 def rehearse(revision: Revision) -> VerdictKind:
     """Go on from a copy of the last batch, made as a savepoint's is."""
-    return DryRun(create_session(revision), revision, 99, Targets(revision), make_marks()).hold().kind
+    return DryRun(create_session(revision), revision, 99, Targets(revision), make_marks()).run().kind

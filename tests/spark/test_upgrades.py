@@ -167,7 +167,7 @@ def test_each_kind_of_change_has_its_verdict(run: Any, bases: Bases, change: Cha
         assert verdict.reasons == ()
 
 
-def test_a_driver_that_starts_without_a_rehearsal_refuses_state_of_another_plan_and_writes_nothing(
+def test_a_driver_that_starts_without_a_dry_run_refuses_state_of_another_plan_and_writes_nothing(
     run: Any, bases: Bases
 ) -> None:
     old = bases.get("count", run)
@@ -200,11 +200,11 @@ def test_a_change_that_fails_on_the_records_that_come_next_is_refused_before_any
 
 def hold(revision: Revision) -> UpgradeVerdict:
     before = list_files(revision)
-    verdict = DryRun(create_session(revision), revision, 7, Targets(revision), make_marks()).hold()
+    verdict = DryRun(create_session(revision), revision, 7, Targets(revision), make_marks()).run()
     assert list_files(revision) == before, "a dry start leaves nothing behind"
     return verdict
 
 
 def list_files(revision: Revision) -> list[str]:
     root = Path(revision.checkpoint.removeprefix("file://"))
-    return sorted(str(path.relative_to(root)) for path in root.rglob("*") if path.name != "rehearsal-7")
+    return sorted(str(path.relative_to(root)) for path in root.rglob("*") if path.name != "dry-run-7")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kappa_pipelines.sinks.commit_marker import CommitMarker, WriteDecision, judge, parse_marker
+from kappa_pipelines.sinks.commit_marker import CommitMarker, WriteDecision, decide_write, parse_marker
 
 MARK = CommitMarker(7, "client", {"old/q": 40, "new/q": 12})
 
@@ -24,7 +24,7 @@ MARK = CommitMarker(7, "client", {"old/q": 40, "new/q": 12})
 def test_a_task_knows_by_the_mark_whether_to_write(
     case: str, mark: CommitMarker | None, life: str, batch: int, standing: WriteDecision
 ) -> None:
-    assert judge(mark, 7, life, batch) is standing, case
+    assert decide_write(mark, 7, life, batch) is standing, case
 
 
 def test_a_mark_is_read_back_as_it_was_written() -> None:

@@ -1,4 +1,4 @@
-"""What a driver settles before its first batch: how rows are spread, and what it must not change while a batch is written in part."""
+"""What a driver resolves before its first batch: the number of writers, and the changes that a batch in doubt does not allow."""
 
 import json
 from dataclasses import replace
@@ -16,7 +16,7 @@ from kappa_pipelines.upgrade.repartition import check_repartition
 from unit.runtime.checkpoints import write_checkpoint
 
 WANTED = Publisher("out", "x.out", "group", 2, "the-uid", 4, "these views")
-LIFE = "the-uid/the-query"
+INCARNATION = "the-uid/the-query"
 
 
 def build_files(folder: Path, planned: int, committed: int, kept: dict[str, Any] | None) -> LocalFolder:
@@ -31,16 +31,16 @@ def build_files(folder: Path, planned: int, committed: int, kept: dict[str, Any]
     return files
 
 
-def settle(files: LocalFolder, *written: int) -> Publisher:
-    """Settle where each writer has written up to the given batch, and check that all writers of before and after were taken over."""
+def resolve(files: LocalFolder, *written: int) -> Publisher:
+    """Resolve where each writer has written up to the given batch, and check that all writers of before and after were taken over."""
     kept = json.loads(files.read("_writers/out") or "{}")
 
-    def take(publisher: Publisher, begun: BatchState, topic_before: str) -> dict[int, CommitMarker]:
+    def fence(publisher: Publisher, state: BatchState, previous_topic: str) -> dict[int, CommitMarker]:
         assert publisher.writers == max(4, kept.get("writers", 0))
-        assert (begun.life, topic_before) == (LIFE, kept.get("topic", "x.out"))
-        return {number: CommitMarker(2, "", {LIFE: batch}) for number, batch in enumerate(written)}
+        assert (state.incarnation, previous_topic) == (INCARNATION, kept.get("topic", "x.out"))
+        return {number: CommitMarker(2, "", {INCARNATION: batch}) for number, batch in enumerate(written)}
 
-    found = resolve_in_doubt(files, {"out": WANTED}, take)["out"]
+    found = resolve_in_doubt(files, {"out": WANTED}, fence)["out"]
     kept = json.loads(files.read("_writers/out") or "")
     assert kept == {"writers": found.writers, "definition": found.definition, "topic": "x.out"}
     return found
@@ -68,13 +68,13 @@ def test_a_batch_that_was_written_in_part_keeps_its_writers(
     writers: int,
     tmp_path: Path,
 ) -> None:
-    assert settle(build_files(tmp_path, 5, committed, kept), *written).writers == writers, case
+    assert resolve(build_files(tmp_path, 5, committed, kept), *written).writers == writers, case
 
 
 def test_a_batch_that_was_written_in_part_is_completed_by_no_other_views(tmp_path: Path) -> None:
     files = build_files(tmp_path, 5, 4, OTHER)
-    with pytest.raises(LostDataError, match=r"batch 5 was written in part .* go back to the spec before"):
-        settle(files, 4, 5)
+    with pytest.raises(LostDataError, match=r"batch 5 was written in part .* restore the previous spec"):
+        resolve(files, 4, 5)
     assert json.loads(files.read("_writers/out") or "") == OTHER
 
 
@@ -83,5 +83,5 @@ def test_state_is_not_divided_while_a_batch_is_written_in_part(tmp_path: Path) -
     files = LocalFolder(f"file://{tmp_path}")
     partly = replace(WANTED, is_in_doubt=True)
     check_repartition(files, {"out": WANTED}, 7)
-    with pytest.raises(LostDataError, match="the state is to be divided from"):
+    with pytest.raises(LostDataError, match="statePartitions has changed from"):
         check_repartition(files, {"out": partly}, 7)

@@ -114,7 +114,7 @@ def test_totals_grow_from_event_to_event() -> None:
 
 
 def test_refused_rows_of_the_sink_are_no_malformed_records() -> None:
-    event = _event(observedMetrics={"flights": {"malformed": 2, "rows": 10}, "sink out": {"refused": 3}})
+    event = _event(observedMetrics={"flights": {"malformed": 2, "rows": 10}, "sink out": {"rejected": 3}})
     folded = fold_event(None, event, READS)
     assert (folded.malformed_rows, folded.total_refused_rows) == (2, 3)
 

@@ -15,7 +15,7 @@ from kappa_pipelines.kafka.limits import Limits, Target
 from kappa_pipelines.plan.endpoints import KafkaEndpoints
 from kappa_pipelines.plan.realtime import check_delivery
 from kappa_pipelines.sinks.client import explain_error
-from kappa_pipelines.sinks.commit_marker import CommitMarker, WriteDecision, judge
+from kappa_pipelines.sinks.commit_marker import CommitMarker, WriteDecision, decide_write
 from kappa_pipelines.sinks.exactly_once import build_producer_config
 from kappa_pipelines.sinks.publisher import build_publishers
 from spark.revisions import build_revision, source
@@ -65,7 +65,7 @@ def test_a_sink_that_writes_at_least_once_has_no_writers() -> None:
 
 def test_a_plan_that_nobody_starts_has_writers_that_may_not_write() -> None:
     publisher = KafkaEndpoints(cast(SparkSession, None), build({})).targets.publishers["out"]
-    assert judge(CommitMarker(1), publisher.generation, "any/life", 0) is WriteDecision.FENCED
+    assert decide_write(CommitMarker(1), publisher.generation, "any/life", 0) is WriteDecision.FENCED
 
 
 def test_batches_are_no_larger_than_the_smallest_topic_takes_and_records_as_large_as_the_largest() -> None:

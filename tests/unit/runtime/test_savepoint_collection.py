@@ -75,7 +75,9 @@ def test_a_manifest_that_cannot_be_read_keeps_every_object(place: Place) -> None
     manifest = place.root / "savepoints" / "one" / "manifest.json"
     manifest.write_text("{")
     before = place.objects()
-    with pytest.raises(LostDataError, match=r"one/manifest.json is not a valid manifest .* delete that savepoint"):
+    with pytest.raises(
+        LostDataError, match=r"one/manifest.json is not a valid manifest .* delete that savepoint"
+    ):
         collect_garbage(place.open())
     removal = delete_savepoint(place.open(), "two")
     assert "one/manifest.json is not a valid manifest" in removal.postponed

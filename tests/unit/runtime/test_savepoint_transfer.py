@@ -133,7 +133,9 @@ def test_what_is_damaged_is_named_and_never_gets_a_place_there(near: Place, far:
 
 
 def test_one_that_is_not_there_is_told_with_those_that_are(near: Place, far: Place) -> None:
-    with pytest.raises(LostDataError, match=r"savepoint 'three' not found below .*near/savepoints; savepoints there: one"):
+    with pytest.raises(
+        LostDataError, match=r"savepoint 'three' not found below .*near/savepoints; savepoints there: one"
+    ):
         transfer_savepoint(near.open(), "three", far.open(), "three")
 
 

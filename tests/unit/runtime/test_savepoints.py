@@ -307,7 +307,9 @@ def test_a_place_that_is_no_volume_is_refused() -> None:
 def test_a_manifest_that_is_none_is_told(take: Take, store: SavepointStore, tmp_path: Path) -> None:
     take("one")
     (tmp_path / "savepoints" / "one" / "manifest.json").write_text("{")
-    with pytest.raises(LostDataError, match=r"one/manifest.json is not a valid manifest of a savepoint: file: "):
+    with pytest.raises(
+        LostDataError, match=r"one/manifest.json is not a valid manifest of a savepoint: file: "
+    ):
         store.read("one")
 
 

@@ -73,6 +73,6 @@ def test_a_sink_that_comes_back_is_compared_with_what_it_left(files: LocalFolder
 
 def test_a_text_that_cannot_be_understood_is_named(files: LocalFolder) -> None:
     files.write("_plans/out", b"{")
-    with pytest.raises(LostDataError, match="_plans/out cannot be understood") as refused:
+    with pytest.raises(LostDataError, match="_plans/out is invalid") as refused:
         check_fit(files, {"out": shape("k")})
     assert refused.value.reason is Reason.CHECKPOINT_DAMAGED

@@ -161,7 +161,7 @@ class Driver:
         self.record.set_state(DriverState.REHEARSING)
         generation, targets = self._environment.generation, fetch_targets(self._revision)
         rehearsal = DryRun(spark, self._revision, generation, targets, marks)
-        verdict = rehearsal.hold()
+        verdict = rehearsal.run()
         plan = None
         if verdict.kind is not VerdictKind.REPROCESS:
             root = name_root(self._revision, generation)

@@ -33,7 +33,7 @@ from kappa_pipelines.sinks.exactly_once import build_connection
 from kappa_pipelines.sinks.in_doubt import BatchState, resolve_in_doubt
 from kappa_pipelines.sinks.publisher import Publisher, Publishers, build_publishers
 from kappa_pipelines.sinks.targets import Targets, fetch_targets
-from kappa_pipelines.sinks.writer_fence import take_over
+from kappa_pipelines.sinks.writer_fence import fence_writers
 from kappa_pipelines.sources.idleness import IdleWatch
 from kappa_pipelines.upgrade.fingerprints import check_fit, write_fingerprints
 from kappa_pipelines.upgrade.repartition import check_repartition, repartition_checkpoint
@@ -104,7 +104,7 @@ def prepare(
     fence = _claim(spark, revision, generation)
     files = fence.files
     subjects = resolve_subjects(revision, files)
-    publishers = _settle_publishers(files, revision, build_publishers(revision, generation, topics))
+    publishers = _resolve_publishers(files, revision, build_publishers(revision, generation, topics))
     if ahead is None or ahead.subjects != subjects or ahead.publishers != publishers:
         targets = replace(fetch_targets(revision), publishers=publishers)
         ahead = compile_plan(spark, revision, fence.root, subjects=subjects, targets=targets, marks=marks)
@@ -126,15 +126,15 @@ def prepare(
     return Running(spark, files, fence, compiled, kafka, beside, idleness)
 
 
-def _settle_publishers(files: Folder, revision: Revision, wanted: Publishers) -> dict[str, Publisher]:
-    """Have the drivers before publish nothing more to sinks that write exactly once, and return what publishes from now on."""
+def _resolve_publishers(files: Folder, revision: Revision, wanted: Publishers) -> dict[str, Publisher]:
+    """Fence off previous drivers from sinks that write exactly once, and return the publishers of this one."""
     sinks = {sink.name: sink for sink in revision.spec.sinks}
 
-    def take(publisher: Publisher, begun: BatchState, topic_before: str) -> Mapping[int, CommitMarker]:
+    def fence(publisher: Publisher, state: BatchState, previous_topic: str) -> Mapping[int, CommitMarker]:
         connection = build_connection(Targets(revision), sinks[publisher.sink])
-        return take_over(publisher, connection, begun, topic_before)
+        return fence_writers(publisher, connection, state, previous_topic)
 
-    return resolve_in_doubt(files, wanted, take)
+    return resolve_in_doubt(files, wanted, fence)
 
 
 def name_root(revision: Revision, generation: int) -> str:

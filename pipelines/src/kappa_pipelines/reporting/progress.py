@@ -12,7 +12,7 @@ from typing import Any
 from kappa_crds.progress import QueryProgress, Recovery, SourceProgress, TopicOffsets
 from kappa_pipelines.checkpoint.format.offsets import Offsets, nest_offsets, parse_kafka_offsets
 from kappa_pipelines.kafka.subscription import Subscription
-from kappa_pipelines.sinks.rejected_records import REFUSED, name_rejections
+from kappa_pipelines.sinks.rejected_records import REJECTED, name_rejections
 from kappa_pipelines.sources.kafka import LATEST, MALFORMED, ROWS
 
 _LOAD = "rocksdbLoadLatencyMs"
@@ -105,7 +105,7 @@ def _observed(event: dict[str, Any]) -> dict[str, tuple[int, int]]:
 
 def _refused(event: dict[str, Any]) -> int:
     """Return the rows that the sink's topic would not take."""
-    return int(event.get("observedMetrics", {}).get(name_rejections(event["name"]), {}).get(REFUSED) or 0)
+    return int(event.get("observedMetrics", {}).get(name_rejections(event["name"]), {}).get(REJECTED) or 0)
 
 
 def _count_written(event: dict[str, Any]) -> int | None:

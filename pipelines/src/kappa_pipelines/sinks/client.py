@@ -1,4 +1,4 @@
-"""A client of Kafka's transactions: for tasks that write, and for a driver that takes their writers over."""
+"""A client of Kafka's transactions, for tasks that write and for a driver that fences off older ones."""
 
 import contextlib
 import time
@@ -12,7 +12,7 @@ from kappa_crds.revision import KafkaConnection
 from kappa_pipelines.failures.classify import NOT_WRITTEN
 from kappa_pipelines.kafka.options import build_librdkafka_config
 from kappa_pipelines.sinks.commit_marker import CommitMarker, parse_marker
-from kappa_pipelines.sinks.publisher import MOST_WRITERS, TRANSACTION_SECONDS, Connection, Publisher
+from kappa_pipelines.sinks.publisher import MAX_WRITERS, TRANSACTION_SECONDS, Connection, Publisher
 
 TIMEOUT_SECONDS = 60.0
 _COMMIT_SECONDS = 180.0  # longer than a record may take to be delivered
@@ -30,21 +30,21 @@ _REFUSED = {
     KafkaError.GROUP_AUTHORIZATION_FAILED: " (group {})",
     KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: " (transactional ids {}.*)",
 }
-"""What Kafka's words do not name."""
+"""Details that Kafka's messages lack."""
 
-Place = tuple[str, int]
-"""Where a mark is: a topic, and the number of a writer, which Kafka takes for one of its partitions."""
+MarkerKey = tuple[str, int]
+"""Key of a commit marker: a topic, and the number of a writer in place of a partition."""
 
 
 T = TypeVar("T")
 
 
-def persist(ask: Callable[[], T]) -> T:
-    """Return what a call of Kafka gives; while a coordinator moves, or begins, it is asked again."""
+def retry_moving(call: Callable[[], T]) -> T:
+    """Return the result of a call of Kafka. Repeat it while the coordinator moves or starts."""
     deadline = time.monotonic() + TIMEOUT_SECONDS
     while True:
         try:
-            return ask()
+            return call()
         except KafkaException as error:
             if error.args[0].name() not in _MOVING or time.monotonic() > deadline:
                 raise
@@ -52,16 +52,16 @@ def persist(ask: Callable[[], T]) -> T:
 
 
 class PublishError(Exception):
-    """Rows could not be written; `classify` knows the names, which are Kafka's own in capitals and others of this module."""
+    """Rows could not be written. `name` is an error of Kafka or of this module; `classify` reads it."""
 
     def __init__(self, publisher: Publisher, name: str, text: str) -> None:
         super().__init__(f"{NOT_WRITTEN}{name}: topic {publisher.topic}: {text}")
 
 
 class MarkerReader:
-    """Reads the marks of a sink's writers. KafkaException from each method.
+    """Reads the commit markers of a sink's writers. Every method raises KafkaException.
 
-    One that is `stable` waits for marks that a transaction is about to commit. Who died just then is waited for until somebody has shut it out.
+    With `stable`, it waits for the markers of an open commit. If its client died, it waits until another client has fenced it off.
     """
 
     def __init__(self, publisher: Publisher, kafka: KafkaConnection, *, stable: bool = True) -> None:
@@ -71,28 +71,28 @@ class MarkerReader:
                 "group.id": publisher.group,
                 "isolation.level": "read_committed" if stable else "read_uncommitted",
                 "enable.auto.commit": False,
-                "retry.backoff.ms": 20,  # until an offset that was just committed is stable
+                "retry.backoff.ms": 20,  # until a new offset is stable
                 "log_level": 0,
             }
         )
         self.group = self._consumer.consumer_group_metadata()
 
     def read(
-        self, places: Iterable[Place], timeout: float = TIMEOUT_SECONDS
-    ) -> dict[Place, CommitMarker | None]:
-        """Return the marks at some places; None where there is none."""
-        found = self._fetch(places, timeout)
+        self, keys: Iterable[MarkerKey], timeout: float = TIMEOUT_SECONDS
+    ) -> dict[MarkerKey, CommitMarker | None]:
+        """Return the markers of some keys; None for a missing one."""
+        found = self._fetch(keys, timeout)
         for each in found:
             if each.error is not None:
                 raise KafkaException(each.error)
         return {(each.topic, each.partition): parse_marker(each.metadata) for each in found}
 
-    def find(self, topics: Iterable[str]) -> list[Place]:
-        """Return where there are marks in some topics, of which one may be gone.
+    def find(self, topics: Iterable[str]) -> list[MarkerKey]:
+        """Return the keys of all markers on some topics, of which one may be deleted.
 
-        The call that lists a group's offsets would not need to be told where: in confluent-kafka 2.16 it ends the process where Kafka answers with an error.
+        It does not list the offsets of the group: in confluent-kafka 2.16 that call ends the process if Kafka returns an error.
         """
-        every = ((topic, number) for topic in topics for number in range(MOST_WRITERS))
+        every = ((topic, number) for topic in topics for number in range(MAX_WRITERS))
         found = self._fetch(every, TIMEOUT_SECONDS)
         return [
             (each.topic, each.partition)
@@ -100,9 +100,9 @@ class MarkerReader:
             if each.error is None and parse_marker(each.metadata) is not None
         ]
 
-    def _fetch(self, places: Iterable[Place], timeout: float) -> list[TopicPartition]:
-        asked = [TopicPartition(topic, number) for topic, number in places]
-        return persist(lambda: list(self._consumer.committed(asked, timeout=timeout)))
+    def _fetch(self, keys: Iterable[MarkerKey], timeout: float) -> list[TopicPartition]:
+        wanted = [TopicPartition(topic, number) for topic, number in keys]
+        return retry_moving(lambda: list(self._consumer.committed(wanted, timeout=timeout)))
 
     def close(self) -> None:
         """Close the connections."""
@@ -111,47 +111,49 @@ class MarkerReader:
 
 
 class Client:
-    """A producer with a transactional.id, and what reads its marks. KafkaException from each method."""
+    """A producer with a transactional.id, and the reader of its commit markers. Every method raises KafkaException."""
 
     def __init__(self, publisher: Publisher, number: int, connection: Connection) -> None:
         self.name = uuid.uuid4().hex[:12]
-        self.marks = MarkerReader(publisher, connection.kafka)
+        self.markers = MarkerReader(publisher, connection.kafka)
         identity = {"transactional.id": publisher.name_writer(number), "delivery.report.only.error": True}
         self.producer = Producer(
             {**build_librdkafka_config(connection.kafka), **connection.producer, **identity}
         )
 
     def claim(self) -> None:
-        """Have Kafka shut out all who have the same transactional.id, and end what they have left open."""
+        """Have Kafka fence off other clients with this transactional.id and abort their transaction."""
         self.producer.init_transactions(TIMEOUT_SECONDS)
 
-    def commit(self, marks: Mapping[Place, CommitMarker]) -> None:
-        """Commit what was produced since the transaction began, with marks; the offset of each is there for people."""
+    def commit(self, markers: Mapping[MarkerKey, CommitMarker]) -> None:
+        """Commit the transaction with markers. Their offsets are for people only."""
         offsets = [
-            TopicPartition(topic, number, mark.last + 1, mark.to_text())
-            for (topic, number), mark in marks.items()
+            TopicPartition(topic, number, marker.last + 1, marker.to_text())
+            for (topic, number), marker in markers.items()
         ]
-        self.producer.flush(_COMMIT_SECONDS)  # so that marks are pending for as short a time as can be
-        self.producer.send_offsets_to_transaction(offsets, self.marks.group, TIMEOUT_SECONDS)
+        self.producer.flush(_COMMIT_SECONDS)  # so that markers are pending for a short time only
+        self.producer.send_offsets_to_transaction(offsets, self.markers.group, TIMEOUT_SECONDS)
         self.producer.commit_transaction(_COMMIT_SECONDS)
 
     def close(self) -> None:
-        """Drop what was not committed, and close both ends."""
+        """Abort the transaction and close the connections."""
         with contextlib.suppress(KafkaException, RuntimeError):
             self.producer.abort_transaction(_ABORT_SECONDS)
         with contextlib.suppress(KafkaException, RuntimeError):
             self.producer.purge()
-        self.marks.close()
+        self.markers.close()
 
 
 def explain_error(publisher: Publisher, error: KafkaException, seconds: float) -> PublishError:
-    """Return what Kafka's error means for a transaction that has lasted so long."""
+    """Return the error for a transaction that has lasted so long."""
     found = error.args[0]
     if found.name() not in _TAKEN:
         return PublishError(
             publisher, found.name(), found.str() + _REFUSED.get(found.code(), "").format(publisher.group)
         )
     if seconds >= TRANSACTION_SECONDS:
-        said = f"writing took {seconds:.0f} s, and Kafka ends a transaction after {TRANSACTION_SECONDS} s"
-        return PublishError(publisher, "TRANSACTION_TIMED_OUT", said)
-    return PublishError(publisher, "FENCED", f"another process writes under the same name ({found.name()})")
+        message = f"writing took {seconds:.0f} s, and Kafka ends a transaction after {TRANSACTION_SECONDS} s"
+        return PublishError(publisher, "TRANSACTION_TIMED_OUT", message)
+    return PublishError(
+        publisher, "FENCED", f"another process uses the same transactional.id ({found.name()})"
+    )

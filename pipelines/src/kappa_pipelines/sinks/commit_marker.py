@@ -1,20 +1,19 @@
-"""What a writer has written, as Kafka keeps it for it: the mark of its group's offset. Pure.
+"""The commit marker of a writer: the batches that it has written, in the metadata of its group's offset in Kafka. Pure.
 
-A writer commits its rows and its mark in one transaction, so the mark says what was written, whatever died in between. Batches are
-counted within one life of a checkpoint: a restored savepoint begins another one, and its batches are written though they have
-numbers that were written before.
+A writer commits its rows and its marker in one transaction, so the marker is right after any failure. Batches are counted per checkpoint
+incarnation: a restored savepoint starts another one, so its batches are written although their numbers were written before.
 """
 
 import json
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
-_LIVES = 8
-"""How many lives of a checkpoint a mark remembers; Kafka takes 4,096 bytes (offset.metadata.max.bytes), and one has about 90."""
+_INCARNATIONS = 8
+"""Checkpoint incarnations in a marker. Kafka accepts 4,096 bytes (offset.metadata.max.bytes); one takes about 90."""
 
 
 class WriteDecision(Enum):
-    """What a task finds out about its batch before it writes."""
+    """The decision of a task about its batch, before it writes."""
 
     TO_WRITE = "to write"
     WRITTEN = "written"
@@ -24,9 +23,9 @@ class WriteDecision(Enum):
 
 @dataclass(frozen=True)
 class CommitMarker:
-    """The last batch that a writer has written in each life of the checkpoint, and whose it is.
+    """The last batch that a writer has written in each checkpoint incarnation.
 
-    `generation` is that of the driver whose tasks may write. `producer` names the client that wrote last; it is empty after a takeover.
+    `generation` is the driver whose tasks may write. `producer` names the client that wrote last; it is empty after a takeover.
     """
 
     generation: int
@@ -34,7 +33,7 @@ class CommitMarker:
     written: dict[str, int] = field(default_factory=dict)
 
     def to_text(self) -> str:
-        """Return the mark as the metadata of an offset."""
+        """Return the marker as the metadata of an offset."""
         return json.dumps(
             {"generation": self.generation, "producer": self.producer, "written": self.written},
             separators=(",", ":"),
@@ -42,41 +41,45 @@ class CommitMarker:
 
     @property
     def last(self) -> int:
-        """Return the last batch that was written; -1 before the first."""
+        """Return the last written batch; -1 before the first."""
         return next(reversed(self.written.values()), -1)
 
-    def after(self, life: str, batch: int, producer: str) -> "CommitMarker":
-        """Return the mark with a batch written; of the lives before, the last are remembered."""
-        others = [(name, last) for name, last in self.written.items() if name != life]
-        return replace(self, producer=producer, written=dict([*others[1 - _LIVES :], (life, batch)]))
+    def after(self, incarnation: str, batch: int, producer: str) -> "CommitMarker":
+        """Return the marker after this batch, with the latest of the other incarnations."""
+        others = [(name, last) for name, last in self.written.items() if name != incarnation]
+        written = dict([*others[1 - _INCARNATIONS :], (incarnation, batch)])
+        return replace(self, producer=producer, written=written)
 
-    def taken_over(self, generation: int, life: str | None, planned: int) -> "CommitMarker":
-        """Return the mark for the tasks of another driver, which has planned so many batches in this life; what was written stays.
+    def taken_over(self, generation: int, incarnation: str | None, planned: int) -> "CommitMarker":
+        """Return the marker for the tasks of another driver. `planned` is its last planned batch in this incarnation.
 
-        But for a batch that the driver's checkpoint does not know: it will plan another one under that number.
+        A written batch that the checkpoint of this driver does not have is removed: the driver will plan another one with that number.
         """
-        written = {name: batch for name, batch in self.written.items() if name != life or batch <= planned}
+        written = {
+            name: batch for name, batch in self.written.items() if name != incarnation or batch <= planned
+        }
         return replace(self, generation=generation, producer="", written=written)
 
 
 def parse_marker(text: str | None) -> CommitMarker | None:
-    """Return the mark in an offset's metadata; None where there is none, or nothing that this runtime wrote."""
+    """Return the marker in the metadata of an offset; None if there is none, or another program wrote it."""
     try:
         found = json.loads(text or "")
-        written = {str(life): int(batch) for life, batch in found["written"].items()}
+        written = {str(name): int(batch) for name, batch in found["written"].items()}
         return CommitMarker(int(found["generation"]), str(found["producer"]), written)
     except (ValueError, KeyError, TypeError, AttributeError):
         return None
 
 
-def judge(mark: CommitMarker | None, generation: int, life: str, batch: int) -> WriteDecision:
-    """Return what a task of a driver of this generation is to do with its batch.
+def decide_write(marker: CommitMarker | None, generation: int, incarnation: str, batch: int) -> WriteDecision:
+    """Return the decision of a task of this generation about its batch.
 
-    A driver takes all its writers over before its first batch, so where there is no mark Kafka has forgotten it
-    (offsets.retention.minutes), and nobody may write before a driver has taken over again.
+    A driver writes the markers of all its writers before its first batch. If one is missing, Kafka has deleted it
+    (offsets.retention.minutes), and no task may write until a driver has acquired the writers again.
     """
-    if mark is None or mark.generation < generation:
+    if marker is None or marker.generation < generation:
         return WriteDecision.LOST
-    if mark.generation > generation:
+    if marker.generation > generation:
         return WriteDecision.FENCED
-    return WriteDecision.WRITTEN if mark.written.get(life, -1) >= batch else WriteDecision.TO_WRITE
+    is_written = marker.written.get(incarnation, -1) >= batch
+    return WriteDecision.WRITTEN if is_written else WriteDecision.TO_WRITE

@@ -1,6 +1,6 @@
-"""The query of a sink that writes exactly once: a native plan up to the records, which tasks in Python then write in transactions.
+"""The query of a sink that writes exactly once: a native plan computes the records, and Python tasks write them in transactions.
 
-Spark sees a sink that takes all and keeps nothing (`noop`), so that batches, progress and checkpoints are its own.
+For Spark it is a `noop` sink, so batches, progress and checkpoints are Spark's own.
 """
 
 from collections.abc import Callable, Iterator
@@ -25,11 +25,11 @@ _QUEUE_KIBIBYTES = 65_536
 
 
 def write_exactly_once(targets: Targets, sink: Sink, records: DataFrame) -> DataStreamWriter:
-    """Return the query that writes the records, without trigger and checkpoint."""
+    """Return the query that writes the records, without trigger and checkpoint location."""
     revision, target, publisher = targets.revision, targets.find(sink.topic), targets.publishers[sink.name]
-    spread = records.repartition(publisher.writers, *(["key"] if sink.key is not None else []))
-    routed = route_records(spread, sink, revision.full_name, target, targets.dead)
-    # Most records go to the sink's own topic: a NULL takes no time to hand over.
+    distributed = records.repartition(publisher.writers, *(["key"] if sink.key is not None else []))
+    routed = route_records(distributed, sink, revision.full_name, target, targets.dead)
+    # Most records go to the sink's own topic: a NULL costs nothing to transfer.
     named = routed.withColumn("topic", f.nullif("topic", f.lit(target.topic)))
     write = _build_task(publisher, build_connection(targets, sink))
     return named.mapInArrow(write, _COUNTED).writeStream.format("noop")
@@ -45,15 +45,15 @@ def _build_task(
 
 
 def build_connection(targets: Targets, sink: Sink) -> Connection:
-    """Return how the writers of a sink reach Kafka."""
+    """Return the connection of a sink's writers to Kafka."""
     revision = targets.revision
     return Connection(revision.kafka, build_producer_config(revision, targets.find(sink.topic), targets.dead))
 
 
 def build_producer_config(revision: Revision, target: Target, dead: Target | None) -> dict[str, str]:
-    """Return the settings of the writers' clients, as far as they are no secret: those of Spark's producer under librdkafka's names.
+    """Return the client settings of writers without secrets: those of Spark's producer under librdkafka's names.
 
-    librdkafka does not divide a batch of records that is too large for its topic, so batches are made no larger than any topic takes.
+    librdkafka does not split a batch of records that is too large for its topic, so batches are no larger than the smallest limit.
     """
     sizes = [each.limits.message_bytes for each in (target, dead) if each is not None]
     tuned = {"batch.size": "131072", **revision.tuning.producer}

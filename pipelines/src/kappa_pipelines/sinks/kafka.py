@@ -1,8 +1,7 @@
-"""Rows of a view as records of a topic.
+"""Converts rows of a view to records of a topic.
 
-The value is a JSON object of the sink's columns with NULLs kept, so that readers see every column; the key is one
-column as text, or a JSON object of several. Timestamps are ISO 8601 in UTC with microseconds, Spark's precision, so
-nothing is cut off.
+The value is a JSON object of the sink's columns, including NULLs. The key is one column as text, or a JSON object of several
+columns. Timestamps are ISO 8601 in UTC with microseconds, Spark's precision.
 """
 
 import difflib
@@ -32,7 +31,7 @@ JSON_OPTIONS = {
 
 
 def build_records(sink: Sink, rows: DataFrame) -> DataFrame:
-    """Return the columns `key` and `value` of the sink's records; SpecError names a column that is not there."""
+    """Return the columns `key` and `value` of the sink's records; SpecError names a missing column."""
     mark = sink.tombstones
     names = sink.value or tuple(name for name in rows.columns if mark is None or name.lower() != mark.lower())
     _check_columns(sink, "value", names, rows)
@@ -118,14 +117,14 @@ def build_writer(targets: Targets, sink: Sink, records: DataFrame) -> DataStream
 
 
 def choose_output_mode(sink: Sink, trigger: Trigger) -> OutputMode:
-    """Return Spark's output mode: in real time only update, which for rows that nothing replaces is the same as append."""
+    """Return Spark's output mode. Real time supports update only, which equals append for rows that are never replaced."""
     return sink.mode if trigger.real_time is None else OutputMode.UPDATE
 
 
 def _set_trigger(writer: DataStreamWriter, trigger: Trigger) -> DataStreamWriter:
     if trigger.real_time is not None:
         every = _milliseconds(trigger.real_time.checkpoint_every)
-        # The types of pyspark 4.2 do not know realTime.
+        # The types of pyspark 4.2 lack realTime.
         return writer.trigger(realTime=every)  # type: ignore[call-overload, no-any-return]
     if trigger.interval is not None:
         return writer.trigger(processingTime=_milliseconds(trigger.interval))
@@ -140,12 +139,12 @@ def _check_has_key(sink: Sink, target: Target) -> None:
     if target.limits.needs_key and sink.key is None:
         raise SpecError(
             Reason.INVALID_SPEC,
-            f"sink {sink.name!r}: topic {target.topic} is compacted and takes no record without key; set key",
+            f"sink {sink.name!r}: topic {target.topic} is compacted and accepts no record without a key; set key",
         )
 
 
 def build_write_options(revision: Revision, *targets: Target) -> dict[str, str]:
-    """Return the options of Spark's Kafka sink for records that name their topics, which are among these."""
+    """Return the options of Spark's Kafka sink for records that name one of these topics."""
     largest = max(target.limits.message_bytes for target in targets)
     return {
         **build_spark_connection(revision.kafka),
@@ -154,33 +153,33 @@ def build_write_options(revision: Revision, *targets: Target) -> dict[str, str]:
 
 
 def open_producer(spark: SparkSession, targets: Targets) -> None:
-    """Have Spark make the producer of its Kafka sink, which keeps it: by a table without rows, written to each sink's topic."""
+    """Create the cached producer of Spark's Kafka sink by writing an empty table to each sink's topic."""
     revision = targets.revision
     spark_writes = [sink for sink in revision.spec.sinks if sink.delivery is Delivery.AT_LEAST_ONCE]
     for topic in dict.fromkeys(sink.topic for sink in spark_writes):
         target = targets.find(topic)
         options = build_write_options(revision, target, targets.dead or target)
-        # Spark would see through a plain False, and start no task.
-        none = spark.range(1).where(f.rand() > 1).select(f.lit("").alias("value"))
-        none.write.format("kafka").options(**options, topic=target.topic).save()
+        # Spark would optimize a plain False away and start no task.
+        empty = spark.range(1).where(f.rand() > 1).select(f.lit("").alias("value"))
+        empty.write.format("kafka").options(**options, topic=target.topic).save()
 
 
 def write_counted(records: DataFrame, revision: Revision, target: Target) -> int:
-    """Write a table of records to a topic and return how many there were.
+    """Write a table of records to a topic and return their number.
 
-    They are kept while they are counted and written: Spark's Kafka writer reports no count of its own.
+    The table is cached while it is counted and written, because Spark's Kafka writer does not report a count.
     """
-    kept = records.persist(StorageLevel.MEMORY_AND_DISK)
+    cached = records.persist(StorageLevel.MEMORY_AND_DISK)
     try:
-        count = kept.count()
+        count = cached.count()
         if count > 0:
             options = build_write_options(revision, target)
-            kept.write.format("kafka").options(**options, topic=target.topic).save()
+            cached.write.format("kafka").options(**options, topic=target.topic).save()
     finally:
-        kept.unpersist()
+        cached.unpersist()
     return count
 
 
 def sink_checkpoint(revision: Revision, sink: str) -> str:
-    """Return the folder of one sink's checkpoint."""
+    """Return the checkpoint location of one sink."""
     return f"{revision.checkpoint.rstrip('/')}/{sink}"

@@ -1,7 +1,7 @@
-"""Who writes the rows of a sink exactly once: names in Kafka, the number of writers, the settings of their clients.
+"""The writers of a sink that writes exactly once: their names in Kafka and their number.
 
-Rows are spread over the writers by their key, so a repeated batch gives each writer the rows that it had before, whatever was
-changed of sources, splits or executors meanwhile. What has no key is written by one writer, as no other place of a row is sure.
+Rows are distributed by their key, so a repeated batch gives each writer the same rows, whatever sources, splits or executors it
+has. Rows without a key have one writer, because their distribution would not be deterministic.
 """
 
 import hashlib
@@ -13,18 +13,18 @@ from kappa_crds.revision import KafkaConnection, Revision
 from kappa_crds.sink import Delivery, Sink
 
 TRANSACTION_SECONDS = 600
-"""How long a transaction may last. Brokers allow 15 minutes (transaction.max.timeout.ms). It begins when all rows of the batch are
-computed, so it holds nothing but writing; and what a dead writer has left open holds up readers no longer than this."""
-MOST_WRITERS = 64
-"""Of one sink."""
+"""Maximum duration of a transaction. Brokers allow 15 minutes (transaction.max.timeout.ms). It starts after the rows of the batch are
+computed, so it contains only writing. The open transaction of a dead writer blocks readers no longer than this."""
+MAX_WRITERS = 64
+"""Maximum number of writers of a sink; their numbers are keys of commit markers."""
 
 
 @dataclass(frozen=True)
 class Publisher:
-    """A generation of drivers as what writes one sink. It is handed to tasks, so it holds no secret.
+    """The writers of one sink in one generation of drivers. Tasks receive it, so it contains no secret.
 
-    `group` is the consumer group in which Kafka keeps the marks; `checkpoint` the name of the checkpoint's folder; `definition` a hash
-    of all that makes the rows. `is_in_doubt` says that the next batch repeats one that was written in part.
+    `group` is the consumer group with the commit markers, `checkpoint` the name of the checkpoint's folder, `definition` a hash of
+    everything that determines the rows. With `is_in_doubt`, the next batch repeats one that was written in part.
     """
 
     sink: str
@@ -37,11 +37,11 @@ class Publisher:
     is_in_doubt: bool = False
 
     def name_writer(self, number: int) -> str:
-        """Return the transactional.id of a writer, the same in each generation."""
+        """Return the transactional.id of a writer; it is the same in each generation."""
         return f"{self.group}.{number}"
 
     def name_incarnation(self, query: str) -> str:
-        """Return the name of a life of the checkpoint: a restored one has another folder, a new one another query."""
+        """Return the name of a checkpoint incarnation. A restored checkpoint has another folder, a new one another query."""
         return f"{self.checkpoint}/{query}"
 
 
@@ -52,7 +52,7 @@ Publishers = Mapping[str, Publisher]
 def build_publishers(
     revision: Revision, generation: int, partitions: Mapping[str, int]
 ) -> dict[str, Publisher]:
-    """Return the publishers of all sinks that write exactly once; `partitions` are those of each topic in Kafka."""
+    """Return the publishers of all sinks that write exactly once; `partitions` are the numbers of partitions of topics."""
     found = {}
     for sink in revision.spec.sinks:
         if sink.delivery is Delivery.EXACTLY_ONCE:
@@ -76,13 +76,13 @@ def _hash_definition(revision: Revision, sink: Sink) -> str:
 
 
 def count_writers(sink: Sink, tasks: int, partitions: int) -> int:
-    """Return how many writers a sink is to have: one a core, but no more than the topic has partitions, whose numbers name their marks."""
-    return 1 if sink.key is None else max(1, min(tasks, partitions, MOST_WRITERS))
+    """Return the number of writers of a sink: one per core, at most one per partition, because markers use partition numbers."""
+    return 1 if sink.key is None else max(1, min(tasks, partitions, MAX_WRITERS))
 
 
 @dataclass(frozen=True)
 class Connection:
-    """How a task reaches Kafka: where the secrets are, and the settings of its client."""
+    """Connection of a task to Kafka: the location of secrets, and client settings."""
 
     kafka: KafkaConnection
     producer: dict[str, str]

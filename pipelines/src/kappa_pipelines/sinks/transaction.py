@@ -1,8 +1,8 @@
-"""Writes the rows of a task in one transaction of Kafka, with the mark that says so. Runs in Python's workers, on executors.
+"""Writes the rows of a task and its commit marker in one transaction of Kafka. Runs in Python's workers, on executors.
 
-A task looks at its writer's mark, has Kafka shut out whoever has the writer's transactional.id, and looks again: from then on nobody
-else can write under it, and what is marked is all that was written. A client stays open in its worker and is used again by later
-tasks, as long as the mark says that it was the last to write: to open one takes longer than to write a small batch. See ADR 0019.
+A task reads its writer's marker, has Kafka fence off other clients with the writer's transactional.id, and reads the marker again. Then
+no other client can write with that id, and the marker is final. A client stays open in its worker for later tasks while the marker
+names it as the last one to write: opening a client takes longer than writing a small batch. See ADR 0019.
 """
 
 import time
@@ -16,25 +16,27 @@ from confluent_kafka import KafkaException
 from pyspark import TaskContext
 
 from kappa_pipelines.sinks.client import TIMEOUT_SECONDS, Client, MarkerReader, PublishError, explain_error
-from kappa_pipelines.sinks.commit_marker import CommitMarker, WriteDecision, judge
+from kappa_pipelines.sinks.commit_marker import CommitMarker, WriteDecision, decide_write
 from kappa_pipelines.sinks.publisher import Connection, Publisher
 
-# By these properties Spark 4.2 says what a task belongs to (StreamExecution, MicroBatchExecution).
+# Local properties of a task in Spark 4.2 (StreamExecution, MicroBatchExecution).
 _QUERY = "sql.streaming.queryId"
 _BATCH = "streaming.sql.batchId"
 _FULL_SECONDS = 0.02
 _KEPT_CLIENTS = 4
-_KEPT_SECONDS = 5.0  # for a mark that this worker wrote last, or that another process has shut it out of
+_KEPT_SECONDS = (
+    5.0  # for a marker that this worker wrote last, or whose writer another process has fenced off
+)
 
 _kept: OrderedDict[str, Client] = OrderedDict()
-"""The open clients of this worker by transactional.id, that of the latest use last."""
+"""The open clients of this worker by transactional.id, the last used one last."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """Which rows a task has: of what life of the checkpoint, what batch and what writer."""
+    """Identity of a task's rows: checkpoint incarnation, batch and writer."""
 
-    life: str
+    incarnation: str
     batch: int
     number: int
 
@@ -42,23 +44,23 @@ class Task:
 def write_rows(
     publisher: Publisher, connection: Connection, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Write a task's records and give as many empty rows, for Spark to count; a batch that was written before gives none.
+    """Write a task's records and yield as many empty rows for Spark to count; none for a batch that was written before.
 
-    PublishError where they could not be written: then none of them was.
+    PublishError if they could not be written: then none of them was.
     """
     filled = (rows for rows in batches if rows.num_rows > 0)
     first = next(filled, None)
     if first is None:
-        return  # a task without rows needs no mark: when it is repeated, there is nothing to write either
+        return  # a task without rows needs no marker: its repetition has no rows either
     task, begin = _read_task(publisher), time.monotonic()
     try:
-        begun = _begin(publisher, connection, task)
-        if begun is None:
-            for _ in filled:  # Spark ends a worker that leaves its input
+        started = _begin(publisher, connection, task)
+        if started is None:
+            for _ in filled:  # Spark kills a worker that leaves its input
                 pass
             return
         begin = time.monotonic()
-        yield from _write(publisher, task, *begun, chain((first,), filled))
+        yield from _write(publisher, task, *started, chain((first,), filled))
     except KafkaException as error:
         raise explain_error(publisher, error, time.monotonic() - begin) from error
 
@@ -67,40 +69,40 @@ def _read_task(publisher: Publisher) -> Task:
     context = TaskContext.get()
     query, batch = (context.getLocalProperty(name) if context else None for name in (_QUERY, _BATCH))
     if context is None or not query or batch is None:
-        raise AssertionError("rows are written by tasks of a streaming query only")
+        raise AssertionError("only tasks of a streaming query write rows")
     return Task(publisher.name_incarnation(query), int(batch), context.partitionId())
 
 
 def _begin(publisher: Publisher, connection: Connection, task: Task) -> tuple[Client, CommitMarker] | None:
-    """Return the client that is to write, in a transaction that has begun, and its mark; None where the batch was written."""
+    """Return the client, with an open transaction, and its marker; None if the batch is written."""
     client = _kept.pop(publisher.name_writer(task.number), None)
     if client is None:
         return _open(publisher, connection, task)
     try:
-        mark = _look(publisher, task, client.marks, _KEPT_SECONDS)
-    except KafkaException:  # such as where another process was about to commit and died
+        marker = _read_marker(publisher, task, client.markers, _KEPT_SECONDS)
+    except KafkaException:  # for example another process died during its commit
         client.close()
         return _open(publisher, connection, task)
-    if mark is None:
+    if marker is None:
         _keep(publisher, task, client)
         return None
-    if mark.producer != client.name:
+    if marker.producer != client.name:
         client.close()
         return _open(publisher, connection, task)
     client.producer.begin_transaction()
-    return client, mark
+    return client, marker
 
 
 def _open(publisher: Publisher, connection: Connection, task: Task) -> tuple[Client, CommitMarker] | None:
-    if _glance(publisher, connection, task) is None:
+    if _read_before_fencing(publisher, connection, task) is None:
         return None
     client = Client(publisher, task.number, connection)
     try:
         client.claim()
-        mark = _look(publisher, task, client.marks)
-        if mark is not None:
+        marker = _read_marker(publisher, task, client.markers)
+        if marker is not None:
             client.producer.begin_transaction()
-            return client, mark
+            return client, marker
     except BaseException:
         client.close()
         raise
@@ -108,39 +110,41 @@ def _open(publisher: Publisher, connection: Connection, task: Task) -> tuple[Cli
     return None
 
 
-def _glance(publisher: Publisher, connection: Connection, task: Task) -> CommitMarker | None:
-    """Look at the mark before anybody is shut out: a task of a driver that was taken over from claims nothing."""
+def _read_before_fencing(publisher: Publisher, connection: Connection, task: Task) -> CommitMarker | None:
+    """Read the marker before any client is fenced off: a task of a fenced driver must not fence off a newer one."""
     reader = MarkerReader(publisher, connection.kafka, stable=False)
     try:
-        return _look(publisher, task, reader)
+        return _read_marker(publisher, task, reader)
     finally:
         reader.close()
 
 
-def _look(
-    publisher: Publisher, task: Task, marks: MarkerReader, timeout: float = TIMEOUT_SECONDS
+def _read_marker(
+    publisher: Publisher, task: Task, markers: MarkerReader, timeout: float = TIMEOUT_SECONDS
 ) -> CommitMarker | None:
-    """Return the mark of a task's writer where the batch is to be written, None where it was; PublishError where it may not be."""
-    place = (publisher.topic, task.number)
-    mark = marks.read([place], timeout)[place]
-    standing = judge(mark, publisher.generation, task.life, task.batch)
-    if standing is WriteDecision.FENCED:
-        raise PublishError(publisher, "FENCED", "a newer driver has taken over its writers")
-    if standing is WriteDecision.LOST:
-        said = f"Kafka has forgotten what the group {publisher.group} has written"
-        raise PublishError(publisher, "MARK_LOST", said)
-    return mark if standing is WriteDecision.TO_WRITE else None
+    """Return the marker of a task's writer, None if the batch is written; PublishError if it must not be written."""
+    key = (publisher.topic, task.number)
+    marker = markers.read([key], timeout)[key]
+    decision = decide_write(marker, publisher.generation, task.incarnation, task.batch)
+    if decision is WriteDecision.FENCED:
+        raise PublishError(publisher, "FENCED", "a newer driver has acquired the writers")
+    if decision is WriteDecision.LOST:
+        message = f"Kafka has deleted the commit markers of the group {publisher.group}"
+        raise PublishError(publisher, "MARK_LOST", message)
+    return marker if decision is WriteDecision.TO_WRITE else None
 
 
 def _write(
-    publisher: Publisher, task: Task, client: Client, mark: CommitMarker, batches: Iterator[pa.RecordBatch]
+    publisher: Publisher, task: Task, client: Client, marker: CommitMarker, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     try:
         for rows in batches:
             _produce(client, publisher.topic, rows)
             yield _count(rows.num_rows)
-        client.commit({(publisher.topic, task.number): mark.after(task.life, task.batch, client.name)})
-    except BaseException:  # also where Spark gives the task up
+        client.commit(
+            {(publisher.topic, task.number): marker.after(task.incarnation, task.batch, client.name)}
+        )
+    except BaseException:  # also if Spark cancels the task
         client.close()
         raise
     _keep(publisher, task, client)
@@ -153,7 +157,7 @@ def _keep(publisher: Publisher, task: Task, client: Client) -> None:
 
 
 def _produce(client: Client, topic: str, rows: pa.RecordBatch) -> None:
-    """Hand the records to the client, which sends them while more come; those with a `topic` of their own go there, with headers."""
+    """Produce the records. Those with their own `topic` go there, with headers."""
     produce = client.producer.produce
     for key, value, own, headers in zip(
         _read_bytes(rows, "key"), _read_bytes(rows, "value"), *_read_routes(rows), strict=False
@@ -176,7 +180,7 @@ def _read_bytes(rows: pa.RecordBatch, name: str) -> Iterator[bytes | None]:
 
 
 def _read_routes(rows: pa.RecordBatch) -> tuple[Iterator[str | None], Iterator[list[dict[str, str]] | None]]:
-    """Return the topics and headers of records that do not go to the sink's own topic."""
+    """Return topics and headers of the records; None for those of the sink's own topic."""
     if "topic" not in rows.schema.names or rows.column("topic").null_count == rows.num_rows:
         return repeat(None), repeat(None)
     return iter(rows.column("topic").to_pylist()), iter(rows.column("headers").to_pylist())

@@ -1,8 +1,8 @@
-"""A driver takes over the writers of the drivers before it, so that they can publish nothing more. In the driver, before its first batch.
+"""Fences off older drivers from the writers of a sink, before the first batch of a new driver.
 
-For each writer that an older driver may still have: Kafka shuts out whoever has its transactional.id, ends what that one has left
-open, and the mark is given the new generation in a transaction of the same id. Tasks of the older driver that have not begun
-find that in the mark; those that have begun are refused by the broker, however long they slept.
+For each writer of an older driver, Kafka fences the clients with its transactional.id and aborts their open transaction. Then a
+transaction with the same id writes the new generation into the commit marker. Tasks of the older driver that have not started read
+it there; the broker rejects the others, however long they were paused.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,69 +15,69 @@ from kappa_pipelines.errors import FencedError
 from kappa_pipelines.failures.classify import classify
 from kappa_pipelines.failures.exceptions import Cause, Failure
 from kappa_pipelines.kafka.permissions import check_group
-from kappa_pipelines.sinks.client import Client, MarkerReader, Place, explain_error
+from kappa_pipelines.sinks.client import Client, MarkerKey, MarkerReader, explain_error
 from kappa_pipelines.sinks.commit_marker import CommitMarker
 from kappa_pipelines.sinks.in_doubt import BatchState
 from kappa_pipelines.sinks.publisher import Connection, Publisher
 
-_THREADS = 16
+_PARALLEL = 16
 
 log = structlog.get_logger()
 
 
-def take_over(
-    publisher: Publisher, connection: Connection, begun: BatchState, topic_before: str
+def fence_writers(
+    publisher: Publisher, connection: Connection, state: BatchState, previous_topic: str
 ) -> dict[int, CommitMarker]:
-    """Take over all writers of a sink, also of the topic that it had before, and return their marks.
+    """Fence off older drivers from all writers of a sink, also on its previous topic, and return the commit markers.
 
-    FencedError where a newer driver has them, DriverError where Kafka does not do it.
+    FencedError if a newer driver has them, DriverError if Kafka fails.
     """
     try:
         check_group(connection.kafka, publisher.group)
-        places = _find_places(publisher, connection, topic_before)
-        numbers = sorted({number for _, number in places})
-        with ThreadPoolExecutor(min(_THREADS, len(numbers)), "takeover") as threads:
-            taken = threads.map(lambda number: _take(publisher, connection, begun, number, places), numbers)
-            marks = {place: mark for found in taken for place, mark in found.items()}
+        keys = _find_keys(publisher, connection, previous_topic)
+        numbers = sorted({number for _, number in keys})
+        with ThreadPoolExecutor(min(_PARALLEL, len(numbers)), "fence") as threads:
+            taken = threads.map(lambda number: _acquire(publisher, connection, state, number, keys), numbers)
+            markers = {key: marker for found in taken for key, marker in found.items()}
     except KafkaException as error:
         cause = Cause("PublishError", str(explain_error(publisher, error, 0)))
         raise classify(Failure((cause,)), f"sink {publisher.sink!r}") from error
-    log.info("writers are taken over", sink=publisher.sink, writers=len(numbers))
-    return {number: mark for (topic, number), mark in marks.items() if topic == publisher.topic}
+    log.info("writers acquired", sink=publisher.sink, writers=len(numbers))
+    return {number: marker for (topic, number), marker in markers.items() if topic == publisher.topic}
 
 
-def _find_places(publisher: Publisher, connection: Connection, topic_before: str) -> set[Place]:
-    """Return where there are marks or are to be: each driver has made those of all its writers before its first batch."""
+def _find_keys(publisher: Publisher, connection: Connection, previous_topic: str) -> set[MarkerKey]:
+    """Return the keys of existing and of new markers. Each driver has written those of all its writers before its first batch."""
     reader = MarkerReader(publisher, connection.kafka, stable=False)
     try:
-        found = reader.find({publisher.topic, topic_before})
+        found = reader.find({publisher.topic, previous_topic})
     finally:
         reader.close()
     return {*found, *((publisher.topic, number) for number in range(publisher.writers))}
 
 
-def _take(
-    publisher: Publisher, connection: Connection, begun: BatchState, number: int, places: Iterable[Place]
-) -> dict[Place, CommitMarker]:
-    """Take over one writer, with its marks in all topics, and return them."""
+def _acquire(
+    publisher: Publisher, connection: Connection, state: BatchState, number: int, keys: Iterable[MarkerKey]
+) -> dict[MarkerKey, CommitMarker]:
+    """Acquire one writer and write its markers on all topics; return them."""
     client = Client(publisher, number, connection)
     try:
         client.claim()
-        found = client.marks.read(place for place in places if place[1] == number)
+        found = client.markers.read(key for key in keys if key[1] == number)
         _refuse_newer(publisher, found)
         mine = publisher.generation
-        marks = {
-            place: (mark or CommitMarker(mine)).taken_over(mine, begun.life, begun.planned)
-            for place, mark in found.items()
+        markers = {
+            key: (marker or CommitMarker(mine)).taken_over(mine, state.incarnation, state.planned)
+            for key, marker in found.items()
         }
         client.producer.begin_transaction()
-        client.commit(marks)
-        return marks
+        client.commit(markers)
+        return markers
     finally:
         client.close()
 
 
-def _refuse_newer(publisher: Publisher, marks: Mapping[Place, CommitMarker | None]) -> None:
-    newest = max((mark.generation for mark in marks.values() if mark is not None), default=0)
+def _refuse_newer(publisher: Publisher, markers: Mapping[MarkerKey, CommitMarker | None]) -> None:
+    newest = max((marker.generation for marker in markers.values() if marker is not None), default=0)
     if newest > publisher.generation:
         raise FencedError(publisher.generation, newest)

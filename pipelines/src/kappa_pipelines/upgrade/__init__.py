@@ -1,1 +1,1 @@
-"""What a new revision means for the state of the one that runs: read from its plan, and tried on a copy."""
+"""Compatibility of a new revision with the state of the running one: compared by plan, and tried on a copy."""

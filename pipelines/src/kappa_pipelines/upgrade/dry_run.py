@@ -1,9 +1,9 @@
-"""A dry start: a revision goes on from a copy of the last batch, and writes nowhere.
+"""A dry run: a revision continues from a copy of the last batch, and writes nothing.
 
-Spark checks the state of a query against its plan when it plans a batch, not before. So the copy is given one more batch that was
-planned and never done, whose offsets end where they begin. Spark does it, as after a crash: it plans, loads the state of all
-partitions, and commits. Then come a few small batches of the records that follow: they show what the new views make of real records,
-and leave the driver warm. The copy is made of links, as the files of a checkpoint never change, and costs next to nothing.
+Spark checks the state of a query against its plan only when it plans a batch. So the copy gets one more planned batch without a commit, with
+an empty range of offsets. Spark repeats it, as after a crash: it plans, loads the state of all partitions, and commits. Then a
+few small batches process the next records: they try the new views on real records, and warm up the driver. The copy is made of links,
+because the files of a checkpoint never change, and costs almost nothing.
 """
 
 import time
@@ -52,28 +52,28 @@ log = structlog.get_logger()
 
 
 class NoopEndpoints(KafkaEndpoints):
-    """Topics at one end, and nothing at the other."""
+    """Endpoints that read topics and write nothing."""
 
     def __init__(self, spark: SparkSession, revision: Revision, targets: Targets, marks: Path) -> None:
         super().__init__(spark, revision, targets, marks)
         self._original = revision
 
     def write(self, sink: Sink, records: DataFrame) -> DataStreamWriter:
-        """Return the query that drops the records of a sink."""
+        """Return a query that drops the records of a sink."""
         revision, targets = self._original, self.targets
         routed = route_records(records, sink, revision.full_name, targets.find(sink.topic), targets.dead)
         return (
             routed.writeStream.format("noop")
-            .queryName(f"rehearsal_{sink.name}")
+            .queryName(f"dry_run_{sink.name}")
             .outputMode(choose_output_mode(sink, revision.spec.trigger).value)
             .option("checkpointLocation", sink_checkpoint(revision, sink.name))
         )
 
 
 class DryRun:
-    """The dry start of one revision beside the driver that runs. It writes nothing but its copy.
+    """The dry run of one revision while the present driver runs. It writes only its copy.
 
-    `subjects` are what the registries say, once it was held.
+    `subjects` are those of the registries after `run`.
     """
 
     def __init__(
@@ -83,20 +83,19 @@ class DryRun:
         self._spark = spark
         self._revision = revision
         self._files = open_checkpoint(revision.checkpoint, revision.connection).files
-        self._place = f"{INTERNAL_FOLDER}/rehearsal-{generation}"
-        self._copy = self._files.below(self._place)
+        self._copy = self._files.below(f"{INTERNAL_FOLDER}/dry-run-{generation}")
         self._targets = targets
         self._marks = marks
 
-    def hold(self) -> UpgradeVerdict:
-        """Return what the revision means for the state; DriverError if it cannot start whatever the state."""
+    def run(self) -> UpgradeVerdict:
+        """Return the verdict on the state; DriverError if the revision cannot start with any state."""
         try:
             points = self._make_copy()
             compiled = self._compile()
             verdict = judge(self._find(points, compiled))
         finally:
             self._copy.remove("")
-        log.info("rehearsed", verdict=verdict.kind.value, reasons=verdict.reasons)
+        log.info("dry run finished", verdict=verdict.kind.value, reasons=verdict.reasons)
         return verdict
 
     def _make_copy(self) -> tuple[QueryPoint, ...]:
@@ -116,7 +115,7 @@ class DryRun:
         return compile_revision(self._spark, revision, ends, self.subjects)
 
     def _find(self, points: tuple[QueryPoint, ...], compiled: Compiled) -> Iterator[Finding]:
-        """Yield all that there is to say, and try it if nothing speaks against it."""
+        """Yield all findings. Run batches if no finding prevents that."""
         shapes = read_shapes(self._revision, compiled)
         known = read_fingerprints(self._files)
         found = [
@@ -135,7 +134,7 @@ class DryRun:
                 yield found._replace(text=f"sink {point.sink!r}: {found.text}")
 
     def _find_lost(self, points: tuple[QueryPoint, ...], compiled: Compiled) -> Iterator[Finding]:
-        """Yield the records that are still to be read and that their topics no longer have."""
+        """Yield a finding for each partition whose next records were deleted."""
         bounds = LogBounds(self._revision)
         for point in points:
             for name, offsets in point.offsets.items():
@@ -145,7 +144,7 @@ class DryRun:
 
     def _try(self, points: tuple[QueryPoint, ...], compiled: Compiled) -> Iterator[Finding]:
         if self._revision.spec.trigger.real_time is not None:
-            return  # it keeps no state, and has no single batch
+            return  # it has neither state nor single batches
         for point in points:
             sink = next(each for each in compiled.sinks if each.sink.name == point.sink)
             try:
@@ -153,14 +152,14 @@ class DryRun:
             except LostDataError as error:
                 yield Finding(VerdictKind.REPROCESS, error.message)
                 continue
-            failed = self._run(sink, planned)
+            failed = self._run_batches(sink, planned)
             if isinstance(failed, LostDataError):
                 yield Finding(VerdictKind.REPROCESS, failed.message)
             elif failed is not None:
                 raise failed
 
     def _plan_batch(self, point: QueryPoint) -> int:
-        """Plan one more batch, without records, after the state was divided where it has to be; return its number."""
+        """Plan one more batch without records, after a repartition if needed; return its number."""
         wanted, batch = self._revision.tuning.shuffle_partitions, point.batch + 1
         plan = f"{point.sink}/offsets"
         entry = self._copy.read(f"{plan}/{point.batch}") or b""
@@ -170,8 +169,8 @@ class DryRun:
         self._copy.write(f"{plan}/{batch}", entry)
         return batch
 
-    def _run(self, compiled: CompiledSink, planned: int) -> DriverError | None:
-        """Do the planned batch of a query, and a few more if there are records; return why it failed."""
+    def _run_batches(self, compiled: CompiledSink, planned: int) -> DriverError | None:
+        """Run the planned batch of a query, and a few more if there are records; return the error if it fails."""
         where = f"sink {compiled.sink.name!r}"
         try:
             query = compiled.writer.start()
@@ -181,8 +180,10 @@ class DryRun:
             if _await_batch(query, planned, _BATCH_SECONDS):
                 _await_batch(query, planned + _BATCHES, _RECORDS_SECONDS)
             elif query.isActive:
-                said = f"{where}: a batch without records took longer than {_BATCH_SECONDS} s in a dry start"
-                return UnavailableError(Reason.QUERY_FAILED, said)
+                message = (
+                    f"{where}: a batch without records took longer than {_BATCH_SECONDS} s in the dry run"
+                )
+                return UnavailableError(Reason.QUERY_FAILED, message)
             failure = read_query_failure(query)
             return None if failure is None else ask_kafka(classify(failure, where), self._revision)
         finally:
@@ -190,7 +191,7 @@ class DryRun:
 
 
 def _await_batch(query: StreamingQuery, batch: int, seconds: float) -> bool:
-    """Wait until a query has done a batch; False where it has ended before, or it took longer."""
+    """Wait until a query has committed a batch; False if it ended first, or after `seconds`."""
     deadline = time.monotonic() + seconds
     while query.isActive and time.monotonic() < deadline:
         done = query.lastProgress
@@ -206,8 +207,8 @@ def _compare_offsets(
     for (topic, part), there in sorted(first.items()):
         wanted = offsets.get(topic, {}).get(part, there)
         if wanted < there:
-            said = (
-                f"sink {sink!r}: source {source!r} is to go on at offset {wanted} of partition {part} of {topic}, and the first"
-                f" that is still there is {there}: {there - wanted} records are lost"
+            message = (
+                f"sink {sink!r}: source {source!r} needs offset {wanted} of partition {part} of {topic}, but the first available"
+                f" offset is {there}: {there - wanted} records are lost"
             )
-            yield Finding(VerdictKind.REPROCESS, said)
+            yield Finding(VerdictKind.REPROCESS, message)

@@ -1,4 +1,4 @@
-"""The shapes of a pipeline's queries, kept beside its checkpoint: what the state that is there was kept for."""
+"""State fingerprints of a pipeline's queries, stored in its checkpoint: they describe the stored state."""
 
 from collections.abc import Mapping
 
@@ -15,9 +15,9 @@ _FOLDER = "_plans"
 
 
 def write_fingerprints(files: Folder, shapes: Mapping[str, QueryShape]) -> None:
-    """Write down what the queries of a driver that begins keep state for, in the place of those before.
+    """Store the fingerprints of the queries of a driver that starts.
 
-    The state of a sink that is gone stays where it is, so what it was kept for stays, too: the sink may come back.
+    The state of a removed sink stays in the checkpoint, and so does its fingerprint: the sink may be added again.
     """
     for sink in _list_sinks(files) - shapes.keys():
         left = QueryShape.model_validate_json(files.read(f"{_FOLDER}/{sink}") or b"")
@@ -33,31 +33,31 @@ def _write(files: Folder, sink: str, shape: QueryShape) -> None:
 
 
 def read_fingerprints(files: Folder) -> dict[str, QueryShape]:
-    """Return what was written down, by sink, of the queries that have begun a batch; LostDataError if it cannot be understood."""
+    """Return the stored fingerprints by sink, of queries that have planned a batch; LostDataError if one is invalid."""
     found: dict[str, QueryShape] = {}
     for sink in sorted(_list_sinks(files)):
         held = files.read(f"{_FOLDER}/{sink}") or b""
         try:
             shape = QueryShape.model_validate_json(held)
         except ValidationError as error:
-            said = f"the checkpoint {files.root} is damaged: {_FOLDER}/{sink} cannot be understood: {error.errors()[0]['msg']}"
-            raise LostDataError(Reason.CHECKPOINT_DAMAGED, said) from error
+            message = f"the checkpoint {files.root} is damaged: {_FOLDER}/{sink} is invalid: {error.errors()[0]['msg']}"
+            raise LostDataError(Reason.CHECKPOINT_DAMAGED, message) from error
         if files.names(f"{sink}/offsets"):
             found[sink] = shape
     return found
 
 
 def _list_sinks(files: Folder) -> set[str]:
-    """Return the sinks of which there is something. A name that begins with a dot is a file that is being written, or was when a driver died."""
+    """Return the sinks with a fingerprint. A name that begins with a dot is an unfinished file."""
     return {name for name in files.names(_FOLDER) if not name.startswith(".")}
 
 
 def check_fit(files: Folder, shapes: Mapping[str, QueryShape]) -> None:
-    """Compare what queries are about to keep state for with what the state that is there was kept for.
+    """Compare the fingerprints of a driver that starts without a dry run with the stored ones.
 
-    This is for a driver that starts without having stood by. LostDataError, with all reasons, where the state does not fit.
+    LostDataError, with all reasons, if the state does not fit.
     """
     verdict = judge(compare_pipelines(read_fingerprints(files), shapes))
     if verdict.kind is VerdictKind.REPROCESS:
-        said = "the state that is there was kept for another plan, and nothing was written: "
-        raise LostDataError(Reason.STATE_INCOMPATIBLE, said + "; ".join(verdict.reasons))
+        message = "the state of the checkpoint belongs to another plan, and nothing was written: "
+        raise LostDataError(Reason.STATE_INCOMPATIBLE, message + "; ".join(verdict.reasons))
