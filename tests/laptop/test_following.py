@@ -50,7 +50,7 @@ def test_it_follows_topics_until_it_is_asked_to_stop(
     assert kappa("run", [*arguments, "--follow"]) == 0
     thread.join()
     assert '"later": "2026-01-01T08:45' in said.out
-    assert said.err.endswith("stopping …\nsink pairs: 2 rows\n")
+    assert said.err.endswith("stopping …\nsink out: 0 rows\nsink pairs: 2 rows\n")
     told = [line.split("]")[1] for line in said.err.splitlines() if "batch" in line]
     assert len(told) == len(set(told)), "each batch is told once"
     assert not spark.streams.active

@@ -230,7 +230,7 @@ def test_null_is_not_true() -> None:
 def test_a_changed_pattern_does_not_read_what_another_has_kept() -> None:
     kept: dict[str, Any] = {}
     build_search(Case("A B", {})).advance(kept, [], 0)
-    with pytest.raises(ValueError, match="kept by another pattern"):
+    with pytest.raises(ValueError, match="belongs to another pattern"):
         build_search(Case("A C B", {})).advance(kept, [], 0)
 
 
@@ -300,12 +300,12 @@ def test_batches_change_nothing(
         ("A{}", "column 2: write a count"),
         ("A{3,2}", "column 2: a count must be from 1 to 200"),
         ("A{201}", "a count must be from 1 to 200"),
-        ("A (B?)*", "column 3: what is repeated can match no event"),
-        ("A? B*", "the pattern can match no event at all"),
-        ("!A B", "!A must stand between two steps"),
-        ("A (!B C)", "!B must stand between two steps"),
-        ("A !B C?", "!B must stand between two steps"),
-        ("A !B | C", "!B must stand between two steps"),
+        ("A (B?)*", "column 3: the repeated part can match without any event"),
+        ("A? B*", "the pattern can match without any event"),
+        ("!A B", "!A must be between two steps"),
+        ("A (!B C)", "!B must be between two steps"),
+        ("A !B C?", "!B must be between two steps"),
+        ("A !B | C", "!B must be between two steps"),
     ],
 )
 def test_a_pattern_that_cannot_be_read_says_where(steps: str, said: str) -> None:

@@ -49,9 +49,9 @@ class Screen:
     def show_progress(self, query: StreamingQuery) -> None:
         """Print a line for each batch since the last call."""
         run = str(query.runId)
-        progress = list(query._jsq.recentProgress())
-        for event in progress[self._shown.get(run, 0) :]:
-            line = describe_batch(json.loads(event.json()))
+        progress = query._jsq.recentProgress()
+        for index in range(self._shown.get(run, 0), len(progress)):
+            line = describe_batch(json.loads(progress[index].json()))
             if line is not None:
                 say(f"[{time.monotonic() - self._started:6.1f} s] sink {query.name}: {line}")
         self._shown[run] = len(progress)

@@ -1,4 +1,4 @@
-"""A pattern as positions and, for each, what may follow it, in the order of preference. Pure.
+"""A pattern as positions with their successors, in the order of preference. Pure.
 
 After V. Glushkov's construction (1961), with the alternatives of each position ordered, as in R. Cox's "Regular Expression
 Matching: the Virtual Machine Approach" (2009). A repetition with counts becomes as many positions.
@@ -18,20 +18,20 @@ from kappa_pipelines.transforms.patterns.syntax import (
 )
 
 DONE = -1
-"""What follows the last event of a match: nothing is asked for any more."""
+"""The successor of the last event of a match."""
 AT_END = -2
-"""What follows where the match is one if nothing else comes before its time is over."""
+"""The successor where the match is complete if no other event comes within its time."""
 START = 0
 PASSED = 0
-"""Number of the step of an event that a negation passes over."""
+"""Number of the step of an event that a negation skips."""
 _MOST_POSITIONS = 400
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """One place in the pattern: the number of its step, and what may follow an event here, the preferred first.
+    """One position in the pattern: the number of its step, and its successors, the preferred first.
 
-    `absent` says that the event is passed over where it does not satisfy the step.
+    With `absent`, an event that does not satisfy the step is skipped.
     """
 
     step: int
@@ -40,7 +40,7 @@ class Position:
 
 
 Automaton = tuple[Position, ...]
-"""Positions by number. The one at `START` is before the first event."""
+"""Positions by number. `START` is before the first event."""
 
 _Enter = Callable[[], tuple[int, ...]]
 
@@ -60,7 +60,7 @@ class _Builder:
         return len(self.kinds) - 1
 
     def build(self, node: Node, then: _Enter) -> _Enter:
-        """Add the positions of a part; return how it is entered, given how what comes after it is."""
+        """Add the positions of a part; return its entry, given the entry of the next part."""
         match node:
             case Step(name):
                 number = self.add(name, absent=False, then=then)
@@ -78,7 +78,7 @@ class _Builder:
                 return self._build_repeat(node, then)
 
     def _build_absent(self, name: str, then: _Enter) -> _Enter:
-        """Passing over goes on until what follows, or, where nothing does, to the end of the time."""
+        """Events are skipped until the next part or, if there is none, to the end of the time."""
 
         def enter() -> tuple[int, ...]:
             after = then()
@@ -127,5 +127,5 @@ def _join(*ways: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _cut(follow: tuple[int, ...]) -> tuple[int, ...]:
-    """Leave out what comes after the end of the pattern: it is never preferred."""
+    """Drop successors after the end of the pattern, which are never preferred."""
     return follow[: follow.index(DONE) + 1] if DONE in follow else follow

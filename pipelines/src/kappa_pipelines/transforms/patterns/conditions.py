@@ -1,7 +1,7 @@
 """Conditions on earlier events, evaluated in Python while a match is searched for. Pure.
 
-Spark evaluates whatever looks at one event alone; here its values arrive as operands. Three-valued logic as in SQL:
-None is NULL, and what is computed of it is NULL.
+Spark evaluates expressions on one event; their values are operands here. Logic is three-valued as in SQL: None is NULL, and so is a
+function of it.
 """
 
 import operator
@@ -13,18 +13,17 @@ from kappa_pipelines.transforms.patterns.automaton import PASSED
 
 ANY_STEP = -1
 Event = tuple[int, int, int, tuple[Any, ...], str | None]
-"""Time and hash, which sort it; a bit for each step whose own condition holds; operands; what measures need, as JSON."""
+"""Time and hash, by which it is sorted; a bit for each step whose own condition holds; operands; values for measures, as JSON."""
 _OPERANDS: Final = 3
 Condition = Callable[[bytes, Sequence[Event]], Any]
-"""Whether an event satisfies a step: given the numbers of the steps of all events so far, its own last, and the events."""
+"""Whether an event satisfies a step, from the step numbers of all events so far, its own last, and the events."""
 
 
 @dataclass(frozen=True, slots=True)
 class Navigation:
     """A value of earlier events of the match: `function` of the operand over the events of a step.
 
-    `prev` looks at the event before, whatever its step. `offset` goes further back, or on from the first. Without an
-    operand rows are counted.
+    `prev` is the previous event of any step. `offset` counts backwards, or forwards for `first`. Without an operand it counts rows.
     """
 
     function: str
@@ -33,7 +32,7 @@ class Navigation:
     offset: int = 0
 
     def find(self, path: bytes, events: Sequence[Event]) -> Any:
-        """Return its value, None for NULL."""
+        """Return the value, None for NULL."""
         if self.function in ("first", "last", "prev"):
             place = self._find_place(path)
             return None if place is None else events[place][_OPERANDS][self.operand]  # type: ignore[index]
@@ -45,9 +44,9 @@ class Navigation:
         )
 
     def remember(self, path: bytes, events: Sequence[Event]) -> Any:
-        """Return all of the past on which its present and later values depend."""
+        """Return the part of the past on which present and later values depend."""
         if self.function == "prev":
-            return None  # the same for all ways through the pattern
+            return None  # the same for all paths through the pattern
         if self.function in ("first", "last"):
             steps = (Navigation(self.function, self.step, self.operand, n) for n in range(self.offset + 1))
             return tuple(step.find(path, events) for step in steps)
@@ -97,7 +96,7 @@ class Operand:
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """A value that is always the same."""
+    """A constant."""
 
     value: Any
 
@@ -114,7 +113,7 @@ Expression = Operand | Constant | Navigation | Call
 
 
 def _strict(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function that is NULL where an argument is."""
+    """Return a function that is NULL if an argument is."""
 
     def call(*arguments: Any) -> Any:
         return None if None in arguments else function(*arguments)
@@ -162,7 +161,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "SubtractTimestamps": _strict(operator.sub),
     "to_float": _strict(float),
 }
-"""Named like Spark's expressions. Times and intervals are microseconds. What is divided by zero is NULL."""
+"""Named like Spark's expressions. Times and intervals are microseconds. Division by zero is NULL."""
 
 
 def compile_condition(expression: Expression) -> Condition:
@@ -186,7 +185,7 @@ def _compile_call(function: Callable[..., Any], arguments: list[Condition]) -> C
 
 
 def find_navigations(expression: Expression) -> Iterator[Navigation]:
-    """Yield what an expression looks at in earlier events."""
+    """Yield the navigations in an expression."""
     if isinstance(expression, Navigation):
         yield expression
     elif isinstance(expression, Call):

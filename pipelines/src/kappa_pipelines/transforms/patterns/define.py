@@ -1,7 +1,7 @@
-"""Conditions of steps: what Spark computes for each event, and what the workers evaluate while they search.
+"""Conditions of steps: what Spark computes for each event, and what the workers evaluate during the search.
 
-The workers know numbers, texts, booleans, dates and times, and the functions of `conditions`; whatever else a condition does to an
-event has to stand inside of a look, as in `LAST(lower(A.city))`, where Spark computes it.
+The workers evaluate numbers, texts, booleans, dates, times and the functions in `conditions`. Other expressions on an event must be
+inside of a reference, as in `LAST(lower(A.city))`, where Spark computes them.
 """
 
 from collections.abc import Callable, Mapping
@@ -22,84 +22,87 @@ from kappa_pipelines.transforms.patterns.conditions import (
     Navigation,
     Operand,
 )
-from kappa_pipelines.transforms.patterns.expressions import OPERAND, Look, Operands, Reader, Text
-from kappa_pipelines.transforms.place import Place
+from kappa_pipelines.transforms.patterns.expressions import OPERAND, Operands, Reader, Reference, Text
+from kappa_pipelines.transforms.spec_path import SpecPath
 
-_LOOK = "__kappa_look_"
+_REFERENCE = "__kappa_reference_"
 _NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal")
 
 
 @dataclass(frozen=True)
 class Condition:
-    """A step's condition: SQL over one event, or an expression that looks at earlier ones."""
+    """A step's condition: SQL over one event, or an expression that refers to earlier events."""
 
     own: str | None
     earlier: Expression | None
 
 
-def read_condition(reader: Reader, place: Place, step: str, sql: str, operands: Operands) -> Condition:
-    """Return a step's condition; SpecError says what is wrong with it. What it needs of each event joins `operands`."""
-    text = reader.parse(place, sql)
-    if not text.looks_back(step):
+def read_condition(reader: Reader, path: SpecPath, step: str, sql: str, operands: Operands) -> Condition:
+    """Return a step's condition; SpecError if it is invalid. The expressions that it needs of each event are added to `operands`."""
+    text = reader.parse(path, sql)
+    if not text.refers_back(step):
         own = text.strip()
-        _check_boolean(place, reader.select_types(place, [f"({own}) AS c"])[0])
+        _check_boolean(path, reader.select_types(path, [f"({own}) AS c"])[0])
         return Condition(own, None)
-    looks: list[Look] = []
-    rewritten = text.replace(lambda part: _cut_out(part, step, looks, operands))
-    kinds = reader.select_types(place, operands.select()) if operands.texts else []
-    return Condition(None, _Known(reader, place, rewritten, kinds, looks, operands).build())
+    references: list[Reference] = []
+    rewritten = text.replace(lambda part: _cut_out(part, step, references, operands))
+    kinds = reader.select_types(path, operands.select()) if operands.texts else []
+    return Condition(None, _Known(reader, path, rewritten, kinds, references, operands).build())
 
 
-def _cut_out(part: Text, step: str, looks: list[Look], operands: Operands) -> str | None:
-    """Return the column that stands for a look at the match, or for a part that is about the event alone."""
-    look = part.look(step)
-    if look is not None:
-        if look.operand is not None:
-            operands.number(look.operand)
-        looks.append(look)
-        return f"{_LOOK}{len(looks) - 1}"
-    if part.has_columns() and not part.looks_back(step):
+def _cut_out(part: Text, step: str, references: list[Reference], operands: Operands) -> str | None:
+    """Return the column that replaces a reference, or a part that reads only the event itself; None for other parts."""
+    reference = part.reference(step)
+    if reference is not None:
+        if reference.operand is not None:
+            operands.number(reference.operand)
+        references.append(reference)
+        return f"{_REFERENCE}{len(references) - 1}"
+    if part.has_columns() and not part.refers_back(step):
         return f"{OPERAND}{operands.number(part.strip())}"
     return None
 
 
-def _check_boolean(place: Place, kind: t.DataType) -> None:
+def _check_boolean(path: SpecPath, kind: t.DataType) -> None:
     if not isinstance(kind, t.BooleanType):
-        raise place.fail(
+        raise path.fail(
             f"a condition must be true or false, and this is {kind.simpleString().upper()}; compare it"
         )
 
 
 @dataclass(frozen=True)
 class _Known:
-    """A condition whose looks and operands have become columns, with the types that these have."""
+    """A condition whose references and operands are columns, with their types."""
 
     reader: Reader
-    place: Place
+    path: SpecPath
     rewritten: str
     kinds: list[t.DataType]
-    looks: list[Look]
+    references: list[Reference]
     operands: Operands
 
     def build(self) -> Expression:
-        """Return the expression, as Spark understands it, for the workers."""
+        """Return the expression for the workers, with Spark's types and casts."""
         fields = [t.StructField(f"{OPERAND}{number}", kind) for number, kind in enumerate(self.kinds)]
-        fields += [t.StructField(f"{_LOOK}{at}", self._find_type(look)) for at, look in enumerate(self.looks)]
+        fields += [
+            t.StructField(f"{_REFERENCE}{at}", self._find_type(reference))
+            for at, reference in enumerate(self.references)
+        ]
         empty = self.reader.rows.sparkSession.createDataFrame([], t.StructType(fields))
         try:
             typed = empty.selectExpr(f"({self.rewritten}) AS c")
         except (AnalysisException, ParseException) as error:
-            raise self.place.explain(error) from error
-        _check_boolean(self.place, typed.schema[0].dataType)
+            raise self.path.explain(error) from error
+        _check_boolean(self.path, typed.schema[0].dataType)
         (alias,) = items(get_plan(typed).projectList())
         return self._convert(children_of(alias)[0], {})
 
-    def _find_type(self, look: Look) -> t.DataType:
-        if look.function == "count":
+    def _find_type(self, reference: Reference) -> t.DataType:
+        if reference.function == "count":
             return t.LongType()
-        assert look.operand is not None  # noqa: S101 - only count goes without
-        kind = self.kinds[self.operands.number(look.operand)]
-        return find_result(self.place, look, kind)
+        assert reference.operand is not None  # noqa: S101 - only count goes without
+        kind = self.kinds[self.operands.number(reference.operand)]
+        return find_result(self.path, reference, kind)
 
     def _convert(self, node: Any, shared: Mapping[str, Expression]) -> Expression:
         kind = kind_of(node)
@@ -115,8 +118,8 @@ class _Known:
         if kind == "Cast":
             return self._convert_cast(node, arguments)
         if kind not in FUNCTIONS:
-            raise self.place.fail(
-                f"{kind} cannot be evaluated beside a look at earlier events; put it around the column, inside of"
+            raise self.path.fail(
+                f"{kind} cannot be evaluated in a condition that refers to earlier events; put it around the column, inside of"
                 " FIRST, LAST or PREV, or into a view before"
             )
         return Call(kind, arguments)
@@ -126,7 +129,7 @@ class _Known:
         return [child for child in children_of(node) if kind_of(child) != "CommonExpressionDef"]
 
     def _convert_shared(self, node: Any, shared: Mapping[str, Expression]) -> Expression:
-        """Convert what Spark makes of BETWEEN: an expression with a part that it names."""
+        """Convert Spark's form of BETWEEN: an expression with a named common part."""
         body, *definitions = children_of(node)
         named = {each.id().toString(): self._convert(children_of(each)[0], shared) for each in definitions}
         return self._convert(body, {**shared, **named})
@@ -135,29 +138,29 @@ class _Known:
         before, after = (_name_type(each.dataType()) for each in (node.child(), node))
         if before == after or (before in _NUMBERS and after in _NUMBERS):
             return Call("to_float", arguments) if after in ("float", "double") else arguments[0]
-        raise self.place.fail(
-            f"{before.upper()} and {after.upper()} cannot be compared beside a look at earlier events; cast the"
+        raise self.path.fail(
+            f"{before.upper()} and {after.upper()} cannot be compared in a condition that refers to earlier events; cast the"
             " column inside of it"
         )
 
     def _find_column(self, name: str) -> Expression:
         if name.startswith(OPERAND):
             return Operand(int(name.removeprefix(OPERAND)))
-        look = self.looks[int(name.removeprefix(_LOOK))]
-        step = ANY_STEP if look.step is None else self.reader.numbers[look.step]
-        operand = None if look.operand is None else self.operands.number(look.operand)
-        return Navigation(look.function, step, operand, look.offset)
+        reference = self.references[int(name.removeprefix(_REFERENCE))]
+        step = ANY_STEP if reference.step is None else self.reader.numbers[reference.step]
+        operand = None if reference.operand is None else self.operands.number(reference.operand)
+        return Navigation(reference.function, step, operand, reference.offset)
 
 
-def find_result(place: Place, look: Look, kind: t.DataType) -> t.DataType:
-    """Return the type of a look at values of a type."""
-    if look.function in ("sum", "avg") and not isinstance(kind, t.NumericType):
-        raise place.fail(
-            f"{look.function.upper()} needs a number, and {look.operand} is {kind.simpleString().upper()}"
+def find_result(path: SpecPath, reference: Reference, kind: t.DataType) -> t.DataType:
+    """Return the type of a reference to values of a type."""
+    if reference.function in ("sum", "avg") and not isinstance(kind, t.NumericType):
+        raise path.fail(
+            f"{reference.function.upper()} needs a number, and {reference.operand} is {kind.simpleString().upper()}"
         )
-    if look.function == "avg":
+    if reference.function == "avg":
         return t.DoubleType()
-    if look.function != "sum":
+    if reference.function != "sum":
         return kind
     if isinstance(kind, t.DecimalType):
         return t.DecimalType(38, kind.scale)
@@ -185,9 +188,9 @@ def _is_true(text: str) -> bool:
 
 
 def build_decoder(
-    place: Place, operand: str, column: str, kind: t.DataType
+    path: SpecPath, operand: str, column: str, kind: t.DataType
 ) -> tuple[str, Callable[[str], Any]]:
-    """Return how a column travels to the workers: the SQL of its text, and what makes a value of that."""
+    """Return how a column travels to the workers: the SQL of its text, and the function that decodes it."""
     plain = f"CAST({column} AS STRING)"
     match kind:
         case t.TimestampType():
@@ -206,6 +209,6 @@ def build_decoder(
             return plain, str
         case t.IntegralType():
             return plain, int
-    raise place.fail(
+    raise path.fail(
         f"{operand} is {kind.simpleString().upper()}, which cannot be compared with earlier events"
     )

@@ -1,8 +1,8 @@
-"""SQL of patterns, taken apart with Spark's own parser.
+"""SQL of patterns, parsed by Spark's own parser.
 
-Spark knows where in the text each part of an expression stands. What looks at earlier events of the match (`LAST(A.price)`,
-`COUNT(B.*)`, …) is cut out and put back as a column; whatever looks at one event alone stays whole, for Spark to compute. A
-condition then becomes an expression for the workers, typed and with the casts that Spark would make.
+The parser gives the position of each part of an expression. References to earlier events of the match (`LAST(A.price)`,
+`COUNT(B.*)`, …) are replaced by columns; parts that read one event alone are left for Spark to compute. The rest of a condition
+becomes an expression for the workers, with Spark's types and casts.
 """
 
 import re
@@ -18,7 +18,7 @@ from kappa_pipelines.analysis.catalyst import children_of, items, kind_of
 from kappa_pipelines.failures.classify import first_lines
 from kappa_pipelines.failures.exceptions import read_sql_failure
 from kappa_pipelines.transforms.inputs import quote
-from kappa_pipelines.transforms.place import Place
+from kappa_pipelines.transforms.spec_path import SpecPath
 
 FUNCTIONS = ("first", "last", "prev", "count", "sum", "avg", "min", "max")
 _PLACES = ("first", "last", "prev")
@@ -26,8 +26,8 @@ OPERAND = "__kappa_operand_"
 
 
 @dataclass(frozen=True)
-class Look:
-    """A look at events of the match, as it is written. Without a step it is at all of them, without an operand at rows."""
+class Reference:
+    """A reference to events of the match: of one step or, without a step, of all. Without an operand it counts rows."""
 
     function: str
     step: str | None
@@ -37,7 +37,7 @@ class Look:
 
 @dataclass
 class Operands:
-    """Expressions on one event that Spark computes for all, each once. Their columns are numbered."""
+    """Expressions on one event that Spark computes for all events, each once. Their columns are numbered."""
 
     texts: list[str] = field(default_factory=list)
 
@@ -54,44 +54,44 @@ class Operands:
 
 @dataclass(frozen=True)
 class Reader:
-    """Reads the expressions of a pattern over the events in `rows`. `numbers` are those of its steps."""
+    """Parses the expressions of a pattern over the events in `rows`. `numbers` are those of its steps."""
 
     rows: DataFrame
     numbers: Mapping[str, int]
 
-    def parse(self, place: Place, text: str) -> "Text":
-        """Return an expression's tree; SpecError where it is no SQL."""
+    def parse(self, path: SpecPath, text: str) -> "Text":
+        """Return an expression's tree; SpecError if it is not SQL."""
         try:
             tree = self.rows.sparkSession._jsparkSession.sessionState().sqlParser().parseExpression(text)
         except ParseException as error:
-            raise place.fail(first_lines(read_sql_failure(error).message)) from error
-        return Text(place, text, tree, frozenset(self.numbers))
+            raise path.fail(first_lines(read_sql_failure(error).message)) from error
+        return Text(path, text, tree, frozenset(self.numbers))
 
-    def select_types(self, place: Place, columns: list[str]) -> list[DataType]:
+    def select_types(self, path: SpecPath, columns: list[str]) -> list[DataType]:
         """Return the types of expressions on one event; SpecError for what Spark refuses."""
         try:
             return [column.dataType for column in self.rows.selectExpr(*columns).schema.fields]
         except (AnalysisException, ParseException) as error:
-            raise place.explain(error) from error
+            raise path.explain(error) from error
 
 
 @dataclass(frozen=True)
 class Text:
     """An expression's text and its tree, or a part of them."""
 
-    place: Place
+    path: SpecPath
     whole: str
     node: Any
     steps: frozenset[str]
 
     @property
     def parts(self) -> list["Text"]:
-        """Return the expressions that it is made of."""
-        return [Text(self.place, self.whole, node, self.steps) for node in children_of(self.node)]
+        """Return its subexpressions."""
+        return [Text(self.path, self.whole, node, self.steps) for node in children_of(self.node)]
 
     @property
     def own_span(self) -> tuple[int, int] | None:
-        """Return where the parser says that it stands: from, up to. For `x IS NULL` that is without the `x`."""
+        """Return its position by the parser: start and end. For `x IS NULL` that is without the `x`."""
         origin = self.node.origin()
         if not origin.startIndex().isDefined():
             return None
@@ -99,7 +99,7 @@ class Text:
 
     @property
     def span(self) -> tuple[int, int]:
-        """Return where it stands with all its parts, and with the brackets that these have."""
+        """Return the position of the whole expression, with its parts and their brackets."""
         spans = [part.own_span for part in self.walk()]
         begin = min((span[0] for span in spans if span), default=0)
         end = max((span[1] for span in spans if span), default=0)
@@ -107,40 +107,40 @@ class Text:
 
     @property
     def names(self) -> list[str]:
-        """Return the parts of a column's name; nothing for another expression."""
+        """Return the parts of a column's name; empty for other expressions."""
         return items(self.node.nameParts()) if kind_of(self.node) == "UnresolvedAttribute" else []
 
     def walk(self) -> Iterator["Text"]:
-        """Yield it and all that it is made of."""
+        """Yield the expression and all below it."""
         yield self
         for part in self.parts:
             yield from part.walk()
 
-    def look(self, own: str | None = None) -> Look | None:
-        """Return what it looks at in the match, None where it is no such look itself. The step `own` is the event itself."""
+    def reference(self, own: str | None = None) -> Reference | None:
+        """Return the reference that the expression is, None if it is not one. The step `own` is the event itself."""
         names = self.names
         if len(names) > 1 and names[0] in self.steps and names[0] != own:
-            return Look("last", names[0], _quote_all(names[1:]))
+            return Reference("last", names[0], _quote_all(names[1:]))
         function, arguments = self._read_call()
         if function is None or function not in FUNCTIONS:
             return None
-        look = self._read_look(function, arguments)
-        if function == "prev" and look.step not in (None, own):
-            raise self.place.fail(
-                f"{self._quote()}: PREV looks at the event before, of whatever step; leave {look.step} out"
+        reference = self._read_reference(function, arguments)
+        if function == "prev" and reference.step not in (None, own):
+            raise self.path.fail(
+                f"{self._quote()}: PREV refers to the previous event of any step; remove {reference.step}"
             )
-        return look
+        return reference
 
-    def looks_back(self, own: str | None = None) -> bool:
-        """Return whether it, or a part of it, looks at events of the match."""
-        return any(part.look(own) is not None for part in self.walk())
+    def refers_back(self, own: str | None = None) -> bool:
+        """Return whether the expression, or a part of it, is a reference."""
+        return any(part.reference(own) is not None for part in self.walk())
 
     def has_columns(self) -> bool:
-        """Return whether it reads the event at all."""
+        """Return whether it reads columns."""
         return any(part.names for part in self.walk())
 
     def replace(self, swap: Callable[["Text"], str | None]) -> str:
-        """Return the text with each part, from the top, for which `swap` returns another text put in its place."""
+        """Return the text with each part, from the top, replaced by the text that `swap` returns for it, if any."""
         begin, end = self.span
         made, at = "", begin
         for start, stop, text in sorted(self._find_swaps(swap)):
@@ -149,7 +149,7 @@ class Text:
         return made + self.whole[at:end]
 
     def strip(self) -> str:
-        """Return the text without the steps that stand before its columns."""
+        """Return the text without the names of steps before columns."""
         return self.replace(
             lambda part: (
                 _quote_all(part.names[1:]) if len(part.names) > 1 and part.names[0] in self.steps else None
@@ -165,43 +165,43 @@ class Text:
             yield from part._find_swaps(swap)
 
     def _read_call(self) -> tuple[str | None, list["Text"]]:
-        """Return a call's function and arguments. `FIRST(x)` and `LAST(x)` are aggregates to the parser, others are calls."""
+        """Return a call's function and arguments. The parser reads `FIRST(x)` and `LAST(x)` as aggregates, others as calls."""
         kind = kind_of(self.node)
         if kind == "AggregateExpression":
             inner = self.node.aggregateFunction()
             if "IGNORE NULLS" in self._quote().upper():
-                raise self.place.fail(f"{self._quote()}: IGNORE NULLS cannot be used over a match")
-            function = Text(self.place, self.whole, inner, self.steps)
+                raise self.path.fail(f"{self._quote()}: IGNORE NULLS cannot be used over a match")
+            function = Text(self.path, self.whole, inner, self.steps)
             return kind_of(inner).lower(), function.parts[:1]
         if kind != "UnresolvedFunction":
             return None, []
         if self.node.isDistinct() or self.node.filter().isDefined():
-            raise self.place.fail(f"{self._quote()}: neither DISTINCT nor FILTER can be used over a match")
+            raise self.path.fail(f"{self._quote()}: neither DISTINCT nor FILTER can be used over a match")
         return str(self.node.prettyName()).lower(), self.parts
 
-    def _read_look(self, function: str, arguments: list["Text"]) -> Look:
+    def _read_reference(self, function: str, arguments: list["Text"]) -> Reference:
         if not arguments or len(arguments) > (2 if function in _PLACES else 1):
-            raise self.place.fail(f"{self._quote()} has a wrong number of arguments")
+            raise self.path.fail(f"{self._quote()} has a wrong number of arguments")
         what = arguments[0]
         if function == "count" and (step := what._find_rows(self)) is not None:
-            return Look(function, step or None, None)
-        if any(part.look() is not None for part in what.walk() if not part.names):
-            raise self.place.fail(f"{self._quote()}: a look at the match cannot hold another one")
+            return Reference(function, step or None, None)
+        if any(part.reference() is not None for part in what.walk() if not part.names):
+            raise self.path.fail(f"{self._quote()}: a reference to the match cannot contain another one")
         used = {part.names[0] for part in what.walk() if len(part.names) > 1 and part.names[0] in self.steps}
         columns = {part.names[0] for part in what.walk() if part.names} - used
         if len(used) > 1 or (used and columns):
-            raise self.place.fail(
-                f"{self._quote()} must look at one step; it looks at {', '.join(sorted(used | columns))}"
+            raise self.path.fail(
+                f"{self._quote()} must refer to one step; it refers to {', '.join(sorted(used | columns))}"
             )
         step = next(iter(used), None)
-        return Look(function, step, what.strip(), self._read_offset(function, arguments[1:]))
+        return Reference(function, step, what.strip(), self._read_offset(function, arguments[1:]))
 
     def _find_rows(self, call: "Text") -> str | None:
-        """Return the step whose rows `count` counts, "" for all; None where it counts values."""
+        """Return the step whose rows `count` counts, "" for all; None if it counts values."""
         if kind_of(self.node) == "UnresolvedStar":
             target = items(self.node.target().get()) if self.node.target().isDefined() else [""]
             if target[0] and target[0] not in self.steps:
-                raise self.place.fail(
+                raise self.path.fail(
                     f"there is no step {target[0]!r}; there are {', '.join(sorted(self.steps))}"
                 )
             return str(target[0])
@@ -213,7 +213,7 @@ class Text:
         begin, end = rest[0].span
         offset = self.whole[begin:end]
         if not offset.isdigit() or int(offset) > 1000:
-            raise self.place.fail(f"{self._quote()}: how far to look must be a whole number up to 1000")
+            raise self.path.fail(f"{self._quote()}: the offset must be a whole number up to 1000")
         return int(offset)
 
     def _quote(self) -> str:
@@ -222,7 +222,7 @@ class Text:
 
 
 def _close_brackets(text: str, begin: int, end: int) -> tuple[int, int]:
-    """Return the span, longer by the brackets that are open or closed in it only."""
+    """Return the span, extended to the partners of brackets in it."""
     plain = re.sub(r"'[^']*'|\"[^\"]*\"|`[^`]*`", lambda quoted: "_" * len(quoted[0]), text)
     depth = lowest = 0
     for sign in plain[begin:end]:

@@ -1,4 +1,4 @@
-"""A pattern as a view: Spark computes conditions and operands of each event, a step of `buckets` finds the matches, and
+"""A pattern as a view: Spark computes conditions and operands of each event, a step of `key_groups` finds the matches, and
 Spark computes the measures of each match.
 """
 
@@ -25,7 +25,7 @@ from kappa_pipelines.transforms.patterns.expressions import Operands, Reader
 from kappa_pipelines.transforms.patterns.measures import ROWS, read_measure
 from kappa_pipelines.transforms.patterns.search import Search
 from kappa_pipelines.transforms.patterns.syntax import PatternError, find_steps, parse_steps
-from kappa_pipelines.transforms.place import Place
+from kappa_pipelines.transforms.spec_path import SpecPath
 
 _MOST_STEPS = 60
 _OWN_COLUMNS = ("match_start", "match_end", "match_time")
@@ -44,14 +44,14 @@ _OUTPUT = Output(
 
 @dataclass(frozen=True)
 class _Steps:
-    """The steps of a pattern with their numbers and what follows what."""
+    """The steps of a pattern with their numbers, and its automaton."""
 
     numbers: Mapping[str, int]
     automaton: Automaton
 
 
 def build_pattern(spark: SparkSession, view: str, pattern: Pattern) -> DataFrame:
-    """Return the rows of the matches; SpecError says what is wrong with the pattern, and where."""
+    """Return the rows of the matches; SpecError names the invalid field."""
     events = read_input(spark, pattern.from_)
     time = events.find_time(view, pattern.time)
     events.check_columns(view, "pattern.key", pattern.key)
@@ -61,12 +61,12 @@ def build_pattern(spark: SparkSession, view: str, pattern: Pattern) -> DataFrame
     reader = Reader(rows, steps.numbers)
     operands, conditions = Operands(), {}
     for name, sql in pattern.define.items():
-        place = Place(view, f"pattern.define.{name}")
-        conditions[name] = read_condition(reader, place, name, sql, operands)
+        path = SpecPath(view, f"pattern.define.{name}")
+        conditions[name] = read_condition(reader, path, name, sql, operands)
     needed, measures = Operands(), {}
     for name, sql in pattern.measures.items():
-        place = Place(view, f"pattern.measures.{name}")
-        measures[name] = read_measure(reader, place, sql, needed)
+        path = SpecPath(view, f"pattern.measures.{name}")
+        measures[name] = read_measure(reader, path, sql, needed)
     texts, decoders = _encode(view, reader, operands)
     search = _build_search(pattern, steps, conditions, decoders)
     columns = {
@@ -83,7 +83,7 @@ def build_pattern(spark: SparkSession, view: str, pattern: Pattern) -> DataFrame
 
 
 def describe_pattern(view: str, pattern: Pattern) -> State:
-    """Return what a pattern keeps, and until when."""
+    """Return the state of a pattern."""
     until = f"a match is found or {pattern.within} after its first event" if pattern.within else None
     return State(view, "events of unfinished matches", pattern.key, until)
 
@@ -98,36 +98,35 @@ def _read_steps(view: str, pattern: Pattern) -> _Steps:
             )
         return _Steps(numbers, build_automaton(tree, numbers))
     except PatternError as error:
-        raise Place(view, "pattern.steps").fail(f"{error}", Reason.INVALID_SPEC) from error
+        raise SpecPath(view, "pattern.steps").fail(f"{error}", Reason.INVALID_SPEC) from error
 
 
 def _check_names(view: str, pattern: Pattern, steps: _Steps) -> None:
-    """Refuse steps that are not in the pattern, and columns that would be there twice."""
+    """Raise SpecError for steps that are not in the pattern, and for duplicate columns."""
     wanted = [("pattern.define", name) for name in pattern.define]
     wanted += [("pattern.skip", pattern.skip.step)] if pattern.skip.step else []
     for field, name in wanted:
         if name not in steps.numbers:
-            raise Place(view, field).fail(
+            raise SpecPath(view, field).fail(
                 f"there is no step {name!r} in the pattern; it has {', '.join(steps.numbers)}",
                 Reason.INVALID_SPEC,
             )
     taken = {name.lower() for name in (*pattern.key, *_OWN_COLUMNS)}
     for name in pattern.measures:
         if name.lower() in taken:
-            raise Place(view, f"pattern.measures.{name}").fail(
-                f"a match has the column {name!r} already; take another name", Reason.INVALID_SPEC
+            raise SpecPath(view, f"pattern.measures.{name}").fail(
+                f"a match already has the column {name!r}; use another name", Reason.INVALID_SPEC
             )
 
 
 def _encode(
     view: str, reader: Reader, operands: Operands
 ) -> tuple[list[str], tuple[Callable[[str], Any], ...]]:
-    """Return how the operands of conditions travel to the workers: SQL of their texts, and what reads these."""
-    place = Place(view, "pattern.define")
-    kinds = reader.select_types(place, operands.select()) if operands.texts else []
+    """Return how the operands of conditions travel to the workers: SQL of their texts, and the decoders."""
+    path = SpecPath(view, "pattern.define")
+    kinds = reader.select_types(path, operands.select()) if operands.texts else []
     pairs = [
-        build_decoder(place, text, f"({text})", kind)
-        for text, kind in zip(operands.texts, kinds, strict=True)
+        build_decoder(path, text, f"({text})", kind) for text, kind in zip(operands.texts, kinds, strict=True)
     ]
     return [sql for sql, _ in pairs], tuple(decoder for _, decoder in pairs)
 
@@ -151,13 +150,13 @@ def _build_search(
 
 
 def _find_meaning(pattern: Pattern) -> str:
-    """Return a text that is another one where what is kept has another form: not so for `within` and `skip`."""
+    """Return a digest of the fields that the form of the state depends on, which are not `within` and `skip`."""
     parts = [pattern.steps, list(pattern.define.items()), list(pattern.measures.items())]
     return blake2b(json.dumps(parts).encode(), digest_size=12).hexdigest()
 
 
 def _build_bits(steps: _Steps, conditions: Mapping[str, Condition]) -> Column:
-    """Return a number with a bit for each step that the event itself may be."""
+    """Return a number with a bit for each step whose own condition the event satisfies."""
     always = 0
     bits = f.lit(0).cast("bigint")
     for name, number in steps.numbers.items():
@@ -170,7 +169,7 @@ def _build_bits(steps: _Steps, conditions: Mapping[str, Condition]) -> Column:
 
 
 def _pack_needed(needed: Operands) -> Column:
-    """Return what measures need of an event, as JSON."""
+    """Return the values of an event for measures, as JSON."""
     if not needed.texts:
         return f.lit("{}")
     return f.to_json(f.struct(*map(f.expr, needed.select())), JSON)
@@ -204,6 +203,6 @@ def _finish(
         try:
             opened.select(f.expr(sql).alias(name))
         except (AnalysisException, ParseException) as error:
-            raise Place(view, f"pattern.measures.{name}").explain(error) from error
+            raise SpecPath(view, f"pattern.measures.{name}").explain(error) from error
     values = [f.expr(sql).alias(name) for name, sql in measures.items()]
     return opened.select(*keys, *values, *own, f.col(_OWN_COLUMNS[2]))

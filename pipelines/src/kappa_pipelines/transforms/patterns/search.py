@@ -1,10 +1,9 @@
-"""The search for matches as events come, key by key: a step of `buckets`.
+"""The search for matches in a stream, key by key: a step of `key_groups`.
 
-Events wait until the watermark has passed them, sorted by time and, at one time, by a hash of all that they hold: so nothing
-depends on the order in which they came. Then one attempt at a time follows all ways through the automaton at once, the
-preferred ones first. It is over when the first way that is left is a match, when none is left, or when the watermark says
-that nothing else can come `within` the time of its first event. The next attempt begins where `skip` says, over
-the known events. The matches do not depend on how events are split into batches.
+Events wait until the watermark has passed them, sorted by time and then by a hash of their columns, so the order of arrival does not
+matter. One attempt at a time follows all paths through the automaton at once, the preferred ones first. It ends when the first
+remaining path is a match, when no path remains, or when the watermark has passed `within` after its first event. The next attempt
+starts after `skip`, over the known events. The matches do not depend on how events are split into batches.
 """
 
 import json
@@ -29,22 +28,22 @@ from kappa_pipelines.transforms.patterns.conditions import (
 NEVER = 1 << 62
 """A time, in microseconds, that no watermark reaches."""
 
-Way = tuple[int, bytes]
-"""The position of the last event, or `DONE`, and the steps of all, by number. Ways are in the order of preference."""
+Path = tuple[int, bytes]
+"""The position of the last event, or `DONE`, and the step numbers of all events. Paths are in the order of preference."""
 _MEANING = ""
-"""Key of the meaning among what is kept; those of events are JSON."""
-OTHER_PATTERN = "the state was kept by another pattern"
-_FIRST: tuple[Way, ...] = ((START, b""),)
+"""Key of the meaning in the state; other keys are JSON."""
+OTHER_PATTERN = "the state belongs to another pattern"
+_FIRST: tuple[Path, ...] = ((START, b""),)
 _LABELS = tuple(bytes((step,)) for step in range(256))
 
 
 @dataclass(frozen=True)
 class Search:
-    """All that the workers need to know of a pattern. Steps are numbers from 1 on.
+    """A pattern for the workers. Steps are numbers from 1 on.
 
-    `meaning` tells patterns apart: what one has kept cannot be read by another.
-    `earlier` has the conditions that look at earlier events, by step; `decoders` make values of the operands' texts. Times are
-    microseconds. What is kept of a key: when to go on, events above the watermark, those of the attempt, its ways.
+    `meaning` identifies the pattern: another one cannot read its state. `earlier` has the conditions that refer to earlier events,
+    by step; `decoders` decode the texts of operands. Times are microseconds. The state of a key: when to continue, events above the
+    watermark, events of the attempt, its paths.
     """
 
     meaning: str
@@ -56,9 +55,9 @@ class Search:
     skip_step: int
 
     def advance(self, kept: Kept, rows: Sequence[Row], watermark: int) -> Iterable[Row]:
-        """Take up new events and go on with those that the watermark has passed. See `buckets.Step`.
+        """Add new events and process those that the watermark has passed. See `key_groups.Step`.
 
-        ValueError where another pattern has kept it.
+        ValueError if the state belongs to another pattern.
         """
         if kept.setdefault(_MEANING, [2 * NEVER, self.meaning])[1] != self.meaning:
             raise ValueError(OTHER_PATTERN)
@@ -72,9 +71,9 @@ class Search:
         found: list[Row] = []
         for key, state in [item for item in kept.items() if item[1][0] <= watermark]:
             attempt = _Attempt(self, key, state[2], state[3], found)
-            waiting = attempt.go_on(state[1], watermark)
+            waiting = attempt.advance(state[1], watermark)
             if waiting or attempt.held:
-                kept[key] = [attempt.find_wake(waiting), waiting, attempt.held, attempt.ways]
+                kept[key] = [attempt.find_wake(waiting), waiting, attempt.held, attempt.paths]
             else:
                 del kept[key]
         return found
@@ -86,26 +85,26 @@ class Search:
 
     @cached_property
     def conditions(self) -> dict[int, Condition]:
-        """Return the conditions that look at earlier events, as functions."""
+        """Return the conditions that refer to earlier events, as functions."""
         return {step: compile_condition(expression) for step, expression in self.earlier.items()}
 
     @cached_property
     def remembered(self) -> tuple[Navigation, ...]:
-        """Return what of the past conditions can tell apart."""
+        """Return the navigations of all conditions."""
         found = (nav for expression in self.earlier.values() for nav in find_navigations(expression))
         return tuple(dict.fromkeys(found))
 
     @cached_property
     def length(self) -> int:
-        """Return how long a match can be, in time."""
+        """Return the longest duration of a match."""
         return NEVER if self.within is None else self.within
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out functions, which cannot be pickled."""
+        """Return the state without functions, which cannot be pickled."""
         return {name: value for name, value in vars(self).items() if name in type(self).__annotations__}
 
     def _decode(self, rows: Sequence[Row]) -> Iterable[tuple[Any, ...]]:
-        """Return the operands of each row, read all at once."""
+        """Return the operands of each row, decoded column by column."""
         if not self.decoders or not rows:
             return repeat((), len(rows))
         texts = zip(*json.loads(f"[{','.join([row[4] for row in rows])}]"), strict=True)
@@ -117,19 +116,19 @@ class Search:
 
 
 class _Attempt:
-    """The search of one key: the events from the start of the present attempt on, and the ways that are left of it."""
+    """The search of one key: the events from the start of the present attempt, and its remaining paths."""
 
-    __slots__ = ("_found", "_key", "_search", "_seen", "held", "ways")
+    __slots__ = ("_found", "_key", "_search", "_seen", "held", "paths")
 
     def __init__(
-        self, search: Search, key: str, held: list[Event], ways: tuple[Way, ...], found: list[Row]
+        self, search: Search, key: str, held: list[Event], paths: tuple[Path, ...], found: list[Row]
     ) -> None:
         self._search, self._key, self._found = search, key, found
-        self.held, self.ways = held, ways
+        self.held, self.paths = held, paths
         self._seen = len(held)
 
-    def go_on(self, waiting: list[Event], watermark: int) -> list[Event]:
-        """Take the events that are due, in order; return those that are not."""
+    def advance(self, waiting: list[Event], watermark: int) -> list[Event]:
+        """Process the events that are due, in order; return the others."""
         waiting.sort()
         taken = 0
         for event in waiting:
@@ -143,53 +142,53 @@ class _Attempt:
         return waiting[taken:]
 
     def find_wake(self, waiting: list[Event]) -> int:
-        """Return when there is something to do next; `waiting` is sorted."""
+        """Return the next time at which to continue; `waiting` is sorted."""
         end = self.held[0][0] + self._search.length if self.held else NEVER
         return min(waiting[0][0] if waiting else NEVER, end, NEVER)
 
     def _end_before(self, time: int) -> None:
-        """End the attempts to which nothing can be added from this time on."""
+        """End the attempts that no event from this time on can extend."""
         while self.held and (limit := min(self.held[0][0] + self._search.length, NEVER)) < time:
-            self._begin_again(self._find_end(), limit)
+            self._restart(self._find_end(), limit)
             self._follow(limit)
 
     def _find_end(self) -> bytes | None:
-        """Return the steps of the preferred way that is a match if nothing more comes."""
-        for position, path in self.ways:
+        """Return the steps of the preferred path that is a match without further events."""
+        for position, path in self.paths:
             follow = self._search.automaton[position].follow
             if position == DONE or DONE in follow or AT_END in follow:
                 return path.rstrip(b"\0")
         return None
 
     def _follow(self, clock: int) -> None:
-        """Take the events that are held and not seen by the attempt; end it where nothing can change it any more."""
+        """Process the events that the attempt has not seen; end it when no event can change its result."""
         while self._seen < len(self.held):
-            ways = self._step(self._seen)
+            paths = self._step(self._seen)
             self._seen += 1
-            if ways and ways[0][0] != DONE:
-                self.ways = tuple(ways) if len(ways) == 1 else self._merge(ways)
+            if paths and paths[0][0] != DONE:
+                self.paths = tuple(paths) if len(paths) == 1 else self._merge(paths)
             else:
-                self._begin_again(ways[0][1] if ways else None, clock)
+                self._restart(paths[0][1] if paths else None, clock)
 
-    def _begin_again(self, path: bytes | None, clock: int) -> None:
-        """Give out the match, if there is one, and begin the next attempt."""
+    def _restart(self, path: bytes | None, clock: int) -> None:
+        """Emit the match, if there is one, and start the next attempt."""
         move = 1
         if path:
             self._found.append(self._build_row(path, clock))
             move = find_next(path, self._search.skip, self._search.skip_step)
         del self.held[:move]
-        self.ways, self._seen = _FIRST, 0
+        self.paths, self._seen = _FIRST, 0
 
     def _build_row(self, path: bytes, clock: int) -> Row:
         events = zip(path, self.held, strict=False)
         rows = ",".join([f'{{"s":{step},"v":{event[4]}}}' for step, event in events if step != PASSED])
         return self._key, f"[{rows}]", self.held[0][0], self.held[len(path) - 1][0], clock
 
-    def _step(self, place: int) -> list[Way]:
-        """Return the ways that are left with the event at this place."""
+    def _step(self, index: int) -> list[Path]:
+        """Return the paths that remain with the event at this index."""
         automaton, conditions = self._search.automaton, self._search.conditions
-        bits, left = self.held[place][2], []
-        for position, path in self.ways:
+        bits, left = self.held[index][2], []
+        for position, path in self.paths:
             if position == DONE:
                 left.append((DONE, path))
                 continue
@@ -206,23 +205,23 @@ class _Attempt:
                         left.append((DONE if is_done else number, path + b"\0" if at.absent else taken))
         return left
 
-    def _merge(self, ways: list[Way]) -> tuple[Way, ...]:
-        """Leave out each way that has the same future as one that is preferred to it, or that comes after a match."""
+    def _merge(self, paths: list[Path]) -> tuple[Path, ...]:
+        """Drop each path with the same future as a preferred one, and those after a match."""
         search = self._search
-        seen: dict[Any, Way] = {}
-        for way in ways:
-            past = tuple([nav.remember(way[1], self.held) for nav in search.remembered])
-            seen.setdefault((way[0], past), way)
-            if way[0] == DONE or DONE in search.automaton[way[0]].follow:
+        seen: dict[Any, Path] = {}
+        for path in paths:
+            past = tuple([nav.remember(path[1], self.held) for nav in search.remembered])
+            seen.setdefault((path[0], past), path)
+            if path[0] == DONE or DONE in search.automaton[path[0]].follow:
                 break
         return tuple(seen.values())
 
 
 def find_next(steps: Sequence[object], skip: SkipTo, step: object) -> int:
-    """Return where the search goes on after a match, counted from its start; never at the start itself."""
+    """Return where the search continues after a match, counted from its start, at least 1."""
     if skip is SkipTo.PAST_LAST_ROW:
         return len(steps)
     if skip is SkipTo.NEXT_ROW or step not in steps:
         return 1
-    places = [at for at, each in enumerate(steps) if each == step]
-    return max(1, places[0] if skip is SkipTo.FIRST else places[-1])
+    indexes = [at for at, each in enumerate(steps) if each == step]
+    return max(1, indexes[0] if skip is SkipTo.FIRST else indexes[-1])

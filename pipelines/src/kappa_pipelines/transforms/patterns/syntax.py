@@ -1,4 +1,4 @@
-"""What follows what: the text of a pattern as a tree. Pure.
+"""The text of a pattern as a tree. Pure.
 
     choice   := sequence { "|" sequence }
     sequence := repeat { repeat }
@@ -21,7 +21,7 @@ _COUNTS = {"?": (0, 1), "*": (0, None), "+": (1, None)}
 
 
 class PatternError(ValueError):
-    """A pattern that cannot be read or cannot be meant; says where, as a column counted from 1."""
+    """An invalid pattern; the text has the column, counted from 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,28 +33,28 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Absent:
-    """Any events, as few as possible, of which none satisfies the step's condition."""
+    """Any events, as few as possible, none of which satisfies the step's condition."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class Sequence:
-    """One after the other."""
+    """Parts in sequence."""
 
     parts: tuple["Node", ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One of them, the first that leads to a match."""
+    """Alternatives; the first that leads to a match is taken."""
 
     parts: tuple["Node", ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """One several times: as often as possible, or as seldom where not greedy."""
+    """A part several times: as often as possible, or as seldom if not greedy."""
 
     part: "Node"
     least: int
@@ -66,16 +66,16 @@ Node = Step | Absent | Sequence | Choice | Repeat
 
 
 def parse_steps(text: str) -> Node:
-    """Return the tree of a pattern; PatternError says what is wrong with it and where."""
+    """Return the tree of a pattern; PatternError if it is invalid."""
     tree = _Parser(text).parse()
     _check_absent(tree, is_end=True)
     if can_be_empty(tree):
-        raise PatternError("the pattern can match no event at all; let one step be there at least once")
+        raise PatternError("the pattern can match without any event; require at least one step")
     return tree
 
 
 def find_steps(node: Node) -> Iterator[str]:
-    """Yield the names of steps, in their order, again where they are there again."""
+    """Yield the names of steps in their order, with repetitions."""
     match node:
         case Step(name) | Absent(name):
             yield name
@@ -87,7 +87,7 @@ def find_steps(node: Node) -> Iterator[str]:
 
 
 def can_be_empty(node: Node) -> bool:
-    """Return whether it is satisfied by no event."""
+    """Return whether it matches without any event."""
     match node:
         case Step():
             return False
@@ -102,12 +102,12 @@ def can_be_empty(node: Node) -> bool:
 
 
 def _check_absent(node: Node, *, is_end: bool) -> None:
-    """Refuse a negation that does not stand after a step and before one, or at the very end of the pattern."""
+    """Raise PatternError unless each negation is between two steps, or after a step at the end of the pattern."""
     match node:
         case Absent(name):
             raise PatternError(
-                f"!{name} must stand between two steps, or after a step at the end of the whole pattern, in no group"
-                " of its own and not repeated"
+                f"!{name} must be between two steps, or after a step at the end of the whole pattern; it cannot be in a"
+                " group of its own or repeated"
             )
         case Repeat(part):
             _check_absent(part, is_end=False)
@@ -118,18 +118,18 @@ def _check_absent(node: Node, *, is_end: bool) -> None:
             for at, part in enumerate(parts):
                 if not isinstance(part, Absent):
                     _check_absent(part, is_end=False)
-                elif not _has_place(parts, at, is_end=is_end):
+                elif not _is_enclosed(parts, at, is_end=is_end):
                     _check_absent(part, is_end=is_end)
 
 
-def _has_place(parts: tuple[Node, ...], at: int, *, is_end: bool) -> bool:
+def _is_enclosed(parts: tuple[Node, ...], at: int, *, is_end: bool) -> bool:
     after_step = at > 0 and not can_be_empty(parts[at - 1])
     before_step = is_end if at + 1 == len(parts) else not can_be_empty(parts[at + 1])
     return after_step and before_step
 
 
 class _Parser:
-    """Reads a pattern from left to right."""
+    """Parses a pattern from left to right."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -184,7 +184,7 @@ class _Parser:
         greedy = not self._take("?")
         if can_be_empty(item):
             self._at = begin
-            self._fail("what is repeated can match no event; let each repetition take one at least")
+            self._fail("the repeated part can match without any event; require at least one")
         return Repeat(item, *counts, greedy)
 
     def _counts(self) -> tuple[int, int | None] | None:

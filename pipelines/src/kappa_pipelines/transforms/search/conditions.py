@@ -1,9 +1,9 @@
-"""What a query demands of a document: conditions, each of which can be tested, and says what an index may file it under.
+"""The conditions of a query, which test a document and have anchors for the index.
 
-`anchors` are features of which every document that matches has at least one; a query without such cannot be filed, and is
-tested against every document. A condition on a column that is NULL does not hold, so its negation does.
+`anchors` are features of which every matching document has at least one. A query without anchors cannot be indexed and is
+tested against every document. A condition on a NULL column is false, so its negation is true.
 """
-# ruff: noqa: D102 - `Condition` says what the methods of each are
+# ruff: noqa: D102 - see Condition
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -19,17 +19,17 @@ class Condition(Protocol):
     """A query or a part of it."""
 
     def matches(self, document: Document) -> bool:
-        """Return whether it holds for a document."""
+        """Return whether a document satisfies it."""
 
     def find_anchors(self, weigh: Weigh) -> Anchors | None:
-        """Return the lightest anchors, None where there are none; `weigh` says how many look-ups a feature costs."""
+        """Return the lightest anchors, None if there are none; `weigh` returns the number of look-ups for a feature."""
 
     def list_features(self) -> Iterator[Feature]:
-        """Yield the features among which anchors are chosen."""
+        """Yield the candidates for anchors."""
 
 
 class _Plain:
-    """A condition that has one feature at most, or none that a document must have."""
+    """A condition with at most one feature."""
 
     __slots__ = ()
 
@@ -56,7 +56,7 @@ class Word(_Plain):
 
 @dataclass(frozen=True, slots=True)
 class Prefix(_Plain):
-    """A word that begins so."""
+    """A word with a prefix."""
 
     field: str
     begin: str
@@ -70,7 +70,7 @@ class Prefix(_Plain):
 
 @dataclass(frozen=True, slots=True)
 class Phrase(_Plain):
-    """Words one after the other, in one column."""
+    """Words in sequence, in one column."""
 
     field: str
     words: tuple[str, ...]
@@ -111,7 +111,7 @@ class Equals(_Plain):
 
 @dataclass(frozen=True, slots=True)
 class Between(_Plain):
-    """A number between two, each of them included or not; None is no limit."""
+    """A number in a range, each limit included or not; None is no limit."""
 
     field: str
     low: Number | None
@@ -129,7 +129,7 @@ class Between(_Plain):
 
 @dataclass(frozen=True, slots=True)
 class Not(_Plain):
-    """What does not hold."""
+    """A negation."""
 
     part: Condition
 
@@ -139,7 +139,7 @@ class Not(_Plain):
 
 @dataclass(frozen=True, slots=True)
 class All:
-    """Several that all hold."""
+    """A conjunction."""
 
     parts: tuple[Condition, ...]
 
@@ -159,7 +159,7 @@ class All:
 
 @dataclass(frozen=True, slots=True)
 class Either:
-    """Several of which at least one holds."""
+    """A disjunction."""
 
     parts: tuple[Condition, ...]
 

@@ -1,7 +1,7 @@
-"""Documents as queries see them: words of text columns and numbers.
+"""Documents for queries: words of text columns, and numbers.
 
-Text is made of words: runs of letters, digits and `_` as Unicode has them, after normalization to NFKC and folding of case.
-Documents and queries are read by the same function, so "Łódź" finds "ŁÓDŹ", and "New-York" is two words.
+Text consists of words: runs of Unicode letters, digits and `_`, after NFKC normalization and case folding.
+Documents and queries are split by the same function, so "Łódź" finds "ŁÓDŹ", and "New-York" is two words.
 """
 
 import re
@@ -20,11 +20,11 @@ _WORD = re.compile(r"\w+")
 
 Number = int | float | Decimal
 Feature = tuple[str, str, str | Number]
-"""What a document can be looked up by: `word`, `prefix` or `number`, a field, and a word, the beginning of one, or a number."""
+"""A key in the index: `word`, `prefix` or `number`, a field, and the word, prefix or number."""
 
 
 class Kind(StrEnum):
-    """What a column is for a query."""
+    """How queries use a column."""
 
     WORDS = "words"
     EXACT = "exact"
@@ -33,22 +33,22 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True)
 class Fields:
-    """The columns that can be searched with their kinds, by names in small letters; `text` are those of a word without field."""
+    """The searchable columns with their kinds, by names in lower case; `text` are the columns of words without a field."""
 
     text: tuple[str, ...]
     kinds: tuple[tuple[str, Kind], ...]
 
     def find_kind(self, field: str) -> Kind | None:
-        """Return what a field is, None where there is none of this name."""
+        """Return the kind of a field, None if it is unknown."""
         return Kind.WORDS if field == ANY else dict(self.kinds).get(field)
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """What queries can ask of a document: for each field its text and all words of it, and numbers that are not NULL.
+    """A document: for each field its text and the words in it, and numbers that are not NULL.
 
     `texts` and `words` have ANY besides the fields. A text is its words in order with a space around each, so that a
-    phrase can be searched as text; NULL is the empty one. Those of several columns stand on lines of their own.
+    phrase can be searched as text; NULL is the empty text. Texts of several columns are separated by newlines.
     """
 
     texts: Mapping[str, str]
@@ -56,7 +56,7 @@ class Document:
     numbers: Mapping[str, Number]
 
     def find_values(self, kind: str, field: str, length: int) -> AbstractSet[str | Number]:
-        """Return the values of its features of a kind in a field; `length` is that of the beginnings of words."""
+        """Return the values of the features of a kind in a field; `length` is that of prefixes."""
         if kind == "word":
             return self.words[field]
         if kind == "prefix":
@@ -70,7 +70,7 @@ def split_words(text: str) -> tuple[str, ...]:
 
 
 def read_document(fields: Fields, columns: Mapping[str, Any]) -> Document:
-    """Return the document of columns by names in small letters; numbers come as text, so that they are exact."""
+    """Return the document of columns by names in lower case; numbers come as text, so that they are exact."""
     texts: dict[str, str] = {}
     words: dict[str, frozenset[str]] = {}
     numbers: dict[str, Number] = {}
@@ -88,7 +88,7 @@ def read_document(fields: Fields, columns: Mapping[str, Any]) -> Document:
 
 
 def read_number(kind: Kind, text: str) -> Number:
-    """Return a number as comparisons with columns of this kind want it; ValueError where the text is none."""
+    """Return a number for comparisons with columns of this kind; ValueError if the text is not a number."""
     if kind is Kind.FLOAT:
         return float(text)
     try:

@@ -1,7 +1,7 @@
-"""An index of stored queries: a document finds those that may match by what it has, however many there are.
+"""An index of stored queries, by which a document finds the queries that may match.
 
-Each query is filed under its anchors, chosen so that few queries share them: what few queries name, few documents have, as
-far as both speak alike. The few queries that have no anchors, only ranges or NOT, are tested against every document.
+Each query is indexed by its anchors, which are chosen to be rare: a feature of few queries is assumed to be in few documents.
+Queries without anchors, only ranges or NOT, are tested against every document.
 """
 
 from collections import Counter
@@ -13,11 +13,11 @@ from kappa_pipelines.transforms.search.document import Document, Feature, Fields
 from kappa_pipelines.transforms.search.language import QueryError, read_query
 from kappa_pipelines.transforms.search.versions import Valid
 
-_BEGINNING = 100  # a beginning of a word is found in as many more documents than a word
+_PREFIX_WEIGHT = 100  # a prefix is found in as many more documents than a word
 
 
-_Place = tuple[str, str, int]
-"""What features have in common that are looked up together: kind, field, and length where they are beginnings of words."""
+_Group = tuple[str, str, int]
+"""Common to features that are looked up together: kind, field, and the length of prefixes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,22 +28,22 @@ class _Filed:
 
 @dataclass
 class Index:
-    """Holds queries that can be read; the others match nothing."""
+    """Has the valid queries; invalid ones match nothing."""
 
     fields: Fields
     _filed: dict[Valid, _Filed | None] = field(default_factory=dict)
-    _under: dict[_Place, dict[str | Number, dict[Valid, Condition]]] = field(default_factory=dict)
+    _under: dict[_Group, dict[str | Number, dict[Valid, Condition]]] = field(default_factory=dict)
     _always: dict[Valid, Condition] = field(default_factory=dict)
     _named: Counter[Feature] = field(default_factory=Counter)
 
     def hold(self, queries: Iterable[Valid]) -> None:
-        """Hold exactly these queries: only what is new or gone costs work."""
+        """Set the queries; the cost depends on the difference only."""
         wanted = dict.fromkeys(queries)
         gone = [query for query in self._filed if query not in wanted]
         for query in gone:
             self._remove(query)
         if gone:
-            self._named += Counter()  # drops what nobody names any more
+            self._named += Counter()  # drops counts of 0
         read = [(query, read_query(self.fields, query.text)) for query in wanted if query not in self._filed]
         for _, condition in read:
             if not isinstance(condition, QueryError):
@@ -60,7 +60,7 @@ class Index:
         ]
 
     def count_candidates(self, document: Document) -> int:
-        """Return how many queries a document is tested against, at whatever time."""
+        """Return how many queries a document is tested against, at any time."""
         return len(self._find_candidates(document))
 
     @property
@@ -70,8 +70,8 @@ class Index:
 
     def _find_candidates(self, document: Document) -> dict[Valid, Condition]:
         candidates = dict(self._always)
-        for place, queries in self._under.items():
-            for value in queries.keys() & document.find_values(*place):
+        for group, queries in self._under.items():
+            for value in queries.keys() & document.find_values(*group):
                 candidates.update(queries[value])
         return candidates
 
@@ -84,7 +84,7 @@ class Index:
         if anchors is None:
             self._always[query] = condition
         for anchor in anchors or ():
-            self._under.setdefault(_find_place(anchor), {}).setdefault(anchor[2], {})[query] = condition
+            self._under.setdefault(_find_group(anchor), {}).setdefault(anchor[2], {})[query] = condition
 
     def _remove(self, query: Valid) -> None:
         filed = self._filed.pop(query)
@@ -93,16 +93,16 @@ class Index:
         self._always.pop(query, None)
         self._named.subtract(filed.condition.list_features())
         for anchor in filed.anchors or ():
-            queries = self._under[_find_place(anchor)]
+            queries = self._under[_find_group(anchor)]
             del queries[anchor[2]][query]
             if not queries[anchor[2]]:
                 del queries[anchor[2]]
 
     def _weigh(self, feature: Feature) -> float:
-        """Return how many queries name a feature, which stands for how many documents have it."""
-        return self._named[feature] * (_BEGINNING if feature[0] == "prefix" else 1)
+        """Return how many queries name a feature, an estimate of how many documents have it."""
+        return self._named[feature] * (_PREFIX_WEIGHT if feature[0] == "prefix" else 1)
 
 
-def _find_place(anchor: Feature) -> _Place:
+def _find_group(anchor: Feature) -> _Group:
     kind, field, value = anchor
     return kind, field, len(str(value)) if kind == "prefix" else 0

@@ -1,17 +1,16 @@
-"""The language of stored queries: a part of Lucene's, read by luqum, made into conditions.
+"""The language of stored queries: a subset of Lucene's, parsed by luqum, as conditions.
 
 | | |
 |---|---|
-| `engine failure` | both words; side by side they must all be there, and `AND` binds tighter than `OR`, `OR` tighter than nothing |
-| `"engine failure"` | one after the other, in one column |
-| `engine AND (fire OR smoke) NOT test` | as it says; `-test` is `NOT test`, `+engine` is `engine` |
-| `engin*` | a word that begins so |
+| `engine failure` | both words; `AND` has precedence over `OR`, and `OR` over adjacency |
+| `"engine failure"` | the words in sequence, in one column |
+| `engine AND (fire OR smoke) NOT test` | a Boolean combination; `-test` is `NOT test`, `+engine` is `engine` |
+| `engin*` | a word with this prefix |
 | `title:engine`, `title:(fire OR smoke)` | in this column |
 | `delay:>60`, `delay:<=5`, `delay:[10 TO 20}`, `delay:{* TO -5]`, `delay:15` | numbers |
 | `title:*` | the column is not NULL |
 
-A word that the analysis makes several of, such as `New-York`, is a phrase. What else Lucene knows is refused with a
-reason: `~`, `^`, regular expressions, `*` and `?` elsewhere, `&&`, `||` and `!`, ranges of words.
+A word that is split into several, such as `New-York`, is a phrase. Other syntax of Lucene is refused with a reason: `~`, `^`, regular expressions, `*` and `?` elsewhere, `&&`, `||` and `!`, ranges of words.
 """
 
 import math
@@ -38,16 +37,16 @@ from kappa_pipelines.transforms.search.document import ANY, Fields, Kind, Number
 
 LONGEST = 10_000  # characters
 DEEPEST = 50  # conditions within each other
-_REMEMBERED = 20_000  # queries that a process does not read again
+_CACHED = 20_000  # parsed queries in a process
 
 
 class QueryError(ValueError):
-    """A query that cannot be read; it says what is wrong and, where there is something, what to write instead."""
+    """An invalid query; the text has the problem and the alternative, if there is one."""
 
 
-@lru_cache(_REMEMBERED)
+@lru_cache(_CACHED)
 def read_query(fields: Fields, text: str | None) -> Condition | QueryError:
-    """Return what a query demands, or what is wrong with it."""
+    """Return the condition of a query, or its error."""
     try:
         return _convert(fields, _parse(text), ANY, 0)
     except QueryError as error:
@@ -66,7 +65,7 @@ def _parse(text: str | None) -> Any:
 
 
 def _convert(fields: Fields, node: Any, field: str, depth: int) -> Condition:
-    """Return the condition that a node of luqum's is within a field."""
+    """Return the condition of a luqum node within a field."""
     if depth > DEEPEST:
         raise QueryError(f"the query is nested deeper than {DEEPEST}")
 
@@ -91,7 +90,7 @@ def _convert(fields: Fields, node: Any, field: str, depth: int) -> Condition:
 
 def _find_field(fields: Fields, within: str, name: str) -> str:
     if within != ANY:
-        raise QueryError(f"{within}:{name}: a field within a field; put a value with a colon into quotes")
+        raise QueryError(f"{within}:{name}: a field inside a field; quote a value that has a colon")
     if fields.find_kind(name.lower()) is None or name == ANY:
         raise QueryError(
             f"there is no field {name!r}; known are {', '.join(name for name, _ in fields.kinds)}"
@@ -119,14 +118,14 @@ def _convert_word(node: Any, field: str) -> Condition:
 def _find_prefix(node: Any, field: str) -> Condition:
     begin = split_words(node.value[:-1])
     if node.value[-1] != "*" or "*" in node.value[:-1] or "?" in node.value or len(begin) != 1:
-        raise QueryError(f"{node.value}: a * can only stand at the end of one word")
+        raise QueryError(f"{node.value}: a * can only be at the end of one word")
     return Prefix(field, begin[0])
 
 
-def _find_words(text: str, field: str, said: str) -> Condition:
+def _find_words(text: str, field: str, written: str) -> Condition:
     words = split_words(text)
     if not words:
-        raise QueryError(f"{said}: there is no word in it")
+        raise QueryError(f"{written}: there is no word in it")
     return Word(field, words[0]) if len(words) == 1 else Phrase(field, words)
 
 
@@ -153,11 +152,11 @@ def _read_limit(kind: Kind, node: Any, field: str) -> Number | None:
 
 
 def _read(kind: Kind, node: Any, field: str) -> Number:
-    """Return the number that a node is; a minus sign is luqum's `Prohibit`."""
+    """Return the number in a node; luqum parses a minus sign as `Prohibit`."""
     try:
         number = read_number(kind, str(node).strip().strip('"').replace("\\", ""))
     except ValueError:
         raise QueryError(f"{field}:{node}: {field} is a number") from None
     if not math.isfinite(number):
-        raise QueryError(f"{field}:{node}: this is no number to compare with")
+        raise QueryError(f"{field}:{node}: this number cannot be compared")
     return number

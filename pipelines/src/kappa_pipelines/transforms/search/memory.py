@@ -1,7 +1,7 @@
-"""What a worker process remembers of stored queries from call to call: an index of them, and the last change.
+"""Caches of a worker process: an index of the stored queries, and their last change.
 
-Everything is known by a digest of the queries that a bucket keeps, which are the same in all buckets. So it is right after a
-restart, a failure or a rewinding too: then the digest is another one.
+The keys are digests of the queries in a key group, which are the same in all key groups. So the caches are also valid after a restart,
+a failure or a rewind: the digest is different then.
 """
 
 import hashlib
@@ -16,11 +16,11 @@ _held: dict[tuple[str, Fields], tuple[str, Index]] = {}
 _grown: dict[str, tuple["Change", bytes, str]] = {}
 
 Load = Callable[[], bytes]
-"""Reads the encoded queries of a bucket, where they are not known."""
+"""Reads the encoded queries of a key group, on a cache miss."""
 
 
 class Change(NamedTuple):
-    """What happens to the queries of a digest, None for no queries; see `add_versions`."""
+    """A change of the queries with a digest, None for no queries; see `add_versions`."""
 
     digest: str | None
     new: frozenset[tuple[str, Version]]
@@ -28,7 +28,7 @@ class Change(NamedTuple):
 
 
 def grow(view: str, change: Change, load: Load) -> tuple[bytes, str]:
-    """Return the encoded queries after a change, and their digest; computed once for all buckets that a process serves."""
+    """Return the encoded queries after a change, and their digest; computed once for all key groups of a process."""
     known = _grown.get(view)
     if known is None or known[0] != change:
         stored = {} if change.digest is None else decode(load())
@@ -47,6 +47,6 @@ def hold_index(view: str, fields: Fields, digest: str, load: Load) -> Index:
 
 
 def forget() -> None:
-    """Forget all, as a new process has."""
+    """Clear the caches, as in a new process."""
     _held.clear()
     _grown.clear()

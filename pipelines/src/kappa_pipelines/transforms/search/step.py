@@ -1,7 +1,7 @@
 """Search on a stream: documents wait until the watermark has passed them, then meet the queries that were valid at their time.
 
-Documents are spread over the buckets; every bucket is told every version of every query, so all keep the same. What
-they keep of queries is stored apart and read by a worker only where its memory is of other queries.
+Documents are distributed over the key groups. Every key group gets all versions of all queries, so all have the same queries.
+These are stored in a separate value, which a worker reads only if its cached index has other queries.
 """
 
 import json
@@ -18,15 +18,15 @@ from kappa_pipelines.transforms.search.memory import Change, grow, hold_index
 from kappa_pipelines.transforms.search.versions import Version
 
 STORED = "queries"
-"""The part of what is kept that is stored apart."""
+"""Key of the state that is stored in a value of its own."""
 _DIGEST = "digest"
 _WAITING = "waiting"
 _PASSED = "passed"
-"""The watermark when versions came last: no document up to it is still to be answered, neither here nor in other buckets."""
+"""The watermark at the last change of queries: all documents up to it have been matched in all key groups."""
 
 
 class Role(StrEnum):
-    """What a row is for. A query's row comes twice: as a version to every bucket, and to one, which tells what is wrong with it."""
+    """The role of a row. A query's row comes twice: as a version to every key group, and as a check to one, which reports errors."""
 
     DOCUMENT = "document"
     VERSION = "version"
@@ -34,7 +34,7 @@ class Role(StrEnum):
 
 
 class Given(NamedTuple):
-    """A row as the step gets it. `packed` are a document's columns, or those of a query that go with it."""
+    """An input row. `packed` are a document's columns, or further columns of a query."""
 
     role: str
     time: int
@@ -45,7 +45,7 @@ class Given(NamedTuple):
 
 
 class Found(NamedTuple):
-    """A row that comes out: a document with a query that it matches, or a query with what is wrong with it."""
+    """An output row: a document with a query that it matches, or a query with its error."""
 
     time: int
     document: str | None
@@ -61,7 +61,7 @@ class Search:
     fields: Fields
 
     def advance(self, kept: Kept, rows: Sequence[Row], watermark: int) -> Iterable[Row]:
-        """Add the versions among the rows, and return what has waited for the watermark and come to its end."""
+        """Add the versions among the rows, and return the matches of the documents that the watermark has passed."""
         given = [Given(*row) for row in rows]
         new = frozenset(_read_version(row) for row in given if row.role == Role.VERSION)
         if new:
@@ -73,7 +73,7 @@ class Search:
         return self._answer(kept, [Given(*row) for row in waiting if row[1] <= watermark])
 
     def find_wake(self, kept: Kept) -> int | None:
-        """Return the time of the first that waits."""
+        """Return the time of the first waiting row."""
         return min((row[1] for row in kept[_WAITING]), default=None)
 
     def _answer(self, kept: Kept, ready: Sequence[Given]) -> Iterator[Row]:
@@ -98,7 +98,7 @@ class Search:
 
 
 def read_columns(packed: str) -> dict[str, Any]:
-    """Return packed columns by names in small letters, numbers as text."""
+    """Return packed columns by names in lower case, numbers as text."""
     columns = json.loads(packed, parse_float=str, parse_int=str)
     return {name.lower(): value for name, value in columns.items()}
 

@@ -1,6 +1,6 @@
-"""Which queries are valid when: each is valid from its event time until that of the next version of the same id.
+"""The validity of queries: from the event time of a version until that of the next version with the same id.
 
-A deletion is a version too. Of two versions of one time a deletion wins, then the one with the greater text.
+A deletion is a version too. Of two versions with the same time a deletion has precedence, then the greater text.
 """
 
 import json
@@ -12,7 +12,7 @@ END = 1 << 62
 
 
 class Version(NamedTuple):
-    """A query from a time on, in microseconds; `packed` are further columns of it."""
+    """A query from a time on, in microseconds; `packed` are its further columns."""
 
     since: int
     deleted: bool
@@ -21,7 +21,7 @@ class Version(NamedTuple):
 
 
 class Valid(NamedTuple):
-    """A version with the times for which it is valid, the end excluded."""
+    """A version with its validity, the end excluded."""
 
     id: str
     since: int
@@ -35,7 +35,7 @@ Versions = dict[str, list[Version]]
 
 
 def add_versions(stored: Versions, new: Iterable[tuple[str, Version]], passed: int) -> Versions:
-    """Return the versions with new ones, without those that no document after the time `passed` can need."""
+    """Return the versions with new ones, without those that no document after the time `passed` can match."""
     grown = {key: list(versions) for key, versions in stored.items()}
     for key, version in new:
         grown.setdefault(key, []).append(version)
@@ -52,12 +52,12 @@ def _drop_old(versions: list[Version], passed: int) -> list[Version]:
 
 
 def rank(version: Version) -> tuple[int, bool, bool, str, str]:
-    """Return by what versions of one query are ordered: the greatest that a document has reached is valid for it."""
+    """Return the sort key of a query's versions: the greatest up to a document's time is valid for it."""
     return version.since, version.deleted, version.text is not None, version.text or "", version.packed
 
 
 def list_valid(stored: Versions) -> list[Valid]:
-    """Return all versions that are no deletions."""
+    """Return all versions that are not deletions."""
     return [
         Valid(key, version.since, until, version.text, version.packed)
         for key, versions in stored.items()

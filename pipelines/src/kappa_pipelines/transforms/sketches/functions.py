@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from kappa_crds.view import View
-from kappa_pipelines.transforms.place import Place
 from kappa_pipelines.transforms.sketches import bloom, frequency
 from kappa_pipelines.transforms.sketches.calls import Call, replace_calls
+from kappa_pipelines.transforms.spec_path import SpecPath
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def write_out(view: View) -> View:
     changed: dict[str, Any] = {}
     if view.sql is not None:
         changed["sql"] = _write_text(
-            view.sql, lambda start: Place(view.name, _say_position(str(view.sql), start))
+            view.sql, lambda start: SpecPath(view.name, _say_position(str(view.sql), start))
         )
     for kind in ("window", "sliding"):
         operator = getattr(view, kind)
@@ -80,30 +80,30 @@ def write_out(view: View) -> View:
 
 
 def _write_aggregates(view: str, kind: str, aggregates: Mapping[str, str]) -> dict[str, str]:
-    def find(name: str) -> Callable[[int], Place]:
-        return lambda start: Place(view, f"{kind}.aggregates.{name}")
+    def find(name: str) -> Callable[[int], SpecPath]:
+        return lambda start: SpecPath(view, f"{kind}.aggregates.{name}")
 
     return {name: _write_text(sql, find(name)) for name, sql in aggregates.items()}
 
 
-def _write_text(sql: str, find_place: Callable[[int], Place]) -> str:
+def _write_text(sql: str, find_place: Callable[[int], SpecPath]) -> str:
     return replace_calls(sql, FUNCTIONS, lambda call: _write_call(call, find_place(call.start)))
 
 
-def _write_call(call: Call, place: Place) -> str:
+def _write_call(call: Call, path: SpecPath) -> str:
     function = FUNCTIONS[call.function]
     usage = f"{call.function}({', '.join(function.arguments)})"
     if len(call.arguments) != len(function.arguments):
-        raise place.fail(f"{call.function} has {len(call.arguments)} arguments; it is {usage}")
+        raise path.fail(f"{call.function} has {len(call.arguments)} arguments; it is {usage}")
     if function.describe is not None and call.after in ("filter", "over"):
-        raise place.fail(
+        raise path.fail(
             f"{call.function} takes no {call.after.upper()}; leave values out by making them NULL, as in"
             f" `{call.function}(CASE WHEN … THEN x END, …)`"
         )
     try:
         return function.write(*call.arguments)
     except ValueError as error:
-        raise place.fail(f"{usage}: {error}") from None
+        raise path.fail(f"{usage}: {error}") from None
 
 
 def _say_position(sql: str, start: int) -> str:

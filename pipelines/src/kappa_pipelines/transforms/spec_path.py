@@ -1,4 +1,4 @@
-"""Where an expression stands in the manifest, for what is said of it."""
+"""The path of an expression in a spec, for error messages."""
 
 from dataclasses import dataclass
 
@@ -11,16 +11,16 @@ from kappa_pipelines.failures.sql import explain_refusal
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where an expression stands in the manifest; it makes errors."""
+class SpecPath:
+    """The path of an expression in a spec."""
 
     view: str
     field: str
 
     def fail(self, text: str, reason: Reason = Reason.INVALID_SQL) -> SpecError:
-        """Return the error that says so here."""
+        """Return an error at this path."""
         return SpecError(reason, f"view {self.view!r}, {self.field}: {text}")
 
     def explain(self, error: AnalysisException | ParseException) -> SpecError:
-        """Return the error for what Spark refused here."""
+        """Return the error for Spark's refusal of the expression."""
         return explain_refusal(f"view {self.view!r}, {self.field}", read_sql_failure(error))
