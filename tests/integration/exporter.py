@@ -8,7 +8,6 @@ from typing import Any, Self
 from prometheus_client import REGISTRY, CollectorRegistry, start_http_server
 
 from fakes.context import build_resource
-from kappa_crds.kinds import find_kind
 from kappa_crds.progress import (
     DriverState,
     Progress,
@@ -54,13 +53,9 @@ class Exporter:
     def __enter__(self) -> Self:
         self._fill()
         registry = CollectorRegistry()
-        stores = [find_kind("StateStore").parse(self._store)]
-        policies = [find_kind("LagPolicy").parse(self._policy)]
         for collector in (
             DriverCollector(self._progress, Counts, time.time),
             ResourceCollector(self._mirror, lambda: True),
-            metrics.StoreCollector(lambda: stores),
-            metrics.PolicyCollector(lambda: policies),
             LagCollector(self._sweeps, 1000),
         ):
             registry.register(collector)
@@ -117,10 +112,10 @@ class Exporter:
         self._show("KafkaCluster", "main", seen, bootstrapServers=["kafka:9092"])
         held = {"conditions": say_ready(), "lastCheck": "2026-01-02T00:00:00Z", "freeBytes": 10**12}
         spec = {"pvc": {"size": "1Gi"}, "measureEvery": "1h"}
-        self._store = self._show("StateStore", "main", {**held, "measurement": MEASUREMENT}, **spec)
+        self._show("StateStore", "main", {**held, "measurement": MEASUREMENT}, **spec)
         selector = {"selector": {"groups": [GROUP]}, "warning": {"lag": "1m"}}
         judged = [*say_ready(), {**say_ready()[0], "type": "LagHealthy"}]
-        self._policy = self._show("LagPolicy", "gold", {"conditions": judged}, **selector)
+        self._show("LagPolicy", "gold", {"conditions": judged}, **selector)
         metrics.LEADING.set(1)
         metrics.LAST_RESYNC.set_to_current_time()
         for outcome in ("ok", "failed"):

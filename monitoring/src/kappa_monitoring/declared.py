@@ -3,8 +3,6 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from prometheus_client.metrics import MetricWrapperBase
-
 from kappa_monitoring.connect import list_connect
 from kappa_operator.lag import exposition as lag
 from kappa_operator.telemetry import metrics as operator
@@ -39,9 +37,7 @@ def list_metrics() -> tuple[Metric, ...]:
     """Return all of them, those of drivers first."""
     return (
         *_list_of_drivers(),
-        *_list_of_resources(),
         *_list_of_operator(),
-        *_list_of_lag(),
         *_list_of_connect(),
     )
 
@@ -56,51 +52,14 @@ def _list_of_drivers() -> Iterator[Metric]:
         yield Metric(_name(driver.PREFIX + each.name, each.kind), each.kind, each.help, labels, DRIVER)
 
 
-def _list_of_resources() -> Iterator[Metric]:
-    for each in resource_metrics.METRICS:
-        yield Metric(_name(each.name, each.kind), each.kind, each.help, each.labels, OPERATOR)
-    for store in operator.STORE_METRICS:
-        yield Metric(store.name, "gauge", store.help, ("namespace", "statestore"), OPERATOR)
-    for policy in operator.POLICY_METRICS:
-        yield Metric(policy.name, "gauge", policy.help, ("namespace", "lagpolicy"), OPERATOR)
-
-
 def _list_of_operator() -> Iterator[Metric]:
-    for each in operator.METRICS:
-        (family,) = each.describe()
-        yield Metric(
-            _name(family.name, family.type), family.type, family.documentation, _find_labels(each), OPERATOR
-        )
-
-
-def _list_of_lag() -> Iterator[Metric]:
-    for each in lag.METRICS:
-        kind = "counter" if isinstance(each, lag.TopicCounter) else "gauge"
-        labels = ("cluster_name", *_find_share(each))
-        yield Metric(_name(each.name, kind), kind, each.help, labels, OPERATOR)
+    for each in (*resource_metrics.METRICS, *operator.METRICS, *lag.METRICS):
+        yield Metric(_name(each.name, each.kind), each.kind, each.help, each.labels, OPERATOR)
 
 
 def _list_of_connect() -> Iterator[Metric]:
     for name, said, labels in list_connect():
         yield Metric(name, "gauge", said, labels, CONNECT)
-
-
-def _find_share(metric: object) -> tuple[str, ...]:
-    """Return the labels other than that of the cluster; a gauge of a cluster has no others."""
-    match metric:
-        case lag.ShareGauge():
-            return ("group", "topic", "partition")
-        case lag.PartitionGauge():
-            return ("topic", "partition")
-        case lag.TopicCounter():
-            return ("topic",)
-        case lag.GroupGauge():
-            return ("group",)
-    return ()
-
-
-def _find_labels(metric: MetricWrapperBase) -> tuple[str, ...]:
-    return tuple(metric._labelnames)  # the client exposes them nowhere else before the first sample
 
 
 def find_series() -> dict[str, tuple[str, ...]]:

@@ -120,9 +120,7 @@ async def run(settings: Settings) -> None:
             cluster=cluster, cache=cache, kafka=kafka, drivers=HttpDrivers(session), buckets=RemoteStores(session),
             settings=settings, lag=sampling, webhooks=webhooks, is_leading=lambda: elector.leading, expect_event=pending_events.expect,
         )  # fmt: skip
-        REGISTRY.register(metrics.StoreCollector(partial(context.list_active, "StateStore")))
         REGISTRY.register(ResourceCollector(context.cache, context.is_leading))
-        REGISTRY.register(metrics.PolicyCollector(partial(context.list_active, "LagPolicy")))
         REGISTRY.register(LagCollector(sampling.list_found, settings.lag_series))
         queue = WorkQueue(time.monotonic, slots=settings.concurrency)
         controller = Controller(context, queue)

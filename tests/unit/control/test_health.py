@@ -124,9 +124,9 @@ def test_resources_may_change_while_a_thread_reads_them() -> None:
     operator = Operator(KIND_TABLE)
     for name in ("orders", "returns"):
         operator.cluster.put(build_resource("Topic", name))
-    reading = operator.context.list_active("Topic")
+    reading = operator.cache.parse_all("Topic")
     assert next(reading).metadata.name == "orders"
     operator.cluster.put(build_resource("Topic", "carts"))
     operator.cluster.remove(ObjectRef("kappa-platform.io/v1alpha1", "Topic", "shop", "returns"))
     assert [each.metadata.name for each in reading] == ["returns"]
-    assert {each.metadata.name for each in operator.context.list_active("Topic")} == {"orders", "carts"}
+    assert {each.metadata.name for each in operator.cache.parse_all("Topic")} == {"orders", "carts"}

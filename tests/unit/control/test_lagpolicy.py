@@ -19,7 +19,7 @@ from kappa_operator.lag.model import Sweep
 from kappa_operator.lagpolicy.decide import is_long
 from kappa_operator.lagpolicy.mute import find_mute
 from kappa_operator.lagpolicy.observe import observe_lagpolicy
-from kappa_operator.telemetry.metrics import POLICY_METRICS, PolicyCollector
+from kappa_operator.telemetry.resource_metrics import POLICY_METRICS, ResourceCollector
 
 CLUSTER = Key("KafkaCluster", "shop", "main")
 POLICY = Key("LagPolicy", "shop", "gold")
@@ -407,9 +407,10 @@ def test_groups_are_found_by_patterns_without_those_of_marks(globs: list[str], f
 def read_metrics(operator: Operator) -> dict[str, list[tuple[dict[str, str], float]]]:
     """What Prometheus gets, read as it reads it."""
     registry = CollectorRegistry()
-    registry.register(PolicyCollector(lambda: operator.context.list_active("LagPolicy")))
+    registry.register(ResourceCollector(operator.cache, lambda: True))
     families = text_string_to_metric_families(generate_latest(registry).decode())
-    return {family.name: [(each.labels, each.value) for each in family.samples] for family in families}
+    found = {family.name: [(each.labels, each.value) for each in family.samples] for family in families}
+    return {name: samples for name, samples in found.items() if name.startswith("kappa_lagpolicy_")}
 
 
 async def test_prometheus_gets_what_a_policy_says_and_nothing_of_one_that_is_gone() -> None:

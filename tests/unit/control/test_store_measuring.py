@@ -16,7 +16,7 @@ from kappa_crds.savepoint_work import REQUEST_ANNOTATION, Removal, SavepointTask
 from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.kinds import KIND_TABLE
 from kappa_operator.statestore.collection_pods import COLLECTOR_ROLE, MEASURER_ROLE
-from kappa_operator.telemetry.metrics import STORE_METRICS, StoreCollector
+from kappa_operator.telemetry.resource_metrics import STORE_METRICS, ResourceCollector
 
 STORE = Key("StateStore", "shop", "main")
 HOLDS = Holdings(
@@ -160,9 +160,10 @@ async def test_dying_after_any_write_changes_nothing_about_the_end() -> None:
 def read_metrics(operator: Operator) -> dict[str, list[tuple[dict[str, str], float]]]:
     """What Prometheus gets, read as it reads it."""
     registry = CollectorRegistry()
-    registry.register(StoreCollector(lambda: operator.context.list_active("StateStore")))
+    registry.register(ResourceCollector(operator.cache, lambda: True))
     families = text_string_to_metric_families(generate_latest(registry).decode())
-    return {family.name: [(each.labels, each.value) for each in family.samples] for family in families}
+    found = {family.name: [(each.labels, each.value) for each in family.samples] for family in families}
+    return {name: samples for name, samples in found.items() if name.startswith("kappa_statestore_")}
 
 
 async def test_prometheus_gets_what_is_known_of_each_store_and_nothing_of_one_that_is_gone() -> None:

@@ -26,7 +26,6 @@ from kappa_operator.engine.cache import ResourceCache
 from kappa_operator.kinds import KIND_TABLE
 from kappa_operator.lag.exposition import LagCollector
 from kappa_operator.telemetry.metrics import METRICS as OF_OPERATOR
-from kappa_operator.telemetry.metrics import PolicyCollector, StoreCollector
 from kappa_operator.telemetry.resource_metrics import ResourceCollector
 from kappa_pipelines.reporting.metrics import Counts, DriverCollector
 from unit.monitoring.rendered import ALERTS, load_series
@@ -135,8 +134,6 @@ def find_exported() -> dict[str, tuple[str, ...]]:
     )
     collectors = [
         DriverCollector(lambda: progress, Counts, lambda: 0.0),
-        StoreCollector(lambda: ()),
-        PolicyCollector(lambda: ()),
         ResourceCollector(ResourceCache(KIND_TABLE), lambda: True),
         LagCollector(lambda: (), 100),
     ]
@@ -149,7 +146,7 @@ def find_exported() -> dict[str, tuple[str, ...]]:
 
 def test_what_is_declared_is_what_is_exported_with_the_same_labels() -> None:
     """Those of Kafka Connect are compared with a real worker in tests/integration/test_cdc_monitoring.py."""
-    of_operator = {metric._name for metric in OF_OPERATOR}
+    of_operator = {metric.name for metric in OF_OPERATOR}
     declared = {
         metric.name: metric.labels
         for metric in list_metrics()

@@ -3,11 +3,11 @@
 Tests put fakes here: a cluster in memory, a Kafka in memory, a clock that they turn.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, Protocol
+from typing import Protocol
 
 from kappa_crds.progress import Progress
 from kappa_crds.resource import Resource
@@ -130,10 +130,6 @@ class OperatorContext:
         """
         if self.cache.is_news(written):
             self.expect_event(self.cache.put(written), get_version(written))
-
-    def list_active(self, kind: str) -> Iterator[Resource[Any, Any]]:
-        """Yield the resources of a kind on the replica that acts, for metrics: another one would export the same series. A thread may call this."""
-        return self.cache.parse_all(kind) if self.is_leading() else iter(())
 
     def check_leading(self) -> None:
         """Raise NotLeading where this replica may not act any more."""

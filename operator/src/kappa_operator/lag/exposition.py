@@ -6,57 +6,37 @@ those shares are told that matter most, and the largest lag of each group; `kapp
 a quarter is kept for topics: those into which most came.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
+from typing import Any, NamedTuple
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector
+from prometheus_client.core import Metric
 
 from kappa_operator.lag.model import Partition, PartitionLog, Sample, Share, Sweep
+from kappa_operator.telemetry.declare import ComputedMetrics, Declared
 
 _SHARE = ("cluster_name", "group", "topic", "partition")
 _PARTITION = ("cluster_name", "topic", "partition")
 
 
-@dataclass(frozen=True, slots=True)
-class _Gauge:
-    name: str
-    help: str
+class Swept(NamedTuple):
+    """The last sample of a cluster, its age in seconds, and how many series are left out."""
+
+    sweep: Sweep
+    age: float
+    left_out: int
 
 
-@dataclass(frozen=True, slots=True)
-class ShareGauge(_Gauge):
-    """A gauge of a group in a partition; its value is None where it is not known."""
+def _find_largest(read: Callable[[Sample], float | None]) -> Callable[[Sequence[Sample]], float | None]:
+    """Return a reader of the largest value of all samples of a group, of those that are known."""
 
-    read: Callable[[Sample], float | None]
+    def find(samples: Sequence[Sample]) -> float | None:
+        return max((value for value in map(read, samples) if value is not None), default=None)
 
-
-@dataclass(frozen=True, slots=True)
-class PartitionGauge(_Gauge):
-    """A gauge of a partition."""
-
-    read: Callable[[PartitionLog], float]
-
-
-@dataclass(frozen=True, slots=True)
-class GroupGauge(_Gauge):
-    """A gauge of a group: the largest of what its partitions say."""
-
-    read: Callable[[Sample], float | None]
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterGauge(_Gauge):
-    """A gauge of a cluster: from the last sweep, and the seconds that have passed since."""
-
-    read: Callable[[Sweep, float], float]
-
-
-@dataclass(frozen=True, slots=True)
-class TopicCounter(_Gauge):
-    """A counter of a topic."""
+    return find
 
 
 def _read_lag(sample: Sample) -> float | None:
@@ -67,42 +47,40 @@ def _read_lost(sample: Sample) -> float | None:
     return None if sample.committed is None else sample.lost
 
 
-def _count_unknown(sweep: Sweep, _: float) -> float:
-    return len(sweep.unknown)
-
-
-SHARE_GAUGES = (
-    ShareGauge("kafka_consumergroup_group_lag", "Records that the group has still to read in the partition.", _read_lag),
-    ShareGauge("kafka_consumergroup_group_lag_seconds", "Age of the oldest record that the group has still to read in the partition, in seconds.", lambda sample: sample.behind),
-    ShareGauge("kafka_consumergroup_group_offset", "Offset that the group has committed in the partition.", lambda sample: sample.committed),
-    ShareGauge("kappa_consumergroup_time_to_loss_seconds", "Seconds until records that the group has not read may be removed from the log.", lambda sample: sample.loss),
-    ShareGauge("kappa_consumergroup_lost_records", "Offsets that were removed from the log before the group came to them.", _read_lost),
+_GROUP, _CLUSTER = ("cluster_name", "group"), ("cluster_name",)
+SHARE_GAUGES: tuple[Declared[Sample], ...] = (
+    Declared("kafka_consumergroup_group_lag", "Records that the group has still to read in the partition.", _SHARE, _read_lag),
+    Declared("kafka_consumergroup_group_lag_seconds", "Age of the oldest record that the group has still to read in the partition, in seconds.", _SHARE, lambda sample: sample.behind),
+    Declared("kafka_consumergroup_group_offset", "Offset that the group has committed in the partition.", _SHARE, lambda sample: sample.committed),
+    Declared("kappa_consumergroup_time_to_loss_seconds", "Seconds until records that the group has not read may be removed from the log.", _SHARE, lambda sample: sample.loss),
+    Declared("kappa_consumergroup_lost_records", "Offsets that were removed from the log before the group came to them.", _SHARE, _read_lost),
 )  # fmt: skip
-GROUP_GAUGES = (
-    GroupGauge("kafka_consumergroup_group_max_lag", "Largest lag in records of all partitions of the group.", _read_lag),
-    GroupGauge("kafka_consumergroup_group_max_lag_seconds", "Largest lag in seconds of all partitions of the group.", lambda sample: sample.behind),
+GROUP_GAUGES: tuple[Declared[Sequence[Sample]], ...] = (
+    Declared("kafka_consumergroup_group_max_lag", "Largest lag in records of all partitions of the group.", _GROUP, _find_largest(_read_lag)),
+    Declared("kafka_consumergroup_group_max_lag_seconds", "Largest lag in seconds of all partitions of the group.", _GROUP, _find_largest(lambda sample: sample.behind)),
 )  # fmt: skip
-PARTITION_GAUGES = (
-    PartitionGauge("kafka_partition_latest_offset", "Offset of the next record to be written to the partition.", lambda log: log.end),
-    PartitionGauge("kafka_partition_earliest_offset", "Offset of the first record that is still in the partition.", lambda log: log.start),
+PARTITION_GAUGES: tuple[Declared[PartitionLog], ...] = (
+    Declared("kafka_partition_latest_offset", "Offset of the next record to be written to the partition.", _PARTITION, lambda log: log.end),
+    Declared("kafka_partition_earliest_offset", "Offset of the first record that is still in the partition.", _PARTITION, lambda log: log.start),
 )  # fmt: skip
-CLUSTER_GAUGES = (
-    ClusterGauge("kappa_lag_sweep_seconds", "Duration of the last sweep of all groups and partitions.", lambda sweep, _: sweep.seconds),
-    ClusterGauge("kappa_lag_sweep_age_seconds", "Seconds since the last sweep read where logs end.", lambda _, age: age),
-    ClusterGauge("kappa_lag_sweep_failed", "1 where the last sweep could see nothing at all, 0 else.", lambda sweep, _: float(sweep.failure is not None)),
-    ClusterGauge("kappa_lag_groups", "Consumer groups that were sampled.", lambda sweep, _: len(sweep.groups)),
-    ClusterGauge("kappa_lag_unknown_shares", "Groups in a partition of which the lag is not known though it was before.", _count_unknown),
-    ClusterGauge("kappa_lag_unread_groups", "Groups of which the committed offsets could not be read.", lambda sweep, _: len(sweep.unread)),
+CLUSTER_GAUGES: tuple[Declared[Swept], ...] = (
+    Declared("kappa_lag_sweep_seconds", "Duration of the last sweep of all groups and partitions.", _CLUSTER, lambda seen: seen.sweep.seconds),
+    Declared("kappa_lag_sweep_age_seconds", "Seconds since the last sweep read where logs end.", _CLUSTER, lambda seen: seen.age),
+    Declared("kappa_lag_sweep_failed", "1 where the last sweep could see nothing at all, 0 else.", _CLUSTER, lambda seen: float(seen.sweep.failure is not None)),
+    Declared("kappa_lag_groups", "Consumer groups that were sampled.", _CLUSTER, lambda seen: len(seen.sweep.groups)),
+    Declared("kappa_lag_unknown_shares", "Groups in a partition of which the lag is not known though it was before.", _CLUSTER, lambda seen: len(seen.sweep.unknown)),
+    Declared("kappa_lag_unread_groups", "Groups of which the committed offsets could not be read.", _CLUSTER, lambda seen: len(seen.sweep.unread)),
+    Declared("kappa_lag_left_out_series", "Series that are not exported because the cluster has too many.", _CLUSTER, lambda seen: seen.left_out),
 )  # fmt: skip
-WRITTEN = TopicCounter(
+WRITTEN: Declared[float] = Declared(
     "kappa_topic_written_records",
-    "Records that came into the topic since the operator that acts first saw it, by where its logs end; ends of transactions count too.",
+    "Records written to the topic since this replica is active, by the end of its logs; commit markers count too.",
+    ("cluster_name", "topic"),
+    lambda count: count,
+    "counter",
 )
-LEFT_OUT = _Gauge(
-    "kappa_lag_left_out_series", "Series that are not told because there are too many for the cluster."
-)
-METRICS: tuple[_Gauge, ...] = (
-    *SHARE_GAUGES, *GROUP_GAUGES, *PARTITION_GAUGES, WRITTEN, *CLUSTER_GAUGES, LEFT_OUT,
+METRICS: tuple[Declared[Any], ...] = (
+    *SHARE_GAUGES, *GROUP_GAUGES, *PARTITION_GAUGES, WRITTEN, *CLUSTER_GAUGES,
 )  # fmt: skip
 """Every metric of consumer lag."""
 
@@ -139,8 +117,8 @@ def _rank(sample: Sample) -> tuple[bool, float, int]:
     return sample.lost > 0 or sample.loss == 0.0, sample.behind or 0.0, sample.lag
 
 
-class LagCollector(Collector):
-    """Computes the metrics of consumer lag. `find` yields clusters with their last sweep, `limit` is the most series of each."""
+class LagCollector(ComputedMetrics):
+    """Computes the metrics of consumer lag. `find` yields clusters with their last sample, `limit` is the most series of each."""
 
     def __init__(
         self,
@@ -155,68 +133,33 @@ class LagCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         """Yield every metric with its samples."""
         found = [(name, sweep, select(sweep, self._limit)) for name, sweep in self._find()]
-        chosen = [(name, list(selection.shares), list(selection.partitions)) for name, _, selection in found]
-        for share_gauge in SHARE_GAUGES:
-            family = _begin(share_gauge, _SHARE)
-            for name, shares, _ in chosen:
-                for (group, (topic, number)), sample in shares:
-                    _add(family, (name, group, topic, str(number)), share_gauge.read(sample))
-            yield family
-        for partition_gauge in PARTITION_GAUGES:
-            family = _begin(partition_gauge, _PARTITION)
-            for name, _, partitions in chosen:
-                for (topic, number), log in partitions:
-                    _add(family, (name, topic, str(number)), partition_gauge.read(log))
-            yield family
-        yield _count_written((name, selection.topics) for name, _, selection in found)
-        yield from self._collect_totals(found)
+        shares = [
+            ((name, group, topic, str(number)), sample)
+            for name, _, selection in found
+            for (group, (topic, number)), sample in selection.shares
+        ]
+        yield from (gauge.fill(shares) for gauge in SHARE_GAUGES)
+        logs = [
+            ((name, topic, str(number)), log)
+            for name, _, selection in found
+            for (topic, number), log in selection.partitions
+        ]
+        yield from (gauge.fill(logs) for gauge in PARTITION_GAUGES)
+        yield WRITTEN.fill(
+            ((name, topic), count) for name, _, selection in found for topic, count in selection.topics
+        )
+        groups = [((name, group), each) for name, sweep, _ in found for group, each in _group(sweep).items()]
+        yield from (gauge.fill(groups) for gauge in GROUP_GAUGES)
+        swept = [((name,), self._measure(sweep, selection)) for name, sweep, selection in found]
+        yield from (gauge.fill(swept) for gauge in CLUSTER_GAUGES)
 
-    def _collect_totals(self, found: Iterable[tuple[str, Sweep, Selection]]) -> Iterator[Metric]:
-        """Yield what there is one of for each group or each cluster."""
-        for group_gauge in GROUP_GAUGES:
-            family = _begin(group_gauge, ("cluster_name", "group"))
-            for name, sweep, _ in found:
-                for group, value in _find_largest(sweep, group_gauge).items():
-                    _add(family, (name, group), value)
-            yield family
-        for cluster_gauge in CLUSTER_GAUGES:
-            family = _begin(cluster_gauge, ("cluster_name",))
-            for name, sweep, _ in found:
-                age = max(0.0, (self._now() - sweep.at).total_seconds())
-                _add(family, (name,), cluster_gauge.read(sweep, age))
-            yield family
-        family = _begin(LEFT_OUT, ("cluster_name",))
-        for name, _, selection in found:
-            _add(family, (name,), selection.left_out)
-        yield family
-
-    def describe(self) -> Iterable[Metric]:
-        """Return none: what there is depends on the clusters, and nothing else has these names."""
-        return ()
+    def _measure(self, sweep: Sweep, selection: Selection) -> Swept:
+        return Swept(sweep, max(0.0, (self._now() - sweep.at).total_seconds()), selection.left_out)
 
 
-def _begin(gauge: _Gauge, labels: tuple[str, ...]) -> GaugeMetricFamily:
-    return GaugeMetricFamily(gauge.name, gauge.help, labels=labels)
-
-
-def _add(family: GaugeMetricFamily, labels: tuple[str, ...], value: float | None) -> None:
-    if value is not None:
-        family.add_metric(labels, value)
-
-
-def _count_written(found: Iterable[tuple[str, Iterable[tuple[str, int]]]]) -> CounterMetricFamily:
-    family = CounterMetricFamily(WRITTEN.name, WRITTEN.help, labels=("cluster_name", "topic"))
-    for name, topics in found:
-        for topic, count in topics:
-            family.add_metric((name, topic), count)
-    return family
-
-
-def _find_largest(sweep: Sweep, gauge: GroupGauge) -> dict[str, float]:
-    """Return the largest value of each group, of what is known of it."""
-    largest: dict[str, float] = {}
+def _group(sweep: Sweep) -> Mapping[str, Sequence[Sample]]:
+    """Return all samples by their groups."""
+    found: defaultdict[str, list[Sample]] = defaultdict(list)
     for share, sample in sweep.samples.items():
-        value = gauge.read(sample)
-        if value is not None and value >= largest.get(share.group, 0.0):
-            largest[share.group] = value
-    return largest
+        found[share.group].append(sample)
+    return found

@@ -1,35 +1,39 @@
-"""Metrics of pipelines, their savepoints, Kafka clusters and topics, computed from the cache at each scrape.
+"""Metrics of pipelines, their savepoints, Kafka clusters, stores, lag policies and topics, computed from the cache at each scrape.
 
-There is one series for each metric and pipeline or KafkaCluster, and a fixed number for each kind. Savepoints have no series of their own:
+There is one series for each metric and Pipeline, KafkaCluster, StateStore or LagPolicy, and a fixed number for each kind. Savepoints have no series of their own:
 they are counted for each pipeline. So the number of series is bounded by what users declare, and none outlives its resource. Only the
 active replica exports them: another one would export the same series again. A scrape runs in a thread, on a copy of the cache's JSON.
 """
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from datetime import datetime
+from typing import Any
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector
+from prometheus_client.core import Metric
 from pydantic import ValidationError
 
-from kappa_crds.conditions import Condition, ConditionType, find_condition, is_true
+from kappa_crds.conditions import ConditionType, find_condition, is_true
+from kappa_crds.holdings import Holdings
 from kappa_crds.kafkacluster import KafkaClusterSpec, KafkaClusterStatus
-from kappa_crds.kinds import find_kind
+from kappa_crds.lagpolicy import LAG_HEALTHY, LagPolicySpec, LagPolicyStatus
+from kappa_crds.lagstate import LagState
 from kappa_crds.pipeline import PipelineSpec
 from kappa_crds.pipeline_status import PipelineStatus
 from kappa_crds.quantities import parse_duration
 from kappa_crds.resource import Resource
-from kappa_crds.savepoint import SavepointState
+from kappa_crds.savepoint import SAVEPOINT, SavepointState
+from kappa_crds.statestore import StateStoreSpec, StateStoreStatus
 from kappa_operator.engine.cache import ResourceCache
 from kappa_operator.engine.keys import Key
+from kappa_operator.telemetry.declare import ComputedMetrics, Declared, Labels, Sample
 
 PipelineResource = Resource[PipelineSpec, PipelineStatus]
 KafkaClusterResource = Resource[KafkaClusterSpec, KafkaClusterStatus]
-Labels = tuple[str, ...]
-Sample = tuple[Labels, float]
+StateStoreResource = Resource[StateStoreSpec, StateStoreStatus]
+LagPolicyResource = Resource[LagPolicySpec, LagPolicyStatus]
 
 _LOST = (SavepointState.FAILED, SavepointState.DAMAGED)
 
@@ -52,47 +56,12 @@ class PipelineFacts:
     savepoints: tuple[SavepointFacts, ...] = ()
 
 
-@dataclass(frozen=True)
-class Declared:
-    """A metric: its name as Prometheus stores it, kind, meaning with unit, and labels."""
-
-    name: str
-    kind: Literal["gauge", "counter"]
-    help: str
-    labels: Labels
-
-    def family(self) -> GaugeMetricFamily | CounterMetricFamily:
-        """Return an empty family."""
-        make = GaugeMetricFamily if self.kind == "gauge" else CounterMetricFamily
-        return make(self.name, self.help, labels=self.labels)
+def _read_ready(resource: Resource[Any, Any]) -> float:
+    return float(is_true(resource.status.conditions, ConditionType.READY))
 
 
-@dataclass(frozen=True)
-class PipelineMetric(Declared):
-    """A metric of a pipeline. `read` yields the values of the labels besides namespace and pipeline, with the sample."""
-
-    read: Callable[[PipelineFacts], Iterable[Sample]]
-
-
-@dataclass(frozen=True)
-class ClusterMetric(Declared):
-    """A metric of a KafkaCluster; None where it is not known."""
-
-    read: Callable[[KafkaClusterResource], float | None]
-
-
-def _one(read: Callable[[PipelineFacts], float | None]) -> Callable[[PipelineFacts], Iterable[Sample]]:
-    """Return what yields one sample, or none where the value is not known."""
-
-    def find(facts: PipelineFacts) -> Iterable[Sample]:
-        value = read(facts)
-        return () if value is None else (((), value),)
-
-    return find
-
-
-def _read_ready(conditions: Iterable[Condition]) -> float:
-    return float(is_true(conditions, ConditionType.READY))
+def _seconds(at: datetime | None) -> float | None:
+    return None if at is None else at.timestamp()
 
 
 def _read_info(facts: PipelineFacts) -> Iterator[Sample]:
@@ -120,7 +89,7 @@ def _read_upgrade(facts: PipelineFacts) -> Iterator[Sample]:
 
 def _read_upgrade_since(facts: PipelineFacts) -> float | None:
     upgrade = facts.resource.status.upgrade
-    return None if upgrade is None or upgrade.since is None else upgrade.since.timestamp()
+    return None if upgrade is None else _seconds(upgrade.since)
 
 
 def _count_from_beginning(facts: PipelineFacts) -> float | None:
@@ -144,36 +113,94 @@ def _find_newest(times: Iterable[float | None]) -> float | None:
     return max((time for time in times if time is not None), default=None)
 
 
+def _held(read: Callable[[Holdings], float | None]) -> Callable[[StateStoreResource], float | None]:
+    """Return a reader of the last measurement; there is none where the spec asks for none."""
+
+    def find(store: StateStoreResource) -> float | None:
+        measurement = store.status.measurement
+        return None if measurement is None or measurement.holds is None else read(measurement.holds)
+
+    return find
+
+
+def _read_measured(store: StateStoreResource) -> float | None:
+    return None if store.status.measurement is None else store.status.measurement.at.timestamp()
+
+
+def _count_unhealthy(policy: LagPolicyResource) -> float:
+    return sum(count for state, count in policy.status.shares.items() if state != LagState.OK.value)
+
+
+def _read_health(wanted: str) -> Callable[[LagPolicyResource], float | None]:
+    """Return a reader of whether LagHealthy has a status; there is none before the first sample."""
+
+    def find(policy: LagPolicyResource) -> float | None:
+        condition = find_condition(policy.status.conditions, LAG_HEALTHY)
+        return None if condition is None else float(condition.status == wanted)
+
+    return find
+
+
 _PIPELINE = ("namespace", "pipeline")
 _CLUSTER = ("namespace", "kafkacluster")
-PIPELINE_METRICS: tuple[PipelineMetric, ...] = (
-    PipelineMetric("kappa_pipeline_ready", "gauge", "1 while the Pipeline is Ready, 0 else.", _PIPELINE, _one(lambda facts: _read_ready(facts.resource.status.conditions))),
-    PipelineMetric("kappa_pipeline_suspended", "gauge", "1 where the Pipeline is to be suspended, 0 else.", _PIPELINE, _one(lambda facts: float(facts.resource.spec.suspend))),
-    PipelineMetric("kappa_pipeline_info", "gauge", "Always 1; the state, the reason of Ready, and the guarantee of the Pipeline are its labels.", (*_PIPELINE, "state", "reason", "guarantee"), _read_info),
-    PipelineMetric("kappa_pipeline_restarts", "counter", "Restarts of drivers in the life of the Pipeline.", _PIPELINE, _one(lambda facts: facts.resource.status.restarts.total)),
-    PipelineMetric("kappa_pipeline_crashes", "gauge", "Drivers that started and died since the last quiet time.", _PIPELINE, _one(lambda facts: facts.resource.status.restarts.crashes)),
-    PipelineMetric("kappa_pipeline_trigger_interval_seconds", "gauge", "Time from batch to batch in seconds, as declared; none where a batch starts as soon as it can.", _PIPELINE, _one(_read_interval)),
-    PipelineMetric("kappa_pipeline_upgrade_info", "gauge", "Always 1, where the Pipeline was changed; how far the last change is, in which mode, and what it meant for the state are its labels.", (*_PIPELINE, "phase", "mode", "handover", "verdict"), _read_upgrade),
-    PipelineMetric("kappa_pipeline_upgrade_phase_timestamp_seconds", "gauge", "When that phase of the last change began, Unix time.", _PIPELINE, _one(_read_upgrade_since)),
-    PipelineMetric("kappa_pipeline_upgrade_sources_from_beginning", "gauge", "Sources that the last change has read from the first record that they still have; 0 where it went on from the state that there was.", _PIPELINE, _one(_count_from_beginning)),
-    PipelineMetric("kappa_pipeline_savepoints", "gauge", "Savepoint resources of the Pipeline by state.", (*_PIPELINE, "state"), _count_savepoints),
-    PipelineMetric("kappa_pipeline_savepoint_scheduled", "gauge", "1 where savepoints are taken on a schedule, 0 else.", _PIPELINE, _one(_read_scheduled)),
-    PipelineMetric("kappa_pipeline_savepoint_taken_timestamp_seconds", "gauge", "When the newest savepoint was taken, Unix time.", _PIPELINE, _one(lambda facts: _find_newest(each.taken for each in facts.savepoints))),
-    PipelineMetric("kappa_pipeline_savepoint_failed_timestamp_seconds", "gauge", "When a savepoint last was given up or found damaged, Unix time.", _PIPELINE, _one(lambda facts: _find_newest(each.failed for each in facts.savepoints))),
+_STORE = ("namespace", "statestore")
+_POLICY = ("namespace", "lagpolicy")
+PIPELINE_METRICS: tuple[Declared[PipelineFacts], ...] = (
+    Declared("kappa_pipeline_ready", "1 while the Pipeline is Ready, 0 else.", _PIPELINE, lambda facts: _read_ready(facts.resource)),
+    Declared("kappa_pipeline_suspended", "1 where the Pipeline is to be suspended, 0 else.", _PIPELINE, lambda facts: float(facts.resource.spec.suspend)),
+    Declared("kappa_pipeline_info", "Always 1; the state, the reason of Ready, and the guarantee of the Pipeline are its labels.", (*_PIPELINE, "state", "reason", "guarantee"), _read_info),
+    Declared("kappa_pipeline_restarts", "Restarts of drivers in the life of the Pipeline.", _PIPELINE, lambda facts: facts.resource.status.restarts.total, "counter"),
+    Declared("kappa_pipeline_crashes", "Drivers that started and died since the last quiet time.", _PIPELINE, lambda facts: facts.resource.status.restarts.crashes),
+    Declared("kappa_pipeline_trigger_interval_seconds", "Time from batch to batch in seconds, as declared; none where a batch starts as soon as it can.", _PIPELINE, _read_interval),
+    Declared("kappa_pipeline_upgrade_info", "Always 1, where the Pipeline was changed; how far the last change is, in which mode, and what it meant for the state are its labels.", (*_PIPELINE, "phase", "mode", "handover", "verdict"), _read_upgrade),
+    Declared("kappa_pipeline_upgrade_phase_timestamp_seconds", "When that phase of the last change began, Unix time.", _PIPELINE, _read_upgrade_since),
+    Declared("kappa_pipeline_upgrade_sources_from_beginning", "Sources that the last change has read from the first record that they still have; 0 where it went on from the state that there was.", _PIPELINE, _count_from_beginning),
+    Declared("kappa_pipeline_savepoints", "Savepoint resources of the Pipeline by state.", (*_PIPELINE, "state"), _count_savepoints),
+    Declared("kappa_pipeline_savepoint_scheduled", "1 where savepoints are taken on a schedule, 0 else.", _PIPELINE, _read_scheduled),
+    Declared("kappa_pipeline_savepoint_taken_timestamp_seconds", "When the newest savepoint was taken, Unix time.", _PIPELINE, lambda facts: _find_newest(each.taken for each in facts.savepoints)),
+    Declared("kappa_pipeline_savepoint_failed_timestamp_seconds", "When a savepoint last was given up or found damaged, Unix time.", _PIPELINE, lambda facts: _find_newest(each.failed for each in facts.savepoints)),
 )  # fmt: skip
-CLUSTER_METRICS: tuple[ClusterMetric, ...] = (
-    ClusterMetric("kappa_kafkacluster_ready", "gauge", "1 while the KafkaCluster is Ready, 0 else.", _CLUSTER, lambda cluster: _read_ready(cluster.status.conditions)),
-    ClusterMetric("kappa_kafkacluster_seen_timestamp_seconds", "gauge", "When the Kafka cluster last answered, Unix time.", _CLUSTER, lambda cluster: cluster.status.last_seen.timestamp() if cluster.status.last_seen else None),
-    ClusterMetric("kappa_kafkacluster_brokers", "gauge", "Brokers alive at the last check.", _CLUSTER, lambda cluster: cluster.status.brokers),
-    ClusterMetric("kappa_kafkacluster_topics", "gauge", "Topics that the user of the KafkaCluster may see.", _CLUSTER, lambda cluster: cluster.status.topics),
+CLUSTER_METRICS: tuple[Declared[KafkaClusterResource], ...] = (
+    Declared("kappa_kafkacluster_ready", "1 while the KafkaCluster is Ready, 0 else.", _CLUSTER, _read_ready),
+    Declared("kappa_kafkacluster_seen_timestamp_seconds", "When the Kafka cluster last answered, Unix time.", _CLUSTER, lambda cluster: _seconds(cluster.status.last_seen)),
+    Declared("kappa_kafkacluster_brokers", "Brokers alive at the last check.", _CLUSTER, lambda cluster: cluster.status.brokers),
+    Declared("kappa_kafkacluster_topics", "Topics that the user of the KafkaCluster may see.", _CLUSTER, lambda cluster: cluster.status.topics),
 )  # fmt: skip
-RESOURCES = Declared(
-    "kappa_operator_resources", "gauge", "Resources known by kind and state.", ("kind", "state")
+STORE_METRICS: tuple[Declared[StateStoreResource], ...] = (
+    Declared("kappa_statestore_ready", "1 while the StateStore is Ready, 0 else.", _STORE, _read_ready),
+    Declared("kappa_statestore_check_timestamp_seconds", "When the last check ended, Unix time.", _STORE, lambda store: _seconds(store.status.last_check)),
+    Declared("kappa_statestore_free_bytes", "Bytes free at the last check; of a PVC only.", _STORE, lambda store: store.status.free_bytes),
+    Declared("kappa_statestore_measurement_timestamp_seconds", "When the last measurement began, Unix time.", _STORE, _read_measured),
+    Declared("kappa_statestore_measurement_partial", "1 where the store held more than is counted at once: the figures are too low.", _STORE, _held(lambda holds: float(holds.partial))),
+    Declared("kappa_statestore_checkpoints", "Checkpoints in the store, at the last measurement.", _STORE, _held(lambda holds: holds.checkpoints)),
+    Declared("kappa_statestore_checkpoint_bytes", "Bytes of all checkpoints in the store.", _STORE, _held(lambda holds: holds.checkpoint_bytes)),
+    Declared("kappa_statestore_savepoints", "Savepoints in the store, with a Savepoint resource or without.", _STORE, _held(lambda holds: holds.savepoints)),
+    Declared("kappa_statestore_savepoint_objects", "Files of savepoints; one that several share is one.", _STORE, _held(lambda holds: holds.savepoint_objects)),
+    Declared("kappa_statestore_savepoint_bytes", "Bytes of those files and of the manifests.", _STORE, _held(lambda holds: holds.savepoint_bytes)),
+    Declared("kappa_statestore_oldest_savepoint_timestamp_seconds", "When the oldest savepoint was written to the store, Unix time.", _STORE, _held(lambda holds: _seconds(holds.oldest_savepoint))),
+    Declared("kappa_statestore_newest_savepoint_timestamp_seconds", "When the newest savepoint was written to the store, Unix time.", _STORE, _held(lambda holds: _seconds(holds.newest_savepoint))),
+)  # fmt: skip
+POLICY_METRICS: tuple[Declared[LagPolicyResource], ...] = (
+    Declared("kappa_lagpolicy_healthy", "1 while every partition of every group that is selected keeps its bounds, 0 else.", _POLICY, _read_health("True")),
+    Declared("kappa_lagpolicy_unknown", "1 while it is unknown whether they do, 0 else.", _POLICY, _read_health("Unknown")),
+    Declared("kappa_lagpolicy_severity", "Severity of the worst partition: 0 is none, 1 is a warning, 2 is critical.", _POLICY, lambda policy: policy.status.severity.rank),
+    Declared("kappa_lagpolicy_muted", "1 within a window of spec.mute, 0 else.", _POLICY, lambda policy: float(policy.status.muted_until is not None)),
+    Declared("kappa_lagpolicy_unwell_partitions", "Partitions of groups that are not OK.", _POLICY, _count_unhealthy),
+)  # fmt: skip
+RESOURCES: Declared[float] = Declared(
+    "kappa_operator_resources", "Resources known by kind and state.", ("kind", "state"), lambda count: count
 )
-METRICS: tuple[Declared, ...] = (*PIPELINE_METRICS, *CLUSTER_METRICS, RESOURCES)
+METRICS: tuple[Declared[Any], ...] = (
+    *PIPELINE_METRICS, *CLUSTER_METRICS, *STORE_METRICS, *POLICY_METRICS, RESOURCES,
+)  # fmt: skip
 
 
-class ResourceCollector(Collector):
+_PLAIN: Mapping[str, tuple[Declared[Any], ...]] = {
+    "KafkaCluster": CLUSTER_METRICS, "StateStore": STORE_METRICS, "LagPolicy": POLICY_METRICS,
+}  # fmt: skip
+
+
+class ResourceCollector(ComputedMetrics):
     """Computes the metrics of resources while `is_leading`. Savepoints are parsed once for each version."""
 
     def __init__(self, cache: ResourceCache, is_leading: Callable[[], bool]) -> None:
@@ -185,17 +212,12 @@ class ResourceCollector(Collector):
         """Yield every metric with its samples; what is not known of a resource has no sample."""
         leading = self._is_leading()
         pipelines = list(self._find_pipelines()) if leading else []
-        clusters: list[KafkaClusterResource] = list(self._cache.parse_all("KafkaCluster")) if leading else []
-        for metric in PIPELINE_METRICS:
-            yield _fill(metric, (sample for facts in pipelines for sample in _label(facts, metric)))
-        for cluster_metric in CLUSTER_METRICS:
-            yield _fill(cluster_metric, _read_clusters(cluster_metric, clusters))
-        counts: Iterable[Sample] = self._cache.count_states().items() if leading else ()
-        yield _fill(RESOURCES, counts)
-
-    def describe(self) -> Iterable[Metric]:
-        """Return none: what there is depends on the cluster, and nothing else has these names."""
-        return ()
+        found = [(_get_labels(facts.resource), facts) for facts in pipelines]
+        yield from (metric.fill(found) for metric in PIPELINE_METRICS)
+        for kind, declared in _PLAIN.items():
+            resources = [(_get_labels(each), each) for each in self._cache.parse_all(kind)] if leading else []
+            yield from (metric.fill(resources) for metric in declared)
+        yield RESOURCES.fill(self._cache.count_states().items() if leading else ())
 
     def _find_pipelines(self) -> Iterator[PipelineFacts]:
         savepoints: defaultdict[Key, list[SavepointFacts]] = defaultdict(list)
@@ -214,7 +236,7 @@ class ResourceCollector(Collector):
 
 def _read_facts(key: Key, raw: bytes) -> SavepointFacts:
     try:
-        resource: Resource[Any, Any] = find_kind(key.kind).parse(json.loads(raw))
+        resource: Resource[Any, Any] = SAVEPOINT.parse(json.loads(raw))
     except ValidationError:
         return SavepointFacts(Key("Pipeline", key.namespace, ""), "", None, None)
     status = resource.status
@@ -228,21 +250,5 @@ def _read_facts(key: Key, raw: bytes) -> SavepointFacts:
     )
 
 
-def _label(facts: PipelineFacts, metric: PipelineMetric) -> Iterator[Sample]:
-    metadata = facts.resource.metadata
-    for labels, value in metric.read(facts):
-        yield (metadata.namespace, metadata.name, *labels), value
-
-
-def _read_clusters(metric: ClusterMetric, clusters: Iterable[KafkaClusterResource]) -> Iterator[Sample]:
-    for cluster in clusters:
-        value = metric.read(cluster)
-        if value is not None:
-            yield (cluster.metadata.namespace, cluster.metadata.name), value
-
-
-def _fill(metric: Declared, samples: Iterable[Sample]) -> Metric:
-    family = metric.family()
-    for labels, value in samples:
-        family.add_metric(labels, value)
-    return family
+def _get_labels(resource: Resource[Any, Any]) -> Labels:
+    return resource.metadata.namespace, resource.metadata.name
