@@ -64,7 +64,7 @@ test: up $(CLASSES) ## Run all tests but the long ones
 test-unit: setup ## Run the tests that need nothing but Python and promtool
 	@nice $(RUN) pytest tests/unit
 
-WAITING := $(addprefix tests/spark/test_,driver.py real_time.py buckets.py divisions.py upgrades.py)
+WAITING := $(addprefix tests/spark/test_,driver.py real_time.py buckets.py repartition.py upgrades.py)
 
 test-spark: $(CLASSES) ## Run the tests on real Spark and Kafka, but those of test-waiting
 	@$(RUN) pytest tests/spark -m "not chaos" $(WAITING:%=--ignore=%)

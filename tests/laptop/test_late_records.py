@@ -83,7 +83,7 @@ def feed(run: LocalRun, batches: int, seed: int) -> int:
     return number
 
 
-@pytest.mark.chaos  # `make test` has the example below, and `tests/spark/test_stragglers.py`
+@pytest.mark.chaos  # `make test` has the example below, and `tests/spark/test_late_records.py`
 @pytest.mark.parametrize("batches", [3, 5, 17])
 @pytest.mark.parametrize("window", WINDOWS)
 def test_results_and_stragglers_together_are_all_rows(
