@@ -267,7 +267,7 @@ WRONG_MODULES = {
     "import kappa_missing": "cannot be imported in views.py, line 1: ModuleNotFoundError",
     "def score(rows):\n    return rows.groupBy('x').count()": "score failed in views.py, line 2",
     "def score(rows):\n    return 1": "returned int, not a DataFrame",
-    "def score(rows):\n    return rows.sparkSession.range(3)": "not made of the streams that it was given",
+    "def score(rows):\n    return rows.sparkSession.range(3)": "not a stream over its inputs",
 }
 
 

@@ -216,7 +216,7 @@ WRONG: dict[str, tuple[dict[str, Any], Reason, tuple[str, ...]]] = {
     "the event before another step": (
         {"define": {"UP": "price > PREV(DOWN.price)"}},
         Reason.INVALID_SQL,
-        ("pattern.define.UP", "leave DOWN out"),
+        ("pattern.define.UP", "remove DOWN"),
     ),
     "a look past NULLs": (
         {"measures": {"m": "LAST(price IGNORE NULLS)"}},

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from kappa_crds.view import View
 from kappa_pipelines.transforms.sketches import bloom, frequency
-from kappa_pipelines.transforms.sketches.functions import write_out
+from kappa_pipelines.transforms.sketches.functions import expand_calls
 from reference import bloom as bloom_reference
 from reference import frequency as frequency_reference
 from reference.bloom import Hash
@@ -18,7 +18,7 @@ OTHERS = [f"other {number}" for number in range(400)]
 
 
 def ask(spark: SparkSession, sql: str) -> DataFrame:
-    written = write_out(View.model_validate({"name": "asked", "sql": sql})).sql
+    written = expand_calls(View.model_validate({"name": "asked", "sql": sql})).sql
     assert written is not None
     return spark.sql(written)
 
@@ -86,7 +86,7 @@ def test_numbers_are_found_whatever_their_type_and_nothing_is_found_in_what_is_e
     [
         ("SELECT bloom_filter_merge(f, 20000, 0.1) FROM hours", "not a filter of 12288 bytes"),
         ("SELECT frequency_sketch_merge(s, 0.01, 0.95) FROM hours", "not a sketch of 3 rows of 272 counters"),
-        ("SELECT bloom_might_contain(CAST('x' AS BINARY), v) FROM values", "is no Bloom filter"),
+        ("SELECT bloom_might_contain(CAST('x' AS BINARY), v) FROM values", "is not a Bloom filter"),
     ],
 )
 def test_a_filter_or_sketch_of_another_size_is_an_error(

@@ -80,8 +80,8 @@ WRONG: dict[str, dict[str, Any]] = {
     "eventSourced.order must be a number, text or time, and column 'flag' of 'commands' is BOOLEAN": {
         "order": ["flag"]
     },
-    "eventSourced carries column 'type', a name that its own rows have": {"carry": ["type"]},
-    "there is no module auction_laws": {"decide": "auction_laws:decide"},
+    "eventSourced carries column 'type', which its own rows have": {"carry": ["type"]},
+    "module auction_laws is neither": {"decide": "auction_laws:decide"},
     "auction_rules has no function judge; it has": {"decide": "auction_rules:judge"},
     "auction_rules:_close must take state and event": {"evolve": "auction_rules:_close"},
 }

@@ -28,6 +28,6 @@ def merge(filters: Collection[bytes]) -> bytes:
 
 
 def might_contain(kept: bytes, value: str, digest: Hash) -> bool:
-    """Return what `write_question` computes."""
+    """Return what `write_query` computes."""
     bits = [digest(value, number) % BITS for number in range(len(kept) // _BYTES)]
     return all(kept[number * _BYTES + bit // 8] >> bit % 8 & 1 for number, bit in enumerate(bits))

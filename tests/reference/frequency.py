@@ -23,5 +23,5 @@ def merge(sketches: Sequence[Counts]) -> Counts:
 
 
 def estimate(counts: Counts, value: str, digest: Hash) -> int:
-    """Return what `write_question` computes."""
+    """Return what `write_query` computes."""
     return min(row[digest(value, number) % len(row)] for number, row in enumerate(counts))

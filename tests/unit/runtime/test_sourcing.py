@@ -145,8 +145,8 @@ def test_a_function_that_fails_says_where_and_the_aggregate_goes_on() -> None:
 @pytest.mark.parametrize(
     ("second", "said"),
     [
-        (build_command(1), "by at, it does not come after the last command"),
-        (build_command(0), "by at, it does not come after the last command"),
+        (build_command(1), "by at, it does not follow the last command"),
+        (build_command(0), "by at, it does not follow the last command"),
         (build_command(None), "one of at is NULL"),
         (build_command(2, account=None), "account is NULL"),
     ],

@@ -1,6 +1,6 @@
 """Defines a pipeline's views in Spark, each after those that it reads.
 
-Views may stand in any order: one that names a view which is not defined yet waits for it.
+Views may be declared in any order: one that reads a view that is not defined yet is defined after it.
 """
 
 from dataclasses import dataclass
@@ -18,20 +18,20 @@ from kappa_pipelines.failures.exceptions import read_sql_failure
 from kappa_pipelines.failures.sql import explain_sql_error, find_unknown_name
 from kappa_pipelines.revision.names import explain_cycle
 from kappa_pipelines.transforms.frames import build_frame
-from kappa_pipelines.transforms.sketches.functions import write_out
+from kappa_pipelines.transforms.sketches.functions import expand_calls
 from kappa_pipelines.transforms.statements import build_statement
 
 
 @dataclass(frozen=True)
 class DefinedView:
-    """A view, and the SELECT that it is, or None where it is no single statement: made in Python, or with state there."""
+    """A view and its SELECT, or None if it is not a single statement: a Python view, or one with state in Python."""
 
     name: str
     statement: str | None
 
 
 def forget_views(spark: SparkSession) -> None:
-    """Drop what the session's last pipeline defined: names of another pipeline must not be found."""
+    """Drop the views of the session's previous pipeline."""
     for left in spark.catalog.listTables():
         spark.catalog.dropTempView(left.name)
 
@@ -55,9 +55,9 @@ def define_views(spark: SparkSession, spec: PipelineSpec) -> tuple[DefinedView, 
 
 
 def _define_view(spark: SparkSession, spec: PipelineSpec, view: View) -> DefinedView | str:
-    """Define the view, or return the name of the view that it reads and that is not defined yet."""
+    """Define the view, or return the name of a view that it reads and that is not defined yet."""
     written = view
-    view = write_out(view)
+    view = expand_calls(view)
     _check_expressions(spark, view)
     try:
         frame = build_frame(spark, view)
@@ -77,17 +77,17 @@ def _define_view(spark: SparkSession, spec: PipelineSpec, view: View) -> Defined
 
 
 def _check_expressions(spark: SparkSession, view: View) -> None:
-    """Parse each expression of an operator by itself, so that an error names it."""
+    """Parse each expression of an operator separately, so that an error names it."""
     for kind, operator in (("sliding", view.sliding), ("window", view.window)):
         for name, sql in (operator.aggregates if operator else {}).items():
             try:
                 spark._jsparkSession.sessionState().sqlParser().parseExpression(sql)
             except ParseException as error:
-                said = first_lines(read_sql_failure(error).message)
-                place = f"view {view.name!r}, {kind}.aggregates.{name}"
-                raise SpecError(Reason.INVALID_SQL, f"{place}: {said}") from error
+                message = first_lines(read_sql_failure(error).message)
+                path = f"view {view.name!r}, {kind}.aggregates.{name}"
+                raise SpecError(Reason.INVALID_SQL, f"{path}: {message}") from error
 
 
 def _check_is_query(spark: SparkSession, statement: str) -> None:
-    """Parse as a query: `spark.sql` alone would run a command such as DROP at once."""
+    """Parse as a query: `spark.sql` would run a command such as DROP at once."""
     spark._jsparkSession.sessionState().sqlParser().parseQuery(statement)

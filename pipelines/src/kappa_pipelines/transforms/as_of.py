@@ -1,8 +1,8 @@
 """As-of joins: each event with the version of a table's row that was valid at its event time.
 
-As a plan: a stream-stream join of events and versions that are not younger, and for each event the newest of them. The
-watermark is that of the slower side, so an event comes out when all versions that may concern it have. Of two
-versions of the same time the greater in its columns wins, whatever order they came in. A key that is NULL has no version.
+As a plan: a stream-stream join of events with versions that are not newer, then the newest version for each event. The watermark is
+that of the slower side, so an event is emitted when all versions up to its time have arrived. Of two versions with the same time the one
+with the greater columns wins, in any order of arrival. A NULL key has no version.
 """
 
 from kappa_crds.joins import AsOfJoin, Unmatched
@@ -14,7 +14,7 @@ _VERSION = "__kappa_version"
 
 
 def build_as_of(view: str, join: AsOfJoin, events: Input, table: Input) -> str:
-    """Return the statement; SpecError where it names what is not there."""
+    """Return the statement; SpecError for unknown columns."""
     time, since = events.find_time(view), table.find_time(view)
     events.check_columns(view, "asOf.key", join.key)
     table.check_columns(view, "asOf.key", join.key.values())

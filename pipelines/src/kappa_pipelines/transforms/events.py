@@ -16,7 +16,7 @@ _EVENT = "__kappa_event"
 
 
 def select_events(events: Input, time: str, keys: dict[str, str]) -> str:
-    """Return the statement of the events; `keys` are further columns and the columns they are made of."""
+    """Return the statement that selects the events; `keys` are further columns and their sources."""
     struct = ", ".join(quote(name) for name in events.columns)
     more = "".join(f", {quote(column)} AS {name}" for name, column in keys.items())
     return (
@@ -26,7 +26,7 @@ def select_events(events: Input, time: str, keys: dict[str, str]) -> str:
 
 
 def unpack_columns(events: Input, time: str) -> list[str]:
-    """Return the items of a SELECT, grouped by event, that give an event's columns in their order."""
+    """Return the items of a SELECT, grouped by event, with an event's columns in their order."""
     return [
         f"{TIME} AS {quote(name)}" if name == time else f"any_value({_EVENT}).{quote(name)} AS {quote(name)}"
         for name in events.columns

@@ -1,4 +1,4 @@
-"""Views that are no single statement: made by the user's Python, or by operators that no SQL can say."""
+"""Views that are not a single statement: Python views, and operators that SQL cannot express."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -41,9 +41,9 @@ _STATES: Mapping[str, Callable[[str, Any], State]] = {
 
 
 def build_frame(spark: SparkSession, view: View) -> DataFrame | None:
-    """Return the view's rows, or None where it is a statement.
+    """Return the view's rows, or None if it is a statement.
 
-    What it reads must be defined: else Spark's AnalysisException. SpecError where it does not fit.
+    AnalysisException if what it reads is not defined, SpecError if the view is invalid.
     """
     operator = view.operator
     if view.kind not in _BUILDERS or (isinstance(operator, Window) and not is_corrected(operator)):
@@ -52,12 +52,12 @@ def build_frame(spark: SparkSession, view: View) -> DataFrame | None:
 
 
 def describe_state(view: View) -> State:
-    """Return what a view that keeps state in Python keeps, for people, and until when."""
+    """Return the state of a view that keeps state in Python."""
     if view.kind in _STATES:
         return _STATES[view.kind](view.name, view.operator)
     return State(view.name, "state of its own in Python", (), None)
 
 
 def describe_cost(view: View) -> list[str]:
-    """Return lines with what people should know of a view's cost; none where its state says it all."""
+    """Return lines about a view's cost, beside its state."""
     return [describe_search_cost()] if view.kind == "search" else describe_sketches(view)

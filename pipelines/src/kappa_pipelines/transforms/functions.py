@@ -1,4 +1,4 @@
-"""The user's own functions: found when a pipeline is compiled, found again by Python's workers, and what one says that fails."""
+"""User functions: found when a pipeline is compiled, and again by the Python workers."""
 
 import importlib
 import inspect
@@ -16,17 +16,17 @@ from kappa_pipelines.failures.python import describe, locate
 
 @dataclass(frozen=True)
 class UserFunction:
-    """A function by its name `module:function`, and the folder that its module stands in.
+    """A function by its name `module:function`, and the folder of its module.
 
-    It is this that travels to the workers, not the function: a worker imports the module from the same folder, or from its
-    own Python path where it has no such folder.
+    This object, not the function, is pickled for the workers: a worker imports the module from the same folder, or from its
+    own Python path if it has no such folder.
     """
 
     name: str
     folder: str
 
     def load(self) -> Callable[..., Any]:
-        """Return the function; whatever the module raises is raised."""
+        """Return the function; passes on exceptions of the module."""
         return _load_again(self.name, self.folder)
 
 
@@ -40,13 +40,13 @@ def _load_again(name: str, folder: str) -> Callable[..., Any]:
 
 
 def find_function(view: str, name: str, arguments: tuple[str, ...]) -> UserFunction:
-    """Return the function that the workers will call with these arguments; SpecError where that cannot be."""
+    """Return the function that the workers call with these arguments; SpecError if it does not exist or takes others."""
     function = load_function(view, name)
     try:
         inspect.signature(function).bind(*arguments)
     except TypeError as error:
         raise fail(view, f"{name} must take {' and '.join(arguments)}: {error}") from error
-    except ValueError:  # a function that is not Python's says nothing of what it takes
+    except ValueError:  # a builtin without a signature
         pass
     return UserFunction(name, _find_folder(name.partition(":")[0]))
 
@@ -58,7 +58,7 @@ def _find_folder(module: str) -> str:
 
 
 def load_function(view: str, name: str) -> Callable[..., Any]:
-    """Return the function; SpecError says why it is not there."""
+    """Return the function; SpecError if it does not exist or its module fails."""
     module_name, _, function = name.partition(":")
     try:
         module = importlib.import_module(module_name)
@@ -66,7 +66,7 @@ def load_function(view: str, name: str) -> Callable[..., Any]:
         if error.name is not None and (module_name == error.name or module_name.startswith(f"{error.name}.")):
             raise fail(
                 view,
-                f"there is no module {module_name} on the Python path of the image, nor in spec.pythonFrom",
+                f"module {module_name} is neither on the Python path of the image nor in spec.pythonFrom",
             ) from error
         raise fail(view, f"{module_name} cannot be imported{locate(error)}: {describe(error)}") from error
     except Exception as error:
@@ -81,5 +81,5 @@ def load_function(view: str, name: str) -> Callable[..., Any]:
 
 
 def fail(view: str, text: str) -> SpecError:
-    """Return the error for a view whose function is wrong."""
+    """Return the error for a view with an invalid function."""
     return SpecError(Reason.PYTHON_VIEW_FAILED, f"view {view!r}: {text}")

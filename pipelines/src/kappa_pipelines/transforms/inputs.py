@@ -1,4 +1,4 @@
-"""What an operator reads: a source or view with its columns, and the text that names them in SQL."""
+"""The input of an operator: a source or view with its columns, and their names in SQL."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from kappa_pipelines.errors import SpecError
 
 @dataclass(frozen=True)
 class ColumnKind:
-    """Types that a column may have, and words for them."""
+    """Types that a column may have, and their description."""
 
     words: str
     types: tuple[type[DataType], ...]
@@ -33,26 +33,26 @@ class Input:
         return self.schema.names
 
     def find_type(self, column: str) -> DataType:
-        """Return the type of a column that it has."""
+        """Return the type of a column."""
         return next(field.dataType for field in self.schema.fields if field.name.lower() == column.lower())
 
     def find_time(self, view: str, wanted: str | None = None) -> str:
-        """Return its event-time column; SpecError where there is none, or more than one and none is named."""
+        """Return its event-time column; SpecError if there is none, or several and none is named."""
         timed = [field.name for field in self.schema.fields if DELAY in (field.metadata or {})]
         if wanted is not None and wanted.lower() not in map(str.lower, timed):
             raise SpecError(
                 Reason.UNSUPPORTED_QUERY,
-                f"view {view!r}: {self.name!r} has no watermark on {wanted!r}; {_say_timed(timed)}",
+                f"view {view!r}: {self.name!r} has no watermark on {wanted!r}; {_describe_timed(timed)}",
             )
         if wanted is None and len(timed) != 1:
             raise SpecError(
                 Reason.UNSUPPORTED_QUERY,
-                f"view {view!r}: {self.name!r} must have one column with a watermark; {_say_timed(timed)}",
+                f"view {view!r}: {self.name!r} must have one column with a watermark; {_describe_timed(timed)}",
             )
         return next(name for name in timed if wanted is None or name.lower() == wanted.lower())
 
     def check_columns(self, view: str, field: str, names: Iterable[str]) -> None:
-        """Raise SpecError for a name that is none of its columns."""
+        """Raise SpecError for unknown columns."""
         known = {name.lower() for name in self.columns}
         for name in names:
             if name.lower() not in known:
@@ -65,7 +65,7 @@ class Input:
     def find_columns(
         self, view: str, field: str, names: Iterable[str], kind: ColumnKind | None = None
     ) -> list[str]:
-        """Return the columns as they are spelled; SpecError for one that is not there or of another kind."""
+        """Return the columns as they are spelled; SpecError for unknown ones or ones of another kind."""
         wanted = list(names)
         self.check_columns(view, field, wanted)
         spelled = {name.lower(): name for name in self.columns}
@@ -76,26 +76,24 @@ class Input:
                 raise SpecError(
                     Reason.INVALID_SPEC,
                     f"view {view!r}: {field} must be {kind.words}, and column {name!r} of {self.name!r} is"
-                    f" {data_type.simpleString().upper()}; change its type in the schema, or cast it in a view before",
+                    f" {data_type.simpleString().upper()}; change its type in the schema, or cast it in a preceding view",
                 )
         return found
 
 
-def _say_timed(timed: list[str]) -> str:
+def _describe_timed(timed: list[str]) -> str:
     if not timed:
-        return (
-            "no column of it has one: give the source an eventTime, and keep that column in the views between"
-        )
+        return "none of its columns has one: set eventTime on the source, and keep that column in the views between"
     return f"it has one on {', '.join(timed)}"
 
 
 def read_input(spark: SparkSession, name: str) -> Input:
-    """Return a source or view that is defined; Spark's AnalysisException where it is not."""
+    """Return a source or view; AnalysisException if it is not defined."""
     return Input(name, spark.table(name).schema)
 
 
 def quote(name: str) -> str:
-    """Return a column's name as SQL takes it whatever is in it."""
+    """Return a column's name quoted for SQL."""
     return f"`{name.replace('`', '``')}`"
 
 
@@ -108,11 +106,11 @@ def quote_interval(duration: str) -> str:
 
 
 def check_new_columns(view: str, field: str, events: Input, names: Iterable[str]) -> None:
-    """Raise SpecError for a new column whose name an event has already."""
+    """Raise SpecError for a new column with the name of an existing one."""
     known = {name.lower() for name in events.columns}
     for name in names:
         if name.lower() in known:
             raise SpecError(
                 Reason.INVALID_SPEC,
-                f"view {view!r}: {field} has {name!r}, a column that {events.name!r} has already; take another name",
+                f"view {view!r}: {field} has {name!r}, which is already a column of {events.name!r}; use another name",
             )

@@ -1,7 +1,7 @@
-"""Lookups: each event with the present row of a table, as soon as it comes.
+"""Lookups: each event with the current row of a table, without delay.
 
-Present means after all changes that came in the same batch or before it. The table is kept in Python, spread over buckets by
-its key; events are not kept at all. A key that is NULL finds nothing.
+The current row is the one after all changes up to and including the same batch. The table is state in Python, distributed over key
+groups by its key; events are not stored. A NULL key finds nothing.
 """
 
 from collections.abc import Iterable, Sequence
@@ -29,9 +29,9 @@ _OUTPUT = Output({"event": "STRING", "found": "STRING"})
 
 
 class LookupStep(Step):
-    """Keeps the rows of a table and finds them for events.
+    """Stores the rows of a table and finds them for events.
 
-    Given (key, event, order, body): a change of the table where `event` is NULL.
+    Input rows are (key, event, order, body): a change of the table if `event` is NULL.
     """
 
     def advance(self, kept: Kept, rows: Sequence[Row], watermark: int) -> Iterable[Row]:  # noqa: D102 - see Step
@@ -59,7 +59,7 @@ def _read(kept: Kept, key: str) -> str | None:
 
 
 def build_lookup(spark: SparkSession, view: str, lookup: Lookup) -> DataFrame:
-    """Return the events with what the table has for them; SpecError where the view names what is not there."""
+    """Return the events with the rows found; SpecError for unknown columns."""
     events, table = read_input(spark, lookup.from_), read_input(spark, lookup.table.from_)
     _check(view, lookup, events, table)
     rows = _select_events(spark, lookup, events).unionByName(
@@ -73,7 +73,7 @@ def build_lookup(spark: SparkSession, view: str, lookup: Lookup) -> DataFrame:
 
 
 def describe_lookup(view: str, lookup: Lookup) -> State:
-    """Return what a lookup keeps."""
+    """Return the state of a lookup."""
     return State(
         view, f"rows of {lookup.table.from_}", tuple(lookup.key.values()), "a tombstone deletes them"
     )
@@ -105,5 +105,5 @@ def _unpack(found: DataFrame, lookup: Lookup, events: Input, table: Input) -> Da
 
 
 def _keep_delay(field: StructField) -> dict[str, int]:
-    """Return the metadata by which a column goes on having its watermark: the step lets every event through at once."""
+    """Return the metadata that keeps a column's watermark: the step emits every event at once."""
     return {DELAY: field.metadata[DELAY]} if DELAY in (field.metadata or {}) else {}

@@ -1,7 +1,7 @@
 """Projections: the state of each aggregate, folded from its events, from the first one or from a snapshot on.
 
-The sequence of an event says its place, so rows may come in any order and more than once: an event waits for those before it, and one
-that is in the state already changes nothing.
+Events have a sequence number, so rows may arrive in any order and more than once: an event waits for its predecessors, and one
+that the state already includes changes nothing.
 """
 
 from collections.abc import Generator, Iterator, Sequence
@@ -27,13 +27,13 @@ _JSON = ColumnKind("JSON as STRING", (StringType,))
 
 
 class _Held(NamedTuple):
-    """What is kept of an aggregate: its state, and the events that wait for an earlier one, by sequence."""
+    """The stored form of an aggregate: its state, and the events that wait for an earlier one, by sequence."""
 
     state: str
     sequence: int
     waiting: dict[int, str]
     is_new: bool = False
-    """Whether the state was taken from a snapshot and has not been shown yet."""
+    """Whether the state is from a snapshot and was not emitted yet."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Projecting:
     every: int
 
     def advance(self, kept: Kept, rows: Sequence[Row], watermark: int) -> Iterator[Row]:
-        """Fold what has come of each aggregate, as far as no event is missing."""
+        """Fold the events of each aggregate up to the first missing one."""
         evolve = self.evolve.load()
         for key, group in groupby(sorted(rows, key=repr), key=lambda row: row[0]):
             held = _Held(*kept.get(key, (NOTHING, 0, {})))
@@ -56,11 +56,11 @@ class Projecting:
             kept[key] = tuple((yield from self._fold(evolve, key, held)))
 
     def find_wake(self, kept: Kept) -> int | None:
-        """Wait for nothing: only events change a state."""
+        """Return None: only events change a state."""
         return None
 
     def _take(self, held: _Held, sequence: int, event: str | None, state: str | None) -> _Held:
-        """Return what is kept after an event or a state; one that is in the state already changes nothing."""
+        """Return the stored form after an event or a state; one that it already includes changes nothing."""
         if sequence <= held.sequence:
             return held
         if state is not None:
@@ -71,9 +71,9 @@ class Projecting:
         return held
 
     def _fold(self, evolve: Evolve, key: str, held: _Held) -> Generator[Row, None, _Held]:
-        """Yield the states that the waiting events lead to; one that cannot be folded stays, and is tried again."""
+        """Yield the states after the waiting events; an event that fails stays and is retried."""
         if held.is_new:
-            yield from self._show(key, held)
+            yield from self._emit(key, held)
         while held.sequence + 1 in held.waiting:
             following = held.sequence + 1
             try:
@@ -83,16 +83,16 @@ class Projecting:
                 break
             del held.waiting[following]
             held = _Held(state, following, held.waiting)
-            yield from self._show(key, held)
+            yield from self._emit(key, held)
         return held._replace(is_new=False)
 
-    def _show(self, key: str, held: _Held) -> Iterator[Row]:
+    def _emit(self, key: str, held: _Held) -> Iterator[Row]:
         if held.sequence % self.every == 0:
             yield key, held.sequence, held.state, None
 
 
 def build_projection(spark: SparkSession, view: str, projection: Projection) -> DataFrame:
-    """Return the states; SpecError where the view names what is not there."""
+    """Return the states; SpecError for unknown columns."""
     events = read_input(spark, projection.from_)
     key = events.find_columns(view, "projection.key", projection.key)
     keys = Input(events.name, StructType([events.schema[name] for name in key]))

@@ -1,6 +1,6 @@
-"""Python views: a function of the user's that is given DataFrames and returns one.
+"""Python views: a user function from DataFrames to a DataFrame.
 
-It is called while the pipeline is compiled. Whatever it raises is told with the line of the user's own code.
+It is called while the pipeline is compiled. Its errors are reported with the line of the user's code.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from kappa_pipelines.transforms.functions import fail, load_function
 
 
 def call_function(view: str, function: str, inputs: Sequence[DataFrame]) -> DataFrame:
-    """Return what the function makes of its inputs; SpecError says what is wrong with it, and where."""
+    """Return the function's result; SpecError if it fails or returns something else."""
     called = load_function(view, function)
     try:
         rows: Any = called(*inputs)
@@ -22,5 +22,5 @@ def call_function(view: str, function: str, inputs: Sequence[DataFrame]) -> Data
     if not isinstance(rows, DataFrame):
         raise fail(view, f"{function} returned {type(rows).__name__}, not a DataFrame")
     if not rows.isStreaming:
-        raise fail(view, f"{function} returned a DataFrame that is not made of the streams that it was given")
+        raise fail(view, f"{function} returned a DataFrame that is not a stream over its inputs")
     return rows

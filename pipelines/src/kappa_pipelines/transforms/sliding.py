@@ -1,7 +1,7 @@
-"""Sliding windows: for each event, aggregates over its key's events within a length of time up to it.
+"""Sliding windows: for each event, aggregates over the events of its key in the preceding length of time.
 
 As a plan: a join of the events with themselves, bounded in time, and one group for each event. Both ends of the window
-count, and so do events at the same time, as in SQL's `RANGE BETWEEN INTERVAL … PRECEDING AND CURRENT ROW`. Events
+are included, and so are events at the same time, as in SQL's `RANGE BETWEEN INTERVAL … PRECEDING AND CURRENT ROW`. Events
 without event time have no row. Keys that are NULL are one key.
 """
 
@@ -14,7 +14,7 @@ from kappa_pipelines.transforms.inputs import Input, check_new_columns, quote, q
 
 
 def build_sliding(view: str, window: SlidingWindow, events: Input) -> str:
-    """Return the statement; SpecError where it names what is not there."""
+    """Return the statement; SpecError for unknown columns."""
     time = events.find_time(view, window.time)
     events.check_columns(view, "sliding.key", window.key)
     check_new_columns(view, "sliding.aggregates", events, window.aggregates)
@@ -32,7 +32,7 @@ def build_sliding(view: str, window: SlidingWindow, events: Input) -> str:
 def add_missed_span(
     rows: DataFrame, window: SlidingWindow, time: str, watermark: Column, name: str
 ) -> DataFrame:
-    """Return the events that the watermark had passed, with the window that each would have had as `name`, both ends included."""
+    """Return the late events, with the window that each would have had as `name`, both ends included."""
     end = f.col(quote(time))
     span = f.struct((end - f.expr(quote_interval(window.length))).alias("start"), end.alias("end"))
     return rows.where(end <= watermark).withColumn(name, span)

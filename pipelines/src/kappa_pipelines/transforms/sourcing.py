@@ -1,8 +1,8 @@
 """Event sourcing: commands in; events, rejections and snapshots out, in the order of each aggregate's commands.
 
-What an aggregate is now is folded from its own events and kept in the checkpoint. Commands of a batch come in any order and are sorted
-by their declared place; one that comes after a later one of its aggregate is an error, for what came of the later one
-is written already.
+The state of an aggregate is folded from its own events and stored in the checkpoint. Commands of a batch arrive in any order and are
+sorted by their declared order; a command that arrives after a later one of its aggregate is an error, as the events of the later one
+are already written.
 """
 
 import json
@@ -37,7 +37,7 @@ _PLACE = ColumnKind(
 
 
 class _Held(NamedTuple):
-    """What is kept of an aggregate: also the place of its last command, and the identifiers of the last ones."""
+    """The stored form of an aggregate, with the order of its last command and the identifiers of recent ones."""
 
     state: str = NOTHING
     sequence: int = 0
@@ -54,7 +54,7 @@ class _Command(NamedTuple):
 
 @dataclass(frozen=True)
 class Sourcing:
-    """The step of a decider: rows are the key, the command and what is carried along, each as JSON."""
+    """The step of a decider: rows are the key, the command and the carried columns, each as JSON."""
 
     decide: UserFunction
     evolve: UserFunction
@@ -77,13 +77,13 @@ class Sourcing:
                 kept[key] = tuple(held)
 
     def find_wake(self, kept: Kept) -> int | None:
-        """Wait for nothing: only commands change an aggregate."""
+        """Return None: only commands change an aggregate."""
         return None
 
     def _read(self, text: str, carried: str) -> _Command:
         command = json.loads(text)
         place = tuple(command[name] for name in self.order)
-        # What has no place goes first, so that the rest can be sorted.
+        # Commands without an order come first, so that the others can be sorted.
         return _Command(
             () if None in place else place, text, carried, command[self.id] if self.id is not None else None
         )
@@ -97,12 +97,12 @@ class Sourcing:
             return held._replace(place=max(held.place, command.place)), [refused]
         aggregate, outcomes = handle(decider, Aggregate(held.state, held.sequence), command.text)
         failed = any(outcome.kind is Kind.ERROR for outcome in outcomes)
-        # A command that a defect kept from being decided may be sent again.
+        # A command that failed may be sent again.
         ids = held.ids if failed or command.id is None else (*held.ids, command.id)[-self.remember :]
         return _Held(aggregate.state, aggregate.sequence, command.place, ids), outcomes
 
     def _check_place(self, held: _Held, command: _Command) -> Outcome | None:
-        """Return why the command is not handled, if so."""
+        """Return the outcome of a command that is not handled, else None."""
         if command.id is not None and command.id in held.ids:
             return _refuse(Kind.DUPLICATE, None, f"a command with {self.id} {command.id} was decided before")
         if not command.place:
@@ -112,8 +112,8 @@ class Sourcing:
             return _refuse(
                 Kind.ERROR,
                 "OutOfOrder",
-                f"by {order}, it does not come after the last command of its aggregate; all commands of an"
-                " aggregate must be in one partition, each with a place of its own",
+                f"by {order}, it does not follow the last command of its aggregate; all commands of an"
+                " aggregate must be in one partition, each with a different order",
             )
         return None
 
@@ -132,12 +132,12 @@ def _list(outcome: Outcome) -> Row:
 
 
 def describe_aggregates(view: str, keyed: EventSourcing | Projection) -> State:
-    """Return what an event-sourced view or a projection keeps."""
+    """Return the state of an event-sourced view or a projection."""
     return State(view, "state of each aggregate", keyed.key, None)
 
 
 def build_sourcing(spark: SparkSession, view: str, sourcing: EventSourcing) -> DataFrame:
-    """Return the outcomes; SpecError where the view names what is not there."""
+    """Return the outcomes; SpecError for unknown columns."""
     commands = read_input(spark, sourcing.from_)
     key = commands.find_columns(view, "eventSourced.key", sourcing.key)
     order = commands.find_columns(view, "eventSourced.order", sourcing.order, _PLACE)
@@ -164,6 +164,6 @@ def _check_names(view: str, carried: Iterable[str]) -> None:
         if name.lower() in _OUTCOME:
             raise SpecError(
                 Reason.INVALID_SPEC,
-                f"view {view!r}: eventSourced carries column {name!r}, a name that its own rows have;"
-                " give it another name in a view before",
+                f"view {view!r}: eventSourced carries column {name!r}, which its own rows have;"
+                " rename it in a preceding view",
             )

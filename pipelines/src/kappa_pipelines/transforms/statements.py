@@ -1,4 +1,4 @@
-"""Any view as one SELECT over what it reads."""
+"""Views as SELECT statements."""
 
 from pyspark.sql import SparkSession
 
@@ -12,7 +12,7 @@ from kappa_pipelines.transforms.window import build_window
 def build_statement(spark: SparkSession, view: View) -> str:
     """Return the view's statement.
 
-    What an operator reads must be defined: else Spark's AnalysisException. SpecError where it does not fit.
+    AnalysisException if what an operator reads is not defined, SpecError if the view is invalid.
     """
     if view.sliding is not None:
         return build_sliding(view.name, view.sliding, read_input(spark, view.sliding.from_))
@@ -21,5 +21,5 @@ def build_statement(spark: SparkSession, view: View) -> str:
         return build_as_of(view.name, view.as_of, events, table)
     if view.window is not None:
         return build_window(spark, view.name, view.window)
-    assert view.sql is not None  # noqa: S101 - the API server and the model take exactly one
+    assert view.sql is not None  # noqa: S101 - the model has exactly one
     return view.sql.strip().rstrip(";")

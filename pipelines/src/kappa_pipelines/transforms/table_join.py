@@ -1,13 +1,13 @@
-"""Joins of two tables by a foreign key, kept current: changes and deletions of the joined row come out.
+"""Joins of two tables by a foreign key: changes and deletions of the joined rows.
 
-Two steps, each with its state spread by the key that it is about:
+There are two steps, with their state distributed by different keys:
 
-1. by the left table's key: to which row of the right table does a row refer? A change becomes one message to the
-   right row that it refers to now, and a word of leave to the one that it referred to before;
-2. by the right table's key: the right row and all left rows that refer to it. Leaves come first, so a batch says at
-   most one thing of a left row, and it is what its last change makes of it.
+1. by the left table's key: the right row that each left row references. A change becomes one message to the right row that
+   it references now, and a `leave` message to the one that it referenced before;
+2. by the right table's key: the right row and all left rows that reference it. `leave` messages come first, so a batch has at
+   most one output for a left row: the result of its last change.
 
-What came in a batch counts as one: only the last change of a row in it is seen.
+Only the last change of a row in a batch has an effect.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -40,13 +40,13 @@ DROP = "drop"
 LEAVE = "leave"
 _MESSAGES = Output({"to": "STRING", "id": "STRING", "verb": "STRING", "known": "BOOLEAN", "body": "STRING"})
 _JOINED = Output({"body": "STRING", "found": "STRING", "deleted": "BOOLEAN"})
-_NULL_KEY = ""  # a row that refers to none; no key as JSON is empty
+_NULL_KEY = ""  # a row without a reference; no key in JSON is empty
 
 
 class FollowStep(Step):
-    """Keeps, of each left row, what it refers to and its body, and tells the right rows.
+    """Stores the reference and body of each left row, and sends messages to the right rows.
 
-    Given (id, to, order, body); gives (to, id, verb, known, body), where `known` says that the row was there before.
+    Input rows are (id, to, order, body), output rows (to, id, verb, known, body); `known` means that the row existed before.
     """
 
     def advance(self, kept: Kept, rows: Sequence[Row], watermark: int) -> Iterator[Row]:  # noqa: D102 - see Step
@@ -71,10 +71,10 @@ class FollowStep(Step):
 
 
 class MatchStep(Step):
-    """Keeps the right rows and the left rows that refer to them, and joins them.
+    """Stores the right rows and the left rows that reference them, and joins them.
 
-    Given (to, id, verb, known, body, order): a change of the right row where `verb` is NULL, else a message of the step
-    before. Gives (body, found, deleted). With `inner` a left row without a right one is deleted.
+    Input rows are (to, id, verb, known, body, order): a change of the right row if `verb` is NULL, else a message of the first
+    step. Output rows are (body, found, deleted). With `inner`, a left row without a right row is deleted.
     """
 
     def __init__(self, *, inner: bool) -> None:
@@ -129,7 +129,7 @@ def build_table_join(spark: SparkSession, view: str, join: TableJoin) -> DataFra
 
 
 def describe_table_join(view: str, join: TableJoin) -> State:
-    """Return what a join of tables keeps."""
+    """Return the state of a join of tables."""
     tables = f"rows of {join.left.from_}, twice, and of {join.right.from_}"
     return State(view, tables, (*join.key, *join.foreign_key.values()), "a tombstone deletes them")
 
@@ -144,7 +144,7 @@ def _check(view: str, join: TableJoin, left: Input, right: Input) -> None:
     if join.deleted.lower() in taken:
         raise SpecError(
             Reason.INVALID_SPEC,
-            f"view {view!r}: tableJoin.deleted is {join.deleted!r}, a column that the rows have already; take another name",
+            f"view {view!r}: tableJoin.deleted is {join.deleted!r}, which is already a column; use another name",
         )
     check_table(view, "tableJoin.left", join.left, left)
     check_table(view, "tableJoin.right", join.right, right)

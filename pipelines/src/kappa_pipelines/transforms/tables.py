@@ -1,4 +1,4 @@
-"""Changes of tables, as the steps that keep tables are given them."""
+"""Changes of tables, as input of the steps that store tables."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
@@ -18,14 +18,14 @@ _FLAG = ColumnKind("BOOLEAN", (BooleanType,))
 
 
 class Change(NamedTuple):
-    """A change of a row: `body` is its new value, None where it is deleted."""
+    """A change of a row: `body` is its new value, None for a deletion."""
 
     order: int
     body: str | None
 
 
 def check_table(view: str, field: str, table: Table, rows: Input) -> None:
-    """Raise SpecError where the table lacks a column or has one of another type."""
+    """Raise SpecError if the table lacks a column or has one of another type."""
     rows.find_columns(view, f"{field}.order", [table.order], _ORDER)
     if table.deleted is not None:
         rows.find_columns(view, f"{field}.deleted", [table.deleted], _FLAG)
@@ -44,14 +44,14 @@ def select_changes(
 
 
 def fill_order() -> Column:
-    """Return the order of changes where other rows, which have none, are among them: a NULL would make numbers inexact."""
+    """Return the order of changes, 0 for other rows: a NULL would make numbers inexact."""
     return f.coalesce(f.col("order"), f.lit(0).cast("bigint"))
 
 
 def select_rows(
     spark: SparkSession, table: Table, key: Mapping[str, str], columns: Mapping[str, str]
 ) -> DataFrame:
-    """Return the changes of a table that is referred to, as `key`, `order` and `body`; rows with a NULL in their key are none."""
+    """Return the changes of a referenced table as `key`, `order` and `body`, without rows that have a NULL in their key."""
     own = list(key.values())
     known = reduce(and_, (f.col(quote(name)).isNotNull() for name in own))
     taken = list(dict.fromkeys(columns.values()))
@@ -72,7 +72,7 @@ def pack_key(columns: Sequence[str], names: Iterable[str]) -> Column:
 
 
 def find_last(changes: Iterable[tuple[str, Change]]) -> dict[str, Change]:
-    """Return the last change of each key; of two with the same order the greater body, so that arrival does not count."""
+    """Return the last change of each key; of two with the same order the greater body, in any order of arrival."""
     last: dict[str, Change] = {}
     for key, change in changes:
         if key not in last or _rank(change) > _rank(last[key]):

@@ -1,5 +1,6 @@
-"""Functions for SQL that keep little of many values: filters and sketches that are built, merged and asked in views.
+"""SQL functions that summarize many values in little space: Bloom filters and frequency sketches that are built, merged and queried.
 
-Each call is written out as functions of Spark's own before Spark sees the view, so they work wherever aggregates do, also
-over streams, and no Python runs for a record.
+Each call is expanded to Spark's own functions before Spark parses the view, so the functions work wherever aggregates do, also over
+streams, and run no Python for a record. Spark 4.2 has `count_min_sketch`, but no function that merges or queries it, and no public
+Bloom filter.
 """

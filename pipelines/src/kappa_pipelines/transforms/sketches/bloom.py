@@ -1,12 +1,12 @@
-"""Bloom filters: which values were seen, in little space, with a known share of false positives and no false negatives.
+"""Bloom filters: sets of values in little space, with a known share of false positives and no false negatives.
 
 After B. H. Bloom, "Space/time trade-offs in hash coding with allowable errors", Communications of the ACM 13 (1970). Here each
 hash has a slice of bits of its own, as in P. S. Almeida and others, "Scalable Bloom filters" (2007), for a slice is then one of
 Spark's bitmaps, which has functions to build and to merge it. A filter is its slices one after the other, 4 KiB each. With n
-different values a bit of a slice is set with the probability 1 - (1 - 1/m)^n, so k slices say yes to a value that was not seen
+different values a bit of a slice is set with the probability 1 - (1 - 1/m)^n, so k slices contain a value that was not added
 with the k-th power of that.
 
-Values are the same where their texts are the same: 5 is found whether it was put in as INT or as BIGINT.
+Values are equal if their texts are equal: 5 is found whether it was added as INT or as BIGINT.
 """
 
 import math
@@ -18,9 +18,9 @@ _MOST_SLICES = 32
 
 
 def count_slices(items: int, share: float) -> int:
-    """Return how many slices a filter needs so that at most this share of other values is taken for one of `items` values.
+    """Return the number of slices for at most this share of false positives among `items` values.
 
-    ValueError where the numbers make no sense, or the filter would be too large.
+    ValueError if the numbers are out of range or the filter would be too large.
     """
     if items < 1 or not 0 < share < 1:
         raise ValueError(
@@ -48,16 +48,16 @@ def write_build(value: str, slices: int) -> str:
 
 
 def write_merge(kept: str, slices: int) -> str:
-    """Return the aggregate that merges filters, in SQL; filters of another size are an error when it runs."""
+    """Return the aggregate that merges filters, in SQL; filters of another size fail the query."""
     wrong = f"raise_error('bloom_filter_merge: not a filter of {slices * _BYTES} bytes; give the numbers that it was built with')"
     checked = f"IF(length({kept}) <> {slices * _BYTES}, {wrong}, {kept})"
     parts = (f"substring({checked}, {number * _BYTES + 1}, {_BYTES})" for number in range(slices))
     return f"concat({', '.join(f'bitmap_or_agg({part})' for part in parts)})"
 
 
-def write_question(kept: str, value: str) -> str:
-    """Return whether a filter may contain a value, in SQL; NULL where either is NULL."""
-    wrong = "raise_error('bloom_might_contain: what it was given is no Bloom filter')"
+def write_query(kept: str, value: str) -> str:
+    """Return whether a filter may contain a value, in SQL; NULL if either is NULL."""
+    wrong = "raise_error('bloom_might_contain: the argument is not a Bloom filter')"
     digest = "xxhash64(__kappa_q.text, __kappa_i)"
     place = f"{_BYTES} * __kappa_i + CAST(pmod({digest}, {BITS}) DIV 8 AS INT) + 1"
     byte = f"CAST(conv(hex(substring(__kappa_q.kept, {place}, 1)), 16, 10) AS INT)"
@@ -72,5 +72,5 @@ def write_question(kept: str, value: str) -> str:
 
 
 def describe(slices: int) -> str:
-    """Return what a filter keeps, for people."""
+    """Return a description of a filter's state."""
     return f"a Bloom filter of {slices * 4} KiB for each group"

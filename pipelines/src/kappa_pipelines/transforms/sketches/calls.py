@@ -1,4 +1,4 @@
-"""Calls of functions in a statement, found by its words and brackets alone. Pure."""
+"""Calls of functions in a statement, found by its tokens and brackets. Pure."""
 
 import re
 from collections.abc import Callable, Collection, Iterator
@@ -13,7 +13,7 @@ _UNREAD = ("--", "/*")
 
 @dataclass(frozen=True)
 class Call:
-    """A call: its function in lower case, where its name begins, its arguments as they are written, and the word after it."""
+    """A call: its function in lower case, the position of its name, its arguments as text, and the next word."""
 
     function: str
     start: int
@@ -37,9 +37,9 @@ class _Token:
 
 
 def replace_calls(sql: str, functions: Collection[str], write: Callable[[Call], str]) -> str:
-    """Return the text with what `write` makes of each call of the functions, inner ones first.
+    """Return the text with each call of the functions replaced by the result of `write`, inner calls first.
 
-    What follows a call stays in the line in which it stood. A call without its closing bracket is left to SQL's parser.
+    Text after a call stays in its line. A call without a closing bracket is left to the SQL parser.
     """
     tokens = [_Token(match[0], match.start()) for match in _TOKEN.finditer(sql)]
     return "".join(_rewrite(tokens, functions, write))
@@ -65,7 +65,7 @@ def _rewrite(tokens: list[_Token], functions: Collection[str], write: Callable[[
 
 
 def _find_end(tokens: list[_Token], name: int) -> int | None:
-    """Return where the bracket closes that follows the name; None where none follows, or none closes it."""
+    """Return the position of the closing bracket after a name; None if there is no bracket, or it is not closed."""
     opening = _next_read(tokens, name + 1)
     if opening == len(tokens) or tokens[opening].text != "(":
         return None

@@ -1,26 +1,26 @@
-"""Frequency sketches: how often any value came, in little space, never too low and seldom too high.
+"""Frequency sketches: estimates of how often each value occurs, in little space, never too low and seldom too high.
 
 The count-min sketch of G. Cormode and S. Muthukrishnan, "An improved data stream summary: the count-min sketch and its
 applications", Journal of Algorithms 55 (2005): `depth` rows of `width` counters; a value adds to one counter of each row, and
 the smallest of these is its estimate. It is never below the truth; with width = e/error and depth = ln(1/(1 - confidence)) it is,
 with that confidence, at most error × N above it, where N is how many values there were in all.
 
-A row of counters is here the sketch that Spark's `approx_top_k` functions keep, over the numbers of counters: it has
-room for all of them, so it counts exactly, and it is built and merged by functions of Spark's own. Counters that are zero take
-no room. Values are the same where their texts are the same.
+Here a row of counters is a sketch of Spark's `approx_top_k` functions over the numbers of counters. It has room for all of them, so it
+counts exactly, and Spark's functions build and merge it. Counters that are zero take no space. Values are equal if their texts are
+equal.
 """
 
 import math
 from collections.abc import Iterable
 
 _COUNTERS = 100_000
-"""Counters that Spark's sketch has room for; it takes it as it is needed. The same for all, for it must be said when asked."""
+"""The capacity of Spark's sketch, which allocates it on demand. It is the same for all, as queries of a sketch need it."""
 _LEAST_ERROR = 0.0001
 _MOST_CONFIDENCE = 0.9999
 
 
 def find_size(error: float, confidence: float) -> tuple[int, int]:
-    """Return width and depth; ValueError where the numbers make no sense or the sketch would be too large."""
+    """Return width and depth; ValueError if the numbers are out of range or the sketch would be too large."""
     if not _LEAST_ERROR <= error < 1:
         raise ValueError(
             f"the error must be at least {_LEAST_ERROR} and less than 1, as a share of all values"
@@ -38,7 +38,7 @@ def write_build(value: str, width: int, depth: int) -> str:
 
 
 def write_merge(kept: str, width: int, depth: int) -> str:
-    """Return the aggregate that merges sketches, in SQL; sketches of another size are an error when it runs."""
+    """Return the aggregate that merges sketches, in SQL; sketches of another size fail the query."""
     wrong = (
         f"raise_error('frequency_sketch_merge: not a sketch of {depth} rows of {width} counters; give the numbers that it was"
         " built with')"
@@ -52,8 +52,8 @@ def _write_sketch(width: int, rows: Iterable[str]) -> str:
     return f"named_struct('width', {width}, 'rows', array({', '.join(rows)}))"
 
 
-def write_question(kept: str, value: str) -> str:
-    """Return the estimate of how often a value came, in SQL; NULL where the sketch or the value is NULL."""
+def write_query(kept: str, value: str) -> str:
+    """Return the estimated frequency of a value, in SQL; NULL if the sketch or the value is NULL."""
     counter = "pmod(xxhash64(__kappa_q.text, __kappa_i), __kappa_q.kept.width)"
     counts = f"approx_top_k_estimate(__kappa_r, {_COUNTERS})"
     count = f"aggregate({counts}, 0L, (__kappa_n, __kappa_e) -> IF(__kappa_e.item = {counter}, __kappa_e.count, __kappa_n))"
@@ -65,5 +65,5 @@ def write_question(kept: str, value: str) -> str:
 
 
 def describe(width: int, depth: int) -> str:
-    """Return what a sketch keeps, for people."""
+    """Return a description of a sketch's state."""
     return f"a frequency sketch of {depth} × {width} counters for each group, up to {depth * width * 16 // 1024 + 1} KiB"

@@ -1,4 +1,4 @@
-"""The functions themselves: what each takes, and a view with its calls written out."""
+"""The functions with their arguments, and the expansion of their calls in a view."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from kappa_pipelines.transforms.spec_path import SpecPath
 
 @dataclass(frozen=True)
 class Function:
-    """A function: the names of its arguments, what it is in SQL, and what it keeps, for people, where it is an aggregate."""
+    """A function: the names of its arguments, its SQL, and, for an aggregate, a description of its state."""
 
     arguments: tuple[str, ...]
     write: Callable[..., str]
@@ -33,7 +33,7 @@ def _read_number(text: str, kind: Callable[[str], Any]) -> Any:
     except ValueError:
         words = "a whole number" if kind is int else "a number"
         raise ValueError(
-            f"{text!r} must be {words}, written out: how large a sketch is must be known before it is built"
+            f"{text!r} must be {words} as a literal: the size of a sketch must be known before it is built"
         ) from None
 
 
@@ -48,7 +48,7 @@ FUNCTIONS: Mapping[str, Function] = {
         lambda kept, *numbers: bloom.write_merge(kept, _read_slices(*numbers)),
         lambda kept, *numbers: bloom.describe(_read_slices(*numbers)),
     ),
-    "bloom_might_contain": Function(("filter", "value"), bloom.write_question),
+    "bloom_might_contain": Function(("filter", "value"), bloom.write_query),
     "frequency_sketch": Function(
         ("value", "error", "confidence"),
         lambda value, *numbers: frequency.write_build(value, *_read_size(*numbers)),
@@ -59,45 +59,45 @@ FUNCTIONS: Mapping[str, Function] = {
         lambda kept, *numbers: frequency.write_merge(kept, *_read_size(*numbers)),
         lambda kept, *numbers: frequency.describe(*_read_size(*numbers)),
     ),
-    "frequency_estimate": Function(("sketch", "value"), frequency.write_question),
+    "frequency_estimate": Function(("sketch", "value"), frequency.write_query),
 }
 
 
-def write_out(view: View) -> View:
-    """Return the view with each call of these functions as what it is in Spark's; SpecError where one is wrong."""
+def expand_calls(view: View) -> View:
+    """Return the view with each call expanded to Spark's functions; SpecError for an invalid call."""
     changed: dict[str, Any] = {}
     if view.sql is not None:
-        changed["sql"] = _write_text(
-            view.sql, lambda start: SpecPath(view.name, _say_position(str(view.sql), start))
+        changed["sql"] = _expand_text(
+            view.sql, lambda start: SpecPath(view.name, _describe_position(str(view.sql), start))
         )
     for kind in ("window", "sliding"):
         operator = getattr(view, kind)
         if operator is not None:
             changed[kind] = operator.replace(
-                aggregates=_write_aggregates(view.name, kind, operator.aggregates)
+                aggregates=_expand_aggregates(view.name, kind, operator.aggregates)
             )
     return view.replace(**changed)
 
 
-def _write_aggregates(view: str, kind: str, aggregates: Mapping[str, str]) -> dict[str, str]:
+def _expand_aggregates(view: str, kind: str, aggregates: Mapping[str, str]) -> dict[str, str]:
     def find(name: str) -> Callable[[int], SpecPath]:
         return lambda start: SpecPath(view, f"{kind}.aggregates.{name}")
 
-    return {name: _write_text(sql, find(name)) for name, sql in aggregates.items()}
+    return {name: _expand_text(sql, find(name)) for name, sql in aggregates.items()}
 
 
-def _write_text(sql: str, find_place: Callable[[int], SpecPath]) -> str:
-    return replace_calls(sql, FUNCTIONS, lambda call: _write_call(call, find_place(call.start)))
+def _expand_text(sql: str, find_place: Callable[[int], SpecPath]) -> str:
+    return replace_calls(sql, FUNCTIONS, lambda call: _expand_call(call, find_place(call.start)))
 
 
-def _write_call(call: Call, path: SpecPath) -> str:
+def _expand_call(call: Call, path: SpecPath) -> str:
     function = FUNCTIONS[call.function]
     usage = f"{call.function}({', '.join(function.arguments)})"
     if len(call.arguments) != len(function.arguments):
         raise path.fail(f"{call.function} has {len(call.arguments)} arguments; it is {usage}")
     if function.describe is not None and call.after in ("filter", "over"):
         raise path.fail(
-            f"{call.function} takes no {call.after.upper()}; leave values out by making them NULL, as in"
+            f"{call.function} takes no {call.after.upper()}; exclude values by making them NULL, as in"
             f" `{call.function}(CASE WHEN … THEN x END, …)`"
         )
     try:
@@ -106,13 +106,13 @@ def _write_call(call: Call, path: SpecPath) -> str:
         raise path.fail(f"{usage}: {error}") from None
 
 
-def _say_position(sql: str, start: int) -> str:
+def _describe_position(sql: str, start: int) -> str:
     before = sql[:start]
     return f"line {before.count(chr(10)) + 1}, column {start - before.rfind(chr(10))}"
 
 
 def describe_sketches(view: View) -> list[str]:
-    """Return a line for each filter or sketch that a view keeps, for people."""
+    """Return a line for each filter or sketch in the state of a view."""
     texts = [view.sql] if view.sql is not None else []
     for operator in (view.window, view.sliding):
         texts += operator.aggregates.values() if operator is not None else []
