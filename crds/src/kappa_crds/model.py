@@ -21,6 +21,7 @@ from pydantic.alias_generators import to_camel
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
+from kappa_crds.field_docs import read_field_docs
 from kappa_crds.quantities import (
     CPU_PATTERN,
     DURATION_PATTERN,
@@ -97,10 +98,14 @@ class Model(BaseModel):
 
     @classmethod
     def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        """Attach the class's rules to its JSON schema."""
+        """Attach the class's rules and the docstrings of its fields to its JSON schema."""
         schema = handler.resolve_ref_schema(handler(core))
         if cls.rules:
             schema[VALIDATIONS] = [rule.as_schema() for rule in cls.rules]
+        docs = read_field_docs(cls)
+        for name, field in cls.model_fields.items():
+            if name in docs:
+                schema["properties"][field.alias or name]["description"] = docs[name]
         return schema
 
     def replace(self, **fields: Any) -> Self:
