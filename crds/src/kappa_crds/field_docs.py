@@ -12,11 +12,15 @@ from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
+from pydantic import BaseModel
+
 
 @cache
-def read_field_docs(model: type) -> Mapping[str, str]:
+def read_field_docs(model: type[BaseModel]) -> Mapping[str, str]:
     """Return field → description, with the fields of base classes."""
-    bases = (base for base in reversed(model.__mro__) if base.__module__ != "builtins")
+    bases = (
+        base for base in reversed(model.__mro__) if issubclass(base, BaseModel) and base is not BaseModel
+    )
     return {name: text for base in bases for name, text in _read_class(base).items()}
 
 
