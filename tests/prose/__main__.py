@@ -1,4 +1,4 @@
-"""Check prose with Vale, and first that Vale finds what is wrong in `bad.md`.
+"""Check prose with Vale, after a test that Vale finds the errors in `bad.md`; check that links lead to a file.
 
 Vale is compiled from the sources that `go.sum` pins, once per version, into the cache. It parses Python with
 tree-sitter, which takes a C compiler; a machine without one gets Zig's from the Python registry.
@@ -7,18 +7,23 @@ tree-sitter, which takes a C compiler; a machine without one gets Zig's from the
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
+from typing import NamedTuple
 
 from lab.errors import LabError
 from lab.paths import CACHE, REPOSITORY
 from lab.progress import step
 from lab.toolchain import find_go
+from prose.strings import find_strings
 
 HOME = Path(__file__).resolve().parent
 ZIG = "ziglang==0.15.2"
+_LINK = re.compile(r"\]\(([^)#\s]+)[^)\s]*\)")
 SCOPE = (HOME / "scope.txt").read_text().split()
 
 
@@ -58,14 +63,48 @@ def _compiler() -> dict[str, str]:
     return {"CC": f"{uv} tool run --from {ZIG} python-zig cc"}
 
 
-def check(paths: list[str]) -> dict[str, list[dict[str, object]]]:
-    """The findings of Vale, by file."""
+class Finding(NamedTuple):
+    """A rule that a text breaks, and the place."""
+
+    path: str
+    line: int
+    rule: str
+    message: str
+
+
+def check(paths: list[str]) -> list[Finding]:
+    """Return the findings of Vale in files: documents, and comments and docstrings of code."""
     command = [str(vale()), "--config", str(HOME / "vale.ini"), "--output=JSON", "--no-exit", *paths]
     done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise LabError(f"vale failed: {done.stderr or done.stdout}")
-    found: dict[str, list[dict[str, object]]] = json.loads(done.stdout or "{}")
-    return found
+    return [
+        Finding(path, each["Line"], each["Check"], each["Message"])
+        for path, found in sorted(json.loads(done.stdout or "{}").items())
+        for each in found
+    ]
+
+
+def check_strings(paths: list[str]) -> list[Finding]:
+    """Return the findings in string constants of Python files, by way of a text file with one string per line."""
+    places = [(path, *each) for path in paths for each in find_strings(REPOSITORY / path)]
+    with tempfile.NamedTemporaryFile("w", suffix=".txt") as texts:
+        texts.write("\n\n".join(text for _, _, text in places))
+        texts.flush()
+        found = check([texts.name])
+    return [
+        each._replace(path=place[0], line=place[1]) for each in found for place in [places[each.line // 2]]
+    ]
+
+
+def find_broken_links(paths: list[str]) -> list[Finding]:
+    """Return the relative links of documents that lead nowhere."""
+    links = ((path, link) for path in paths for link in _LINK.findall((REPOSITORY / path).read_text()))
+    return [
+        Finding(path, 0, "links", f"{link} does not exist")
+        for path, link in links
+        if "://" not in link and not (REPOSITORY / path).parent.joinpath(link).exists()
+    ]
 
 
 def files(scope: list[str]) -> list[str]:
@@ -78,20 +117,21 @@ def files(scope: list[str]) -> list[str]:
 def missed_rules() -> set[str]:
     """Rules that find nothing in `bad.md`: the check would not work."""
     rules = {f"Kappa.{path.stem}" for path in (HOME / "styles" / "Kappa").glob("*.yml")}
-    found = check([str(HOME / "bad.md")])
-    return rules - {str(finding["Check"]) for findings in found.values() for finding in findings}
+    return rules - {finding.rule for finding in check([str(HOME / "bad.md")])}
 
 
 def main(arguments: list[str]) -> int:
-    """Check the files given, or all of `scope.txt`; 1 if a sentence breaks a rule."""
+    """Check the files given, or all of `scope.txt`; 1 if a text breaks a rule or a link is broken."""
     missed = missed_rules()
     if missed:
         print(f"tests/prose/bad.md passes {', '.join(sorted(missed))}: the check does not work")
         return 1
-    found = check(arguments or files(SCOPE))
-    for name, findings in sorted(found.items()):
-        for finding in findings:
-            print(f"{name}:{finding['Line']}: {finding['Message']} [{finding['Check']}]")
+    paths = arguments or files(SCOPE)
+    python = [path for path in paths if path.endswith(".py")]
+    documents = [path for path in paths if path.endswith(".md")]
+    found = [*check(paths), *check_strings(python), *find_broken_links(documents)]
+    for path, line, rule, message in sorted(found):
+        print(f"{path}:{line}: {message} [{rule}]")
     return 1 if found else 0
 
 
