@@ -229,7 +229,7 @@ def test_while_the_broker_is_away_nothing_is_said_to_be_well_and_afterwards_it_i
             assert set(away) == {"Unknown"}
             text = read_operator()
             assert f'kappa_lagpolicy_unknown{{lagpolicy="riders",namespace="{place.name}"}} 1.0' in text
-            assert f'kappa_lag_sweep_failed{{cluster_name="{place.name}/own"}} 1.0' in text
+            assert f'kappa_lag_sample_failed{{cluster_name="{place.name}/own"}} 1.0' in text
             assert f'kafka_consumergroup_group_max_lag{{cluster_name="{place.name}/own"' not in text
             assert "NaN" not in text
         finally:

@@ -55,9 +55,9 @@ def test_shares_partitions_and_groups_are_told_under_the_names_that_dashboards_k
 
 def test_a_sweep_tells_how_long_it_took_and_how_old_it_is() -> None:
     found = collect(build_sweep())
-    assert read(found["kappa_lag_sweep_seconds"]) == {("shop/main",): 1.5}
-    assert read(found["kappa_lag_sweep_age_seconds"]) == {("shop/main",): 20.0}
-    assert read(found["kappa_lag_sweep_failed"]) == {("shop/main",): 0.0}
+    assert read(found["kappa_lag_sample_seconds"]) == {("shop/main",): 1.5}
+    assert read(found["kappa_lag_sample_age_seconds"]) == {("shop/main",): 20.0}
+    assert read(found["kappa_lag_sample_failed"]) == {("shop/main",): 0.0}
     assert read(found["kappa_lag_left_out_series"]) == {("shop/main",): 0.0}
 
 
@@ -80,7 +80,7 @@ def test_of_what_is_not_known_there_is_no_sample_and_a_count() -> None:
     assert read(found["kafka_consumergroup_group_lag"]) == {("shop/main", "blind", "t", "0"): 6}
     assert read(found["kafka_consumergroup_group_lag_seconds"]) == {}
     assert read(found["kafka_consumergroup_group_max_lag"]) == {("shop/main", "blind"): 6}
-    assert read(found["kappa_lag_unknown_shares"]) == {("shop/main",): 1.0}
+    assert read(found["kappa_lag_unknown_partitions"]) == {("shop/main",): 1.0}
     assert read(found["kappa_lag_unread_groups"]) == {("shop/main",): 1.0}
 
 

@@ -19,7 +19,7 @@ NOW = START + timedelta(minutes=10)
 LOG = PartitionLog(100, 5000, 5000)
 SAMPLE = Sample(NOW, LOG, 4000, 75.0)
 STANDING = Standing(at=NOW, since=START, watched=START, committed=4000, start=100, end=5000, judged=NOW)
-GONE = "it was seen last at 2026-01-01 00:10:00 UTC: the broker does not answer"
+GONE = "last sample at 2026-01-01 00:10:00 UTC: the broker does not answer"
 
 
 def say(
@@ -32,26 +32,26 @@ STILL = STANDING._replace(still=START)
 OVER = STANDING._replace(over_warning=START)
 WORSE = OVER._replace(over_critical=START)
 CASES = [
-    ("all bounds are kept", say(LagState.OK)),
-    ("1k records, 1m15s wait, over spec.warning.lag (1m)", say(LagState.WARNING, standing=OVER)),
-    ("2k records, 1m15s wait, over spec.warning.records (1000)", say(LagState.WARNING, SAMPLE._replace(committed=3000), OVER)),
-    ("1k records, 15m wait, over spec.critical.lag (10m)", say(LagState.WARNING, SAMPLE._replace(behind=900.0), WORSE)),
-    ("1k records, 1m15s wait, within the bounds, but not for spec.clearAfter yet", say(LagState.WARNING)),
-    ("it was over a bound when it was seen last", say(LagState.WARNING, None)),
+    ("lag is within the bounds", say(LagState.OK)),
+    ("lag of 1k records, 1m15s over spec.warning.lag (1m)", say(LagState.WARNING, standing=OVER)),
+    ("lag of 2k records, 1m15s over spec.warning.records (1000)", say(LagState.WARNING, SAMPLE._replace(committed=3000), OVER)),
+    ("lag of 1k records, 15m over spec.critical.lag (10m)", say(LagState.WARNING, SAMPLE._replace(behind=900.0), WORSE)),
+    ("lag of 1k records, 1m15s within the bounds, for less than spec.clearAfter", say(LagState.WARNING)),
+    ("lag was over a bound at the last sample", say(LagState.WARNING, None)),
     ("the committed offset went back from 4500 and is 4000", say(LagState.REWOUND, standing=STANDING._replace(rewound_from=4500))),
-    ("the committed offset 4000 has not moved for 10m while 1k records, 1m15s wait, though the group lives: it moves elsewhere, or its pipeline runs", say(LagState.STALLED, standing=STILL)),
-    ("the committed offset 4000 has not moved for 10m while 1k records, 1m15s wait; nothing of the group moves", say(LagState.STOPPED, standing=STILL)),
-    ("it moves again, but not for spec.clearAfter yet, though the group lives: it moves elsewhere, or its pipeline runs", say(LagState.STALLED)),
-    ("50 offsets before 100 were removed before the group came to them; it is at 50", say(LagState.LOSING, SAMPLE._replace(committed=50))),
+    ("the committed offset 4000 has not moved for 10m with a lag of 1k records, 1m15s, but the group is alive: it moves in other partitions, or its pipeline runs", say(LagState.STALLED, standing=STILL)),
+    ("the committed offset 4000 has not moved for 10m with a lag of 1k records, 1m15s; no committed offset of the group moves", say(LagState.STOPPED, standing=STILL)),
+    ("it moves again, for less than spec.clearAfter, but the group is alive: it moves in other partitions, or its pipeline runs", say(LagState.STALLED)),
+    ("50 offsets before 100 were removed before the group read them; its committed offset is 50", say(LagState.LOSING, SAMPLE._replace(committed=50))),
     ("retention removes the oldest of 1k records, 1m15s in 30m", say(LagState.LOSING, SAMPLE._replace(loss=1800.0))),
-    ("records were about to be removed; it is well again, but not for spec.clearAfter yet", say(LagState.LOSING)),
-    ("records were removed, or about to be, when it was seen last", say(LagState.LOSING, None)),
+    ("records were about to be removed; now they are not, for less than spec.clearAfter", say(LagState.LOSING)),
+    ("records were removed, or about to be, at the last sample", say(LagState.LOSING, None)),
     (GONE, say(LagState.UNKNOWN, None, unseen="the broker does not answer")),
-    ("it was seen last at 2026-01-01 00:10:00 UTC", say(LagState.UNKNOWN, SAMPLE._replace(at=START))),
-    ("the group has committed nothing, and 4.9k records are there", say(LagState.UNKNOWN, SAMPLE._replace(committed=None))),
-    ("the committed offset 6000 is past the end 5000: the topic was made anew", say(LagState.UNKNOWN, SAMPLE._replace(committed=6000))),
-    ("1k records wait, and it is not known how old the oldest one is", say(LagState.UNKNOWN, SAMPLE._replace(behind=None))),
-    ("1k records, 1m15s wait, over a bound, and it is not known for how long", say(LagState.UNKNOWN)),
+    ("last sample at 2026-01-01 00:10:00 UTC", say(LagState.UNKNOWN, SAMPLE._replace(at=START))),
+    ("the group has no committed offset, and the partition has 4.9k records", say(LagState.UNKNOWN, SAMPLE._replace(committed=None))),
+    ("the committed offset 6000 is past the end 5000: the topic was recreated", say(LagState.UNKNOWN, SAMPLE._replace(committed=6000))),
+    ("lag of 1k records; the age of the oldest record is unknown", say(LagState.UNKNOWN, SAMPLE._replace(behind=None))),
+    ("lag of 1k records, 1m15s over a bound, for an unknown time", say(LagState.UNKNOWN)),
 ]  # fmt: skip
 
 

@@ -182,7 +182,7 @@ async def test_the_groups_of_a_broker_that_is_gone_are_missed_until_another_one_
     stage.brokers.numbers = (1,)
     for _ in range(2):
         sweep = await stage.sweep()
-        assert sweep.unread == {"g": "broker 2, which coordinates the group, is away"}
+        assert sweep.unread == {"g": "broker 2, the coordinator of the group, is unavailable"}
         assert SHARE in sweep.unknown
     stage.brokers.homes["g"] = 1
     sweep = await stage.sweep()
@@ -210,7 +210,7 @@ async def test_a_topic_that_goes_amid_a_sweep_is_unknown() -> None:
     stage.brokers.read_logs = delete_first  # type: ignore[assignment, method-assign]
     assert (await stage.sweep()).unknown == {SHARE: GONE}
     sweep = await stage.sweep()
-    assert sweep.unknown == {SHARE: "the topic is gone, or this user may not describe it"}
+    assert sweep.unknown == {SHARE: "the topic was deleted, or this user has no permission to describe it"}
 
 
 async def test_a_cluster_that_is_away_leaves_nothing_known_and_nothing_forgotten() -> None:

@@ -87,7 +87,7 @@ async def test_the_worst_partition_is_named_with_its_reason() -> None:
         await desk.look(billing___3=(desk.committed, 5000, 75.0), billing2=(100, 100, 0.0))
     status, reason, message = desk.say()
     assert (status, reason) == ("False", "LagOverBound")
-    assert message == "Warning: billing in[3]: 4.9k records, 1m15s wait, over spec.warning.lag (1m)"
+    assert message == "Warning: billing in[3]: lag of 4.9k records, 1m15s over spec.warning.lag (1m)"
     worst = desk.status["worst"]
     assert (worst["group"], worst["topic"], worst["partition"]) == ("billing", "in", 3)
     assert (worst["lagSeconds"], worst["state"], worst["severity"]) == (75, "Warning", "Warning")
@@ -136,7 +136,7 @@ async def test_without_a_look_the_state_is_unknown_and_not_ok() -> None:
     for _ in range(40):
         await desk.look()
     assert desk.say()[:2] == ("Unknown", "LagUnknown")
-    assert "it was seen last at 2026-01-01 00:00:10 UTC" in desk.say()[2]
+    assert "last sample at 2026-01-01 00:00:10 UTC" in desk.say()[2]
 
 
 async def test_kafka_that_is_down_for_hours_is_said_with_its_reason_and_nothing_is_forgotten() -> None:
@@ -145,7 +145,7 @@ async def test_kafka_that_is_down_for_hours_is_said_with_its_reason_and_nothing_
     desk.operator.clock.advance(7200)
     desk.operator.lag.sweeps[CLUSTER] = Sweep(desk.operator.clock.time, 10.0, failure="Connection refused")
     await desk.look()
-    said = "billing in[0]: it was seen last at 2026-01-01 00:01:00 UTC: Connection refused"
+    said = "billing in[0]: last sample at 2026-01-01 00:01:00 UTC: Connection refused"
     assert desk.say() == ("Unknown", "LagUnknown", said)
     assert desk.status["shares"] == {"Unknown": 1}
 

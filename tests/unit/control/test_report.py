@@ -61,9 +61,9 @@ def test_lag_is_added_up_and_the_furthest_partition_is_named() -> None:
 @pytest.mark.parametrize(
     ("look", "unknown", "undated", "why"),
     [
-        (sample(None), 1, 0, "the group has committed nothing, and records are there"),
-        (sample(2000), 1, 0, "the committed offset is past the end of the log: the topic was made anew"),
-        (sample(900), 0, 1, "it is not known how old the oldest record that waits is"),
+        (sample(None), 1, 0, "the group has no committed offset, and the partition has records"),
+        (sample(2000), 1, 0, "the committed offset is past the end of the log: the topic was recreated"),
+        (sample(900), 0, 1, "the age of the oldest unread record is unknown"),
     ],
 )
 def test_what_is_not_known_of_a_partition_is_counted_and_said(
@@ -192,7 +192,7 @@ async def ask(operator: Operator, query: str = "", *, acting: bool = True) -> tu
 
 async def test_only_the_replica_that_acts_tells_anything() -> None:
     status, text = await ask(put_operator(), acting=False)
-    assert (status, "ask another one" in text) == (421, True)
+    assert (status, "retry at another one" in text) == (421, True)
 
 
 async def test_a_namespace_is_told_without_what_is_in_others() -> None:

@@ -1,4 +1,4 @@
-"""What brokers answered, in the terms of the sampler: what is known, and for everything else why it is not."""
+"""The responses of brokers as the sampler uses them: what is known, and for everything else why it is unknown."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ _LEADERLESS = 5
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """Who leads which partition, and what the topics' ids are. `dark` are partitions that nobody leads, and why."""
+    """The leader of each partition, and the ids of topics. `dark` are the partitions without a leader, and why."""
 
     brokers: tuple[int, ...]
     ids: Mapping[str, bytes]
@@ -26,7 +26,7 @@ class Topology:
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """The groups by the broker that coordinates them; `silent` are brokers that did not say, and why."""
+    """The groups by their coordinator; `silent` are the brokers that did not respond, and why."""
 
     by_broker: Mapping[int, tuple[str, ...]]
     silent: Mapping[int, str]
@@ -34,7 +34,7 @@ class Groups:
 
 @dataclass(slots=True)
 class Commits:
-    """What groups have committed; `unread` are groups of which it is not known, `refused` single shares, and why."""
+    """The committed offsets of groups; `unread` are the groups, and `refused` the group partitions, whose offsets are unknown, and why."""
 
     offsets: dict[str, dict[Partition, int]] = field(default_factory=dict)
     unread: dict[str, str] = field(default_factory=dict)
@@ -43,24 +43,24 @@ class Commits:
 
 @dataclass(slots=True)
 class Logs:
-    """Where logs start and end; `dark` are those of which it is not known, and why."""
+    """The start and end of each log; `dark` are the partitions whose log is unknown, and why."""
 
     logs: dict[Partition, PartitionLog] = field(default_factory=dict)
     dark: dict[Partition, str] = field(default_factory=dict)
 
 
 class Unanswered(Exception):
-    """A broker did not answer; the text says why."""
+    """A broker did not respond; the text says why."""
 
 
 def say_code(code: int) -> str:
-    """Say an error of the protocol by its name there, such as `NotLeaderForPartitionError`."""
+    """Return the name of a protocol error, such as `NotLeaderForPartitionError`."""
     error = for_code(code)
-    return f"the broker says {getattr(error, 'message', None) or error.__name__}"
+    return f"error of the broker: {getattr(error, 'message', None) or error.__name__}"
 
 
 def parse_topology(answer: Any) -> Topology:
-    """Return the topics of a metadata answer, but Kafka's own."""
+    """Return the topics of a metadata response without Kafka's own."""
     ids, leaders, dark = {}, {}, {}
     for error, name, identity, internal, rows, *_ in answer.topics:
         if error or internal or name.startswith(_INTERNAL):
@@ -78,7 +78,7 @@ def parse_topology(answer: Any) -> Topology:
 def take_commits(
     commits: Commits, known: dict[str, dict[int, Partition]], group: str, topics: Any, error: int
 ) -> None:
-    """Add what a group has committed; `known` are the partitions that were met so far, of which each is made once."""
+    """Add the committed offsets of a group; `known` caches the partitions, so that each object is created once."""
     if error:
         commits.unread[group] = say_code(error)
         return
@@ -96,7 +96,7 @@ def take_commits(
 
 
 def take_logs(logs: Logs, partitions: Sequence[Partition], answers: Sequence[Any]) -> None:
-    """Add what three answers say of the same partitions: their starts, their last stable offsets and their ends."""
+    """Add three responses on the same partitions: log starts, last stable offsets and log ends."""
     failed = next((answer for answer in answers if isinstance(answer, Unanswered)), None)
     if failed is not None:
         logs.dark |= dict.fromkeys(partitions, str(failed))
@@ -115,7 +115,7 @@ def take_logs(logs: Logs, partitions: Sequence[Partition], answers: Sequence[Any
 
 
 def choose_batch(offset: int, batches: Iterable[tuple[int, int, bool]]) -> Batch:
-    """Return the batch that holds the offset, or the next one that is there; a gap before it counts as part of it."""
+    """Return the batch with the offset, or the next existing one; a gap before a batch counts as part of it."""
     for _, last, is_marker in batches:
         if last >= offset:
             return Batch(offset, last, is_marker)

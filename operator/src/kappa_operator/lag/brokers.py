@@ -1,7 +1,7 @@
-"""Asks a Kafka cluster what the sampler wants to know, in few and large requests; DESCRIBE rights are enough for it.
+"""Sends the requests of the sampler to a Kafka cluster, few and large ones; DESCRIBE permissions are enough.
 
-What a single topic, partition, group or broker cannot answer becomes a text that says why, beside the answers of all others. Only a cluster
-in which no broker answers at all is an error. Requests are cut so that no answer keeps the event loop busy for long.
+The error of a single topic, partition, group or broker becomes a text beside the results of all others. Only a cluster in which no broker
+responds is an error. Requests are split so that no response blocks the event loop for long.
 """
 
 import asyncio
@@ -37,30 +37,30 @@ from kappa_operator.lag.protocol import request_commits, request_metadata, reque
 from kappa_operator.lag.timestamps import Answer
 
 EARLIEST, LATEST = -2, -1
-"""What ListOffsets is asked for instead of a time."""
+"""Special values of ListOffsets in place of a time."""
 _ROWS = 2000
-"""Partitions in one request; each is a few microseconds of decoding."""
+"""Partitions in one request; decoding takes a few microseconds for each."""
 _GROUPS = 100
 _TIMEOUT = 20.0
 _CONSUMERS = frozenset({"consumer", "streams", ""})
-"""Protocols of groups that commit offsets; groups without a member that ever joined have none."""
+"""Protocol types of groups that commit offsets; a group that no member ever joined has none."""
 _SMALL = 100
-"""Bytes: a marker of a transaction takes 78, and what is larger is not sent."""
+"""Bytes: a transaction marker takes 78, and larger batches are not sent."""
 _UNAVAILABLE = (KafkaError, OSError, ssl.SSLError, TimeoutError, NotImplementedError)
-"""What a request to a broker may end with; NotImplementedError is aiokafka's word for a broker that is too old."""
+"""The errors of a request to a broker; aiokafka raises NotImplementedError for a broker that is too old."""
 
 Item = TypeVar("Item")
 
 
 class Brokers:
-    """The connections to one Kafka cluster: made at the first question, and anew after the cluster was out of reach."""
+    """The connections to one Kafka cluster: opened at the first request, and again after the cluster was unreachable."""
 
     def __init__(self, access: KafkaAccess) -> None:
         self._access = access
         self._client: AIOKafkaClient | None = None
 
     async def read_topology(self) -> Topology:
-        """Return all topics but Kafka's own; raise KafkaFailure where no broker answers."""
+        """Return all topics without Kafka's own; raise KafkaFailure where no broker responds."""
         try:
             async with asyncio.timeout(_TIMEOUT):
                 client = await self._connect()
@@ -71,7 +71,7 @@ class Brokers:
         return parse_topology(answer)
 
     async def list_groups(self, brokers: Sequence[int]) -> Groups:
-        """Return the groups that commit offsets. Each broker knows those that it coordinates, so nobody else need be asked."""
+        """Return the groups that commit offsets. Each broker lists the groups that it coordinates."""
         answers = await self._ask_all({broker: [ListGroupsRequest()] for broker in brokers})
         found, silent = {}, {}
         for broker, _, answer in answers:
@@ -84,7 +84,7 @@ class Brokers:
         return Groups(found, silent)
 
     async def read_commits(self, groups: Mapping[int, Sequence[str]]) -> Commits:
-        """Return what these groups have committed, by the broker that coordinates them."""
+        """Return the committed offsets of these groups; the request goes to their coordinators."""
         requests = {
             broker: [request_commits(some) for some in _cut(names, _GROUPS)]
             for broker, names in groups.items()
@@ -101,9 +101,9 @@ class Brokers:
         return commits
 
     async def read_logs(self, leaders: Mapping[Partition, int]) -> Logs:
-        """Return where these logs start and end, as their leaders say.
+        """Return the start and end of these logs from their leaders.
 
-        Each leader is asked for the starts first and the ends last, and answers in order: what happens meanwhile only makes logs longer.
+        The request for the starts comes first and that for the ends last, and a leader responds in order: records that arrive between them only make logs longer.
         """
         chunks = _cut_by_leader(leaders, leaders)
         requests = {
@@ -126,9 +126,9 @@ class Brokers:
     async def find_stamps(
         self, leaders: Mapping[Partition, int], questions: Mapping[Partition, int]
     ) -> dict[Partition, Answer | str]:
-        """Return the first record with a timestamp of at least so many milliseconds, or why it is not known.
+        """Return the first record with a timestamp of at least so many milliseconds, or why it is unknown.
 
-        Where there is no such record the answer's offset is -1.
+        Without such a record the offset of the response is -1.
         """
         chunks = _cut_by_leader(questions, leaders)
         requests = {
@@ -155,10 +155,10 @@ class Brokers:
     async def find_batches(
         self, leaders: Mapping[Partition, int], offsets: Mapping[Partition, int]
     ) -> dict[Partition, Batch | str]:
-        """Return the batches at these offsets, or why they are not known.
+        """Return the batches at these offsets, or why they are unknown.
 
-        This alone needs the right to READ the topic. Only batches as small as a transaction's marker are sent, and no record in them is
-        looked at; a larger one is said to be data and to end where it was asked for.
+        Only this needs the permission to READ the topic. Only batches as small as a transaction marker are sent, and their records are not
+        decoded; a larger batch counts as data that ends at the requested offset.
         """
         chunks = _cut_by_leader(offsets, leaders)
         requests = {
@@ -193,7 +193,7 @@ class Brokers:
             client = AIOKafkaClient(**settings, metadata_max_age_ms=60_000)
             try:
                 await client.bootstrap()
-                # It keeps the brokers' addresses fresh, and would else ask for all partitions to do so.
+                # It keeps the brokers' addresses up to date; without topics it would request all partitions for that.
                 await client.set_topics(("__consumer_offsets",))
             except BaseException:
                 await client.close()
@@ -211,7 +211,7 @@ class Brokers:
         raise refused or Unanswered("no broker is known")
 
     async def _ask_all(self, requests: Mapping[int, Sequence[Any]]) -> list[tuple[int, int, Any]]:
-        """Ask each broker its requests, in order; return broker, number of the request and the answer or Unanswered."""
+        """Send each broker its requests in order; return broker, number of the request, and the response or Unanswered."""
         per_broker = await asyncio.gather(
             *(self._ask_in_order(broker, each) for broker, each in requests.items())
         )
@@ -229,14 +229,14 @@ class Brokers:
         return answers
 
     async def _ask(self, broker: int, request: Any) -> Any:
-        """Return the answer, or Unanswered."""
+        """Return the response, or Unanswered."""
         assert self._client is not None  # noqa: S101 - the topology comes first
         try:
             return await self._client.send(broker, request)
         except NodeNotReadyError:
-            return Unanswered(f"broker {broker} does not answer")
+            return Unanswered(f"broker {broker} does not respond")
         except _UNAVAILABLE as error:
-            return Unanswered(f"broker {broker} does not answer: {self._say(error)}")
+            return Unanswered(f"broker {broker} does not respond: {self._say(error)}")
 
     def _say(self, error: Exception) -> str:
         text = str(error) or type(error).__name__
@@ -260,7 +260,7 @@ def _cut_by_leader(
 
 
 def _group(rows: Iterable[tuple[Any, ...]]) -> list[tuple[str, list[Row]]]:
-    """Return rows that begin with a partition by its topic, as requests want them."""
+    """Return rows that begin with a partition, grouped by topic as requests need them."""
     found: dict[str, list[Row]] = defaultdict(list)
     for (topic, number), *rest in rows:
         found[topic].append((number, *rest))

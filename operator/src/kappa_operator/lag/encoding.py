@@ -1,6 +1,6 @@
-"""Types of Kafka's protocol that are decoded fast: tens of thousands of entries are read between two breaths of the event loop.
+"""Types of Kafka's protocol with a fast decoder: it reads tens of thousands of entries in one step of the event loop.
 
-Entries of one size are unpacked by `struct` in one go; others are read up to what matters, and the rest of them is skipped.
+`struct` unpacks entries of one size at once; of other entries only the needed fields are read.
 """
 
 from collections.abc import Sequence
@@ -36,12 +36,12 @@ class Rows:
         return list(self._entry.iter_unpack(data.read(max(length, 0) * self._entry.size)))
 
     def repr(self, rows: Sequence[Row]) -> str:
-        """Say how many there are."""
+        """Return the number of entries as text."""
         return f"({len(rows)} rows)"
 
 
 class CompactRows(Rows):
-    """The same in the encoding of newer versions, where each entry ends with its tagged fields; those that are used here have none."""
+    """The same in the encoding of newer versions, where each entry ends with tagged fields; those used here have none."""
 
     def __init__(self, entry: str) -> None:
         super().__init__(f"{entry}B")
@@ -58,16 +58,16 @@ class CompactRows(Rows):
 
 
 class Skimmed(Rows):
-    """A compact array of which each entry is read up to what matters and then skipped to its end.
+    """A compact array of which only the needed fields of each entry are read.
 
-    Entries that are as long as the one before them, as nearly all are, are unpacked in one go.
+    Entries of the same length as the previous one, nearly all of them, are unpacked at once.
     """
 
     def __init__(self) -> None:
         super().__init__("")
 
     def decode(self, data: BytesIO) -> list[Row]:
-        """Return what matters of the entries."""
+        """Return the needed fields of the entries."""
         length: int = UnsignedVarInt32.decode(data) - 1
         rows: list[Row] = []
         with data.getbuffer() as buffer:
@@ -81,11 +81,11 @@ class Skimmed(Rows):
         return rows
 
     def _read(self, buffer: memoryview, position: int) -> tuple[Row, int]:
-        """Return what matters of the entry at the position, and where the next one begins."""
+        """Return the needed fields of the entry at the position, and the position of the next one."""
         raise NotImplementedError
 
     def _read_alike(self, entry: memoryview, following: memoryview, rows: list[Row]) -> int:
-        """Add the entries that follow, up to the first of another form than this one; return how many bytes they take."""
+        """Add the next entries up to the first one of another form; return their length in bytes."""
         raise NotImplementedError
 
 
@@ -132,7 +132,7 @@ class Leaders(Skimmed):
 
 
 def _find_form(entry: memoryview) -> tuple[Struct, list[int]] | None:
-    """Return how partitions are laid out whose three arrays are as long as those of this one, and the bytes that say so.
+    """Return the layout of partitions whose three arrays have the same lengths as in this one, and the bytes of these lengths.
 
     None where there are tags, or a length takes two bytes.
     """
@@ -153,7 +153,7 @@ def _lay_out(*counts: int) -> Struct:
 
 
 def _trim(buffer: memoryview, size: int) -> memoryview:
-    """Return as much as holds whole entries."""
+    """Return the part that holds whole entries."""
     return buffer[: len(buffer) // size * size]
 
 
@@ -195,12 +195,12 @@ class Uuid:
 
     @classmethod
     def repr(cls, value: bytes) -> str:
-        """Say them in hexadecimal digits."""
+        """Return them as hexadecimal digits."""
         return value.hex()
 
 
 class Batches:
-    """The batches of a fetch: base offset, last offset and whether it holds a transaction's marker. Records are never looked at.
+    """The batches of a fetch: base offset, last offset and whether it is a transaction marker. Records are never decoded.
 
     Source of the layout: the class DefaultRecordBatch of Kafka's clients.
     """
@@ -215,7 +215,7 @@ class Batches:
 
     @classmethod
     def decode(cls, data: BytesIO) -> list[tuple[int, int, bool]]:
-        """Return the batches that are there as a whole."""
+        """Return the complete batches."""
         (length,) = _LENGTH.unpack(data.read(4))
         content, position, batches = data.read(max(length, 0)), 0, []
         while position + cls._HEADER.size <= len(content):
@@ -228,5 +228,5 @@ class Batches:
 
     @classmethod
     def repr(cls, value: Sequence[object]) -> str:
-        """Say how many there are."""
+        """Return the number of entries as text."""
         return f"({len(value)} batches)"

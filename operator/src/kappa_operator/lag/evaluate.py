@@ -1,18 +1,18 @@
-"""What a consumer group's lag means, judged over time: a fold over looks.
+"""Evaluates the lag of a consumer group over time: a fold over samples.
 
-`advance` takes what is remembered of a share and one more look at it, and returns what is to be remembered next. It keeps no samples and
-counts none, so it does not matter how often Kafka is looked at, nor how often a group commits. The states:
+`advance` takes the lag history of a group partition and its next sample, and returns the next lag history. It keeps and counts no samples,
+so neither the sample interval nor the commit interval of a group matters. The states:
 
-- **OK**: all bounds are kept, or were overstepped for less than `for`.
+- **OK**: lag is within all bounds, or was over one for less than `for`.
 - **Warning**: lag in seconds or records has been over a bound for `for`.
-- **Rewound**: the committed offset went back, and is not yet where it was; at most for one window.
-- **Stalled**: records wait and the committed offset has not moved for the window, while the group moves elsewhere.
-- **Stopped**: the same, and nothing of the group has moved for the window.
-- **Losing**: records were removed before the group came to them, or time to loss has been below a bound for `for`.
-- **Unknown**: for `silence` there was no look that tells enough. It is never OK instead.
+- **Rewound**: the committed offset went back and has not reached its former position; at most for one window.
+- **Stalled**: records wait and the committed offset has not moved for the window, while it moves in other partitions.
+- **Stopped**: the same, and no committed offset of the group has moved for the window.
+- **Losing**: records were removed before the group read them, or time to loss has been below a bound for `for`.
+- **Unknown**: no conclusive sample for `silence`. It is never reported as OK.
 
-What is worse than the present state is raised at once; what is better takes its place after `clear_after` without a break. A time that
-was not watched (longer than `silence`, or a clock that went back) counts for nothing: it neither raises nor clears.
+A worse state is raised at once; a better one replaces it after `clear_after` without interruption. Time without samples (longer than
+`silence`, or a clock that went back) does not count: it neither raises nor clears.
 """
 
 from collections.abc import Iterable
@@ -35,14 +35,14 @@ from kappa_operator.lag.sample import (
 
 
 class Verdict(NamedTuple):
-    """A state, and how much it matters."""
+    """A state and its severity."""
 
     state: LagState
     severity: Severity
 
     @property
     def rank(self) -> tuple[int, int]:
-        """Return how bad it is: how much it matters counts first."""
+        """Return the rank for sorting: severity first, then the state."""
         return self.severity.rank, self.state.rank
 
 
@@ -50,9 +50,9 @@ WELL = Verdict(LagState.OK, Severity.NONE)
 
 
 def advance(standing: Standing | None, sample: Sample, rules: Rules, alive: bool | None = None) -> Standing:
-    """Return where the share stands after one more look; a look that is not newer than the last one changes nothing.
+    """Return the lag history after the next sample; a sample that is not newer than the last one changes nothing.
 
-    `alive` says whether the group moves anywhere (see `is_alive`), None where that cannot be said.
+    `alive` is whether the group moves in any partition (see `is_alive`), None where that is unknown.
     """
     if standing is None:
         standing = Standing(at=sample.at, since=sample.at, watched=sample.at)
@@ -70,30 +70,30 @@ def advance(standing: Standing | None, sample: Sample, rules: Rules, alive: bool
     noted = _note(standing, sample, rules, works=works)
     verdict = _find_verdict(noted, sample, rules, alive)
     if verdict is not None and verdict.state not in (LagState.OK, LagState.WARNING):
-        noted = noted._replace(judged=sample.at)  # offsets alone tell it, whatever the time lag is
+        noted = noted._replace(judged=sample.at)  # the offsets show it, whatever the lag in time is
     return _settle(noted, verdict, rules)
 
 
 def judge(standing: Standing, now: datetime, rules: Rules) -> Verdict:
-    """Return what can be said now. What was raised matters as much as before when there is nothing new to be said."""
+    """Return the present verdict. Without a conclusive sample the severity stays as it was raised."""
     if is_silent(standing, now, rules):
         return Verdict(LagState.UNKNOWN, standing.severity)
     return Verdict(standing.state, standing.severity)
 
 
 def is_silent(standing: Standing, now: datetime, rules: Rules) -> bool:
-    """Return whether it is too long ago that a look told enough, or in the future of a clock that went back."""
+    """Return whether the last conclusive sample is too old, or in the future because the clock went back."""
     judged = standing.judged
     return judged is None or abs((now - judged).total_seconds()) > rules.silence
 
 
 def was_watched(standing: Standing, sample: Sample, rules: Rules) -> bool:
-    """Return whether the time from the look before to this one counts: it was not too long, and the clock went on."""
+    """Return whether the time since the previous sample counts: it is short enough, and the clock went forward."""
     return 0 < (sample.at - standing.at).total_seconds() <= rules.silence
 
 
 def is_alive(looks: Iterable[tuple[Standing | None, Sample]], rules: Rules) -> bool | None:
-    """Return whether a group has moved in any partition within the window; None where it was not watched for that long."""
+    """Return whether a group has moved in any partition within the window; None without samples for that long."""
     watched = True
     for standing, sample in looks:
         if standing is None:
@@ -110,14 +110,14 @@ def is_alive(looks: Iterable[tuple[Standing | None, Sample]], rules: Rules) -> b
 
 
 def _forget_offsets(standing: Standing) -> Standing:
-    """Return what is left of a standing when its offsets mean nothing any more: state, severity and the clocks of bounds."""
+    """Return what remains of a lag history when its offsets are void: state, severity and the start times of bounds."""
     return standing._replace(
         start=0, end=0, committed=None, done=None, still=None, rewound=None, rewound_from=None
     )
 
 
 def _note_blind(standing: Standing, sample: Sample) -> Standing:
-    """Return the standing after a look that does not tell: only offsets are noted. A group that vanished begins anew."""
+    """Return the lag history after an inconclusive sample: only offsets change. A group that was deleted starts again."""
     if sample.committed is None:
         standing = _forget_offsets(standing)
     return standing._replace(
@@ -126,7 +126,7 @@ def _note_blind(standing: Standing, sample: Sample) -> Standing:
 
 
 def _note(standing: Standing, sample: Sample, rules: Rules, *, works: bool) -> Standing:
-    """Return the standing with its clocks started, kept or stopped, and its state as it was."""
+    """Return the lag history with its start times set, kept or removed, and its state unchanged."""
     at, is_same = sample.at, standing.committed == sample.committed
     warning, critical = (is_over(bound, sample, works=works) for bound in (rules.warning, rules.critical))
     is_telling = True in (warning, critical) or None not in (warning, critical)
@@ -152,7 +152,7 @@ def _find_done(standing: Standing, sample: Sample, *, works: bool) -> int | None
 
 
 def _doubt(standing: Standing) -> Standing:
-    """Return the standing after a time without a look that tells enough: OK has to be seen again, and so has all that is better."""
+    """Return the lag history after a time without a conclusive sample: OK, or any better state, must be seen again."""
     state = LagState.UNKNOWN if standing.state is LagState.OK else standing.state
     return standing._replace(state=state, easing=None)
 
@@ -170,14 +170,14 @@ def _note_rewind(standing: Standing, sample: Sample, rules: Rules, *, works: boo
 
 
 def _keep(since: datetime | None, holds: bool | None, at: datetime) -> datetime | None:
-    """Return since when something holds; where that is not known now, what was known before."""
+    """Return since when something holds; where that is unknown now, the former value."""
     if holds is None:
         return since
     return (since or at) if holds else None
 
 
 def _find_verdict(standing: Standing, sample: Sample, rules: Rules, alive: bool | None) -> Verdict | None:
-    """Return the worst of what holds now; None where that is not known yet."""
+    """Return the worst state that holds now; None where that is unknown."""
     overdue = _find_overdue(
         LagState.WARNING, standing.over_warning, standing.over_critical, standing.at, rules
     )
@@ -216,7 +216,7 @@ def _find_standstill(standing: Standing, rules: Rules, alive: bool | None) -> li
 
 
 def _settle(standing: Standing, verdict: Verdict | None, rules: Rules) -> Standing:
-    """Return the standing with what is worse raised at once, and what is better once it has held for `clear_after`."""
+    """Return the lag history with a worse state raised at once, and a better one after it has held for `clear_after`."""
     if verdict is None:
         return standing
     now, present = standing.at, Verdict(standing.state, standing.severity)

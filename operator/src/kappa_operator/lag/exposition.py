@@ -1,9 +1,9 @@
-"""What Prometheus is told of consumer lag, computed from the last sweep when it asks.
+"""The metrics of consumer lag, computed from the last sample at each scrape.
 
-The first names and their labels are those of kafka-lag-exporter, which dashboards know; `cluster_name` is namespace/name of the KafkaCluster.
-What is not known has no sample. There are as many series as groups and partitions, so they are bounded for each cluster: above the bound
-those shares are told that matter most, and the largest lag of each group; `kappa_lag_left_out_series` says how many are not. Of the bound
-a quarter is kept for topics: those into which most came.
+The first names and their labels are those of kafka-lag-exporter, which dashboards use; `cluster_name` is namespace/name of the KafkaCluster.
+An unknown figure has no series. There are as many series as groups and partitions, so each cluster has a limit: above it the most important
+group partitions are exported, and the largest lag of each group; `kappa_lag_left_out_series` is the number of the others. A quarter of the
+limit is for topics: those with the most written records.
 """
 
 from collections import defaultdict
@@ -49,11 +49,11 @@ def _read_lost(sample: Sample) -> float | None:
 
 _GROUP, _CLUSTER = ("cluster_name", "group"), ("cluster_name",)
 SHARE_GAUGES: tuple[Declared[Sample], ...] = (
-    Declared("kafka_consumergroup_group_lag", "Records that the group has still to read in the partition.", _SHARE, _read_lag),
-    Declared("kafka_consumergroup_group_lag_seconds", "Age of the oldest record that the group has still to read in the partition, in seconds.", _SHARE, lambda sample: sample.behind),
-    Declared("kafka_consumergroup_group_offset", "Offset that the group has committed in the partition.", _SHARE, lambda sample: sample.committed),
-    Declared("kappa_consumergroup_time_to_loss_seconds", "Seconds until records that the group has not read may be removed from the log.", _SHARE, lambda sample: sample.loss),
-    Declared("kappa_consumergroup_lost_records", "Offsets that were removed from the log before the group came to them.", _SHARE, _read_lost),
+    Declared("kafka_consumergroup_group_lag", "Unread records of the group in the partition.", _SHARE, _read_lag),
+    Declared("kafka_consumergroup_group_lag_seconds", "Age of the oldest unread record of the group in the partition, in seconds.", _SHARE, lambda sample: sample.behind),
+    Declared("kafka_consumergroup_group_offset", "Committed offset of the group in the partition.", _SHARE, lambda sample: sample.committed),
+    Declared("kappa_consumergroup_time_to_loss_seconds", "Seconds until unread records of the group may be removed from the log.", _SHARE, lambda sample: sample.loss),
+    Declared("kappa_consumergroup_lost_records", "Offsets that were removed from the log before the group read them.", _SHARE, _read_lost),
 )  # fmt: skip
 GROUP_GAUGES: tuple[Declared[Sequence[Sample]], ...] = (
     Declared("kafka_consumergroup_group_max_lag", "Largest lag in records of all partitions of the group.", _GROUP, _find_largest(_read_lag)),
@@ -61,15 +61,15 @@ GROUP_GAUGES: tuple[Declared[Sequence[Sample]], ...] = (
 )  # fmt: skip
 PARTITION_GAUGES: tuple[Declared[PartitionLog], ...] = (
     Declared("kafka_partition_latest_offset", "Offset of the next record to be written to the partition.", _PARTITION, lambda log: log.end),
-    Declared("kafka_partition_earliest_offset", "Offset of the first record that is still in the partition.", _PARTITION, lambda log: log.start),
+    Declared("kafka_partition_earliest_offset", "Offset of the first record in the partition.", _PARTITION, lambda log: log.start),
 )  # fmt: skip
 CLUSTER_GAUGES: tuple[Declared[Swept], ...] = (
-    Declared("kappa_lag_sweep_seconds", "Duration of the last sweep of all groups and partitions.", _CLUSTER, lambda seen: seen.sweep.seconds),
-    Declared("kappa_lag_sweep_age_seconds", "Seconds since the last sweep read where logs end.", _CLUSTER, lambda seen: seen.age),
-    Declared("kappa_lag_sweep_failed", "1 where the last sweep could see nothing at all, 0 else.", _CLUSTER, lambda seen: float(seen.sweep.failure is not None)),
-    Declared("kappa_lag_groups", "Consumer groups that were sampled.", _CLUSTER, lambda seen: len(seen.sweep.groups)),
-    Declared("kappa_lag_unknown_shares", "Groups in a partition of which the lag is not known though it was before.", _CLUSTER, lambda seen: len(seen.sweep.unknown)),
-    Declared("kappa_lag_unread_groups", "Groups of which the committed offsets could not be read.", _CLUSTER, lambda seen: len(seen.sweep.unread)),
+    Declared("kappa_lag_sample_seconds", "Duration of the last sample of all groups and partitions.", _CLUSTER, lambda seen: seen.sweep.seconds),
+    Declared("kappa_lag_sample_age_seconds", "Seconds since the last sample read the ends of logs.", _CLUSTER, lambda seen: seen.age),
+    Declared("kappa_lag_sample_failed", "1 if the last sample failed, otherwise 0.", _CLUSTER, lambda seen: float(seen.sweep.failure is not None)),
+    Declared("kappa_lag_groups", "Sampled consumer groups.", _CLUSTER, lambda seen: len(seen.sweep.groups)),
+    Declared("kappa_lag_unknown_partitions", "Group partitions whose lag is unknown and was known before.", _CLUSTER, lambda seen: len(seen.sweep.unknown)),
+    Declared("kappa_lag_unread_groups", "Groups whose committed offsets could not be read.", _CLUSTER, lambda seen: len(seen.sweep.unread)),
     Declared("kappa_lag_left_out_series", "Series that are not exported because the cluster has too many.", _CLUSTER, lambda seen: seen.left_out),
 )  # fmt: skip
 WRITTEN: Declared[float] = Declared(
@@ -87,7 +87,7 @@ METRICS: tuple[Declared[Any], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What is told of a cluster, and how many series are not."""
+    """The exported series of a cluster, and the number of the others."""
 
     shares: Iterable[tuple[Share, Sample]]
     partitions: Iterable[tuple[Partition, PartitionLog]]
@@ -96,7 +96,7 @@ class Selection:
 
 
 def select(sweep: Sweep, limit: int) -> Selection:
-    """Choose so that there are at most so many series of shares and partitions; a quarter is for topics, then come shares, the worst of them before others."""
+    """Select at most so many series: a quarter for topics, then the worst group partitions, then partitions."""
     topics = min(len(sweep.written), max(0, limit) // 4)
     room = max(0, limit) - topics
     shares = min(len(sweep.samples), room // len(SHARE_GAUGES))
@@ -113,7 +113,7 @@ def select(sweep: Sweep, limit: int) -> Selection:
 
 
 def _rank(sample: Sample) -> tuple[bool, float, int]:
-    """Return how much a sample matters: losses first, then what is furthest behind."""
+    """Return the rank of a sample: losses first, then the lag."""
     return sample.lost > 0 or sample.loss == 0.0, sample.behind or 0.0, sample.lag
 
 

@@ -1,8 +1,7 @@
-"""How much comes into each topic, from where its logs end: no record is read for it.
+"""Measures the records written to each topic by the ends of its logs; it reads no record.
 
-Offsets stand for records, so ends of transactions count as if they were some. A log that is first seen, or that was made anew, begins to
-count from there: what it held before came at a time that nobody knows. Records that leave a log change nothing. While a partition of a
-topic cannot be seen, the topic has no rate, and none is made up of what came meanwhile.
+Offsets count as records, transaction markers included. A log that is new, or belongs to a recreated topic, counts from its first sample:
+when its earlier records came is unknown. Records that leave a log change nothing. While a partition is unavailable its topic has no rate.
 """
 
 from collections.abc import Iterable, Mapping
@@ -10,13 +9,13 @@ from collections.abc import Iterable, Mapping
 from kappa_operator.lag.model import Partition, PartitionLog
 
 WINDOW = 60.0
-"""Seconds over which a rate is measured; more where looks are further apart."""
+"""Seconds over which a rate is measured; more with a longer sample interval."""
 _APART = 10.0
-"""Seconds between two looks that are kept to compare with."""
+"""Seconds between two samples that are kept for comparison."""
 
 
 class Flows:
-    """What came into the topics of one Kafka cluster. Times are of a monotonic clock, in seconds."""
+    """The records written to the topics of one Kafka cluster. Times are those of a monotonic clock, in seconds."""
 
     def __init__(self) -> None:
         self._ends: dict[Partition, int] = {}
@@ -27,16 +26,16 @@ class Flows:
 
     @property
     def totals(self) -> Mapping[str, int]:
-        """Return the records that came into each topic since it was first seen; what was returned once does not change any more."""
+        """Return the records written to each topic since its first sample; a returned mapping never changes."""
         return self._totals
 
     @property
     def rates(self) -> Mapping[str, float]:
-        """Return the records that come into each topic a second; nothing of a topic of which it is not known."""
+        """Return the records written to each topic per second, without topics whose rate is unknown."""
         return self._rates
 
     def add(self, at: float, logs: Mapping[Partition, PartitionLog], dark: Iterable[Partition]) -> None:
-        """Add a look; `dark` are the partitions that are there and could not be seen."""
+        """Add a sample; `dark` are the partitions that exist and whose log is unknown."""
         unseen = {partition.topic for partition in dark}
         came = self._count(logs)
         before = {topic: total for topic, total in self._totals.items() if topic not in self._anew}
@@ -50,7 +49,7 @@ class Flows:
         self._keep(at, now)
 
     def forget(self, partition: Partition) -> None:
-        """Forget a partition whose topic was made anew, and what was compared with."""
+        """Forget a partition whose topic was recreated, and its former samples."""
         self._ends.pop(partition, None)
         self._anew.add(partition.topic)
         for _, known in self._looks:
@@ -74,7 +73,7 @@ class Flows:
         return rates
 
     def _keep(self, at: float, now: dict[str, int]) -> None:
-        """Keep the look, so that there is always one that is as old as the window."""
+        """Keep the sample, so that one is always as old as the window."""
         if not self._looks or at - self._looks[-1][0] >= _APART:
             self._looks.append((at, now))
         while len(self._looks) > 1 and at - self._looks[1][0] >= WINDOW:

@@ -1,9 +1,9 @@
-"""In how many seconds a committed offset falls off its log.
+"""Forecasts in how many seconds retention removes the record at a committed offset.
 
-A log loses records in three ways. By age: `retention.ms` after its largest timestamp a segment may go, with all that is in it, so a record
-is safe until its own timestamp is that old; its segment may let it live longer, and where segments end nobody says. By size
-(`retention.bytes`) and by hand (DeleteRecords): where neither age nor anything else explains how the log's start moves, it is taken to go on
-as it went. What comes first counts.
+A log loses records in three ways. By age: a segment may be removed `retention.ms` after its largest timestamp, so a record is safe until its
+own timestamp is that old; its segment may keep it longer, and the ends of segments are unknown. By size (`retention.bytes`) and by request
+(DeleteRecords): where age does not explain how the log's start moves, the forecast assumes that it continues at the same rate. The earliest
+time counts.
 """
 
 from collections.abc import Mapping
@@ -15,12 +15,12 @@ from kappa_operator.topic.configs import CLEANUP, RETENTION_SIZE, RETENTION_TIME
 
 STAMPS = "message.timestamp.type"
 _YOUNG = 0.8
-"""A log whose oldest record has reached less than this part of the retention was not shortened for its age."""
+"""Where the oldest record is younger than this part of the retention, age did not shorten the log."""
 
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """How a topic's records go. `time` is in seconds; None for never, and `known` is false where the configs could not be read."""
+    """The retention of a topic. `time` is in seconds, None for unlimited; `known` is false where the configs could not be read."""
 
     known: bool = False
     deletes: bool = True
@@ -31,7 +31,7 @@ class Retention:
 
     @classmethod
     def parse(cls, configs: Mapping[str, str]) -> Self:
-        """Return what the configs of a topic say."""
+        """Return the retention from the configs of a topic."""
         policies = parse_cleanup(configs.get(CLEANUP, "delete"))
         time, size = int(configs.get(RETENTION_TIME, -1)), int(configs.get(RETENTION_SIZE, -1))
         return cls(
@@ -54,9 +54,9 @@ def forecast_loss(
     removal: Removal | None = None,
     oldest: float | None = None,
 ) -> float | None:
-    """Return the seconds until the record at the offset may be gone, never below 0.0; None where nothing removes it or nobody knows.
+    """Return the seconds until the record at the offset may be removed, never below 0.0; None for never or unknown.
 
-    `age` is how old the record is, `removal` how the log's start moves, `oldest` how old the first record of the log is.
+    `age` is the age of the record, `removal` the movement of the log's start, `oldest` the age of the first record of the log.
     """
     if not retention.deletes:
         return None
@@ -69,7 +69,7 @@ def forecast_loss(
 
 
 def _explains(retention: Retention, oldest: float | None) -> bool:
-    """Return whether age alone accounts for what has gone."""
+    """Return whether age alone explains the removed records."""
     if retention.time is None or retention.by_size:
         return False
     return oldest is not None and oldest >= _YOUNG * retention.time

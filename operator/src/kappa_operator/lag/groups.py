@@ -1,11 +1,11 @@
-"""Which consumer groups a LagPolicy is about."""
+"""Selects the consumer groups of a LagPolicy."""
 
 import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 _MARKS = re.compile(r"kappa\.[^.]+\.[^.]+\.[^.]+\..+")
-"""The groups in which sinks that write exactly once keep their marks: their offsets are no offsets of records."""
+"""The groups of the commit markers of exactly-once sinks; their offsets are not offsets of records."""
 
 
 def name_group(namespace: str, pipeline: str) -> str:
@@ -14,7 +14,7 @@ def name_group(namespace: str, pipeline: str) -> str:
 
 
 def find_groups(known: Iterable[str], globs: Sequence[str]) -> frozenset[str]:
-    """Return those groups that a glob matches."""
+    """Return the groups that match a glob."""
     if not globs:
         return frozenset()
     pattern = _compile(tuple(globs))
@@ -26,7 +26,7 @@ def find_groups(known: Iterable[str], globs: Sequence[str]) -> frozenset[str]:
 
 
 def find_named(globs: Iterable[str]) -> tuple[str, ...]:
-    """Return the globs that are names: such a group is missed when it is not there."""
+    """Return the globs that are names: such a group is reported when it does not exist."""
     return tuple(glob for glob in globs if "*" not in glob and "?" not in glob)
 
 

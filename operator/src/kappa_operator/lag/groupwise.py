@@ -1,4 +1,4 @@
-"""A look at all shares that a policy is about: each is judged beside the rest of its group."""
+"""Evaluates all group partitions of a policy, each together with the rest of its group."""
 
 from collections import defaultdict
 from collections.abc import Mapping
@@ -11,13 +11,13 @@ from kappa_operator.lag.model import Sample, Share, Sweep
 from kappa_operator.lag.rules import Rules
 
 FORGOTTEN_AFTER = 3600.0
-"""Seconds after which a share that Kafka does not show any more is forgotten."""
+"""Seconds after which a group partition that Kafka no longer lists is forgotten."""
 
 
 class Judged(NamedTuple):
-    """A share, what is remembered of it, what can be said now, and the last look at it, or why it was not seen in the last sweep.
+    """A group partition with its lag history, its verdict, and its last sample, or why it has none in the last sample of the cluster.
 
-    `alert` names the alert that the verdict is of, where it is none of what was seen.
+    `alert` names the alert that the verdict comes from, where it does not come from a sample.
     """
 
     share: Share
@@ -29,7 +29,7 @@ class Judged(NamedTuple):
 
     @property
     def rank(self) -> tuple[tuple[int, int], float, int]:
-        """Return how bad it is: what can be said, then the lag in seconds, then in records."""
+        """Return the rank for sorting: the verdict, then the lag in seconds, then in records."""
         sample = self.sample
         if sample is None:
             return self.verdict.rank, 0.0, 0
@@ -39,7 +39,7 @@ class Judged(NamedTuple):
 def advance_all(
     standings: Mapping[Share, Standing], sweep: Sweep, rules: Rules, told: Mapping[str, bool]
 ) -> dict[Share, Standing]:
-    """Return the standings after a sweep. `told` says of groups whether they live, where something else than offsets tells it."""
+    """Return the lag histories after a sample. `told` is whether groups are alive, where another source than offsets shows it."""
     lives: dict[str, bool | None] = {**find_lives(standings, sweep.samples, rules), **told}
     after = {
         share: advance(standings.get(share), sample, rules, lives.get(share.group))
@@ -53,14 +53,14 @@ def advance_all(
 
 
 def find_unseen(share: Share, sweep: Sweep) -> str | None:
-    """Return why a share could not be looked at, None where there was nothing in the way."""
+    """Return why a group partition has no sample, None where nothing prevented it."""
     return sweep.unknown.get(share) or sweep.unread.get(share.group) or sweep.failure
 
 
 def find_lives(
     standings: Mapping[Share, Standing], samples: Mapping[Share, Sample], rules: Rules
 ) -> dict[str, bool | None]:
-    """Return of each group whether it moves anywhere, None where that is not known."""
+    """Return whether each group moves in any partition, None where that is unknown."""
     looks: defaultdict[str, list[tuple[Standing | None, Sample]]] = defaultdict(list)
     for share, sample in samples.items():
         looks[share.group].append((standings.get(share), sample))
@@ -68,7 +68,7 @@ def find_lives(
 
 
 def judge_all(standings: Mapping[Share, Standing], sweep: Sweep, rules: Rules, now: datetime) -> list[Judged]:
-    """Return what can be said of each share: first what is not well, the worst of it before the rest."""
+    """Return the verdict of each group partition: the unhealthy ones first, the worst before the rest."""
     well: list[Judged] = []
     unwell: list[Judged] = []
     for share, standing in standings.items():

@@ -1,7 +1,7 @@
-"""What is remembered of a share from one sample to the next: small, frozen, and written as JSON.
+"""The lag history of a group partition: what is kept from one sample to the next. It is small, frozen, and written as JSON.
 
-A `Standing` holds moments, not counts of samples, so that it means the same whatever the pace of the samples is, and one that was
-written down an hour ago is still right: an operator that starts anew goes on from it.
+A `Standing` holds times, not counts of samples, so that it does not depend on the sample interval, and one that was stored an hour ago
+is still valid: an operator continues from it after a restart.
 """
 
 import json
@@ -13,19 +13,18 @@ from kappa_crds.lagstate import LagState, Severity
 _CLOCKS = (
     "watched", "moved", "still", "over_warning", "over_critical", "near_warning", "near_critical", "rewound", "easing",
 )  # fmt: skip
-"""The fields that durations are measured from, and that a time which was not watched moves."""
+"""The fields that durations start from; a time without samples moves them."""
 _TIMES = frozenset({*_CLOCKS, "at", "since", "judged"})
 _REQUIRED = ("at", "since", "watched")
 
 
 class Standing(NamedTuple):
-    """Where a share stands after its samples up to `at`.
+    """The lag history of a group partition after its samples up to `at`.
 
-    `state` and `severity` hold since `since`, as last raised or cleared. `watched` is the first look, `judged` the last one that told
-    enough to judge by. `committed`, `start` and `end` are offsets of the last look; `done` is the offset below which there was nothing
-    left to do at some look, whatever was committed. The rest are moments from which something has held without a break: `moved` (when the
+    `state` and `severity` hold since `since`, as last raised or cleared. `watched` is the first sample, `judged` the last conclusive one. `committed`, `start` and `end` are offsets of the last sample; `done` is the offset below which no record was left at some sample,
+    whatever was committed. The rest are times since which something has held without interruption: `moved` (when the
     committed offset last advanced), `still` (records wait and it does not move), `over_…` (lag past a bound), `near_…` (time to loss past
-    one), `rewound` (the offset went back, from `rewound_from`), `easing` (there is less cause than `state` and `severity` say).
+    one), `rewound` (the offset went back, from `rewound_from`), `easing` (the cause is less than that of `state` and `severity`).
     """
 
     at: datetime
@@ -50,18 +49,18 @@ class Standing(NamedTuple):
 
     @property
     def is_plain(self) -> bool:
-        """Return whether all is well and nothing is on its way: such a standing need not be written down."""
+        """Return whether it is healthy and no start time is set: such a lag history need not be stored."""
         pending = (self.still, self.over_warning, self.over_critical, self.near_warning, self.near_critical)
         return self.state is LagState.OK and self.easing is None and not any(pending)
 
     def shift(self, seconds: float) -> Self:
-        """Return the same with every clock moved, so that a time that was not watched is not counted."""
+        """Return the same with all start times moved, so that a time without samples does not count."""
         by = timedelta(seconds=seconds)
         clocks = {name: value + by for name in _CLOCKS if (value := getattr(self, name)) is not None}
         return self._replace(**clocks)
 
     def to_json(self) -> str:
-        """Return the standing as JSON text, without what is absent."""
+        """Return the lag history as JSON text without absent fields."""
         kept = {
             name: value.isoformat() if name in _TIMES else value
             for name, value in self._asdict().items()
@@ -71,14 +70,14 @@ class Standing(NamedTuple):
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Return the standing of a text; raise ValueError for what is none. Fields of another version are ignored."""
+        """Return the lag history of a text; raise ValueError where it is none. Fields of another version are ignored."""
         raw = json.loads(text)
         if not isinstance(raw, dict) or not all(name in raw for name in _REQUIRED):
-            raise ValueError(f"no standing of a share: {text[:80]!r}")
+            raise ValueError(f"not a lag history: {text[:80]!r}")
         try:
             return cls(**{name: _read(name, value) for name, value in raw.items() if name in cls._fields})
         except TypeError as error:
-            raise ValueError(f"no standing of a share: {error}") from None
+            raise ValueError(f"not a lag history: {error}") from None
 
 
 def _read(name: str, value: Any) -> Any:

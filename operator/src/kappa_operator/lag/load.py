@@ -1,6 +1,6 @@
-"""How much comes in for a group, how much it takes, and how much one of its executors can take: measured from look to look.
+"""Measures the input rate of a group, its consumption rate, and the capacity of one executor, from sample to sample.
 
-All rates are records a second. Offsets stand for records, so ends of transactions count as if they were some.
+All rates are records per second. Offsets count as records, transaction markers included.
 """
 
 import json
@@ -14,16 +14,16 @@ from kappa_operator.lag.history import Standing
 from kappa_operator.lag.model import Sample
 
 SMOOTHING = 60.0
-"""Seconds over which rates are smoothed; an older look weighs 1/e of one that is so much younger."""
+"""Seconds over which rates are smoothed; a sample older by this weighs 1/e."""
 SETTLED = 90.0
-"""Seconds for which executors and batches are the same before what is taken is ascribed to them."""
+"""Seconds without a change of executors and batches before the consumption rate counts as theirs."""
 
 BUSY = 20.0
-"""Seconds of work that wait where there is more than enough to do."""
+"""Seconds of work in the backlog of a busy group."""
 
 
 class Flow(NamedTuple):
-    """What happened between two looks of a group: seconds, records that came and that were taken; and records that wait."""
+    """A group between two samples: seconds, records written and consumed, and unread records."""
 
     seconds: float
     came: int
@@ -33,11 +33,11 @@ class Flow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What was measured of a pipeline up to `at`, with `executors` that have been at work, and nothing else changed, since `since`.
+    """The measured load of a pipeline up to `at`, with the same `executors` and no other change since `since`.
 
-    `each` is what one executor takes while there is more than enough to do, None where that was never so. `peak` is the most that came in
-    since `peak_since`, `peak_before` the most in the time of the same length before. `well_since` is since when the group is well. `idle`
-    are the seconds since something was taken last: a group commits at the end of a batch, so what it takes counts over all of that time.
+    `each` is the rate of one busy executor, None where it was never busy. `peak` is the largest input rate since `peak_since`,
+    `peak_before` that of the same time before. `well_since` is since when the group is healthy. `idle` are the seconds since records were
+    last consumed: a group commits at the end of a batch, so its consumption counts over all of that time.
     """
 
     at: datetime
@@ -54,7 +54,7 @@ class Load:
 
     @property
     def highest(self) -> float:
-        """Return the most that came in within the last one to two spans."""
+        """Return the largest input rate of the last one to two spans."""
         return max(self.peak, self.peak_before)
 
     def to_json(self) -> str:
@@ -68,7 +68,7 @@ class Load:
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Return the load of a text; raise ValueError for what is none."""
+        """Return the load of a text; raise ValueError where it is none."""
         raw = json.loads(text)
         try:
             times = {
@@ -78,11 +78,11 @@ class Load:
             }
             return cls(**{**raw, **times})
         except (TypeError, KeyError) as error:
-            raise ValueError(f"no load of a pipeline: {error}") from None
+            raise ValueError(f"not the load of a pipeline: {error}") from None
 
 
 def measure_flow(looks: Iterable[tuple[Standing | None, Sample]]) -> Flow:
-    """Return what happened between the looks before, which standings remember, and these. What is new or made anew is left out."""
+    """Return the changes from the previous samples, which lag histories hold, to these, without new or recreated partitions."""
     seconds, came, taken, waits = 0.0, 0, 0, 0
     for standing, sample in looks:
         waits += sample.lag
@@ -105,9 +105,9 @@ def advance_load(
     span: float,
     steady: bool = True,
 ) -> Load:
-    """Return the load after one more look. `well` says that the group is OK; the peak is that of `span` seconds.
+    """Return the load after the next sample. `well` is whether the group is OK; the peak is that of `span` seconds.
 
-    `steady` says that so many executors are at work, and no change is under way: until then nothing is ascribed to them.
+    `steady` is whether so many executors run and no change is in progress: until then no rate counts as theirs.
     """
     if load is None or flow.seconds <= 0:
         return load or Load(at, executors, at, 0.0, 0.0, at, well_since=at if well else None)
@@ -125,11 +125,11 @@ def advance_load(
 
 
 def _find_each(load: Load, flow: Flow, period: float) -> float | None:
-    """Return what one executor takes: as measured while there is more than enough to do, and at least what it has taken without.
+    """Return the rate of one executor: as measured while it is busy, and at least its rate while it is not.
 
-    There is more than enough while more waits than was taken since the last look, and than would be in `BUSY` seconds. A time in which
-    nothing was taken is one in which a batch is under way, executors start, or stand still; so what was taken at its end counts over all
-    of it, but has no more weight for that.
+    It is busy while the backlog is larger than what was consumed since the last sample, and than it can consume in `BUSY` seconds. In a time
+    without consumption a batch runs, executors start, or the group is stopped; so what is consumed at its end counts over all of it, but
+    has no more weight for that.
     """
     if load.executors < 1 or (load.at - load.since).total_seconds() < SETTLED or flow.taken == 0:
         return load.each

@@ -1,7 +1,7 @@
-"""Which offsets of a log hold no record for a consumer, but the marker that ends a transaction.
+"""Finds the offsets of a log that hold a transaction marker instead of a record.
 
-A marker takes an offset. Who commits the last record's offset plus one stands before the marker for ever, and seems to lag by one. What an
-offset holds never changes, so it is found out once.
+A marker takes an offset. A group that commits the last record's offset plus one stays before the marker and seems to lag by one. The content
+of an offset never changes, so it is read once.
 """
 
 from collections.abc import Mapping
@@ -10,11 +10,11 @@ from typing import NamedTuple
 from kappa_operator.lag.model import Partition
 
 FEW = 32
-"""Of so many offsets all are looked at; of more only the first ones, up to one that is no marker."""
+"""Up to so many offsets, all are read; of more only the first ones, up to one that is no marker."""
 
 
 class Batch(NamedTuple):
-    """What stands at the offsets from `first` to `last`."""
+    """The content of the offsets from `first` to `last`."""
 
     first: int
     last: int
@@ -22,7 +22,7 @@ class Batch(NamedTuple):
 
 
 class Markers:
-    """What is known of the offsets that groups have still to come to. Memory is for those between `begin` and `end` only."""
+    """What is known of the offsets that groups have not reached. Only those between `begin` and `end` are kept."""
 
     def __init__(self) -> None:
         self._known: dict[Partition, dict[int, bool]] = {}
@@ -32,12 +32,12 @@ class Markers:
         return bool(self._known)
 
     def is_transactional(self, partition: Partition) -> bool:
-        """Return whether a marker was seen in the partition."""
+        """Return whether the partition has a known marker."""
         known = self._known.get(partition)
         return known is not None and any(known.values())
 
     def ask(self, partition: Partition, begin: int, end: int) -> int | None:
-        """Return the offset to ask about next, or None."""
+        """Return the next offset to read, or None."""
         known = self._known.get(partition, {})
         few = end - begin <= FEW
         for offset in range(begin, min(end, begin + FEW)):
@@ -48,7 +48,7 @@ class Markers:
         return None
 
     def take(self, partition: Partition, batch: Batch) -> None:
-        """Take what stands at an offset that was asked about."""
+        """Take the content of a requested offset."""
         known = self._known.setdefault(partition, {})
         for offset in range(batch.first, min(batch.last, batch.first + FEW) + 1):
             known[offset] = batch.is_marker
@@ -61,12 +61,12 @@ class Markers:
         return begin
 
     def count(self, partition: Partition, begin: int, end: int) -> int:
-        """Return how many markers are known to be between the two."""
+        """Return the number of known markers between the two."""
         known = self._known.get(partition)
         return sum(begin <= offset < end and is_marker for offset, is_marker in known.items()) if known else 0
 
     def keep(self, begins: Mapping[Partition, int]) -> None:
-        """Forget all but these partitions, and the offsets before those; one marker is kept to know that there are transactions."""
+        """Forget all but these partitions, and earlier offsets; one marker is kept to know that there are transactions."""
         for partition in self._known.keys() - begins.keys():
             del self._known[partition]
         for partition, begin in begins.items():
@@ -78,5 +78,5 @@ class Markers:
                 }
 
     def forget(self, partition: Partition) -> None:
-        """Forget what was known of the partition: it is another one by now."""
+        """Forget the partition: it was recreated."""
         self._known.pop(partition, None)

@@ -1,4 +1,4 @@
-"""What policies remember from one look to the next while the operator lives; what outlives it stands in their status."""
+"""What policies keep in memory from one sample to the next; their status keeps what must outlive the operator."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,27 +11,27 @@ from kappa_operator.lag.model import Share
 
 @dataclass(frozen=True, slots=True)
 class Remembered:
-    """Where the shares of a policy stand, and what was measured of its pipelines, by their names."""
+    """The lag histories of a policy, and the measured loads of its pipelines by name."""
 
     standings: Mapping[Share, Standing] = field(default_factory=dict)
     loads: Mapping[str, Load] = field(default_factory=dict)
 
 
 class LagMemory:
-    """What each policy remembers, by its uid: one that is made anew under the same name remembers nothing."""
+    """The memory of each policy, by its uid: one that is recreated under the same name has none."""
 
     def __init__(self) -> None:
         self._known: dict[Key, tuple[str, Remembered]] = {}
 
     def recall(self, policy: Key, uid: str) -> Remembered | None:
-        """Return what the policy remembers, None where the operator has not judged it yet."""
+        """Return the memory of the policy, None where the operator has not evaluated it yet."""
         known = self._known.get(policy)
         return known[1] if known is not None and known[0] == uid else None
 
     def keep(self, policy: Key, uid: str, remembered: Remembered) -> None:
-        """Remember it."""
+        """Keep it."""
         self._known[policy] = uid, remembered
 
     def forget(self, policy: Key) -> None:
-        """Forget a policy that is gone."""
+        """Forget a deleted policy."""
         self._known.pop(policy, None)

@@ -1,7 +1,7 @@
-"""What is known about how far a consumer group is in a partition, at one moment and over time.
+"""The position of consumer groups in partitions, at one time.
 
-Offsets are next offsets, as Kafka's own tools say them: `committed` is the next record to be processed, `end` the next one to be written.
-What there are tens of thousands of in each sweep are tuples, which are made faster than anything else.
+Offsets are next offsets, as in Kafka's own tools: `committed` is the next record to be processed, `end` the next one to be written.
+Types with tens of thousands of objects in each sample are tuples, which are the fastest to create.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ class Partition(NamedTuple):
 
 
 class Share(NamedTuple):
-    """What one consumer group has to do with one partition."""
+    """A consumer group in a partition."""
 
     group: str
     partition: Partition
@@ -27,7 +27,7 @@ class Share(NamedTuple):
 class PartitionLog(NamedTuple):
     """A partition's log: from `start` (the first offset that is still there) to `end` (the high watermark).
 
-    `stable` is the last stable offset: who reads committed records only gets no further. It is `end` where no transaction is open.
+    `stable` is the last stable offset: a consumer of committed records reads up to it. It is `end` where no transaction is open.
     """
 
     start: int
@@ -36,14 +36,14 @@ class PartitionLog(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """One look at one group in one partition.
+    """The sample of a group in a partition.
 
-    `committed` is None where the group has committed nothing there. `behind` is the age in seconds of the oldest record that is there
-    and not processed: 0.0 where there is none, None where it could not be found out. `loss` is in how many seconds the committed
-    offset is expected to fall off the log: 0.0 where it has, None where nothing is going to remove it, or nobody knows.
+    `committed` is None where the group has no committed offset. `behind` is the age in seconds of the oldest unread record: 0.0 without
+    one, None where it is unknown. `loss` are the seconds until retention removes the record at the committed offset: 0.0 where it has,
+    None for never or unknown.
 
-    `empty` is how many of the offsets to come are known to hold nothing for a consumer, as the markers of transactions do. `bound` is True
-    where there may be more of them, so that the lag is an upper bound: in a compacted topic, or one that is written to in transactions.
+    `empty` is the number of unread offsets that hold no record, such as transaction markers. `bound` is True where there may be more of
+    them, so that the lag is an upper bound: in a compacted topic, or one with transactions.
     """
 
     at: datetime
@@ -56,9 +56,9 @@ class Sample(NamedTuple):
 
     @property
     def lag(self) -> int:
-        """Return the records between the committed offset and the last stable one that are still there; never negative.
+        """Return the existing records between the committed offset and the last stable one; never negative.
 
-        Who has committed more than that reads uncommitted records too, and for them it counts up to the end.
+        A group that has committed more reads uncommitted records too; for it the lag counts up to the end.
         """
         if self.committed is None:
             return 0
@@ -68,22 +68,22 @@ class Sample(NamedTuple):
 
     @property
     def ahead(self) -> int:
-        """Return by how much the group is ahead of the log's end: it stands in another log, as after the topic was made anew."""
+        """Return by how much the committed offset is past the log's end, as after the topic was recreated."""
         return 0 if self.committed is None else max(0, self.committed - self.log.end)
 
     @property
     def lost(self) -> int:
-        """Return how many offsets were removed from the log before the group came to them."""
+        """Return the number of offsets that were removed from the log before the group read them."""
         return 0 if self.committed is None else max(0, self.log.start - self.committed)
 
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """One look at all groups of a Kafka cluster, which took so many seconds.
+    """The sample of all groups of a Kafka cluster, which took so many seconds.
 
-    What could not be found out is never left out nor taken for nothing: `unknown` says why for shares that were known before, `unread` for
-    whole groups and `dark` for partitions. `groups` are all that there are; a group without a sample has committed nothing. `written` are the
-    records that came into each topic since it was first seen, `rates` how many come a second, where that is known.
+    What is unknown is never left out or taken as zero: `unknown` says why for group partitions that were known before, `unread` for whole
+    groups and `dark` for partitions. `groups` are all groups; one without a sample has no committed offset. `written` are the records
+    written to each topic since its first sample, `rates` the records per second where known.
     """
 
     at: datetime
@@ -99,7 +99,7 @@ class Sweep:
     rates: Mapping[str, float] = field(default_factory=dict)
 
     def lose_sight(self, at: datetime, why: str) -> "Sweep":
-        """Return the sweep after this one in which nothing can be seen: all that was known is unknown now."""
+        """Return the next sample where sampling fails: all that was known is unknown."""
         shares = dict.fromkeys((*self.samples, *self.unknown), why)
         return Sweep(
             at, 0.0, self.groups, unknown=shares, unread=dict.fromkeys(self.groups, why), failure=why

@@ -1,4 +1,4 @@
-"""Where groups stand in their logs, from what was gathered: what is still to be asked about it, and what comes of the answers."""
+"""Computes the positions of groups in their logs: which requests are still needed, and the samples from their responses."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
@@ -14,14 +14,14 @@ from kappa_operator.lag.timestamps import Search
 
 
 class Target(NamedTuple):
-    """A place in a log of which the timestamp is wanted."""
+    """A position in a log whose timestamp is needed."""
 
     partition: Partition
     offset: int
 
 
 class Position(NamedTuple):
-    """A share whose group and log are known. `begin` is the first offset that may hold a record for the group, `limit` the end of them."""
+    """A group partition with known offsets and log. `begin` is the first offset that may hold a record for the group, `limit` their end."""
 
     share: Share
     committed: int | None
@@ -31,17 +31,17 @@ class Position(NamedTuple):
 
     @property
     def is_behind(self) -> bool:
-        """Return whether there may be something to read."""
+        """Return whether there may be unread records."""
         return self.begin < self.limit
 
     @property
     def target(self) -> Target:
-        """Return the place of the oldest record that waits."""
+        """Return the position of the oldest unread record."""
         return Target(self.share.partition, self.begin)
 
 
 def place(share: Share, committed: int | None, log: PartitionLog) -> Position:
-    """Return where a group stands; one that has committed nothing stands at the end."""
+    """Return the position of a group; without a committed offset it is the end of the log."""
     if committed is None:
         return Position(share, None, log, log.end, log.end)
     limit = log.stable if committed <= log.stable else log.end
@@ -51,7 +51,7 @@ def place(share: Share, committed: int | None, log: PartitionLog) -> Position:
 def find_shares(
     offsets: Mapping[str, Mapping[Partition, int]], sizes: Mapping[str, Iterable[Partition]]
 ) -> Iterator[tuple[Share, int | None]]:
-    """Yield what groups committed, and nothing for the other partitions of the same topics."""
+    """Yield the committed offsets of groups, and None for the other partitions of the same topics."""
     for group, committed in offsets.items():
         for partition, offset in committed.items():
             yield Share(group, partition), offset
@@ -62,14 +62,14 @@ def find_shares(
 
 
 def skip_markers(position: Position, markers: Markers) -> Position:
-    """Return the position behind the markers that the group stands before."""
+    """Return the position behind the markers at the committed offset."""
     begin = markers.skip(position.share.partition, position.begin, position.limit)
     return position if begin == position.begin else position._replace(begin=begin)
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """All that samples are made of. `at` is when the ends of the logs were read, `secret` are topics that may not be read."""
+    """The inputs of samples. `at` is when the ends of the logs were read, `secret` are topics without READ permission."""
 
     at: datetime
     searches: Mapping[Target, Search]
@@ -80,7 +80,7 @@ class Evidence:
 
 
 def build_sample(position: Position, evidence: Evidence) -> Sample:
-    """Return what is known of the share."""
+    """Return the sample of the group partition."""
     (_, partition), committed, log, begin, limit = position
     if committed is None:
         return Sample(evidence.at, log, None)
@@ -102,7 +102,7 @@ def build_sample(position: Position, evidence: Evidence) -> Sample:
 
 
 def _may_be_fewer(position: Position, retention: Retention, evidence: Evidence) -> bool:
-    """Return whether offsets to come may hold no record, though that is not known of them."""
+    """Return whether unread offsets may hold no record, without that being known."""
     partition, log = position.share.partition, position.log
     is_transactional = log.stable < log.end or evidence.markers.is_transactional(partition)
     return retention.compacts or is_transactional or partition.topic in evidence.secret
@@ -118,7 +118,7 @@ def _find_age(target: Target, evidence: Evidence) -> float | None:
 def _find_loss(
     position: Position, age: float | None, retention: Retention, evidence: Evidence
 ) -> float | None:
-    """Return the seconds until the oldest record that waits may be gone."""
+    """Return the seconds until the oldest unread record may be removed."""
     (_, partition), committed, log, begin, _ = position
     if committed is not None and committed < log.start:
         return 0.0

@@ -1,4 +1,4 @@
-"""How long topics keep their records, read from time to time."""
+"""The retention of topics, read at intervals."""
 
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -14,7 +14,7 @@ _AT_ONCE = 500
 
 
 class Retentions:
-    """What is known of the topics of one Kafka cluster, at most two minutes old. Needs DESCRIBE_CONFIGS rights, and says so by `UNKNOWN`."""
+    """The retention of the topics of one Kafka cluster, at most two minutes old; `UNKNOWN` without DESCRIBE_CONFIGS permission."""
 
     def __init__(self, reader: ConfigReader, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._reader = reader
@@ -32,7 +32,7 @@ class Retentions:
         return {name: retention for name, (_, retention) in self._known.items()}
 
     async def _read(self, names: list[str], now: float) -> None:
-        """Read some; what cannot be read now keeps the value that it had."""
+        """Read some; one that cannot be read keeps its former value."""
         try:
             found = await self._reader.read(dict.fromkeys(names, _WANTED))
         except KafkaFailure:

@@ -1,11 +1,11 @@
-"""What a consumer group is held to: bounds of lag, and the time windows over which it is judged."""
+"""The rules for a consumer group: bounds of lag, and the time windows of the evaluation."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """Bounds, None where there is none. `lag`, `time_to_loss` and `patience` (how long a bound is overstepped) are in seconds."""
+    """Bounds, None for no bound. `lag`, `time_to_loss` and `patience` (how long lag may be over a bound) are in seconds."""
 
     lag: float | None = None
     records: int | None = None
@@ -17,8 +17,8 @@ class Threshold:
 class Rules:
     """Bounds and windows, in seconds.
 
-    An offset that does not move for `window` while records wait stands still. What was raised is cleared after `clear_after` without
-    any cause, and after `silence` without a look nothing can be said.
+    A group is stalled where its offset does not move for `window` with unread records. A state is cleared after `clear_after` without
+    a cause, and is unknown after `silence` without a sample.
     """
 
     warning: Threshold | None = None

@@ -1,8 +1,8 @@
-"""Samples the consumer lag of one Kafka cluster: sweep by sweep, all groups and partitions at once.
+"""Samples the consumer lag of one Kafka cluster: all groups and partitions at once.
 
-Committed offsets are read before the ends of the logs, so that a group is never ahead of a log that merely moved on meanwhile. What is
-remembered from one sweep to the next makes the next one cheap, and is all there is to lose by a restart: where logs ended, and what the
-brokers said about timestamps and markers.
+Committed offsets are read before the ends of the logs, so that a group is never ahead of a log that only grew meanwhile. What is kept from
+one sample to the next makes the next one cheap, and is all that a restart loses: the ends of logs, and the responses on timestamps and
+markers.
 """
 
 import asyncio
@@ -35,17 +35,17 @@ from kappa_operator.lag.timestamps import AHEAD, Answer, Search
 Item = TypeVar("Item")
 
 _PATIENCE = 10.0
-"""Seconds for the search of timestamps in one sweep; what is not found goes on from there in the next one."""
+"""Seconds for the search of timestamps in one sample; the next one continues an unfinished search."""
 _ROUNDS = 100
 _PROBES = 5000
 _PROBE_ROUNDS = 4
 _AT_ONCE = 4000
 _BREATH = 1000
-"""Steps after which others get their turn on the event loop."""
+"""Steps after which other tasks of the event loop run."""
 
 
 class Sampler:
-    """Sweeps one cluster. `keeps` says which groups are wanted."""
+    """Samples one cluster. `keeps` selects groups."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class Sampler:
         self._last = Sweep(now(), 0.0)
 
     async def sweep(self) -> Sweep:
-        """Return what can be seen now; what cannot is said to be unknown. Never raises KafkaFailure."""
+        """Return the present sample, with what is unknown. Never raises KafkaFailure."""
         began = self._monotonic()
         try:
             sweep = await self._sweep()
@@ -107,7 +107,7 @@ class Sampler:
         return await self._judge(at, topology, commits, logs)
 
     async def _judge(self, at: datetime, topology: Topology, commits: Commits, logs: Logs) -> Sweep:
-        """Find out what the positions of groups mean, and say it."""
+        """Return the sample from the positions of groups."""
         positions, unknown = await self._place(topology, commits, logs)
         await self._look_for_markers(topology, positions)
         if self._markers:
@@ -129,7 +129,7 @@ class Sampler:
         )  # fmt: skip
 
     def _notice_new_topics(self, topology: Topology) -> None:
-        """Forget what was known of topics that were deleted and made anew."""
+        """Forget topics that were deleted or recreated."""
         changed = {name for name, each in self._ids.items() if topology.ids.get(name, each) != each}
         if changed:
             for partition in topology.leaders:
@@ -141,19 +141,19 @@ class Sampler:
         self._ids = topology.ids
 
     def _note_homes(self, wanted: Mapping[int, list[str]], groups: Groups, commits: Commits) -> None:
-        """Miss the groups of brokers that are silent or gone: that nobody lists them does not mean that they are no more."""
+        """Report the groups of unavailable brokers as unread: a group that no broker lists may still exist."""
         homes = {group: broker for broker, names in wanted.items() for group in names}
         for group, broker in self._homes.items():
             if broker not in groups.by_broker and group not in homes:
                 homes[group] = broker
-                gone = f"broker {broker}, which coordinates the group, is away"
+                gone = f"broker {broker}, the coordinator of the group, is unavailable"
                 commits.unread[group] = groups.silent.get(broker, gone)
         self._homes = homes
 
     async def _place(
         self, topology: Topology, commits: Commits, logs: Logs
     ) -> tuple[list[Position], dict[Share, str]]:
-        """Return where groups stand, and why that is not known of the others."""
+        """Return the positions of groups, and why those of others are unknown."""
         sizes: dict[str, list[Partition]] = defaultdict(list)
         for partition in topology.leaders:
             sizes[partition.topic].append(partition)
@@ -165,7 +165,7 @@ class Sampler:
             if log is not None:
                 positions.append(place(share, committed, log))
             elif committed is not None:
-                gone = "the topic is gone, or this user may not describe it"
+                gone = "the topic was deleted, or this user has no permission to describe it"
                 unknown[share] = logs.dark.get(share.partition, gone)
         for share in (*self._last.samples, *self._last.unknown):
             if share.group in commits.unread:
@@ -173,7 +173,7 @@ class Sampler:
         return positions, unknown
 
     async def _look_for_markers(self, topology: Topology, positions: list[Position]) -> None:
-        """Look at what groups stand before, where it may be a marker: they stand still there, or the log is known to have some."""
+        """Read the offset after the committed one where it may be a marker: the group does not move, or the log is known to have some."""
         suspects = [
             position
             async for position in _in_turns(positions)
@@ -216,7 +216,7 @@ class Sampler:
     async def _begin_searches(
         self, positions: Iterable[Position], evidence: Evidence
     ) -> dict[Target, Search]:
-        """Begin from what was answered before and from when records came; also for the oldest records of logs that lose some."""
+        """Start searches from former responses and from the times of samples; also for the oldest records of logs that lose records."""
         now, looked = evidence.at.timestamp(), self._monotonic()
         searches: dict[Target, Search] = {}
         async for (_, partition), _, log, begin, limit in _in_turns(positions):
@@ -245,7 +245,7 @@ class Sampler:
         return self._looks.measure_removal(partition) is not None
 
     async def _search(self, topology: Topology, searches: Mapping[Target, Search]) -> None:
-        """Ask for all at once, round by round, until all are found or time is up."""
+        """Send the requests of all searches, round by round, until all are done or time is up."""
         deadline = self._monotonic() + self._patience
         left = {target: search for target, search in searches.items() if not search.done}
         for _ in range(_ROUNDS):
@@ -268,7 +268,7 @@ class Sampler:
 
 
 def _cut_layers(searches: Mapping[Target, Search]) -> Iterator[dict[Partition, Search]]:
-    """Yield searches of which no two are in the same partition, some thousands at most."""
+    """Yield at most some thousand searches, each in another partition."""
     layers: list[dict[Partition, Search]] = []
     depths: dict[Partition, int] = defaultdict(int)
     for target, search in searches.items():

@@ -1,7 +1,7 @@
-"""What was seen of the partitions' logs over time: starts and ends, look by look, in as little memory as arrays of numbers take.
+"""The history of the partitions' logs: their starts and ends at each sample, in compact arrays.
 
-As looks grow old they are thinned out, so that a fixed number of them reaches from half a minute ago to hours back. Times are of a
-monotonic clock, in seconds: when the wall clock is set, what was seen stays as long ago as it was.
+Old samples are thinned out, so that a fixed number of them covers half a minute to hours. Times are those of a monotonic clock, in seconds,
+so that setting the wall clock changes no age.
 """
 
 from array import array
@@ -16,7 +16,7 @@ _UNSEEN = -1
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """How the start of a log moves: it last moved to `start` `ago` seconds ago, and moves by `rate` offsets a second."""
+    """How the start of a log moves: it moved to `start` `ago` seconds ago, and moves by `rate` offsets per second."""
 
     start: int
     ago: float
@@ -43,7 +43,7 @@ class Looks:
         return len(self._looks)
 
     def add(self, at: float, logs: Mapping[Partition, PartitionLog]) -> None:
-        """Add a look at some or all partitions; what was seen of a log that has become shorter is forgotten."""
+        """Add a sample of some or all partitions; the history of a log that has become shorter is removed."""
         for partition in self._find_shortened(logs):
             self.forget(partition)
         for partition in logs:
@@ -70,7 +70,7 @@ class Looks:
         ]
 
     def _choose_superfluous(self) -> int:
-        """Return the look whose gap, once it is gone, is the smallest for its age."""
+        """Return the sample whose removal leaves the smallest gap for its age."""
         looks, now = self._looks, self._looks[-1].at
         return min(
             range(1, len(looks) - 1),
@@ -78,14 +78,14 @@ class Looks:
         )
 
     def forget(self, partition: Partition) -> None:
-        """Forget what was seen of the partition: it is another one by now."""
+        """Forget the partition: it was recreated."""
         place = self._places.get(partition)
         for look in self._looks:
             if place is not None and place < len(look.ends):
                 look.starts[place] = look.ends[place] = _UNSEEN
 
     def keep(self, partitions: Iterable[Partition]) -> None:
-        """Forget all others, and give their memory back once they are half of what there is."""
+        """Forget all others; release their memory when they are half of all."""
         kept = [partition for partition in partitions if partition in self._places]
         if 2 * len(kept) > len(self._places):
             return
@@ -105,7 +105,7 @@ class Looks:
                 yield look.at, look.starts[place], look.ends[place]
 
     def guess_time(self, partition: Partition, offset: int) -> float | None:
-        """Return about when the record at the offset came, as if records came evenly between two looks."""
+        """Return the approximate time of the record at the offset, with an even rate between two samples."""
         later: tuple[float, int] | None = None
         for at, _, end in self._walk(partition):
             if end <= offset:
@@ -116,9 +116,9 @@ class Looks:
         return None
 
     def measure_removal(self, partition: Partition) -> Removal | None:
-        """Return how the log's start moves, from its first to its last move that was seen; None where it stood still.
+        """Return how the log's start moves, from its first to its last known move; None where it did not move.
 
-        Of a single move it is not known how long it took to come, so it is spread over all the time that was seen.
+        The duration of a single move is unknown, so it is spread over the whole history.
         """
         if not self.has_moved(partition):
             return None
@@ -134,15 +134,15 @@ class Looks:
         if len(moves) == 2:
             first, before = moves[1]
             return Removal(start, now - last, (start - before) / (now - first))
-        first, before = moves[-2]  # the oldest start may have stood there for long
+        first, before = moves[-2]  # the oldest start may be much older
         return Removal(start, now - last, (start - before) / (last - first))
 
     def has_moved(self, partition: Partition) -> bool:
-        """Return False where a comparison of the ends of the history is enough to know that the log's start stood still."""
+        """Return False where the ends of the history show that the log's start did not move."""
         return bool(self._moved) and self._places.get(partition, _UNSEEN) in self._moved
 
     def _find_moved(self) -> frozenset[int]:
-        """Return the places whose start is another one at the last look than at the first, or was not seen at that."""
+        """Return the places whose start differs between the first and the last sample, or is unknown at the first."""
         if not self._looks:
             return frozenset()
         first, last = self._looks[0].starts, self._looks[-1].starts

@@ -1,7 +1,7 @@
-"""Sweeps each connected KafkaCluster at its interval, while this replica acts.
+"""Samples each connected KafkaCluster at its interval, while this replica is the leader.
 
-A sweep is a task beside the reconciles, which never wait for it; it waits most of its own time for brokers. What it finds is kept here for
-whoever asks. A sampler is kept from sweep to sweep for what it remembers, and made anew when the way to its cluster has changed.
+A sample is taken by a task beside the reconciles, which never wait for it; it waits for brokers most of its time. The last sample is kept
+here. A sampler is kept for its memory, and replaced when the connection settings of its cluster change.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ from kappa_operator.lag.sampler import Sampler
 log = structlog.get_logger(__name__)
 
 TICK = 1.0
-"""Seconds between two looks at what is due."""
+"""Seconds between two checks for due samples."""
 Keeps = Callable[[str], bool]
 
 
@@ -38,7 +38,7 @@ class Sweeps(Protocol):
     """A sampler of one cluster."""
 
     async def sweep(self) -> Sweep:
-        """Return what can be seen now."""
+        """Return the present sample."""
 
     async def close(self) -> None:
         """Close the connections."""
@@ -83,16 +83,16 @@ class Sampling:
         self._tasks: dict[Key, asyncio.Task[None]] = {}
 
     def get(self, cluster: Key) -> Sweep | None:
-        """Return the last sweep of the cluster, if there was one."""
+        """Return the last sample of the cluster, None without one."""
         return self._found.get(cluster)
 
     def list_found(self) -> Iterator[tuple[str, Sweep]]:
-        """Yield the namespace/name of each cluster and its last sweep, as of now: a thread may ask."""
+        """Yield the namespace/name of each cluster and its last sample; safe to call from a thread."""
         for key, sweep in list(self._found.items()):
             yield f"{key.namespace}/{key.name}", sweep
 
     async def run(self) -> None:
-        """Sweep until cancelled; then let the connections go and forget what was found."""
+        """Take samples until cancelled; then close the connections and drop the samples."""
         try:
             while True:
                 await self.start_due()
@@ -101,7 +101,7 @@ class Sampling:
             await self._stop(list(self._tasks.keys() | self._samplers.keys()))
 
     async def start_due(self) -> None:
-        """Begin the sweeps that are due, and end what belongs to clusters that are gone or not to be sampled."""
+        """Start due samples, and stop those of clusters that were deleted or are not sampled."""
         wanted = {_get_key(cluster): cluster for cluster in self._find() if cluster.spec.lag.enabled}
         await self._stop([key for key in (self._samplers.keys() | self._found.keys()) if key not in wanted])
         for key, cluster in wanted.items():
@@ -112,11 +112,11 @@ class Sampling:
                 self._tasks[key] = asyncio.create_task(self._sweep(key, cluster))
 
     async def finish(self) -> None:
-        """Wait for the sweeps under way."""
+        """Wait for the running samples."""
         await asyncio.gather(*self._tasks.values())
 
     async def _sweep(self, key: Key, cluster: KafkaClusterResource) -> None:
-        """Sweep once. A bug says so in the log, and ends nothing; what was found before is not taken for what is."""
+        """Take one sample. An unexpected error is logged and ends nothing; the former sample does not count as the present one."""
         before = self._found.get(key, Sweep(self._now(), 0.0))
         try:
             sampler = await self._get_sampler(key, cluster)
@@ -126,7 +126,7 @@ class Sampling:
         except Exception as error:
             log.exception("unexpected error", resource=str(key))
             sweep = before.lose_sight(
-                self._now(), f"the sweep ended with {type(error).__name__}; see the log"
+                self._now(), f"the sample failed with {type(error).__name__}; see the log"
             )
         if sweep.failure is not None and before.failure is None:
             log.warning("lag not sampled", resource=str(key), why=sweep.failure)
@@ -160,7 +160,7 @@ class Sampling:
 
 
 async def _close(key: Key, sampler: Sweeps) -> None:
-    """Let a sampler go; that it cannot is no reason to end anything else."""
+    """Close a sampler; an error there ends nothing else."""
     try:
         await sampler.close()
     except Exception:
@@ -168,7 +168,7 @@ async def _close(key: Key, sampler: Sweeps) -> None:
 
 
 def build_filter(sampling: LagSampling) -> Keeps:
-    """Return whether a group is to be sampled."""
+    """Return the filter of groups to sample."""
 
     def keeps(group: str) -> bool:
         included = not sampling.include or any(_matches(group, each) for each in sampling.include)
@@ -178,7 +178,7 @@ def build_filter(sampling: LagSampling) -> Keeps:
 
 
 def _matches(group: str, pattern: str) -> bool:
-    """Only * is special: a group's name may hold what else a shell would take for a pattern."""
+    """Only * is special: a group's name may hold the other characters of shell patterns."""
     return fnmatchcase(group, pattern.replace("[", "[[]").replace("?", "[?]"))
 
 

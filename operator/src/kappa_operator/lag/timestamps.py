@@ -1,11 +1,10 @@
-"""Finds the timestamp at an offset by questions that Kafka answers from its time index: no record is read.
+"""Finds the timestamp at an offset by requests that Kafka answers from its time index: it reads no record.
 
-Kafka says for a time which record is the first one with a timestamp at or after it, `ListOffsets(for_timestamp)`. So what is found is the
-newest timestamp that the log has reached at an offset. Where timestamps ascend that is the record's own. A record that came late, with an
-older timestamp than the one before it, counts from when it came: that is how long it waits.
+For a time, Kafka returns the first record with a timestamp at or after it, `ListOffsets(for_timestamp)`. So the search finds the newest
+timestamp up to an offset. Where timestamps ascend that is the record's own. A late record, with an older timestamp than the one before it,
+counts from its arrival: that is how long it is unread.
 
-What cannot be known is said to be so: a record with a timestamp from the future hides the timestamps of all that come after it, and
-records may have none (-1).
+The result is unknown where a record has a timestamp from the future, which hides those of all later records, or has none (-1).
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,19 +12,19 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 TOLERANCE = 800
-"""Milliseconds: the answer is found when it is known within this."""
+"""Milliseconds: the tolerance of the result."""
 AHEAD = 1000
-"""Milliseconds by which a producer's clock may be ahead of ours."""
+"""Milliseconds that a producer's clock may be ahead of ours."""
 NONE = -1
 """No timestamp is known."""
 NEWEST = -3
-"""What ListOffsets is asked for instead of a time, to get the record with the newest timestamp of all."""
+"""Special value of ListOffsets for the record with the newest timestamp."""
 
 
 class Answer(NamedTuple):
-    """What Kafka said: the first record with a timestamp of at least `asked` is at `offset` and has the timestamp `stamp`.
+    """A response of Kafka: the first record with a timestamp of at least `asked` is at `offset` and has the timestamp `stamp`.
 
-    Where there is no such record `offset` is the end of the log at that time and `stamp` is NONE. All times are Unix time in milliseconds.
+    Without such a record `offset` is the end of the log at that time and `stamp` is NONE. All times are Unix time in milliseconds.
     """
 
     asked: int
@@ -35,11 +34,12 @@ class Answer(NamedTuple):
 
 @dataclass(slots=True)
 class Search:
-    """The search for the timestamp at `target` in a log that reaches from `start` to `end`, as far as it has come.
+    """The state of the search for the timestamp at `target` in a log from `start` to `end`.
 
-    `low` is the newest timestamp known of a record before the target, `high` is a time that none of those has reached; None where neither
-    is known yet. `far` says from which time on there was no record, which helps with later targets. `ceiling` is a time that no sane timestamp has reached. `gaps` says whether offsets may be missing, as compaction leaves
-    them, `is_past` on which side the last answer was. The search is over when `done`; `stamp` is then the answer, or None where it cannot be known, for the reason in `why`.
+    `low` is the newest known timestamp of a record before the target, `high` a time that none of those has reached; None where unknown. `far`
+    is the time after which there was no record, which helps with later targets. `ceiling` is a time that no valid timestamp has reached.
+    `gaps` is whether offsets may be missing after compaction, `is_past` the side of the last response. The search ends with `done`; `stamp`
+    is then the result, or None for the reason in `why`.
     """
 
     target: int
@@ -62,7 +62,7 @@ class Search:
     why: str = ""
 
     def recall(self, known: Iterable[Answer]) -> None:
-        """Take what was answered before, and still holds: a log only grows at its end and goes at its start."""
+        """Take former responses, which are still valid: a log only grows at its end and shrinks at its start."""
         for answer in known:
             if answer.stamp == NONE and answer.offset >= self.target:
                 self.far = answer
@@ -70,7 +70,7 @@ class Search:
                 self._narrow(answer)
 
     def take(self, answer: Answer) -> None:
-        """Take the answer to the last question."""
+        """Take the response to the last request."""
         self.rounds += 1
         if answer.asked == NEWEST:
             self.newest = answer.stamp
@@ -98,12 +98,12 @@ class Search:
         if self.done:
             return
         if self.low >= self.ceiling:
-            self._fail("a record before it has a timestamp from the future")
+            self._fail("an earlier record has a timestamp from the future")
         elif self.high is not None and self.high <= max(self.low + TOLERANCE, 0):
             self._close(self.high)
 
     def _close(self, high: int) -> None:
-        """End where the bracket is narrow: the record is as old as the one before it, or else the next one that is there."""
+        """End where the bracket is narrow: the record is as old as the previous one, or else the next existing one."""
         if self.gaps and self.high_stamp > self.low + TOLERANCE:
             if high <= self.low + 1 or self.low < 0:
                 self._find(self.high_stamp)
@@ -123,13 +123,13 @@ class Search:
         self.done, self.why = True, why
 
     def ask(self) -> int:
-        """Return the time to ask for next."""
+        """Return the time of the next request."""
         if self.rounds == 0 and self.guess is not None:
             wanted = self.guess + TOLERANCE // 2
         elif self.low < 0:
             return 0
         elif self.target == self.low_offset + 1:
-            wanted = self.low + 1  # the next one: its own timestamp, or the same as the one before
+            wanted = self.low + 1  # the next one: its own timestamp, or that of the previous one
         elif self.high is None and self.newest is None:
             return NEWEST
         elif self.rounds % 3 == 2 or self._top() - self.low < 2 * TOLERANCE:
@@ -142,7 +142,7 @@ class Search:
         return self.ceiling if self.high is None else self.high
 
     def _interpolate(self) -> int:
-        """Aim between the ends by offsets, and half the tolerance to the side that the last answer was not on."""
+        """Interpolate by offsets, half the tolerance towards the side opposite to the last response."""
         end = self.end if self.high is None else self.high_offset
         span = max(end - self.low_offset, 1)
         part = min(max(self.target - self.low_offset, 0), span)
@@ -150,7 +150,7 @@ class Search:
         return wanted + (-TOLERANCE // 2 if self.is_past else TOLERANCE // 2)
 
     def remember(self) -> Sequence[Answer]:
-        """Return the answers that a later search near by can start from."""
+        """Return the responses that a later search close by can start from."""
         kept = []
         if self.low >= 0:
             kept.append(Answer(self.low, self.low_offset, self.low))

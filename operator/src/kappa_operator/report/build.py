@@ -1,4 +1,4 @@
-"""What was gathered, as a report: pure, and fit for a thread, as there may be tens of thousands of shares."""
+"""Builds a report from its inputs: pure and thread-safe, as there may be tens of thousands of group partitions."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -20,19 +20,19 @@ from kappa_operator.report.model import (
     TopicReport,
 )
 
-_UNCOMMITTED = "the group has committed nothing, and records are there"
-_AHEAD = "the committed offset is past the end of the log: the topic was made anew"
-_UNDATED = "it is not known how old the oldest record that waits is"
+_UNCOMMITTED = "the group has no committed offset, and the partition has records"
+_AHEAD = "the committed offset is past the end of the log: the topic was recreated"
+_UNDATED = "the age of the oldest unread record is unknown"
 Rank = tuple[tuple[int, int], bool, float, int]
-"""How bad a share is: what policies say first, then losses, then how far it is behind."""
+"""The rank of a group partition: the verdict of policies, then losses, then lag."""
 _UNJUDGED = 0, -1
 _LOWEST: Rank = (_UNJUDGED, False, 0.0, 0)
 _BATCH = "triggerExecution"
-"""Spark's name for the whole of a batch."""
+"""Spark's name of the duration of a whole batch."""
 
 
 def build_report(gathered: Gathered, now: datetime, *, with_partitions: bool = False) -> Report:
-    """Return the report; each row has its partitions only where they are asked for."""
+    """Return the report; rows have their partitions only on request."""
     pipelines = {driven.group: driven.key.name for driven in gathered.pipelines}
     return Report(
         at=now,
@@ -64,7 +64,7 @@ def _build_cluster(
 
 
 def _judge(judging: Iterable[Judging], now: datetime) -> dict[Share, Verdict]:
-    """Return the worst that policies say of each share."""
+    """Return the worst verdict of policies for each group partition."""
     found: dict[Share, Verdict] = {}
     for policy in judging:
         for share, standing in policy.standings.items():
@@ -102,7 +102,7 @@ def _build_lags(
 
 @dataclass(slots=True)
 class _Row:
-    """A group in a topic, added up partition by partition: there are tens of thousands of them, and people ask every two seconds."""
+    """A group in a topic, summed up by partition: there are tens of thousands, and `kappa top` reads them every two seconds."""
 
     partitions: int = 0
     lag: int | None = None
@@ -119,7 +119,7 @@ class _Row:
     shares: list[ShareReport] = field(default_factory=list)
 
     def take(self, number: int, sample: Sample, verdict: Verdict | None) -> None:
-        """Add a partition that was seen."""
+        """Add a partition with a sample."""
         why, lag = _find_unknown(sample), sample.lag
         behind = _find_behind(sample)
         if why is None or why is _UNDATED:
@@ -139,7 +139,7 @@ class _Row:
         self._note(number, why, verdict, (bool(lost), behind or 0.0, lag))
 
     def miss(self, number: int, why: str, verdict: Verdict | None) -> None:
-        """Add a partition that could not be seen."""
+        """Add a partition without a sample."""
         self.unknown += 1
         severity = Severity.NONE if verdict is None else verdict.severity
         self._note(number, why, Verdict(LagState.UNKNOWN, severity), (False, 0.0, 0))
@@ -156,7 +156,7 @@ class _Row:
             self.verdict = verdict if self.verdict is None else _join(self.verdict, verdict)
 
     def build(self, group: str, topic: str, pipeline: str | None) -> LagReport:
-        """Return what all partitions come to."""
+        """Return the sum of all partitions."""
         verdict = self.verdict
         return LagReport.model_construct(
             group=group,
@@ -206,7 +206,7 @@ def _build_share(number: int, sample: Sample, verdict: Verdict | None) -> ShareR
 
 
 def _find_unknown(sample: Sample) -> str | None:
-    """Return why something of a share is not known, None where all is."""
+    """Return why a figure of a group partition is unknown, None where all are known."""
     if sample.committed is None:
         return _UNCOMMITTED if sample.log.stable > sample.log.start else None
     if sample.committed > sample.log.end:
@@ -224,7 +224,7 @@ def _build_unseen(number: int, why: str, verdict: Verdict | None) -> ShareReport
 
 
 def rank_share(share: ShareReport) -> tuple[int, int, bool, float, int]:
-    """Return how bad a share is, as `Rank` has it."""
+    """Return the rank of a group partition, as in `Rank`."""
     state = -1 if share.state is None else share.state.rank
     return share.severity.rank, state, bool(share.lost), share.behind or 0.0, share.lag or 0
 
@@ -246,7 +246,7 @@ def _build_topics(sweep: Sweep) -> Iterable[TopicReport]:
 
 
 def build_pipeline(driven: Driven) -> PipelineReport:
-    """Return what is known of a pipeline: its state from its status, all else from its driver."""
+    """Return the report of a pipeline: its state from its status, all else from its driver."""
     key = driven.key
     told = PipelineReport(namespace=key.namespace, name=key.name, state=driven.state, reason=driven.reason)
     if driven.said is None:

@@ -1,4 +1,4 @@
-"""Gathers what a report tells, from memory alone: nobody is asked for it."""
+"""Gathers the inputs of a report from memory alone, without any request."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -18,7 +18,7 @@ from kappa_operator.report.gathered import Driven, Gathered, Judging, Looked
 
 
 def gather_report(context: OperatorContext, namespace: str | None) -> Gathered:
-    """Return what is known of a namespace, or of all."""
+    """Return the inputs for a namespace, or for all."""
     judging = _find_judging(context, namespace)
     clusters = []
     for cluster in list_clusters(context.cache):
@@ -44,7 +44,7 @@ def _find_judging(context: OperatorContext, namespace: str | None) -> Mapping[Ke
 
 
 def _find_driven(context: OperatorContext, namespace: str | None) -> Iterator[Driven]:
-    """Yield pipelines. There may be many, and they are asked for often, so no more of them is read than is told."""
+    """Yield pipelines. There may be many and requests are frequent, so only the reported fields are read."""
     for key in context.cache.find_all("Pipeline"):
         body = context.cache.get_body(key) if namespace in (None, key.namespace) else None
         if body is not None:

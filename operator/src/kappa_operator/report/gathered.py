@@ -1,4 +1,4 @@
-"""What a report is made of, gathered in one moment: only what does not change any more, so that a thread can work on it."""
+"""The inputs of a report at one moment: only immutable objects, so that a thread can work on them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from kappa_operator.lag.rules import Rules
 
 @dataclass(frozen=True, slots=True)
 class Judging:
-    """A LagPolicy: what it goes by, and where shares stand."""
+    """A LagPolicy: its rules, and its lag histories."""
 
     rules: Rules
     standings: Mapping[Share, Standing]
@@ -21,7 +21,7 @@ class Judging:
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """A KafkaCluster, its last sweep, and the policies of its groups."""
+    """A KafkaCluster, its last sample, and the policies of its groups."""
 
     key: Key
     every: float
@@ -31,7 +31,7 @@ class Looked:
 
 @dataclass(frozen=True, slots=True)
 class Driven:
-    """A pipeline, the group that it commits to, its state and the reason of Ready, and what its driver said last, and when."""
+    """A pipeline: its consumer group, its state and the reason of Ready, and the last progress of its driver with its time."""
 
     key: Key
     group: str
@@ -42,7 +42,7 @@ class Driven:
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
-    """All that there is. `replica` is the name of the one that acts."""
+    """All inputs. `replica` is the name of the leader."""
 
     replica: str
     clusters: tuple[Looked, ...] = ()

@@ -1,6 +1,6 @@
-"""What is told, as JSON with camelCase names. Times are in seconds; what is not known is absent, and never 0.
+"""The report as JSON with camelCase names. Times are in seconds; an unknown figure is absent, never 0.
 
-Fields that a newer operator adds are ignored by an older command.
+An older command ignores fields of a newer operator.
 """
 
 from datetime import datetime
@@ -11,9 +11,9 @@ from kappa_crds.model import Status
 
 
 class ShareReport(Status):
-    """A group in a partition. `lag` are the records that wait, `behind` is the age of the oldest, `loss` in what time it may be removed.
+    """A group in a partition. `lag` are the unread records, `behind` is the age of the oldest, `loss` the time until it may be removed.
 
-    `why` says why something is not known.
+    `why` is the reason of an unknown figure.
     """
 
     partition: int
@@ -32,9 +32,9 @@ class ShareReport(Status):
 class LagReport(Status):
     """A group in a topic: `lag` is summed over partitions, `behind` the largest and `loss` the smallest of them.
 
-    Of `unknown` partitions the lag in records is not known, of `undated` ones that in time, so that `lag` and `behind` are at least that;
-    with `bound` they are at most that, as markers of transactions count as records. `state` is the worst that LagPolicies say, absent
-    where none selects the group. `worst` is the partition that is furthest behind.
+    In `unknown` partitions the lag in records is unknown, in `undated` ones that in time, so that `lag` and `behind` are lower bounds; with
+    `bound` they are upper bounds, as transaction markers count as records. `state` is the worst state of LagPolicies, absent where none
+    selects the group. `worst` is the partition with the largest lag.
     """
 
     group: str
@@ -56,7 +56,7 @@ class LagReport(Status):
 
 
 class TopicReport(Status):
-    """A topic: records in it, by its offsets, and how many come a second."""
+    """A topic: its records by offsets, and the records written to it per second."""
 
     topic: str
     partitions: int
@@ -65,7 +65,7 @@ class TopicReport(Status):
 
 
 class ClusterReport(Status):
-    """A KafkaCluster as it was looked at `at`, which took `seconds` and is done each `every` seconds."""
+    """A KafkaCluster at the sample of `at`, which took `seconds` and is repeated each `every` seconds."""
 
     namespace: str
     name: str
@@ -78,7 +78,7 @@ class ClusterReport(Status):
 
 
 class PipelineReport(Status):
-    """A pipeline; what its driver says of itself is of `at`. Rates are records a second, `came` that come in and `done` that are read."""
+    """A pipeline; the figures of its driver are those of `at`. Rates are records per second, `came` of input and `done` of consumption."""
 
     namespace: str
     name: str
@@ -96,15 +96,15 @@ class PipelineReport(Status):
 
 
 class Source(StrEnum):
-    """Where a report comes from."""
+    """The source of a report."""
 
     OPERATOR = "operator"
     STATUS = "status"
-    """The status of resources: less is known there, and not how old it is."""
+    """The status of resources: it has fewer figures, of unknown age."""
 
 
 class Report(Status):
-    """All that was asked for."""
+    """A report."""
 
     at: datetime
     source: Source = Source.OPERATOR

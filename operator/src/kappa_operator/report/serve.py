@@ -1,4 +1,4 @@
-"""Tells reports over HTTP to whoever may ask through the API server: only reading, and only on the replica that acts."""
+"""Serves reports over HTTP, for requests through the API server: read-only, and only on the leader."""
 
 import asyncio
 from collections.abc import Callable
@@ -13,15 +13,17 @@ from kappa_operator.report.gathered import Gathered
 
 REPORT_PATH = "/report"
 NOT_ACTING = HTTPStatus.MISDIRECTED_REQUEST
-"""Says that another replica is to be asked."""
+"""The status for a replica that is not the leader."""
 
 
 def add_report(app: web.Application, context: OperatorContext, is_acting: Callable[[], bool]) -> None:
-    """Serve GET /report while `is_acting`; with `namespace` only what is in it, with `partitions=true` also each partition of each group."""
+    """Serve GET /report while `is_acting`; `namespace` limits it, `partitions=true` adds each partition of each group."""
 
     async def tell(request: web.Request) -> web.Response:
         if not is_acting():
-            return web.Response(text="this replica does not act; ask another one", status=NOT_ACTING)
+            return web.Response(
+                text="this replica is not the leader; retry at another one", status=NOT_ACTING
+            )
         gathered = gather_report(context, request.query.get("namespace"))
         with_partitions = request.query.get("partitions") == "true"
         text = await asyncio.to_thread(_write, context, gathered, with_partitions)
