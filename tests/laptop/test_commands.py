@@ -375,8 +375,7 @@ def test_explain_shows_the_graph_the_state_with_its_bounds_and_the_guarantee(
     assert "view pairs ← a, b" in lines
     for side in ("left", "right"):
         assert (
-            f"    keeps the {side} side of a join by k until the watermark says that no row can match any more"
-            in lines
+            f"    keeps the {side} side of a join by k until the watermark excludes further matches" in lines
         )
     assert "sink hourly ← hourly → topic delays-hourly (mode update, key origin, hour)" in lines
     found = lines.index("view alerts ← lots, searches")

@@ -172,4 +172,4 @@ def test_what_could_not_be_found_again_is_refused_with_its_cause(spark: SparkSes
         assert message.startswith("view 'answer': window.stragglers.sideOutput"), name
         assert said in message, (name, message)
     message = _refuse(spark, {"sliding": {**count, "length": "1h"}}, REFUSED["a join"][0], {})
-    assert message.startswith("view 'answer': sliding.stragglers.sideOutput finds rows again")
+    assert message.startswith("view 'answer': sliding.stragglers.sideOutput reads the records again")

@@ -54,7 +54,7 @@ def test_objects_become_messages_and_other_text_none(
     letters = [
         {
             "source": "bare",
-            "error": "the 3 bytes are no plant.Reading: there is no field with number 7 and wire type 7",
+            "error": "the 3 bytes are no plant.Reading: wire format was corrupt",
         },
         {"source": "framed", "error": "value has 3 bytes, and the schema id"},
     ]

@@ -149,7 +149,7 @@ WRONG: dict[str, tuple[dict[str, Any], Reason, tuple[str, ...]]] = {
             ]
         },
         Reason.INVALID_SCHEMA,
-        ("'TS'", "a name of its own"),
+        ("'TS'", "use another name"),
     ),
     "an aggregate in append mode without watermark": (
         {"views": [{"name": "agg", "sql": GROUPED}]},

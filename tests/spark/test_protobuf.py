@@ -111,7 +111,7 @@ def test_messages_of_all_versions_are_read_as_one_and_a_schema_that_comes_later_
         wrong = {
             b"\0\0": "value has 2 bytes, and the schema id that it should start with takes 5",
             b'{"sensor": 1}': "value starts with byte 7B, and one with a schema id starts with 00",
-            good[1][:5] + b"\0": "value is a plant.Other, and the source reads plant.Reading",
+            good[1][:5] + b"\0": "value is a plant.Other, but the source reads plant.Reading",
             good[1][:-1]: "the 6 bytes are no plant.Reading: wire format was corrupt",
         }
         topics.write(names["readings"], [good[0], *wrong, good[1], None])

@@ -91,7 +91,7 @@ REFUSED: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
                 {"name": "good", "sql": "SELECT k FROM seen"},
             ]
         },
-        ("view 'seen' for sink 'out' looks for duplicates", "another pipeline"),
+        ("view 'seen' for sink 'out' removes duplicates", "another pipeline"),
     ),
     "a join of streams": (
         {

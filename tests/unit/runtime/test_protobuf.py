@@ -145,7 +145,7 @@ def test_the_bytes_of_the_format_s_own_documentation_are_read() -> None:
         (b"\xff" * 20, "wire format was corrupt"),
         (b"\xf3\x07" * 200, "wire format was corrupt"),
         (b"\xf4\x07", "wire format was corrupt"),
-        (b"\xd2\x01\x02\x10\x01\xd2\x01\x08\x08\x80\x80\x80\x80\x80\x80\x10", "field when: 70368744177664 seconds and 1 nanoseconds are no Timestamp"),
+        (b"\xd2\x01\x02\x10\x01\xd2\x01\x08\x08\x80\x80\x80\x80\x80\x80\x10", "field when: 70368744177664 seconds and 1 nanoseconds are not a Timestamp"),
     ],
     ids=[
         "ends in a number", "ends in a text", "a wrong wire type", "in a nested message", "in a map", "in a oneof",
@@ -180,7 +180,7 @@ def test_huge_values_are_read_and_huge_lengths_are_refused(reading: Schema) -> N
         ('syntax = "proto3";\nmessage A { B b = 1; }', "A", 'line 2, column 13: "B" is not defined.'),
         ('syntax = "proto3"; import "other.proto"; message A { int32 x = 1; }', "A", "other.proto: File not found."),
         ("message A { optional int32 x = 1; }", "B", "has no message B, it has: A; correct `message`"),
-        ("message A { optional B b = 1; } message B { repeated A a = 1; }", "A", "A is part of itself (A → B → A)"),
+        ("message A { optional B b = 1; } message B { repeated A a = 1; }", "A", "A is recursive (A → B → A)"),
         ("message A {}", "A", "message A has no fields"),
         ("message A { optional int32 x = 1; optional int32 X = 2; }", "A", "only in case: X, x"),
         ("".join(f"message M{n} {{ {' '.join(f'optional M{n + 1} f{k} = {k};' for k in range(1, 11))} }}" for n in range(5)) + "message M5 { optional int32 x = 1; }", "M0", "more than 10000 columns"),

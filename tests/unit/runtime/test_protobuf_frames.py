@@ -97,7 +97,7 @@ def test_the_first_message_is_read_where_none_is_named() -> None:
         (b"\0\0\0\0\x07", "after the schema id 7: the array of message indexes does not end"),
         (b"\0\0\0\0\x07\x01", "after the schema id 7: the array of message indexes has a length of -1"),
         (b"\0\0\0\0\x07\x02\x0a", "schema id 7 (version 1 of subject plant) has no message with the index [5]"),
-        (b"\0\0\0\0\x07\x02\x02\x08\x01", "value is a plant.Other, and the source reads plant.Reading"),
+        (b"\0\0\0\0\x07\x02\x02\x08\x01", "value is a plant.Other, but the source reads plant.Reading"),
         (b"\0\0\0\0\x07\0\x0a", "the 1 bytes are no plant.Reading: wire format was corrupt"),
         (b"\0\0\0\0\x0e\0\x10\x01", "schema id 14 (version 2 of subject plant) cannot be read: field 2 is sint64, and in the version that is read int32"),
     ],
@@ -176,7 +176,7 @@ def test_what_every_schema_may_import_needs_no_reference() -> None:
     [
         (HEAD + "enum E { X = 0; }", (), "has no message of any name, it has: none"),
         (HEAD + "\nmessage A { strin x = 1; }", (), 'line 2, column 13: "strin" is not defined'),
-        (V1, (Reference("../../etc/x.proto", ""),), "no path of a .proto file below"),
+        (V1, (Reference("../../etc/x.proto", ""),), "not the path of a .proto file below"),
         (
             HEAD + 'import "a.proto"; message A { B b = 1; }',
             (Reference("a.proto", "messag B {}"),),

@@ -6,7 +6,7 @@ import pytest
 
 from kappa_crds.sink import OutputMode
 from kappa_crds.upgrade import VerdictKind
-from kappa_pipelines.plan.fingerprint import OperatorShape, QueryShape
+from kappa_pipelines.plan.fingerprint import OperatorFingerprint, QueryFingerprint
 from kappa_pipelines.upgrade.compare import (
     Finding,
     compare_partitions,
@@ -15,13 +15,13 @@ from kappa_pipelines.upgrade.compare import (
     judge,
 )
 
-COUNT = OperatorShape(
+COUNT = OperatorFingerprint(
     view="counted", operator="aggregation", parts={"keys": ("k",), "aggregates": ("count(1)", "sum(v)")}
 )
-PYTHON = OperatorShape(
+PYTHON = OperatorFingerprint(
     view="matched", operator="state in Python", parts={"definition": ('{"within": "1m", "steps": "A B"}',)}
 )
-OLD = QueryShape(
+OLD = QueryFingerprint(
     sources={"clicks": "clicks"},
     topic="out",
     mode=OutputMode.APPEND,
@@ -34,7 +34,7 @@ def change(**fields: Any) -> list[Finding]:
     return list(compare_queries(OLD, OLD.model_copy(update=fields)))
 
 
-def with_parts(**parts: tuple[str, ...]) -> OperatorShape:
+def with_parts(**parts: tuple[str, ...]) -> OperatorFingerprint:
     return COUNT.model_copy(update={"parts": {**COUNT.parts, **parts}})
 
 
@@ -74,7 +74,7 @@ def test_more_partitions_are_a_division_of_the_state() -> None:
     ],
 )
 def test_an_operator_that_keeps_something_else_has_no_state_to_go_on_from(
-    shape: OperatorShape, said: str
+    shape: OperatorFingerprint, said: str
 ) -> None:
     found = change(operators=(shape,))
     assert {each.kind for each in found} == {VerdictKind.REPROCESS}

@@ -8,7 +8,7 @@ from kappa_crds.reasons import Reason
 from kappa_crds.sink import OutputMode
 from kappa_pipelines.checkpoint.store.local import LocalFolder
 from kappa_pipelines.errors import LostDataError
-from kappa_pipelines.plan.fingerprint import OperatorShape, QueryShape
+from kappa_pipelines.plan.fingerprint import OperatorFingerprint, QueryFingerprint
 from kappa_pipelines.upgrade.fingerprints import check_fit, read_fingerprints, write_fingerprints
 
 
@@ -21,9 +21,11 @@ def files(tmp_path: Path) -> LocalFolder:
     return folder
 
 
-def shape(key: str) -> QueryShape:
-    counted = OperatorShape(view="counted", operator="aggregation", parts={"keys": (key,)})
-    return QueryShape(sources={"clicks": "clicks"}, topic="out", mode=OutputMode.APPEND, operators=(counted,))
+def shape(key: str) -> QueryFingerprint:
+    counted = OperatorFingerprint(view="counted", operator="aggregation", parts={"keys": (key,)})
+    return QueryFingerprint(
+        sources={"clicks": "clicks"}, topic="out", mode=OutputMode.APPEND, operators=(counted,)
+    )
 
 
 def test_what_was_written_is_read_and_fits(files: LocalFolder) -> None:

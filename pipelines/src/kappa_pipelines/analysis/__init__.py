@@ -1,1 +1,1 @@
-"""What Spark's analysed plans show: relations, state, fingerprints of state, and what a change means for it."""
+"""Analysis of Spark's plans: relations, and state with its bounds."""

@@ -1,4 +1,4 @@
-"""Spark's analysed plans, as far as this runtime reads them. Nodes are objects of the JVM."""
+"""Access to Spark's analysed plans. Nodes are objects of the JVM."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 DELAY = "spark.watermarkDelayMs"
-"""Key in the metadata of a column that has a watermark."""
+"""Metadata key of columns with a watermark."""
 _NAMED = ("AttributeReference", "Alias")
 
 
@@ -43,7 +43,7 @@ def has_watermark(expression: Any) -> bool:
 
 
 def view_of(node: Any) -> str | None:
-    """Return the name of the temporary view that a node stands for; a user's own alias is none."""
+    """Return the name of a node's temporary view, None for other nodes and users' aliases."""
     if kind_of(node) != "SubqueryAlias" or kind_of(node.child()) != "View":
         return None
     name: str = node.alias()
@@ -51,7 +51,7 @@ def view_of(node: Any) -> str | None:
 
 
 def find_views(node: Any) -> Iterator[str]:
-    """Yield the temporary views that a plan is made of, in its order, one for each occurrence."""
+    """Yield the temporary views in a plan, in its order, with repetitions."""
     name = view_of(node)
     if name is not None:
         yield name
@@ -60,7 +60,7 @@ def find_views(node: Any) -> Iterator[str]:
 
 
 def find_reads(node: Any) -> Iterator[str]:
-    """Yield the temporary views that a plan reads itself, without those behind them."""
+    """Yield the temporary views that a plan reads directly."""
     for child in children_of(node):
         name = view_of(child)
         if name is not None:

@@ -1,8 +1,8 @@
-"""The state that a query keeps, and what lets it go again, read from Spark's analysed plan.
+"""The state of a query and its bounds, read from Spark's analysed plan.
 
-State is bounded where the watermark ends it: an aggregation whose keys hold an event time (or a window of one), a
-join whose condition limits how far apart the event times of both sides may be. The rules are Spark's own; see
-`StreamingJoinHelper` and `UnsupportedOperationChecker`. Everything else grows with the number of distinct keys.
+State is bounded if the watermark removes it: an aggregation whose keys have an event time (or a window of one), a join whose
+condition limits the distance of the event times of both sides. The rules are Spark's; see `StreamingJoinHelper` and
+`UnsupportedOperationChecker`. Other state grows with the number of distinct keys.
 """
 
 import re
@@ -28,16 +28,16 @@ from kappa_pipelines.errors import SpecError
 
 _IN_PYTHON = {"TransformWithStateInPySpark", "FlatMapGroupsInPandasWithState"}
 _COLLECTS = re.compile(r"\b(array_agg|collect_list|collect_set|listagg|median|mode|percentile|string_agg)\(")
-"""Aggregates that keep each value, or each distinct one."""
+"""Aggregates whose state has each value, or each distinct one."""
 _ANY_WATERMARK = 1 << 40  # as wide as a Long in Java, so that it arrives as one
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What one operator keeps.
+    """The state of one operator.
 
-    `view` is the innermost view that the operator is in, None outside of all. `until` says for people what lets the
-    state go, None where nothing does; then it grows with the number of what `grows_with` names, None where it stays one row.
+    `view` is the innermost view of the operator, None outside of views. `until` describes what removes the state, None if nothing
+    does: then it grows with the number of `grows_with`, or is one row if that is None.
     """
 
     view: str | None
@@ -50,19 +50,19 @@ class State:
 def find_states(
     spark: SparkSession, rows: DataFrame, views: Mapping[str, State], mode: OutputMode
 ) -> tuple[State, ...]:
-    """Return the state that a streaming query of these rows keeps, from the sources on.
+    """Return the state of a streaming query of these rows, from the sources to the sink.
 
-    `views` are the known names, each with what it keeps where it keeps state in Python, of which a plan says nothing.
+    `views` are the views, each with its state in Python, if any, which is not in the plan.
     """
     found = _walk(spark._jvm, get_plan(rows), None, views)
-    if mode is OutputMode.COMPLETE:  # writes all groups at each batch, so it keeps them
+    if mode is OutputMode.COMPLETE:  # each batch writes all groups, so none is removed
         found = (replace(state, until=None) for state in found)
-    return tuple(dict.fromkeys(found))  # a part that is read twice is there twice
+    return tuple(dict.fromkeys(found))  # a part that is read twice is in the plan twice
 
 
 def check_bounds(views: Sequence[View], states: Iterable[State]) -> None:
-    """Raise SpecError for a view whose state would grow for ever, unless its spec accepts that."""
-    # Whoever declares aggregates says that their state is kept.
+    """Raise SpecError for a view with unbounded state, unless its spec accepts that."""
+    # The state of aggregates is kept by definition.
     accepted = {v.name for v in views if v.allow_unbounded_state or v.event_sourced or v.projection}
     for state in states:
         is_bounded = state.until is not None or state.grows_with is None
@@ -71,7 +71,7 @@ def check_bounds(views: Sequence[View], states: Iterable[State]) -> None:
             raise SpecError(
                 Reason.UNBOUNDED_STATE,
                 f"view {state.view!r}: the {state.operator}{by} is unbounded: its state grows with the number of"
-                f" {state.grows_with}; {_remedy(state)}, or set allowUnboundedState on the view if they are few enough to keep all",
+                f" {state.grows_with}; {_remedy(state)}, or set allowUnboundedState on the view if all of them fit",
             )
 
 
@@ -84,7 +84,7 @@ def _remedy(state: State) -> str:
     if "stored queries" in state.operator:
         return "name the column that marks deletions in search.queries.deleted"
     if "matches" in state.operator:
-        return "say with pattern.within how long a match may take"
+        return "limit the duration of a match with pattern.within"
     return "give the source an eventTime and group by a window of it, as in `GROUP BY window(time, '1 hour')`"
 
 
@@ -131,7 +131,7 @@ def _read_aggregation(view: str | None, plan: Any) -> State:
 
 
 def _read_join(jvm: Any, join: Any, view: str | None) -> Iterator[State]:
-    """Yield the state of either side: its rows, kept while a row of the other may still match."""
+    """Yield the state of both sides: rows that a row of the other side may still match."""
     conditions = _split(join.condition().get()) if join.condition().isDefined() else []
     equal = [children_of(part) for part in conditions if kind_of(part) == "EqualTo"]
     on_time = any(has_watermark(each) for pair in equal for each in pair)
@@ -140,7 +140,7 @@ def _read_join(jvm: Any, join: Any, view: str | None) -> Iterator[State]:
         bounded = on_time or _is_limited(jvm, join, side, other)
         own = {name_of(column) for column in items(side.output())}
         by = tuple(dict.fromkeys(name_of(each) for pair in equal for each in pair if name_of(each) in own))
-        until = "the watermark says that no row can match any more" if bounded else None
+        until = "the watermark excludes further matches" if bounded else None
         yield State(view, f"{name} side of a join", by, until, "records")
 
 
@@ -151,7 +151,7 @@ def _split(condition: Any) -> list[Any]:
 
 
 def _is_limited(jvm: Any, join: Any, side: Any, other: Any) -> bool:
-    """Return whether the other side's watermark limits, by the condition, which rows of this side can still match."""
+    """Return whether the condition and the other side's watermark limit the rows of this side that can still match."""
     catalyst = jvm.org.apache.spark.sql.catalyst
     helper, attribute_set = catalyst.analysis.StreamingJoinHelper, catalyst.expressions.AttributeSet
     watermark = jvm.scala.Some(_ANY_WATERMARK)

@@ -21,7 +21,7 @@ from kappa_pipelines.checkpoint.store.folder import Folder
 from kappa_pipelines.kafka.group import KafkaProgress
 from kappa_pipelines.plan.compile import Compiled, compile_revision
 from kappa_pipelines.plan.endpoints import KafkaEndpoints
-from kappa_pipelines.plan.fingerprint import QueryShape, read_shapes
+from kappa_pipelines.plan.fingerprint import QueryFingerprint, build_fingerprints
 from kappa_pipelines.registry.resolve import Subjects, resolve_subjects
 from kappa_pipelines.reporting.record import DriverRecord
 from kappa_pipelines.savepoint.pin import PINS
@@ -68,7 +68,7 @@ class Plan:
     subjects: Subjects
     ends: KafkaEndpoints
     compiled: Compiled
-    shapes: dict[str, QueryShape]
+    shapes: dict[str, QueryFingerprint]
 
     @property
     def publishers(self) -> Publishers:
@@ -84,7 +84,7 @@ def compile_plan(
     # Sinks take the checkpoint from the targets' revision: with any other path they would write past the fence.
     ends = KafkaEndpoints(spark, revision, replace(targets, revision=revision), marks)
     compiled = compile_revision(spark, revision, ends, subjects)
-    return Plan(revision, subjects, ends, compiled, read_shapes(revision, compiled))
+    return Plan(revision, subjects, ends, compiled, build_fingerprints(revision, compiled))
 
 
 def prepare(

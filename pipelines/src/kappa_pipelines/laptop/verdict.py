@@ -19,7 +19,7 @@ from kappa_pipelines.jars import JarError
 from kappa_pipelines.laptop.revision import build_local_settings
 from kappa_pipelines.laptop.session import start_spark
 from kappa_pipelines.plan.compile import compile_revision
-from kappa_pipelines.plan.fingerprint import QueryShape, read_shapes
+from kappa_pipelines.plan.fingerprint import QueryFingerprint, build_fingerprints
 from kappa_pipelines.upgrade.compare import compare_partitions, compare_pipelines, judge
 
 
@@ -36,9 +36,9 @@ def judge_change(old: Revision, new: Revision) -> UpgradeVerdict:
     return judge([*compare_pipelines(before, after), *partitions])
 
 
-def _read(spark: SparkSession, revision: Revision) -> dict[str, QueryShape]:
+def _read(spark: SparkSession, revision: Revision) -> dict[str, QueryFingerprint]:
     with _import_from(revision.modules or {}):
-        return read_shapes(revision, compile_revision(spark, revision))
+        return build_fingerprints(revision, compile_revision(spark, revision))
 
 
 @contextlib.contextmanager

@@ -1,8 +1,8 @@
-"""What a query's state depends on, read from Spark's analysed plan and written beside the checkpoint.
+"""State fingerprints: what a query's state depends on, read from Spark's analysed plan and stored with the checkpoint.
 
-Spark compares the columns of state and their types when it starts, and no more: `sum` in the place of `max`, or a window of two
-hours in the place of one, would go on with numbers that mean something else. So the runtime writes down what each operator keeps
-state for, and compares it with what a new revision would.
+When a query starts, Spark compares only the columns of state and their types. With `sum` instead of `max`, or a window of two hours
+instead of one, it would continue with numbers of another meaning. So the runtime stores a fingerprint of each operator with state,
+and compares it with that of a new revision.
 """
 
 from collections.abc import Iterator, Mapping
@@ -30,39 +30,39 @@ from kappa_pipelines.plan.compile import Compiled, CompiledSink
 _IN_PYTHON = {"TransformWithStateInPySpark", "FlatMapGroupsInPandasWithState"}
 
 
-class OperatorShape(Status):
-    """What one operator keeps state for. `parts` are texts by what they are, such as the `keys` of an aggregation."""
+class OperatorFingerprint(Status):
+    """The fingerprint of one operator. `parts` are texts by kind, such as the `keys` of an aggregation."""
 
     view: str | None
     operator: str
     parts: dict[str, tuple[str, ...]] = Field(default_factory=dict)
 
 
-class QueryShape(Status):
-    """What a sink's query keeps state for, from the sources on, and between which topics it stands.
+class QueryFingerprint(Status):
+    """The fingerprints of a sink's query, from the sources to the sink, with its topics.
 
-    `sources` are the topics by source, `views` the definitions of the views that it reads. It is `left` where the pipeline has no
-    such sink any more.
+    `sources` are the topics by source, `views` the definitions of the views that it reads. It is `left` if the pipeline no longer
+    has the sink.
     """
 
     sources: dict[str, str]
     topic: str
     mode: OutputMode
-    operators: tuple[OperatorShape, ...] = ()
+    operators: tuple[OperatorFingerprint, ...] = ()
     views: dict[str, str] = Field(default_factory=dict)
     left: bool = False
 
 
-def read_shapes(revision: Revision, compiled: Compiled) -> dict[str, QueryShape]:
-    """Return the shapes of all queries of a revision, by sink."""
-    return {each.sink.name: _read_shape(revision, each) for each in compiled.sinks}
+def build_fingerprints(revision: Revision, compiled: Compiled) -> dict[str, QueryFingerprint]:
+    """Return the fingerprints of all queries of a revision, by sink."""
+    return {each.sink.name: _read_query(revision, each) for each in compiled.sinks}
 
 
-def _read_shape(revision: Revision, compiled: CompiledSink) -> QueryShape:
+def _read_query(revision: Revision, compiled: CompiledSink) -> QueryFingerprint:
     spec, sink, rows = revision.spec, compiled.sink, compiled.rows
     known = {view.name: view for view in spec.views}
     sources = [source for source in spec.sources if source.name in compiled.sources]
-    return QueryShape(
+    return QueryFingerprint(
         sources={source.name: str(build_subscription(revision, source)) for source in sources},
         topic=revision.topics.get(sink.topic, sink.topic),
         mode=sink.mode,
@@ -72,12 +72,12 @@ def _read_shape(revision: Revision, compiled: CompiledSink) -> QueryShape:
 
 
 def describe_view(view: View) -> str:
-    """Return all that defines a view as one text, the same for the same definition."""
+    """Return the definition of a view as a canonical text."""
     return view.model_dump_json(by_alias=True, exclude_defaults=True)
 
 
 class _Reader:
-    """Reads the operators of one query, each with the columns that the optimised plan leaves it, and the views that it is in."""
+    """Reads the operators of one query, each with its columns in the optimised plan and its view."""
 
     def __init__(self, rows: DataFrame, views: Mapping[str, View]) -> None:
         self._views = views
@@ -85,8 +85,8 @@ class _Reader:
         self._kept = list(_find_joins(optimizer.execute(get_plan(rows))))
         self._joins = self._left = len(list(_find_joins(get_plan(rows))))
 
-    def walk(self, plan: Any, view: str | None) -> Iterator[OperatorShape]:
-        """Yield the shapes of all operators with state, from the sources on."""
+    def walk(self, plan: Any, view: str | None) -> Iterator[OperatorFingerprint]:
+        """Yield the fingerprints of all operators with state, from the sources to the sink."""
         name = view_of(plan)
         if name in self._views:
             view = name
@@ -95,7 +95,7 @@ class _Reader:
         if plan.isStreaming():
             yield from self._read_operator(plan, view)
 
-    def _read_operator(self, plan: Any, view: str | None) -> Iterator[OperatorShape]:
+    def _read_operator(self, plan: Any, view: str | None) -> Iterator[OperatorFingerprint]:
         match kind_of(plan):
             case "Aggregate":
                 functions = dict.fromkeys(
@@ -103,7 +103,7 @@ class _Reader:
                 )
                 keys = _define_all(plan.groupingExpressions(), plan.child())
                 parts = {"keys": keys, "aggregates": tuple(functions)}
-                yield OperatorShape(view=view, operator="aggregation", parts=parts)
+                yield OperatorFingerprint(view=view, operator="aggregation", parts=parts)
             case "Distinct":
                 yield _keyed(view, "set of distinct rows", plan.output(), plan.child())
             case "Deduplicate" | "DeduplicateWithinWatermark":
@@ -112,19 +112,21 @@ class _Reader:
                 yield self._read_join(plan, view)
             case kind if kind in _IN_PYTHON:
                 defined = () if view is None else (describe_view(self._views[view]),)
-                yield OperatorShape(view=view, operator="state in Python", parts={"definition": defined})
+                yield OperatorFingerprint(
+                    view=view, operator="state in Python", parts={"definition": defined}
+                )
             case _:
                 return
 
-    def _read_join(self, join: Any, view: str | None) -> OperatorShape:
+    def _read_join(self, join: Any, view: str | None) -> OperatorFingerprint:
         condition = (join.condition().get().sql(),) if join.condition().isDefined() else ()
         sides = {"left side": join.left(), "right side": join.right()}
         reads = {name: tuple(find_views(side))[:1] for name, side in sides.items()}
         parts = {"type": (join.joinType().sql(),), "condition": condition, **reads, **self._next_columns()}
-        return OperatorShape(view=view, operator="join", parts=parts)
+        return OperatorFingerprint(view=view, operator="join", parts=parts)
 
     def _next_columns(self) -> dict[str, tuple[str, ...]]:
-        """Return the columns that each side of the next join keeps; nothing where the optimiser has made other joins of them."""
+        """Return the columns in the state of the next join; empty if the optimiser changed the joins."""
         if len(self._kept) != self._joins:
             return {}
         join = self._kept[self._joins - self._left]
@@ -136,7 +138,7 @@ class _Reader:
 
 
 def _find_joins(plan: Any) -> Iterator[Any]:
-    """Yield the joins that keep state, from the sources on."""
+    """Yield the joins with state, from the sources to the sink."""
     for child in children_of(plan):
         yield from _find_joins(child)
     if kind_of(plan) == "Join" and _has_state(plan):
@@ -147,12 +149,12 @@ def _has_state(join: Any) -> bool:
     return bool(join.left().isStreaming() and join.right().isStreaming())
 
 
-def _keyed(view: str | None, operator: str, keys: Any, below: Any) -> OperatorShape:
-    return OperatorShape(view=view, operator=operator, parts={"keys": _define_all(keys, below)})
+def _keyed(view: str | None, operator: str, keys: Any, below: Any) -> OperatorFingerprint:
+    return OperatorFingerprint(view=view, operator=operator, parts={"keys": _define_all(keys, below)})
 
 
 def _define_all(expressions: Any, below: Any) -> tuple[str, ...]:
-    """Return what expressions mean: those that are columns of a plan below are followed to what they are computed of."""
+    """Return expressions as text, with the definitions of columns that are computed below."""
     computed: dict[int, Any] = {}
     _find_computed(below, computed)
     return tuple(_define(_strip_alias(each), computed) for each in items(expressions))
@@ -168,7 +170,7 @@ def _find_computed(plan: Any, computed: dict[int, Any]) -> None:
 
 
 def _define(expression: Any, computed: Mapping[int, Any]) -> str:
-    """Return an expression's SQL, with what the columns in it are computed of."""
+    """Return an expression's SQL, with the definitions of its columns."""
     text: str = expression.sql()
     parts = [
         computed[each.exprId().id()] for each in _find_columns(expression) if each.exprId().id() in computed
@@ -190,7 +192,7 @@ def _strip_alias(expression: Any) -> Any:
 
 
 def _find_functions(expression: Any) -> Iterator[str]:
-    """Yield the aggregate functions in an expression; what is computed of their results is not kept."""
+    """Yield the aggregate functions in an expression; functions of their results have no state."""
     if kind_of(expression) == "AggregateExpression":
         yield expression.sql()
         return

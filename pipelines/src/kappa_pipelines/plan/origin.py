@@ -1,8 +1,7 @@
-"""Carries the place of a record through views that keep no state, to the rows that they make of it.
+"""Carries the topic, partition and offset of a record through stateless views to their rows.
 
-Views name the columns that they want, so a further column of the source ends at the first SELECT. Here the plan that Spark
-made of the views is built again, with that column in each of its projections. A step that makes one row of several records
-has no place to carry; it is refused.
+Views select columns, so an additional column of the source is lost at the first SELECT. Here Spark's plan of the views is rebuilt
+with that column in each projection. A step that combines several records into one row has no origin; it is refused.
 """
 
 from typing import Any
@@ -15,36 +14,38 @@ from kappa_pipelines.analysis.catalyst import children_of, get_plan, items, kind
 from kappa_pipelines.errors import SpecError
 
 ORIGIN = "__kappa_origin"
-"""Column with the place of the record that a row was made of, and the watermark that it was compared with."""
+"""Column with the topic, partition and offset of a row's record, and the watermark that it was compared with."""
 _NAMES = ("SubqueryAlias", "View")
 _THROUGH = ("Filter", "Generate", "ResolvedHint")
-_CHANGING = ("CurrentTime", "CurrentDate", "CurrentBatchTimestamp", "Now", "LocalTimestamp")
+_UNSTABLE = ("CurrentTime", "CurrentDate", "CurrentBatchTimestamp", "Now", "LocalTimestamp")
 
 
-def carry_origin(rows: DataFrame, place: str) -> DataFrame:
-    """Return the rows with the column ORIGIN, which their sources have; SpecError, said of `place`, where a step of the plan cannot carry it."""
+def carry_origin(rows: DataFrame, path: str) -> DataFrame:
+    """Return the rows with the column ORIGIN of their sources; SpecError for `path` if a step of the plan cannot carry it."""
     jvm: Any = rows.sparkSession._jvm
     inlined = jvm.org.apache.spark.sql.catalyst.optimizer.InlineCTE(True, False).apply(get_plan(rows))
-    plan = _carry(rows.sparkSession, inlined, place)
+    plan = _carry(rows.sparkSession, inlined, path)
     dataset = jvm.org.apache.spark.sql.classic.Dataset.ofRows(rows.sparkSession._jsparkSession, plan)
     return DataFrame(dataset, rows.sparkSession)
 
 
-def _carry(spark: SparkSession, plan: Any, place: str) -> Any:
+def _carry(spark: SparkSession, plan: Any, path: str) -> Any:
     """Return the plan with ORIGIN among its columns."""
     if _find_origin(plan) is not None:
         return plan
     kind = kind_of(plan)
     if kind in _NAMES:
-        return _carry(spark, plan.child(), place)
+        return _carry(spark, plan.child(), path)
     if kind not in (*_THROUGH, "Project", "Union"):
-        raise refuse_origin(place, f"a step of them ({kind}) makes a row of several records, or keeps state")
-    _check_repeatable(plan, place)
-    children = [_carry(spark, child, place) for child in children_of(plan)]
+        raise refuse_origin(
+            path, f"one of their steps ({kind}) combines several records into a row, or keeps state"
+        )
+    _check_repeatable(plan, path)
+    children = [_carry(spark, child, path) for child in children_of(plan)]
     if kind == "Project":
         columns = plan.projectList().appended(_find_origin(children[0]))
         return _project(spark, columns, children[0])
-    if kind == "Union":  # goes by position
+    if kind == "Union":  # columns are matched by position
         children = [_put_last(spark, old, new) for old, new in zip(children_of(plan), children, strict=True)]
     return plan.withNewChildren(_to_seq(spark.sparkContext, children))
 
@@ -62,27 +63,27 @@ def _project(spark: SparkSession, columns: Any, child: Any) -> Any:
     return jvm.org.apache.spark.sql.catalyst.plans.logical.Project(columns, child)
 
 
-def _check_repeatable(plan: Any, place: str) -> None:
-    """Raise SpecError for an expression that may give something else when a record is read again."""
+def _check_repeatable(plan: Any, path: str) -> None:
+    """Raise SpecError for an expression whose result may differ when a record is read again."""
     for expression in items(plan.expressions()):
-        found = next(_find_changing(expression), None)
+        found = next(_find_unstable(expression), None)
         if found is not None:
-            raise refuse_origin(place, f"{found} may give something else when a record is read again")
+            raise refuse_origin(path, f"the result of {found} may differ when a record is read again")
 
 
-def _find_changing(expression: Any) -> Any:
-    if kind_of(expression).startswith(_CHANGING):
+def _find_unstable(expression: Any) -> Any:
+    if kind_of(expression).startswith(_UNSTABLE):
         yield f"{kind_of(expression)}"
     for child in children_of(expression):
-        yield from _find_changing(child)
+        yield from _find_unstable(child)
     if not expression.deterministic() and all(child.deterministic() for child in children_of(expression)):
         yield str(expression.sql())
 
 
-def refuse_origin(place: str, why: str) -> SpecError:
+def refuse_origin(path: str, why: str) -> SpecError:
     """Return the error for a side output whose stragglers cannot be found again."""
     return SpecError(
         Reason.UNSUPPORTED_QUERY,
-        f"{place} finds rows again in the topics, through the views before the window,"
-        f" and {why}; put only views between that filter, compute columns or unite (UNION ALL), or leave sideOutput out",
+        f"{path} reads the records again through the views before the window,"
+        f" and {why}; use only views that filter, compute columns or unite (UNION ALL) there, or remove sideOutput",
     )

@@ -1,9 +1,8 @@
-"""Real-time mode: what it cannot do, and how many tasks it needs at once.
+"""Real-time mode: unsupported plans, and the number of concurrent tasks.
 
-Spark then keeps a task on every partition for as long as a batch lasts; each record goes through the plan and to the sink as it
-comes. Offsets are written when the batch ends (Spark 4.2, `RealTimeTrigger`). A plan can have no step that waits for
-other records. Spark itself knows that only when the query has started, by classes of its own (`RealTimeModeAllowlist`); here the same is
-said of a view before anything starts.
+Spark runs a task for every partition during the whole batch, and each record passes the plan and the sink without delay. Offsets are
+written when the batch ends (Spark 4.2, `RealTimeTrigger`). A plan cannot have steps that wait for other records. Spark checks that
+only when the query has started (`RealTimeModeAllowlist`); here views are checked before the start.
 """
 
 import math
@@ -24,7 +23,7 @@ from kappa_pipelines.kafka.subscription import build_subscription
 
 _SHORTEST_SECONDS = 5.0  # of a batch; Spark: spark.sql.streaming.realTimeMode.minBatchDuration
 _SPARE_TASKS = 2  # for the dead-letter scan, beside tasks that never end
-_REMEDY = "take out trigger.realTime, or do this in another pipeline that reads what this one writes"
+_REMEDY = "remove trigger.realTime, or do this in another pipeline that reads the output of this one"
 _ALLOWED = frozenset(
     {
         "CTERelationDef", "CTERelationRef", "CollectMetrics", "EventTimeWatermark", "Expand", "Filter", "Generate", "Project",
@@ -33,9 +32,9 @@ _ALLOWED = frozenset(
 )  # fmt: skip
 _WORDS = {
     "Aggregate": "aggregates rows",
-    "Deduplicate": "looks for duplicates",
-    "DeduplicateWithinWatermark": "looks for duplicates",
-    "Distinct": "looks for duplicates",
+    "Deduplicate": "removes duplicates",
+    "DeduplicateWithinWatermark": "removes duplicates",
+    "Distinct": "removes duplicates",
     "Join": "joins rows",
     "GlobalLimit": "counts rows for a LIMIT",
     "LocalLimit": "counts rows for a LIMIT",
@@ -44,7 +43,7 @@ _WORDS = {
 
 
 def check_times(spec: PipelineSpec) -> None:
-    """Raise SpecError unless a batch in real time is as long as Spark allows, and a stop can wait for its end."""
+    """Raise SpecError unless a batch is as long as Spark requires, and a stop can wait for its end."""
     if spec.trigger.real_time is None:
         return
     every = spec.trigger.real_time.checkpoint_every
@@ -61,7 +60,7 @@ def check_times(spec: PipelineSpec) -> None:
 
 
 def check_formats(spec: PipelineSpec) -> None:
-    """Raise SpecError where a source's records are decoded a batch at a time, which real-time mode does not have."""
+    """Raise SpecError if a source's records are decoded in batches, which real-time mode does not have."""
     for source in spec.sources:
         if spec.trigger.real_time is not None and source.format.protobuf is not None:
             raise SpecError(
@@ -72,18 +71,18 @@ def check_formats(spec: PipelineSpec) -> None:
 
 
 def check_delivery(spec: PipelineSpec) -> None:
-    """Raise SpecError where a sink is to write exactly once, which it does a batch at a time."""
+    """Raise SpecError if a sink writes exactly once, which needs batches."""
     for sink in spec.sinks:
         if spec.trigger.real_time is not None and sink.delivery is Delivery.EXACTLY_ONCE:
             raise SpecError(
                 Reason.INVALID_SPEC,
                 f"sink {sink.name!r} has delivery ExactlyOnce, which writes batch by batch, and real-time mode (trigger.realTime)"
-                " has no batches; take out delivery, or trigger.realTime",
+                " has no batches; remove delivery, or trigger.realTime",
             )
 
 
 def check_real_time(rows: DataFrame, sink: Sink, sources: Sequence[str]) -> None:
-    """Raise SpecError where a sink's rows, made of these sources, cannot be computed record by record; it names the view."""
+    """Raise SpecError if a sink's rows cannot be computed record by record from these sources; it names the view."""
     where = f"sink {sink.name!r}"
     twice = sorted({name for name in sources if sources.count(name) > 1})
     if twice:
@@ -96,13 +95,13 @@ def check_real_time(rows: DataFrame, sink: Sink, sources: Sequence[str]) -> None
         at = where if view is None else f"view {view!r} for {where}"
         raise SpecError(
             Reason.UNSUPPORTED_QUERY,
-            f"{at} {what}; in real-time mode (trigger.realTime) each record goes through by itself, and nothing is kept or"
-            f" waits for another; {_REMEDY}",
+            f"{at} {what}; in real-time mode (trigger.realTime) each record is processed separately, without state or"
+            f" other records; {_REMEDY}",
         )
 
 
 def _find_waits(rows: DataFrame, plan: Any, view: str | None) -> Iterator[tuple[str | None, str]]:
-    """Yield what in a plan cannot be done, innermost first, each with the view that it is in."""
+    """Yield the unsupported steps of a plan, innermost first, each with its view."""
     if not plan.isStreaming():
         return
     view = view_of(plan) or view
@@ -110,7 +109,7 @@ def _find_waits(rows: DataFrame, plan: Any, view: str | None) -> Iterator[tuple[
         yield from _find_waits(rows, child, view)
     kind = kind_of(plan)
     if kind == "Join" and not (plan.left().isStreaming() and plan.right().isStreaming()):
-        return  # with a table that is written in the view; Spark hands it to every task
+        return  # with a table in the view, which Spark broadcasts to all tasks
     if kind not in _ALLOWED:
         yield view, _WORDS.get(kind, f"has a step ({kind}) that real-time mode cannot do")
     elif _calls_python(rows, plan):
@@ -123,10 +122,10 @@ def _calls_python(rows: DataFrame, plan: Any) -> bool:
 
 
 def build_real_time_settings(revision: Revision, topics: dict[str, int]) -> dict[str, str]:
-    """Return the settings by which all tasks of real-time mode run at once, however few the cores; none for other pipelines.
+    """Return the settings by which all tasks of real-time mode run concurrently on any number of cores; empty for other pipelines.
 
-    There is a task for each partition and query, and none ends before its batch. For one that finds no place Spark 4.2 reads
-    nothing, and says nothing. A task that waits for a record hardly uses a core. `topics` are all of Kafka, each with its partitions.
+    There is a task for each partition and query, and none ends before its batch. If a task has no slot, Spark 4.2 silently does not
+    read its partition. A task that waits for a record hardly uses a core. `topics` are all topics with their partitions.
     """
     if revision.spec.trigger.real_time is None:
         return {}
@@ -138,9 +137,9 @@ def build_real_time_settings(revision: Revision, topics: dict[str, int]) -> dict
 
 
 def check_growth(revision: Revision, topics: dict[str, int], ends: Offsets) -> None:
-    """Raise UnavailableError where a source has partitions that it had not when the driver started; a new driver makes room.
+    """Raise UnavailableError if a source has more partitions than when the driver started; a new driver has tasks for them.
 
-    `topics` are those of then, `ends` has the partitions of now.
+    `topics` are those at the start, `ends` has the current partitions.
     """
     if revision.spec.trigger.real_time is None:
         return
@@ -148,7 +147,7 @@ def check_growth(revision: Revision, topics: dict[str, int], ends: Offsets) -> N
     if new:
         raise UnavailableError(
             Reason.PARTITIONS_ADDED,
-            f"new partitions that there is no task for: {', '.join(new)}; the driver starts again to read them",
+            f"new partitions without a task: {', '.join(new)}; the driver restarts to read them",
         )
 
 

@@ -1,4 +1,4 @@
-"""From a message type to its columns: a tree of kinds that reads the fields of many messages, one field after the other."""
+"""The columns of a message type: a tree of kinds, which reads the fields of many messages, field by field."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,21 +22,21 @@ from kappa_pipelines.protobuf.kinds import (
     build_map,
 )
 
-MOST_COLUMNS = 10_000
-"""Columns that a message may have, with those of the messages in it; a few lines of schema can ask for millions."""
+MAX_COLUMNS = 10_000
+"""Columns of a message, with those of nested messages; a few lines of schema can declare millions."""
 
 
 class BadSchemaError(ValueError):
-    """A message type cannot become columns; the text says why."""
+    """A message type cannot become columns."""
 
 
 def check_columns(message: Descriptor) -> None:
-    """Raise BadSchemaError unless a message has columns, not too many, and is not part of itself."""
+    """Raise BadSchemaError unless a message has columns, not too many, and is not recursive."""
     if not message.fields:
         raise BadSchemaError(f"message {message.full_name} has no fields, so there are no columns")
-    if _count_columns(message, (), {}) > MOST_COLUMNS:
+    if _count_columns(message, (), {}) > MAX_COLUMNS:
         raise BadSchemaError(
-            f"message {message.full_name} has more than {MOST_COLUMNS} columns, with those of the messages in it; take out what no view needs"
+            f"message {message.full_name} has more than {MAX_COLUMNS} columns, with those of nested messages; remove fields that no view needs"
         )
 
 
@@ -46,7 +46,7 @@ def _count_columns(message: Descriptor, above: tuple[Descriptor, ...], known: di
     if message in above:
         path = " → ".join(each.full_name for each in (*above[above.index(message) :], message))
         raise BadSchemaError(
-            f"message {message.full_name} is part of itself ({path}), and a column has no end then; take out a field of this circle"
+            f"message {message.full_name} is recursive ({path}) and cannot become a column; remove a field of this cycle"
         )
     if message.full_name not in known:
         inner = [field.message_type for field in message.fields if field.message_type is not None]
@@ -72,7 +72,7 @@ class _Field:
 
 
 def build_columns(message: Descriptor) -> Kind:
-    """Return the kind of a message that `check_columns` has passed: a struct of its fields, NULL where there is no message."""
+    """Return the kind of a message that passed `check_columns`: a struct of its fields, NULL if there is no message."""
     owner = GetMessageClass(message)
     fields = [_build_field(owner, field) for field in message.fields]
     names = [field.name for field in fields]
@@ -110,7 +110,7 @@ def _build_item(field: FieldDescriptor) -> Kind:
 
 
 def _build_read(owner: type[Message], field: FieldDescriptor) -> Callable[[list[Any]], list[Any]]:
-    """Return what reads a field of many messages: None where it has presence, is not set and has no default of its own."""
+    """Return the function that reads a field of many messages: None where it has presence, is not set and has no declared default."""
     get, has, name = attrgetter(field.name), owner.HasField, field.name
     if field.has_presence and not field.has_default_value:
         return lambda messages: [get(each) if has(each, name) else None for each in messages]

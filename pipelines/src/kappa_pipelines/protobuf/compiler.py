@@ -1,8 +1,8 @@
-"""Compiles the text of .proto files with protoc, as the package grpcio-tools has it.
+"""Compiles the text of .proto files with protoc from the package grpcio-tools.
 
-A registry may have a schema as its descriptor in base64, which is how some serializers register it; that is taken as it is.
-protoc runs in a process of its own: it writes its complaints to standard error only, and a text that it cannot cope with must
-not take the driver down with it. Only drivers and the commands on a laptop compile; executors get descriptors as bytes.
+A registry may have a schema as its descriptor in base64, as some serializers register it; that is used without compilation.
+protoc runs in a separate process: it writes errors to standard error only, and a crash of protoc must not end the driver. Only
+drivers and commands compile; executors get descriptors as bytes.
 """
 
 import base64
@@ -30,15 +30,15 @@ _KNOWN = {
     "google/type/date.proto": ("google.type", "date.proto"),
     "confluent/meta.proto": ("kappa_pipelines.protobuf", "known/confluent/meta.proto"),
 }
-"""One file of each collection that every schema may import, and where it is: a package, and a path in it."""
-_MOST_COMPLAINTS = 5
-_COMPLAINT = re.compile(r"(?P<file>\S+[.]proto):((?P<line>\d+):(?P<column>\d+):)? (?P<said>.*)")
+"""One file of each collection that every schema may import, and its location: a package, and a path in it."""
+_MAX_ERRORS = 5
+_ERROR = re.compile(r"(?P<file>\S+[.]proto):((?P<line>\d+):(?P<column>\d+):)? (?P<text>.*)")
 
 
 def compile_text(where: str, text: str, references: tuple[Reference, ...] = ()) -> bytes:
     """Return the descriptors of a .proto file and of all that it imports, as a serialized FileDescriptorSet.
 
-    `references` are the files that it may import beside those that everybody has: google/protobuf, google/type and confluent.
+    `references` are files that it may import besides google/protobuf, google/type and confluent.
     SpecError names the line.
     """
     try:
@@ -67,7 +67,7 @@ def _compile(text: str, references: tuple[Reference, ...]) -> bytes:
 
 
 def read_descriptor(text: str) -> FileDescriptorProto | None:
-    """Return the descriptor that a text is in base64, or None if it is none but the text of a .proto file."""
+    """Return the descriptor in a base64 text, or None for the text of a .proto file."""
     try:
         return FileDescriptorProto.FromString(base64.b64decode(text.strip(), validate=True))
     except (binascii.Error, DecodeError):
@@ -78,7 +78,7 @@ def _check_path(name: str) -> PurePosixPath:
     path = PurePosixPath(name)
     if path.is_absolute() or ".." in path.parts or not name.endswith(".proto"):
         raise ValueError(
-            f"it refers to {name!r}, which is no path of a .proto file below the schema's own folder"
+            f"it refers to {name!r}, which is not the path of a .proto file below the schema's own folder"
         )
     return path
 
@@ -98,7 +98,7 @@ def _run_protoc(folder: Path, given: FileDescriptorSet) -> bytes:
     except subprocess.TimeoutExpired as error:
         raise ValueError(f"it was not compiled within {_TIMEOUT_SECONDS:.0f} s") from error
     if ended.returncode != 0:
-        raise ValueError(_read_complaints(ended.stderr) or f"protoc ended with {ended.returncode}")
+        raise ValueError(_read_errors(ended.stderr) or f"protoc ended with {ended.returncode}")
     return out.read_bytes()
 
 
@@ -109,15 +109,15 @@ def _find_known() -> Iterator[Path]:
         yield Path(str(found)).parents[name.count("/")]
 
 
-def _read_complaints(said: str) -> str:
-    return "; ".join(list(_find_complaints(said))[:_MOST_COMPLAINTS])
+def _read_errors(output: str) -> str:
+    return "; ".join(list(_find_errors(output))[:_MAX_ERRORS])
 
 
-def _find_complaints(said: str) -> Iterator[str]:
-    for line in said.splitlines():
-        found = _COMPLAINT.fullmatch(line.strip())
+def _find_errors(output: str) -> Iterator[str]:
+    for line in output.splitlines():
+        found = _ERROR.fullmatch(line.strip())
         if found is None or "warning:" in line:
             continue
         file = "" if found["file"] == MAIN_FILE else f"{found['file']}: "
         place = f"line {found['line']}, column {found['column']}: " if found["line"] else ""
-        yield file + place + found["said"]
+        yield file + place + found["text"]

@@ -1,4 +1,4 @@
-"""Decodes a batch of values into rows and, for those that are no message, what is wrong with them."""
+"""Decodes a batch of values into rows and errors."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -16,14 +16,14 @@ from kappa_pipelines.protobuf.schema import Schema, Types, load_types
 from kappa_pipelines.protobuf.versions import Version
 
 ROW, ERROR = "row", "error"
-_MOST_BYTES = 4 * 2**20
-"""What is decoded at once: a byte of a packed list becomes an object of Python, so a batch of long values would need gigabytes."""
+_MAX_BYTES = 4 * 2**20
+"""Decoded at once: a byte of a packed list becomes a Python object, so a batch of long values would need gigabytes."""
 _Found = list[Message | Fault]
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How values are decoded: the schema whose fields are columns, and the versions that values name; none where they are bare."""
+    """How values are decoded: the schema whose fields are columns, and the versions that values name; None for bare messages."""
 
     schema: Schema
     versions: tuple[Version, ...] | None = None
@@ -37,7 +37,7 @@ class Plan:
 
     @property
     def result(self) -> StructType:
-        """Return the type of what a value is decoded to."""
+        """Return the type of a decoded value."""
         return StructType([StructField(ROW, self.columns), StructField(ERROR, StringType())])
 
 
@@ -53,9 +53,9 @@ class Decoder:
         self._sort = sort_bare if bare else Frames(plan.versions or (), plan.schema.message).sort
 
     def decode(self, values: pa.Array) -> pa.StructArray:
-        """Return for each value its row or, beside a row that is NULL, what is wrong with it."""
+        """Return for each value its row, or a NULL row and the error."""
         middle = len(values) // 2
-        if values.nbytes > _MOST_BYTES and middle > 0:
+        if values.nbytes > _MAX_BYTES and middle > 0:
             return pa.concat_arrays([self.decode(values[:middle]), self.decode(values[middle:])])
         found = self._read(values.to_numpy(zero_copy_only=False).tolist())
         rows, errors = _build_rows(self._kind, found)
@@ -67,8 +67,8 @@ class Decoder:
             return self._read_group(sorted_.groups[0])
         found: dict[int, Message | Fault] = {**sorted_.faults}
         for group in sorted_.groups:
-            found.update(zip(group.places, self._read_group(group), strict=True))
-        return [found[place] for place in range(len(values))]
+            found.update(zip(group.indexes, self._read_group(group), strict=True))
+        return [found[index] for index in range(len(values))]
 
     def _read_group(self, group: Group) -> _Found:
         return self._reader.read(group.payloads, self._find_written(group.version))
@@ -80,7 +80,7 @@ class Decoder:
 
 
 def _build_rows(kind: Kind, found: _Found) -> tuple[pa.Array, list[str | None]]:
-    """Return rows and errors. A value that has no place in its column is found by halving the batch."""
+    """Return rows and errors. A value that does not fit its column is found by bisection of the batch."""
     messages: list[Any] = [None if isinstance(each, Fault) else each for each in found]
     try:
         return kind.build(messages), [each.text if isinstance(each, Fault) else None for each in found]

@@ -6,7 +6,7 @@ from kappa_pipelines.protobuf.schema import Types
 
 
 def encode_object(types: Types, text: bytes) -> bytes:
-    """Return the message that a JSON object says; ValueError says what does not fit."""
+    """Return the message for a JSON object; ValueError if it does not fit."""
     try:
         message = Parse(text, types.message(), descriptor_pool=types.descriptor.file.pool)
     except (ParseError, RecursionError) as error:

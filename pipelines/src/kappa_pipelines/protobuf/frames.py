@@ -1,4 +1,4 @@
-"""Takes from values what stands before their messages, and sorts them by the version that they were written with."""
+"""Removes the headers of values, and groups the messages by the version that they were written with."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,37 +14,37 @@ _START = _HEADER + 1  # with an array that is a single 0
 
 NO_VALUE = Fault("value is null")
 NO_SCHEMA = Fault("value names no schema that is known")
-"""The plan says the same in more words, as it does for other formats."""
+"""The plan explains it in more detail, as for other formats."""
 
 
 @dataclass
 class Group:
-    """Messages of one version: their bytes, and which of the values they were."""
+    """Messages of one version: their bytes, and their indexes among the values."""
 
     version: Version | None
-    places: Sequence[int]
+    indexes: Sequence[int]
     payloads: Sequence[bytes]
 
 
 @dataclass
 class Sorted:
-    """The values of a batch: messages by version, and by their place those that are none."""
+    """The values of a batch: messages by version, and the faults by index."""
 
     groups: list[Group]
     faults: dict[int, Fault]
 
 
 def sort_bare(values: Sequence[bytes | None]) -> Sorted:
-    """Sort values that have nothing before their message."""
+    """Group values without headers."""
     if None not in values:
         return Sorted([Group(None, range(len(values)), cast(Sequence[bytes], values))], {})
-    places = [place for place, value in enumerate(values) if value is not None]
-    faults = {place: NO_VALUE for place, value in enumerate(values) if value is None}
-    return Sorted([Group(None, places, [value for value in values if value is not None])], faults)
+    indexes = [index for index, value in enumerate(values) if value is not None]
+    faults = {index: NO_VALUE for index, value in enumerate(values) if value is None}
+    return Sorted([Group(None, indexes, [value for value in values if value is not None])], faults)
 
 
 class Frames:
-    """Sorts values that name their schema, for one message type."""
+    """Groups values that name their schema, for one message type."""
 
     def __init__(self, versions: Sequence[Version], message: str) -> None:
         self._message = message
@@ -53,20 +53,20 @@ class Frames:
         self._starts = _find_starts(self._versions, self._messages, message)
 
     def sort(self, values: Sequence[bytes | None]) -> Sorted:
-        """Sort the values of a batch."""
+        """Group the values of a batch."""
         faults: dict[int, Fault] = {}
         found: dict[int, list[tuple[int, bytes]]] = {}
-        for place, value in enumerate(values):
+        for index, value in enumerate(values):
             opened = self._open(value)
             if isinstance(opened, Fault):
-                faults[place] = opened
+                faults[index] = opened
             else:
-                found.setdefault(opened[0].id, []).append((place, opened[1]))
+                found.setdefault(opened[0].id, []).append((index, opened[1]))
         return Sorted([self._build_group(id_, pairs) for id_, pairs in found.items()], faults)
 
     def _build_group(self, id_: int, pairs: list[tuple[int, bytes]]) -> Group:
-        places, payloads = zip(*pairs, strict=True)
-        return Group(self._versions[id_.to_bytes(_HEADER, "big")], places, payloads)
+        indexes, payloads = zip(*pairs, strict=True)
+        return Group(self._versions[id_.to_bytes(_HEADER, "big")], indexes, payloads)
 
     def _open(self, value: bytes | None) -> tuple[Version, bytes] | Fault:
         """Return a value's version and message."""
@@ -76,9 +76,9 @@ class Frames:
         if version is not None:
             return version, value[_START:]
         version = self._versions.get(value[:_HEADER])
-        return NO_SCHEMA if version is None else self._open_indexes(version, value)
+        return NO_SCHEMA if version is None else self._open_message(version, value)
 
-    def _open_indexes(self, version: Version, value: bytes) -> tuple[Version, bytes] | Fault:
+    def _open_message(self, version: Version, value: bytes) -> tuple[Version, bytes] | Fault:
         try:
             indexes, start = read_indexes(value, _HEADER)
         except WireError as error:
@@ -87,7 +87,7 @@ class Frames:
         if message is None:
             return Fault(f"{version.name} has no message with the index {list(indexes)}")
         if message != self._message:
-            return Fault(f"value is a {message}, and the source reads {self._message}")
+            return Fault(f"value is a {message}, but the source reads {self._message}")
         if version.conflict is not None:
             return Fault(f"{version.name} cannot be read: {version.conflict}")
         return version, value[start:]
@@ -96,7 +96,7 @@ class Frames:
 def _find_starts(
     versions: Mapping[bytes, Version], messages: Mapping[bytes, Mapping[tuple[int, ...], str]], message: str
 ) -> dict[bytes, Version]:
-    """Return the most frequent beginnings: an id, and the 0 for the first message."""
+    """Return the most frequent headers: an id, and the 0 for the first message."""
     return {
         header + b"\0": version
         for header, version in versions.items()

@@ -1,4 +1,4 @@
-"""Which message of a schema a value is: the array of indexes that Confluent's format has between the schema's id and the message.
+"""The message type of a value: the array of indexes that Confluent's format has between the schema's id and the message.
 
 The length and each index are varints in zigzag; the array `[0]`, the first message, is written as a single 0. Source: Confluent
 Schema Registry, "Formats, Serializers, and Deserializers: Wire format".
@@ -13,7 +13,7 @@ Indexes = tuple[int, ...]
 
 
 def read_indexes(data: bytes, at: int) -> tuple[Indexes, int]:
-    """Return the array that begins at a position, and the position after it; WireError where there is none."""
+    """Return the array at a position, and the position after it; WireError if it is invalid."""
     count, at = _read_number(data, at)
     if not 0 <= count <= _MOST:
         raise WireError(f"the array of message indexes has a length of {count}")

@@ -1,6 +1,6 @@
-"""Which Spark type a field of a message has, and how many values of it become one Arrow array.
+"""The Spark type of a field, and the conversion of its values in many messages to one Arrow array.
 
-All values of a field are turned into an array together; a value is None where a message has none.
+A value is None if a message does not have one.
 """
 
 from collections.abc import Callable, Mapping
@@ -36,12 +36,12 @@ _LONGEST_SECONDS = 315_576_000_000  # of a Duration: ten thousand years
 
 
 class BadValueError(ValueError):
-    """A message has a value that its column cannot hold."""
+    """A value does not fit its column."""
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A type of Spark, and what makes an Arrow array of it from values of a field."""
+    """A Spark type, and the function that builds an Arrow array from values of a field."""
 
     type: DataType
     build: Build
@@ -54,7 +54,7 @@ def _plain(spark: DataType, arrow: pa.DataType) -> Kind:
 def _build_texts(values: list[Any]) -> pa.Array:
     try:
         return pa.array(values, pa.string())
-    except pa.ArrowInvalid as error:  # proto2 does not check texts when they are read
+    except pa.ArrowInvalid as error:  # proto2 does not check texts when it parses them
         raise BadValueError("not text in UTF-8") from error
 
 
@@ -92,7 +92,7 @@ def _of_each(convert: Callable[[Any], Any]) -> Callable[[list[Any]], list[Any]]:
 
 
 def _derive(convert: Callable[[Any], Any], kind: Kind) -> Kind:
-    """Return the kind of values that are first made into values of another."""
+    """Return a kind whose values are converted to another kind first."""
     each = _of_each(convert)
     return Kind(kind.type, lambda values: kind.build(each(values)))
 
@@ -100,7 +100,7 @@ def _derive(convert: Callable[[Any], Any], kind: Kind) -> Kind:
 def _to_micros(timestamp: Any) -> int:
     seconds, nanos = timestamp.seconds, timestamp.nanos
     if not (_FIRST_SECOND <= seconds <= _LAST_SECOND and 0 <= nanos < _NANOS):
-        raise BadValueError(f"{seconds} seconds and {nanos} nanoseconds are no Timestamp")
+        raise BadValueError(f"{seconds} seconds and {nanos} nanoseconds are not a Timestamp")
     return int(seconds * _MICROS + nanos // 1000)
 
 
@@ -108,7 +108,7 @@ def _to_length(duration: Any) -> int:
     seconds, nanos = duration.seconds, duration.nanos
     is_one = abs(seconds) <= _LONGEST_SECONDS and abs(nanos) < _NANOS and seconds * nanos >= 0
     if not is_one:
-        raise BadValueError(f"{seconds} seconds and {nanos} nanoseconds are no Duration")
+        raise BadValueError(f"{seconds} seconds and {nanos} nanoseconds are not a Duration")
     return int(seconds * _MICROS + (nanos // 1000 if nanos >= 0 else -(-nanos // 1000)))
 
 
@@ -144,14 +144,14 @@ WELL_KNOWN: Mapping[str, Kind] = {
         }.items()
     },
 }
-"""Messages that are one value."""
+"""Messages that become one value."""
 
 EMPTY = _derive(lambda message: True, _BOOLEAN)
-"""A message without fields: whether it is there."""
+"""A message without fields: TRUE if it is set."""
 
 
 class _Names(dict[int | None, str | None]):
-    """Names of an enum's numbers; a number that the schema does not know is its own name."""
+    """Names of an enum's numbers; the name of an unknown number is the number."""
 
     def __missing__(self, number: int | None) -> str:
         return str(number)
@@ -185,7 +185,7 @@ def build_map(keys: Kind, items: Kind) -> Kind:
 
 
 def _count(values: list[Any]) -> pa.Array:
-    """Return where the items of each value begin in the list of all."""
+    """Return the offsets of each value's items in the list of all items."""
     at, offsets = 0, [0]
     for value in values:
         at += len(value)

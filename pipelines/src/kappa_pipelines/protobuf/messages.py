@@ -1,7 +1,7 @@
-"""From the bytes of many values to messages, in a few calls of Google's runtime for all of them.
+"""Parses the bytes of many values in a few calls of Google's runtime.
 
-The values are written behind each other as the repeated field of one large message, which is parsed at once: that takes an eighth of
-the time of parsing each by itself. Values are parsed one by one only where that fails, and checked one by one only where one has
+The values are joined as the repeated field of one large message, which is parsed at once: that takes an eighth of the time of
+separate parses. Values are parsed one by one only where that fails, and checked one by one only where one has
 a field that the schema does not have.
 """
 
@@ -21,13 +21,13 @@ _ROWS_TAG = bytes([1 << 3 | LENGTH])
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A value that is no message, and why."""
+    """Why a value is not a message."""
 
     text: str
 
 
 class _Prefixes(dict[int, bytes]):
-    """What stands before a value in a batch, by the value's length."""
+    """Headers of a value in a batch, by the value's length."""
 
     def __missing__(self, size: int) -> bytes:
         self[size] = _ROWS_TAG + write_varint(size)
@@ -45,10 +45,10 @@ class MessageReader:
         self._faults = FaultFinder(types.descriptor)
 
     def read(self, payloads: Sequence[bytes], written: Types | None = None) -> list[Message | Fault]:
-        """Return the message in each payload, or what is wrong with it.
+        """Return the message in each payload, or its fault.
 
-        `written` is the type as the version has it that the payloads were written with, where that is another: then a field that
-        only that version has is no reason to look closer.
+        `written` is the type in the version that the payloads were written with, if it is another one: fields of that version
+        are not unknown.
         """
         joined = b"".join(
             chain.from_iterable(zip(map(_PREFIXES.__getitem__, map(len, payloads)), payloads, strict=True))
@@ -62,7 +62,7 @@ class MessageReader:
         rows: list[Message | Fault] = list(batch.rows)
         if _is_known(batch) if written is None else _is_known_to(written, joined):
             return rows
-        whole = self._types.batch.FromString(joined)  # with what the schema does not know
+        whole = self._types.batch.FromString(joined)  # with the unknown fields
         found = zip(payloads, rows, map(self._faults.find, whole.rows), strict=True)
         return [row if fault is None else self._fail(payload, fault) for payload, row, fault in found]
 
@@ -84,7 +84,7 @@ class MessageReader:
 
 
 def _is_known_to(types: Types, joined: bytes) -> bool:
-    """Return whether a batch is one of these types too, without unknown fields."""
+    """Return whether a batch has no unknown fields by these types."""
     try:
         return _is_known(types.batch.FromString(joined))
     except DecodeError:
@@ -92,7 +92,7 @@ def _is_known_to(types: Types, joined: bytes) -> bool:
 
 
 def _is_known(message: Any) -> bool:
-    """Return whether a message has no unknown field at any depth; those that it has are discarded."""
+    """Return whether a message has no unknown field at any depth, and discard unknown fields."""
     size = message.ByteSize()
     message.DiscardUnknownFields()
     return bool(message.ByteSize() == size)

@@ -1,4 +1,4 @@
-"""Compiled schemas: descriptors as bytes that travel to executors, and what is made of them there."""
+"""Compiled schemas: descriptors as bytes for executors, and their classes there."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message_factory import GetMessageClass
 
 MAIN_FILE = "kappa_schema.proto"
-"""The name of the file that a schema's own text is compiled as."""
+"""The name of the file for a schema's own text."""
 _BATCH_FILE, _BATCH = "kappa_batch.proto", "kappa_batch.Batch"
 
 
@@ -30,7 +30,7 @@ class Schema:
 
 @dataclass(frozen=True)
 class Types:
-    """The classes of a schema, made by Google's runtime: the message, and a batch with the message as its repeated field `rows`."""
+    """The classes of a schema in Google's runtime: the message, and a batch with the message as its repeated field `rows`."""
 
     message: type[Any]
     batch: type[Any]
@@ -43,7 +43,7 @@ class Types:
 
 @lru_cache(maxsize=64)
 def load_types(schema: Schema) -> Types:
-    """Return the classes of a schema, made once in a process; KeyError if it has no such message."""
+    """Return the classes of a schema, built once in a process; KeyError if it has no such message."""
     pool = DescriptorPool()
     for file in FileDescriptorSet.FromString(schema.files).file:
         pool.Add(file)
@@ -72,10 +72,10 @@ def _build_batch(message: Descriptor) -> FileDescriptorProto:
 
 
 def list_messages(files: bytes) -> dict[tuple[int, ...], str]:
-    """Return the full names of the messages that a schema's own text declares, by the place that Confluent's format names them by.
+    """Return the full names of the messages in a schema's own text, by their indexes in Confluent's format.
 
-    A place is the message's index in the file, then the index in the message that it is nested in. Entries of maps are
-    messages for the compiler only and have no index, as in Confluent's own serializer.
+    The indexes are those in the file, then in each enclosing message. Entries of maps are messages for the compiler only and have
+    no index, as in Confluent's own serializer.
     """
     (main,) = [file for file in FileDescriptorSet.FromString(files).file if file.name == MAIN_FILE]
     return dict(_walk(main.message_type, (), main.package))

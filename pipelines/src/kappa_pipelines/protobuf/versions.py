@@ -1,7 +1,7 @@
-"""The versions of a registered schema, and which of them can be read as another: by field numbers, as Protobuf does.
+"""The versions of a registered schema, and whether one can be read as another: by field numbers, as in Protobuf.
 
-A field that a version lacks is unset, one that it has more is ignored. Types that share a form on the wire can be read as each
-other. Source: Protocol Buffers, Updating A Message Type.
+A missing field is unset, an additional one is ignored. Types with the same wire format can be read as each other. Source: Protocol
+Buffers, Updating A Message Type.
 """
 
 from dataclasses import dataclass
@@ -24,14 +24,14 @@ _FAMILIES = [
     {"fixed64", "sfixed64"},
     {"string", "bytes"},
 ]
-_MERGED = {"string", "bytes", "message", "group"}  # of several values that stand for one, the last one counts
+_MERGED = {"string", "bytes", "message", "group"}  # the last of several values counts
 
 
 @dataclass(frozen=True)
 class Version:
-    """A schema that values may be written with: the id in the values, its name for people, and its files.
+    """A schema that values may be written with: the id in the values, its name in messages, and its files.
 
-    `conflict` says why values of the message that is read cannot be read as the version whose fields are the columns.
+    `conflict` is the reason why values cannot be read as the version whose fields are the columns.
     """
 
     id: int
@@ -46,7 +46,7 @@ class Version:
 
 
 def find_version_conflict(files: bytes, read: Schema) -> str | None:
-    """Return why the message of a schema, as other files have it, cannot be read as it; None if it can, or is not in them."""
+    """Return why a schema's message in other files cannot be read as the schema; None if it can, or is not in the files."""
     if read.message not in list_messages(files).values():
         return None
     return find_conflict(load_types(Schema(files, read.message)).descriptor, load_types(read).descriptor)

@@ -1,1 +1,1 @@
-"""What a driver is given: the revision, its environment, its modules and its Spark settings."""
+"""The input of a driver: the revision, its environment, its modules and its Spark settings."""

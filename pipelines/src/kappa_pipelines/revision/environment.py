@@ -1,4 +1,4 @@
-"""What the pod gives a driver besides the revision: paths, its generation, the port of its control server."""
+"""Environment variables of a driver's pod: paths, its generation, the port of its control server."""
 
 import os
 from collections.abc import Mapping
@@ -26,9 +26,9 @@ TERMINATION_VARIABLE = "KAPPA_TERMINATION_FILE"
 
 @dataclass(frozen=True)
 class Environment:
-    """Where things are, and which generation this process is. The paths are overridden only outside a pod.
+    """Paths, and the generation of this process. The paths are overridden only outside a pod.
 
-    One in standby makes ready and waits to be activated. `pod_address` is where executors reach this driver.
+    A standby driver prepares and waits for its activation. `pod_address` is the address for executors.
     """
 
     generation: int
@@ -63,5 +63,5 @@ def read_environment(arguments: list[str], variables: Mapping[str, str] = os.env
 
 
 def termination_file(variables: Mapping[str, str] = os.environ) -> Path:
-    """Return where the exit is written; it is needed even if the rest of the environment is wrong."""
+    """Return where the exit is written; it is needed even if the rest of the environment is invalid."""
     return Path(variables.get(TERMINATION_VARIABLE, TERMINATION_FILE))

@@ -10,7 +10,7 @@ from kappa_pipelines.errors import SpecError
 
 
 def load_revision(path: Path) -> Revision:
-    """Return the revision in a file; SpecError says what is wrong with it."""
+    """Return the revision in a file; SpecError if it is invalid."""
     try:
         return Revision.model_validate_json(path.read_bytes())
     except OSError as error:
@@ -22,6 +22,6 @@ def load_revision(path: Path) -> Revision:
 
 
 def list_problems(error: ValidationError) -> str:
-    """Return what is wrong with a document, the field first, five problems at most."""
+    """Return the problems of a document with their fields, at most five."""
     found = [f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors(include_input=False)]
     return "; ".join(found[:5]) + (f"; and {len(found) - 5} more" if len(found) > 5 else "")

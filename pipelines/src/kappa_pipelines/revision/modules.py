@@ -1,4 +1,4 @@
-"""Python modules that a revision brings along: files on the Python path of the driver, and of the workers through Spark."""
+"""Python modules in a revision: files on the Python path of the driver, and of the workers through Spark."""
 
 import importlib
 import sys
@@ -11,7 +11,7 @@ from kappa_crds.revision import Revision
 
 
 def install_modules(spark: SparkSession, revision: Revision) -> None:
-    """Put the revision's modules where they can be imported; executors fetch them from the driver."""
+    """Make the revision's modules importable; executors fetch them from the driver."""
     if not revision.modules:
         return
     folder = Path(tempfile.mkdtemp(prefix="kappa-modules-"))

@@ -1,4 +1,4 @@
-"""Which names a pipeline knows, and what an unknown one may have meant. Pure."""
+"""The names in a pipeline, and suggestions for unknown ones. Pure."""
 
 from collections.abc import Mapping, Sequence
 
@@ -11,18 +11,18 @@ from kappa_pipelines.kafka.subscription import build_subscription
 
 
 def explain_unknown_name(spec: PipelineSpec, view: str, unknown: str) -> SpecError:
-    """Return the error for a view whose SQL names something that is neither a source nor a view."""
+    """Return the error for a view whose SQL has a name that is neither a source nor a view."""
     known = [*(s.name for s in spec.sources), *(v.name for v in spec.views if v.name != view)]
     return SpecError(Reason.UNKNOWN_VIEW, describe_unknown_name(view, unknown, known))
 
 
 def explain_cycle(waits: Mapping[str, str]) -> SpecError:
-    """Return the error for views that can never be defined: `waits` names, for each, one that it waits for."""
+    """Return the error for views that read each other; `waits` has, for each, one that it reads."""
     return SpecError(Reason.VIEW_CYCLE, describe_circle(waits))
 
 
 def check_names(spec: PipelineSpec) -> None:
-    """Raise SpecError for what the API server refuses too: a name twice, a view that is not one thing, an unknown `from`."""
+    """Raise SpecError for what the API server refuses too: a duplicate name, a view without exactly one kind, an unknown `from`."""
     names = [s.name for s in spec.sources] + [v.name for v in spec.views]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
@@ -39,7 +39,7 @@ def check_names(spec: PipelineSpec) -> None:
 
 
 def check_loops(revision: Revision) -> None:
-    """Raise SpecError where a source's pattern fits a topic that the pipeline writes: it would read what it wrote."""
+    """Raise SpecError if a source's pattern matches a topic that the pipeline writes: it would read its own output."""
     spec = revision.spec
     for source in spec.sources:
         reads = build_subscription(revision, source)
@@ -48,8 +48,8 @@ def check_loops(revision: Revision) -> None:
             if reads.covers(topic):
                 raise SpecError(
                     Reason.INVALID_SPEC,
-                    f"{role} writes to topic {topic}, which source {source.name!r} reads ({source.reads}); that would"
-                    " never end; write to another topic",
+                    f"{role} writes to topic {topic}, which source {source.name!r} reads ({source.reads}); that is"
+                    " an endless loop; write to another topic",
                 )
 
 

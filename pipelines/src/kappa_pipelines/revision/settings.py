@@ -1,14 +1,13 @@
 """The Spark settings that the runtime decides, and why.
 
-Some of them are written into a checkpoint when it is born and cannot change later, so they are right from birth.
-Spark's own defaults are unsafe or slow for a long-running stream:
+Some are fixed when a checkpoint is created. Spark's defaults are unsafe or slow for a long-running stream:
 
 - state in RocksDB instead of the JVM's heap: size is bounded by disk;
 - checkpoint format 2: a stale snapshot of an abandoned attempt is never loaded (format 1 can corrupt state
   silently when a query is rewound);
 - named sources with source evolution, which needs offset log 2: offsets are kept by the source's name, so that
   sources can be added, removed and reordered (Spark 4.2 does not raise the log's version by itself);
-- checksums of checkpoint files: damage is found when it is read, not believed.
+- checksums of checkpoint files: damage is detected when they are read.
 """
 
 from urllib.parse import urlsplit
@@ -35,16 +34,15 @@ CHECKPOINT_SETTINGS: dict[str, str] = {
 }
 
 # Hadoop's FileContext starts two programs (readlink) for each file that it renames on a local disk, sixty for a small batch; this
-# manager renames it by one call of the kernel. On HDFS FileContext is the one whose rename is atomic, so it stays. Which file system
-# `file:` is must be said: Hive's library, which Spark brings, registers one that does not replace files that are there.
+# manager renames it by one call of the kernel. On HDFS FileContext is the one whose rename is atomic, so it stays. The file
+# system of `file:` must be set: Hive's library in Spark registers one that does not replace existing files.
 LOCAL_FILES: dict[str, str] = {
     f"{_STREAMING}.checkpointFileManagerClass": "org.apache.spark.sql.execution.streaming.checkpointing"
     ".FileSystemBasedCheckpointFileManager",
     "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.LocalFileSystem",
 }
 
-# FileContext does not know a table of mounts in which a folder is a mount and its parent is not, and takes the same steps. In a bucket a
-# rename is a copy, which appears whole.
+# FileContext does not support a mount table in which a folder is a mount and its parent is not. In a bucket a rename is an atomic copy.
 _BUCKET_FILES = {
     f"{_STREAMING}.checkpointFileManagerClass": LOCAL_FILES[f"{_STREAMING}.checkpointFileManagerClass"],
 }
@@ -55,24 +53,24 @@ _PROVIDERS = "software.amazon.awssdk.auth.credentials"
 SESSION_SETTINGS: dict[str, str] = {
     "spark.sql.session.timeZone": "UTC",
     # Where a query aggregates a stream twice in the same way, Spark would compute the one exchange and use it twice. The
-    # second aggregation then has no watermark below it in the plan: in Spark 4.2 it never closes a window, and says nothing.
+    # second aggregation then has no watermark below it in the plan: in Spark 4.2 it silently never closes a window.
     "spark.sql.exchange.reuse": "false",
-    # Without these checks Spark starts queries whose results are wrong. A pipeline that was stored before the API server refused to
-    # switch them off must not have its way.
+    # Without these checks Spark starts queries with wrong results. The API server refuses to disable them, but a pipeline may have
+    # been stored before that rule.
     f"{_STREAMING}.statefulOperator.checkCorrectness.enabled": "true",
     f"{_STREAMING}.unsupportedOperationCheck": "true",
     "spark.ui.showConsoleProgress": "false",
 }
 
-# Avro takes the length of a text or a list from the bytes that it reads. Bytes that are no Avro may ask for gigabytes, and
-# the JVM would end in the attempt, each time anew. No record of Kafka is that long.
+# Avro reads the length of a text or list from the data. Invalid data may have a length of gigabytes, which would end the JVM at
+# each attempt. No Kafka record is that long.
 _AVRO_LIMITS = " ".join(
     f"-Dorg.apache.avro.limits.{name}.maxLength={limit}"
     for name, limit in {"string": 2**26, "bytes": 2**26, "collectionItems": 2**22}.items()
 )
 _JAVA_OPTIONS = f"-XX:+ExitOnOutOfMemoryError {_AVRO_LIMITS}"
 
-# What the operator or the user may set otherwise.
+# Settings that the operator or the user may override.
 DEFAULTS: dict[str, str] = {
     "spark.ui.enabled": "false",
     "spark.driver.defaultJavaOptions": _JAVA_OPTIONS,
@@ -81,7 +79,7 @@ DEFAULTS: dict[str, str] = {
 
 
 def build_state_settings(state: StateSettings | None) -> dict[str, str]:
-    """Return how state is kept. All of it is always said: a session keeps what it was told before."""
+    """Return the settings of state stores. All are always set, as a session keeps earlier settings."""
     wanted, rocksdb = state or StateSettings(), f"{_STATE_STORE}.rocksdb"
     return {
         f"{rocksdb}.changelogCheckpointing.enabled": str(wanted.changelog).lower(),
@@ -95,7 +93,7 @@ def build_state_settings(state: StateSettings | None) -> dict[str, str]:
 
 
 def build_bucket_settings(bucket: BucketConnection | None) -> dict[str, str]:
-    """Return how Hadoop's client reaches a bucket; none where there is none. Keys are in the pods' variables, not here."""
+    """Return the settings of Hadoop's client for a bucket; empty without one. Keys are in environment variables of the pods."""
     if bucket is None:
         return {}
     provider = "EnvironmentVariableCredentialsProvider" if bucket.has_keys else "DefaultCredentialsProvider"
@@ -110,20 +108,20 @@ def build_bucket_settings(bucket: BucketConnection | None) -> dict[str, str]:
 
 
 def build_hdfs_settings(hdfs: HdfsConnection | None) -> dict[str, str]:
-    """Return how Hadoop's client writes to HDFS; none where there is none. Who asks is in a variable of the pods."""
+    """Return the settings of Hadoop's client for HDFS; empty without it. The user is in an environment variable of the pods."""
     if hdfs is None:
         return {}
     return {
         "spark.hadoop.dfs.replication": str(hdfs.replication),
-        # A file is closed once the namenode knows of its block, and Hadoop asks for that a second time after 400 ms. The small files of a
-        # batch are known in a few; the wait doubles each time.
+        # A file is closed when the namenode knows its block. Hadoop retries that check after 400 ms, but the small files of a batch need
+        # only a few milliseconds; the wait doubles each time.
         f"{_LOCATE}.initial.delay.ms": "10",
         f"{_LOCATE}.retries": "12",
     }
 
 
 def build_spark_settings(revision: Revision) -> dict[str, str]:
-    """Return every setting of the session: defaults, then the revision's, then what is not negotiable."""
+    """Return all settings of the session: defaults, then the revision's, then the fixed ones."""
     return {
         "spark.app.name": f"{revision.namespace}.{revision.pipeline}",
         **DEFAULTS,

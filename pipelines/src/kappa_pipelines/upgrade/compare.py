@@ -6,7 +6,7 @@ from itertools import zip_longest
 from typing import NamedTuple
 
 from kappa_crds.upgrade import UpgradeVerdict, VerdictKind
-from kappa_pipelines.plan.fingerprint import OperatorShape, QueryShape
+from kappa_pipelines.plan.fingerprint import OperatorFingerprint, QueryFingerprint
 
 _ORDER = (VerdictKind.RESUME, VerdictKind.REPARTITION, VerdictKind.REPROCESS)
 _SHORT = 120
@@ -34,7 +34,9 @@ def compare_partitions(had: int | None, wants: int) -> Iterator[Finding]:
         yield Finding(VerdictKind.REPARTITION, said)
 
 
-def compare_pipelines(old: Mapping[str, QueryShape], new: Mapping[str, QueryShape]) -> Iterator[Finding]:
+def compare_pipelines(
+    old: Mapping[str, QueryFingerprint], new: Mapping[str, QueryFingerprint]
+) -> Iterator[Finding]:
     """Yield what was changed between the queries of two revisions, by sink, as far as state is concerned."""
     for sink in sorted(old.keys() - new.keys()):
         if not old[sink].left:
@@ -48,7 +50,7 @@ def compare_pipelines(old: Mapping[str, QueryShape], new: Mapping[str, QueryShap
             yield found._replace(text=f"sink {sink!r}: {found.text}")
 
 
-def compare_queries(old: QueryShape, new: QueryShape) -> Iterator[Finding]:
+def compare_queries(old: QueryFingerprint, new: QueryFingerprint) -> Iterator[Finding]:
     """Yield what was changed between two queries of one sink."""
     yield from _compare_ends(old, new)
     operators = list(_compare_operators(old.operators, new.operators))
@@ -61,7 +63,7 @@ def compare_queries(old: QueryShape, new: QueryShape) -> Iterator[Finding]:
                 yield Finding(VerdictKind.RESUME, said)
 
 
-def _compare_ends(old: QueryShape, new: QueryShape) -> Iterator[Finding]:
+def _compare_ends(old: QueryFingerprint, new: QueryFingerprint) -> Iterator[Finding]:
     for name in sorted(new.sources.keys() - old.sources.keys()):
         yield Finding(VerdictKind.RESUME, f"source {name!r} is new; it is read from where it says")
     for name in sorted(old.sources.keys() - new.sources.keys()):
@@ -81,7 +83,9 @@ def _compare_ends(old: QueryShape, new: QueryShape) -> Iterator[Finding]:
         yield Finding(VerdictKind.RESUME if kept else VerdictKind.REPROCESS, said)
 
 
-def _compare_operators(old: tuple[OperatorShape, ...], new: tuple[OperatorShape, ...]) -> Iterator[Finding]:
+def _compare_operators(
+    old: tuple[OperatorFingerprint, ...], new: tuple[OperatorFingerprint, ...]
+) -> Iterator[Finding]:
     """Spark knows operators by their place, so what was put before another one moves that, too."""
     for before, after in zip_longest(old, new):
         if before is None:
@@ -96,7 +100,7 @@ def _compare_operators(old: tuple[OperatorShape, ...], new: tuple[OperatorShape,
             yield from _compare_parts(before, after)
 
 
-def _compare_parts(old: OperatorShape, new: OperatorShape) -> Iterator[Finding]:
+def _compare_parts(old: OperatorFingerprint, new: OperatorFingerprint) -> Iterator[Finding]:
     for part in sorted(old.parts.keys() | new.parts.keys()):
         was, now = old.parts.get(part, ()), new.parts.get(part, ())
         if was == now:
@@ -114,7 +118,9 @@ def _compare_parts(old: OperatorShape, new: OperatorShape) -> Iterator[Finding]:
             )
 
 
-def _compare_aggregates(was: tuple[str, ...], now: tuple[str, ...], new: OperatorShape) -> Iterator[Finding]:
+def _compare_aggregates(
+    was: tuple[str, ...], now: tuple[str, ...], new: OperatorFingerprint
+) -> Iterator[Finding]:
     added, gone = [each for each in now if each not in was], [each for each in was if each not in now]
     if added:
         yield _reprocess(new, f"new aggregates, for which there is no state: {_list(added)}")
@@ -155,6 +161,6 @@ def _list(texts: Iterable[str]) -> str:
     return said if len(said) <= _SHORT else f"{said[:_SHORT]} …"
 
 
-def _reprocess(shape: OperatorShape, text: str) -> Finding:
+def _reprocess(shape: OperatorFingerprint, text: str) -> Finding:
     said = f"view {shape.view!r}: {text}" if shape.view else text
     return Finding(VerdictKind.REPROCESS, said, shape.view)

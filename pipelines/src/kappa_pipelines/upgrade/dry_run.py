@@ -31,7 +31,7 @@ from kappa_pipelines.failures.exceptions import read_failure, read_query_failure
 from kappa_pipelines.kafka.bounds import LogBounds
 from kappa_pipelines.plan.compile import Compiled, CompiledSink, compile_revision
 from kappa_pipelines.plan.endpoints import KafkaEndpoints
-from kappa_pipelines.plan.fingerprint import read_shapes
+from kappa_pipelines.plan.fingerprint import build_fingerprints
 from kappa_pipelines.registry.resolve import Subjects, resolve_subjects
 from kappa_pipelines.savepoint.manifest import QueryPoint
 from kappa_pipelines.savepoint.pin import pin_last_batch
@@ -116,7 +116,7 @@ class DryRun:
 
     def _find(self, points: tuple[QueryPoint, ...], compiled: Compiled) -> Iterator[Finding]:
         """Yield all findings. Run batches if no finding prevents that."""
-        shapes = read_shapes(self._revision, compiled)
+        shapes = build_fingerprints(self._revision, compiled)
         known = read_fingerprints(self._files)
         found = [
             *(compare_pipelines(known, shapes) if known else ()),

@@ -8,37 +8,37 @@ from kappa_crds.reasons import Reason
 from kappa_crds.upgrade import VerdictKind
 from kappa_pipelines.checkpoint.store.folder import Folder
 from kappa_pipelines.errors import LostDataError
-from kappa_pipelines.plan.fingerprint import QueryShape
+from kappa_pipelines.plan.fingerprint import QueryFingerprint
 from kappa_pipelines.upgrade.compare import compare_pipelines, judge
 
 _FOLDER = "_plans"
 
 
-def write_fingerprints(files: Folder, shapes: Mapping[str, QueryShape]) -> None:
+def write_fingerprints(files: Folder, shapes: Mapping[str, QueryFingerprint]) -> None:
     """Store the fingerprints of the queries of a driver that starts.
 
     The state of a removed sink stays in the checkpoint, and so does its fingerprint: the sink may be added again.
     """
     for sink in _list_sinks(files) - shapes.keys():
-        left = QueryShape.model_validate_json(files.read(f"{_FOLDER}/{sink}") or b"")
+        left = QueryFingerprint.model_validate_json(files.read(f"{_FOLDER}/{sink}") or b"")
         _write(files, sink, left.replace(left=True))
     for sink, shape in shapes.items():
         _write(files, sink, shape)
 
 
-def _write(files: Folder, sink: str, shape: QueryShape) -> None:
+def _write(files: Folder, sink: str, shape: QueryFingerprint) -> None:
     held = shape.model_dump_json(by_alias=True).encode()
     if files.read(f"{_FOLDER}/{sink}") != held:
         files.write(f"{_FOLDER}/{sink}", held)
 
 
-def read_fingerprints(files: Folder) -> dict[str, QueryShape]:
+def read_fingerprints(files: Folder) -> dict[str, QueryFingerprint]:
     """Return the stored fingerprints by sink, of queries that have planned a batch; LostDataError if one is invalid."""
-    found: dict[str, QueryShape] = {}
+    found: dict[str, QueryFingerprint] = {}
     for sink in sorted(_list_sinks(files)):
         held = files.read(f"{_FOLDER}/{sink}") or b""
         try:
-            shape = QueryShape.model_validate_json(held)
+            shape = QueryFingerprint.model_validate_json(held)
         except ValidationError as error:
             message = f"the checkpoint {files.root} is damaged: {_FOLDER}/{sink} is invalid: {error.errors()[0]['msg']}"
             raise LostDataError(Reason.CHECKPOINT_DAMAGED, message) from error
@@ -52,7 +52,7 @@ def _list_sinks(files: Folder) -> set[str]:
     return {name for name in files.names(_FOLDER) if not name.startswith(".")}
 
 
-def check_fit(files: Folder, shapes: Mapping[str, QueryShape]) -> None:
+def check_fit(files: Folder, shapes: Mapping[str, QueryFingerprint]) -> None:
     """Compare the fingerprints of a driver that starts without a dry run with the stored ones.
 
     LostDataError, with all reasons, if the state does not fit.
