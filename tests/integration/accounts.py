@@ -1,16 +1,22 @@
 """Accounts that may do no more than their Roles."""
 
 from pathlib import Path
+from typing import Protocol
 
 import yaml
 
-from integration.bench import Bench
 from lab.kube import kubectl
 from lab.paths import KUBECONFIG
 
 
-def build_kubeconfig(bench: Bench, folder: Path, account: str, *roles: str) -> Path:
-    """Return a kubeconfig of an account with these Roles and no other right."""
+class Place(Protocol):
+    """Something in a namespace."""
+
+    namespace: str
+
+
+def build_kubeconfig(bench: Place, folder: Path, account: str, *roles: str) -> Path:
+    """Return a kubeconfig of an account with these Roles and no other permission."""
     kubectl("create", "serviceaccount", account, "-n", bench.namespace)
     for role in roles:
         subject = f"--serviceaccount={bench.namespace}:{account}"

@@ -1,14 +1,19 @@
-"""An operator in process, against the real API server."""
+"""An operator in process, against the real API server, with the permissions of the chart and no other."""
 
 import asyncio
 import os
 import secrets
+import tempfile
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
 from typing import Any, Self
 
 from fakes.context import FakeBuckets, FakeDrivers, build_resource
+from fakes.permissions import read_rules
+from integration.accounts import build_kubeconfig
 from kappa_crds import API_VERSION
 from kappa_operator.engine.cache import ResourceCache
 from kappa_operator.engine.cluster import ApiCluster
@@ -25,7 +30,7 @@ PATIENCE = 90.0
 
 
 class Bench:
-    """An operator in process that looks at what it is told to, in a namespace of its own."""
+    """An operator in process that reconciles what a test names, in a namespace of its own. `cluster` is the test's own way."""
 
     def __init__(self, cluster: ApiCluster, namespace: str) -> None:
         self.cluster = cluster
@@ -48,10 +53,28 @@ class Bench:
             await cluster.create({"apiVersion": "v1", "kind": "Namespace", "metadata": name})
             bench = cls(cluster, namespace)
             try:
-                yield bench
+                async with bench._connect_operator() as operator:
+                    bench.context = replace(bench.context, cluster=operator)
+                    yield bench
             finally:
                 await bench.kafka.close()
                 await cluster.delete(ObjectRef("v1", "Namespace", "", namespace))
+
+    @asynccontextmanager
+    async def _connect_operator(self) -> AsyncIterator[ApiCluster]:
+        """Log in as an account that has the chart's rules in the namespace."""
+        metadata = {"name": "operator", "namespace": self.namespace}
+        role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": metadata}
+        await self.cluster.create({**role, "rules": read_rules()})
+        with tempfile.TemporaryDirectory() as folder:
+            path = await asyncio.to_thread(build_kubeconfig, self, Path(folder), "kappa-operator", "operator")
+            os.environ["KUBECONFIG"] = str(path)
+            try:
+                connection = await ApiCluster.connect("kappa-lab")
+            finally:
+                os.environ["KUBECONFIG"] = str(KUBECONFIG)
+        async with connection as operator:
+            yield operator
 
     async def put(self, kind: str, name: str, **spec: Any) -> Key:
         """Create or change a resource as a user does."""

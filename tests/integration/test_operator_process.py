@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from fakes.cluster import Body
-from fakes.permissions import read_lease_rules, read_rules
+from fakes.permissions import read_lease_rules
 from integration.accounts import build_kubeconfig
 from integration.bench import PATIENCE, Bench
 from kappa_operator.engine.keys import Key, ObjectRef
@@ -18,7 +18,6 @@ async def test_the_permissions_of_the_chart_are_enough_for_an_operator_that_reco
     bench: Bench, tmp_path: Path
 ) -> None:
     log = tmp_path / "log"
-    await bench.cluster.create(_build_role(bench, "operator", read_rules()))
     await bench.cluster.create(_build_role(bench, "lease", read_lease_rules()))
     kubeconfig = build_kubeconfig(bench, tmp_path, "kappa", "operator", "lease")
     store = await bench.put("StateStore", "default", pvc={"claimName": "absent"})
