@@ -2,11 +2,12 @@
 
 The bench starts etcd and kube-apiserver, and the operator as a process that logs in with the chart's permissions and nothing
 more. It plays the node: each driver pod gets an address below 127.0.0.0/8 and runs. One process answers for all drivers: the
-control protocol over HTTP, with each pipeline's token. All have lag, and report another batch every three seconds. Kafka and
+control protocol over HTTP, with each pipeline's token. All have lag and report another batch every three seconds. Kafka and
 the store are fakes inside the operator's process.
 
-- `requests_per_s`: requests that the API server counts, its own and all watches included, while nobody changes anything.
-- `idle_cpu`: processor time of the operator in the same time, as a part of one core. One scrape of metrics is in it.
+- `requests_per_s`: requests that the API server counts, its own and all watches included, while all pipelines have lag.
+- `busy_cpu`: processor time of the operator in the same time, as a part of one core. One scrape of metrics is in it.
+- `idle_cpu`: the same while all drivers have read everything.
 - `p99_s`: seconds from an event (a driver dies, or a Pipeline is suspended) to the operator's decision in status.
 - `rss_mb`: peak of the operator's resident memory.
 
@@ -30,6 +31,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -38,9 +40,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from aiohttp import ClientSession, ClientTimeout, TCPConnector
 
-from bench.api_only import ended, grant, serve_api, wait_for_api, write_kubeconfig
-from bench.simulated import SPACE, Body, Drivers, Node, gather
 from fakes.context import build_resource, build_secret
+from fleet.apiserver import ended, grant, serve_api, wait_for_api, write_kubeconfig
+from fleet.drivers import SPACE, Body, Drivers, Node, gather
 from kappa_crds import API_VERSION
 from kappa_crds.progress import DriverExit
 from kappa_crds.reasons import Reason
@@ -53,6 +55,8 @@ from lab.shell import run
 from lab.toolchain import program
 
 CHANGES_PER_SECOND = 10
+SETTLE = 35.0
+"""Seconds until all drivers were polled again, and the figures written."""
 SPEC: dict[str, Any] = {
     "sources": [{"name": "events", "topic": "in", "format": {"json": {"schema": "k STRING, v BIGINT"}}}],
     "views": [{"name": "large", "sql": "SELECT k, v FROM events WHERE v > 100"}],
@@ -146,7 +150,7 @@ def run_operator(folder: Path, url: str, driver_port: int) -> Iterator[Operator]
         "KAPPA_NAMESPACE": "kappa-system",
     }  # fmt: skip
     with (folder / "operator.log").open("wb") as log:
-        command = [sys.executable, str(Path(__file__).with_name("operator_on_fakes.py")), str(driver_port)]
+        command = [sys.executable, str(REPOSITORY / "tests" / "fleet" / "operator.py"), str(driver_port)]
         with ended(subprocess.Popen(command, env=environment, stdout=log, stderr=log)) as process:
             yield Operator(process, port)
 
@@ -180,11 +184,11 @@ async def create_pipelines(cluster: ApiCluster, count: int) -> list[str]:
     return names
 
 
-async def await_ready(watcher: Watcher, count: int, within: float) -> float:
+async def await_ready(operator: Operator, watcher: Watcher, count: int, within: float) -> float:
     """Return the seconds until all are Ready."""
     started = time.monotonic()
     while watcher.count_ready() < count:
-        if time.monotonic() - started > within:
+        if time.monotonic() - started > within or operator.process.poll() is not None:
             raise SystemExit(f"after {within:.0f} s: {watcher.explain()}")
         await asyncio.sleep(1.0)
     return time.monotonic() - started
@@ -264,10 +268,14 @@ async def measure(folder: Path, url: str, count: int, seconds: float) -> dict[st
         names, node = await create_pipelines(cluster, count), Node(cluster, drivers)
         tasks = [asyncio.create_task(watcher.run(url)), asyncio.create_task(run_node(node))]
         with run_operator(folder, url, driver_port) as operator:
-            ready = await await_ready(watcher, count, 60 + count / 2)
+            ready = await await_ready(operator, watcher, count, 60 + count / 2)
             tasks.pop().cancel()  # the node's requests are not the operator's
-            await asyncio.sleep(35)
-            requests, cpu = await measure_rest(cluster, operator, seconds)
+            await asyncio.sleep(SETTLE)
+            requests, busy = await measure_rest(cluster, operator, seconds)
+            drivers.idle_since = datetime.now(UTC)
+            await asyncio.sleep(SETTLE)
+            _, idle = await measure_rest(cluster, operator, seconds)
+            drivers.idle_since = None
             tasks.append(asyncio.create_task(run_node(node)))
             chosen = random.Random(1).sample(names, min(count, max(20, count // 5)))
             waits = await measure_latency(cluster, node, watcher, chosen)
@@ -277,7 +285,7 @@ async def measure(folder: Path, url: str, count: int, seconds: float) -> dict[st
     forbidden = (folder / "operator.log").read_text().count("is forbidden")
     return {
         "pipelines": count, "ready_s": round(ready, 1), "forbidden": forbidden, "p50_s": round(statistics.median(waits), 2),
-        "requests_per_s": round(requests, 1), "p99_s": round(waits[int(len(waits) * 0.99) - 1], 2), "idle_cpu": round(cpu, 3),
+        "requests_per_s": round(requests, 1), "p99_s": round(waits[int(len(waits) * 0.99) - 1], 2), "busy_cpu": round(busy, 3), "idle_cpu": round(idle, 3),
         "rss_mb": round(peak, 1),
     }  # fmt: skip
 

@@ -90,3 +90,22 @@ async def test_a_pipeline_that_runs_for_a_minute_is_written_twice() -> None:
         life.operator.drivers.progress[address] = progress.replace(queries=queries)
         await life.operator.reconcile(PIPELINE)
     assert life.operator.cluster.fuse.writes - writes == 2
+
+
+@pytest.mark.parametrize(
+    ("lag", "drivers", "seconds"),
+    [
+        (True, 1, 3.0),
+        (True, 1000, 10.0),
+        (True, 9000, 30.0),
+        (False, 1, 10.0),
+        (False, 1000, 58.8),
+        (False, 9000, 60.0),
+    ],
+)
+def test_the_more_drivers_there_are_the_less_often_each_is_polled(
+    lag: bool, drivers: int, seconds: float
+) -> None:
+    progress = report(42) if lag else report(42).replace(queries=())
+    plan = decide_pipeline(observed(started(), pod(), progress=progress, drivers=drivers), NOW)
+    assert plan.requeue_after == pytest.approx(seconds, abs=0.1)

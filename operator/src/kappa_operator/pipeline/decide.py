@@ -30,6 +30,7 @@ from kappa_operator.pipeline.ending import count_end
 from kappa_operator.pipeline.history import drop_history
 from kappa_operator.pipeline.model import SOON, PipelineObserved, say
 from kappa_operator.pipeline.news import is_news
+from kappa_operator.pipeline.pace import IDLE, LAGGING
 from kappa_operator.pipeline.progress import build_progress_fields, find_pause, say_progress
 from kappa_operator.pipeline.recovery import build_recovery
 from kappa_operator.pipeline.starting import start_driver, sweep
@@ -54,8 +55,6 @@ from kappa_operator.pipeline.verdicts import (
 )
 
 STARTING_POLL = 1.0
-WATCHING_POLL, LAGGING_POLL, IDLE_POLL = 3.0, 10.0, 30.0
-"""Seconds between two reports of a driver that runs. Each poll costs processor time, and there may be a thousand drivers."""
 BLOCKED_POLL = 15.0
 _TAKEN_OVER = (UpgradePhase.WATCHING, UpgradePhase.DONE)
 
@@ -198,13 +197,13 @@ def _follow(observed: PipelineObserved, current: DriverPod, wanted: Revision | N
     old = drop_history(observed, change)
     status = say(observed, verdict, now, restarts=restarts, upgrade=change, **fields)
     news = is_news(observed.status, status, fields.keys() - {"runs"}, now)
-    return Plan(old, status if news else None, _choose_poll(change, progress))
+    return Plan(old, status if news else None, _choose_poll(observed, change, progress))
 
 
-def _choose_poll(change: UpgradeStatus | None, progress: Progress) -> float:
+def _choose_poll(observed: PipelineObserved, change: UpgradeStatus | None, progress: Progress) -> float:
     if change is not None and change.phase is UpgradePhase.WATCHING:
-        return WATCHING_POLL
-    return LAGGING_POLL if progress.lag else IDLE_POLL
+        return LAGGING.shortest
+    return (LAGGING if progress.lag else IDLE).get_interval(observed.drivers)
 
 
 def _report_failure(observed: PipelineObserved, now: datetime) -> Plan:

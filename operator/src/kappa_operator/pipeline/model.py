@@ -37,7 +37,7 @@ class PipelineObserved:
     pipeline, read from the API server and not from a cache. `progress` is the current driver's own report, `samples` the last of those, `shortage`
     what keeps the executors that it waits for from starting. `standby` is the report of the driver that stands by, `previous` the
     revision to go back to where a change is watched, was refused or failed, and `savepoint` the one that is taken before it.
-    `has_turn` says whether a change may begin now. `revisions` are those that there are, looked at only while a change is watched.
+    `drivers` is the number of drivers that are polled. `has_turn` says whether a change may begin now. `revisions` are those that there are, looked at only while a change is watched.
     """
 
     resource: PipelineResource
@@ -52,6 +52,7 @@ class PipelineObserved:
     savepoint: SavepointResource | None = None
     revisions: tuple[KeptRevision, ...] = ()
     has_turn: bool = True
+    drivers: int = 1
     failures: tuple[Failure, ...] = ()
 
     @property

@@ -65,6 +65,7 @@ async def observe_pipeline(
         revisions=await observe_revisions(context, resource),
         shortage=await observe_shortage(context, resource, progress),
         failures=failures,
+        drivers=len(context.progress),
     )
     return replace(observed, has_turn=_ask_for_turn(context, key)) if would_begin(observed) else observed
 

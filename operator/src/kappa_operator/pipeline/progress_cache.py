@@ -54,6 +54,9 @@ class ProgressCache:
         self._reported: dict[Key, tuple[datetime, Progress]] = {}
         self._samples: dict[Key, Samples] = {}
 
+    def __len__(self) -> int:
+        return len(self._reported)
+
     def record(self, pipeline: Key, generation: int, at: datetime, progress: Progress | None) -> Samples:
         """Record a sample; return the samples so far. A driver that does not answer keeps its last progress."""
         if progress is not None:

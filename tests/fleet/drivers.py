@@ -35,19 +35,21 @@ class Driver:
     stopping: bool = False
     started: datetime = field(default_factory=lambda: datetime.now(UTC))
 
-    def report(self) -> Progress:
-        """Return what a driver with lag reports: another batch every few seconds."""
+    def report(self, idle_since: datetime | None = None) -> Progress:
+        """Return what a driver with lag reports: another batch every few seconds. An idle one has read everything since that time."""
         now = datetime.now(UTC)
-        batch = int((now - self.started).total_seconds() / BATCH_SECONDS)
+        last = idle_since or now
+        batch = int((last - self.started).total_seconds() / BATCH_SECONDS)
         ends = {"in": {number: 1000 * batch + number for number in range(8)}}
-        latest = {"in": {number: 1000 * batch + random.randint(50, 5000) for number in range(8)}}
+        behind = 0 if idle_since else random.randint(50, 5000)
+        latest = {"in": {number: end + behind for number, end in ends["in"].items()}}
         source = SourceProgress(
             name="events", topic="in", start_offsets=ends, end_offsets=ends, latest_offsets=latest,
             input_rows=8000, total_input_rows=8000 * batch,
         )  # fmt: skip
         query = QueryProgress(
-            sink="log", query_id="7f0c0b3e", run_id="51d0", batch_id=batch, timestamp=now - timedelta(seconds=2),
-            input_rows=8000, processed_rows_per_second=random.uniform(1000, 9000), total_input_rows=8000 * batch,
+            sink="log", query_id="7f0c0b3e", run_id="51d0", batch_id=batch, timestamp=last - timedelta(seconds=2),
+            input_rows=8000, processed_rows_per_second=1000 + behind, total_input_rows=8000 * batch,
             duration_ms={"triggerExecution": 1800, "addBatch": 1500, "latestOffset": 20, "walCommit": 40}, sources=(source,),
         )  # fmt: skip
         return Progress(
@@ -58,10 +60,11 @@ class Driver:
 
 
 class Drivers:
-    """All drivers, by their loopback addresses."""
+    """All drivers, by their loopback addresses. They have lag, until `idle_since` is set."""
 
     def __init__(self) -> None:
         self.by_address: dict[str, Driver] = {}
+        self.idle_since: datetime | None = None
 
     @asynccontextmanager
     async def serve(self, port: int) -> AsyncIterator[None]:
@@ -84,7 +87,7 @@ class Drivers:
         return driver
 
     async def _show(self, request: web.Request) -> web.Response:
-        text = self._find(request).report().model_dump_json(by_alias=True, exclude_none=True)
+        text = self._find(request).report(self.idle_since).model_dump_json(by_alias=True, exclude_none=True)
         return web.Response(text=text, content_type="application/json")
 
     async def _stop(self, request: web.Request) -> web.Response:

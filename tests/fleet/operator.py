@@ -42,7 +42,7 @@ if __name__ == "__main__":
     for name, fake in {
         "AdminClients": Kafka,
         "RemoteStores": lambda _: FakeBuckets(),
-        "Sampling": lambda *_: Sweeps(),
+        "Sampling": lambda *_, **_more: Sweeps(),
     }.items():
         setattr(operator, name, fake)
     operator.main()
