@@ -1,8 +1,7 @@
 """All writes: executes the actions of a plan in order, and the status last.
 
-An action that fails stops the plan there; the failure goes into the next decision. Errors that only say that the
-context moved on (the object is gone, or somebody else wrote first) abandon the plan: the change that caused them brings
-the key back.
+An action that fails ends the plan, and the next decision gets the failure. Where the resource itself changed or is gone
+meanwhile, the plan is abandoned: the event of that change brings the key back.
 """
 
 import base64
@@ -76,16 +75,18 @@ async def apply_actions(
 
 
 async def apply_status(context: OperatorContext, resource: AnyResource, status: ResourceStatus) -> bool:
-    """Write the status, with an Event if it says something new; return whether there was anything to write.
+    """Write the status, with an Event if the reason changed; return whether there was anything to write.
 
-    The write carries the resource version that the decision was made on: one made on stale data raises Conflict, and
-    so a replica that lost the lease without knowing cannot undo what its successor recorded.
+    The write carries the resource version that the decision was based on. A decision on stale data raises Conflict: so
+    a replica that lost the lease without knowing cannot undo what its successor recorded.
     """
     known = context.kinds[resource.kind].kind.condition_types
     status = _keep_foreign_conditions(resource, status, known)
     if status == resource.status:
         return False
-    context.note(await context.cluster.apply_status(_build_status(resource, status)))
+    version = {"resourceVersion": resource.metadata.resource_version}
+    body = _build_body(resource, version, status=status.to_manifest())
+    context.note(await context.cluster.apply_status(body))
     await _announce(context, resource, status)
     return True
 
@@ -100,13 +101,13 @@ def _keep_foreign_conditions(
 
 
 async def _announce(context: OperatorContext, resource: AnyResource, status: ResourceStatus) -> None:
-    """Emit an Event when the reason of Ready changes: one Event for each thing that happened, none for each look."""
+    """Emit an Event when the reason of Ready changes: one Event for each thing that happened, not for each reconcile."""
     before = find_condition(resource.status.conditions, ConditionType.READY)
     after = find_condition(status.conditions, ConditionType.READY)
     if after is None or (before is not None and before.reason == after.reason):
         return
     if before is None and after.status == "True":
-        return  # well at the first look is no news, and ten thousand such Events would be spam
+        return  # healthy from the start is no news, and ten thousand such Events would be spam
     stalled = find_condition(status.conditions, ConditionType.STALLED)
     warning = stalled is not None and stalled.status == "True"
     await emit_event(context, resource, EmitEvent(after.reason, after.message, warning))
@@ -134,7 +135,7 @@ async def _apply(context: OperatorContext, resource: AnyResource, action: Action
             credentials = {} if secret is None else await read_secret(context, namespace, secret, keys)
             await context.buckets.check(resource, credentials)
         case StopDriver() | ActivateDriver() | TakeSavepoint():
-            await _tell_driver(context, action, await read_secret_key(context, action.token, "token"))
+            await _call_driver(context, action, await read_secret_key(context, action.token, "token"))
         case CreateTopic() | GrowPartitions() | AlterConfigs() | DeleteTopic() | SetQuota():
             await context.kafka.apply(action)
         case _:
@@ -146,7 +147,8 @@ async def _change_finalizers(
 ) -> None:
     others = tuple(name for name in resource.metadata.finalizers if name != action.finalizer)
     wanted = (*others, action.finalizer) if isinstance(action, AddFinalizer) else others
-    written = await context.cluster.apply(_build_finalizers(resource, wanted))
+    ours = [name for name in wanted if name.startswith("kappa-platform.io/")]
+    written = await context.cluster.apply(_build_body(resource, {"finalizers": ours}))
     if isinstance(action, AddFinalizer):
         context.note(written)
     elif resource.metadata.deletion_timestamp is None:
@@ -172,7 +174,7 @@ def _get_key(resource: AnyResource) -> Key:
     return Key(resource.kind, resource.metadata.namespace, resource.metadata.name)
 
 
-async def _tell_driver(context: OperatorContext, action: DriverAction, token: str) -> None:
+async def _call_driver(context: OperatorContext, action: DriverAction, token: str) -> None:
     match action:
         case StopDriver(_, address, _, timeout):
             await context.drivers.stop(address, token, timeout)
@@ -200,31 +202,13 @@ async def emit_event(context: OperatorContext, resource: AnyResource, event: Emi
         log.warning("event not written", resource=describe(resource), event=event.reason, error=error.message)
 
 
-def _build_status(resource: AnyResource, status: ResourceStatus) -> Manifest:
+def _build_body(resource: AnyResource, metadata: Manifest, **parts: Any) -> Manifest:
+    """Return what identifies the resource, with more metadata and other parts."""
+    known = resource.metadata
+    identity = {"name": known.name, "namespace": known.namespace, "uid": known.uid}
     return {
-        "apiVersion": API_VERSION,
-        "kind": resource.kind,
-        "metadata": {
-            "name": resource.metadata.name,
-            "namespace": resource.metadata.namespace,
-            "uid": resource.metadata.uid,
-            "resourceVersion": resource.metadata.resource_version,
-        },
-        "status": status.to_manifest(),
-    }
-
-
-def _build_finalizers(resource: AnyResource, finalizers: tuple[str, ...]) -> Manifest:
-    return {
-        "apiVersion": API_VERSION,
-        "kind": resource.kind,
-        "metadata": {
-            "name": resource.metadata.name,
-            "namespace": resource.metadata.namespace,
-            "uid": resource.metadata.uid,
-            "finalizers": [name for name in finalizers if name.startswith("kappa-platform.io/")],
-        },
-    }
+        "apiVersion": API_VERSION, "kind": resource.kind, "metadata": {**identity, **metadata}, **parts,
+    }  # fmt: skip
 
 
 def describe(resource: AnyResource) -> str:

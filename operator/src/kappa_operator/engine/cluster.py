@@ -1,9 +1,9 @@
 """The only way to the Kubernetes API.
 
 `Cluster` is the seam: `ApiCluster` talks to a real API server over one pooled connection, the tests' in-memory twin
-keeps objects in a dict and can die at any write. Writes go by server-side apply with the platform's field manager.
-Connection settings come from the official client's configuration loader, so kubeconfig and in-cluster accounts work
-as users know them.
+keeps objects in a dict and can die at any write. Writes use server-side apply with the platform's field manager.
+Connection settings come from the official client's configuration loader, so that kubeconfig and in-cluster accounts
+work as usual.
 """
 
 import json
@@ -59,7 +59,7 @@ class Cluster(Protocol):
     """What the operator needs of a Kubernetes cluster."""
 
     async def get(self, ref: ObjectRef) -> Body | None:
-        """Return the object, or None where there is none."""
+        """Return the object, None where it does not exist."""
 
     async def list_objects(
         self,
@@ -70,6 +70,8 @@ class Cluster(Protocol):
         fields: str = "",
     ) -> list[Body]:
         """Return the objects of a kind, in one namespace or all, that carry the labels and match the field selector."""
+        pages = self.list_pages(api_version, kind, namespace, labels, fields)
+        return [item async for page in pages for item in page]
 
     def list_pages(
         self,
@@ -79,16 +81,16 @@ class Cluster(Protocol):
         labels: Mapping[str, str] | None = None,
         fields: str = "",
     ) -> AsyncIterator[list[Body]]:
-        """Yield the same page by page, so that ten thousand of them never are in memory at once."""
+        """Yield the same page by page, so that ten thousand objects are never in memory at once."""
 
     async def create(self, manifest: Body) -> Body:
-        """Create the object; raise AlreadyExists where one of that name is there."""
+        """Create the object; raise AlreadyExists where one of that name exists."""
 
     async def replace(self, manifest: Body) -> Body:
         """Replace the object; raise Conflict where its resource version is not the manifest's."""
 
     async def apply(self, manifest: Body, manager: str | None = None) -> Body:
-        """Server-side apply the manifest, as the operator's field manager or another one; conflicting fields become its."""
+        """Server-side apply the manifest, as the operator's field manager or another one, which takes over conflicting fields."""
 
     async def apply_status(self, manifest: Body) -> Body:
         """Server-side apply the status subresource; a resource version in the metadata must match."""
@@ -97,10 +99,10 @@ class Cluster(Protocol):
         """Merge a patch into an object, where None takes a field away; raise NotFound."""
 
     async def delete(self, ref: ObjectRef, uid: str | None = None) -> None:
-        """Delete the object if it still is the one with this uid; a missing or other one is fine."""
+        """Delete the object if it still has this uid; a missing or another object is fine."""
 
 
-class ApiCluster:
+class ApiCluster(Cluster):
     """A real API server."""
 
     def __init__(self, configuration: Configuration, session: aiohttp.ClientSession) -> None:
@@ -116,10 +118,7 @@ class ApiCluster:
             tls = _build_ssl(configuration)
         except (OSError, ValueError, TypeError, AttributeError, KeyError, YAMLError) as error:
             raise ApiUnavailable(f"the kubeconfig cannot be used: {error}; check KUBECONFIG") from error
-        session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(ssl=tls, limit=32),
-            timeout=_LIMITS,
-        )
+        session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=tls, limit=32), timeout=_LIMITS)
         return cls(configuration, session)
 
     async def close(self) -> None:
@@ -137,17 +136,6 @@ class ApiCluster:
             return await self._request("GET", build_path(ref))
         except NotFound:
             return None
-
-    async def list_objects(  # noqa: D102 - see Cluster
-        self,
-        api_version: str,
-        kind: str,
-        namespace: str | None = None,
-        labels: Mapping[str, str] | None = None,
-        fields: str = "",
-    ) -> list[Body]:
-        pages = self.list_pages(api_version, kind, namespace, labels, fields)
-        return [item async for page in pages for item in page]
 
     async def list_pages(  # noqa: D102 - see Cluster
         self,
@@ -196,22 +184,21 @@ class ApiCluster:
             return
 
     async def try_out(self, manifest: Body) -> Body:
-        """Return the object as the API server would store it, defaults filled in; raise Refused with its objections."""
+        """Return the object as the API server would store it, defaults filled in; raise Refused with its reasons."""
         path = build_path(ObjectRef.of(manifest))
         query = {"fieldManager": "kappa-plan", "force": "true", "dryRun": "All", "fieldValidation": "Strict"}
         return await self._request("PATCH", path, query, manifest, "application/apply-patch+yaml")
 
     async def merge(self, ref: ObjectRef, patch: Body, manager: str = "kappa-cli") -> Body:
-        """Merge a patch into an object, where None takes a field away: as a person's change, under another manager than the operator's."""
+        """Merge a patch into an object, where None takes a field away: as a user's change, with another field manager than the operator's."""
         query = {"fieldManager": manager, "fieldValidation": "Strict"}
         return await self._request("PATCH", build_path(ref), query, patch, "application/merge-patch+json")
 
     async def ask_service(
         self, service: ObjectRef, port: str, path: str, query: Mapping[str, str] | None = None
     ) -> Body:
-        """Return the JSON that a pod of a Service answers, by way of the API server's proxy."""
-        way = f"{build_path(service)}:{quote(port)}/proxy{path}"
-        return await self._request("GET", way, query)
+        """Return the JSON that a pod of a Service answers, through the API server's proxy."""
+        return await self._request("GET", f"{build_path(service)}:{quote(port)}/proxy{path}", query)
 
     async def _apply(self, path: str, manifest: Body, manager: str | None = None) -> Body:
         query = {"fieldManager": manager or FIELD_MANAGER, "force": "true"}
@@ -262,7 +249,7 @@ def load_configuration(context: str | None = None) -> Configuration:
 
 
 def _authorise(configuration: Configuration) -> dict[str, str]:
-    """Return the header of a token. The client's configuration takes new ones from files and log-in plugins as they expire."""
+    """Return the header with the token. The client's configuration renews it from files and log-in plugins."""
     token = configuration.get_api_key_with_prefix("BearerToken", alias="authorization")
     return {"Authorization": token} if token else {}
 
