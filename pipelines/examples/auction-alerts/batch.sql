@@ -1,4 +1,4 @@
--- Bidders write searches of a few forms; each is taken apart here in its own way.
+-- The searches have a few forms; each is parsed here with its own expression.
 WITH versions AS (SELECT *, lead(since) OVER (PARTITION BY id ORDER BY since) AS until FROM searches),
      pairs AS (SELECT *, ' ' || trim(regexp_replace(lower(title), '[^a-z]+', ' ', 'g')) || ' ' AS said
                FROM lots JOIN versions ON listed >= since AND (until IS NULL OR listed < until) WHERE NOT coalesce(deleted, false))

@@ -1,4 +1,4 @@
-"""The rules of an auction: when it can be opened, bid on and closed, and what that makes of it."""
+"""The rules of an auction: when it can be opened, bid on and closed, and its state after each event."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ Event = dict[str, Any]
 
 
 def decide(state: State | None, command: dict[str, Any]) -> list[Event] | Rejected:
-    """Return what happens, or why it does not."""
+    """Return the events, or the reason of a rejection."""
     match command["command"]:
         case "open":
             return _open(state, command)

@@ -1,10 +1,10 @@
-"""How an auction stands, folded from its events."""
+"""The state of an auction, folded from its events."""
 
 from typing import Any
 
 
 def evolve(state: dict[str, Any] | None, event: dict[str, Any]) -> dict[str, Any]:
-    """Return the standing after an event."""
+    """Return the state after an event."""
     before = state or {"bids": 0, "price": None, "bidder": None, "closed": False}
     match event["type"]:
         case "bid":

@@ -1,4 +1,4 @@
--- Exact: with so few rows the sketches have forgotten nothing yet.
+-- Exact: with so few rows the sketches are exact too.
 WITH placed AS (
   SELECT origin, time_bucket(INTERVAL '1 day', scheduled, TIMESTAMPTZ '1970-01-01 00:00:00+00') AS day, * EXCLUDE (origin) FROM flights
 ), by_place AS (
