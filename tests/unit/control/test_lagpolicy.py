@@ -422,7 +422,7 @@ async def test_prometheus_gets_what_a_policy_says_and_nothing_of_one_that_is_gon
     assert {labels["lagpolicy"] for samples in found.values() for labels, _ in samples} == {"gold"}
     assert {name: value for name, ((_, value),) in found.items()} == {
         "kappa_lagpolicy_healthy": 0.0, "kappa_lagpolicy_unknown": 0.0, "kappa_lagpolicy_severity": 2.0,
-        "kappa_lagpolicy_muted": 0.0, "kappa_lagpolicy_unwell_partitions": 1.0,
+        "kappa_lagpolicy_muted": 0.0, "kappa_lagpolicy_unhealthy_partitions": 1.0,
     }  # fmt: skip
     desk.operator.cluster.remove(REF)
     assert set(map(len, read_metrics(desk.operator).values())) == {0}

@@ -35,7 +35,7 @@ FLEET = Board(
             (
                 Panel("Severity", "The worst severity among the groups that each LagPolicy selects: 1 is a warning, 2 is critical.", (Query(f"max by (namespace, lagpolicy) (kappa_lagpolicy_severity{{{_NS}}})", "{{namespace}}/{{lagpolicy}}"),)),
                 Panel("Healthy, unknown, muted", "1 while the condition holds.", tuple(Query(f"max by (namespace, lagpolicy) (kappa_lagpolicy_{what}{{{_NS}}})", f"{{{{namespace}}}}/{{{{lagpolicy}}}} {what}") for what in ("healthy", "unknown", "muted"))),
-                Panel("Unhealthy partitions", "Partitions that are not OK, over all groups that each LagPolicy selects.", (Query(f"max by (namespace, lagpolicy) (kappa_lagpolicy_unwell_partitions{{{_NS}}})", "{{namespace}}/{{lagpolicy}}"),)),
+                Panel("Unhealthy partitions", "Partitions that are not OK, over all groups that each LagPolicy selects.", (Query(f"max by (namespace, lagpolicy) (kappa_lagpolicy_unhealthy_partitions{{{_NS}}})", "{{namespace}}/{{lagpolicy}}"),)),
             ),
         ),
         Row(

@@ -185,7 +185,7 @@ POLICY_METRICS: tuple[Declared[LagPolicyResource], ...] = (
     Declared("kappa_lagpolicy_unknown", "1 while it is unknown whether they do, 0 else.", _POLICY, _read_health("Unknown")),
     Declared("kappa_lagpolicy_severity", "Severity of the worst partition: 0 is none, 1 is a warning, 2 is critical.", _POLICY, lambda policy: policy.status.severity.rank),
     Declared("kappa_lagpolicy_muted", "1 within a window of spec.mute, 0 else.", _POLICY, lambda policy: float(policy.status.muted_until is not None)),
-    Declared("kappa_lagpolicy_unwell_partitions", "Partitions of groups that are not OK.", _POLICY, _count_unhealthy),
+    Declared("kappa_lagpolicy_unhealthy_partitions", "Partitions of groups that are not OK.", _POLICY, _count_unhealthy),
 )  # fmt: skip
 RESOURCES: Declared[float] = Declared(
     "kappa_operator_resources", "Resources known by kind and state.", ("kind", "state"), lambda count: count
