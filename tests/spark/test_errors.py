@@ -265,23 +265,23 @@ WRONG: dict[str, tuple[dict[str, Any], Reason, tuple[str, ...]]] = {
     ),
     "a search in the text of a number": (
         _search(text=["v"]),
-        Reason.UNSUPPORTED_QUERY,
-        ("view 'agg'", "search.text names column 'v', which is DOUBLE", "CAST(v AS STRING)"),
+        Reason.INVALID_SPEC,
+        ("view 'agg'", "search.text must be STRING, and column 'v'", "is DOUBLE"),
     ),
     "a search in a field that is no text and no number": (
         _search(fields=["ts"]),
         Reason.UNSUPPORTED_QUERY,
-        ("view 'agg'", "search.fields names column 'ts', which is TIMESTAMP", "make a view before"),
+        ("view 'agg'", "search.fields names column 'ts', which is TIMESTAMP", "cast it"),
     ),
     "a search with queries that are no text": (
         _search(queries={"query": "k"}),
-        Reason.UNSUPPORTED_QUERY,
-        ("view 'agg'", "search.queries.query names column 'k', which is BIGINT", "CAST(k AS STRING)"),
+        Reason.INVALID_SPEC,
+        ("view 'agg'", "search.queries.query must be STRING, and column 'k'", "is BIGINT"),
     ),
     "a search with a mark of deletions that is none": (
         _search(queries={"deleted": "q"}),
-        Reason.UNSUPPORTED_QUERY,
-        ("view 'agg'", "search.queries.deleted names column 'q'", "CAST(q AS BOOLEAN)"),
+        Reason.INVALID_SPEC,
+        ("view 'agg'", "search.queries.deleted must be BOOLEAN, and column 'q'", "is STRING"),
     ),
     "a search that takes a column that its queries do not have": (
         _search(columns={"owner": "owner"}),

@@ -13,7 +13,7 @@ from kappa_pipelines.failures.classify import classify
 from kappa_pipelines.failures.exceptions import Cause, Failure
 from kappa_pipelines.kafka.limits import Limits, Target
 from kappa_pipelines.plan.endpoints import KafkaEndpoints
-from kappa_pipelines.plan.realtime import check_delivery
+from kappa_pipelines.plan.realtime import check_spec
 from kappa_pipelines.sinks.client import explain_error
 from kappa_pipelines.sinks.commit_marker import CommitMarker, WriteDecision, decide_write
 from kappa_pipelines.sinks.exactly_once import build_producer_config
@@ -82,7 +82,7 @@ def test_real_time_mode_is_refused_also_where_no_api_server_looks() -> None:
     spec = build({}).spec
     real_time = spec.model_copy(update={"trigger": type(spec.trigger).model_validate({"realTime": {}})})
     with pytest.raises(SpecError, match="ExactlyOnce, which writes batch by batch"):
-        check_delivery(real_time)
+        check_spec(real_time)
 
 
 @pytest.mark.parametrize(

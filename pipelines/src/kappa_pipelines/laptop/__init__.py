@@ -1,4 +1,4 @@
 """Pipelines on a laptop: run over files, tested, explained; no cluster and no Kafka.
 
-Between the files and the rows stands what a driver runs, compiled by the same code.
+The pipeline between files and rows is compiled by the code of a driver.
 """

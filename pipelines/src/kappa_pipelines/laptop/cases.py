@@ -1,9 +1,9 @@
-"""Test cases of a pipeline: what comes in, with marks between the records, and what must come out.
+"""Test cases of a pipeline: its input, with marks between the records, and its expected output.
 
 ```yaml
 apiVersion: kappa-platform.io/v1alpha1
 kind: PipelineTest
-metadata: {name: a flight that comes too late is not counted}
+metadata: {name: a late flight is not counted}
 spec:
   pipeline: delays
   input:
@@ -20,13 +20,13 @@ spec:
     late: 0
 ```
 
-Marks stand in the stream, so a test of a recovery reads like the story that it tells: `batch` ends a batch, `stop`
-ends it and then stops the driver in order, `abort` lets the driver die in the midst of it, and `end` says that nothing more comes, so that
-every window closes. This is no resource of a cluster; `kappa test` reads it.
+Marks are part of the input, so a test of a recovery reads in the order of its events: `batch` ends a batch, `stop` ends it and stops the
+driver gracefully, `abort` ends the driver during the batch, and `end` is the end of the input, at which every window closes. A test is
+not a resource of a cluster; `kappa test` reads it.
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Annotated, Any, Literal, Self
@@ -39,6 +39,7 @@ from kappa_crds.manifests import ManifestError
 from kappa_crds.model import Model, SqlName, TopicName
 from kappa_crds.pipeline import PipelineSpec
 from kappa_crds.schema import build_structural_schema
+from kappa_crds.source import Source
 from kappa_pipelines.kafka.subscription import Subscription
 from kappa_pipelines.laptop.records import Record
 
@@ -47,7 +48,7 @@ _FIRST = datetime(2000, 1, 1, tzinfo=UTC)
 
 
 class Mark(StrEnum):
-    """What happens between two records."""
+    """An event between two records."""
 
     BATCH = "batch"
     STOP = "stop"
@@ -87,14 +88,14 @@ class ExpectedRows(Model):
 
 
 class ExpectedLetter(Model):
-    """A record that cannot be read: its source, and words of the error."""
+    """A dead letter: its source, and a part of the error."""
 
     source: SqlName | None = None
     error: str = ""
 
 
 class Expectation(Model):
-    """What must have come out in the end; what is left out is not checked.
+    """The expected output; absent fields are not checked.
 
     `stragglers` are those of views with `sideOutput`. A row may name, besides its own columns, what the headers of its record say:
     `windowStart`, `windowEnd`, `watermark`, `topic`, `partition` and `offset`.
@@ -107,7 +108,7 @@ class Expectation(Model):
 
 
 class CaseSpec(Model):
-    """One story."""
+    """The input and the expected output."""
 
     pipeline: str
     input: Annotated[tuple[Step, ...], Field(min_length=1)]
@@ -115,7 +116,7 @@ class CaseSpec(Model):
 
 
 class CaseMetadata(Model):
-    """How the case is called."""
+    """The name of the case."""
 
     name: str
     namespace: str | None = None
@@ -136,7 +137,7 @@ class Case(Model):
 
 
 def parse_case(document: dict[str, Any]) -> Case:
-    """Return the case; ManifestError says what is wrong with the document."""
+    """Return the case; ManifestError if the document is invalid."""
     problems = list(map(str, check(document, build_structural_schema(Case))))
     try:
         if not problems:
@@ -155,47 +156,39 @@ def _describe(problem: ErrorDetails) -> str:
 
 
 def check_case(case: Case, spec: PipelineSpec) -> None:
-    """Raise ManifestError unless the case speaks of the pipeline's own sources and sinks."""
-    sources = [source.name for source in spec.sources]
-    sinks = [sink.name for sink in spec.sinks]
-    for number, step in enumerate(case.spec.input, start=1):
+    """Raise ManifestError unless the case matches the sources, sinks and views of the pipeline."""
+    problem = next(_find_problems(case.spec, spec), None)
+    if problem is not None:
+        raise ManifestError(f"test {case.name!r}: {problem}")
+
+
+def _find_problems(case: CaseSpec, spec: PipelineSpec) -> Iterator[str]:
+    sources = {source.name: source for source in spec.sources}
+    for number, step in enumerate(case.input, start=1):
         if step.mark is None and step.source is None and len(sources) > 1:
-            raise ManifestError(
-                f"test {case.name!r}: input {number} names no source; there are {_list(sources)}"
-            )
-        if step.source is not None and step.source not in sources:
-            raise ManifestError(
-                f"test {case.name!r}: input {number}: there is no source {step.source!r}, only {_list(sources)}"
-            )
-        _check_topic(f"test {case.name!r}: input {number}", step, spec)
-    for expected in case.spec.expect.sinks:
-        if expected.name not in sinks:
-            raise ManifestError(
-                f"test {case.name!r}: there is no sink {expected.name!r}, only {_list(sinks)}"
-            )
-    views = list(spec.side_outputs)
-    for expected in case.spec.expect.stragglers:
-        if expected.name not in views:
-            raise ManifestError(
-                f"test {case.name!r}: there is no view {expected.name!r} with stragglers.sideOutput,"
-                f" only {_list(views) or 'none'}"
-            )
-    marks = [step.mark for step in case.spec.input]
-    if Mark.END in marks[:-1]:
-        raise ManifestError(f"test {case.name!r}: nothing comes after the mark `end`; make it the last step")
+            yield f"input {number} names no source; there are {', '.join(sources)}"
+        elif step.source is not None and step.source not in sources:
+            yield f"input {number}: there is no source {step.source!r}, only {', '.join(sources)}"
+        else:
+            yield from _find_wrong_topic(number, step, sources[step.source or spec.sources[0].name])
+    yield from _find_unknown("sink", case.expect.sinks, [sink.name for sink in spec.sinks])
+    yield from _find_unknown(
+        "view with stragglers.sideOutput", case.expect.stragglers, list(spec.side_outputs)
+    )
+    if Mark.END in [step.mark for step in case.input][:-1]:
+        yield "nothing follows the mark `end`; make it the last step"
 
 
-def _check_topic(place: str, step: Step, spec: PipelineSpec) -> None:
-    source = next((each for each in spec.sources if each.name == step.source), spec.sources[0])
+def _find_wrong_topic(number: int, step: Step, source: Source) -> Iterator[str]:
     reads = Subscription(source.topic_names, source.topic_pattern)
     if step.topic is not None and not reads.covers(step.topic):
-        raise ManifestError(
-            f"{place}: source {source.name!r} does not read {step.topic!r}, only {source.reads}"
-        )
+        yield f"input {number}: source {source.name!r} does not read {step.topic!r}, only {source.reads}"
 
 
-def _list(names: Sequence[str]) -> str:
-    return ", ".join(names)
+def _find_unknown(kind: str, expected: Iterable[ExpectedRows], names: Sequence[str]) -> Iterator[str]:
+    for each in expected:
+        if each.name not in names:
+            yield f"there is no {kind} {each.name!r}, only {', '.join(names) or 'none'}"
 
 
 Batch = tuple[dict[str, list[Record]], Mark]
@@ -203,7 +196,7 @@ Batch = tuple[dict[str, list[Record]], Mark]
 
 
 def split_input(steps: Sequence[Step], spec: PipelineSpec) -> Iterator[Batch]:
-    """Yield the batches of an input, each with the mark that ends it; the last may end with `batch` unsaid."""
+    """Yield the batches of an input, each with the mark that ends it; the last one may end without a mark."""
     records: dict[str, list[Record]] = {}
     for number, step in enumerate(steps):
         if step.mark is None:
@@ -233,7 +226,7 @@ def _encode(value: Any) -> bytes | None:
 
 
 def _write_time(value: Any) -> str:
-    """Return a time as JSON has it; YAML knows times as such."""
+    """Return a YAML time as JSON text."""
     if isinstance(value, datetime):
         return (value if value.tzinfo else value.replace(tzinfo=UTC)).isoformat()
     return str(value)

@@ -1,4 +1,4 @@
-"""Whether the rows of a sink are the expected ones. Pure."""
+"""Compares the rows of a sink with the expected ones. Pure."""
 
 import json
 import re
@@ -14,21 +14,21 @@ _TIME = re.compile(r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{
 
 
 def is_table(sink: Sink) -> bool:
-    """Return whether a record replaces the one before it with the same key."""
+    """Return whether a record replaces the previous one with the same key."""
     return sink.mode is not OutputMode.APPEND or sink.tombstones is not None
 
 
 def read_rows(outputs: Iterable[Output], sink: Sink) -> list[dict[str, Any]]:
-    """Return a sink's rows: all that it wrote in mode append, else or with tombstones the last of each key."""
+    """Return a sink's rows: all in mode append without tombstones, else the last of each key."""
     last = {output.key: output.value for output in outputs} if is_table(sink) else None
     values = [output.value for output in outputs] if last is None else list(last.values())
     return [json.loads(value) for value in values if value is not None]
 
 
 def compare_rows(expected: Sequence[Mapping[str, Any]], found: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return a line for each row that is missing (`-`) or should not be there (`+`).
+    """Return a line for each row that is missing (`-`) or unexpected (`+`).
 
-    Order does not count, times compare as moments, and numbers to twelve digits. Columns that no expected row names are left out.
+    Rows may be in any order. Times are compared as instants, and numbers to twelve digits. Only columns of expected rows are compared.
     """
     columns = list(dict.fromkeys(name for row in expected for name in row))
     if not columns and found:
@@ -57,7 +57,7 @@ def _subtract(
 def _canonical(value: Any) -> Hashable:
     match value:
         case bool():
-            return ("bool", value)  # True is no 1
+            return ("bool", value)  # True is not 1
         case datetime():
             return (value if value.tzinfo else value.replace(tzinfo=UTC)).astimezone(UTC)
         case date():

@@ -38,12 +38,12 @@ def catch_stop() -> Iterator[Callable[[], bool]]:
         for number, handler in before.items():
             signal.signal(number, handler)
 
-    def ask(number: int, frame: object) -> None:
+    def request(number: int, frame: object) -> None:
         requested.set()
         restore()
 
     for number in before:
-        signal.signal(number, ask)
+        signal.signal(number, request)
     try:
         yield requested.is_set
     finally:

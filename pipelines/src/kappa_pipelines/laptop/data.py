@@ -1,8 +1,7 @@
-"""Records of a folder: for each topic a file that is named after it.
+"""Records in a folder, with a file for each topic.
 
 `TOPIC.jsonl`, `.json`, `.csv` and `.txt` hold the value of one record on each line. `TOPIC.records.jsonl` holds whole
-records, each an object with `value` (text as it is; an object as JSON), and if wanted `key`, `timestamp` (RFC 3339)
-and `headers`.
+records, each an object with `value` (text as it is; an object as JSON), and optionally `key`, `timestamp` (RFC 3339) and `headers`.
 """
 
 import itertools
@@ -26,7 +25,7 @@ _VALUES = (".jsonl", ".json", ".csv", ".txt")
 
 
 def read_batches(folder: Path, spec: PipelineSpec, size: int) -> Iterator[Records]:
-    """Yield batches of up to `size` records of each source; ManifestError where a topic has no file."""
+    """Yield batches of up to `size` records of each source; ManifestError if a topic has no file."""
     streams = {
         source.name: [read_topic(file, topic) for topic, file in _find_files(folder, source)]
         for source in spec.sources
@@ -39,13 +38,13 @@ def read_batches(folder: Path, spec: PipelineSpec, size: int) -> Iterator[Record
 
 
 def _take(topics: list[Iterator[Record]], size: int) -> list[Record]:
-    """Return the next records of each topic, in equal parts, so that topics keep in step."""
+    """Return the next records of each topic, in equal parts, so that topics advance together."""
     share = max(1, size // len(topics))
     return [record for records in topics for record in itertools.islice(records, share)]
 
 
 def _find_files(folder: Path, source: Source) -> list[tuple[str, Path]]:
-    """Return the topics of a source with their files; ManifestError where there is none."""
+    """Return the topics of a source with their files; ManifestError if there is none."""
     if source.topic_pattern is None:
         return [(topic, find_file(folder, topic)) for topic in source.topic_names]
     names = {_name_topic(file) for file in sorted(folder.iterdir())}
@@ -56,7 +55,7 @@ def _find_files(folder: Path, source: Source) -> list[tuple[str, Path]]:
 
 
 def _name_topic(file: Path) -> str | None:
-    """Return the topic that a file is of, if it is one of records."""
+    """Return the topic of a file, None for other files."""
     ending = next((each for each in (_RECORDS, *_VALUES) if file.name.endswith(each)), None)
     return file.name.removesuffix(ending) if ending else None
 
@@ -71,7 +70,7 @@ def find_file(folder: Path, topic: str) -> Path:
 
 
 def read_topic(file: Path, topic: str) -> Iterator[Record]:
-    """Yield the records of a file; ManifestError names the line that is none."""
+    """Yield the records of a file; ManifestError names an invalid line."""
     now = datetime.now(UTC)
     with file.open("rb") as lines:
         for number, line in enumerate(lines, start=1):

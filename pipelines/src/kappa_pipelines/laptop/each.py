@@ -1,4 +1,4 @@
-"""A pipeline of a file, compiled on this machine by the code that a driver compiles it with."""
+"""Compiles a pipeline in a file on this machine, by the code of a driver."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -16,11 +16,11 @@ from kappa_pipelines.laptop.session import start_spark
 from kappa_pipelines.plan.compile import Compiled, compile_revision
 
 Describe = Callable[[str, SparkSession, Revision, Compiled], Iterable[str]]
-"""Gives the lines about a pipeline: its name on the screen, and what it became."""
+"""Returns the lines about a compiled pipeline, with its name."""
 
 
 def describe_pipeline(manifest: dict[str, Any], describe: Describe) -> list[str]:
-    """Return the lines about a pipeline; DriverError where it is wrong."""
+    """Return the lines about a pipeline; DriverError if it is invalid."""
     revision = build_local_revision(manifest)
     spark = start_spark(revision)
     try:
@@ -28,5 +28,5 @@ def describe_pipeline(manifest: dict[str, Any], describe: Describe) -> list[str]
     except (
         PySparkException,
         Py4JError,
-    ) as error:  # what no part of the compiler expects must not hide the next pipeline
+    ) as error:  # an unexpected error must not hide the next pipeline
         raise classify(read_failure(error), "the pipeline") from error

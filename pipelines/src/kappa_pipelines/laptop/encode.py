@@ -1,7 +1,6 @@
-"""Values of files and test cases in a format that people cannot write: JSON objects become Avro records or Protobuf
-messages.
+"""Values of files and test cases in binary formats: JSON objects become Avro records or Protobuf messages.
 
-Only objects are encoded; any other text stays as it is, so that a test case can say what must not be readable.
+Only objects are encoded; other text is left as it is, so that a test case can have malformed records.
 """
 
 import json
@@ -24,7 +23,7 @@ from kappa_pipelines.sources.values import CORRUPT, PERMISSIVE, read_text, with_
 
 
 def encode_value(source: KafkaSource) -> Column:
-    """Return the value as the source's topic would have it; it fails on an object that does not fit the schema."""
+    """Return the value in the source's format; it fails on an object that does not fit the schema."""
     match source.values:
         case BareAvro() as bare:
             return _encode_avro(source.name, bare.schema, bare.written, bare.reader.is_record, b"")
@@ -49,12 +48,12 @@ def _encode_protobuf(source: str, schema: Schema, header: bytes) -> Column:
         return pa.StructArray.from_arrays(arrays, names=["value", "wrong"])
 
     found = map_batches(encode, "value BINARY, wrong STRING", f.col("value"))
-    said = f.concat(_name_row(source), f.lit(" does not fit the schema: "), found["wrong"])
-    return f.when(found["wrong"].isNotNull(), f.raise_error(said)).otherwise(found["value"])
+    message = f.concat(_name_row(source), f.lit(" does not fit the schema: "), found["wrong"])
+    return f.when(found["wrong"].isNotNull(), f.raise_error(message)).otherwise(found["value"])
 
 
 def _encode_one(types: Types, header: bytes, value: bytes | None) -> tuple[bytes | None, str | None]:
-    """Return the bytes of a value, or what is wrong with the object that it is."""
+    """Return the bytes of a value, or the error for its object."""
     if value is None or not value.lstrip().startswith(b"{"):
         return value, None
     try:

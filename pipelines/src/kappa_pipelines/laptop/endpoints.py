@@ -1,4 +1,4 @@
-"""The ends of a pipeline on a laptop: files or topics in, rows in this process out."""
+"""The endpoints of a pipeline on a laptop: input from files or topics, output to this process."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from kappa_pipelines.sources.kafka import RECORD_SCHEMA, KafkaSource
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """A record that a sink wrote, and the batch that it came from; a tombstone has no value."""
+    """A record that a sink wrote, with its batch; a tombstone has no value."""
 
     batch: int
     key: str | None
@@ -26,11 +26,11 @@ class Output:
 
 
 Take = Callable[[str, int, list[Output]], None]
-"""Takes what a batch wrote: the sink, the batch, its records. An error fails the batch before it is committed."""
+"""Receives the output of a batch: the sink, the batch, its records. An error fails the batch before it is committed."""
 
 
 class FileEndpoints:
-    """Each source reads a folder of its own, one file a batch; what sinks write is handed over."""
+    """Each source reads its own folder, one file a batch; the output of sinks is passed to `take`."""
 
     def __init__(self, spark: SparkSession, folder: Path, take: Take) -> None:
         self._spark = spark
@@ -74,11 +74,11 @@ class FileEndpoints:
         )
 
     def write(self, sink: Sink, records: DataFrame) -> DataStreamWriter:  # noqa: D102 - see Endpoints
-        return _hand_over(self._folder, sink, records, self._take)
+        return _pass_on(self._folder, sink, records, self._take)
 
 
 class TopicEndpoints(KafkaEndpoints):
-    """Sources read their topics; what sinks write is handed over, and no topic is written."""
+    """Sources read their topics; the output of sinks is passed to `take`, and no topic is written."""
 
     def __init__(self, spark: SparkSession, revision: Revision, folder: Path, take: Take) -> None:
         super().__init__(spark, revision)
@@ -86,16 +86,16 @@ class TopicEndpoints(KafkaEndpoints):
         self._take = take
 
     def write(self, sink: Sink, records: DataFrame) -> DataStreamWriter:  # noqa: D102 - see Endpoints
-        return _hand_over(self._folder, sink, records, self._take)
+        return _pass_on(self._folder, sink, records, self._take)
 
 
 def _list_files(source: str, batch: Batch) -> range:
-    """Return the numbers of the files that a batch read: Spark takes one each time that there is one, and counts them."""
+    """Return the numbers of the files that a batch read: Spark reads one file a batch, and counts them."""
     start, end = (each.get(source, {}).get("logOffset", -1) for each in (batch.starts, batch.ends))
     return range(start + 1, end + 1)
 
 
-def _hand_over(folder: Path, sink: Sink, records: DataFrame, take: Take) -> DataStreamWriter:
+def _pass_on(folder: Path, sink: Sink, records: DataFrame, take: Take) -> DataStreamWriter:
     def take_batch(frame: DataFrame, batch: int) -> None:
         key = f.col("key") if "key" in frame.columns else f.lit(None)
         rows = frame.select(key.cast("string").alias("key"), f.col("value").cast("string")).collect()

@@ -1,4 +1,4 @@
-"""`kappa explain`: what a pipeline is made of, what state it keeps and until when, and what its sinks guarantee."""
+"""`kappa explain`: the graph of a pipeline, its state with its bounds, and the guarantees of its sinks."""
 
 from collections.abc import Iterator
 
@@ -24,7 +24,7 @@ from kappa_pipelines.transforms.frames import describe_cost
 
 
 def main(files: list[str], report: Report) -> int:
-    """Explain the pipelines in the files; return 0, or 1 where one is wrong, or 2."""
+    """Explain the pipelines in the files; return 0, 1 if one is invalid, 2 if none can be explained."""
 
     def explain_files() -> int:
         pipelines = list(read_pipelines(files))
@@ -59,11 +59,11 @@ def _explain_source(source: Source, *, is_read: bool) -> Iterator[str]:
     yield f"source {source.name} ← {source.reads}" + ("" if is_read else " (no sink reads it)")
     time = source.event_time
     if time is None:
-        yield "    no event time: nothing that it feeds can be final"
+        yield "    no event time: no result of it is final"
     else:
-        yield f"    event time {time.column}; a record may be {time.watermark} out of order, later ones are late"
+        yield f"    event time {time.column}; records more than {time.watermark} out of order are late"
         if time.idle_after is not None:
-            yield f"    silent for {time.idle_after} and read to its end, it holds no watermark until it speaks again"
+            yield f"    after {time.idle_after} without records it no longer holds back the watermark, until the next record"
 
 
 def _explain_values(values: Values) -> Iterator[str]:

@@ -1,7 +1,7 @@
-"""Records in files, as a stream that looks like Kafka's.
+"""Records in files, as a stream with the columns of Kafka.
 
-A folder holds one file for each batch, in JSON lines; bytes are base64, as Spark's JSON reader wants them. Spark takes
-files in the order of their times of change, so each gets a time of its own.
+A folder holds one file for each batch, in JSON lines; bytes are base64, as Spark's JSON reader expects. Spark reads
+files in the order of their modification times, so each file gets a different one.
 """
 
 import base64
@@ -13,12 +13,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-_BORN = 1_000_000_000  # seconds since the epoch: the time of change of the first file
+_FIRST_MODIFIED = 1_000_000_000  # seconds since the epoch
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One record of a topic, as it would be in Kafka. Without `topic` it is of the first that its source reads."""
+    """A record of a topic. Without `topic` it belongs to the first topic of its source."""
 
     value: bytes | None
     key: bytes | None = None
@@ -43,7 +43,7 @@ class RecordFolder:
         return self._batches - 1
 
     def append(self, records: Iterable[Record]) -> None:
-        """Add a batch; one without records is a batch too, so that sources keep in step."""
+        """Add a batch, possibly without records, so that all sources have the same number of batches."""
         lines = []
         for record in records:
             lines.append(self._encode(record, self._offset))
@@ -54,7 +54,7 @@ class RecordFolder:
         name = f"{self._batches:08d}.json"
         draft = self.path / f".{name}"
         draft.write_text("".join(f"{line}\n" for line in lines))
-        os.utime(draft, (_BORN + self._batches,) * 2)
+        os.utime(draft, (_FIRST_MODIFIED + self._batches,) * 2)
         draft.rename(self.path / name)
         self._batches += 1
 

@@ -1,4 +1,4 @@
-"""A pipeline on this machine: its manifest alone, with Spark in this process and nothing else around it."""
+"""The revision of a pipeline on this machine, from its manifest alone, with Spark in this process."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ _MOST_PROBLEMS = 5
 
 
 def build_local_revision(manifest: dict[str, Any]) -> Revision:
-    """Return the revision of a manifest where nothing that it refers to is looked up; SpecError where the API server would refuse it."""
+    """Return the revision of a manifest without its references; SpecError if the API server would refuse it."""
     check_manifest(manifest)
     resource = PIPELINE.parse(manifest)
     spec: PipelineSpec = resource.spec
@@ -33,7 +33,7 @@ def build_local_revision(manifest: dict[str, Any]) -> Revision:
 
 
 def check_manifest(manifest: dict[str, Any]) -> None:
-    """Raise SpecError where the API server would refuse a resource, with its first problems."""
+    """Raise SpecError with the first problems if the API server would refuse a resource."""
     problems = list(map(str, find_problems(manifest)))
     if problems:
         more = f"; and {len(problems) - _MOST_PROBLEMS} more" if len(problems) > _MOST_PROBLEMS else ""
@@ -45,7 +45,7 @@ def build_local_settings(spec: PipelineSpec) -> dict[str, str]:
     return {
         **spec.spark_conf,
         "spark.master": "local[1]",
-        # What a batch dropped as late is read from its progress at the end; a hundred is what Spark keeps by itself.
+        # Late rows and batches are read from the progress; Spark's default is to keep the last hundred batches.
         "spark.sql.streaming.numRecentProgressUpdates": "100000",
         "spark.jars": ",".join(map(str, fetch_jars())),
     }

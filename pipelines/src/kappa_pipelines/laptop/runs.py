@@ -1,4 +1,4 @@
-"""One pipeline over records on this machine, batch by batch."""
+"""Runs a pipeline over records on this machine, batch by batch."""
 
 import contextlib
 import logging
@@ -28,12 +28,12 @@ from kappa_pipelines.sinks.record_headers import HEADER_PREFIX
 from kappa_pipelines.sources.batches import Batch
 
 _END_OF_TIME = int(datetime(9999, 1, 1, tzinfo=UTC).timestamp() * 1000)
-"""In milliseconds; a watermark that records have moved further stays there."""
+"""In milliseconds; a later watermark of records stays."""
 
 
 @dataclass(frozen=True, slots=True)
 class Letter:
-    """A record that could not be read, and why."""
+    """A dead letter, with its error."""
 
     source: str
     offset: int
@@ -41,10 +41,10 @@ class Letter:
 
 
 class LocalRun:
-    """Feeds records, runs the pipeline over them, and keeps what its sinks write.
+    """Feeds records, runs the pipeline over them, and stores the output of its sinks.
 
-    `feed` adds a batch, `process` runs all that is not processed yet. What a batch wrote replaces what the same batch
-    wrote before, so `outputs` holds each row once even after a crash; a topic may have it twice.
+    `feed` adds a batch, `process` runs all new batches. The output of a repeated batch replaces its earlier output, so `outputs` has
+    each row once even after a crash; a topic may have it twice.
     """
 
     def __init__(
@@ -86,23 +86,23 @@ class LocalRun:
             folder.append(records.get(name, ()))
 
     def end(self) -> None:
-        """Add a last batch, without records, after which every window closes."""
+        """Add a last batch without records, after which every window closes."""
         self.feed({})
         self._is_ended = True
 
     def process(self) -> None:
-        """Run until all that was fed is processed; DriverError says what went wrong."""
+        """Process all new batches; DriverError if a query fails."""
         self._renew()
         for sink in self.compiled.sinks:
             self.late += count_late(run_query(sink, self._show_progress))
 
     def crash(self) -> bool:
-        """Begin to process, and die before the first batch is committed, as a driver may at any time.
+        """Start to process, and fail before the first batch is committed, like a driver that is killed.
 
-        Return whether every sink's query died so; one that has nothing to process ends in order.
+        Return whether every sink's query failed so; one without new batches ends normally.
         """
         self._renew()
-        died = []
+        crashed = []
         for sink in self.compiled.sinks:
             self._crash, self._crashed = True, False
             try:
@@ -113,21 +113,21 @@ class LocalRun:
                     raise
             finally:
                 self._crash = False
-            died.append(self._crashed)
-        return all(died)
+            crashed.append(self._crashed)
+        return all(crashed)
 
     def _is_last(self, batch: Batch) -> bool:
-        """Return whether a batch read the last of its sources' files."""
+        """Return whether a batch read the last file of a source."""
         last = {name: folder.last for name, folder in self._inputs.items()}
         return any(end.get("logOffset") == last.get(name) for name, end in batch.ends.items())
 
     def outputs(self, sink: str) -> list[Output]:
-        """Return what the sink wrote, in the order of its batches."""
+        """Return the output of a sink, in the order of its batches."""
         found = self._outputs[sink]
         return [output for batch in sorted(found) for output in found[batch]]
 
     def letters(self) -> list[Letter]:
-        """Return what could not be read so far, by source and offset."""
+        """Return the dead letters so far, by source and offset."""
         found: list[Letter] = []
         for name, source in self.compiled.sources.items():
             letters = build_letters(self._ends.read_all(source), source, self._revision.pipeline)
@@ -146,7 +146,7 @@ class LocalRun:
         return self._tape.find(self.compiled)
 
     def _renew(self) -> None:
-        """Compile anew, as a driver that starts does; what was compiled to be looked at is good for the first start."""
+        """Compile again like a new driver; the first start uses the existing result."""
         if self._is_used:
             self.compiled = self._compile()
         self._is_used = True
@@ -160,15 +160,15 @@ class LocalRun:
             _end_time(self._spark, sink)
         if self._crash:
             self._crashed = True
-            raise RuntimeError("a crash was asked for")
+            raise RuntimeError("requested crash")
         self._outputs[sink][batch] = outputs
         self._show_rows(sink, outputs)
 
 
 def _end_time(spark: SparkSession, sink: str) -> None:
-    """Move the watermark of a query that runs to the end of time, whatever its plan takes it from; Spark 4.2 never moves it back.
+    """Move the watermark of a running query to the end of time, for any plan; Spark 4.2 never moves it back.
 
-    A batch without records follows, as after each move of the watermark, and closes what is open.
+    A batch without records follows, as after each move of the watermark, and closes all windows.
     """
     for query in spark._jsparkSession.streams().active():
         if query.name() == sink:
@@ -176,7 +176,7 @@ def _end_time(spark: SparkSession, sink: str) -> None:
 
 
 def run_query(sink: CompiledSink, show: Callable[[StreamingQuery], None]) -> StreamingQuery:
-    """Run a sink's query over what is there; DriverError says why it failed. Shows progress each second."""
+    """Run a sink's query over the available records, and show progress each second; DriverError if it fails."""
     query = sink.writer.trigger(availableNow=True).start()
     while not await_query(query):
         show(query)
@@ -185,7 +185,7 @@ def run_query(sink: CompiledSink, show: Callable[[StreamingQuery], None]) -> Str
 
 
 def await_query(query: StreamingQuery) -> bool:
-    """Wait a second; return whether the query has ended in order. DriverError says why it failed."""
+    """Wait a second; return whether the query has ended normally. DriverError if it failed."""
     try:
         return bool(query.awaitTermination(1))
     except StreamingQueryException as error:
@@ -194,7 +194,7 @@ def await_query(query: StreamingQuery) -> bool:
 
 @contextlib.contextmanager
 def _silence() -> Iterator[None]:
-    """Keep py4j from logging an error that is wanted."""
+    """Keep py4j from logging an expected error."""
     logger = logging.getLogger("py4j.clientserver")
     before, logger.disabled = logger.disabled, True
     try:

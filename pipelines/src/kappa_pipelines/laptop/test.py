@@ -70,7 +70,7 @@ def _find_revisions(manifests: list[dict[str, Any]], cases: list[Case]) -> dict[
 
 
 def run_case(spark: SparkSession, revision: Revision, case: Case) -> list[str]:
-    """Run a case in a folder of its own; return what is not as expected, a line each."""
+    """Run a case in a temporary folder; return the differences, a line each."""
     folder = Path(tempfile.mkdtemp(prefix="kappa-test-"))
     try:
         run = LocalRun(spark, revision, folder)
@@ -83,17 +83,17 @@ def run_case(spark: SparkSession, revision: Revision, case: Case) -> list[str]:
 
 
 def play(run: LocalRun, case: Case) -> None:
-    """Feed a case's records and do what its marks say. Batches between two of them are run at once."""
+    """Feed a case's records and execute its marks. Batches between two marks run together."""
     for records, mark in split_input(case.spec.input, run.spec):
         if mark is Mark.ABORT:
             run.process()
         if records:
             run.feed(records)
-        _ACTS[mark](run)
+        _ACTIONS[mark](run)
     run.process()
 
 
-_ACTS: dict[Mark, Callable[[LocalRun], object]] = {
+_ACTIONS: dict[Mark, Callable[[LocalRun], object]] = {
     Mark.BATCH: lambda run: None,
     Mark.STOP: LocalRun.process,
     Mark.ABORT: LocalRun.crash,

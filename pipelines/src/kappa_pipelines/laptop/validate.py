@@ -1,8 +1,7 @@
-"""`kappa validate`: checks resources without a cluster, pipelines by the very code that a driver compiles them with.
+"""`kappa validate`: checks resources without a cluster, and compiles pipelines by the code of a driver.
 
-First comes what the API server would refuse, of resources of every kind. Then names, types, SQL, columns, event time, modes and watermarks
-of pipelines are judged by Spark itself, on this machine. What only a cluster knows (whether topics, secrets and stores are
-there) is for `kappa plan`.
+First the rules of the API server are checked, for resources of every kind. Then Spark checks names, types, SQL, columns, event time,
+modes and watermarks of pipelines on this machine. `kappa plan` checks what needs a cluster (topics, Secrets and stores).
 """
 
 from collections.abc import Iterator
@@ -13,7 +12,7 @@ from kappa_pipelines.laptop.console import Report, complain, guard, name_resourc
 from kappa_pipelines.laptop.manifests import read_resources
 from kappa_pipelines.laptop.revision import check_manifest
 
-if TYPE_CHECKING:  # Spark takes a second to load, and no resource that the API server would refuse needs it
+if TYPE_CHECKING:  # Spark takes a second to load; the rules of the API server do not need it
     from pyspark.sql import SparkSession
 
     from kappa_crds.revision import Revision

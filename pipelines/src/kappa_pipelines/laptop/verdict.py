@@ -1,6 +1,6 @@
-"""What a change would mean for the state, as far as plans say it: both revisions are compiled on this machine, and compared.
+"""The effect of a change on state, by its plans: both revisions are compiled on this machine and compared.
 
-It is the comparison that a driver makes (ADR 0014) without its dry start: the state itself, and what its topics still have, are not looked at.
+It is the comparison of a driver (ADR 0014) without its dry run: state and retained records are not checked.
 """
 
 import contextlib
@@ -24,10 +24,10 @@ from kappa_pipelines.upgrade.compare import compare_partitions, compare_pipeline
 
 
 def judge_change(old: Revision, new: Revision) -> UpgradeVerdict:
-    """Return what the change from one revision to another means; RuntimeError where one of them cannot be compiled here."""
+    """Return the verdict on a change between revisions; RuntimeError if one cannot be compiled here."""
     try:
-        spark = start_spark(_move_here(new))
-        before, after = (_read(spark, _move_here(each)) for each in (old, new))
+        spark = start_spark(_localize(new))
+        before, after = (_read(spark, _localize(each)) for each in (old, new))
     except DriverError as error:
         raise RuntimeError(f"{error.reason}: {error.message}") from error
     except (JarError, OSError) as error:
@@ -43,7 +43,7 @@ def _read(spark: SparkSession, revision: Revision) -> dict[str, QueryFingerprint
 
 @contextlib.contextmanager
 def _import_from(modules: dict[str, str]) -> Iterator[None]:
-    """Let modules of a revision be imported here. Spark's workers are not told: they run nothing, and would keep those of the first one."""
+    """Make modules of a revision importable in this process only: workers run nothing here, and would cache those of the first revision."""
     names = [PurePath(name).stem for name in modules]
     with tempfile.TemporaryDirectory(prefix="kappa-modules-") as folder:
         for name, text in modules.items():
@@ -63,7 +63,7 @@ def _forget(names: list[str]) -> None:
     importlib.invalidate_caches()
 
 
-def _move_here(revision: Revision) -> Revision:
+def _localize(revision: Revision) -> Revision:
     """Return the revision as this machine can compile it: with Spark in this process, and the topics that it names."""
     here = {"checkpoint": "", "bucket": None, "hdfs": None, "spark_conf": build_local_settings(revision.spec)}
     return revision.model_copy(update=here)

@@ -24,7 +24,7 @@ from kappa_pipelines.failures.exceptions import read_failure
 from kappa_pipelines.failures.sql import refuse_stream
 from kappa_pipelines.plan.endpoints import Endpoints, KafkaEndpoints
 from kappa_pipelines.plan.late_rows import LateRecordRows, LateRecordView, find_late_record_views
-from kappa_pipelines.plan.realtime import check_delivery, check_formats, check_real_time, check_times
+from kappa_pipelines.plan.realtime import check_real_time, check_spec
 from kappa_pipelines.plan.views import DefinedView, define_views, forget_views
 from kappa_pipelines.registry.resolve import Subjects, fetch_subjects
 from kappa_pipelines.revision.names import assign_owners, check_loops, check_names
@@ -87,9 +87,7 @@ def compile_revision(
     spec = revision.spec
     ends: Endpoints = endpoints or KafkaEndpoints(spark, revision)
     check_names(spec)
-    check_times(spec)
-    check_formats(spec)
-    check_delivery(spec)
+    check_spec(spec)
     check_loops(revision)
     forget_views(spark)
     known = fetch_subjects(revision) if subjects is None else subjects

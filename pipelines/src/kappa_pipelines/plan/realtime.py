@@ -42,43 +42,39 @@ _WORDS = {
 }
 
 
-def check_times(spec: PipelineSpec) -> None:
-    """Raise SpecError unless a batch is as long as Spark requires, and a stop can wait for its end."""
+def check_spec(spec: PipelineSpec) -> None:
+    """Raise SpecError for settings that real-time mode does not support."""
     if spec.trigger.real_time is None:
         return
-    every = spec.trigger.real_time.checkpoint_every
-    if parse_duration(every) < _SHORTEST_SECONDS:
-        raise SpecError(
-            Reason.INVALID_SPEC, f"trigger.realTime.checkpointEvery {every} is too short; set 5s or more"
-        )
-    if parse_duration(every) >= parse_duration(spec.stop_timeout):
-        raise SpecError(
-            Reason.INVALID_SPEC,
-            f"trigger.realTime.checkpointEvery {every}: a stop waits until a batch ends, and stopTimeout is only"
-            f" {spec.stop_timeout}; set checkpointEvery to less, or stopTimeout to more",
-        )
-
-
-def check_formats(spec: PipelineSpec) -> None:
-    """Raise SpecError if a source's records are decoded in batches, which real-time mode does not have."""
+    _check_times(spec.trigger.real_time.checkpoint_every, spec.stop_timeout)
     for source in spec.sources:
-        if spec.trigger.real_time is not None and source.format.protobuf is not None:
+        if source.format.protobuf is not None:
             raise SpecError(
                 Reason.UNSUPPORTED_QUERY,
                 f"source {source.name!r} has the format protobuf, which is decoded in Python a batch of records at a time, and"
                 f" real-time mode (trigger.realTime) has no batches; {_REMEDY}",
             )
-
-
-def check_delivery(spec: PipelineSpec) -> None:
-    """Raise SpecError if a sink writes exactly once, which needs batches."""
     for sink in spec.sinks:
-        if spec.trigger.real_time is not None and sink.delivery is Delivery.EXACTLY_ONCE:
+        if sink.delivery is Delivery.EXACTLY_ONCE:
             raise SpecError(
                 Reason.INVALID_SPEC,
                 f"sink {sink.name!r} has delivery ExactlyOnce, which writes batch by batch, and real-time mode (trigger.realTime)"
                 " has no batches; remove delivery, or trigger.realTime",
             )
+
+
+def _check_times(every: str, stop_timeout: str) -> None:
+    """Raise SpecError unless a batch is as long as Spark requires, and a stop can wait for its end."""
+    if parse_duration(every) < _SHORTEST_SECONDS:
+        raise SpecError(
+            Reason.INVALID_SPEC, f"trigger.realTime.checkpointEvery {every} is too short; set 5s or more"
+        )
+    if parse_duration(every) >= parse_duration(stop_timeout):
+        raise SpecError(
+            Reason.INVALID_SPEC,
+            f"trigger.realTime.checkpointEvery {every}: a stop waits until a batch ends, and stopTimeout is only"
+            f" {stop_timeout}; set checkpointEvery to less, or stopTimeout to more",
+        )
 
 
 def check_real_time(rows: DataFrame, sink: Sink, sources: Sequence[str]) -> None:

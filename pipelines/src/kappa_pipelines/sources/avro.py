@@ -63,25 +63,32 @@ def _is_decoded(envelope: Column) -> Column:
     return envelope[BODY].isNotNull()
 
 
-@dataclass(frozen=True)
-class BareAvro(WithoutTexts):
-    """Values that are records of one schema."""
-
+@dataclass(frozen=True, kw_only=True)
+class _AvroValues(WithoutTexts):
     reader: AvroReader
-    written: object
 
     @property
-    def schema(self) -> StructType:  # noqa: D102 - see Values
+    def schema(self) -> StructType:
+        """Return the declared columns."""
         return self.reader.schema
+
+    def is_malformed(self, parsed: Column) -> Column:
+        """Return whether a record is malformed."""
+        return self.reader.is_malformed(parsed)
+
+    def columns(self, parsed: Column) -> Column:
+        """Return the struct of the columns."""
+        return self.reader.columns(parsed)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BareAvro(_AvroValues):
+    """Values that are records of one schema."""
+
+    written: object
 
     def parse(self, *, alert: bool) -> Column:  # noqa: D102 - see Values
         return self.reader.decode(f.col("value"), build_envelope(self.written))
-
-    def is_malformed(self, parsed: Column) -> Column:  # noqa: D102 - see Values
-        return self.reader.is_malformed(parsed)
-
-    def columns(self, parsed: Column) -> Column:  # noqa: D102 - see Values
-        return self.reader.columns(parsed)
 
     def explain(self, parsed: Column, texts: Column) -> Column:  # noqa: D102 - see Values
         return explain_absent(self.reader.explain(f.col("value"), self.written, "the declared schema"))
@@ -96,16 +103,11 @@ class Written:
     schema: object
 
 
-@dataclass(frozen=True)
-class FramedAvro(Framed, WithoutTexts):
+@dataclass(frozen=True, kw_only=True)
+class FramedAvro(Framed, _AvroValues):
     """Values that name their schema by its id. `written` are the schemas they may have, newest first."""
 
-    reader: AvroReader
     written: tuple[Written, ...]
-
-    @property
-    def schema(self) -> StructType:  # noqa: D102 - see Values
-        return self.reader.schema
 
     @property
     def read_as(self) -> Written:
@@ -120,12 +122,6 @@ class FramedAvro(Framed, WithoutTexts):
             ]
         )
         return parsed.when(self.is_unknown(), self.alarm()) if alert else parsed
-
-    def is_malformed(self, parsed: Column) -> Column:  # noqa: D102 - see Values
-        return self.reader.is_malformed(parsed)
-
-    def columns(self, parsed: Column) -> Column:  # noqa: D102 - see Values
-        return self.reader.columns(parsed)
 
     def explain(self, parsed: Column, texts: Column) -> Column:  # noqa: D102 - see Values
         name = f"schema id %d (version %d of subject {self.subject.name})"
@@ -150,7 +146,7 @@ def _by_id(cases: Sequence[tuple[int, Column]]) -> Column:
 def build_bare(source: str, text: str) -> BareAvro:
     """Return the format of bare records; SpecError where its schema is wrong. Needs an active Spark session."""
     schema = read_avro(f"source {source!r}", text)
-    return BareAvro(_build_reader(f"source {source!r}", schema), schema)
+    return BareAvro(reader=_build_reader(f"source {source!r}", schema), written=schema)
 
 
 def build_framed(source: str, subject: Subject) -> FramedAvro:
@@ -163,7 +159,7 @@ def build_framed(source: str, subject: Subject) -> FramedAvro:
         written.append(Written(each.id, each.version, read_avro(where, each.text, texts)))
     reader = next(each for each in written if each.id == subject.reader.id)
     where = f"source {source!r}: version {subject.reader.version} of subject {subject.name!r}"
-    return FramedAvro(subject, _build_reader(where, reader.schema), tuple(written))
+    return FramedAvro(subject=subject, reader=_build_reader(where, reader.schema), written=tuple(written))
 
 
 def _build_reader(where: str, schema: object) -> AvroReader:

@@ -4,8 +4,6 @@ A record with more or fewer fields than declared is malformed, as is a field tha
 field that is not quoted is NULL.
 """
 
-from dataclasses import dataclass
-
 from pyspark.sql import Column
 from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
@@ -13,8 +11,7 @@ from pyspark.sql.types import StructType
 from kappa_crds.format import CsvFormat
 from kappa_pipelines.sources.values import (
     PERMISSIVE,
-    CorruptMarked,
-    as_texts,
+    TextValues,
     explain_text,
     parse_schema,
     read_text,
@@ -24,18 +21,8 @@ from kappa_pipelines.sources.values import (
 _MAX_FIELDS = 20_000  # Spark makes room for 20480
 
 
-@dataclass(frozen=True)
-class CsvValues(CorruptMarked):
+class CsvValues(TextValues):
     """Values that are lines of CSV."""
-
-    schema: StructType
-    options: dict[str, str]
-
-    def parse(self, *, alert: bool) -> Column:  # noqa: D102 - see Values
-        return self._parse_as(self.schema)
-
-    def parse_texts(self) -> Column:  # noqa: D102 - see Values
-        return self._parse_as(as_texts(self.schema))
 
     def explain(self, parsed: Column, texts: Column) -> Column:  # noqa: D102 - see Values
         return explain_text(
@@ -46,7 +33,7 @@ class CsvValues(CorruptMarked):
             "value is not valid CSV for the declared schema",
         )
 
-    def _parse_as(self, schema: StructType) -> Column:
+    def parse_as(self, schema: StructType) -> Column:  # noqa: D102 - see TextValues
         # A NULL value would otherwise be a row of NULLs, as if it had been read.
         parsed = f.from_csv(read_text(), with_corrupt(schema).toDDL(), self.options)
         return f.when((f.length(f.trim(read_text())) > 0) & self._is_narrow(), parsed)

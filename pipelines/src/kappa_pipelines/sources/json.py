@@ -3,8 +3,6 @@
 As with Spark's parser everywhere, a missing field is NULL, an unknown field is ignored, and so is text after the object.
 """
 
-from dataclasses import dataclass
-
 from pyspark.sql import Column
 from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
@@ -12,8 +10,7 @@ from pyspark.sql.types import StructType
 from kappa_crds.format import JsonFormat
 from kappa_pipelines.sources.values import (
     PERMISSIVE,
-    CorruptMarked,
-    as_texts,
+    TextValues,
     explain_text,
     parse_schema,
     read_text,
@@ -21,18 +18,8 @@ from kappa_pipelines.sources.values import (
 )
 
 
-@dataclass(frozen=True)
-class JsonValues(CorruptMarked):
+class JsonValues(TextValues):
     """Values that are JSON objects."""
-
-    schema: StructType
-    options: dict[str, str]
-
-    def parse(self, *, alert: bool) -> Column:  # noqa: D102 - see Values
-        return self._parse_as(self.schema)
-
-    def parse_texts(self) -> Column:  # noqa: D102 - see Values
-        return self._parse_as(as_texts(self.schema))
 
     def explain(self, parsed: Column, texts: Column) -> Column:  # noqa: D102 - see Values
         return explain_text(
@@ -43,7 +30,7 @@ class JsonValues(CorruptMarked):
             "value is not valid JSON for the declared schema",
         )
 
-    def _parse_as(self, schema: StructType) -> Column:
+    def parse_as(self, schema: StructType) -> Column:  # noqa: D102 - see TextValues
         return f.from_json(read_text(), with_corrupt(schema), self.options)
 
 

@@ -4,6 +4,8 @@ One parse in Spark's PERMISSIVE mode fills the columns and, where the text or a 
 valid and malformed records are separated in the same scan.
 """
 
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import Protocol
 
 from pyspark.errors import ParseException
@@ -55,6 +57,24 @@ class CorruptMarked:
     def columns(self, parsed: Column) -> Column:
         """Return the struct of the declared columns."""
         return parsed
+
+
+@dataclass(frozen=True)
+class TextValues(CorruptMarked, ABC):
+    """Formats of text with a parser of Spark's."""
+
+    schema: StructType
+    options: dict[str, str]
+
+    def parse(self, *, alert: bool) -> Column:  # noqa: D102 - see Values
+        return self.parse_as(self.schema)
+
+    def parse_texts(self) -> Column:  # noqa: D102 - see Values
+        return self.parse_as(StructType([StructField(name, StringType()) for name in self.schema.names]))
+
+    @abstractmethod
+    def parse_as(self, schema: StructType) -> Column:
+        """Return the value parsed with other columns."""
 
 
 class WithoutTexts:
@@ -110,11 +130,6 @@ def read_text() -> Column:
 def with_corrupt(schema: StructType) -> StructType:
     """Return the schema that a parser is given."""
     return StructType([*schema.fields, StructField(CORRUPT, StringType())])
-
-
-def as_texts(schema: StructType) -> StructType:
-    """Return the schema with every column as text."""
-    return StructType([StructField(field.name, StringType()) for field in schema.fields])
 
 
 def explain_text(schema: StructType, parsed: Column, texts: Column, otherwise: str, never: str) -> Column:

@@ -1,4 +1,4 @@
-"""A search as a view: documents and queries become one stream, a step matches them, and their columns come back."""
+"""A search as a view: documents and queries become one stream, a step matches them, and their columns are unpacked."""
 
 from collections.abc import Iterable
 
@@ -19,7 +19,7 @@ from kappa_crds.reasons import Reason
 from kappa_crds.search import Search as SearchView
 from kappa_pipelines.analysis.state import State
 from kappa_pipelines.errors import SpecError
-from kappa_pipelines.transforms.inputs import Input, check_new_columns, quote, read_input
+from kappa_pipelines.transforms.inputs import ColumnKind, Input, check_new_columns, quote, read_input
 from kappa_pipelines.transforms.key_groups import Output, micros, pack, run_step, unpack
 from kappa_pipelines.transforms.search.document import Fields, Kind
 from kappa_pipelines.transforms.search.step import STORED, Found, Given, Role, Search
@@ -33,6 +33,7 @@ _KINDS: tuple[tuple[type[DataType], Kind], ...] = (
     (FloatType, Kind.FLOAT),
     (DoubleType, Kind.FLOAT),
 )
+_TEXT, _FLAG = ColumnKind("STRING", (StringType,)), ColumnKind("BOOLEAN", (BooleanType,))
 _TYPES = {
     "time": "BIGINT",
     "id": "STRING",
@@ -47,7 +48,7 @@ _OUTPUT = Output(
 
 
 def build_search(spark: SparkSession, view: str, search: SearchView) -> DataFrame:
-    """Return the rows of the view; SpecError where it names what is not there or has another type."""
+    """Return the rows of the view; SpecError for columns that are unknown or of another type."""
     documents, queries = read_input(spark, search.from_), read_input(spark, search.queries.from_)
     fields = _check(view, search, documents, queries)
     time = documents.find_time(view)
@@ -68,45 +69,24 @@ def build_search(spark: SparkSession, view: str, search: SearchView) -> DataFram
 
 
 def _check(view: str, search: SearchView, documents: Input, queries: Input) -> Fields:
-    """Return the columns that can be searched; SpecError where a column is not there, or is not what it should be."""
+    """Return the columns that can be searched; SpecError for columns that are unknown or of another type."""
     stored = search.queries
-    documents.check_columns(view, "search.text", search.text)
+    documents.find_columns(view, "search.text", search.text, _TEXT)
     documents.check_columns(view, "search.fields", search.fields)
-    named = {
-        "id": stored.id,
-        "query": stored.query,
-        **({"deleted": stored.deleted} if stored.deleted else {}),
-    }
-    for field, column in named.items():
-        queries.check_columns(view, f"search.queries.{field}", [column])
+    queries.check_columns(view, "search.queries.id", [stored.id])
+    queries.find_columns(view, "search.queries.query", [stored.query], _TEXT)
+    queries.find_columns(view, "search.queries.deleted", [stored.deleted] if stored.deleted else [], _FLAG)
     queries.check_columns(view, "search.columns", search.columns.values())
     check_new_columns(view, "search.columns", documents, search.columns)
     check_new_columns(view, "search.error", documents, [search.error])
     if search.error.lower() in map(str.lower, search.columns):
         raise SpecError(
             Reason.INVALID_SPEC,
-            f"view {view!r}: search.error is {search.error!r}, as one of search.columns; take another name",
+            f"view {view!r}: search.error is {search.error!r}, as one of search.columns; use another name",
         )
-    _check_type(view, "search.text", documents, search.text, StringType)
-    _check_type(view, "search.queries.query", queries, [stored.query], StringType)
-    _check_type(
-        view, "search.queries.deleted", queries, [stored.deleted] if stored.deleted else [], BooleanType
-    )
     searched = dict.fromkeys(name.lower() for name in (*search.text, *search.fields))
     kinds = tuple((name, _find_kind(view, documents, name)) for name in searched)
     return Fields(tuple(name.lower() for name in search.text), kinds)
-
-
-def _check_type(view: str, field: str, read: Input, names: Iterable[str], wanted: type[DataType]) -> None:
-    for name in names:
-        kind = read.find_type(name)
-        if not isinstance(kind, wanted):
-            needed = wanted.typeName().upper()
-            raise SpecError(
-                Reason.UNSUPPORTED_QUERY,
-                f"view {view!r}: {field} names column {name!r}, which is {kind.simpleString().upper()}, not {needed};"
-                f" make a view before that has CAST({name} AS {needed})",
-            )
 
 
 def _find_kind(view: str, documents: Input, name: str) -> Kind:
@@ -117,7 +97,7 @@ def _find_kind(view: str, documents: Input, name: str) -> Kind:
     raise SpecError(
         Reason.UNSUPPORTED_QUERY,
         f"view {view!r}: search.fields names column {name!r}, which is {kind.simpleString().upper()}; only STRING, BOOLEAN"
-        " and numbers can be searched, so make a view before that has it as one of these",
+        " and numbers can be searched, so cast it in a preceding view",
     )
 
 
@@ -170,7 +150,7 @@ def _select_types(read: Input, names: Iterable[str]) -> StructType:
 
 
 def describe_search(view: str, search: SearchView) -> State:
-    """Return what a search keeps, and until when."""
+    """Return the state of a search."""
     stored = search.queries
     until = None if stored.deleted is None else "the watermark passes their next version or deletion"
     return State(
@@ -179,7 +159,7 @@ def describe_search(view: str, search: SearchView) -> State:
 
 
 def describe_search_cost() -> str:
-    """Return what people should know of the cost of a search."""
+    """Return a line about the cost of a search."""
     return (
         "tests a document against the queries that share a word or number with it, and against all that need none,"
         " such as those of NOT or ranges alone"
