@@ -32,6 +32,7 @@ from confluent_kafka import ConsumerGroupTopicPartitions, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from kappa_operator.kafka.configs import ConfigReader
+from kappa_operator.kafka.connection import Connection
 from kappa_operator.kafka.model import KafkaAccess
 from kappa_operator.lag.brokers import Brokers
 from kappa_operator.lag.retentions import Retentions
@@ -151,7 +152,7 @@ async def sample() -> None:
     bootstrap = sys.stdin.readline().strip()
     settings = {"bootstrap.servers": bootstrap, "security.protocol": "plaintext", "client.id": "bench"}
     access = KafkaAccess.of(settings)
-    sampler = Sampler(Brokers(access), Retentions(ConfigReader(access)), patience=60)
+    sampler = Sampler(Brokers(Connection(access)), Retentions(ConfigReader(Connection(access))), patience=60)
     for _ in sys.stdin:
         pauses: list[float] = []
         watching = asyncio.create_task(watch_loop(pauses))

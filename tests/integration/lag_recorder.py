@@ -23,6 +23,7 @@ from confluent_kafka import OFFSET_INVALID, Consumer, KafkaException, Producer, 
 
 from integration.lag_scenes import Scene
 from kappa_operator.kafka.configs import ConfigReader
+from kappa_operator.kafka.connection import Connection
 from kappa_operator.kafka.model import KafkaAccess
 from kappa_operator.lag.brokers import Brokers
 from kappa_operator.lag.model import Partition, Sample, Share, Sweep
@@ -168,7 +169,7 @@ async def watch(bootstrap: str, began: float) -> list[tuple[float, Sweep]]:
     """Sweep again and again until the scenes are over."""
     settings = {"bootstrap.servers": bootstrap, "security.protocol": "plaintext", "client.id": "recorder"}
     access = KafkaAccess.of(settings)
-    sampler = Sampler(Brokers(access), Retentions(ConfigReader(access)))
+    sampler = Sampler(Brokers(Connection(access)), Retentions(ConfigReader(Connection(access))))
     seen = []
     while time.monotonic() - began < LASTS:
         due = time.monotonic() + LOOK

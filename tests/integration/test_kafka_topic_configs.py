@@ -9,6 +9,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from kappa_operator.errors import KafkaFailure
 from kappa_operator.kafka.configs import ConfigReader, TopicConfigs
+from kappa_operator.kafka.connection import Connection
 from kappa_operator.kafka.model import KafkaAccess
 from lab import pki
 from lab.broker import Broker
@@ -38,7 +39,7 @@ def broker() -> Iterator[Broker]:
 
 @asynccontextmanager
 async def read_from(settings: Mapping[str, str], *secrets: str) -> AsyncIterator[ConfigReader]:
-    reader = ConfigReader(KafkaAccess.of({"client.id": "test", **settings}, secrets))
+    reader = ConfigReader(Connection(KafkaAccess.of({"client.id": "test", **settings}, secrets)))
     yield reader
     await reader.close()
 

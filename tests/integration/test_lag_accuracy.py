@@ -19,6 +19,7 @@ from confluent_kafka.admin import (
 
 from integration.lag_scenes import COMPACTED, Scene, every
 from kappa_operator.kafka.configs import ConfigReader
+from kappa_operator.kafka.connection import Connection
 from kappa_operator.kafka.model import KafkaAccess
 from kappa_operator.lag.brokers import Brokers
 from kappa_operator.lag.model import Partition, Sample, Share, Sweep
@@ -68,7 +69,7 @@ def as_ann(broker: Broker) -> KafkaAccess:
 async def sampling(
     access: KafkaAccess, now: Callable[[], datetime] = lambda: datetime.now(UTC)
 ) -> AsyncIterator[Sampler]:
-    sampler = Sampler(Brokers(access), Retentions(ConfigReader(access)), now=now)
+    sampler = Sampler(Brokers(Connection(access)), Retentions(ConfigReader(Connection(access))), now=now)
     yield sampler
     await sampler.close()
 
@@ -220,7 +221,7 @@ async def test_before_markers_nobody_is_behind_and_only_what_was_aborted_makes_a
 async def test_brokers_answer_with_a_marker_as_with_a_record(broker: Broker, scene: Scene) -> None:
     """So a marker cannot be told from a record by DESCRIBE rights; should this ever fail, it can."""
     partition, marker = Partition("transactional", 6), 17
-    brokers = Brokers(plain(broker))
+    brokers = Brokers(Connection(plain(broker)))
     leaders = (await brokers.read_topology()).leaders
     newest = (await brokers.find_stamps(leaders, {partition: NEWEST}))[partition]
     assert isinstance(newest, Answer)

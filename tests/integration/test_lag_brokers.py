@@ -7,6 +7,7 @@ import pytest
 
 from integration.lag_scenes import Scene, every
 from kappa_operator.kafka.configs import ConfigReader
+from kappa_operator.kafka.connection import Connection
 from kappa_operator.kafka.model import KafkaAccess
 from kappa_operator.lag.brokers import Brokers
 from kappa_operator.lag.model import Partition, Share, Sweep
@@ -43,7 +44,7 @@ async def test_what_a_broker_had_is_unknown_while_it_is_away(brokers: tuple[Brok
         scene.commit(group, dict.fromkeys(PARTITIONS, 4))
     settings = {"bootstrap.servers": first.bootstrap, "security.protocol": "plaintext", "client.id": "test"}
     access = KafkaAccess.of(settings)
-    sampler = Sampler(Brokers(access), Retentions(ConfigReader(access)))
+    sampler = Sampler(Brokers(Connection(access)), Retentions(ConfigReader(Connection(access))))
     shares = {Share(group, partition) for group in GROUPS for partition in PARTITIONS}
     try:
         before = await sweep_until(sampler, lambda sweep: set(sweep.samples) == shares)

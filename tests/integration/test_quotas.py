@@ -17,6 +17,7 @@ from kappa_crds import API_VERSION
 from kappa_operator.engine.actions import SetQuota
 from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.errors import AuthorizationFailed
+from kappa_operator.kafka.connection import Connection
 from kappa_operator.kafka.model import KafkaAccess, Producer
 from kappa_operator.kafka.quotas import QuotaClient
 from lab.broker import Broker
@@ -111,7 +112,8 @@ class Scene(RealKafkaOperator):
 
 
 async def test_a_quota_is_set_read_and_removed(broker: Broker) -> None:
-    quotas = QuotaClient(build_access(broker))
+    connection = Connection(build_access(broker))
+    quotas = QuotaClient(connection)
     both, user = Producer("loader", "etl"), Producer(user="CN=etl,OU=a shop")
 
     async def read() -> list[float | None]:
@@ -127,15 +129,16 @@ async def test_a_quota_is_set_read_and_removed(broker: Broker) -> None:
             await quotas.set(producer, None)
         await await_told(read, [None] * 3)
     finally:
-        await quotas.close()
+        await connection.close()
 
 
-async def test_a_user_without_the_rights_hears_which_it_needs(broker: Broker) -> None:
+async def test_a_user_without_permissions_gets_an_error_that_names_them(broker: Broker) -> None:
     settings = {
         "bootstrap.servers": broker.sasl_bootstrap, "security.protocol": "sasl_plaintext", "client.id": "test",
         "sasl.mechanism": "PLAIN", "sasl.username": "nobody", "sasl.password": NOBODY,
     }  # fmt: skip
-    quotas = QuotaClient(KafkaAccess.of(settings, (NOBODY,)))
+    connection = Connection(KafkaAccess.of(settings, (NOBODY,)))
+    quotas = QuotaClient(connection)
     try:
         with pytest.raises(
             AuthorizationFailed, match="needs DescribeConfigs and AlterConfigs on the cluster"
@@ -146,7 +149,7 @@ async def test_a_user_without_the_rights_hears_which_it_needs(broker: Broker) ->
         ):
             await quotas.set(LOADER, 1.0)
     finally:
-        await quotas.close()
+        await connection.close()
 
 
 async def test_a_producer_is_slowed_down_while_it_is_critical_and_let_go_again(broker: Broker) -> None:

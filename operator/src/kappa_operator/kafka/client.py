@@ -28,6 +28,7 @@ from kappa_operator.errors import KafkaFailure, KafkaRefused, TlsFailed
 from kappa_operator.kafka import calls as kafka_calls
 from kappa_operator.kafka.batcher import Batcher
 from kappa_operator.kafka.configs import ConfigReader, TopicConfigs
+from kappa_operator.kafka.connection import Connection
 from kappa_operator.kafka.errors import Words
 from kappa_operator.kafka.model import ClusterView, KafkaAccess, Producer, TopicView
 from kappa_operator.kafka.quotas import QuotaClient
@@ -73,8 +74,9 @@ class KafkaClient:
         self._unused = asyncio.Event()
         self._unused.set()
         self._created: dict[str, Created] = {}
-        self._configs = ConfigReader(access)
-        self._quotas = QuotaClient(access)
+        self._connection = Connection(access)
+        self._configs = ConfigReader(self._connection)
+        self._quotas = QuotaClient(self._connection)
         self._describe: Batcher[Question, View] = Batcher(self._describe_topics)
         self._look: Batcher[str, View] = self._batch(kafka_calls.look_at_topics)
         self._create: Batcher[CreateTopic, bool] = self._batch(kafka_calls.create_topics)
@@ -202,8 +204,7 @@ class KafkaClient:
         """Close the client once the calls under way have ended."""
         await self._unused.wait()
         self._threads.shutdown(wait=False)
-        await self._configs.close()
-        await self._quotas.close()
+        await self._connection.close()
 
 
 def _build_admin(access: KafkaAccess, words: Words) -> AdminClient:

@@ -5,19 +5,16 @@ responds is an error. Requests are split so that no response blocks the event lo
 """
 
 import asyncio
-import contextlib
-import ssl
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from aiokafka.client import AIOKafkaClient
-from aiokafka.errors import KafkaError, NodeNotReadyError
+from aiokafka.errors import NodeNotReadyError
 from aiokafka.protocol.admin import ListGroupsRequest
 
 from kappa_operator.errors import KafkaFailure
-from kappa_operator.kafka.configs import build_settings
-from kappa_operator.kafka.model import KafkaAccess
+from kappa_operator.kafka.connection import TIMEOUT, UNAVAILABLE, Connection
 from kappa_operator.lag.answers import (
     Commits,
     Groups,
@@ -41,33 +38,31 @@ EARLIEST, LATEST = -2, -1
 _ROWS = 2000
 """Partitions in one request; decoding takes a few microseconds for each."""
 _GROUPS = 100
-_TIMEOUT = 20.0
 _CONSUMERS = frozenset({"consumer", "streams", ""})
 """Protocol types of groups that commit offsets; a group that no member ever joined has none."""
 _SMALL = 100
 """Bytes: a transaction marker takes 78, and larger batches are not sent."""
-_UNAVAILABLE = (KafkaError, OSError, ssl.SSLError, TimeoutError, NotImplementedError)
-"""The errors of a request to a broker; aiokafka raises NotImplementedError for a broker that is too old."""
 
 Item = TypeVar("Item")
 
 
 class Brokers:
-    """The connections to one Kafka cluster: opened at the first request, and again after the cluster was unreachable."""
+    """Asks the brokers of one Kafka cluster over a connection."""
 
-    def __init__(self, access: KafkaAccess) -> None:
-        self._access = access
-        self._client: AIOKafkaClient | None = None
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
 
     async def read_topology(self) -> Topology:
         """Return all topics without Kafka's own; raise KafkaFailure where no broker responds."""
         try:
-            async with asyncio.timeout(_TIMEOUT):
-                client = await self._connect()
+            async with asyncio.timeout(TIMEOUT):
+                client = await self._connection.get_client()
                 answer = await self._ask_any(client)
-        except (*_UNAVAILABLE, Unanswered) as error:
+        except (*UNAVAILABLE, Unanswered) as error:
             await self.close()
-            raise KafkaFailure(f"consumer lag cannot be sampled: {self._say(error)}") from error
+            raise KafkaFailure(
+                f"consumer lag cannot be sampled: {self._connection.describe(error)}"
+            ) from error
         return parse_topology(answer)
 
     async def list_groups(self, brokers: Sequence[int]) -> Groups:
@@ -180,26 +175,8 @@ class Brokers:
         return found
 
     async def close(self) -> None:
-        """Close the connections, if there are any."""
-        client, self._client = self._client, None
-        if client is not None:
-            with contextlib.suppress(KafkaError, OSError):
-                await client.close()
-
-    async def _connect(self) -> AIOKafkaClient:
-        if self._client is None:
-            settings = build_settings(self._access.settings)
-            settings["client_id"] = f"{self._access.settings['client.id']}-lag"
-            client = AIOKafkaClient(**settings, metadata_max_age_ms=60_000)
-            try:
-                await client.bootstrap()
-                # It keeps the brokers' addresses up to date; without topics it would request all partitions for that.
-                await client.set_topics(("__consumer_offsets",))
-            except BaseException:
-                await client.close()
-                raise
-            self._client = client
-        return self._client
+        """Close the connection."""
+        await self._connection.close()
 
     async def _ask_any(self, client: AIOKafkaClient) -> Any:
         refused: Unanswered | None = None
@@ -230,19 +207,12 @@ class Brokers:
 
     async def _ask(self, broker: int, request: Any) -> Any:
         """Return the response, or Unanswered."""
-        assert self._client is not None  # noqa: S101 - the topology comes first
         try:
-            return await self._client.send(broker, request)
+            return await (await self._connection.get_client()).send(broker, request)
         except NodeNotReadyError:
             return Unanswered(f"broker {broker} does not respond")
-        except _UNAVAILABLE as error:
-            return Unanswered(f"broker {broker} does not respond: {self._say(error)}")
-
-    def _say(self, error: Exception) -> str:
-        text = str(error) or type(error).__name__
-        for secret in self._access.secrets:
-            text = text.replace(secret, "(hidden)")
-        return text
+        except UNAVAILABLE as error:
+            return Unanswered(f"broker {broker} does not respond: {self._connection.describe(error)}")
 
 
 def _cut(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:

@@ -20,6 +20,7 @@ from kappa_crds.quantities import parse_duration
 from kappa_operator.engine.keys import Key
 from kappa_operator.errors import KappaError
 from kappa_operator.kafka.configs import ConfigReader
+from kappa_operator.kafka.connection import Connection
 from kappa_operator.kafka.model import KafkaAccess
 from kappa_operator.kafkacluster.decide import KafkaClusterResource
 from kappa_operator.lag.brokers import Brokers
@@ -46,7 +47,8 @@ class Sweeps(Protocol):
 
 def build_sampler(access: KafkaAccess, keeps: Keeps) -> Sampler:
     """Return a sampler of a real cluster."""
-    return Sampler(Brokers(access), Retentions(ConfigReader(access)), keeps=keeps)
+    connection = Connection(access)
+    return Sampler(Brokers(connection), Retentions(ConfigReader(connection)), keeps=keeps)
 
 
 @dataclass(frozen=True, slots=True)
