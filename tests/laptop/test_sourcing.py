@@ -122,7 +122,8 @@ def test_the_state_of_aggregates_is_explained(
     lines = capsys.readouterr().out.splitlines()
     assert "view decided ← commands" in lines
     assert (
-        "    keeps the state of each aggregate by auction for ever: it grows with the number of keys" in lines
+        "    keeps the state of each aggregate by auction without bound: it grows with the number of keys"
+        in lines
     )
 
 

@@ -1,9 +1,8 @@
-"""Deciders: what event sourcing asks of a user's module, and what becomes of a command. Pure.
+"""Deciders: the functions of a user's module for event sourcing, and the outcome of a command. Pure.
 
-A decider is two functions. `decide(state, command)` returns the events that a command causes, or why it is refused;
-`evolve(state, event)` returns the state after an event. The state of an aggregate starts at None. All of them are plain values of
-JSON, an event an object with its name as `type`. The pattern and its words are those of Chassaing, "Functional Event
-Sourcing Decider" (2021).
+A decider is two functions. `decide(state, command)` returns the events of a command, or a rejection; `evolve(state, event)` returns the
+state after an event. The state of an aggregate starts at None. States, commands and events are JSON values, an event is an object
+with its name as `type`. The pattern is described in Chassaing, "Functional Event Sourcing Decider" (2021).
 
     from kappa_pipelines.decider import Rejected
 
@@ -15,8 +14,8 @@ Sourcing Decider" (2021).
     def evolve(state, event):
         return {"owner": event["owner"], "balance": 0}
 
-Both have to be pure: the same arguments give the same result, whatever the time, the machine, or the calls before. No call sees
-an object of another: between calls everything is text, so a function that changes what it was given changes nothing.
+Both must be pure: the same arguments give the same result, at any time, on any machine, after any other calls. Calls do not share
+objects: between calls all values are text, so a function that changes its arguments has no effect.
 """
 
 import json
@@ -34,13 +33,13 @@ NOTHING = "null"
 
 @dataclass(frozen=True)
 class Rejected:
-    """What `decide` returns where a command is refused, and why."""
+    """The result of `decide` for a refused command, with the reason."""
 
     reason: str
 
 
 class Kind(StrEnum):
-    """What came of a command."""
+    """The kind of an outcome."""
 
     EVENT = "event"
     REJECTION = "rejection"
@@ -51,10 +50,10 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One thing that came of a command.
+    """One outcome of a command.
 
-    `sequence` counts the events of the aggregate from 1; what is no event has that of the event before it. `data` is
-    JSON: the event, the state of a snapshot, else the command. `type` is the event's name or the error's class.
+    `sequence` counts the events of the aggregate from 1; other outcomes have that of the preceding event. `data` is JSON: the event,
+    the state of a snapshot, else the command. `type` is the event's name or the error's class.
     """
 
     sequence: int
@@ -66,7 +65,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Decider:
-    """The two functions, and after how many events of an aggregate its state comes out; None for never."""
+    """The two functions, and the number of events between snapshots of an aggregate; None for no snapshots."""
 
     decide: Callable[[Any, Any], Any]
     evolve: Evolve
@@ -75,26 +74,26 @@ class Decider:
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """The state of an aggregate, as JSON, and how many events it has had."""
+    """The state of an aggregate, as JSON, and the number of its events."""
 
     state: str = NOTHING
     sequence: int = 0
 
 
 def write(value: Any) -> str:
-    """Return a value as JSON, always the same text for the same value; TypeError or ValueError if it is none."""
+    """Return a value as canonical JSON; TypeError or ValueError if it is not JSON."""
     return json.dumps(value, sort_keys=True, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
 def fold(evolve: Evolve, state: str, event: str) -> str:
-    """Return the state after an event; raises what `evolve` raises."""
+    """Return the state after an event; passes on exceptions of `evolve`."""
     return write(evolve(json.loads(state), json.loads(event)))
 
 
 def handle(decider: Decider, aggregate: Aggregate, command: str) -> tuple[Aggregate, list[Outcome]]:
-    """Return the aggregate after a command, and what came of it: all of its events or none.
+    """Return the aggregate after a command, and the outcomes: all of its events or none.
 
-    Where the functions fail, the aggregate stays as it is, and the outcome says where they did.
+    If a function fails, the aggregate does not change, and the outcome has the position of the error.
     """
     try:
         decided = decider.decide(json.loads(aggregate.state), json.loads(command))
@@ -112,7 +111,7 @@ def _check_events(decided: Any) -> list[Any]:
         raise TypeError(f"decide returned {type(decided).__name__}, not a list of events or Rejected")
     for event in decided:
         if not isinstance(event, dict) or not isinstance(event.get("type"), str):
-            raise TypeError("decide returned an event that is no dict with its name as `type`")
+            raise TypeError("decide returned an event that is not a dict with its name as `type`")
     return decided
 
 

@@ -87,10 +87,14 @@ def _explain_stragglers(view: View, compiled: Compiled) -> Iterator[str]:
 
 def _explain_state(state: State) -> str:
     by = f" by {', '.join(state.by)}" if state.by else ""
-    growth = f"it grows with the number of {state.grows_with}" if state.grows_with else "one row"
-    return (
-        f"keeps the {state.operator}{by} {f'until {state.until}' if state.until else f'for ever: {growth}'}"
-    )
+    if state.until is None:
+        growth = (
+            f"without bound: it grows with the number of {state.grows_with}"
+            if state.grows_with
+            else "in one row"
+        )
+        return f"keeps the {state.operator}{by} {growth}"
+    return f"keeps the {state.operator}{by} until {state.until}"
 
 
 def _explain_trigger(trigger: Trigger) -> Iterator[str]:

@@ -39,7 +39,7 @@ class CsvValues(TextValues):
         return f.when((f.length(f.trim(read_text())) > 0) & self._is_narrow(), parsed)
 
     def _is_narrow(self) -> Column:
-        """Return whether the parser can take the line: one with more fields than it has room for fails the query."""
+        """Return whether the parser accepts the line: too many fields fail the query."""
         text, separator = read_text(), f.lit(self.options["sep"])
         fields = (f.length(text) - f.length(f.replace(text, separator))) / f.length(separator)
         return (f.length(text) < _MAX_FIELDS) | (fields < _MAX_FIELDS)

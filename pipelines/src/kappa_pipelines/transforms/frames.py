@@ -55,7 +55,7 @@ def describe_state(view: View) -> State:
     """Return the state of a view that keeps state in Python."""
     if view.kind in _STATES:
         return _STATES[view.kind](view.name, view.operator)
-    return State(view.name, "state of its own in Python", (), None)
+    return State(view.name, "state in Python", (), None)
 
 
 def describe_cost(view: View) -> list[str]:
