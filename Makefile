@@ -1,4 +1,4 @@
-# Everything a newcomer needs. `make` alone lists the targets.
+# All commands of the project. `make` lists the targets.
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
@@ -29,7 +29,7 @@ setup: $(if $(wildcard $(UV)),,$(KAPPA_CACHE)/uv/bin/uv) ## Install Python depen
 	@$(UV) sync --frozen --quiet
 	@command -v mvn >/dev/null || $(LAB) packages maven
 
-# The classes that a driver loads, as a JVM archives them: the tests' own JVMs start from it in two thirds of the time.
+# An archive of the classes that a driver loads. The JVMs of tests start from it in two thirds of the time.
 CLASSES := .venv/classes.jsa
 $(CLASSES): uv.lock pipelines/archive_classes.py pipelines/src/kappa_pipelines/jars.lock | setup
 	@home=$$($(RUN) python -c "from pathlib import Path; import pyspark; print(Path(pyspark.__file__).parent)"); \
@@ -41,10 +41,10 @@ $(CLASSES): uv.lock pipelines/archive_classes.py pipelines/src/kappa_pipelines/j
 up: setup ## Start the local cluster with Kafka (BROKERS=3 for three brokers)
 	@$(LAB) up --brokers $(BROKERS)
 
-down: setup ## Stop the local cluster and leave nothing behind
+down: setup ## Stop the local cluster and remove all of its data
 	@$(LAB) down
 
-status: setup ## Show what runs
+status: setup ## Show the state of the cluster
 	@$(LAB) status
 
 images: up ## Build the images and load them into the cluster
@@ -53,11 +53,10 @@ images: up ## Build the images and load them into the cluster
 demo: setup ## Run the flights pipeline on real data and compare it with DuckDB (KEEP=1 leaves it in place, REMOVE=1 removes it)
 	@PYTHONPATH=tests $(RUN) python -m demo $(if $(KEEP),--keep) $(if $(REMOVE),--remove)
 
-# Four at a time: those on Spark keep the processors busy, those of integration and of test-waiting mostly wait, for brokers that are away and
-# for time-outs. Those on the whole cluster wait for pods, and take turns with the unit tests, which give way to them: beside tests on Spark, even
-# those that take only what is left of the processors, they took nearly twice as long. The cluster is up by then, and is not to be looked at again:
-# that would put integration last.
-test: up $(CLASSES) ## Run all tests but the long ones
+# Four groups run concurrently: tests on Spark use all cores, those of integration and test-waiting mostly wait, for unavailable brokers and
+# time-outs. Tests on the whole cluster wait for pods, and run together with the unit tests at low priority. Together with tests on Spark they
+# took nearly twice as long. The cluster is up by then; `-o up` avoids another check, which would delay integration.
+test: up $(CLASSES) ## Run all tests except for the long ones
 	@$(MAKE) -j4 -o up test-spark test-laptop test-waiting test-integration
 	@$(MAKE) -j2 test-e2e test-unit
 
@@ -66,7 +65,7 @@ test-unit: setup ## Run the tests that need nothing but Python and promtool
 
 WAITING := $(addprefix tests/spark/test_,driver.py real_time.py buckets.py repartition.py upgrades.py)
 
-test-spark: $(CLASSES) ## Run the tests on real Spark and Kafka, but those of test-waiting
+test-spark: $(CLASSES) ## Run the tests on real Spark and Kafka, except for those of test-waiting
 	@$(RUN) pytest tests/spark -m "not chaos" $(WAITING:%=--ignore=%)
 
 test-waiting: $(CLASSES) ## Run the tests on real Spark and Kafka that mostly wait
@@ -81,7 +80,7 @@ test-integration: up ## Run the tests on a real API server, Kafka and S3
 test-e2e: images ## Run the tests on the whole cluster
 	@$(RUN) pytest tests/e2e -m "not chaos"
 
-# Each in a session of its own: tests of integration want the cluster without its operator, those on the whole cluster with it.
+# Each group has its own session: integration tests need the cluster without the operator, those on the whole cluster with it.
 chaos: images $(CLASSES) ## Run the long fault-injection tests, and all examples of properties
 	@failed=0; for group in spark laptop integration e2e; do $(RUN) pytest tests/$$group -m chaos || failed=1; done; \
 	KAPPA_ALL_EXAMPLES=1 $(RUN) pytest tests/unit || failed=1; exit $$failed

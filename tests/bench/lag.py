@@ -1,11 +1,11 @@
 """How fast consumer lag is sampled: `python tests/bench/lag.py [--quick]` against two brokers of its own.
 
-20,000 partitions and 2,000 groups of 20 partitions each, so 40,000 shares, half of them behind, are swept by the operator's sampler in a
-process of its own: once by a sampler that knows nothing yet, then again and again, while all who are behind move on.
-A sweep comes with everything that it says: records, time, time to loss. In the same run the same brokers are asked by
-`kafka-consumer-groups --describe --all-groups --offsets`, which says records only, and by confluent-kafka, group by group.
+The sampler of the operator, in a separate process, samples 20,000 partitions and 2,000 groups of 20 partitions each. Half of the 40,000
+group partitions are behind. The first sample starts without history; the later ones run while all groups that are behind move.
+A sample has everything: records, time, time to loss. In the same run the same brokers are measured with
+`kafka-consumer-groups --describe --all-groups --offsets`, which shows records only, and with confluent-kafka, group by group.
 
-The last line is one JSON object. `sweep_s` is the median of the later sweeps, `first_s` the first one, `rss_mb` the peak of resident memory;
+The last line is one JSON object. `sweep_s` is the median of the later samples, `first_s` the first one, `rss_mb` the peak of resident memory;
 `vs_cli` is how many times longer the command takes, `vs_cli_pure` the same without the start of its JVM.
 """
 
@@ -102,7 +102,7 @@ def write_records(bootstrap: str, scale: Scale, stamps: Sequence[int]) -> None:
 
 
 def send(producer: Producer, records: Sequence[tuple[str, int, int]]) -> list[tuple[str, int, int]]:
-    """Send records of a topic, a partition and a timestamp; return those that a broker refused that has not heard of their topic yet."""
+    """Send records of a topic, a partition and a timestamp; return those that a broker without their topic refused."""
     refused = []
 
     def note(record: tuple[str, int, int], error: object, _: object) -> None:
@@ -148,7 +148,7 @@ async def commit(bootstrap: str, scale: Scale, groups: Sequence[int], offset: in
 
 
 async def sample() -> None:
-    """Be the sampler's process: sweep for every line that comes in, and say what was seen."""
+    """Run the process of the sampler: take a sample for every line of input, and print its figures."""
     bootstrap = sys.stdin.readline().strip()
     settings = {"bootstrap.servers": bootstrap, "security.protocol": "plaintext", "client.id": "bench"}
     access = KafkaAccess.of(settings)
@@ -203,7 +203,7 @@ class Child:
         self._process.stdin.flush()
 
     def sweep(self) -> dict[str, float]:
-        """Have it sweep once."""
+        """Take one sample."""
         self._write("sweep")
         assert self._process.stdout is not None
         said: dict[str, float] = json.loads(self._process.stdout.readline())
@@ -249,7 +249,7 @@ def ask_one_by_one(bootstrap: str, scale: Scale) -> float:
 
 
 def measure(bootstrap: str, scale: Scale) -> dict[str, float]:
-    """Set the stage, sweep, and compare."""
+    """Prepare the brokers, take samples, and compare."""
     everyone, slow = range(scale.groups), range(0, scale.groups, 2)
     make_topics(bootstrap, scale)
     now = int(time.time() * 1000)

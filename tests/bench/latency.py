@@ -66,7 +66,7 @@ class Reader(threading.Thread):
         self._consumer.subscribe([topic])
 
     def run(self) -> None:
-        """Read until told to end."""
+        """Read until the end is requested."""
         while not self.ending:
             message = self._consumer.poll(0.2)
             if message is not None and message.error() is None:

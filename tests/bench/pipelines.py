@@ -207,7 +207,7 @@ async def count_requests(cluster: ApiCluster) -> Counter[tuple[str, str]]:
 
 
 async def measure_rest(cluster: ApiCluster, operator: Operator, seconds: float) -> tuple[float, float]:
-    """Return requests per second and the part of a core while nobody changes anything."""
+    """Return requests per second and the part of a core while nothing changes."""
     before, cpu, started = await count_requests(cluster), operator.measure_cpu(), time.monotonic()
     await asyncio.sleep(seconds / 2)
     await asyncio.to_thread(operator.scrape)

@@ -2,8 +2,8 @@
 
 A query keeps a text of a kilobyte for each key that cannot be compressed, until its state has 10 MB, 100 MB and 1 GB (`--quick`: the first
 two). Then a savepoint is taken; a hundredth of the keys get other texts, and a second one is taken. Both are timed from the request to
-the driver's word that it is done, with all files read again. Meanwhile keys go on changing, a few at a time, and a batch follows
-the one before at once: the time of a batch is that between two files in the log of commits.
+the report of the driver that it is done, with all files read again. Meanwhile keys keep changing, a few at a time, and each batch follows
+the previous one at once: the time of a batch is that between two files in the log of commits.
 
 The last line is one JSON object. `second_over_first` is the time of the second savepoint through that of the first, `copied_ratio` the
 same of copied bytes, and `batch_growth` the median time of batches that ran while one of ten savepoints was taken through that before, each the worst of all sizes.

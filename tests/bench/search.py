@@ -1,7 +1,7 @@
 """How much an index of stored queries saves: `python tests/bench/search.py [--quick]`, on this machine alone.
 
-Documents of 40 words meet 10,000 queries; the words of both follow Zipf's law, but nobody searches for one of the 100 most
-frequent words, as nobody stores a search for "the". `search_speedup` is the rate of the index over
+Documents of 40 words meet 10,000 queries; the words of both follow Zipf's law, but no query has one of the 100 most
+frequent words, as no user stores a search for "the". `search_speedup` is the rate of the index over
 the rate of testing each query against each document, in one process, in turns: same documents, same conditions, same function
 that tests one; the words of a document are found in both. What they find is compared. One query in 500 has nothing
 to be filed under, and is always tested. `with_frequent_words` is the same where queries are made of all words: then a document

@@ -35,7 +35,7 @@ START = datetime(2013, 1, 1, tzinfo=UTC)
 
 
 def log(text: str) -> None:
-    """Say something to the person who waits."""
+    """Print progress to the user."""
     sys.stderr.write(text + "\n")
 
 

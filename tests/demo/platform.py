@@ -1,4 +1,4 @@
-"""What the demo asks of the cluster: the lab, the chart, the example's resources, and what they say of themselves."""
+"""The cluster of the demo: the lab, the chart, the resources of the example, and their status."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -57,7 +57,7 @@ def install_chart(values: Mapping[str, object] = MappingProxyType({})) -> None:
 
 
 def _run_current_image() -> None:
-    """The image's tag stays the same when it is built anew, so the pods must be told."""
+    """The tag of a rebuilt image stays the same, so the pods must be restarted."""
     deployment = ("deployment/kappa-operator", "-n", OPERATOR_NAMESPACE)
     if cluster.is_docker_there():
         kubectl("rollout", "restart", *deployment)
@@ -141,7 +141,7 @@ def get_kappa(example: Example) -> str:
 
 
 def describe_failure(example: Example) -> dict[str, str]:
-    """Return conditions, Events and the driver's last log lines; a part that cannot be had says why."""
+    """Return conditions, Events and the last log lines of the driver; an unavailable part has its reason."""
     namespace = ("-n", example.namespace)
     pipeline = f"Pipeline/{example.pipeline}"
     return {

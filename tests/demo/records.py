@@ -15,14 +15,14 @@ declares. So a record is safe if everything that may be processed before it is l
    begins are within s offsets of each other and the ends are too, then so is every cut between them, but for rounding:
    at most one offset a batch.
 3. At the begin all offsets are 0. The ends are equal within one when loading is over, which is why the demo starts the
-   pipeline after loading. While loading goes on, the loader waits for every acknowledgement after each `BARRIER`
+   pipeline after loading. During loading, the loader waits for every acknowledgement after each `BARRIER`
    records, so that partitions are never further apart than that many records.
-4. Hence, when a record is processed, everything that was processed in earlier batches stands in the log less than
-   `LOOKAHEAD` places behind it. `measure_displacement` finds the largest distance in event time that this allows, on
+4. Hence, when a record is processed, everything that was processed in earlier batches is in the log less than
+   `LOOKAHEAD` places after it. `measure_displacement` finds the largest distance in event time that this allows, on
    the very records to be loaded, and `check_order` refuses to load where it is not below the watermark's delay.
 
 LOOKAHEAD is twice the BARRIER, which leaves room for five hundred batches' rounding, or for the time Spark takes to ask
-for the ends of four partitions while the loader goes on.
+for the ends of four partitions while the loader continues.
 """
 
 import json

@@ -98,7 +98,7 @@ def pick_worst(origin: str, rows: Mapping[Key, Row], least: int = 10) -> list[Ke
 
 
 def say_minutes(delay: float | None) -> str:
-    """Say a delay."""
+    """Format a delay."""
     return "–" if delay is None else f"{delay:.3f} min"
 
 

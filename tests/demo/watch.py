@@ -1,6 +1,6 @@
 """Follows the pipeline until it has processed every record, and until its status shows that.
 
-Done is what the numbers say, never a time: no lag, and all records of the log read. A driver that took over from
+The figures decide when it is done, never a time: no lag, and all records of the log read. A driver that took over from
 another counts its own records only; then the pipeline's consumer group must have reached the end of every partition. The figures of
 the status are written at an interval, and dead letters beside the query, so the last ones follow.
 """
@@ -46,7 +46,7 @@ def shows_all(status: PipelineStatus, target: Target) -> bool:
 
 
 def say_status(status: PipelineStatus, target: Target) -> str:
-    """Say where the pipeline is, in one line."""
+    """Describe the progress of the pipeline in one line."""
     if status.records is None and status.lag_records is None:
         return f"{status.state or 'new'}: {_say_ready(status)}"
     parts = [
@@ -67,7 +67,7 @@ def _say_ready(status: PipelineStatus) -> str:
 
 
 def find_stall(status: PipelineStatus) -> str | None:
-    """Return why the pipeline cannot go on without a change from outside, where that is so."""
+    """Return why the pipeline cannot continue without an external change, or None."""
     stalled = find_condition(status.conditions, ConditionType.STALLED)
     if stalled is None or stalled.status != "True":
         return None

@@ -1,4 +1,4 @@
-"""Rights of a user on a broker with ACLs, as `docs/how-to/kafka-permissions.md` lists them."""
+"""Permissions of a user on a broker with ACLs, as `docs/how-to/kafka-permissions.md` lists them."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -37,7 +37,7 @@ class Right:
 
 
 def grant(bootstrap: str, user: str, rights: Iterable[Right]) -> None:
-    """Allow a user this and nothing else; returns when the broker tells so."""
+    """Allow a user this and nothing else; returns when the broker reports it."""
     admin, principal = AdminClient({"bootstrap.servers": bootstrap}), f"User:{user}"
     every = AclBindingFilter(
         ResourceType.ANY, None, ResourcePatternType.ANY, principal, None, AclOperation.ANY, AclPermissionType.ANY  # type: ignore[arg-type]
@@ -46,7 +46,7 @@ def grant(bootstrap: str, user: str, rights: Iterable[Right]) -> None:
     wanted = {_bind(each, principal) for each in rights}
     for future in admin.create_acls(list(wanted)).values() if wanted else ():
         future.result(30)
-    wait_until(lambda: set(admin.describe_acls(every).result(30)) == wanted, "rights are told", every=0.05)
+    wait_until(lambda: set(admin.describe_acls(every).result(30)) == wanted, "permissions are reported", every=0.05)
 
 
 def _bind(right: Right, principal: str) -> AclBinding:

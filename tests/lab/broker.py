@@ -44,7 +44,7 @@ def _archive() -> Path:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on now; all are held open until the last is known, so they differ."""
+    """Free ports; all are held open until the last is known, so they differ."""
     sockets = [socket.socket() for _ in range(count)]
     try:
         for each in sockets:
@@ -263,7 +263,7 @@ class Broker:
         return settings
 
 
-# One broker has nobody to replicate to, and a test does not want to wait for members that may still come.
+# One broker cannot replicate, and a test does not wait for members that may still join.
 _SMALL = {
     "auto.create.topics.enable": "false",
     "offsets.topic.replication.factor": "1",

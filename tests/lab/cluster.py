@@ -109,7 +109,7 @@ def _start(server: processes.Server) -> None:
 
 
 def down(*, with_images: bool = False) -> None:
-    """Take the cluster away with all its data; images stay imported unless told otherwise."""
+    """Take the cluster away with all its data; images stay imported unless requested."""
     if not LAB.exists():
         report("nothing to take down")
         return
@@ -163,7 +163,7 @@ def status() -> bool:
 
 
 def is_docker_there() -> bool:
-    """Whether a Docker engine answers, and KAPPA_LAB=bare does not say otherwise; then kind does the work."""
+    """Whether to use kind: a Docker engine answers, and KAPPA_LAB=bare is not set."""
     return os.environ.get("KAPPA_LAB") != "bare" and succeeds(["docker", "info"], timeout=10)
 
 

@@ -81,7 +81,7 @@ def import_stream() -> subprocess.Popen[bytes]:
 
 
 def import_archive(archive: Path) -> str:
-    """Import an image archive from a file and return what the runtime said."""
+    """Import an image archive from a file and return the output of the runtime."""
     return run(_ctr("images", "import", archive))
 
 

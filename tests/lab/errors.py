@@ -1,8 +1,8 @@
 """The one error that ends a command of the lab.
 
-LabError: a step cannot go on; the text says which and what to do. Everything else is a defect.
+LabError: a step cannot continue; the text names the step and the fix. Everything else is a defect.
 """
 
 
 class LabError(Exception):
-    """A step of the lab failed; the message is meant for the person who started it."""
+    """A step of the lab failed; the message is for the user who started it."""

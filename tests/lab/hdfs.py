@@ -64,7 +64,7 @@ def _list_jars() -> list[Path]:
 
 
 class Hdfs:
-    """A context manager; `namenode` and `web` are where it is reached. Whoever started it may do everything there.
+    """A context manager; `namenode` and `web` are its addresses. The user who started it has all permissions.
 
     `address` is where the servers listen: the loopback, or the node's own address, which pods and the host reach.
     """

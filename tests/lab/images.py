@@ -119,7 +119,7 @@ def _import(descriptors: Sequence[buildah.Blob], references: Sequence[str]) -> N
                 if digest not in present:
                     archive.add(buildah.blob_path(digest), f"blobs/{digest.replace(':', '/')}")
     except BrokenPipeError:
-        pass  # the runtime said why on its output
+        pass  # the runtime printed the reason
     output, _ = process.communicate()
     if process.returncode != 0:
         raise LabError(f"import of {references[0]} failed: {output.decode()[-2000:]}")

@@ -29,7 +29,7 @@ def _check(jars: Path) -> None:
     found = {jar.name: hashlib.sha256(jar.read_bytes()).hexdigest() for jar in jars.glob("*.jar")}
     wrong = sorted(name for name in lock.keys() | found.keys() if lock.get(name) != found.get(name))
     if wrong:
-        raise LabError(f"these jars are not what {_LOCK.name} says: {', '.join(wrong)}")
+        raise LabError(f"these jars differ from {_LOCK.name}: {', '.join(wrong)}")
 
 
 def fetch() -> Path:

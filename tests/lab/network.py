@@ -32,7 +32,7 @@ def start_bridge() -> None:
 
 
 def write_cni_config() -> None:
-    """Say how a pod gets its interface: bridge, an address from the node's range, host ports."""
+    """Configure the interface of a pod: bridge, an address from the node's range, host ports."""
     bridge = {
         "type": "bridge",
         "bridge": BRIDGE,

@@ -26,7 +26,7 @@ _LAUNCH = (
 
 @dataclass(frozen=True)
 class Server:
-    """A server of the lab: how to start it, and how to tell that it serves."""
+    """A server of the lab: how to start it, and how to check that it serves."""
 
     name: str
     command: Sequence[str | Path]

@@ -53,7 +53,7 @@ class RegistryDouble:
         self.close()
 
     def close(self) -> None:
-        """Free the port; `with` does so by itself."""
+        """Free the port; `with` does so at its end."""
         self._server.server_close()
 
     def register(self, subject: str, schema: Any, **fields: Any) -> int:
