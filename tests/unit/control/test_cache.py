@@ -70,3 +70,15 @@ def test_an_answer_from_before_a_deletion_does_not_bring_the_object_back() -> No
     assert cache.get(key) is None
     cache.put(body(version=6))
     assert cache.get(key) is not None
+
+
+def test_an_index_keeps_nothing_of_what_is_gone() -> None:
+    cache = ResourceCache(KIND_TABLE)
+    empty = {name: index for name, index in vars(cache).items() if isinstance(index, dict)}
+    keys = [cache.put(body(kind, "a", 1)) for kind in KIND_TABLE]
+    for key in keys:
+        cache.forget(key)
+    kept = {
+        name: index for name, index in empty.items() if name != "kinds" and name != "_references" and index
+    }
+    assert kept == {}

@@ -149,7 +149,7 @@ def _decide_idle(observed: StateStoreObserved, wait: float, now: datetime) -> Pl
     condition = get_ready(observed.resource)
     if is_unseen(observed.resource) and condition is not None and condition.status == "True":
         # The result of the last check holds for the changed spec too: nothing in it names another PVC.
-        return report(observed, ready("Ready", Reason(condition.reason), condition.message), now, wait)
+        return report(observed, ready("Ready", condition.reason, condition.message), now, wait)
     return Plan(requeue_after=wait)
 
 
