@@ -46,7 +46,9 @@ def grant(bootstrap: str, user: str, rights: Iterable[Right]) -> None:
     wanted = {_bind(each, principal) for each in rights}
     for future in admin.create_acls(list(wanted)).values() if wanted else ():
         future.result(30)
-    wait_until(lambda: set(admin.describe_acls(every).result(30)) == wanted, "permissions are reported", every=0.05)
+    wait_until(
+        lambda: set(admin.describe_acls(every).result(30)) == wanted, "permissions are reported", every=0.05
+    )
 
 
 def _bind(right: Right, principal: str) -> AclBinding:

@@ -78,7 +78,5 @@ def test_an_index_keeps_nothing_of_what_is_gone() -> None:
     keys = [cache.put(body(kind, "a", 1)) for kind in KIND_TABLE]
     for key in keys:
         cache.forget(key)
-    kept = {
-        name: index for name, index in empty.items() if name != "kinds" and name != "_references" and index
-    }
+    kept = {name: index for name, index in empty.items() if name not in {"kinds", "_references"} and index}
     assert kept == {}
