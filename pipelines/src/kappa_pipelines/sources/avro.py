@@ -144,13 +144,13 @@ def _by_id(cases: Sequence[tuple[int, Column]]) -> Column:
 
 
 def build_bare(source: str, text: str) -> BareAvro:
-    """Return the format of bare records; SpecError where its schema is wrong. Needs an active Spark session."""
+    """Return the format of bare records; SpecError if its schema is invalid. Needs an active Spark session."""
     schema = read_avro(f"source {source!r}", text)
     return BareAvro(reader=_build_reader(f"source {source!r}", schema), written=schema)
 
 
 def build_framed(source: str, subject: Subject) -> FramedAvro:
-    """Return the format of records that name their schema; SpecError where one is wrong. Needs an active Spark session."""
+    """Return the format of records that name their schema; SpecError if one is invalid. Needs an active Spark session."""
     by_id = {each.id: each for each in reversed(subject.versions)}
     written = []
     for each in by_id.values():

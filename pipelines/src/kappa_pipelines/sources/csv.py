@@ -12,7 +12,6 @@ from kappa_crds.format import CsvFormat
 from kappa_pipelines.sources.values import (
     PERMISSIVE,
     TextValues,
-    explain_text,
     parse_schema,
     read_text,
     with_corrupt,
@@ -24,11 +23,9 @@ _MAX_FIELDS = 20_000  # Spark makes room for 20480
 class CsvValues(TextValues):
     """Values that are lines of CSV."""
 
-    def explain(self, parsed: Column, texts: Column) -> Column:  # noqa: D102 - see Values
-        return explain_text(
-            self.schema,
-            parsed,
-            texts,
+    @property
+    def errors(self) -> tuple[str, str]:  # noqa: D102 - see TextValues
+        return (
             f"value does not have the {len(self.schema.fields)} fields that the schema declares",
             "value is not valid CSV for the declared schema",
         )
@@ -46,7 +43,7 @@ class CsvValues(TextValues):
 
 
 def build_csv(source: str, csv: CsvFormat) -> CsvValues:
-    """Return the format; SpecError where its schema is wrong. Needs an active Spark session."""
+    """Return the format; SpecError if its schema is invalid. Needs an active Spark session."""
     options = {**PERMISSIVE, "sep": csv.separator, "nullValue": csv.null_value, "enforceSchema": "true"}
     if csv.timestamp_format is not None:
         options["timestampFormat"] = csv.timestamp_format

@@ -13,7 +13,7 @@ from kappa_pipelines.sources.values import Values
 
 
 def build_values(source: Source, subject: Subject | None) -> Values:
-    """Return the source's format, checked; SpecError names what is wrong. Needs an active Spark session."""
+    """Return the source's format, checked; SpecError if it is invalid. Needs an active Spark session."""
     declared = source.format
     if declared.json_ is not None:
         return build_json(source.name, declared.json_)

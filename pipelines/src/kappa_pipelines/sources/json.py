@@ -11,7 +11,6 @@ from kappa_crds.format import JsonFormat
 from kappa_pipelines.sources.values import (
     PERMISSIVE,
     TextValues,
-    explain_text,
     parse_schema,
     read_text,
     with_corrupt,
@@ -21,11 +20,9 @@ from kappa_pipelines.sources.values import (
 class JsonValues(TextValues):
     """Values that are JSON objects."""
 
-    def explain(self, parsed: Column, texts: Column) -> Column:  # noqa: D102 - see Values
-        return explain_text(
-            self.schema,
-            parsed,
-            texts,
+    @property
+    def errors(self) -> tuple[str, str]:  # noqa: D102 - see TextValues
+        return (
             "value is not a JSON object",
             "value is not valid JSON for the declared schema",
         )
@@ -35,7 +32,7 @@ class JsonValues(TextValues):
 
 
 def build_json(source: str, json: JsonFormat) -> JsonValues:
-    """Return the format; SpecError where its schema is wrong. Needs an active Spark session."""
+    """Return the format; SpecError if its schema is invalid. Needs an active Spark session."""
     options = dict(PERMISSIVE)
     if json.timestamp_format is not None:
         options["timestampFormat"] = json.timestamp_format

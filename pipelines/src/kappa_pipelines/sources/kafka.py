@@ -107,7 +107,7 @@ class KafkaSource:
 
 
 def build_source(revision: Revision, source: Source, subject: Subject | None = None) -> KafkaSource:
-    """Return the source, checked; SpecError names what is wrong. Needs an active Spark session."""
+    """Return the source, checked; SpecError if it is invalid. Needs an active Spark session."""
     checked = KafkaSource(source, build_subscription(revision, source), build_values(source, subject))
     _check_record_columns(checked)
     check_event_time(source, _types(checked))

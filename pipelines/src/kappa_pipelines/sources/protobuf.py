@@ -90,14 +90,14 @@ class FramedProtobuf(Framed, _Decoded):
 
 
 def build_bare(source: str, text: str, message: str) -> BareProtobuf:
-    """Return the format of bare messages; SpecError where the schema is wrong."""
+    """Return the format of bare messages; SpecError if the schema is invalid."""
     where = f"source {source!r}"
     files = compile_text(where, text)
     return BareProtobuf(Plan(_find_message(where, files, message)))
 
 
 def build_framed(source: str, subject: Subject, message: str | None) -> FramedProtobuf:
-    """Return the format of messages that name their schema; SpecError where one is wrong."""
+    """Return the format of messages that name their schema; SpecError if one is invalid."""
     read = _compile_version(source, subject, subject.reader)
     where = f"source {source!r}: {_name_version(subject, subject.reader)}"
     schema = _find_message(where, read, message or list_messages(read).get(FIRST, "of any name"))

@@ -72,9 +72,17 @@ class TextValues(CorruptMarked, ABC):
     def parse_texts(self) -> Column:  # noqa: D102 - see Values
         return self.parse_as(StructType([StructField(name, StringType()) for name in self.schema.names]))
 
+    def explain(self, parsed: Column, texts: Column) -> Column:  # noqa: D102 - see Values
+        return explain_text(self.schema, parsed, texts, *self.errors)
+
     @abstractmethod
     def parse_as(self, schema: StructType) -> Column:
         """Return the value parsed with other columns."""
+
+    @property
+    @abstractmethod
+    def errors(self) -> tuple[str, str]:
+        """Return the errors `otherwise` and `never` of `explain_text`."""
 
 
 class WithoutTexts:
