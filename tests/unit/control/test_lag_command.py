@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 from typer.testing import CliRunner
 
-from fakes.context import START, build_resource
+from fakes.context import START, build_resource, build_resource
 from fakes.reports import FakeAsking, build_report
 from kappa_crds.lagstate import LagState
 from kappa_operator.cli.app import app
@@ -128,7 +128,8 @@ async def test_without_the_operator_statuses_are_shown_and_time_is_unknown() -> 
         "state": "Stalled",
         "severity": "Critical",
     }
-    policy = {"kind": "LagPolicy", "status": {"lagging": [share]}}
+    policy = build_resource("LagPolicy", "gold", selector={"groups": ["*"]}, warning={"lag": "60s"})
+    policy["status"] = {"lagging": [share]}
     asking = FakeAsking(Refused(FAR), resources={"Pipeline": [body], "LagPolicy": [policy]})
     report, warning = await read_report(asking, SCOPE)
     assert report.source is Source.STATUS

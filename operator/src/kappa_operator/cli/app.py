@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer.completion import completion_init  # type: ignore[attr-defined]
 from typer.main import get_command, get_group
 
 from kappa_operator.cli.errors import CommandGroup
@@ -40,7 +39,6 @@ COMMANDS = {
     "run": Command("Run a pipeline on this machine, over files or topics, and print its rows.", "local"),
     "explain": Command("Show a pipeline's graph, its state with its bounds, and its guarantees.", "local"),
     "test": Command("Run the test cases of pipelines on this machine.", "local"),
-    "completion": Command("Print the completion script of a shell.", "completion"),
 }  # fmt: skip
 
 
@@ -56,7 +54,6 @@ class LazyGroup(CommandGroup):
 app = typer.Typer(
     cls=LazyGroup,
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     epilog="Exit codes: 0 success, 1 failure, 2 unusable options or files, 3 unhealthy or over the bound, 4 unknown.",
@@ -95,5 +92,4 @@ for _name, _command in COMMANDS.items():
 
 def main() -> None:
     """Run the command line, as `kappa` or as the plugin `kubectl kappa`."""
-    completion_init()
     app(prog_name="kubectl kappa" if Path(sys.argv[0]).name.startswith("kubectl-") else "kappa")

@@ -8,16 +8,9 @@ from typing import Annotated
 
 import typer
 
+from kappa_operator.cli import options
 from kappa_operator.cli.lag_bound import Bound, check_bound
 from kappa_operator.cli.lag_view import build_lag_view, narrow
-from kappa_operator.cli.options import (
-    AllNamespaces,
-    Context,
-    Namespace,
-    OperatorNamespace,
-    OutputFormat,
-    parse_duration_option,
-)
 from kappa_operator.cli.output import Output, print_result
 from kappa_operator.cli.report_read import Scope, read_report
 from kappa_operator.cli.requests import call, choose_scope
@@ -28,15 +21,15 @@ _CLEAR = "\x1b[H\x1b[2J"
 
 def lag(
     *,
-    namespace: Namespace = "",
-    all_namespaces: AllNamespaces = False,
+    namespace: options.Namespace = "",
+    all_namespaces: options.AllNamespaces = False,
     group: Annotated[
         list[str] | None,
         typer.Option(metavar="GROUP", help="Only groups that match, such as billing or kappa.shop.*."),
     ] = None,
     topic: Annotated[list[str] | None, typer.Option(metavar="TOPIC", help="Only topics that match.")] = None,
     partitions: Annotated[bool, typer.Option("--partitions", help="Show each partition.")] = False,
-    output: OutputFormat = Output.TABLE,
+    output: options.OutputFormat = Output.TABLE,
     fail_over: Annotated[
         str | None,
         typer.Option(
@@ -48,14 +41,14 @@ def lag(
     interval: Annotated[
         str, typer.Option(metavar="DURATION", help="Time between two outputs of --watch.")
     ] = "5s",
-    operator_namespace: OperatorNamespace = "kappa-system",
-    context: Context = None,
+    operator_namespace: options.OperatorNamespace = "kappa-system",
+    context: options.Context = None,
 ) -> None:
     """Show the lag of consumer groups and pipelines: in records, in time, and until records are lost."""
     if watch and fail_over is not None:
         raise typer.BadParameter("cannot be used with --watch", param_hint="--fail-over")
     bound = _parse(fail_over)
-    seconds = parse_duration_option(interval, "--interval")
+    seconds = options.parse_duration_option(interval, "--interval")
     namespaces = choose_scope(namespace, context, all_namespaces=all_namespaces)
     scope = Scope(namespaces, operator_namespace, partitions)
 

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from kappa_crds.lagstate import LagState, Severity
 from kappa_operator.cli.figures import NONE, UNKNOWN, render_age, render_count, render_seconds
+from kappa_operator.cli.output import start_table
 from kappa_operator.report.build import rank_share
 from kappa_operator.report.model import ClusterReport, LagReport, Report, ShareReport, Source
 
@@ -78,16 +79,8 @@ def _is_mixed(report: Report) -> bool:
     return len(report.clusters) > 1
 
 
-def _start(columns: Iterable[str]) -> Table:
-    table = Table(box=None, pad_edge=False)
-    for column in columns:
-        justify = "right" if column in _RIGHT else "left"
-        table.add_column(column, overflow="fold", justify=justify)  # type: ignore[arg-type]
-    return table
-
-
 def _build_groups(rows: Iterable[Row], wide: bool, mixed: bool) -> Table:
-    table = _start((*(("CLUSTER",) if mixed else ()), *_NARROW, *(_WIDE if wide else ())))
+    table = start_table((*(("CLUSTER",) if mixed else ()), *_NARROW, *(_WIDE if wide else ())), _RIGHT)
     for row in rows:
         lag = row.lag
         cells = [
@@ -101,7 +94,7 @@ def _build_groups(rows: Iterable[Row], wide: bool, mixed: bool) -> Table:
 
 
 def _build_partitions(rows: Iterable[Row], wide: bool) -> Table:
-    table = _start((*_SINGLE, *(_SINGLE_WIDE if wide else ())))
+    table = start_table((*_SINGLE, *(_SINGLE_WIDE if wide else ())), _RIGHT)
     for row in rows:
         for share in sorted(row.lag.shares, key=rank_share, reverse=True):
             cells = [

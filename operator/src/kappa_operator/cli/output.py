@@ -1,7 +1,7 @@
 """What commands print: text for people, or data for programs. One implementation for all commands."""
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ from kappa_crds import GROUP
 
 if TYPE_CHECKING:  # the help must not load it
     from rich.console import Console, RenderableType
+    from rich.table import Table
 
 _WIDE = 250
 
@@ -59,6 +60,16 @@ def open_console() -> "Console":
 
     console = Console()
     return console if console.is_terminal else Console(width=_WIDE)
+
+
+def start_table(columns: Iterable[str], right: Container[str] = ()) -> "Table":
+    """Return a table with columns, some of them aligned to the right; a narrow screen folds cells and cuts nothing off."""
+    from rich.table import Table  # noqa: PLC0415 - see above
+
+    table = Table(box=None, pad_edge=False)
+    for column in columns:
+        table.add_column(column, overflow="fold", justify="right" if column in right else "left")
+    return table
 
 
 def print_plain(console: "Console", view: "RenderableType") -> None:

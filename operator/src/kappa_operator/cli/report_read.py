@@ -5,7 +5,8 @@ source, with a warning: it has the lag of pipelines in records, and neither lag 
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Protocol
@@ -105,26 +106,15 @@ async def read_statuses(api: ReportApi, namespace: str | None) -> Report:
     """Return a report from the status of resources."""
     pipelines = await api.list_objects(API_VERSION, "Pipeline", namespace)
     policies = await api.list_objects(API_VERSION, "LagPolicy", namespace)
-    statuses = [status for body in policies if (status := _parse(LagPolicyStatus, body)) is not None]
-    return build_status_report(
-        [each for body in pipelines if (each := _parse_pipeline(body)) is not None],
-        statuses,
-        datetime.now(UTC),
-    )
+    statuses = [each.status for each in _parse("LagPolicy", policies)]
+    return build_status_report(list(_parse("Pipeline", pipelines)), statuses, datetime.now(UTC))
 
 
-def _parse(model: type[LagPolicyStatus], body: Body) -> LagPolicyStatus | None:
-    try:
-        return model.model_validate(body.get("status") or {})
-    except ValidationError:
-        return None
-
-
-def _parse_pipeline(body: Body) -> PipelineResource | None:
-    try:
-        return find_kind("Pipeline").parse(body)
-    except ValidationError:
-        return None
+def _parse(kind: str, bodies: Iterable[Body]) -> Iterator[Any]:
+    """Yield the resources that this version can read."""
+    for body in bodies:
+        with suppress(ValidationError):
+            yield find_kind(kind).parse(body)
 
 
 def build_status_report(

@@ -41,8 +41,7 @@ savepoint = typer.Typer(
 
 Savepoint = Annotated[str, typer.Argument(metavar="NAME", help="The Savepoint.")]
 NewName = Annotated[
-    str | None,
-    typer.Option("--name", metavar="NAME", help="Name of the Savepoint. Default: pipeline and time."),
+    str | None, typer.Option("--name", help="Name of the Savepoint. Default: pipeline and time.")
 ]
 
 
@@ -72,9 +71,7 @@ def create(
 @savepoint.command("list")
 def list_(
     *,
-    pipeline: Annotated[
-        str | None, typer.Option(metavar="PIPELINE", help="Only those of this Pipeline.")
-    ] = None,
+    pipeline: Annotated[str | None, typer.Option(help="Only those of this Pipeline.")] = None,
     namespace: Namespace = "",
     all_namespaces: AllNamespaces = False,
     output: OutputFormat = Output.TABLE,
@@ -127,7 +124,7 @@ def verify(
 @waiting
 def export(
     name: Savepoint,
-    to: Annotated[str, typer.Option(metavar="STORE", help="The StateStore to copy it to.")],
+    to: Annotated[str, typer.Option(help="The StateStore to copy it to.")],
     *,
     delete: Annotated[
         bool, typer.Option("--delete", help="Delete the copy together with the Savepoint. Default: keep it.")
@@ -152,18 +149,14 @@ def import_(
         typer.Argument(metavar="FOLDER", help="Name of the savepoint's folder, the last part of its URI."),
     ],
     *,
-    store: Annotated[
-        str | None, typer.Option("--from", metavar="STORE", help="The StateStore that holds it.")
-    ] = None,
-    of: Annotated[
-        str | None, typer.Option(metavar="PIPELINE", help="The Pipeline that it was taken from, if another.")
-    ] = None,
+    store: Annotated[str | None, typer.Option("--from", help="The StateStore that holds it.")] = None,
+    of: Annotated[str | None, typer.Option(help="The Pipeline that it was taken from, if another.")] = None,
     of_namespace: Annotated[
-        str | None, typer.Option(metavar="NAMESPACE", help="The namespace of that Pipeline, if another.")
+        str | None, typer.Option(help="The namespace of that Pipeline, if another.")
     ] = None,
     to: Annotated[
         str | None,
-        typer.Option(metavar="STORE", help="The StateStore to copy it to. Default: the Pipeline's."),
+        typer.Option(help="The StateStore to copy it to. Default: the Pipeline's."),
     ] = None,
     name: NewName = None,
     namespace: Namespace = "",
@@ -183,7 +176,7 @@ def restore(
     name: Savepoint,
     to: Annotated[
         str | None,
-        typer.Option(metavar="PIPELINE", help="The Pipeline to restore. Default: the one it was taken from."),
+        typer.Option(help="The Pipeline to restore. Default: the one it was taken from."),
     ] = None,
     namespace: Namespace = "",
 ) -> Request:

@@ -6,6 +6,7 @@ from rich.table import Table
 
 from kappa_crds.conditions import EXPORTED, VERIFIED, find_condition
 from kappa_crds.quantities import format_count
+from kappa_operator.cli.output import start_table
 from kappa_operator.savepoint.objects import SavepointResource
 
 
@@ -13,10 +14,9 @@ def build_table(
     savepoints: Iterable[SavepointResource], *, with_namespace: bool = False, wide: bool = False
 ) -> Table:
     """Return one line for each savepoint."""
-    table = Table(box=None, pad_edge=False)
     columns = ("NAME", "PIPELINE", "STATE", "CAUSE", "SIZE", "TAKEN", "VERIFIED")
-    for column in (*(("NAMESPACE",) if with_namespace else ()), *columns, *(("LOCATION",) if wide else ())):
-        table.add_column(column, overflow="fold")  # nothing is cut off, however narrow the screen
+    more = ("LOCATION",) if wide else ()
+    table = start_table((*(("NAMESPACE",) if with_namespace else ()), *columns, *more))
     for savepoint in savepoints:
         spec, status = savepoint.spec, savepoint.status
         taken = f"{status.taken:%Y-%m-%d %H:%M:%S}" if status.taken else "-"

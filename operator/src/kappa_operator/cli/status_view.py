@@ -7,16 +7,17 @@ from datetime import datetime
 from typing import Any
 
 from rich.console import Group
-from rich.table import Table
 from rich.text import Text
 
 from kappa_operator.cli.errors import Exit
 from kappa_operator.cli.figures import NONE, render_age
 from kappa_operator.cli.health import Health
+from kappa_operator.cli.output import start_table
 from kappa_operator.cli.status_read import Operator, Overview
 
 _AWAY = 60.0
 """Age in seconds of a lease without a leader; the leader renews it each second, and clocks differ."""
+_COLUMNS = ("KIND", "NAME", "READY", "REASON", "SINCE", "WHAT TO DO")
 _SHOWN = 8
 """At most so many healthy resources of each kind are listed."""
 
@@ -42,18 +43,7 @@ def is_away(operator: Operator, now: datetime) -> bool:
 def build_status_view(overview: Overview, now: datetime, *, mixed: bool, every: bool = False) -> Group:
     """Return the screen; `mixed` shows namespaces, `every` lists all resources."""
     shown, left = _choose(overview.resources, None if every else _SHOWN)
-    table = Table(box=None, pad_edge=False)
-    for column in (
-        "",
-        *(("NAMESPACE",) if mixed else ()),
-        "KIND",
-        "NAME",
-        "READY",
-        "REASON",
-        "SINCE",
-        "WHAT TO DO",
-    ):
-        table.add_column(column, overflow="fold")
+    table = start_table(("", *(("NAMESPACE",) if mixed else ()), *_COLUMNS))
     for each in shown:
         place = [each.namespace] if mixed else []
         cells = [*place, each.kind, each.name, each.ready, each.reason, f"{render_age(each.since, now)}"]

@@ -9,15 +9,8 @@ import typer
 from rich.console import Console
 from rich.live import Live
 
+from kappa_operator.cli import options
 from kappa_operator.cli.lag import choose_now, fetch_report
-from kappa_operator.cli.options import (
-    AllNamespaces,
-    Context,
-    Namespace,
-    OperatorNamespace,
-    OutputFormat,
-    parse_duration_option,
-)
 from kappa_operator.cli.output import Output, name_resource, print_result
 from kappa_operator.cli.report_read import ReportApi, Scope, read_report
 from kappa_operator.cli.requests import call, choose_scope
@@ -29,26 +22,26 @@ from kappa_operator.report.model import Report
 
 def top(
     *,
-    namespace: Namespace = "",
-    all_namespaces: AllNamespaces = False,
+    namespace: options.Namespace = "",
+    all_namespaces: options.AllNamespaces = False,
     sort: Annotated[SortBy, typer.Option(help="Sort by this at first.")] = SortBy.LAG,
     once: Annotated[bool, typer.Option("--once", help="Print it once, as without a terminal or with -o json, yaml or name.")] = False,
     interval: Annotated[str, typer.Option(metavar="DURATION", help="Time between two requests to the operator.")] = "2s",
-    output: OutputFormat = Output.TABLE,
-    operator_namespace: OperatorNamespace = "kappa-system",
-    context: Context = None,
+    output: options.OutputFormat = Output.TABLE,
+    operator_namespace: options.OperatorNamespace = "kappa-system",
+    context: options.Context = None,
 ) -> None:  # fmt: skip
     """Show pipelines and topics live: rates, lag, duration of batches, delay of watermarks, rows of state."""
-    seconds = parse_duration_option(interval, "--interval")
+    seconds = options.parse_duration_option(interval, "--interval")
     namespaces = choose_scope(namespace, context, all_namespaces=all_namespaces)
-    scope, options = Scope(namespaces, operator_namespace), ViewOptions(sort)
+    scope, view = Scope(namespaces, operator_namespace), ViewOptions(sort)
     if not once and output.is_text and is_interactive():
-        call(context, lambda api: Top(api, scope, options, seconds).run())
+        call(context, lambda api: Top(api, scope, view, seconds).run())
         return
     report = fetch_report(scope, context)
     print_result(
         output,
-        lambda: build_top(report, choose_now(report), options),
+        lambda: build_top(report, choose_now(report), view),
         report.to_manifest,
         lambda: (name_resource("Pipeline", each.name) for each in report.pipelines),
     )
