@@ -93,6 +93,7 @@ generate: setup ## Regenerate CRDs, rules, dashboards and reference documents fr
 	@$(RUN) python -m kappa_crds.schema write charts/kappa/files/crds
 	@$(RUN) python -m kappa_crds.reference write docs/reference
 	@PYTHONPATH=tests $(RUN) python -m cli_reference write docs/reference/cli.md
+	@PYTHONPATH=tests $(RUN) python -m case_reference write docs/reference/tests.md
 	@$(MONITORING) write
 
 verify: setup ## Fail where generated files differ from their sources
@@ -101,6 +102,7 @@ verify: setup ## Fail where generated files differ from their sources
 	@$(RUN) python -m kappa_crds.schema check charts/kappa/files/crds
 	@$(RUN) python -m kappa_crds.reference check docs/reference
 	@PYTHONPATH=tests $(RUN) python -m cli_reference check docs/reference/cli.md
+	@PYTHONPATH=tests $(RUN) python -m case_reference check docs/reference/tests.md
 	@$(MONITORING) check
 
 DOCS = $$(git ls-files '*.md' ':!docs/reference' ':!tests/prose')

@@ -60,12 +60,19 @@ class Step(Model):
     """A record, or a mark."""
 
     mark: Mark | None = None
+    """An event instead of a record."""
     source: SqlName | None = None
+    """The source of the record; required if the pipeline has several."""
     topic: TopicName | None = None
+    """The topic of the record; by default the first of its source."""
     value: Any = None
+    """The value: text as it is, an object as JSON or in the source's format, null for NULL."""
     key: str | None = None
+    """The key."""
     timestamp: datetime | None = None
+    """The timestamp in Kafka; by default seconds from 2000-01-01 on, one for each step."""
     headers: dict[str, str] = Field(default_factory=dict)
+    """The headers."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -84,14 +91,18 @@ class ExpectedRows(Model):
     """
 
     name: SqlName
+    """The sink or view."""
     rows: tuple[dict[str, Any], ...]
+    """The rows. Times are compared as instants, numbers to twelve digits."""
 
 
 class ExpectedLetter(Model):
     """A dead letter: its source, and a part of the error."""
 
     source: SqlName | None = None
+    """The source of the record; any if absent."""
     error: str = ""
+    """A part of the error."""
 
 
 class Expectation(Model):
@@ -111,8 +122,11 @@ class CaseSpec(Model):
     """The input and the expected output."""
 
     pipeline: str
+    """The name of the Pipeline, in one of the files."""
     input: Annotated[tuple[Step, ...], Field(min_length=1)]
+    """Records and marks, in order."""
     expect: Expectation
+    """The expected output at the end."""
 
 
 class CaseMetadata(Model):
