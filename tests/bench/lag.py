@@ -169,7 +169,7 @@ async def sample() -> None:
             "unfound": sum(1 for each in samples if each.lag > 0 and each.behind is None),
             "lag": sum(each.lag for each in samples),
             "pause_ms": max(pauses) * 1000,
-            "unknown": len(found.unknown) + len(found.unread) + len(found.dark),
+            "unknown": len(found.unknown) + len(found.unread) + len(found.unavailable),
             "rss": _read_peak(),
         }
         print(json.dumps(said), flush=True)

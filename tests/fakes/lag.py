@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kappa_operator.errors import BrokerUnreachable
-from kappa_operator.lag.answers import Commits, Groups, Logs, Topology
 from kappa_operator.lag.forecast import Retention
 from kappa_operator.lag.markers import Batch
 from kappa_operator.lag.model import Partition, PartitionLog, Share
+from kappa_operator.lag.responses import Commits, Groups, Logs, Topology
 from kappa_operator.lag.timestamps import NEWEST, Answer
 
 GONE = "the broker says UNKNOWN_TOPIC_OR_PARTITON"
@@ -87,7 +87,7 @@ class FakeBrokers:
         for partition in leaders:
             log = self.logs.get(partition)
             if log is None or log.trouble:
-                logs.dark[partition] = log.trouble if log else GONE
+                logs.unavailable[partition] = log.trouble if log else GONE
             else:
                 logs.logs[partition] = log.show()
         return logs

@@ -56,7 +56,7 @@ async def test_what_a_broker_had_is_unknown_while_it_is_away(brokers: tuple[Brok
             assert set(away.samples) | set(away.unknown) == shares
             assert {each.lag for each in away.samples.values()} <= {6}
             await asyncio.sleep(0.5)
-        assert 0 < len(away.dark) < len(PARTITIONS)
+        assert 0 < len(away.unavailable) < len(PARTITIONS)
         assert 0 < len(away.unread) < len(GROUPS)
         assert 0 < len(away.samples) < len(shares)
         assert all(away.unknown.values())

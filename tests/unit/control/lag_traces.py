@@ -1,7 +1,7 @@
 """Traces of consumers: what was produced and committed when, for our rules and for others beside them.
 
 A trace is played by a small model of one partition: records come at a rate and have the times at which they came, a consumer takes them
-at a rate and commits now and then. Looks are taken every ten seconds, as a sampler takes them.
+at a rate and commits now and then. LogHistory are taken every ten seconds, as a sampler takes them.
 """
 
 import bisect

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from effort import examples
 from kappa_operator.lag.forecast import Retention, forecast_loss
+from kappa_operator.lag.log_history import LogHistory, Removal
 from kappa_operator.lag.markers import FEW, Batch, Markers
 from kappa_operator.lag.model import Partition, PartitionLog, Sample, Share
 from kappa_operator.lag.positions import Evidence, build_sample, find_shares, place, skip_markers
-from kappa_operator.lag.samples import Looks, Removal
 from kappa_operator.lag.timestamps import Search
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -217,7 +217,7 @@ def test_configs_become_a_retention() -> None:
 
 
 def test_a_start_that_moves_in_steps_has_the_speed_of_its_steps() -> None:
-    looks = Looks()
+    looks = LogHistory()
     for second in range(0, 61):
         looks.add(float(second), {T0: log(second // 10 * 100, 10_000)})
     found = looks.measure_removal(T0)
@@ -227,7 +227,7 @@ def test_a_start_that_moves_in_steps_has_the_speed_of_its_steps() -> None:
 
 
 def test_a_single_move_is_spread_over_what_was_seen_and_none_is_no_speed() -> None:
-    looks = Looks()
+    looks = LogHistory()
     for second in range(0, 30, 10):
         looks.add(float(second), {T0: log(100 if second == 20 else 0, 1000), T1: log(0, 1000)})
     assert looks.measure_removal(T0) == Removal(100, 0.0, 5.0)
@@ -235,7 +235,7 @@ def test_a_single_move_is_spread_over_what_was_seen_and_none_is_no_speed() -> No
 
 
 def test_when_a_record_came_is_guessed_between_two_looks() -> None:
-    looks = Looks()
+    looks = LogHistory()
     looks.add(100.0, {T0: log(0, 1000)})
     looks.add(130.0, {T0: log(0, 1300)})
     looks.add(160.0, {T0: log(0, 1300)})
@@ -246,7 +246,7 @@ def test_when_a_record_came_is_guessed_between_two_looks() -> None:
 
 
 def test_history_stays_small_and_reaches_back_far() -> None:
-    looks = Looks()
+    looks = LogHistory()
     for number in range(5000):
         looks.add(number * 30.0, {T0: log(number, number + 100)})
     assert len(looks) == 32
@@ -257,7 +257,7 @@ def test_history_stays_small_and_reaches_back_far() -> None:
 
 
 def test_of_a_log_that_has_become_shorter_nothing_is_remembered() -> None:
-    looks = Looks()
+    looks = LogHistory()
     looks.add(0.0, {T0: log(0, 1000), T1: log(0, 10)})
     looks.add(1.0, {T0: log(0, 2000), T1: log(0, 20)})
     looks.add(2.0, {T0: log(0, 1500), T1: log(0, 30)})
@@ -266,7 +266,7 @@ def test_of_a_log_that_has_become_shorter_nothing_is_remembered() -> None:
 
 
 def test_of_partitions_that_are_gone_memory_comes_back() -> None:
-    looks = Looks()
+    looks = LogHistory()
     many = {Partition("t", number): log(0, 10) for number in range(100)}
     looks.add(0.0, many)
     looks.add(1.0, {T0: log(0, 20)})

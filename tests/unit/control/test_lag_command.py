@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 from typer.testing import CliRunner
 
-from fakes.context import START, build_resource, build_resource
+from fakes.context import START, build_resource
 from fakes.reports import FakeAsking, build_report
 from kappa_crds.lagstate import LagState
 from kappa_operator.cli.app import app

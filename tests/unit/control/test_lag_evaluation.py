@@ -178,9 +178,9 @@ def test_what_was_raised_matters_as_much_while_nothing_can_be_said() -> None:
 
 
 def test_looks_without_the_time_lag_that_a_bound_needs_tell_nothing_in_the_end() -> None:
-    dark = [late(now, now, behind=None) for now in every(30, 330, 30)]
-    assert say(fold(look(0), *dark[:-1])) == "OK"
-    assert say(fold(look(0), *dark)) == "Unknown"
+    unavailable = [late(now, now, behind=None) for now in every(30, 330, 30)]
+    assert say(fold(look(0), *unavailable[:-1])) == "OK"
+    assert say(fold(look(0), *unavailable)) == "Unknown"
 
 
 def test_a_time_without_looks_neither_raises_nor_clears() -> None:

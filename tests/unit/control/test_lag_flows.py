@@ -106,12 +106,14 @@ def test_whatever_is_seen_totals_never_fall_and_no_rate_is_negative(
     looks: list[tuple[int, bool, bool]],
 ) -> None:
     flows, before = Flows(), 0
-    for second, (end, dark, anew) in enumerate(looks):
+    for second, (end, unavailable, anew) in enumerate(looks):
         partition = Partition("t", 0)
         if anew:
             flows.forget(partition)
             before = 0
-        flows.add(second * 7.0, {} if dark else {partition: log(end)}, [partition] if dark else [])
+        flows.add(
+            second * 7.0, {} if unavailable else {partition: log(end)}, [partition] if unavailable else []
+        )
         assert flows.totals["t"] >= before
         assert all(rate >= 0 for rate in flows.rates.values())
         before = flows.totals["t"]

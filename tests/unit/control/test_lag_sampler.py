@@ -138,7 +138,7 @@ async def test_a_partition_that_cannot_be_read_is_unknown_and_the_others_are_not
     stage.brokers.logs[T0].trouble = "the broker says NOT_LEADER_FOR_PARTITION"
     sweep = await stage.sweep()
     assert sweep.unknown == {SHARE: "the broker says NOT_LEADER_FOR_PARTITION"}
-    assert set(sweep.dark) == {T0}
+    assert set(sweep.unavailable) == {T0}
     assert sweep.samples[Share("g", T1)].lag == 0
     stage.brokers.logs[T0].trouble = ""
     assert (await stage.look()).lag == 600

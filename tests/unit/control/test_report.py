@@ -21,7 +21,7 @@ from kappa_operator.lag.rules import Rules, Threshold
 from kappa_operator.pipeline.progress_cache import ProgressCache
 from kappa_operator.report.build import build_report
 from kappa_operator.report.gather import gather_report
-from kappa_operator.report.gathered import Driven, Gathered, Judging, Looked
+from kappa_operator.report.inputs import ClusterInput, PipelineInput, PolicyInput, ReportInput
 from kappa_operator.report.model import LagReport, Report
 from kappa_operator.report.serve import add_report
 
@@ -37,9 +37,9 @@ def sample(committed: int | None, end: int = 1000, start: int = 0, **known: Any)
     return Sample(START, PartitionLog(start, end, end), committed, **known)
 
 
-def build(sweep: Sweep, *judging: Judging, with_partitions: bool = False) -> Report:
-    gathered = Gathered("one", (Looked(MAIN, 30.0, sweep, judging),))
-    return build_report(gathered, START, with_partitions=with_partitions)
+def build(sweep: Sweep, *policies: PolicyInput, with_partitions: bool = False) -> Report:
+    inputs = ReportInput("one", (ClusterInput(MAIN, 30.0, sweep, policies),))
+    return build_report(inputs, START, with_partitions=with_partitions)
 
 
 def only(report: Report) -> LagReport:
@@ -80,7 +80,7 @@ def test_a_group_that_has_committed_nothing_in_an_empty_partition_is_no_riddle()
 
 def test_after_nothing_could_be_seen_all_is_unknown_and_nothing_is_zero() -> None:
     before = Sweep(START, 0.4, frozenset({"billing"}), samples={share(0): sample(900, behind=5.0)})
-    report = build(before.lose_sight(START, "no broker answers"))
+    report = build(before.as_failed(START, "no broker answers"))
     lag = only(report)
     assert report.clusters[0].failure == "no broker answers"
     assert (lag.lag, lag.behind, lag.loss, lag.unknown, lag.state) == (None, None, None, 1, LagState.UNKNOWN)
@@ -96,8 +96,8 @@ def test_the_state_is_the_worst_that_any_policy_says() -> None:
     well = Standing(**seen, state=LagState.OK)  # type: ignore[arg-type]
     bad = Standing(**seen, state=LagState.STALLED, severity=Severity.CRITICAL)  # type: ignore[arg-type]
     sweep = Sweep(START, 0.4, samples={share(0): sample(900, behind=1.0), share(1): sample(900, behind=99.0)})
-    judging = [Judging(RULES, {share(0): well, share(1): well}), Judging(RULES, {share(0): bad})]
-    lag = only(build(sweep, *judging, with_partitions=True))
+    policies = [PolicyInput(RULES, {share(0): well, share(1): well}), PolicyInput(RULES, {share(0): bad})]
+    lag = only(build(sweep, *policies, with_partitions=True))
     assert (lag.state, lag.severity, lag.worst) == (LagState.STALLED, Severity.CRITICAL, 0)
     assert [each.state for each in lag.shares] == [LagState.STALLED, LagState.OK]
 
@@ -106,12 +106,14 @@ def test_what_a_policy_has_not_seen_for_long_is_unknown() -> None:
     old = START - timedelta(hours=1)
     standing = Standing(at=old, since=old, watched=old, judged=old, state=LagState.OK)
     sweep = Sweep(START, 0.4, samples={share(0): sample(900, behind=1.0)})
-    assert only(build(sweep, Judging(RULES, {share(0): standing}))).state is LagState.UNKNOWN
+    assert only(build(sweep, PolicyInput(RULES, {share(0): standing}))).state is LagState.UNKNOWN
 
 
 def test_topics_have_their_records_and_rates_as_far_as_they_are_known() -> None:
     logs = {Partition("orders", 0): PartitionLog(100, 1000, 1000), Partition("dim", 0): PartitionLog(0, 5, 5)}
-    sweep = Sweep(START, 0.4, logs=logs, dark={Partition("dim", 1): "no leader"}, rates={"orders": 12.5})
+    sweep = Sweep(
+        START, 0.4, logs=logs, unavailable={Partition("dim", 1): "no leader"}, rates={"orders": 12.5}
+    )
     told = {each.topic: each for each in build(sweep).clusters[0].topics}
     assert (told["orders"].partitions, told["orders"].records, told["orders"].rate) == (1, 900, 12.5)
     assert (told["dim"].partitions, told["dim"].records, told["dim"].rate) == (2, None, None)
@@ -144,20 +146,20 @@ def pipeline() -> dict[str, Any]:
 
 def test_a_pipeline_tells_what_its_driver_said_last() -> None:
     key = Key("Pipeline", "shop", "delays")
-    driven = Driven(key, "kappa.shop.delays", "Running", "Running", (START, progress()))
-    (told,) = build_report(Gathered("one", (), (driven,)), START).pipelines
+    pipeline = PipelineInput(key, "kappa.shop.delays", "Running", "Running", (START, progress()))
+    (told,) = build_report(ReportInput("one", (), (pipeline,)), START).pipelines
     assert (told.state, told.executors, told.batch, told.came, told.done) == ("Running", 2, 7, 20.0, 80.0)
     assert (told.lag, told.batch_seconds, told.watermark_delay, told.state_rows) == (40, 1.5, 90.0, 12)
 
 
 def test_of_a_pipeline_whose_driver_said_nothing_yet_nothing_is_told() -> None:
-    driven = Driven(Key("Pipeline", "shop", "delays"), "kappa.shop.delays")
-    (told,) = build_report(Gathered("one", (), (driven,)), START).pipelines
+    pipeline = PipelineInput(Key("Pipeline", "shop", "delays"), "kappa.shop.delays")
+    (told,) = build_report(ReportInput("one", (), (pipeline,)), START).pipelines
     assert (told.executors, told.done, told.lag, told.batch_seconds) == (None, None, None, None)
 
 
 def put_operator() -> Operator:
-    """Return an operator that knows two clusters, a policy and a pipeline, and has looked at one of the clusters."""
+    """Return an operator that knows two clusters, a policy and a pipeline, and has sampled one of the clusters."""
     operator = Operator(KIND_TABLE)
     for body in (
         build_resource("KafkaCluster", "main", bootstrapServers=["kafka:9092"]),
@@ -236,7 +238,7 @@ async def test_standings_of_a_policy_that_was_made_anew_are_not_told() -> None:
     operator.cluster.put(
         build_resource("LagPolicy", "gold", selector={"groups": ["*"]}, warning={"lag": "60s"})
     )
-    assert gather_report(operator.context, "shop").clusters[0].judging == ()
+    assert gather_report(operator.context, "shop").clusters[0].policies == ()
 
 
 def test_the_last_progress_is_kept_until_its_pipeline_is_gone() -> None:

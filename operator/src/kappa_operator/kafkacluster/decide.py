@@ -79,7 +79,7 @@ def _describe_sweep(observed: KafkaClusterObserved) -> LagSampled | None:
         milliseconds=round(sweep.seconds * 1000),
         groups=len(sweep.groups),
         partitions=len(sweep.logs),
-        unknown=len(sweep.unknown) + len(sweep.unread) + len(sweep.dark),
+        unknown=len(sweep.unknown) + len(sweep.unread) + len(sweep.unavailable),
         rate=_describe_rate(sweep),
         failure=sweep.failure,
     )

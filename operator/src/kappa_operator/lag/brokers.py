@@ -15,22 +15,22 @@ from aiokafka.protocol.admin import ListGroupsRequest
 
 from kappa_operator.errors import KafkaFailure
 from kappa_operator.kafka.connection import TIMEOUT, UNAVAILABLE, Connection
-from kappa_operator.lag.answers import (
+from kappa_operator.lag.encoding import Row
+from kappa_operator.lag.markers import Batch
+from kappa_operator.lag.model import Partition
+from kappa_operator.lag.protocol import request_commits, request_metadata, request_offsets, request_records
+from kappa_operator.lag.responses import (
     Commits,
     Groups,
     Logs,
     Topology,
     Unanswered,
+    add_commits,
+    add_logs,
     choose_batch,
+    name_error,
     parse_topology,
-    say_code,
-    take_commits,
-    take_logs,
 )
-from kappa_operator.lag.encoding import Row
-from kappa_operator.lag.markers import Batch
-from kappa_operator.lag.model import Partition
-from kappa_operator.lag.protocol import request_commits, request_metadata, request_offsets, request_records
 from kappa_operator.lag.timestamps import Answer
 
 EARLIEST, LATEST = -2, -1
@@ -57,7 +57,7 @@ class Brokers:
         try:
             async with asyncio.timeout(TIMEOUT):
                 client = await self._connection.get_client()
-                answer = await self._ask_any(client)
+                answer = await self._send_to_any(client)
         except (*UNAVAILABLE, Unanswered) as error:
             await self.close()
             raise KafkaFailure(
@@ -67,13 +67,13 @@ class Brokers:
 
     async def list_groups(self, brokers: Sequence[int]) -> Groups:
         """Return the groups that commit offsets. Each broker lists the groups that it coordinates."""
-        answers = await self._ask_all({broker: [ListGroupsRequest()] for broker in brokers})
+        answers = await self._send_all({broker: [ListGroupsRequest()] for broker in brokers})
         found, silent = {}, {}
         for broker, _, answer in answers:
             if isinstance(answer, Unanswered):
                 silent[broker] = str(answer)
             elif answer.error_code:
-                silent[broker] = say_code(answer.error_code)
+                silent[broker] = name_error(answer.error_code)
             else:
                 found[broker] = tuple(name for name, protocol in answer.groups if protocol in _CONSUMERS)
         return Groups(found, silent)
@@ -86,13 +86,13 @@ class Brokers:
         }
         commits = Commits()
         known: dict[str, dict[int, Partition]] = defaultdict(dict)
-        for broker, index, answer in await self._ask_all(requests):
+        for broker, index, answer in await self._send_all(requests):
             if isinstance(answer, Unanswered):
                 asked = list(_cut(groups[broker], _GROUPS))[index]
                 commits.unread |= dict.fromkeys(asked, str(answer))
                 continue
             for group, topics, error, _ in answer.groups:
-                take_commits(commits, known, group, topics, error)
+                add_commits(commits, known, group, topics, error)
         return commits
 
     async def read_logs(self, leaders: Mapping[Partition, int]) -> Logs:
@@ -110,11 +110,11 @@ class Brokers:
             for leader, lists in chunks.items()
         }
         logs = Logs()
-        answers = {(leader, index): answer for leader, index, answer in await self._ask_all(requests)}
+        answers = {(leader, index): answer for leader, index, answer in await self._send_all(requests)}
         for leader, lists in chunks.items():
             for index, some in enumerate(lists):
                 three = [answers[leader, 3 * index + which] for which in range(3)]
-                take_logs(logs, some, three)
+                add_logs(logs, some, three)
                 await asyncio.sleep(0)
         return logs
 
@@ -136,7 +136,7 @@ class Brokers:
             for leader, lists in chunks.items()
         }
         found: dict[Partition, Answer | str] = {}
-        for leader, index, answer in await self._ask_all(requests):
+        for leader, index, answer in await self._send_all(requests):
             if isinstance(answer, Unanswered):
                 found |= dict.fromkeys(chunks[leader][index], str(answer))
                 continue
@@ -144,7 +144,7 @@ class Brokers:
                 for number, error, stamp, offset, *_ in rows:
                     partition = Partition(topic, number)
                     asked = questions[partition]
-                    found[partition] = say_code(error) if error else Answer(asked, offset, stamp)
+                    found[partition] = name_error(error) if error else Answer(asked, offset, stamp)
         return found
 
     async def find_batches(
@@ -164,33 +164,35 @@ class Brokers:
             for leader, lists in chunks.items()
         }
         found: dict[Partition, Batch | str] = {}
-        for leader, index, answer in await self._ask_all(requests):
+        for leader, index, answer in await self._send_all(requests):
             if isinstance(answer, Unanswered):
                 found |= dict.fromkeys(chunks[leader][index], str(answer))
                 continue
             for topic, rows in answer.topics:
                 for number, error, _, _, _, batches in rows:
                     partition = Partition(topic, number)
-                    found[partition] = say_code(error) if error else choose_batch(offsets[partition], batches)
+                    found[partition] = (
+                        name_error(error) if error else choose_batch(offsets[partition], batches)
+                    )
         return found
 
     async def close(self) -> None:
         """Close the connection."""
         await self._connection.close()
 
-    async def _ask_any(self, client: AIOKafkaClient) -> Any:
+    async def _send_to_any(self, client: AIOKafkaClient) -> Any:
         refused: Unanswered | None = None
         for broker in sorted(client.cluster.brokers(), key=lambda each: each.nodeId):
-            answer = await self._ask(broker.nodeId, request_metadata())
+            answer = await self._send(broker.nodeId, request_metadata())
             if not isinstance(answer, Unanswered):
                 return answer
             refused = answer
         raise refused or Unanswered("no broker is known")
 
-    async def _ask_all(self, requests: Mapping[int, Sequence[Any]]) -> list[tuple[int, int, Any]]:
+    async def _send_all(self, requests: Mapping[int, Sequence[Any]]) -> list[tuple[int, int, Any]]:
         """Send each broker its requests in order; return broker, number of the request, and the response or Unanswered."""
         per_broker = await asyncio.gather(
-            *(self._ask_in_order(broker, each) for broker, each in requests.items())
+            *(self._send_in_order(broker, each) for broker, each in requests.items())
         )
         return [
             (broker, index, answer)
@@ -198,14 +200,14 @@ class Brokers:
             for index, answer in enumerate(answers)
         ]
 
-    async def _ask_in_order(self, broker: int, requests: Sequence[Any]) -> list[Any]:
+    async def _send_in_order(self, broker: int, requests: Sequence[Any]) -> list[Any]:
         answers: list[Any] = []
         for request in requests:
             given_up = bool(answers) and isinstance(answers[-1], Unanswered)
-            answers.append(answers[-1] if given_up else await self._ask(broker, request))
+            answers.append(answers[-1] if given_up else await self._send(broker, request))
         return answers
 
-    async def _ask(self, broker: int, request: Any) -> Any:
+    async def _send(self, broker: int, request: Any) -> Any:
         """Return the response, or Unanswered."""
         try:
             return await (await self._connection.get_client()).send(broker, request)

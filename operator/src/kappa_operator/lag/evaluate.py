@@ -20,18 +20,18 @@ from datetime import datetime
 from typing import NamedTuple
 
 from kappa_crds.lagstate import LagState, Severity
-from kappa_operator.lag.history import Standing
-from kappa_operator.lag.model import Sample
-from kappa_operator.lag.rules import Rules
-from kappa_operator.lag.sample import (
+from kappa_operator.lag.comparison import (
     count_lost,
     has_advanced,
     has_work,
-    is_made_anew,
     is_near,
     is_over,
+    is_recreated,
     went_back,
 )
+from kappa_operator.lag.history import Standing
+from kappa_operator.lag.model import Sample
+from kappa_operator.lag.rules import Rules
 
 
 class Verdict(NamedTuple):
@@ -62,12 +62,12 @@ def advance(standing: Standing | None, sample: Sample, rules: Rules, alive: bool
             return standing
         if not was_watched(standing, sample, rules):
             standing = standing.shift(step)
-        if is_made_anew(standing, sample):
+        if is_recreated(standing, sample):
             standing = _forget_offsets(standing)
     works = has_work(standing, sample)
     if works is None:
-        return _note_blind(standing, sample)
-    noted = _note(standing, sample, rules, works=works)
+        return _record_inconclusive(standing, sample)
+    noted = _record(standing, sample, rules, works=works)
     verdict = _find_verdict(noted, sample, rules, alive)
     if verdict is not None and verdict.state not in (LagState.OK, LagState.WARNING):
         noted = noted._replace(judged=sample.at)  # the offsets show it, whatever the lag in time is
@@ -116,7 +116,7 @@ def _forget_offsets(standing: Standing) -> Standing:
     )
 
 
-def _note_blind(standing: Standing, sample: Sample) -> Standing:
+def _record_inconclusive(standing: Standing, sample: Sample) -> Standing:
     """Return the lag history after an inconclusive sample: only offsets change. A group that was deleted starts again."""
     if sample.committed is None:
         standing = _forget_offsets(standing)
@@ -125,12 +125,12 @@ def _note_blind(standing: Standing, sample: Sample) -> Standing:
     )
 
 
-def _note(standing: Standing, sample: Sample, rules: Rules, *, works: bool) -> Standing:
+def _record(standing: Standing, sample: Sample, rules: Rules, *, works: bool) -> Standing:
     """Return the lag history with its start times set, kept or removed, and its state unchanged."""
     at, is_same = sample.at, standing.committed == sample.committed
     warning, critical = (is_over(bound, sample, works=works) for bound in (rules.warning, rules.critical))
     is_telling = True in (warning, critical) or None not in (warning, critical)
-    noted = _note_rewind(standing, sample, rules, works=works)
+    noted = _record_rewind(standing, sample, rules, works=works)
     noted = _doubt(noted) if is_silent(standing, at, rules) else noted
     return noted._replace(
         at=at, start=sample.log.start, end=sample.log.end, committed=sample.committed,
@@ -157,7 +157,7 @@ def _doubt(standing: Standing) -> Standing:
     return standing._replace(state=state, easing=None)
 
 
-def _note_rewind(standing: Standing, sample: Sample, rules: Rules, *, works: bool) -> Standing:
+def _record_rewind(standing: Standing, sample: Sample, rules: Rules, *, works: bool) -> Standing:
     if went_back(standing, sample):
         origin = max(standing.committed or 0, standing.rewound_from or 0)
         return standing._replace(rewound=sample.at, rewound_from=origin)

@@ -34,9 +34,11 @@ class Flows:
         """Return the records written to each topic per second, without topics whose rate is unknown."""
         return self._rates
 
-    def add(self, at: float, logs: Mapping[Partition, PartitionLog], dark: Iterable[Partition]) -> None:
-        """Add a sample; `dark` are the partitions that exist and whose log is unknown."""
-        unseen = {partition.topic for partition in dark}
+    def add(
+        self, at: float, logs: Mapping[Partition, PartitionLog], unavailable: Iterable[Partition]
+    ) -> None:
+        """Add a sample; `unavailable` are the partitions that exist and whose log is unknown."""
+        unseen = {partition.topic for partition in unavailable}
         came = self._count(logs)
         before = {topic: total for topic, total in self._totals.items() if topic not in self._anew}
         self._totals = {topic: before.get(topic, 0) + came.get(topic, 0) for topic in came.keys() | unseen}

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
 
-from kappa_operator.lag.samples import Removal
+from kappa_operator.lag.log_history import Removal
 from kappa_operator.topic.configs import CLEANUP, RETENTION_SIZE, RETENTION_TIME, parse_cleanup
 
 STAMPS = "message.timestamp.type"

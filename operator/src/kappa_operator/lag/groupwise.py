@@ -40,24 +40,24 @@ def advance_all(
     standings: Mapping[Share, Standing], sweep: Sweep, rules: Rules, told: Mapping[str, bool]
 ) -> dict[Share, Standing]:
     """Return the lag histories after a sample. `told` is whether groups are alive, where another source than offsets shows it."""
-    lives: dict[str, bool | None] = {**find_lives(standings, sweep.samples, rules), **told}
+    alive: dict[str, bool | None] = {**find_alive(standings, sweep.samples, rules), **told}
     after = {
-        share: advance(standings.get(share), sample, rules, lives.get(share.group))
+        share: advance(standings.get(share), sample, rules, alive.get(share.group))
         for share, sample in sweep.samples.items()
     }
     for share, standing in standings.items():
         is_old = (sweep.at - standing.at).total_seconds() >= FORGOTTEN_AFTER
-        if share not in after and (find_unseen(share, sweep) is not None or not is_old):
+        if share not in after and (explain_missing(share, sweep) is not None or not is_old):
             after[share] = standing
     return after
 
 
-def find_unseen(share: Share, sweep: Sweep) -> str | None:
+def explain_missing(share: Share, sweep: Sweep) -> str | None:
     """Return why a group partition has no sample, None where nothing prevented it."""
     return sweep.unknown.get(share) or sweep.unread.get(share.group) or sweep.failure
 
 
-def find_lives(
+def find_alive(
     standings: Mapping[Share, Standing], samples: Mapping[Share, Sample], rules: Rules
 ) -> dict[str, bool | None]:
     """Return whether each group moves in any partition, None where that is unknown."""
@@ -74,6 +74,6 @@ def judge_all(standings: Mapping[Share, Standing], sweep: Sweep, rules: Rules, n
     for share, standing in standings.items():
         verdict = judge(standing, now, rules)
         sample = sweep.samples.get(share)
-        each = Judged(share, standing, verdict, sample, None if sample else find_unseen(share, sweep))
+        each = Judged(share, standing, verdict, sample, None if sample else explain_missing(share, sweep))
         (well if verdict == WELL else unwell).append(each)
     return sorted(unwell, key=lambda each: each.rank, reverse=True) + well

@@ -4,11 +4,11 @@ from datetime import datetime
 
 from kappa_crds.lagstate import LagState
 from kappa_crds.quantities import format_count, format_duration
+from kappa_operator.lag.comparison import count_lost, has_work
 from kappa_operator.lag.groupwise import Judged
 from kappa_operator.lag.history import Standing
 from kappa_operator.lag.model import Sample, Share
 from kappa_operator.lag.rules import Rules, Threshold
-from kappa_operator.lag.sample import count_lost, has_work
 
 
 def name_share(share: Share) -> str:
@@ -37,9 +37,9 @@ def explain(judged: Judged, rules: Rules, now: datetime) -> str:
         case LagState.LOSING:
             return _explain_loss(standing, sample)
         case LagState.STALLED:
-            return f"{_say_standstill(standing, sample, now)}, but the group is alive: it moves in other partitions, or its pipeline runs"
+            return f"{_explain_standstill(standing, sample, now)}, but the group is alive: it moves in other partitions, or its pipeline runs"
         case LagState.STOPPED:
-            return f"{_say_standstill(standing, sample, now)}; no committed offset of the group moves"
+            return f"{_explain_standstill(standing, sample, now)}; no committed offset of the group moves"
         case _:
             return _explain_lag(standing, sample, rules)
 
@@ -69,7 +69,7 @@ def _explain_loss(standing: Standing, sample: Sample | None) -> str:
     return f"retention removes the oldest of {render_lag(sample)} in {format_duration(sample.loss)}"
 
 
-def _say_standstill(standing: Standing, sample: Sample | None, now: datetime) -> str:
+def _explain_standstill(standing: Standing, sample: Sample | None, now: datetime) -> str:
     if standing.still is None or sample is None:
         return "it moves again, for less than spec.clearAfter"
     still = format_duration(max(0.0, (now - standing.still).total_seconds()))

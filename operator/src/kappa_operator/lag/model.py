@@ -82,7 +82,7 @@ class Sweep:
     """The sample of all groups of a Kafka cluster, which took so many seconds.
 
     What is unknown is never left out or taken as zero: `unknown` says why for group partitions that were known before, `unread` for whole
-    groups and `dark` for partitions. `groups` are all groups; one without a sample has no committed offset. `written` are the records
+    groups and `unavailable` for partitions. `groups` are all groups; one without a sample has no committed offset. `written` are the records
     written to each topic since its first sample, `rates` the records per second where known.
     """
 
@@ -93,12 +93,12 @@ class Sweep:
     samples: Mapping[Share, Sample] = field(default_factory=dict)
     unknown: Mapping[Share, str] = field(default_factory=dict)
     unread: Mapping[str, str] = field(default_factory=dict)
-    dark: Mapping[Partition, str] = field(default_factory=dict)
+    unavailable: Mapping[Partition, str] = field(default_factory=dict)
     failure: str | None = None
     written: Mapping[str, int] = field(default_factory=dict)
     rates: Mapping[str, float] = field(default_factory=dict)
 
-    def lose_sight(self, at: datetime, why: str) -> "Sweep":
+    def as_failed(self, at: datetime, why: str) -> "Sweep":
         """Return the next sample where sampling fails: all that was known is unknown."""
         shares = dict.fromkeys((*self.samples, *self.unknown), why)
         return Sweep(

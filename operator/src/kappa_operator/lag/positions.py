@@ -7,9 +7,9 @@ from datetime import datetime
 from typing import NamedTuple
 
 from kappa_operator.lag.forecast import UNKNOWN, Retention, forecast_loss
+from kappa_operator.lag.log_history import Removal
 from kappa_operator.lag.markers import Markers
 from kappa_operator.lag.model import Partition, PartitionLog, Sample, Share
-from kappa_operator.lag.samples import Removal
 from kappa_operator.lag.timestamps import Search
 
 

@@ -14,9 +14,9 @@ from datetime import UTC, datetime
 from typing import TypeVar
 
 from kappa_operator.errors import KafkaFailure
-from kappa_operator.lag.answers import Commits, Groups, Logs, Topology
 from kappa_operator.lag.brokers import Brokers
 from kappa_operator.lag.flows import Flows
+from kappa_operator.lag.log_history import LogHistory
 from kappa_operator.lag.markers import Batch, Markers
 from kappa_operator.lag.model import Partition, Sample, Share, Sweep
 from kappa_operator.lag.positions import (
@@ -28,8 +28,8 @@ from kappa_operator.lag.positions import (
     place,
     skip_markers,
 )
+from kappa_operator.lag.responses import Commits, Groups, Logs, Topology
 from kappa_operator.lag.retentions import Retentions
-from kappa_operator.lag.samples import Looks
 from kappa_operator.lag.timestamps import AHEAD, Answer, Search
 
 Item = TypeVar("Item")
@@ -63,7 +63,7 @@ class Sampler:
         self._now = now
         self._monotonic = monotonic
         self._patience = patience
-        self._looks = Looks()
+        self._looks = LogHistory()
         self._flows = Flows()
         self._markers = Markers()
         self._answers: dict[Partition, tuple[Answer, ...]] = {}
@@ -78,7 +78,7 @@ class Sampler:
         try:
             sweep = await self._sweep()
         except KafkaFailure as failure:
-            sweep = self._last.lose_sight(self._now(), failure.message)
+            sweep = self._last.as_failed(self._now(), failure.message)
         self._last = replace(sweep, seconds=self._monotonic() - began)
         return self._last
 
@@ -96,20 +96,20 @@ class Sampler:
             for broker, names in groups.by_broker.items()
         }
         commits = await self._brokers.read_commits(wanted)
-        self._note_homes(wanted, groups, commits)
+        self._record_coordinators(wanted, groups, commits)
         at, looked = self._now(), self._monotonic()
         logs = await self._brokers.read_logs(topology.leaders)
-        logs.dark |= topology.dark
+        logs.unavailable |= topology.unavailable
         self._looks.add(looked, logs.logs)
         await asyncio.sleep(0)
         self._looks.keep(topology.leaders)
-        self._flows.add(looked, logs.logs, logs.dark)
+        self._flows.add(looked, logs.logs, logs.unavailable)
         return await self._judge(at, topology, commits, logs)
 
     async def _judge(self, at: datetime, topology: Topology, commits: Commits, logs: Logs) -> Sweep:
         """Return the sample from the positions of groups."""
         positions, unknown = await self._place(topology, commits, logs)
-        await self._look_for_markers(topology, positions)
+        await self._read_markers(topology, positions)
         if self._markers:
             positions = [skip_markers(position, self._markers) for position in positions]
         topics = {position.share.partition.topic for position in positions}
@@ -124,7 +124,7 @@ class Sampler:
             samples[position.share] = build_sample(position, evidence)
         known = frozenset(commits.offsets) | frozenset(commits.unread)
         return Sweep(
-            at, 0.0, known, logs.logs, samples, unknown, commits.unread, logs.dark,
+            at, 0.0, known, logs.logs, samples, unknown, commits.unread, logs.unavailable,
             written=self._flows.totals, rates=self._flows.rates,
         )  # fmt: skip
 
@@ -140,7 +140,7 @@ class Sampler:
                     self._answers.pop(partition, None)
         self._ids = topology.ids
 
-    def _note_homes(self, wanted: Mapping[int, list[str]], groups: Groups, commits: Commits) -> None:
+    def _record_coordinators(self, wanted: Mapping[int, list[str]], groups: Groups, commits: Commits) -> None:
         """Report the groups of unavailable brokers as unread: a group that no broker lists may still exist."""
         homes = {group: broker for broker, names in wanted.items() for group in names}
         for group, broker in self._homes.items():
@@ -166,13 +166,13 @@ class Sampler:
                 positions.append(place(share, committed, log))
             elif committed is not None:
                 gone = "the topic was deleted, or this user has no permission to describe it"
-                unknown[share] = logs.dark.get(share.partition, gone)
+                unknown[share] = logs.unavailable.get(share.partition, gone)
         for share in (*self._last.samples, *self._last.unknown):
             if share.group in commits.unread:
                 unknown[share] = commits.unread[share.group]
         return positions, unknown
 
-    async def _look_for_markers(self, topology: Topology, positions: list[Position]) -> None:
+    async def _read_markers(self, topology: Topology, positions: list[Position]) -> None:
         """Read the offset after the committed one where it may be a marker: the group does not move, or the log is known to have some."""
         suspects = [
             position
@@ -252,10 +252,10 @@ class Sampler:
             if not left or self._monotonic() > deadline:
                 return
             for layer in _cut_layers(left):
-                await self._ask(topology, layer)
+                await self._send(topology, layer)
             left = {target: search for target, search in left.items() if not search.done}
 
-    async def _ask(self, topology: Topology, layer: Mapping[Partition, Search]) -> None:
+    async def _send(self, topology: Topology, layer: Mapping[Partition, Search]) -> None:
         questions = {partition: search.ask() for partition, search in layer.items()}
         for partition, answer in (await self._brokers.find_stamps(topology.leaders, questions)).items():
             search = layer[partition]

@@ -124,10 +124,10 @@ class Sampling:
             sampler = await self._get_sampler(key, cluster)
             sweep = await sampler.sweep()
         except KappaError as error:
-            sweep = before.lose_sight(self._now(), error.message)
+            sweep = before.as_failed(self._now(), error.message)
         except Exception as error:
             log.exception("unexpected error", resource=str(key))
-            sweep = before.lose_sight(
+            sweep = before.as_failed(
                 self._now(), f"the sample failed with {type(error).__name__}; see the log"
             )
         if sweep.failure is not None and before.failure is None:

@@ -10,7 +10,7 @@ from kappa_crds.progress import Progress
 from kappa_operator.lag.evaluate import Verdict, judge
 from kappa_operator.lag.model import Partition, PartitionLog, Sample, Share, Sweep
 from kappa_operator.pipeline.progress import find_last_batch, measure_rate
-from kappa_operator.report.gathered import Driven, Gathered, Judging, Looked
+from kappa_operator.report.inputs import ClusterInput, PipelineInput, PolicyInput, ReportInput
 from kappa_operator.report.model import (
     ClusterReport,
     LagReport,
@@ -31,30 +31,30 @@ _BATCH = "triggerExecution"
 """Spark's name of the duration of a whole batch."""
 
 
-def build_report(gathered: Gathered, now: datetime, *, with_partitions: bool = False) -> Report:
+def build_report(inputs: ReportInput, now: datetime, *, with_partitions: bool = False) -> Report:
     """Return the report; rows have their partitions only on request."""
-    pipelines = {driven.group: driven.key.name for driven in gathered.pipelines}
+    pipelines = {pipeline.group: pipeline.key.name for pipeline in inputs.pipelines}
     return Report(
         at=now,
-        replica=gathered.replica,
+        replica=inputs.replica,
         clusters=tuple(
-            _build_cluster(looked, pipelines, now, with_partitions) for looked in gathered.clusters
+            _build_cluster(cluster, pipelines, now, with_partitions) for cluster in inputs.clusters
         ),
-        pipelines=tuple(build_pipeline(driven) for driven in gathered.pipelines),
+        pipelines=tuple(build_pipeline(pipeline) for pipeline in inputs.pipelines),
     )
 
 
 def _build_cluster(
-    looked: Looked, pipelines: Mapping[str, str], now: datetime, with_partitions: bool
+    cluster: ClusterInput, pipelines: Mapping[str, str], now: datetime, with_partitions: bool
 ) -> ClusterReport:
-    namespace, name, sweep = looked.key.namespace, looked.key.name, looked.sweep
+    namespace, name, sweep = cluster.key.namespace, cluster.key.name, cluster.sweep
     if sweep is None:
-        return ClusterReport(namespace=namespace, name=name, every=looked.every)
-    verdicts = _judge(looked.judging, now)
+        return ClusterReport(namespace=namespace, name=name, every=cluster.every)
+    verdicts = _judge(cluster.policies, now)
     return ClusterReport(
         namespace=namespace,
         name=name,
-        every=looked.every,
+        every=cluster.every,
         at=sweep.at,
         seconds=sweep.seconds,
         failure=sweep.failure,
@@ -63,10 +63,10 @@ def _build_cluster(
     )
 
 
-def _judge(judging: Iterable[Judging], now: datetime) -> dict[Share, Verdict]:
+def _judge(policies: Iterable[PolicyInput], now: datetime) -> dict[Share, Verdict]:
     """Return the worst verdict of policies for each group partition."""
     found: dict[Share, Verdict] = {}
-    for policy in judging:
+    for policy in policies:
         for share, standing in policy.standings.items():
             verdict = judge(standing, now, policy.rules)
             if share not in found or verdict.rank > found[share].rank:
@@ -233,7 +233,7 @@ def _build_topics(sweep: Sweep) -> Iterable[TopicReport]:
     sizes: defaultdict[str, list[PartitionLog | None]] = defaultdict(list)
     for partition, log in sweep.logs.items():
         sizes[partition.topic].append(log)
-    for partition in sweep.dark:
+    for partition in sweep.unavailable:
         sizes[Partition(*partition).topic].append(None)
     for topic, logs in sizes.items():
         known = [log.end - log.start for log in logs if log is not None]
@@ -245,13 +245,15 @@ def _build_topics(sweep: Sweep) -> Iterable[TopicReport]:
         )
 
 
-def build_pipeline(driven: Driven) -> PipelineReport:
+def build_pipeline(pipeline: PipelineInput) -> PipelineReport:
     """Return the report of a pipeline: its state from its status, all else from its driver."""
-    key = driven.key
-    told = PipelineReport(namespace=key.namespace, name=key.name, state=driven.state, reason=driven.reason)
-    if driven.said is None:
+    key = pipeline.key
+    told = PipelineReport(
+        namespace=key.namespace, name=key.name, state=pipeline.state, reason=pipeline.reason
+    )
+    if pipeline.progress is None:
         return told
-    at, progress = driven.said
+    at, progress = pipeline.progress
     return told.replace(at=at, **_read_progress(progress, at))
 
 

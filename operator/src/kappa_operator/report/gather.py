@@ -14,23 +14,23 @@ from kappa_operator.errors import ReferenceProblem
 from kappa_operator.kafkacluster.observe import list_clusters
 from kappa_operator.lag.groups import name_group
 from kappa_operator.lagpolicy.model import LagPolicyResource, build_rules
-from kappa_operator.report.gathered import Driven, Gathered, Judging, Looked
+from kappa_operator.report.inputs import ClusterInput, PipelineInput, PolicyInput, ReportInput
 
 
-def gather_report(context: OperatorContext, namespace: str | None) -> Gathered:
+def gather_report(context: OperatorContext, namespace: str | None) -> ReportInput:
     """Return the inputs for a namespace, or for all."""
-    judging = _find_judging(context, namespace)
+    policies = _find_policies(context, namespace)
     clusters = []
     for cluster in list_clusters(context.cache):
         key = Key("KafkaCluster", cluster.metadata.namespace, cluster.metadata.name)
         if namespace in (None, key.namespace) and cluster.spec.lag.enabled:
             every = parse_duration(cluster.spec.lag.every)
-            clusters.append(Looked(key, every, context.lag.get(key), tuple(judging.get(key, ()))))
-    return Gathered(context.settings.identity, tuple(clusters), tuple(_find_driven(context, namespace)))
+            clusters.append(ClusterInput(key, every, context.lag.get(key), tuple(policies.get(key, ()))))
+    return ReportInput(context.settings.identity, tuple(clusters), tuple(_find_pipelines(context, namespace)))
 
 
-def _find_judging(context: OperatorContext, namespace: str | None) -> Mapping[Key, list[Judging]]:
-    found: defaultdict[Key, list[Judging]] = defaultdict(list)
+def _find_policies(context: OperatorContext, namespace: str | None) -> Mapping[Key, list[PolicyInput]]:
+    found: defaultdict[Key, list[PolicyInput]] = defaultdict(list)
     for key in context.cache.find_all("LagPolicy"):
         with suppress(ReferenceProblem):
             policy: LagPolicyResource | None = context.cache.get(key)
@@ -39,17 +39,17 @@ def _find_judging(context: OperatorContext, namespace: str | None) -> Mapping[Ke
             known = context.standings.recall(key, policy.metadata.uid)
             if known is not None:
                 cluster = find_referred(context.cache, "KafkaCluster", key.namespace, policy.spec.cluster_ref)
-                found[cluster].append(Judging(build_rules(policy.spec), known.standings))
+                found[cluster].append(PolicyInput(build_rules(policy.spec), known.standings))
     return found
 
 
-def _find_driven(context: OperatorContext, namespace: str | None) -> Iterator[Driven]:
+def _find_pipelines(context: OperatorContext, namespace: str | None) -> Iterator[PipelineInput]:
     """Yield pipelines. There may be many and requests are frequent, so only the reported fields are read."""
     for key in context.cache.find_all("Pipeline"):
         body = context.cache.get_body(key) if namespace in (None, key.namespace) else None
         if body is not None:
             group = name_group(key.namespace, key.name)
-            yield Driven(
+            yield PipelineInput(
                 key, group, body["status"].get("state"), _find_reason(body), context.progress.get(key)
             )
 

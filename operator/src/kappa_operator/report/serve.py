@@ -9,7 +9,7 @@ from aiohttp import web
 from kappa_operator.engine.context import OperatorContext
 from kappa_operator.report.build import build_report
 from kappa_operator.report.gather import gather_report
-from kappa_operator.report.gathered import Gathered
+from kappa_operator.report.inputs import ReportInput
 
 REPORT_PATH = "/report"
 NOT_ACTING = HTTPStatus.MISDIRECTED_REQUEST
@@ -19,19 +19,19 @@ NOT_ACTING = HTTPStatus.MISDIRECTED_REQUEST
 def add_report(app: web.Application, context: OperatorContext, is_acting: Callable[[], bool]) -> None:
     """Serve GET /report while `is_acting`; `namespace` limits it, `partitions=true` adds each partition of each group."""
 
-    async def tell(request: web.Request) -> web.Response:
+    async def respond(request: web.Request) -> web.Response:
         if not is_acting():
             return web.Response(
                 text="this replica is not the leader; retry at another one", status=NOT_ACTING
             )
-        gathered = gather_report(context, request.query.get("namespace"))
+        inputs = gather_report(context, request.query.get("namespace"))
         with_partitions = request.query.get("partitions") == "true"
-        text = await asyncio.to_thread(_write, context, gathered, with_partitions)
+        text = await asyncio.to_thread(_write, context, inputs, with_partitions)
         return web.Response(text=text, content_type="application/json")
 
-    app.add_routes([web.get(REPORT_PATH, tell)])
+    app.add_routes([web.get(REPORT_PATH, respond)])
 
 
-def _write(context: OperatorContext, gathered: Gathered, with_partitions: bool) -> str:
-    report = build_report(gathered, context.now(), with_partitions=with_partitions)
+def _write(context: OperatorContext, inputs: ReportInput, with_partitions: bool) -> str:
+    report = build_report(inputs, context.now(), with_partitions=with_partitions)
     return report.model_dump_json(by_alias=True, exclude_none=True)

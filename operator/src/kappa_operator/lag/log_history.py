@@ -24,23 +24,23 @@ class Removal:
 
 
 @dataclass(slots=True)
-class _Look:
+class _LogSample:
     at: float
     starts: "array[int]" = field(default_factory=lambda: array("q"))
     ends: "array[int]" = field(default_factory=lambda: array("q"))
 
 
-class Looks:
+class LogHistory:
     """The history of one Kafka cluster's partitions."""
 
     def __init__(self, capacity: int = CAPACITY) -> None:
         self._capacity = capacity
         self._places: dict[Partition, int] = {}
-        self._looks: list[_Look] = []
+        self._samples: list[_LogSample] = []
         self._moved: frozenset[int] = frozenset()
 
     def __len__(self) -> int:
-        return len(self._looks)
+        return len(self._samples)
 
     def add(self, at: float, logs: Mapping[Partition, PartitionLog]) -> None:
         """Add a sample of some or all partitions; the history of a log that has become shorter is removed."""
@@ -48,19 +48,19 @@ class Looks:
             self.forget(partition)
         for partition in logs:
             self._places.setdefault(partition, len(self._places))
-        look = _Look(at, *(array("q", [_UNSEEN]) * len(self._places) for _ in range(2)))
+        sample = _LogSample(at, *(array("q", [_UNSEEN]) * len(self._places) for _ in range(2)))
         for partition, log in logs.items():
             place = self._places[partition]
-            look.starts[place], look.ends[place] = log.start, log.end
-        self._looks.append(look)
-        if len(self._looks) > self._capacity:
-            del self._looks[self._choose_superfluous()]
+            sample.starts[place], sample.ends[place] = log.start, log.end
+        self._samples.append(sample)
+        if len(self._samples) > self._capacity:
+            del self._samples[self._choose_superfluous()]
         self._moved = self._find_moved()
 
     def _find_shortened(self, logs: Mapping[Partition, PartitionLog]) -> list[Partition]:
-        if not self._looks:
+        if not self._samples:
             return []
-        seen = self._looks[-1]
+        seen = self._samples[-1]
         return [
             partition
             for partition, log in logs.items()
@@ -71,18 +71,18 @@ class Looks:
 
     def _choose_superfluous(self) -> int:
         """Return the sample whose removal leaves the smallest gap for its age."""
-        looks, now = self._looks, self._looks[-1].at
+        samples, now = self._samples, self._samples[-1].at
         return min(
-            range(1, len(looks) - 1),
-            key=lambda i: (looks[i + 1].at - looks[i - 1].at) / max(now - looks[i].at, 1e-9),
+            range(1, len(samples) - 1),
+            key=lambda i: (samples[i + 1].at - samples[i - 1].at) / max(now - samples[i].at, 1e-9),
         )
 
     def forget(self, partition: Partition) -> None:
         """Forget the partition: it was recreated."""
         place = self._places.get(partition)
-        for look in self._looks:
-            if place is not None and place < len(look.ends):
-                look.starts[place] = look.ends[place] = _UNSEEN
+        for sample in self._samples:
+            if place is not None and place < len(sample.ends):
+                sample.starts[place] = sample.ends[place] = _UNSEEN
 
     def keep(self, partitions: Iterable[Partition]) -> None:
         """Forget all others; release their memory when they are half of all."""
@@ -90,19 +90,19 @@ class Looks:
         if 2 * len(kept) > len(self._places):
             return
         places = [self._places[partition] for partition in kept]
-        for look in self._looks:
-            look.starts, look.ends = _pick(look.starts, places), _pick(look.ends, places)
+        for sample in self._samples:
+            sample.starts, sample.ends = _pick(sample.starts, places), _pick(sample.ends, places)
         self._places = {partition: place for place, partition in enumerate(kept)}
         self._moved = self._find_moved()
 
     def _walk(self, partition: Partition) -> Iterator[tuple[float, int, int]]:
         """Yield time, start and end, the newest first."""
         place = self._places.get(partition, _UNSEEN)
-        for look in reversed(self._looks):
-            if not 0 <= place < len(look.ends):
+        for sample in reversed(self._samples):
+            if not 0 <= place < len(sample.ends):
                 return
-            if look.ends[place] >= 0:
-                yield look.at, look.starts[place], look.ends[place]
+            if sample.ends[place] >= 0:
+                yield sample.at, sample.starts[place], sample.ends[place]
 
     def guess_time(self, partition: Partition, offset: int) -> float | None:
         """Return the approximate time of the record at the offset, with an even rate between two samples."""
@@ -130,7 +130,7 @@ class Looks:
                 moves.append((at, start))
         if len(moves) < 2:
             return None
-        now, (last, start) = self._looks[-1].at, moves[0]
+        now, (last, start) = self._samples[-1].at, moves[0]
         if len(moves) == 2:
             first, before = moves[1]
             return Removal(start, now - last, (start - before) / (now - first))
@@ -143,9 +143,9 @@ class Looks:
 
     def _find_moved(self) -> frozenset[int]:
         """Return the places whose start differs between the first and the last sample, or is unknown at the first."""
-        if not self._looks:
+        if not self._samples:
             return frozenset()
-        first, last = self._looks[0].starts, self._looks[-1].starts
+        first, last = self._samples[0].starts, self._samples[-1].starts
         if first == last and _UNSEEN not in first:
             return frozenset()
         known = len(first)

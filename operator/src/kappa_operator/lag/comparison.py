@@ -5,7 +5,7 @@ from kappa_operator.lag.model import Sample
 from kappa_operator.lag.rules import Threshold
 
 
-def is_made_anew(standing: Standing, sample: Sample) -> bool:
+def is_recreated(standing: Standing, sample: Sample) -> bool:
     """Return whether the topic was recreated: offsets of one log never go back."""
     return sample.log.end < standing.end or sample.log.start < standing.start
 

@@ -16,12 +16,12 @@ _LEADERLESS = 5
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """The leader of each partition, and the ids of topics. `dark` are the partitions without a leader, and why."""
+    """The leader of each partition, and the ids of topics. `unavailable` are the partitions without a leader, and why."""
 
     brokers: tuple[int, ...]
     ids: Mapping[str, bytes]
     leaders: Mapping[Partition, int]
-    dark: Mapping[Partition, str]
+    unavailable: Mapping[Partition, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,17 +43,17 @@ class Commits:
 
 @dataclass(slots=True)
 class Logs:
-    """The start and end of each log; `dark` are the partitions whose log is unknown, and why."""
+    """The start and end of each log; `unavailable` are the partitions whose log is unknown, and why."""
 
     logs: dict[Partition, PartitionLog] = field(default_factory=dict)
-    dark: dict[Partition, str] = field(default_factory=dict)
+    unavailable: dict[Partition, str] = field(default_factory=dict)
 
 
 class Unanswered(Exception):
     """A broker did not respond; the text says why."""
 
 
-def say_code(code: int) -> str:
+def name_error(code: int) -> str:
     """Return the name of a protocol error, such as `NotLeaderForPartitionError`."""
     error = for_code(code)
     return f"error of the broker: {getattr(error, 'message', None) or error.__name__}"
@@ -61,7 +61,7 @@ def say_code(code: int) -> str:
 
 def parse_topology(answer: Any) -> Topology:
     """Return the topics of a metadata response without Kafka's own."""
-    ids, leaders, dark = {}, {}, {}
+    ids, leaders, unavailable = {}, {}, {}
     for error, name, identity, internal, rows, *_ in answer.topics:
         if error or internal or name.startswith(_INTERNAL):
             continue
@@ -69,18 +69,18 @@ def parse_topology(answer: Any) -> Topology:
         for number, leader, failure in rows:
             partition = Partition(name, number)
             if leader < 0:
-                dark[partition] = say_code(failure or _LEADERLESS)
+                unavailable[partition] = name_error(failure or _LEADERLESS)
             else:
                 leaders[partition] = leader
-    return Topology(tuple(broker[0] for broker in answer.brokers), ids, leaders, dark)
+    return Topology(tuple(broker[0] for broker in answer.brokers), ids, leaders, unavailable)
 
 
-def take_commits(
+def add_commits(
     commits: Commits, known: dict[str, dict[int, Partition]], group: str, topics: Any, error: int
 ) -> None:
     """Add the committed offsets of a group; `known` caches the partitions, so that each object is created once."""
     if error:
-        commits.unread[group] = say_code(error)
+        commits.unread[group] = name_error(error)
         return
     offsets = commits.offsets[group] = {}
     for topic, rows, _ in topics:
@@ -90,16 +90,16 @@ def take_commits(
             if partition is None:
                 partition = numbers[number] = Partition(topic, number)
             if failure:
-                commits.refused[Share(group, partition)] = say_code(failure)
+                commits.refused[Share(group, partition)] = name_error(failure)
             elif offset >= 0:
                 offsets[partition] = offset
 
 
-def take_logs(logs: Logs, partitions: Sequence[Partition], answers: Sequence[Any]) -> None:
+def add_logs(logs: Logs, partitions: Sequence[Partition], answers: Sequence[Any]) -> None:
     """Add three responses on the same partitions: log starts, last stable offsets and log ends."""
     failed = next((answer for answer in answers if isinstance(answer, Unanswered)), None)
     if failed is not None:
-        logs.dark |= dict.fromkeys(partitions, str(failed))
+        logs.unavailable |= dict.fromkeys(partitions, str(failed))
         return
     starts, stables, ends = (
         {(topic, row[0]): row for topic, rows, _ in answer.topics for row in rows} for answer in answers
@@ -108,7 +108,7 @@ def take_logs(logs: Logs, partitions: Sequence[Partition], answers: Sequence[Any
         rows = [answer.get(partition) for answer in (starts, stables, ends)]
         error = next((row[1] if row else -1 for row in rows if not row or row[1]), 0)
         if error:
-            logs.dark[partition] = say_code(error)
+            logs.unavailable[partition] = name_error(error)
             continue
         start, stable, end = (row[3] for row in rows if row)
         logs.logs[partition] = PartitionLog(start, end, min(stable, end))

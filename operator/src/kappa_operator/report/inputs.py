@@ -12,7 +12,7 @@ from kappa_operator.lag.rules import Rules
 
 
 @dataclass(frozen=True, slots=True)
-class Judging:
+class PolicyInput:
     """A LagPolicy: its rules, and its lag histories."""
 
     rules: Rules
@@ -20,30 +20,30 @@ class Judging:
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
+class ClusterInput:
     """A KafkaCluster, its last sample, and the policies of its groups."""
 
     key: Key
     every: float
     sweep: Sweep | None = None
-    judging: tuple[Judging, ...] = ()
+    policies: tuple[PolicyInput, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Driven:
+class PipelineInput:
     """A pipeline: its consumer group, its state and the reason of Ready, and the last progress of its driver with its time."""
 
     key: Key
     group: str
     state: str | None = None
     reason: str | None = None
-    said: tuple[datetime, Progress] | None = None
+    progress: tuple[datetime, Progress] | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Gathered:
+class ReportInput:
     """All inputs. `replica` is the name of the leader."""
 
     replica: str
-    clusters: tuple[Looked, ...] = ()
-    pipelines: tuple[Driven, ...] = field(default_factory=tuple)
+    clusters: tuple[ClusterInput, ...] = ()
+    pipelines: tuple[PipelineInput, ...] = field(default_factory=tuple)
