@@ -12,7 +12,7 @@ from kappa_crds.revision import Revision
 from kappa_crds.upgrade import VerdictKind
 from kappa_pipelines.checkpoint.fence.link_fence import LinkFence
 from kappa_pipelines.checkpoint.store.local import LocalFolder
-from kappa_pipelines.driver.prepare import make_marks
+from kappa_pipelines.driver.prepare import create_idle_folder
 from kappa_pipelines.driver.session import create_session
 from kappa_pipelines.errors import LostDataError
 from kappa_pipelines.savepoint.query import read_points
@@ -34,7 +34,7 @@ def test_a_query_goes_on_with_its_state_in_more_partitions_and_then_in_fewer(
     bases.write(100)
     wanted = go_on(run, topics, bases, kept, 2)
     five = with_partitions(divided, 5)
-    verdict = DryRun(create_session(five), five, 2, Targets(five), make_marks()).run()
+    verdict = DryRun(create_session(five), five, 2, Targets(five), create_idle_folder()).run()
     assert verdict.kind is VerdictKind.REPARTITION
     assert "sink 'out': the state has 2 partitions and is to have 5" in verdict.reasons[0]
     assert go_on(run, topics, bases, five, 2) == wanted

@@ -8,7 +8,7 @@ import pytest
 
 from kappa_crds.revision import Revision
 from kappa_crds.upgrade import VerdictKind
-from kappa_pipelines.driver.prepare import make_marks
+from kappa_pipelines.driver.prepare import create_idle_folder
 from kappa_pipelines.driver.session import create_session
 from kappa_pipelines.sinks.targets import Targets
 from kappa_pipelines.upgrade.dry_run import DryRun
@@ -130,4 +130,4 @@ def check(topics: Any, topic: str, parts: int) -> None:
 
 def rehearse(revision: Revision) -> VerdictKind:
     """Go on from a copy of the last batch, made as a savepoint's is."""
-    return DryRun(create_session(revision), revision, 99, Targets(revision), make_marks()).run().kind
+    return DryRun(create_session(revision), revision, 99, Targets(revision), create_idle_folder()).run().kind

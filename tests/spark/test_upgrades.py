@@ -11,7 +11,7 @@ import pytest
 from kappa_crds.reasons import Reason
 from kappa_crds.revision import Revision
 from kappa_crds.upgrade import UpgradeVerdict, VerdictKind
-from kappa_pipelines.driver.prepare import make_marks
+from kappa_pipelines.driver.prepare import create_idle_folder
 from kappa_pipelines.driver.session import create_session
 from kappa_pipelines.errors import DriverError
 from kappa_pipelines.sinks.targets import Targets
@@ -200,7 +200,7 @@ def test_a_change_that_fails_on_the_records_that_come_next_is_refused_before_any
 
 def hold(revision: Revision) -> UpgradeVerdict:
     before = list_files(revision)
-    verdict = DryRun(create_session(revision), revision, 7, Targets(revision), make_marks()).run()
+    verdict = DryRun(create_session(revision), revision, 7, Targets(revision), create_idle_folder()).run()
     assert list_files(revision) == before, "a dry start leaves nothing behind"
     return verdict
 

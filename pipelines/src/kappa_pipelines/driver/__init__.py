@@ -1,1 +1,1 @@
-"""The life of a driver: check, wait on standby, start, supervise, stop."""
+"""A driver: checks, standby, preparation, supervision of its queries, stop."""

@@ -1,7 +1,7 @@
-"""From a session to queries that are ready to start: the checkpoint is claimed, and what it holds is made to fit.
+"""Prepares queries for their start: acquires the checkpoint, adapts its state, and compiles the revision.
 
-Compiling takes most of the time and needs the checkpoint for nothing but the schemas that it remembers. So a driver that stands by
-compiles before it takes over, and again only where those schemas have changed meanwhile.
+Compilation takes most of the time and needs only the schemas of the checkpoint. So a standby driver compiles before it takes over, and
+again only if those schemas have changed meanwhile.
 """
 
 import tempfile
@@ -43,48 +43,54 @@ log = structlog.get_logger()
 
 @dataclass
 class Running:
-    """The parts of a driver that has claimed its checkpoint. `files` are those of the checkpoint, reached as this generation may."""
+    """The parts of a driver that has acquired its checkpoint. `files` is the checkpoint behind its fence."""
 
     spark: SparkSession
     files: Folder
     fence: Fence
     compiled: Compiled
     kafka: KafkaProgress
-    beside: SideOutputs
+    side_outputs: SideOutputs
     idleness: IdleWatch
     queries: dict[str, StreamingQuery] = field(default_factory=dict)
 
 
-def make_marks() -> Path:
-    """Return a folder for the marks by which a driver's queries learn that a source is silent."""
+def create_idle_folder() -> Path:
+    """Return a new folder for the idle watermarks of sources, which the queries read."""
     return Path(tempfile.mkdtemp(prefix="kappa-idle-"))
 
 
 @dataclass(frozen=True)
-class Plan:
-    """A revision that was compiled for one generation's path into the checkpoint, by the subjects of its sources."""
+class CompiledPlan:
+    """A revision compiled for the checkpoint path of one generation and for the subjects of its sources."""
 
     revision: Revision
     subjects: Subjects
-    ends: KafkaEndpoints
+    endpoints: KafkaEndpoints
     compiled: Compiled
     shapes: dict[str, QueryFingerprint]
 
     @property
     def publishers(self) -> Publishers:
-        """Return what writes exactly once."""
-        return self.ends.targets.publishers
+        """Return the publishers of sinks that write exactly once."""
+        return self.endpoints.targets.publishers
 
 
 def compile_plan(
-    spark: SparkSession, revision: Revision, root: str, *, subjects: Subjects, targets: Targets, marks: Path
-) -> Plan:
-    """Compile a revision for the path by which a generation reaches the checkpoint; SpecError says what is wrong."""
+    spark: SparkSession,
+    revision: Revision,
+    root: str,
+    *,
+    subjects: Subjects,
+    targets: Targets,
+    idle_folder: Path,
+) -> CompiledPlan:
+    """Compile a revision for the checkpoint path of a generation; SpecError if it is invalid."""
     revision = revision.model_copy(update={"checkpoint": root})
-    # Sinks take the checkpoint from the targets' revision: with any other path they would write past the fence.
-    ends = KafkaEndpoints(spark, revision, replace(targets, revision=revision), marks)
-    compiled = compile_revision(spark, revision, ends, subjects)
-    return Plan(revision, subjects, ends, compiled, build_fingerprints(revision, compiled))
+    # Sinks read the checkpoint path from the targets' revision: any other path would bypass the fence.
+    endpoints = KafkaEndpoints(spark, revision, replace(targets, revision=revision), idle_folder)
+    compiled = compile_revision(spark, revision, endpoints, subjects)
+    return CompiledPlan(revision, subjects, endpoints, compiled, build_fingerprints(revision, compiled))
 
 
 def prepare(
@@ -94,21 +100,24 @@ def prepare(
     record: DriverRecord,
     *,
     topics: Mapping[str, int],
-    marks: Path,
-    ahead: Plan | None = None,
+    idle_folder: Path,
+    ahead: CompiledPlan | None = None,
 ) -> Running:
-    """Claim the checkpoint and what writes exactly once, and compile the revision, unless that was done ahead.
+    """Acquire the checkpoint and the writers of sinks, and compile the revision unless `ahead` is a valid plan.
 
-    `topics` are those of Kafka, with their number of partitions. FencedError if a newer driver has the checkpoint, LostDataError if its state was kept for another plan.
+    `topics` are the topics of Kafka with their number of partitions. FencedError if a newer driver has the checkpoint, LostDataError if
+    its state does not fit.
     """
-    fence = _claim(spark, revision, generation)
+    fence = _acquire(spark, revision, generation)
     files = fence.files
     subjects = resolve_subjects(revision, files)
     publishers = _resolve_publishers(files, revision, build_publishers(revision, generation, topics))
     if ahead is None or ahead.subjects != subjects or ahead.publishers != publishers:
         targets = replace(fetch_targets(revision), publishers=publishers)
-        ahead = compile_plan(spark, revision, fence.root, subjects=subjects, targets=targets, marks=marks)
-    revision, ends, compiled = ahead.revision, ahead.ends, ahead.compiled
+        ahead = compile_plan(
+            spark, revision, fence.root, subjects=subjects, targets=targets, idle_folder=idle_folder
+        )
+    revision, endpoints, compiled = ahead.revision, ahead.endpoints, ahead.compiled
     check_fit(files, ahead.shapes)
     check_repartition(files, publishers, revision.tuning.shuffle_partitions)
     repartition_checkpoint(spark, fence, tuple(ahead.shapes), revision.tuning.shuffle_partitions)
@@ -121,9 +130,9 @@ def prepare(
     )
     subscriptions = tuple(dict.fromkeys(each.subscription for each in compiled.sources.values()))
     kafka = KafkaProgress(revision, subscriptions, record.positions)
-    beside = build_side_outputs(SideOutputContext(spark, files, fence, ends, compiled, kafka))
-    idleness = IdleWatch(revision.spec, compiled.reads, marks)
-    return Running(spark, files, fence, compiled, kafka, beside, idleness)
+    side_outputs = build_side_outputs(SideOutputContext(spark, files, fence, endpoints, compiled, kafka))
+    idleness = IdleWatch(revision.spec, compiled.reads, idle_folder)
+    return Running(spark, files, fence, compiled, kafka, side_outputs, idleness)
 
 
 def _resolve_publishers(files: Folder, revision: Revision, wanted: Publishers) -> dict[str, Publisher]:
@@ -138,12 +147,12 @@ def _resolve_publishers(files: Folder, revision: Revision, wanted: Publishers) -
 
 
 def name_root(revision: Revision, generation: int) -> str:
-    """Return the path by which a generation reaches the checkpoint, once it has claimed it."""
+    """Return the path by which a generation reaches the checkpoint after it has acquired it."""
     return _build_fence(revision, generation).root
 
 
-def _claim(spark: SparkSession, revision: Revision, generation: int) -> Fence:
-    """Claim the checkpoint, and make it of the savepoint that it is to be made of, unless that was done before."""
+def _acquire(spark: SparkSession, revision: Revision, generation: int) -> Fence:
+    """Acquire the checkpoint, and restore it from its savepoint unless that was done before."""
     fence = _build_fence(revision, generation)
     fence.acquire()
     fence.files.remove(PINS)
@@ -161,11 +170,11 @@ def _build_fence(revision: Revision, generation: int) -> Fence:
 
 
 def _restore(revision: Revision, files: Folder) -> None:
-    made_of = revision.restoration
-    if made_of is None or is_restored(files, made_of.savepoint):
+    restoration = revision.restoration
+    if restoration is None or is_restored(files, restoration.savepoint):
         return
-    store = SavepointStore(open_folder(made_of.location, revision.connection))
-    manifest = store.read(made_of.savepoint)
-    log.info("checkpoint is made of a savepoint", savepoint=made_of.savepoint, bytes=manifest.size)
-    if restore_savepoint(store, manifest, files, fork=made_of.fork or is_of_another(manifest, revision)):
-        log.info("restored", savepoint=made_of.savepoint, files=len(manifest.files))
+    store = SavepointStore(open_folder(restoration.location, revision.connection))
+    manifest = store.read(restoration.savepoint)
+    log.info("restoring checkpoint from savepoint", savepoint=restoration.savepoint, bytes=manifest.size)
+    if restore_savepoint(store, manifest, files, fork=restoration.fork or is_of_another(manifest, revision)):
+        log.info("restored", savepoint=restoration.savepoint, files=len(manifest.files))

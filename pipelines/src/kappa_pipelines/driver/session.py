@@ -14,7 +14,7 @@ from kappa_crds.revision import Revision
 from kappa_pipelines.revision.settings import build_spark_settings
 
 _POLL_SECONDS = 0.5
-# pyspark logs every refusal of a statement beside raising it; ours are explained, and some are only "not yet".
+# pyspark logs each rejected statement and also raises an error, which the runtime explains.
 _REFUSALS = "SQLQueryContextLogger"
 _JAVA_OPTIONS = ("spark.driver.defaultJavaOptions", "spark.executor.defaultJavaOptions")
 
@@ -26,15 +26,13 @@ def create_session(
     *,
     address: str | None = None,
 ) -> SparkSession:
-    """Start the JVM and return the session; it logs warnings and worse. `further` are settings that win over the revision's.
+    """Start the JVM and return the session, which logs warnings and errors. `further` settings override those of the revision.
 
-    With the driver's own pod named, executors are owned by it and go when it goes. They reach it at its `address`: two drivers of
-    a pipeline may stand side by side.
+    With `pod_name`, the driver's pod owns its executors, so Kubernetes deletes them with it. They reach it at its `address`, because a
+    pipeline may have two drivers.
     """
     logging.getLogger(_REFUSALS).disabled = True
-    os.environ.setdefault(
-        "PYSPARK_PYTHON", sys.executable
-    )  # for Python's workers, on executors the same image
+    use_own_python()
     settings = build_spark_settings(revision) | dict(further or {})
     if pod_name is not None and wanted_executors(revision) > 0:
         settings["spark.kubernetes.driver.pod.name"] = pod_name
@@ -48,10 +46,10 @@ def create_session(
 
 
 def _keep_files_single(spark: SparkSession) -> SparkSession:
-    """Have Hadoop write no file of checksums beside each local file, and return the session.
+    """Disable Hadoop's checksum files for local files, and return the session.
 
-    Two files are not replaced at once: after a crash between them the new content would be refused for the old checksum.
-    Spark's own checksums of state stay. On executors, whose files are never replaced, it does no harm.
+    A file and its checksum file are not replaced atomically: after a crash between them, the old checksum rejects the new content.
+    Spark's own checksums of state stay. Executors never replace files, so they need no change.
     """
     files = spark._jvm.org.apache.hadoop.fs.FileSystem  # type: ignore[union-attr]
     files.getLocal(spark._jsparkSession.sessionState().newHadoopConf()).setWriteChecksum(False)
@@ -59,14 +57,14 @@ def _keep_files_single(spark: SparkSession) -> SparkSession:
 
 
 def use_own_python() -> None:
-    """Let Python's workers be of the same installation as the driver; on executors that is the same image."""
+    """Use the driver's Python installation for Python's workers; executors use the same image."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
 
 def _archive_options() -> str:
-    """Return the options that start the JVM from the image's archive of classes, if there is one.
+    """Return the JVM options for the class archive of the image, if there is one.
 
-    A JVM that cannot use it, because its class path or its heap differ, starts without it and says nothing.
+    A JVM with another class path or heap ignores the archive silently.
     """
     archive = os.environ.get("KAPPA_CLASS_ARCHIVE")
     if archive is None or not Path(archive).exists():
@@ -75,14 +73,14 @@ def _archive_options() -> str:
 
 
 def wanted_executors(revision: Revision) -> int:
-    """Return how many executors a revision asks for; 0 where tasks run in the driver."""
+    """Return the number of executors of a revision; 0 if tasks run in the driver."""
     if revision.spark_conf.get("spark.master", "local").startswith("local"):
         return 0
     return int(revision.spark_conf.get("spark.executor.instances", "0"))
 
 
 def count_executors(spark: SparkSession) -> int:
-    """Return the executors that have registered, without the driver."""
+    """Return the number of registered executors, without the driver."""
     return int(spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size()) - 1
 
 
@@ -92,7 +90,7 @@ def await_executors(
     report: Callable[[int], None],
     pause: float = _POLL_SECONDS,
 ) -> None:
-    """Wait until one executor has registered, or a stop is asked for. How long is up to the operator."""
+    """Wait until one executor has registered or a stop is requested. The operator has the timeout."""
     while not is_stopping():
         found = count_executors(spark)
         report(found)

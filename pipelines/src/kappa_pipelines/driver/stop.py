@@ -1,16 +1,16 @@
 """Stops a streaming query at the end of a committed batch.
 
-`StreamingQuery.stop()` interrupts the batch in flight: it can leave `offsets/N` without `commits/N`, and that batch
-runs again, its output written twice. Setting the query's state to TERMINATED alone does the same: since Spark 4.2 a
-batch that has written its offsets looks at the state and interrupts itself.
+`StreamingQuery.stop()` interrupts the running batch: it can leave `offsets/N` without `commits/N`. That batch runs again,
+and its output is written twice. Setting the query's state to TERMINATED alone does the same: since Spark 4.2 a
+batch that has written its offsets checks the state and interrupts itself.
 
-But Spark writes both `offsets/N` and `commits/N` under one lock of the query, `awaitProgressLock`. So whoever holds
-it, and sees as many commits as offsets, knows that no batch is in flight and that none can begin. Then the state is
-set and the thread interrupted: it can only be waiting for the lock, for the next trigger or for Kafka's offsets, and
-ends without a trace. After each commit Spark signals the lock's condition, so the wait costs nothing. See ADR 0002.
+Spark writes both `offsets/N` and `commits/N` under one lock of the query, `awaitProgressLock`. If a thread holds the lock
+and finds as many commits as offsets, no batch is running and none can start. Then it sets the state and interrupts the query's
+thread, which can only be waiting for the lock, the next trigger or Kafka's offsets, and ends cleanly. Spark signals the condition
+of the lock after each commit, so the wait costs nothing. See ADR 0002.
 
-In real time a batch is always in flight, and writes both only when it ends, so the logs do not show it. There the wait is
-for one more commit; the lock is taken in the order of asking, so the next batch has not begun.
+In real time a batch is always running and writes both files only at its end. There the thread waits for one more commit; the lock is
+fair, so the next batch has not started.
 """
 
 import time
@@ -29,9 +29,9 @@ _RUNTIME = "org.apache.spark.sql.execution.streaming.runtime"
 def stop_gracefully(
     queries: Sequence[StreamingQuery], timeout: float, clock: Callable[[], float] = time.monotonic
 ) -> bool:
-    """Stop the queries at a committed batch, side by side; after `timeout` seconds interrupt those that are left.
+    """Stop the queries in parallel at a committed batch; interrupt the rest after `timeout` seconds.
 
-    Returns whether every query's checkpoint ends at a committed batch.
+    Return whether the checkpoint of each query ends at a committed batch.
     """
     if not queries:
         return True
@@ -43,7 +43,7 @@ def stop_gracefully(
 
 
 def _end_between_batches(query: StreamingQuery, deadline: float, clock: Callable[[], float]) -> bool:
-    """Wait until no batch is in flight and end the query's thread there; False where the deadline came first."""
+    """Wait until no batch is running and end the query's thread; False after the deadline."""
     execution = _execution(query)
     thread, lock = execution.queryExecutionThread(), execution.awaitProgressLock()
     milliseconds = execution.getClass().getClassLoader().loadClass("java.util.concurrent.TimeUnit")
@@ -55,7 +55,7 @@ def _end_between_batches(query: StreamingQuery, deadline: float, clock: Callable
         while thread.isAlive() and not has_ended():
             if clock() > deadline:
                 return False
-            # The name of the method is a keyword of Python.
+            # `await` is a keyword of Python.
             getattr(execution.awaitProgressLockCondition(), "await")(_WAIT_MILLISECONDS, milliseconds)
         execution.state().set(_terminated(execution))
         thread.interrupt()
@@ -67,7 +67,7 @@ def _end_between_batches(query: StreamingQuery, deadline: float, clock: Callable
 
 
 def _watch_batches(query: StreamingQuery) -> Callable[[], bool]:
-    """Return what says, under the query's lock, that no batch is in flight."""
+    """Return a function that reports, under the query's lock, whether no batch is running."""
     execution = _execution(query)
     if execution.trigger().getClass().getSimpleName() != _REAL_TIME:
         return lambda: is_between_batches(query)
@@ -76,10 +76,10 @@ def _watch_batches(query: StreamingQuery) -> Callable[[], bool]:
 
 
 def is_between_batches(query: StreamingQuery) -> bool:
-    """Return whether every batch that the query's checkpoint has begun is committed."""
+    """Return whether each planned batch in the query's checkpoint is committed."""
     execution = _execution(query)
-    begun, committed = execution.offsetLog().getLatestBatchId(), execution.commitLog().getLatestBatchId()
-    return bool(begun.equals(committed))
+    planned, committed = execution.offsetLog().getLatestBatchId(), execution.commitLog().getLatestBatchId()
+    return bool(planned.equals(committed))
 
 
 def _terminated(execution: Any) -> Any:

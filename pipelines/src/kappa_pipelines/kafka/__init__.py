@@ -1,1 +1,1 @@
-"""Kafka beside Spark: options, permissions, limits, offsets and the consumer group that mirrors progress."""
+"""Kafka outside Spark: options, permissions, limits, offsets, and the consumer group that mirrors progress."""

@@ -1,4 +1,4 @@
-"""Where the partitions of topics begin and end, asked of Kafka."""
+"""First offsets and log ends of partitions, requested from Kafka."""
 
 from collections.abc import Iterable, Iterator
 
@@ -15,7 +15,7 @@ _TIMEOUT_SECONDS = 10.0
 
 
 class LogBounds:
-    """The first and the next offsets of the partitions that subscriptions read. Every method raises KafkaException."""
+    """First offsets and log ends of the partitions of subscriptions. Every method raises KafkaException."""
 
     def __init__(self, revision: Revision) -> None:
         self._admin = AdminClient({**build_librdkafka_config(revision.kafka), "log_level": 0})
@@ -23,11 +23,11 @@ class LogBounds:
         self._isolation = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
 
     def first(self, subscriptions: Iterable[Subscription]) -> Offsets:
-        """Return the first offset that each partition still has."""
+        """Return the first available offset of each partition."""
         return self._list(subscriptions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
 
     def ends(self, subscriptions: Iterable[Subscription]) -> Offsets:
-        """Return the end of each partition: up to where it can be read, with the first open transaction left out."""
+        """Return the end of each partition; with committed reads, the start of its first open transaction."""
         return self._list(subscriptions, OffsetSpec.latest())  # type: ignore[no-untyped-call]
 
     def _list(self, subscriptions: Iterable[Subscription], spec: OffsetSpec) -> Offsets:
@@ -41,7 +41,7 @@ class LogBounds:
         return {(at.topic, at.partition): future.result().offset for at, future in futures.items()}
 
     def _list_partitions(self, subscription: Subscription) -> Iterator[TopicPartition]:
-        """Yield the partitions that are read, asked of Kafka each time: a topic can get more, a pattern more topics."""
+        """Yield the partitions of a subscription from Kafka's present metadata: their number may grow."""
         if subscription.pattern is None:
             names = subscription.topics
             found = [self._admin.list_topics(name, timeout=_TIMEOUT_SECONDS).topics[name] for name in names]

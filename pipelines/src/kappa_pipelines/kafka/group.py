@@ -1,9 +1,8 @@
-"""The pipeline's progress as an ordinary consumer group, and the ends of its topics.
+"""The progress of a pipeline as a Kafka consumer group, and the log ends of its topics.
 
-Spark keeps offsets in its checkpoint and commits none to Kafka, so tools that show lag are blind to it. After each
-batch the offsets go to the group `kappa.<namespace>.<pipeline>` too: for each partition the lowest over all queries
-that read it. They are for reading only; a driver never starts from them. A commit that fails is counted and logged
-once until one succeeds again; it never stops the job.
+Spark stores offsets in its checkpoint only, so Kafka's tools cannot show the lag of a query. Every few seconds this thread commits
+offsets to the group `kappa.<namespace>.<pipeline>`: for each partition the lowest one of all queries that read it. A driver
+never reads them. A failed commit is counted, and logged once until a commit succeeds; it never stops the job.
 """
 
 import math
@@ -29,16 +28,16 @@ log = structlog.get_logger()
 
 
 def lowest_offsets(positions: Iterable[Offsets]) -> Offsets:
-    """Return, for each partition, the lowest of the offsets that queries have reached."""
+    """Return the lowest offset of each partition over all queries."""
     lowest: Offsets = {}
     for offsets in positions:
-        for place, offset in offsets.items():
-            lowest[place] = min(offset, lowest.get(place, offset))
+        for at, offset in offsets.items():
+            lowest[at] = min(offset, lowest.get(at, offset))
     return lowest
 
 
 class KafkaProgress:
-    """A thread that commits positions to the consumer group and samples the ends of the topics."""
+    """A thread that commits positions to the consumer group and samples the log ends, every five seconds."""
 
     def __init__(
         self,
@@ -57,8 +56,7 @@ class KafkaProgress:
         self._committed: Offsets = {}
         self._failing = False
         self._sampled = -math.inf
-        self._changed = threading.Event()
-        self._ending = False
+        self._stopping = threading.Event()
         self._abandoned = False
         self._bounds = LogBounds(revision)
         self._consumer = Consumer(
@@ -67,38 +65,32 @@ class KafkaProgress:
         self._thread = threading.Thread(target=self._run, name="consumer-group", daemon=True)
 
     def start(self) -> None:
-        """Begin to commit and sample."""
+        """Start the thread."""
         self._thread.start()
-
-    def notify(self) -> None:
-        """Commit soon: a batch was committed."""
-        self._changed.set()
 
     @property
     def is_fresh(self) -> bool:
-        """Return whether the known ends of the topics are those of some seconds ago."""
+        """Return whether the last sample of log ends is recent."""
         return time.monotonic() - self._sampled < _FRESH_SECONDS
 
     def close(self, timeout: float = _TIMEOUT_SECONDS) -> None:
-        """Commit what is left and end."""
-        self._ending = True
-        self._changed.set()
+        """Commit the last positions and end."""
+        self._stopping.set()
         self._thread.join(timeout)
 
     def abandon(self) -> None:
-        """End without a further commit: the positions may be another driver's by now."""
-        self._ending = self._abandoned = True
-        self._changed.set()
+        """End without a commit: the positions may belong to another driver now."""
+        self._abandoned = True
+        self._stopping.set()
 
     def first_offsets(self, subscription: Subscription) -> Offsets:
-        """Return the first offset that each partition still has; raises KafkaException."""
+        """Return the first available offset of each partition; raises KafkaException."""
         return self._bounds.first([subscription])
 
     def _run(self) -> None:
-        while not self._ending:
+        while not self._stopping.is_set():
             self._attempt()
-            self._changed.wait(_SAMPLE_SECONDS)
-            self._changed.clear()
+            self._stopping.wait(_SAMPLE_SECONDS)
         if not self._abandoned:
             self._attempt()
         self._consumer.close()
@@ -109,10 +101,14 @@ class KafkaProgress:
             self.ends = self._bounds.ends(self._subscriptions)
             self._sampled = began
             self._commit()
-        except Exception as error:  # lag is only for looking at; the job goes on
+        except Exception as error:  # the group is for reports only; the job continues
             self.errors += 1
             if not self._failing:
-                log.warning("the consumer group is behind", group=self._group, error=str(error)[:300])
+                log.warning(
+                    "offsets could not be committed to the consumer group",
+                    group=self._group,
+                    error=str(error)[:300],
+                )
             self._failing = True
             return
         self._failing = False

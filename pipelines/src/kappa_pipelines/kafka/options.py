@@ -1,8 +1,8 @@
-"""A connection as Spark's Kafka options and as configuration of librdkafka.
+"""A Kafka connection as options of Spark and as configuration of librdkafka.
 
-Secrets never become Spark settings or options: those stand in plans, logs, the user interface and process
-arguments. Spark's clients get references that Kafka's own DirectoryConfigProvider (KIP-421) resolves inside the
-client, in the driver and in every executor; librdkafka gets the values, read when a client is made.
+Secrets never become Spark settings or options, which are visible in plans, logs, the user interface and process arguments. Spark's clients
+get references that Kafka's DirectoryConfigProvider (KIP-421) resolves inside the client, in the driver and in each executor.
+librdkafka gets the values, read when a client is created.
 """
 
 from pathlib import Path
@@ -29,7 +29,7 @@ def build_spark_connection(kafka: KafkaConnection) -> dict[str, str]:
 
 
 def prefix_options(config: dict[str, str]) -> dict[str, str]:
-    """Return client settings under the names by which Spark passes them on."""
+    """Return client settings with the prefix of Spark's options."""
     return {f"kafka.{key}": value for key, value in config.items()}
 
 
@@ -93,8 +93,8 @@ def build_librdkafka_config(kafka: KafkaConnection) -> dict[str, str]:
 def read_credentials(folder: str) -> tuple[str, str]:
     """Return user and password; UnavailableError if a file is missing or the login would misread it.
 
-    The JAAS text that Kafka's client parses after it put the values in has no escape that would survive, so a
-    quote or backslash there, or a line break anywhere, is refused with a clear message instead of a failed login.
+    Kafka's client inserts the values into a JAAS text before it parses that, and no escape survives. So quotes, backslashes
+    and line breaks are rejected with a clear message instead of a failed login.
     """
     values = []
     for key in ("username", "password"):
@@ -107,7 +107,7 @@ def read_credentials(folder: str) -> tuple[str, str]:
         if any(character in value for character in '"\\\r\n'):
             raise UnavailableError(
                 Reason.SECRET_INCOMPLETE,
-                f"the Kafka {key} holds a quote, a backslash or a line break, which Kafka's login cannot take;"
+                f"the Kafka {key} holds a quote, a backslash or a line break, which Kafka's login cannot process;"
                 " choose another, or create the Secret without the line break",
             )
         values.append(value)

@@ -1,6 +1,6 @@
-"""What a pipeline's user may do in Kafka, asked before anything starts, so that all that is missing is named at once.
+"""Permissions of a pipeline's user in Kafka, checked before anything starts, so that one message names all missing ones.
 
-A broker tells with a topic which operations the asking user may do there (KIP-430); one without an authorizer tells all, an old one none.
+A broker reports the operations that the user may do on a topic (KIP-430). Without an authorizer it reports all, and an old broker none.
 """
 
 from collections.abc import Iterable, Mapping
@@ -24,7 +24,7 @@ Allowed = Mapping[str, frozenset[AclOperation]]
 
 @dataclass(frozen=True)
 class Permission:
-    """An operation on a topic, and who needs it, in the words of the manifest."""
+    """An operation on a topic, and the part of the manifest that needs it."""
 
     operation: AclOperation
     topic: str
@@ -35,10 +35,10 @@ class Permission:
 
 
 def list_permissions(revision: Revision) -> list[Permission]:
-    """Return what the pipeline needs on the topics that it names; those of a pattern are not known here."""
+    """Return the permissions that a pipeline needs on the topics that it names; topics of a pattern are unknown here."""
     spec = revision.spec
     reads = [(f"source {source.name!r}", topic) for source in spec.sources for topic in source.topic_names]
-    marks = [
+    markers = [
         (f"sink {sink.name!r}, delivery ExactlyOnce", sink.topic)
         for sink in spec.sinks
         if sink.delivery is Delivery.EXACTLY_ONCE
@@ -46,7 +46,7 @@ def list_permissions(revision: Revision) -> list[Permission]:
     named = [
         *((AclOperation.READ, each) for each in reads),
         *((AclOperation.WRITE, each) for each in spec.written),
-        *((AclOperation.READ, each) for each in marks),
+        *((AclOperation.READ, each) for each in markers),
     ]
     return [
         Permission(operation, revision.topics.get(topic, topic), role) for operation, (role, topic) in named
@@ -54,30 +54,28 @@ def list_permissions(revision: Revision) -> list[Permission]:
 
 
 def find_missing(wanted: Iterable[Permission], allowed: Allowed) -> list[Permission]:
-    """Return the rights that are known to be missing: nothing is known of a topic of which no operation was told."""
-    return [
-        right for right in wanted if right.operation not in (allowed.get(right.topic) or {right.operation})
-    ]
+    """Return the missing permissions. A topic without any reported operation counts as allowed."""
+    return [each for each in wanted if each.operation not in (allowed.get(each.topic) or {each.operation})]
 
 
 def check_permissions(revision: Revision) -> None:
-    """Raise UnavailableError that names every right on topics that this user lacks. A broker that does not tell is believed to allow."""
+    """Raise UnavailableError that names each missing permission on topics. A broker that reports none is assumed to allow all."""
     wanted = list_permissions(revision)
-    missing = find_missing(wanted, _fetch_allowed(revision.kafka, {right.topic for right in wanted}))
+    missing = find_missing(wanted, _fetch_allowed(revision.kafka, {each.topic for each in wanted}))
     if missing:
-        said = ", ".join(map(str, missing))
+        permissions = ", ".join(map(str, missing))
         raise UnavailableError(
             Reason.AUTHORIZATION_FAILED,
-            f"Kafka does not allow this user what the pipeline needs; grant {said}",
+            f"the Kafka user lacks permissions that the pipeline needs; grant {permissions}",
         )
 
 
 def check_group(kafka: KafkaConnection, group: str) -> None:
-    """Raise KafkaException where this user may not see a consumer group: whoever commits to it then waits for a timeout."""
+    """Raise KafkaException if this user may not describe a consumer group: a commit to it would wait for a timeout."""
     admin = _connect(kafka)
-    asked = admin.describe_consumer_groups([group], request_timeout=_TIMEOUT_SECONDS)
+    futures = admin.describe_consumer_groups([group], request_timeout=_TIMEOUT_SECONDS)
     try:
-        asked[group].result()
+        futures[group].result()
     except KafkaException as error:
         if error.args[0].code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
             raise
@@ -85,20 +83,20 @@ def check_group(kafka: KafkaConnection, group: str) -> None:
 
 def _fetch_allowed(kafka: KafkaConnection, topics: Iterable[str]) -> Allowed:
     admin = _connect(kafka)
-    asked = admin.describe_topics(
+    futures = admin.describe_topics(
         TopicCollection(list(topics)), include_authorized_operations=True, request_timeout=_TIMEOUT_SECONDS
     )
-    return {topic: _read_operations(found) for topic, found in asked.items()}
+    return {topic: _read_operations(found) for topic, found in futures.items()}
 
 
 def _read_operations(found: Future[TopicDescription]) -> frozenset[AclOperation]:
     try:
-        told = found.result().authorized_operations or ()
-        return frozenset(each for each in told if isinstance(each, AclOperation))
+        operations = found.result().authorized_operations or ()
+        return frozenset(each for each in operations if isinstance(each, AclOperation))
     except KafkaException:
         return frozenset()
 
 
 def _connect(kafka: KafkaConnection) -> AdminClient:
-    """Return a client, to be held until all answers are there: one that nobody holds ends, and what it was asked is never answered."""
+    """Return a client. Hold a reference until all futures are done: they never complete after the client is garbage-collected."""
     return AdminClient({**build_librdkafka_config(kafka), "log_level": 0})

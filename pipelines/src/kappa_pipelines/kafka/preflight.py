@@ -1,7 +1,7 @@
 """Checks Kafka before Spark starts: a clear error within seconds instead of a query that hangs.
 
-Spark's Kafka source retries for minutes and then says little; librdkafka tells a wrong password from a wrong CA from
-a broker that is not there.
+Spark's Kafka source retries for minutes and then reports few details. librdkafka distinguishes a wrong password, a wrong CA and an
+unreachable broker.
 """
 
 import time
@@ -18,7 +18,7 @@ from kappa_pipelines.kafka.options import build_librdkafka_config
 
 TIMEOUT_SECONDS = 30.0
 _FIRST_PATIENCE = 1.0
-_NEW_TOPIC_SECONDS = 2.0  # a topic that was just made is not known to every broker at once
+_NEW_TOPIC_SECONDS = 2.0  # a new topic is not known to each broker at once
 
 
 def check_kafka(
@@ -26,7 +26,7 @@ def check_kafka(
 ) -> dict[str, int]:
     """Return the topics of Kafka with their number of partitions.
 
-    Raises UnavailableError unless Kafka answers and has every topic of the revision, or those that it reads.
+    UnavailableError if Kafka does not respond, or lacks a topic of the revision, or one that it reads.
     """
     limit = TIMEOUT_SECONDS if timeout is None else timeout
     seen_until = time.monotonic() + _NEW_TOPIC_SECONDS
@@ -37,7 +37,7 @@ def check_kafka(
             role, topic = missing[0]
             raise UnavailableError(
                 Reason.TOPIC_NOT_FOUND,
-                f"{role}: there is no topic {topic!r} in Kafka (or this user may not see it);"
+                f"{role}: topic {topic!r} not found in Kafka (or this user may not describe it);"
                 " create it, for example with a Topic resource",
             )
         time.sleep(0.2)
@@ -58,7 +58,7 @@ def _wanted(revision: Revision, only_sources: bool) -> list[tuple[str, str]]:
 
 
 def fetch_topics(revision: Revision, timeout: float) -> dict[str, int]:
-    """Return the topics that Kafka has, with their number of partitions; UnavailableError says why it does not answer."""
+    """Return the topics of Kafka with their number of partitions; UnavailableError gives the cause if it does not respond."""
     errors: list[KafkaError] = []
     config: dict[str, Any] = {
         **build_librdkafka_config(revision.kafka),
@@ -72,7 +72,7 @@ def fetch_topics(revision: Revision, timeout: float) -> dict[str, int]:
             found = admin.list_topics(timeout=min(patience, max(0.1, deadline - time.monotonic())))
             return {name: len(topic.partitions) for name, topic in found.topics.items()}
         except KafkaException as error:
-            patience *= 2  # what was told is heard soon, and a broker that is slow still gets its time
+            patience *= 2  # short at first for early errors, longer for a slow broker
             admin.poll(0)
             errors.append(error.args[0])
             _raise_if_decided(errors, revision, time.monotonic() > deadline)
@@ -85,8 +85,10 @@ def _raise_if_decided(errors: list[KafkaError], revision: Revision, is_last: boo
             if matches(error):
                 raise UnavailableError(reason, f"{text} ({servers}): {error.str()}")
     if is_last:
-        told = next((e for e in errors if e.code() == KafkaError._TRANSPORT), errors[-1])
-        raise UnavailableError(Reason.KAFKA_UNAVAILABLE, f"Kafka does not answer at {servers}: {told.str()}")
+        reported = next((e for e in errors if e.code() == KafkaError._TRANSPORT), errors[-1])
+        raise UnavailableError(
+            Reason.KAFKA_UNAVAILABLE, f"Kafka does not respond at {servers}: {reported.str()}"
+        )
 
 
 def _is(*codes: int) -> Callable[[KafkaError], bool]:

@@ -1,1 +1,1 @@
-"""What is written beside the queries: dead letters and late records."""
+"""Outputs beside the sinks of queries: dead letters and late records."""

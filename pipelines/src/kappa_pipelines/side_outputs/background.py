@@ -1,4 +1,4 @@
-"""A thread that works beside the queries: what fails is counted and tried again until the driver stops, and never stops the pipeline."""
+"""A background thread. A failed run is counted and repeated until the driver stops; it never stops the pipeline."""
 
 import threading
 import time
@@ -15,7 +15,7 @@ log = structlog.get_logger()
 
 @dataclass
 class Totals:
-    """What the work came to since the driver started: records written, tries that failed, what was gone before it was read."""
+    """Counters since the driver started: written records, failed runs, and records deleted before they were read."""
 
     written: int = 0
     errors: int = 0
@@ -23,7 +23,7 @@ class Totals:
 
 
 class Background:
-    """Calls `work(ending)` whenever something is pending, and every second besides. `changed` guards what both sides share."""
+    """Calls `work(ending)` when something is pending, and every second. The condition `changed` guards shared data."""
 
     def __init__(
         self, name: str, is_pending: Callable[[], bool], work: Callable[[bool], None], totals: Totals
@@ -37,11 +37,11 @@ class Background:
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self._thread.start()
 
     def finish(self, timeout: float) -> bool:
-        """Do all that is pending, or as much as can be written, and end the thread; False if that takes too long."""
+        """Process everything that is pending, until a run fails, and end the thread; False after the timeout."""
         with self.changed:
             self._ending = True
             self.changed.notify()
@@ -49,7 +49,7 @@ class Background:
         return not self._thread.is_alive()
 
     def abandon(self) -> None:
-        """End the thread after what it is in; what is pending waits for the next start."""
+        """End the thread after the present run. The next start resumes at the stored position."""
         with self.changed:
             self._abandoned = True
             self.changed.notify()
@@ -64,14 +64,14 @@ class Background:
                 return
             try:
                 self._work(ending)
-            except Exception as error:  # whatever it is, the records wait for the next try
+            except Exception as error:  # the records are written by a later run
                 self._totals.errors += 1
                 log.warning(
-                    "records could not be written; trying again",
+                    "records could not be written; retrying",
                     work=self._thread.name,
                     error=str(error)[:500],
                 )
-                if ending:  # a stop does not wait for it; the next start takes it up from the stored position
+                if ending:  # a stop does not wait; the next start resumes at the stored position
                     return
                 time.sleep(_RETRY_SECONDS)
                 continue

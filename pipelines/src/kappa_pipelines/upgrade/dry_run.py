@@ -54,8 +54,8 @@ log = structlog.get_logger()
 class NoopEndpoints(KafkaEndpoints):
     """Endpoints that read topics and write nothing."""
 
-    def __init__(self, spark: SparkSession, revision: Revision, targets: Targets, marks: Path) -> None:
-        super().__init__(spark, revision, targets, marks)
+    def __init__(self, spark: SparkSession, revision: Revision, targets: Targets, idle_folder: Path) -> None:
+        super().__init__(spark, revision, targets, idle_folder)
         self._original = revision
 
     def write(self, sink: Sink, records: DataFrame) -> DataStreamWriter:
@@ -77,7 +77,7 @@ class DryRun:
     """
 
     def __init__(
-        self, spark: SparkSession, revision: Revision, generation: int, targets: Targets, marks: Path
+        self, spark: SparkSession, revision: Revision, generation: int, targets: Targets, idle_folder: Path
     ) -> None:
         self.subjects: Subjects = {}
         self._spark = spark
@@ -85,7 +85,7 @@ class DryRun:
         self._files = open_checkpoint(revision.checkpoint, revision.connection).files
         self._copy = self._files.below(f"{INTERNAL_FOLDER}/dry-run-{generation}")
         self._targets = targets
-        self._marks = marks
+        self._idle_folder = idle_folder
 
     def run(self) -> UpgradeVerdict:
         """Return the verdict on the state; DriverError if the revision cannot start with any state."""
@@ -111,7 +111,7 @@ class DryRun:
         changes = {"checkpoint": self._copy.root, "spec": spec.model_copy(update={"trigger": small})}
         revision = self._revision.model_copy(update=changes)
         self.subjects = resolve_subjects(revision, self._copy)
-        ends = NoopEndpoints(self._spark, revision, self._targets, self._marks)
+        ends = NoopEndpoints(self._spark, revision, self._targets, self._idle_folder)
         return compile_revision(self._spark, revision, ends, self.subjects)
 
     def _find(self, points: tuple[QueryPoint, ...], compiled: Compiled) -> Iterator[Finding]:

@@ -1,7 +1,6 @@
-"""Records that cannot be read: counted by the main query, copied to the dead-letter topic by a bounded job.
+"""Dead letters: malformed records, which a bounded job copies to the dead-letter topic.
 
-The main query counts malformed records as it goes (`sources.kafka`), so a clean stream pays next to nothing. Only a
-batch that had some is read again, in just its offset range, and its malformed records are written with the reason
-in their headers. `ranges` is the bookkeeping (pure), `scan` the Spark job, `position` what is kept durably,
-`worker` the thread that runs it beside the query.
+The main query counts malformed records (`sources.kafka`), which costs a clean stream almost nothing. Only a batch with malformed
+records is read again, in its range of offsets, and they are written with the reason in their headers. `ranges` is the
+pure bookkeeping, `scan` the Spark job, `position` the stored position, `worker` the background thread.
 """

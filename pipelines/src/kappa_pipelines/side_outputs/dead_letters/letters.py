@@ -1,13 +1,12 @@
-"""Dead letters: what becomes of records that cannot be read.
+"""The records of dead letters.
 
-A dead letter's key is `topic/partition/offset`, so that writing it twice is seen as one by readers and by
-compaction. Its value is the original bytes (empty where there were none: a NULL would be a tombstone). The headers
-are the original ones, then `kappa.error`, `kappa.pipeline`, `kappa.source`, `kappa.topic`, `kappa.partition`,
-`kappa.offset`, `kappa.timestamp` (ISO 8601, UTC) and, if the record had a key, `kappa.key`.
+The key is `topic/partition/offset`, so a duplicate has the same key for readers and for compaction. The value has the original
+bytes, or is empty instead of NULL, which would be a tombstone. The headers are the original ones, then `kappa.error`,
+`kappa.pipeline`, `kappa.source`, `kappa.topic`, `kappa.partition`, `kappa.offset`, `kappa.timestamp` (ISO 8601, UTC) and, if the
+record had a key, `kappa.key`.
 
-A letter that its topic would be too small for is cut: it has the beginning of the value, no header of the record's own, the
-beginnings of ours, and `kappa.size`, the bytes that the value had. The record itself is where `kappa.topic` and
-`kappa.offset` say.
+A dead letter that is too large for its topic is truncated: it has the first bytes of the value and of our headers, no original header, and
+`kappa.size`, the size of the value in bytes. `kappa.topic`, `kappa.partition` and `kappa.offset` locate the complete record.
 """
 
 from pyspark.sql import Column, DataFrame
@@ -17,15 +16,20 @@ from kappa_pipelines.kafka.limits import Limits
 from kappa_pipelines.sinks.record_headers import RESERVED_BYTES, build_header, truncate_header, truncate_value
 from kappa_pipelines.sources.kafka import KafkaSource
 
-_HEADER_OVERHEAD = 10  # bytes at most of a header's two lengths
-_PARSED, _TEXTS, _ERROR, _PLACE = "__kappa_parsed", "__kappa_texts", "__kappa_error", "__kappa_place"
+_HEADER_OVERHEAD = 10  # maximum bytes of the two length fields of a header
+_PARSED, _TEXTS, _ERROR, _PARTITION_ID = (
+    "__kappa_parsed",
+    "__kappa_texts",
+    "__kappa_error",
+    "__kappa_partition_id",
+)
 _TIMESTAMP = "yyyy-MM-dd'T'HH:mm:ss.SSSXXX"
 
 
 def build_letters(
     records: DataFrame, source: KafkaSource, pipeline: str, limits: Limits | None = None
 ) -> DataFrame:
-    """Return the dead letters among records (as Kafka has them) as `key`, `value` and `headers`."""
+    """Return the dead letters of Kafka records as `key`, `value` and `headers`."""
     longest = (limits or Limits()).record_bytes
     texts = _find_malformed(records, source).withColumn(_TEXTS, source.values.parse_texts())
     letters = texts.withColumn(_ERROR, source.explain(f.col(_PARSED), f.col(_TEXTS)))
@@ -35,21 +39,22 @@ def build_letters(
     return letters.select(
         key.alias("key"),
         f.when(fits, value).otherwise(truncate_value(value, longest)).alias("value"),
-        f.when(fits, _headers(source, pipeline)).otherwise(_cut_headers(source, pipeline)).alias("headers"),
+        f.when(fits, _headers(source, pipeline))
+        .otherwise(_truncated_headers(source, pipeline))
+        .alias("headers"),
     )
 
 
 def _find_malformed(records: DataFrame, source: KafkaSource) -> DataFrame:
-    """Return the malformed records with their parse.
+    """Return the malformed records with their parsed form.
 
-    Beside the parse stands a column that Spark takes for nondeterministic. Without it Spark moves the condition below
-    the parse, and parses each record again for each use there.
+    A nondeterministic column keeps the condition above the parser. Otherwise Spark pushes it down and parses each record once per use.
     """
     parsed = records.select(
-        "*", source.values.parse(alert=False).alias(_PARSED), f.spark_partition_id().alias(_PLACE)
+        "*", source.values.parse(alert=False).alias(_PARSED), f.spark_partition_id().alias(_PARTITION_ID)
     )
     is_malformed = source.find_malformed(f.col(_PARSED), f.col("value").isNull())
-    return parsed.where(is_malformed & (f.col(_PLACE) >= 0))
+    return parsed.where(is_malformed & (f.col(_PARTITION_ID) >= 0))
 
 
 def _headers(source: KafkaSource, pipeline: str) -> Column:
@@ -58,7 +63,7 @@ def _headers(source: KafkaSource, pipeline: str) -> Column:
     return f.concat(f.coalesce(f.col("headers"), f.array()), own, f.coalesce(key, f.array()))
 
 
-def _cut_headers(source: KafkaSource, pipeline: str) -> Column:
+def _truncated_headers(source: KafkaSource, pipeline: str) -> Column:
     size = build_header("size", f.octet_length("value").cast("string"))
     key = f.when(f.col("key").isNotNull(), f.array(truncate_header(build_header("key", f.col("key")))))
     error = truncate_header(build_header("error", f.col(_ERROR)))
@@ -66,8 +71,8 @@ def _cut_headers(source: KafkaSource, pipeline: str) -> Column:
 
 
 def _describe(source: KafkaSource, pipeline: str) -> list[Column]:
-    """Return the headers that say whose letter it is and where the record came from."""
-    told = {
+    """Return the headers with pipeline, source and position of the record."""
+    values = {
         "pipeline": f.lit(pipeline),
         "source": f.lit(source.name),
         "topic": f.col("topic"),
@@ -75,17 +80,17 @@ def _describe(source: KafkaSource, pipeline: str) -> list[Column]:
         "offset": f.col("offset").cast("string"),
         "timestamp": f.date_format("timestamp", _TIMESTAMP),
     }
-    return [build_header(name, value) for name, value in told.items()]
+    return [build_header(name, value) for name, value in values.items()]
 
 
 def _measure(value: Column, error: Column) -> Column:
-    """Return an upper bound of a letter's bytes."""
+    """Return an upper bound of the size of a dead letter in bytes."""
 
     def add(total: Column, header: Column) -> Column:
         size = f.octet_length(header["key"]) + f.coalesce(f.octet_length(header["value"]), f.lit(0))
         return total + size + f.lit(_HEADER_OVERHEAD)
 
-    # A function over an array is slow, so it is called only where there are headers.
+    # A function over an array is slow, so it is called only for records with headers.
     has_headers = f.coalesce(f.size("headers"), f.lit(0)) > 0
     original = f.when(has_headers, f.aggregate("headers", f.lit(0), add)).otherwise(f.lit(0))
     key = f.coalesce(f.octet_length("key"), f.lit(0))

@@ -1,4 +1,4 @@
-"""Where dead-letter work is, kept durably beside the checkpoint, one file for each source."""
+"""The stored position of dead letters, one file per source in the checkpoint."""
 
 import json
 from dataclasses import dataclass
@@ -11,30 +11,28 @@ _FOLDER = "dead-letter"
 
 @dataclass(frozen=True)
 class Position:
-    """The next offset of each partition. `birth` stands for the place where the checkpoint's query began to read.
+    """The next offset of each partition. With `is_initial`, they are the initial offsets of the checkpoint's query.
 
-    `topic` is the topic, topics or pattern that the source read. Without `taken` the pipeline had no dead-letter topic.
+    `topic` is the topic, topics or pattern of the source. Without `is_enabled` the pipeline had no dead-letter topic.
     """
 
     topic: str
     offsets: Offsets
-    birth: bool = False
-    taken: bool = True
+    is_initial: bool = False
+    is_enabled: bool = True
 
 
 def read_position(files: Folder, source: str) -> Position | None:
-    """Return the stored position; None for a new source, and where the file was lost."""
+    """Return the stored position; None for a new source, or if the file was lost."""
     held = files.read(f"{_FOLDER}/{source}.json")
     if held is None:
         return None
     stored = json.loads(held)
     offsets = stored["offsets"]
-    if not all(
-        isinstance(each, dict) for each in offsets.values()
-    ):  # written when a source had one topic only
+    if not all(isinstance(each, dict) for each in offsets.values()):  # of a version with one topic per source
         offsets = {stored["topic"]: offsets}
-    taken = bool(stored.get("taken", True))
-    return Position(stored["topic"], parse_kafka_offsets(offsets), bool(stored["birth"]), taken)
+    is_enabled = bool(stored.get("taken", True))
+    return Position(stored["topic"], parse_kafka_offsets(offsets), bool(stored["birth"]), is_enabled)
 
 
 def write_position(files: Folder, source: str, position: Position) -> None:
@@ -42,14 +40,14 @@ def write_position(files: Folder, source: str, position: Position) -> None:
     stored = {
         "topic": position.topic,
         "offsets": nest_offsets(position.offsets),
-        "birth": position.birth,
-        "taken": position.taken,
+        "birth": position.is_initial,
+        "taken": position.is_enabled,
     }
     files.write(f"{_FOLDER}/{source}.json", json.dumps(stored).encode())
 
 
-def forget_position(files: Folder, source: str) -> None:
-    """Record that dead letters are not taken now: what passes meanwhile is not taken later either."""
+def disable_position(files: Folder, source: str) -> None:
+    """Record that the pipeline has no dead-letter topic: records of this time never become dead letters."""
     known = read_position(files, source)
-    if known is None or known.taken:
-        write_position(files, source, Position("", {}, taken=False))
+    if known is None or known.is_enabled:
+        write_position(files, source, Position("", {}, is_enabled=False))

@@ -1,8 +1,8 @@
-"""Which offsets have been looked at for malformed records, and which are to be scanned. Pure.
+"""The offsets that are checked for malformed records, and the ranges to scan. Pure.
 
-`position` is, for each partition, the first offset that has not been dealt with. A batch without malformed records
-moves it on. A batch with some, or a gap (batches whose progress was never seen), becomes pending: one range from the
-position to the end of the newest such batch, so that it takes the same room however many batches wait.
+`position` is the first unchecked offset of each partition. A batch without malformed records advances it. A batch with some, or a gap
+(batches without a progress event), becomes pending: one range from the position to the end of the newest such batch, so its size in memory is
+constant.
 """
 
 from dataclasses import dataclass, replace
@@ -19,11 +19,11 @@ class Span:
 
     @property
     def size(self) -> int:
-        """Return the number of offsets in it."""
+        """Return the number of offsets."""
         return sum(max(0, until - self.start.get(part, 0)) for part, until in self.end.items())
 
     def first(self, limit: int) -> "Span":
-        """Return a part from its start with at most `limit` offsets, at least one, spread over the partitions."""
+        """Return the first part with at most `limit` offsets, at least one per partition, distributed over the partitions."""
         if self.size <= limit:
             return self
         share = max(1, limit // max(1, len(self.end)))
@@ -33,7 +33,7 @@ class Span:
 
 @dataclass(frozen=True)
 class Ledger:
-    """What is known of one source: done up to `position`, seen up to `seen`, to be scanned up to `dirty`."""
+    """State of one source: checked up to `position`, known from events up to `seen`, to be scanned up to `dirty`."""
 
     position: Offsets
     seen: Offsets
@@ -41,15 +41,15 @@ class Ledger:
 
     @classmethod
     def at(cls, position: Offsets) -> "Ledger":
-        """Return a ledger with everything before `position` done."""
+        """Return a ledger in which all offsets before `position` are checked."""
         return cls(position, position, {})
 
     def with_partitions(self, first: Offsets) -> "Ledger":
-        """Take up new partitions, of which nothing has been dealt with from their first offsets on."""
+        """Add new partitions, unchecked from their first offsets on."""
         return replace(self, position={**first, **self.position}, seen={**first, **self.seen})
 
     def with_batch(self, start: Offsets, end: Offsets, malformed: int | None) -> "Ledger":
-        """Take note of a committed batch. One that nobody has counted, or a gap before it, is to be scanned."""
+        """Add a committed batch. It is to be scanned if its malformed records are not counted, or after a gap."""
         gap = any(offset > self.seen.get(part, offset) for part, offset in start.items())
         new = any(offset > self.seen.get(part, -1) for part, offset in end.items())
         position = {**{p: start.get(p, 0) for p in end if p not in self.position}, **self.position}
@@ -59,7 +59,7 @@ class Ledger:
         return noted if noted.dirty else replace(noted, position=_latest(position, end))
 
     def pending(self) -> Span | None:
-        """Return what is to be scanned, if anything."""
+        """Return the range to scan, if any."""
         span = Span(
             {part: self.position.get(part, 0) for part in self.dirty},
             {part: max(end, self.position.get(part, 0)) for part, end in self.dirty.items()},
@@ -67,7 +67,7 @@ class Ledger:
         return span if span.size > 0 else None
 
     def after_scan(self, span: Span) -> "Ledger":
-        """Take note that a span, from the position on, has been scanned and its dead letters are written."""
+        """Mark a span, from the position on, as scanned, with its dead letters written."""
         position = _latest(self.position, span.end)
         left = {part: end for part, end in self.dirty.items() if end > position.get(part, 0)}
         if left:

@@ -11,7 +11,7 @@ from kappa_pipelines.sources.kafka import KafkaSource, read_range
 
 
 class DeadLetterScan:
-    """Scans spans of a source; made once for a driver."""
+    """Scans spans of a source; one per driver."""
 
     def __init__(
         self, spark: SparkSession, revision: Revision, sources: dict[str, KafkaSource], dead: Target
@@ -22,11 +22,11 @@ class DeadLetterScan:
         self._dead = dead
 
     def __call__(self, source: str, span: Span) -> int:
-        """Write the malformed records of a span to the dead-letter topic and return how many there were."""
+        """Write the malformed records of a span to the dead-letter topic and return their number."""
         self._spark.sparkContext.setJobDescription(f"dead letters of {source}")
         return write_counted(self.build(self._sources[source], span), self._revision, self._dead)
 
     def build(self, source: KafkaSource, span: Span) -> DataFrame:
-        """Return the dead letters of a span as records to be written."""
+        """Return the dead letters of a span as records."""
         records = read_range(self._spark, self._revision, source.spec, span.start, span.end)
         return build_letters(records, source, self._revision.full_name, self._dead.limits)

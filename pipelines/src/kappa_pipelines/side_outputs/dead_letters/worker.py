@@ -1,8 +1,8 @@
-"""Runs the dead-letter scans beside the queries, and remembers durably how far they are.
+"""Runs the dead-letter scans in the background and stores their position.
 
-At least once: a position moves on only when its dead letters are written, and at a start everything between the
-stored position and the query's committed offsets is scanned. A scan that fails is tried again for ever; it is
-counted, and never stops the pipeline. A clean stream costs one small file every ten seconds.
+Delivery is at least once: a position advances only after its dead letters are written, and a start scans everything between the
+stored position and the committed offsets of the query. A failed scan is counted and retried without limit, and never stops the
+pipeline. A clean stream costs one small file every ten seconds.
 """
 
 import time
@@ -25,13 +25,13 @@ from kappa_pipelines.kafka.subscription import Subscription
 from kappa_pipelines.side_outputs.background import Background, Totals
 from kappa_pipelines.side_outputs.dead_letters.position import (
     Position,
-    forget_position,
+    disable_position,
     read_position,
     write_position,
 )
 from kappa_pipelines.side_outputs.dead_letters.ranges import Ledger, Span
 
-MAX_SCAN = 1_000_000  # offsets that one job scans; bounds what a crash repeats
+MAX_SCAN = 1_000_000  # offsets of one job; bounds the repetition after a crash
 _WRITE_SECONDS = 10.0
 
 log = structlog.get_logger()
@@ -39,19 +39,19 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True)
 class Owned:
-    """A source whose dead letters are taken: from the progress of the sink `owner`."""
+    """A source with dead letters. The progress of the sink `owner` determines them."""
 
     name: str
     subscription: Subscription
     owner: str
 
     def restrict(self, offsets: Offsets) -> Offsets:
-        """Return the offsets of the topics that the source reads."""
-        return {place: offset for place, offset in offsets.items() if self.subscription.covers(place[0])}
+        """Return the offsets of the topics of the source."""
+        return {at: offset for at, offset in offsets.items() if self.subscription.covers(at[0])}
 
 
 class DeadLetters:
-    """The work of scanning, and the ledgers that say what is to be scanned."""
+    """The background scans, with a ledger per source."""
 
     def __init__(
         self,
@@ -75,39 +75,39 @@ class DeadLetters:
         )
 
     def start(self, committed: dict[str, Offsets]) -> None:
-        """Take up the stored positions; `committed` are the owners' offsets by source. Call before the queries start."""
+        """Load the stored positions; `committed` are the owners' offsets by source. Call this before the queries start."""
         for source in self._sources.values():
-            self._ledgers[source.name] = self._take_up(source, committed.get(source.name, {}))
+            self._ledgers[source.name] = self._load(source, committed.get(source.name, {}))
         self._background.start()
 
-    def _take_up(self, source: Owned, committed: Offsets) -> Ledger:
+    def _load(self, source: Owned, committed: Offsets) -> Ledger:
         topic, stored = str(source.subscription), read_position(self._files, source.name)
         if stored is None and committed:
             stored = Position(topic, self._find_lost(source))
-        if stored is None or not stored.taken:
-            write_position(self._files, source.name, Position(topic, committed, birth=not committed))
+        if stored is None or not stored.is_enabled:
+            write_position(self._files, source.name, Position(topic, committed, is_initial=not committed))
             return Ledger.at(committed)
         position = stored.offsets
-        if stored.birth:
+        if stored.is_initial:
             position = read_initial_offsets(self._files, source.owner, source.name) or {}
-        if stored.topic != topic:  # the source was changed: topics that it did not have are taken from now on
-            known = {place[0] for place in position}
-            position |= {place: at for place, at in committed.items() if place[0] not in known}
+        if stored.topic != topic:  # the source has changed: new topics start at the committed offsets
+            known = {topic for topic, _ in position}
+            position |= {at: offset for at, offset in committed.items() if at[0] not in known}
             position, committed = (source.restrict(offsets) for offsets in (position, committed))
         return Ledger.at(position).with_batch(position, committed, malformed=None if committed else 0)
 
     def _find_lost(self, source: Owned) -> Offsets:
-        """Return where to scan from when the file of a position was lost: where the log of offsets begins."""
+        """Return the start of the scan for a lost position: the oldest offsets in the offset log."""
         start = read_oldest_offsets(self._files, source.owner).get(source.name, {})
         log.error(
-            "the position of dead letters was lost; records are scanned again from the oldest batch of the checkpoint",
+            "the position of dead letters was lost; scanning from the oldest batch of the checkpoint",
             source=source.name,
             start=nest_offsets(start),
         )
         return start
 
     def note(self, sink: str, source: str, start: Offsets, end: Offsets, malformed: int | None) -> None:
-        """Take note of a committed batch of a sink's query; `malformed` is None where nobody has counted."""
+        """Add a committed batch of a sink's query; `malformed` is None if they are not counted."""
         if source not in self._ledgers or self._sources[source].owner != sink or not end:
             return
         if not start:
@@ -119,7 +119,7 @@ class DeadLetters:
             self._background.changed.notify()
 
     def _find_new(self, source: str, start: Offsets) -> Offsets:
-        """Return the first offsets of partitions that are new and were read before the first progress of them came."""
+        """Return the first offsets of new partitions whose first progress event was lost."""
         seen = self._ledgers[source].seen
         new = {at for at, offset in start.items() if seen and at not in seen and offset > 0}
         try:
@@ -129,7 +129,7 @@ class DeadLetters:
         return {at: min(first.get(at, 0), start[at]) for at in new}
 
     def finish(self, committed: dict[str, Offsets], timeout: float) -> bool:
-        """Scan all that is left up to the committed offsets; False if that took too long. Ends the thread."""
+        """Scan up to the committed offsets and end the thread; False after the timeout."""
         deadline = time.monotonic() + timeout
         for source, end in committed.items():
             if source in self._ledgers:
@@ -137,11 +137,11 @@ class DeadLetters:
         return self._background.finish(deadline - time.monotonic())
 
     def abandon(self) -> None:
-        """End the thread; what is left is found at the next start."""
+        """End the thread; the next start resumes at the stored position."""
         self._background.abandon()
 
     def _note_unseen(self, source: str, end: Offsets) -> None:
-        """Take note of committed batches whose progress never came."""
+        """Add committed batches without a progress event."""
         seen = self._ledgers[source].seen
         if any(offset > seen.get(part, -1) for part, offset in end.items()):
             self.note(self._sources[source].owner, source, dict(seen), end, malformed=None)
@@ -159,29 +159,29 @@ class DeadLetters:
 
     def _work(self, source: str, span: Span) -> None:
         part = span.first(MAX_SCAN)
-        whole = self._still_there(source, part)
+        left = self._drop_deleted(source, part)
         self._check_fence()
-        if whole.size > 0:
-            written = self._scan(source, whole)
+        if left.size > 0:
+            written = self._scan(source, left)
             self.totals.written += written
             log.info(
                 "dead letters written",
                 source=source,
                 written=written,
-                scanned=whole.size,
-                start=nest_offsets(whole.start),
-                end=nest_offsets(whole.end),
+                scanned=left.size,
+                start=nest_offsets(left.start),
+                end=nest_offsets(left.end),
             )
         with self._background.changed:
             self._ledgers[source] = self._ledgers[source].after_scan(part)
         self._write_position(source)
 
-    def _still_there(self, source: str, span: Span) -> Span:
-        """Return the span without what the topic's retention has removed already; that is counted as lost."""
+    def _drop_deleted(self, source: str, span: Span) -> Span:
+        """Return the span without records that retention has deleted; they are counted as lost."""
         first = self._first_offsets(source)
         known = {topic for topic, _ in first}
         absent = sorted(at for at in span.end if at not in first and at[0] in known)
-        if absent:  # Kafka's metadata is older than the partition; the scan is tried again
+        if absent:  # Kafka's metadata is older than the partition; the scan is retried
             topic, partition = absent[0]
             raise UnavailableError(
                 Reason.BROKER_UNREACHABLE,
@@ -192,7 +192,7 @@ class DeadLetters:
         if left.size < span.size:
             self.totals.lost += span.size - left.size
             log.error(
-                "records left the topic before they were scanned",
+                "retention deleted records before they were scanned",
                 source=source,
                 offsets=span.size - left.size,
             )
@@ -212,7 +212,7 @@ class DeadLetters:
             self._stored[source] = position
 
 
-def forget_dead_letters(files: Folder, sources: tuple[str, ...]) -> None:
-    """Forget all positions, for a pipeline without a dead-letter topic."""
+def disable_dead_letters(files: Folder, sources: tuple[str, ...]) -> None:
+    """Disable all positions, for a pipeline without a dead-letter topic."""
     for source in sources:
-        forget_position(files, source)
+        disable_position(files, source)

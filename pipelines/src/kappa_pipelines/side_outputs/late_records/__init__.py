@@ -1,10 +1,9 @@
-"""Rows that came too late for a window, found again and written to a topic.
+"""Late records: rows that arrived too late for a window, which a bounded job writes to a topic.
 
-Spark drops them in the midst of its plan and says only how many. What a batch dropped is decided by its offsets and by the
-watermark of the batch before, and both are in the offset log; so a batch that dropped rows is read again, and the same rows are
-found, however often. See ADR 0008.
+Spark drops them inside its plan and reports only their number. The offsets of a batch and the watermark of the previous batch determine
+them, and both are in the offset log. So a batch with dropped rows can be read again, and the result is the same each time. See ADR 0008.
 
-`batch` is what the log says, `ledger` the bookkeeping (pure), `origin` carries a record's place through the views, `rows` finds
-what was too late, `letters` are the records written, `scan` the Spark job, `position` what is kept durably, and `worker` runs it
-beside the query.
+`sources.batches` reads the offset log, `plan.late_rows` finds the rows, `plan.origin` carries the position of a record through the views.
+`ledger` is the pure bookkeeping, `letters` the records, `scan` the Spark job, `position` the stored ledger, `worker` the background
+thread.
 """

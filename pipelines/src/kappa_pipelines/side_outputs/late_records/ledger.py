@@ -1,6 +1,6 @@
-"""Which batches of a query dropped rows, and which of them are still to be read again. Pure.
+"""The batches of a query that dropped rows, and those that must be read again. Pure.
 
-`seen` is the last batch of which that is known: it dropped none, or it is pending, or its rows are written.
+`seen` is the last batch whose state is known: it dropped none, it is pending, or its rows are written.
 """
 
 from dataclasses import dataclass, replace
@@ -12,32 +12,32 @@ NONE_YET = -1
 
 @dataclass(frozen=True)
 class Ledger:
-    """What is known of one query."""
+    """State of one query."""
 
     seen: int = NONE_YET
     pending: tuple[Batch, ...] = ()
 
     def find_new(self, number: int, late: int | None) -> tuple[int, ...]:
-        """Return the batches that are to be read again now that a batch is committed.
+        """Return the batches that must be read again after this batch is committed.
 
-        `late` are the rows that it dropped, None where nobody has counted. Batches before it of which nothing was heard
-        are among them.
+        `late` is the number of rows that it dropped, None if they are not counted. Previous batches without a progress event are
+        included.
         """
-        unheard = range(self.seen + 1, number)
+        unreported = range(self.seen + 1, number)
         own = (number,) if number > self.seen and late != 0 else ()
-        return (*unheard, *own)
+        return (*unreported, *own)
 
     def with_batches(self, number: int, found: tuple[Batch, ...]) -> "Ledger":
-        """Take note of a committed batch and of those that are to be read again."""
+        """Add a committed batch, and those that must be read again."""
         return Ledger(max(self.seen, number), (*self.pending, *found))
 
     def up_to(self, number: int) -> "Ledger":
-        """Return what is known of batches up to one: where a checkpoint was set back to it, the others come again."""
+        """Return the ledger up to a batch: after a checkpoint was reset to it, later batches are repeated."""
         left = tuple(batch for batch in self.pending if batch.number <= number)
         return Ledger(min(self.seen, number), left)
 
     def next_part(self, sources: tuple[str, ...], limit: int) -> tuple[Batch, ...]:
-        """Return the batches that one job reads: the first and those right after it, with `limit` offsets or little more."""
+        """Return the batches of one job: consecutive ones, up to the first that reaches `limit` offsets."""
         part: list[Batch] = []
         size = 0
         for batch in self.pending:
@@ -49,6 +49,6 @@ class Ledger:
         return tuple(part)
 
     def without(self, done: tuple[Batch, ...]) -> "Ledger":
-        """Take note that the stragglers of some batches are written."""
+        """Remove batches whose late records are written."""
         numbers = {batch.number for batch in done}
         return replace(self, pending=tuple(each for each in self.pending if each.number not in numbers))

@@ -1,4 +1,4 @@
-"""How far stragglers are written, kept durably beside the checkpoint, one file for each query that has some."""
+"""The stored ledger of late records, one file per query in the checkpoint."""
 
 import json
 
@@ -6,11 +6,11 @@ from kappa_pipelines.checkpoint.store.folder import Folder
 from kappa_pipelines.side_outputs.late_records.ledger import Ledger
 from kappa_pipelines.sources.batches import parse_batch
 
-_FOLDER = "stragglers"
+_FOLDER = "stragglers"  # the name of earlier releases
 
 
 def read_ledger(files: Folder, sink: str) -> Ledger | None:
-    """Return what is stored; None if stragglers were not taken from this query before."""
+    """Return the stored ledger; None if the query had no late records output."""
     held = files.read(f"{_FOLDER}/{sink}.json")
     if held is None:
         return None
@@ -19,11 +19,11 @@ def read_ledger(files: Folder, sink: str) -> Ledger | None:
 
 
 def write_ledger(files: Folder, sink: str, ledger: Ledger) -> None:
-    """Store it, atomically."""
+    """Store the ledger atomically."""
     stored = {"seen": ledger.seen, "pending": [batch.to_json() for batch in ledger.pending]}
     files.write(f"{_FOLDER}/{sink}.json", json.dumps(stored).encode())
 
 
-def forget_ledger(files: Folder, sink: str) -> None:
-    """Forget it: stragglers are not taken now, and what passes meanwhile is not taken later."""
+def delete_ledger(files: Folder, sink: str) -> None:
+    """Delete the ledger: the query has no late records output, and records of this time are never written."""
     files.delete(f"{_FOLDER}/{sink}.json")

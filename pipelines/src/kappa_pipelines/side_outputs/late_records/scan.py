@@ -1,4 +1,4 @@
-"""The job that writes the stragglers of some batches to the topic of their view."""
+"""The Spark job that writes the late records of some batches to the topic of their view."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -14,21 +14,25 @@ from kappa_pipelines.sources.kafka import KafkaSource
 
 
 class LateRecordScan:
-    """Reads batches again, for one view; made once for a driver."""
+    """Reads batches again for one view; one per driver."""
 
     def __init__(
-        self, spark: SparkSession, ends: KafkaEndpoints, sources: dict[str, KafkaSource], view: LateRecordView
+        self,
+        spark: SparkSession,
+        endpoints: KafkaEndpoints,
+        sources: dict[str, KafkaSource],
+        view: LateRecordView,
     ) -> None:
         self._spark = spark
-        self._ends = ends
-        self._revision = ends.targets.revision
-        self._target = ends.targets.find(view.topic)
+        self._endpoints = endpoints
+        self._revision = endpoints.targets.revision
+        self._target = endpoints.targets.find(view.topic)
         self._view = view
         self._rows = LateRecordRows(spark, self._revision.spec, sources, view)
 
     def __call__(self, batches: Sequence[Batch]) -> int:
-        """Write the stragglers of the batches and return how many there were."""
-        self._spark.sparkContext.setJobDescription(f"stragglers of {self._view.name}")
-        rows = self._rows.build(partial(self._ends.read_batches, batches=batches))
+        """Write the late records of the batches and return their number."""
+        self._spark.sparkContext.setJobDescription(f"late records of {self._view.name}")
+        rows = self._rows.build(partial(self._endpoints.read_batches, batches=batches))
         records = build_late_records(rows, self._revision.full_name, self._view.name, self._target.limits)
         return write_counted(records, self._revision, self._target)

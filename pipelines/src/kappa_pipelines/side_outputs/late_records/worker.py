@@ -1,8 +1,8 @@
-"""Writes stragglers beside the queries, and remembers durably which batches are still to be read again.
+"""Writes late records in the background and stores which batches must be read again.
 
-At least once: a batch that dropped rows is stored as pending as soon as it is known to be one, and taken out when its
-stragglers are written; at a start, every committed batch of which nothing is stored is read again. A stream without late
-rows costs one small file every ten seconds.
+Delivery is at least once: a batch that dropped rows is stored as pending immediately, and removed after its late records are written. A
+start reads each committed batch again that the stored ledger does not cover. A stream without late rows costs one small file every
+ten seconds.
 """
 
 import time
@@ -15,19 +15,19 @@ from kappa_pipelines.checkpoint.store.folder import Folder
 from kappa_pipelines.plan.late_rows import LateRecordView
 from kappa_pipelines.side_outputs.background import Background, Totals
 from kappa_pipelines.side_outputs.late_records.ledger import Ledger
-from kappa_pipelines.side_outputs.late_records.position import forget_ledger, read_ledger, write_ledger
+from kappa_pipelines.side_outputs.late_records.position import delete_ledger, read_ledger, write_ledger
 from kappa_pipelines.sources.batches import Batch, read_batch, without_lost
 
 MAX_SCAN = 1_000_000
 """Offsets after which a job takes no further batch."""
 _WRITE_SECONDS = 10.0
-_WRITE_BATCHES = 50  # the offset log has a hundred
+_WRITE_BATCHES = 50  # the offset log has 100
 
 log = structlog.get_logger()
 
 
 class LateRecordOutput:
-    """The work of reading batches again, and the ledgers that say which."""
+    """The background jobs, with a ledger per query."""
 
     def __init__(
         self,
@@ -49,14 +49,14 @@ class LateRecordOutput:
         self._stored: dict[str, Ledger] = {}
         self._last_write = time.monotonic()
         self._background = Background(
-            "stragglers",
+            "late records",
             lambda: any(each.pending for each in self._ledgers.values()),
             self._work,
             self.totals,
         )
 
     def start(self, committed: Mapping[str, int]) -> None:
-        """Take up what is stored; `committed` are the last batches of the queries. Call before the queries start."""
+        """Load the stored ledgers; `committed` are the last batches of the queries. Call this before the queries start."""
         for sink in self._views:
             last = committed[sink]
             stored = read_ledger(self._files, sink) or Ledger(last)
@@ -66,23 +66,23 @@ class LateRecordOutput:
         self._background.start()
 
     def note(self, sink: str, number: int, late: int | None) -> None:
-        """Take note of a committed batch and of the rows that it dropped; None where nobody has counted."""
+        """Add a committed batch and the number of rows that it dropped; None if they are not counted."""
         if sink not in self._views:
             return
         with self._background.changed:
             if self._note(sink, number, late):
-                self._write(sink)  # at once: the offset log does not keep it for long
+                self._write(sink)  # immediately: the offset log deletes old batches
                 self._background.changed.notify()
 
     def finish(self, committed: Mapping[str, int], timeout: float) -> bool:
-        """Write all that is left up to the last committed batches; False if that took too long."""
+        """Write everything up to the last committed batches; False after the timeout."""
         for sink in self._views:
             if committed[sink] > self._ledgers[sink].seen:
                 self.note(sink, committed[sink], late=None)
         return self._background.finish(timeout)
 
     def abandon(self) -> None:
-        """End the thread; what is left is found at the next start."""
+        """End the thread; the next start resumes with the stored ledger."""
         self._background.abandon()
 
     def _note(self, sink: str, number: int, late: int | None) -> bool:
@@ -94,7 +94,9 @@ class LateRecordOutput:
         if len(found) < len(wanted):
             self.totals.lost += len(wanted) - len(found)
             log.error(
-                "batches left the offset log before their stragglers were found", sink=sink, batches=wanted
+                "the offset log deleted batches before their late records were found",
+                sink=sink,
+                batches=wanted,
             )
         self._ledgers[sink] = ledger.with_batches(number, found)
         return bool(found)
@@ -107,23 +109,27 @@ class LateRecordOutput:
         self._write_all(at_once=ending)
 
     def _read_again(self, sink: str, part: tuple[Batch, ...], sources: tuple[str, ...]) -> None:
-        there = [self._still_there(batch, sources) for batch in part]
+        left = [self._drop_deleted(batch, sources) for batch in part]
         self._check_fence()
         for view in self._views[sink]:
-            written = self._scans[view.name](there)
+            written = self._scans[view.name](left)
             self.totals.written += written
-            log.info("stragglers written", view=view.name, written=written, batches=[b.number for b in part])
+            log.info(
+                "late records written", view=view.name, written=written, batches=[b.number for b in part]
+            )
         with self._background.changed:
             self._ledgers[sink] = self._ledgers[sink].without(part)
             self._write(sink)
 
-    def _still_there(self, batch: Batch, sources: tuple[str, ...]) -> Batch:
-        """Return the batch without what its topics' retention has removed already; that is counted as lost."""
+    def _drop_deleted(self, batch: Batch, sources: tuple[str, ...]) -> Batch:
+        """Return the batch without records that retention has deleted; they are counted as lost."""
         for source in sources:
             batch, lost = without_lost(batch, source, self._first_offsets(source))
             if lost:
                 self.totals.lost += lost
-                log.error("records left the topic before they were read again", source=source, offsets=lost)
+                log.error(
+                    "retention deleted records before they were read again", source=source, offsets=lost
+                )
         return batch
 
     def _write_all(self, *, at_once: bool) -> None:
@@ -141,7 +147,7 @@ class LateRecordOutput:
             self._stored[sink] = self._ledgers[sink]
 
 
-def forget_late_records(files: Folder, sinks: Sequence[str]) -> None:
-    """Forget what is stored of queries that have no stragglers to write."""
+def delete_late_records(files: Folder, sinks: Sequence[str]) -> None:
+    """Delete the ledgers of queries without late records output."""
     for sink in sinks:
-        forget_ledger(files, sink)
+        delete_ledger(files, sink)

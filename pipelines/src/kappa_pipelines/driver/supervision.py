@@ -1,0 +1,208 @@
+"""Starts the queries of a driver, supervises them, and stops them at a committed batch.
+
+The order matters: dead letters resume at their position before a query starts, and the last positions are written after the last
+batch is committed.
+"""
+
+import threading
+import time
+
+import structlog
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql.streaming.query import StreamingQuery
+
+from kappa_crds.progress import DriverExit, DriverState, QueryProgress
+from kappa_crds.quantities import parse_duration
+from kappa_crds.reasons import Reason
+from kappa_crds.revision import Revision
+from kappa_pipelines.checkpoint.format.offsets import Offsets, read_committed_offsets
+from kappa_pipelines.driver.prepare import Running
+from kappa_pipelines.driver.session import count_executors, wanted_executors
+from kappa_pipelines.driver.stop import stop_gracefully
+from kappa_pipelines.errors import DriverError, FencedError, UnavailableError
+from kappa_pipelines.failures.classify import classify
+from kappa_pipelines.failures.diagnose import explain_query
+from kappa_pipelines.failures.exceptions import read_failure
+from kappa_pipelines.plan.compile import CompiledSink
+from kappa_pipelines.plan.realtime import check_growth
+from kappa_pipelines.reporting.listener import ProgressListener
+from kappa_pipelines.reporting.metrics import Counts
+from kappa_pipelines.reporting.record import DriverRecord
+from kappa_pipelines.sources.schema_ids import remember_unknown_ids
+
+_TICK_SECONDS = 0.2
+_CHECK_SECONDS = 1.0
+_EVENTS_MILLISECONDS = 10_000
+_FAILED_STOP_SECONDS = 30.0
+
+log = structlog.get_logger()
+
+
+class Supervision:
+    """Supervises the queries of a driver that has acquired its checkpoint."""
+
+    def __init__(
+        self,
+        revision: Revision,
+        running: Running,
+        record: DriverRecord,
+        topics: dict[str, int],
+        stopping: threading.Event,
+    ) -> None:
+        self.running = running
+        self._revision = revision
+        self._record = record
+        self._topics = topics
+        self._stopping = stopping
+        self._listener = ProgressListener(record, self._on_batch)
+
+    @property
+    def ends(self) -> Offsets:
+        """Return the last known ends of the source topics."""
+        return self.running.kafka.ends
+
+    def counts(self) -> Counts:
+        """Return the counters outside the queries."""
+        return self.running.side_outputs.count(group_commit_errors=self.running.kafka.errors)
+
+    def start(self) -> None:
+        """Start side outputs, listener, consumer group and all queries."""
+        running, committed = self.running, self._read_committed()
+        running.side_outputs.start(committed)
+        running.spark.streams.addListener(self._listener)
+        running.kafka.start()
+        for compiled in running.compiled.sinks:
+            if self._stopping.is_set():
+                return
+            self._start_query(compiled, committed[compiled.sink.name])
+        log.info("queries started", sinks=sorted(running.queries))
+
+    def _read_committed(self) -> dict[str, dict[str, Offsets]]:
+        """Return the committed offsets of each sink by source, and record them."""
+        files, sinks = self.running.files, self.running.compiled.reads
+        committed = {sink: read_committed_offsets(files, sink) for sink in sinks}
+        for sink, offsets in committed.items():
+            self._record.set_committed(sink, offsets)
+        return committed
+
+    def _start_query(self, compiled: CompiledSink, committed: dict[str, Offsets]) -> None:
+        sink = compiled.sink.name
+        try:
+            query = compiled.writer.start()
+        except PySparkException as error:
+            raise classify(read_failure(error), f"sink {sink!r}") from error
+        self.running.queries[sink] = query
+        begin = {name: committed.get(name) or self._find_initial(name) for name in compiled.sources}
+        known = {name: offsets for name, offsets in begin.items() if offsets}
+        self._record.add_started(sink, str(query.id), str(query.runId), known)
+
+    def _find_initial(self, source: str) -> Offsets:
+        """Return the initial offsets of a new query, if they are known without Spark."""
+        found = self.running.compiled.sources[source]
+        is_earliest = found.spec.starting_offsets == "earliest"
+        return self.running.kafka.first_offsets(found.subscription) if is_earliest else {}
+
+    def _on_batch(self, progress: QueryProgress, malformed: dict[str, int | None]) -> None:
+        self.running.idleness.note(progress)
+        self.running.side_outputs.note(progress, malformed)
+
+    def watch(self) -> None:
+        """Return when a stop is requested; DriverError if a query ends or a check fails."""
+        next_check = 0.0
+        is_real_time = self._revision.spec.trigger.real_time is not None
+        while not self._stopping.wait(_TICK_SECONDS):
+            for sink, query in self.running.queries.items():
+                if not query.isActive:
+                    raise self._explain(sink, query)
+                # In real time a batch takes long, so a query is ready after its first batch has started.
+                if is_real_time and query.status["isTriggerActive"] and query.status["isDataAvailable"]:
+                    self._record.add_processing(sink)
+            if self._record.state is DriverState.STARTING and self._record.is_ready():
+                self._record.set_state(DriverState.RUNNING)
+                log.info("running")
+            if time.monotonic() >= next_check:
+                next_check = time.monotonic() + _CHECK_SECONDS
+                self._check()
+
+    def _explain(self, sink: str, query: StreamingQuery) -> DriverError:
+        """Return why a query has ended, and store schema ids that the next start must request."""
+        running, error = self.running, explain_query(sink, query, self._revision)
+        if error.reason is Reason.SCHEMA_ADDED:
+            sources = [running.compiled.sources[name] for name in running.compiled.reads[sink]]
+            remember_unknown_ids(running.spark, running.files, self._revision, sink, sources)
+        return error
+
+    def _check(self) -> None:
+        """Check fence, partitions and counters; called once per second."""
+        check_growth(self._revision, self._topics, self.ends)
+        self._check_fence()
+        if wanted_executors(self._revision) > 0:
+            self._record.set_counts(executors=count_executors(self.running.spark))
+        self._record_written()
+        if self.running.idleness.is_wanted and self.running.kafka.is_fresh:
+            self.running.idleness.update(self._record.snapshot(self.ends).queries)
+
+    def _check_fence(self) -> None:
+        try:
+            self.running.fence.check()
+        except UnavailableError as error:  # the queries fail if the store stays unavailable
+            log.warning("the generation cannot be read", error=error.message)
+
+    def _record_written(self) -> None:
+        side_outputs = self.running.side_outputs
+        self._record.set_counts(
+            dead_lettered=side_outputs.dead_lettered, stragglers=side_outputs.late_records
+        )
+
+    def stop(self) -> DriverExit:
+        """Stop the queries at a committed batch, and finish side outputs and offsets."""
+        self._record.set_state(DriverState.STOPPING)
+        deadline = time.monotonic() + parse_duration(self._revision.spec.stop_timeout)
+        graceful = stop_gracefully(list(self.running.queries.values()), deadline - time.monotonic())
+        graceful = self._finish(max(1.0, deadline - time.monotonic())) and graceful
+        self._record.set_state(DriverState.STOPPED)
+        text = "stopped at a committed batch" if graceful else "stopped, but not within spec.stopTimeout"
+        return DriverExit(reason=Reason.DRIVER_STOPPED, message=text, graceful=graceful)
+
+    def _finish(self, timeout: float) -> bool:
+        """Process the last events and write the last side outputs and offsets; False after the timeout."""
+        self._await_events()
+        is_done = self.running.side_outputs.finish(self._read_committed(), timeout)
+        self._record_written()
+        self.running.kafka.close()
+        return is_done
+
+    def _await_events(self) -> None:
+        """Wait for pending events. Lost ones are read from the checkpoint, except for their counters."""
+        try:
+            self.running.spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty(_EVENTS_MILLISECONDS)
+        except (Py4JJavaError, PySparkException) as error:
+            log.warning("the last batches are not all counted", error=str(read_failure(error).root)[:300])
+
+    def stop_after_failure(self) -> None:
+        """Stop the other queries at a committed batch. FencedError if a newer driver caused the failure."""
+        try:
+            self._check_fence()
+        except FencedError:
+            self.interrupt()
+            raise
+        try:
+            queries = [query for query in self.running.queries.values() if query.isActive]
+            stop_gracefully(queries, _FAILED_STOP_SECONDS)
+        except Exception as error:
+            log.warning("the other queries could not be stopped", error=str(error)[:300])
+
+    def interrupt(self) -> None:
+        """Stop all queries without waiting for their batches."""
+        for query in self.running.queries.values():
+            query.stop()
+
+    def release(self) -> None:
+        """End all threads. After a failure the next driver continues their work."""
+        self.running.side_outputs.abandon()
+        self.running.kafka.abandon()
+        try:
+            self.running.spark.streams.removeListener(self._listener)
+        except Exception as error:  # the JVM may be the cause of the failure
+            log.warning("the listener could not be removed", error=str(error)[:300])
