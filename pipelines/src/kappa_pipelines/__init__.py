@@ -1,7 +1,6 @@
-"""The runtime that a driver pod runs: a revision compiled to native Spark plans, supervised and reported.
+"""The runtime of a driver pod: it compiles a revision to native Spark plans, supervises them and reports their progress.
 
-`python -m kappa_pipelines [REVISION_FILE]` is the entry. `driver` puts the parts together; `compile` turns a
-revision into queries; `listener` and `progress` turn Spark's events into the one typed record that `control`
-serves; `deadletter` keeps records that cannot be read; `checkpoint` fences generations and reads positions;
-`stop` ends a query at a committed batch. Nothing here runs Python for a record.
+`python -m kappa_pipelines [REVISION_FILE]` is the entry point. `driver` connects the parts. `plan` compiles a revision to queries of
+`sources`, `transforms` and `sinks`. `checkpoint` has stores and fences, `savepoint` copies of checkpoints, `upgrade` dry runs and
+repartitions. `side_outputs` writes dead letters and late records. `reporting` serves progress and metrics.
 """

@@ -1,7 +1,6 @@
-"""The entry of a driver pod: `python -m kappa_pipelines [REVISION_FILE]`.
+"""The entry point of a driver pod: `python -m kappa_pipelines [REVISION_FILE]`.
 
-Exits with 0 only after a graceful stop. Whatever the end, the container's termination message says why, as a
-`DriverExit` in JSON.
+It exits with 0 only after a graceful stop. The termination message of the container is always a `DriverExit` in JSON.
 """
 
 import os
@@ -65,7 +64,7 @@ def _run(driver: Driver, environment: Environment) -> DriverExit:
     )
     server = ControlServer(control.app(), environment.control_port)
     server.start()
-    log.info("control server listens", port=server.port)
+    log.info("control server started", port=server.port)
     threading.Thread(target=_watch_jvm, name="jvm", daemon=True).start()
     try:
         return driver.run()
@@ -75,10 +74,10 @@ def _run(driver: Driver, environment: Environment) -> DriverExit:
 
 
 def _watch_jvm() -> None:
-    """End this process where its JVM has ended and nobody has noticed.
+    """End this process if its JVM has ended and no thread has noticed.
 
-    A program that a JVM is just starting has its connections, too. If the JVM is killed then, they stay open, and whoever waits for
-    an answer waits for ever.
+    A program that a JVM starts inherits its connections. If the JVM is killed then, they stay open, and a thread that waits for a
+    response waits forever.
     """
     while SparkContext._gateway is None:
         time.sleep(1.0)
@@ -100,7 +99,7 @@ def _report(ended: DriverExit) -> None:
 
 
 def _stop_spark() -> None:
-    """Stop Spark so that executors end and state is unloaded; do not wait for ever."""
+    """Stop Spark within a timeout, so that executors end and state is unloaded."""
     session = SparkSession._instantiatedSession
     if session is None:
         return
@@ -113,4 +112,4 @@ if __name__ == "__main__":
     code = main(sys.argv[1:])
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(code)  # a JVM or a thread that hangs must not keep a pod alive that has said why it ended
+    os._exit(code)  # a hanging JVM or thread must not keep the pod alive

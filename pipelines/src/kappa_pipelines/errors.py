@@ -1,12 +1,12 @@
-"""Why a driver ends, as exceptions.
+"""Exceptions that end a driver.
 
-    DriverError                 a reason, a message for people, and whether starting again can help
-    ├── SpecError               the revision itself is wrong; it would fail again in the same way
-    ├── UnavailableError        something outside is missing or broken; a later start may succeed
-    ├── FencedError             a newer generation has taken over; this one must not write any more
-    └── LostDataError           going on would lose or corrupt data; a person has to decide
+    DriverError                 a reason, a message, and whether a retry can help
+    ├── SpecError               the revision is invalid; a retry would fail in the same way
+    ├── UnavailableError        something outside is missing or broken; a retry may succeed
+    ├── FencedError             a newer generation has taken over; this one must not write
+    └── LostDataError           continuing would lose or corrupt data; a person must decide
 
-`classify` maps exceptions of Spark and Kafka to these.
+`failures.classify` maps exceptions of Spark and Kafka to these.
 """
 
 from kappa_crds.progress import DriverExit
@@ -16,7 +16,7 @@ MESSAGE_LIMIT = 3500  # Kubernetes keeps 4096 bytes of a termination message
 
 
 class DriverError(Exception):
-    """The driver cannot go on."""
+    """The driver cannot continue."""
 
     retryable = True
 
@@ -26,18 +26,18 @@ class DriverError(Exception):
         self.message = message
 
     def to_exit(self) -> DriverExit:
-        """Return what the container's termination message says, cut to what Kubernetes keeps."""
+        """Return the termination message of the container, shortened to the limit of Kubernetes."""
         return DriverExit(reason=self.reason, message=shorten(self.message), retryable=self.retryable)
 
 
 class SpecError(DriverError):
-    """The revision is wrong."""
+    """The revision is invalid."""
 
     retryable = False
 
 
 class UnavailableError(DriverError):
-    """Kafka, the checkpoint or the JVM is not there."""
+    """Kafka, the checkpoint or the JVM is unavailable."""
 
 
 class FencedError(DriverError):
@@ -49,18 +49,18 @@ class FencedError(DriverError):
         super().__init__(
             Reason.GENERATION_FENCED,
             f"this driver is generation {mine}, but generation {stored} has taken over the checkpoint;"
-            " nothing is to be done, the newer driver goes on",
+            " no action is needed, the newer driver continues",
         )
 
 
 class LostDataError(DriverError):
-    """State or offsets that the checkpoint needs are gone or do not fit."""
+    """State or offsets of the checkpoint are lost or do not fit."""
 
     retryable = False
 
 
 def shorten(text: str, limit: int = MESSAGE_LIMIT) -> str:
-    """Return the text, its middle cut out where its UTF-8 form has more than `limit` bytes."""
+    """Return the text without its middle if its UTF-8 form has more than `limit` bytes."""
     raw = text.encode()
     if len(raw) <= limit:
         return text

@@ -1,6 +1,6 @@
-"""The jars that Spark needs for Kafka and Avro, and for buckets: fetched by Maven, checked against `jars.lock` and `jars-s3.lock`.
+"""The jars of Spark for Kafka, Avro and buckets: Maven fetches them, `jars.lock` and `jars-s3.lock` have their checksums.
 
-`python -m kappa_pipelines.jars [DESTINATION]` puts them into a folder (the cache where left out) and prints it. The
+`python -m kappa_pipelines.jars [DESTINATION]` puts them into a folder (by default the cache) and prints it. The
 image is built from such a folder; tests use the cache.
 """
 
@@ -15,7 +15,7 @@ from importlib.resources import files
 from pathlib import Path
 
 CORE, S3 = "jars.lock", "jars-s3.lock"
-"""The locks: what every driver needs, and what one needs whose checkpoint is in a bucket."""
+"""The locks: jars of all drivers, and those of drivers with a checkpoint in a bucket."""
 
 _POM = """<project><modelVersion>4.0.0</modelVersion>
 <groupId>kappa</groupId><artifactId>jars</artifactId><version>1</version><packaging>pom</packaging>
@@ -27,7 +27,7 @@ _ITEM = (
 
 
 class JarError(Exception):
-    """Maven failed, or a jar is not what the lock says."""
+    """Maven failed, or a jar does not match the lock."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ def _run_maven(folder: Path, jars: tuple[Jar, ...]) -> None:
 
 def _move(source: Path, target: Path, jar: Jar) -> None:
     if not _is_right(source, jar):
-        raise JarError(f"{jar.file} is not what the lock says; it was damaged or replaced")
+        raise JarError(f"{jar.file} does not match the lock; it is damaged or was replaced")
     source.replace(target)
 
 

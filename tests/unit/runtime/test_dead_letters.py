@@ -1,5 +1,6 @@
 """Dead letters beside the queries: every malformed record is scanned, whatever was lost of positions, progress and metadata."""
 
+import contextlib
 import json
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from kappa_pipelines.kafka.subscription import Subscription
 from kappa_pipelines.side_outputs.dead_letters.position import read_position
 from kappa_pipelines.side_outputs.dead_letters.ranges import Span
 from kappa_pipelines.side_outputs.dead_letters.worker import DeadLetters, Owned, disable_dead_letters
+from unit.runtime.kills import Killed, KillingFolder, count_writes
 
 SOURCE = Owned("flights", Subscription(("in",)), "out")
 SECONDS = 10.0
@@ -150,3 +152,33 @@ def test_a_file_of_an_older_driver_is_taken_up(files: LocalFolder) -> None:
     driver = Driver(files, {("in", 0): 0}).start()
     driver.finish()
     assert driver.scanned == offsets(10, 20)
+
+
+BATCHES = 4
+
+
+def run_driver(driver: Driver, committed: int) -> int:
+    """Run batches after `committed`, each with a malformed record, and return the last one that was committed."""
+    with contextlib.suppress(Killed):
+        driver.start()
+        for batch in range(committed + 1, BATCHES):
+            run_batches(LocalFolder(driver.files.root), batch)
+            committed = batch
+            driver.note({("in", 0): 10 * batch} if batch else {}, {("in", 0): 10 * (batch + 1)}, 1)
+        driver.letters.finish({"flights": {("in", 0): 10 * BATCHES}}, SECONDS)
+    return committed
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_driver_killed_inside_any_write_loses_no_dead_letter(tmp_path: Path) -> None:
+    first = {("in", 0): 0}
+    writes = count_writes(f"file://{tmp_path}/whole", lambda files: run_driver(Driver(files, first), -1))
+    assert writes >= 2
+    for number in range(1, writes + 1):
+        for is_done in (False, True):
+            files = KillingFolder(f"file://{tmp_path}/{number}-{is_done}", number, is_done=is_done)
+            died = Driver(files, first)
+            committed = run_driver(died, -1)
+            again = Driver(LocalFolder(files.root), first)
+            run_driver(again, committed)
+            assert died.scanned | again.scanned == offsets(0, 10 * BATCHES), (number, is_done)

@@ -92,10 +92,10 @@ def test_real_time_mode_is_refused_also_where_no_api_server_looks() -> None:
         (KafkaError.TOPIC_AUTHORIZATION_FAILED, 1, Reason.AUTHORIZATION_FAILED, "READ on its topic and group"),
         (KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, 1, Reason.AUTHORIZATION_FAILED, "transactional ids"),
         (KafkaError.GROUP_AUTHORIZATION_FAILED, 1, Reason.AUTHORIZATION_FAILED, "group"),
-        (KafkaError._MSG_TIMED_OUT, 1, Reason.KAFKA_UNAVAILABLE, "does not answer"),
-        (KafkaError._TIMED_OUT, 1, Reason.KAFKA_UNAVAILABLE, "does not answer"),
+        (KafkaError._MSG_TIMED_OUT, 1, Reason.KAFKA_UNAVAILABLE, "does not respond"),
+        (KafkaError._TIMED_OUT, 1, Reason.KAFKA_UNAVAILABLE, "does not respond"),
         (KafkaError.INVALID_TRANSACTION_TIMEOUT, 1, Reason.QUERY_FAILED, "transaction.max.timeout.ms"),
-        (KafkaError._FENCED, 1, Reason.QUERY_FAILED, "ended by another process"),
+        (KafkaError._FENCED, 1, Reason.QUERY_FAILED, "another process aborted a transaction"),
         (KafkaError.INVALID_PRODUCER_EPOCH, 601, Reason.QUERY_FAILED, "trigger.maxRecords"),
     ],
 )  # fmt: skip

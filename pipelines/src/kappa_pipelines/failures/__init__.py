@@ -1,1 +1,1 @@
-"""Why something failed: exceptions of Spark and Kafka as data, a reason, and whether a retry can help."""
+"""Failures: exceptions of Spark and Kafka as data, their reason, and whether a retry can help."""

@@ -1,7 +1,7 @@
-"""From what Spark and Kafka say to a reason, a text for people and whether starting again can help. Pure.
+"""Maps failures of Spark and Kafka to a reason, a message, and whether a retry can help. Pure.
 
-The rules are data: each names classes of exceptions, Spark's error conditions or words of a message. The chain of
-causes is searched rule by rule, so that the more telling rule wins over the more general one.
+The rules are data: each has classes of exceptions, Spark's error conditions or parts of a message. The chain of causes is
+searched rule by rule, so that a specific rule precedes a general one.
 """
 
 import re
@@ -13,12 +13,12 @@ from kappa_pipelines.failures.exceptions import Cause, Failure
 
 _RAISED = "[USER_RAISED_EXCEPTION] "
 NOT_WRITTEN = "[ROWS_NOT_WRITTEN] "
-"""Before the words of the error by which a task ends that could not write its rows in a transaction, Kafka's name of it first."""
+"""Prefix of the error of a task that could not write its rows in a transaction; Kafka's name of the error follows."""
 UNKNOWN_SCHEMA = "a record has a schema id that was not known at the start"
-"""Words of the error by which a query ends that meets such a record."""
+"""Message of the error of a query that reads such a record."""
 
 _PLAN = r"(; line \d+ pos \d+)?;\n"
-"""Stands between the words of Spark's analyser and the plan that it shows."""
+"""Separates the message of Spark's analyser from the plan."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Rule:
     conditions: tuple[str, ...] = ()
 
     def fits(self, cause: Cause) -> bool:
-        """Return whether the rule speaks of this exception."""
+        """Return whether the rule matches this exception."""
         if cause.condition and cause.condition.startswith(self.conditions or ("\0",)):
             return True
         return re.search(self.pattern, str(cause)) is not None
@@ -42,7 +42,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         UnavailableError,
         Reason.SCHEMA_ADDED,
-        "records came with a schema that was not in the registry when the driver started; it starts again and asks for it",
+        "records have a schema that was not in the registry when the driver started; the driver restarts and requests it",
         pattern=UNKNOWN_SCHEMA,
     ),
     Rule(
@@ -54,7 +54,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         LostDataError,
         Reason.STATE_INCOMPATIBLE,
-        "the state of the checkpoint does not fit this revision; go back to the old views, or reprocess the"
+        "the state of the checkpoint does not fit this revision; restore the previous views, or reprocess the"
         " topics into a new checkpoint",
         conditions=(
             "STATE_STORE_KEY_SCHEMA",
@@ -74,15 +74,15 @@ RULES: tuple[Rule, ...] = (
     Rule(
         LostDataError,
         Reason.OFFSETS_LOST,
-        "records that the checkpoint still needs are no longer in the topic (retention, or the topic was made anew);"
-        " longer retention prevents it, reprocessing from what is left repairs it",
+        "the topic no longer has records that the checkpoint needs (retention, or the topic was created again);"
+        " increase the retention to prevent this, and reprocess the available records",
         conditions=("KAFKA_DATA_LOSS", "KAFKA_START_OFFSET_DOES_NOT_MATCH"),
         pattern=r"OffsetOutOfRangeException|data may have been (lost|missed)|offset was changed from",
     ),
     Rule(
         UnavailableError,
         Reason.SOURCE_TOPIC_DELETED,
-        "a topic or partition does not exist any more",
+        "a topic or partition no longer exists",
         pattern=r"UnknownTopicOrPartitionException|UnknownTopicIdException|InvalidTopicException"
         r"|ROWS_NOT_WRITTEN\] (UNKNOWN_TOPIC_OR_PART|_UNKNOWN_TOPIC|_UNKNOWN_PARTITION):",
     ),
@@ -111,7 +111,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         UnavailableError,
         Reason.KAFKA_UNAVAILABLE,
-        "Kafka does not answer",
+        "Kafka does not respond",
         pattern=r"org\.apache\.kafka\.common\.errors\.(Timeout|Disconnect|Network|BrokerNotAvailable|NotEnoughReplicas)"
         r"|Timed out waiting for a node assignment|No resolvable bootstrap urls"
         r"|ROWS_NOT_WRITTEN\] (_TIMED_OUT|_MSG_TIMED_OUT|_TIMED_OUT_QUEUE|_TRANSPORT|_ALL_BROKERS_DOWN|_WAIT_COORD|REQUEST_TIMED_OUT"
@@ -120,7 +120,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         UnavailableError,
         Reason.QUERY_FAILED,
-        "Kafka's brokers allow no transaction as long as this runtime asks for; set transaction.max.timeout.ms to 600000 or more",
+        "Kafka's brokers do not allow a transaction of the duration that this runtime needs; set transaction.max.timeout.ms to 600000 or more",
         pattern=r"ROWS_NOT_WRITTEN\] INVALID_TRANSACTION_TIMEOUT:",
     ),
     Rule(
@@ -132,8 +132,8 @@ RULES: tuple[Rule, ...] = (
     Rule(
         UnavailableError,
         Reason.QUERY_FAILED,
-        "a transaction was ended by another process, and nothing of it was written; the driver starts again and writes the batch",
-        pattern=r"ROWS_NOT_WRITTEN\] (FENCED|MARK_LOST):",
+        "another process aborted a transaction, and nothing of it was written; the driver restarts and writes the batch",
+        pattern=r"ROWS_NOT_WRITTEN\] (FENCED|MARKER_LOST):",
     ),
     Rule(
         UnavailableError,
@@ -164,7 +164,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         SpecError,
         Reason.QUERY_FAILED,
-        "a view's expression fails on the data, and would again; use try_cast, try_divide and the like",
+        "a view's expression fails on the data, and a retry would fail too; use try_cast, try_divide and the like",
         conditions=(
             "CAST_INVALID_INPUT",
             "CAST_OVERFLOW",
@@ -179,14 +179,14 @@ RULES: tuple[Rule, ...] = (
     Rule(
         SpecError,
         Reason.QUERY_FAILED,
-        "raise_error stopped the query on the data, and would again",
+        "raise_error stopped the query on the data, and a retry would fail too",
         pattern=re.escape(_RAISED),
     ),
 )
 
 
 def classify(failure: Failure, where: str) -> DriverError:
-    """Return the error for a failure; `where` says what failed, such as `sink 'log'`."""
+    """Return the error for a failure; `where` names the failed part, such as `sink 'log'`."""
     for rule in RULES:
         for cause in failure.causes:
             if rule.fits(cause):
@@ -195,11 +195,11 @@ def classify(failure: Failure, where: str) -> DriverError:
 
 
 def _quote(cause: Cause) -> str:
-    # Below Python the words stand at the end of a trace.
-    words = cause.message
+    # An error of Python is at the end of a stack trace.
+    text = cause.message
     for mark in (_RAISED, NOT_WRITTEN):
-        words = words.rpartition(mark)[2]
-    text = first_lines(words) or cause.kind
+        text = text.rpartition(mark)[2]
+    text = first_lines(text) or cause.kind
     return f". {cause.kind.rsplit('.', 1)[-1]}: {text}"
 
 

@@ -1,4 +1,4 @@
-"""Why a driver cannot go on: from any exception to a DriverError, asking Kafka and the JVM where words leave it open."""
+"""Converts any exception to a DriverError. It queries Kafka and the JVM if the exception is ambiguous."""
 
 import contextlib
 import subprocess
@@ -17,7 +17,7 @@ from kappa_pipelines.failures.exceptions import read_failure, read_query_failure
 from kappa_pipelines.kafka.preflight import fetch_topics
 from kappa_pipelines.kafka.subscription import build_subscription
 
-_UNSURE = {
+_AMBIGUOUS = {
     Reason.SOURCE_TOPIC_DELETED,
     Reason.KAFKA_UNAVAILABLE,
     Reason.OFFSETS_LOST,
@@ -31,17 +31,17 @@ log = structlog.get_logger()
 
 
 def explain_query(sink: str, query: StreamingQuery, revision: Revision) -> DriverError:
-    """Return why a sink's query has ended by itself."""
+    """Return the error of a sink's query that has ended."""
     failure = read_query_failure(query)
     if failure is None:
         return UnavailableError(Reason.QUERY_FAILED, f"sink {sink!r}: its query ended without an error")
     log.error("query failed", sink=sink, causes=[str(cause)[:2000] for cause in failure.causes])
-    return ask_kafka(classify(failure, f"sink {sink!r}"), revision)
+    return check_with_kafka(classify(failure, f"sink {sink!r}"), revision)
 
 
-def ask_kafka(error: DriverError, revision: Revision) -> DriverError:
-    """Return a better error if a topic is gone or Kafka does not answer; else the same."""
-    if error.reason not in _UNSURE:
+def check_with_kafka(error: DriverError, revision: Revision) -> DriverError:
+    """Return a more precise error if a topic is deleted or Kafka does not respond; else the same one."""
+    if error.reason not in _AMBIGUOUS:
         return error
     try:
         topics = fetch_topics(revision, _TIMEOUT_SECONDS)
@@ -53,14 +53,14 @@ def ask_kafka(error: DriverError, revision: Revision) -> DriverError:
                 continue
             return UnavailableError(
                 Reason.SOURCE_TOPIC_DELETED,
-                f"source {source.name!r}: the topic {topic!r} was deleted while the pipeline ran; make it again and"
-                " reprocess, for the offsets in the checkpoint mean nothing in a new topic",
+                f"source {source.name!r}: the topic {topic!r} was deleted while the pipeline ran; create it again and"
+                " reprocess, because the offsets of the checkpoint are invalid in a new topic",
             )
     return error
 
 
 def explain(error: Exception) -> DriverError:
-    """Return the error of a driver for any exception."""
+    """Return the error of a driver for an exception."""
     if isinstance(error, DriverError):
         return error
     if isinstance(error, PySparkException):
@@ -72,7 +72,7 @@ def explain(error: Exception) -> DriverError:
 
 
 def _explain_jvm(error: Exception) -> DriverError:
-    """Return why the JVM refuses a call or does not answer."""
+    """Return the error for a call of the JVM that failed."""
     code = _exit_code(0.0 if isinstance(error, Py4JJavaError) else _DYING_SECONDS)
     if code is None:
         return classify(read_failure(error), "the driver")
@@ -84,7 +84,7 @@ def _explain_jvm(error: Exception) -> DriverError:
 
 
 def _exit_code(patience: float) -> int | None:
-    """Return how the JVM has ended, None while it lives. One that was just killed closes its connections before its end is known."""
+    """Return the exit code of the JVM, None while it runs. A killed JVM closes its connections before its exit code is known."""
     session = SparkSession._instantiatedSession
     process = getattr(session.sparkContext._gateway, "proc", None) if session is not None else None
     if process is None:

@@ -1,4 +1,4 @@
-"""Reads exceptions of Spark, from Python or the JVM, into plain data that `classify` understands."""
+"""Converts exceptions of Spark, from Python or the JVM, to plain data for `classify`."""
 
 import re
 from dataclasses import dataclass, field
@@ -39,7 +39,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class SqlFailure:
-    """What Spark's parser or analyser says of one statement. `line` counts from 1, `column` from 1."""
+    """An error of Spark's parser or analyser in one statement. `line` and `column` count from 1."""
 
     condition: str
     message: str
@@ -50,7 +50,7 @@ class SqlFailure:
 
 
 def read_sql_failure(error: PySparkException | Py4JJavaError) -> SqlFailure:
-    """Return what the exception of a statement says: one that Spark refuses, or one that its analyser itself fails on."""
+    """Return the failure of a statement that Spark rejects, or that its analyser fails on."""
     if isinstance(error, Py4JJavaError):
         cause = read_failure(error).root
         return SqlFailure(cause.condition or "", cause.message, cause.parameters)
@@ -70,7 +70,7 @@ def _start_index(error: PySparkException) -> int | None:
     try:
         contexts = error.getQueryContext()
         return int(contexts[0].startIndex()) if contexts else None
-    except Exception:  # the context of some errors is not a piece of SQL
+    except Exception:  # some errors have a context that is not SQL
         return None
 
 
@@ -79,7 +79,7 @@ def _clean(text: str) -> str:
 
 
 def read_failure(error: BaseException) -> Failure:
-    """Return the chain of an exception as Python sees it: the JVM's where there is one."""
+    """Return the chain of an exception in Python, or that of the JVM if there is one."""
     origin = getattr(error, "_origin", None) or getattr(error, "java_exception", None)
     if origin is not None:
         return read_java_failure(origin)
@@ -87,7 +87,7 @@ def read_failure(error: BaseException) -> Failure:
 
 
 def read_query_failure(query: StreamingQuery) -> Failure | None:
-    """Return why a query ended, or None if it was stopped or still runs."""
+    """Return the failure of a query, or None if it was stopped or still runs."""
     found = query._jsq.exception()
     return read_java_failure(found.get()) if found.isDefined() else None
 
@@ -107,6 +107,6 @@ def _read_cause(throwable: Any) -> Cause:
     try:
         condition = throwable.getCondition()
         parameters = dict(throwable.getMessageParameters() or {})
-    except Exception:  # most exceptions are not Spark's
+    except Exception:  # most exceptions do not belong to Spark
         return Cause(kind, message)
     return Cause(kind, message, condition, {str(k): str(v) for k, v in parameters.items()})

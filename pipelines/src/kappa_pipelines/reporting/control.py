@@ -1,8 +1,8 @@
-"""The driver's HTTP server: probes, metrics and progress to read, requests to stop and for savepoints.
+"""The HTTP server of the driver: probes, metrics, progress, and requests to stop, to take over and for savepoints.
 
-`/healthz`, `/readyz` and `/metrics` are open, as kubelet and Prometheus need them. `/progress`, `POST /stop`,
-`POST /activate` and `POST /savepoints/NAME?location=URI` need the bearer token from a mounted Secret, read for each request so that it can be rotated; without a token file only
-the loopback address may ask.
+`/healthz`, `/readyz` and `/metrics` are open for kubelet and Prometheus. `/progress`, `POST /stop`, `POST /activate` and
+`POST /savepoints/NAME?location=URI` need the bearer token from a mounted Secret, which is read for each request so that it can be
+rotated. Without a token file they accept only the loopback address.
 """
 
 import hmac
@@ -28,7 +28,7 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9.-]{0,252}")
 
 
 class Control:
-    """What the server answers, apart from HTTP's transport."""
+    """The responses of the server, without the transport."""
 
     def __init__(
         self,
@@ -56,52 +56,45 @@ class Control:
                 Route("/healthz", self._healthz),
                 Route("/readyz", self._readyz),
                 Route("/metrics", self._metrics),
-                Route("/progress", self._progress),
-                Route("/stop", self._post_stop, methods=["POST"]),
-                Route("/activate", self._post_activate, methods=["POST"]),
-                Route("/savepoints/{name}", self._post_savepoint, methods=["POST"]),
+                Route("/progress", self._authorize(self._progress)),
+                Route("/stop", self._authorize(self._post_stop), methods=["POST"]),
+                Route("/activate", self._authorize(self._post_activate), methods=["POST"]),
+                Route("/savepoints/{name}", self._authorize(self._post_savepoint), methods=["POST"]),
             ]
         )
 
     def _healthz(self, _: Request) -> Response:
-        return _answer(self._is_alive(), self._snapshot().state)
+        return _respond(self._is_alive(), self._snapshot().state)
 
     def _readyz(self, _: Request) -> Response:
         state = self._snapshot().state
-        return _answer(state is DriverState.RUNNING and self._is_alive(), state)
+        return _respond(state is DriverState.RUNNING and self._is_alive(), state)
 
     def _metrics(self, _: Request) -> Response:
         return Response(generate_latest(self._registry), media_type=CONTENT_TYPE_LATEST)
 
-    def _progress(self, request: Request) -> Response:
-        refused = self._refuse(request)
-        return refused or Response(
+    def _authorize(self, handle: Callable[[Request], Response]) -> Callable[[Request], Response]:
+        return lambda request: self._refuse(request) or handle(request)
+
+    def _progress(self, _: Request) -> Response:
+        return Response(
             self._snapshot().model_dump_json(by_alias=True, exclude_none=True), media_type="application/json"
         )
 
-    def _post_stop(self, request: Request) -> Response:
-        refused = self._refuse(request)
-        if refused is not None:
-            return refused
+    def _post_stop(self, _: Request) -> Response:
         self._stop()
         return JSONResponse({"state": DriverState.STOPPING.value}, status_code=202)
 
-    def _post_activate(self, request: Request) -> Response:
-        refused = self._refuse(request)
-        if refused is not None:
-            return refused
+    def _post_activate(self, _: Request) -> Response:
         if not self._activate():
-            return PlainTextResponse("the driver does not stand by yet\n", status_code=409)
+            return PlainTextResponse("the driver is not on standby yet\n", status_code=409)
         return JSONResponse({"state": self._snapshot().state.value}, status_code=202)
 
     def _post_savepoint(self, request: Request) -> Response:
-        refused = self._refuse(request)
-        if refused is not None:
-            return refused
         name, location = request.path_params["name"], request.query_params.get("location", "")
         if not _NAME.fullmatch(name) or not location:
             return PlainTextResponse(
-                "POST /savepoints/NAME?location=URI, the name of lower-case letters, digits, '-' and '.'\n",
+                "use POST /savepoints/NAME?location=URI with a NAME of lower-case letters, digits, '-' and '.'\n",
                 status_code=400,
             )
         if not self._take_savepoint(name, location):
@@ -109,7 +102,7 @@ class Control:
         return JSONResponse({"savepoint": name}, status_code=202)
 
     def _refuse(self, request: Request) -> Response | None:
-        """Return the refusal, or None if the caller may go on."""
+        """Return an error response, or None if the request is authorized."""
         try:
             token = self._token_file.read_text().strip()
         except FileNotFoundError:
@@ -120,11 +113,11 @@ class Control:
         if token and hmac.compare_digest(given.encode(), f"Bearer {token}".encode()):
             return None
         return PlainTextResponse(
-            "a bearer token is needed\n", status_code=401, headers={"WWW-Authenticate": "Bearer"}
+            "a bearer token is required\n", status_code=401, headers={"WWW-Authenticate": "Bearer"}
         )
 
 
-def _answer(good: bool, state: DriverState) -> Response:
+def _respond(good: bool, state: DriverState) -> Response:
     return PlainTextResponse(f"{state.value}\n", status_code=200 if good else 503)
 
 
@@ -135,7 +128,7 @@ def _is_loopback(request: Request) -> bool:
 class ControlServer:
     """Serves an application in a thread."""
 
-    def __init__(self, app: Starlette, port: int, host: str = "0.0.0.0") -> None:  # noqa: S104 - a pod's own address
+    def __init__(self, app: Starlette, port: int, host: str = "0.0.0.0") -> None:  # noqa: S104 - the address of the pod
         self._socket = socket.create_server((host, port), backlog=64)
         self.port: int = self._socket.getsockname()[1]
         config = uvicorn.Config(app, log_level="warning", access_log=False, lifespan="off", ws="none")
@@ -143,7 +136,7 @@ class ControlServer:
         self._thread = threading.Thread(target=self._run, name="control", daemon=True)
 
     def start(self) -> None:
-        """Begin to serve."""
+        """Start the thread."""
         self._thread.start()
 
     def _run(self) -> None:

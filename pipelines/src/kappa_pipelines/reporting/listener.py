@@ -1,4 +1,4 @@
-"""Receives Spark's query events. A callback that raised would be lost in the JVM's log, so none does."""
+"""Receives Spark's query events. Callbacks never raise, because the JVM would only log the error."""
 
 import json
 from collections.abc import Callable
@@ -23,9 +23,9 @@ log = structlog.get_logger()
 
 
 class ProgressListener(StreamingQueryListener):
-    """Folds events into the record and tells `on_batch` of every committed batch.
+    """Adds events to the record, and calls `on_batch` for each committed batch.
 
-    With it go the malformed records by source, as `count_malformed` returns them.
+    It gets the progress and the malformed records by source, as `count_malformed` returns them.
     """
 
     def __init__(
@@ -34,11 +34,11 @@ class ProgressListener(StreamingQueryListener):
         self._record = record
         self._on_batch = on_batch
         self._names: dict[str, str] = {}
-        self._begun: set[str] = set()
+        self._started: set[str] = set()
         self.errors = 0
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:
-        """Remember the query's name: idle events carry only its run id."""
+        """Store the query's name: idle events have only its run id."""
         self._names[str(event.runId)] = event.name or ""
 
     @property
@@ -48,10 +48,10 @@ class ProgressListener(StreamingQueryListener):
         return self._jlistenerobj
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
-        """Do nothing: a batch comes as JSON."""
+        """Do nothing: `on_progress` gets the event as JSON."""
 
     def on_progress(self, text: str) -> None:
-        """Fold the progress of a committed batch."""
+        """Add the progress of a committed batch."""
         try:
             progress = json.loads(text)
             sink = progress.get("name") or ""
@@ -63,28 +63,28 @@ class ProgressListener(StreamingQueryListener):
             log.exception("a progress event could not be read")
 
     def _note_first(self, sink: str, progress: dict[str, Any]) -> None:
-        """Say how long a query's first batch took, in milliseconds by its parts: a restart is as short as that."""
-        if sink not in self._begun:
-            self._begun.add(sink)
+        """Log the duration of a query's first batch in milliseconds by phase, which bounds the time of a restart."""
+        if sink not in self._started:
+            self._started.add(sink)
             log.info(
                 "first batch", sink=sink, batch=progress["batchId"], milliseconds=progress.get("durationMs")
             )
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:
-        """Take note that the query is up to date."""
+        """Record that the query is up to date."""
         self._record.add_idle(self._names.get(str(event.runId), ""))
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
-        """Do nothing: the supervisor sees it and knows more."""
+        """Do nothing: the supervision finds the cause."""
 
 
 class _JsonListener(JStreamingQueryListener):
-    """PySpark's own makes hundreds of calls into the JVM for each batch, to copy a progress that is one JSON text."""
+    """Takes the progress as one JSON text. PySpark's own listener copies it with hundreds of calls into the JVM per batch."""
 
     def onQueryProgress(self, jevent: Any) -> None:
         self.pylistener.on_progress(jevent.progress().json())  # type: ignore[attr-defined]
 
 
 def build_java_listener(listener: ProgressListener) -> JStreamingQueryListener:
-    """Return the object by which the JVM calls a listener."""
+    """Return the proxy through which the JVM calls a listener."""
     return _JsonListener(listener)

@@ -1,6 +1,6 @@
-"""Folds Spark's progress events into the record that the driver serves. Pure.
+"""Computes the driver's progress from Spark's progress events. Pure.
 
-Spark's event names a source only by what it subscribes to; the plan's order tells two sources of one topic apart.
+Spark's event names a source only by its subscription; the order of the plan distinguishes two sources with the same one.
 """
 
 import json
@@ -16,19 +16,19 @@ from kappa_pipelines.sinks.rejected_records import REJECTED, name_rejections
 from kappa_pipelines.sources.kafka import LATEST, MALFORMED, ROWS
 
 _LOAD = "rocksdbLoadLatencyMs"
-"""What Spark's RocksDB says of each operator: milliseconds, summed over its partitions."""
+"""A RocksDB metric of each operator: milliseconds, summed over its partitions."""
 Reads = tuple[tuple[str, Subscription], ...]
-"""Sources by their names, and what they read; one that a query scans several times is there as often."""
+"""Names and subscriptions of sources, once per scan of a query."""
 
 
 def fold_event(before: QueryProgress | None, event: dict[str, Any], sources: Reads) -> QueryProgress:
     """Return a query's progress after an event.
 
-    `event` is the JSON of Spark's event, `sources` are those that the query reads, in its plan's order.
+    `event` is the JSON of Spark's event, `sources` are those of the query in the order of its plan.
     """
     late = sum(int(op.get("numRowsDroppedByWatermark", 0)) for op in event.get("stateOperators", []))
     rows, bad = int(event.get("numInputRows", 0)), sum(bad for _, bad in _observed(event).values())
-    refused, written = _refused(event), _count_written(event)
+    rejected, written = _count_rejected(event), _count_written(event)
     operators = event.get("stateOperators", [])
     return QueryProgress(
         sink=event["name"],
@@ -45,19 +45,19 @@ def fold_event(before: QueryProgress | None, event: dict[str, Any], sources: Rea
         state_bytes=sum(int(op.get("memoryUsedBytes", 0)) for op in operators),
         late_rows=late,
         malformed_rows=bad,
-        refused_rows=refused,
+        refused_rows=rejected,
         written_rows=written,
         total_input_rows=(before.total_input_rows if before else 0) + rows,
         total_late_rows=(before.total_late_rows if before else 0) + late,
         total_malformed_rows=(before.total_malformed_rows if before else 0) + bad,
-        total_refused_rows=(before.total_refused_rows if before else 0) + refused,
+        total_refused_rows=(before.total_refused_rows if before else 0) + rejected,
         total_written_rows=_add(before.total_written_rows if before else None, written),
         sources=_fold_sources(event, sources, before.sources if before else ()),
     )
 
 
 def measure_load(event: dict[str, Any]) -> float:
-    """Return the seconds that a batch spent loading state, summed over all partitions of all operators."""
+    """Return the seconds for loading state in a batch, summed over all partitions of all operators."""
     operators = event.get("stateOperators", [])
     return sum(int(op.get("customMetrics", {}).get(_LOAD, 0)) for op in operators) / 1000
 
@@ -65,7 +65,7 @@ def measure_load(event: dict[str, Any]) -> float:
 def build_recovery(
     since: datetime, now: datetime, firsts: Iterable[tuple[QueryProgress, float]], *, warm: bool
 ) -> Recovery:
-    """Return how a start went that is over now, from the first batch of each query and the seconds that it loaded state."""
+    """Return the recovery of a finished start, from the first batch of each query and its seconds for loading state."""
     batches = list(firsts)
     begun = min((batch.timestamp for batch, _ in batches), default=now)
     ahead: dict[str, int] = {}
@@ -84,10 +84,9 @@ def build_recovery(
 
 
 def count_malformed(event: dict[str, Any], sources: tuple[SourceProgress, ...]) -> dict[str, int | None]:
-    """Return the malformed records of a batch by source; None where the count is not to be believed.
+    """Return the malformed records of a batch by source; None if the count is unreliable.
 
-    It is believed where it was made over at least as many rows as the source has read. Whoever gets None has to look
-    for himself.
+    A count is reliable if it covers at least as many rows as the source has read. After None, the batch must be scanned.
     """
     observed = _observed(event)
     counts: dict[str, int | None] = {}
@@ -98,18 +97,18 @@ def count_malformed(event: dict[str, Any], sources: tuple[SourceProgress, ...]) 
 
 
 def _observed(event: dict[str, Any]) -> dict[str, tuple[int, int]]:
-    """Return the rows and, among them, the malformed records that the plan counted, by source."""
+    """Return the number of rows, and of malformed records among them, that the plan counted by source."""
     found = event.get("observedMetrics", {})
     return {name: (int(row.get(ROWS) or 0), int(row.get(MALFORMED) or 0)) for name, row in found.items()}
 
 
-def _refused(event: dict[str, Any]) -> int:
-    """Return the rows that the sink's topic would not take."""
+def _count_rejected(event: dict[str, Any]) -> int:
+    """Return the number of records that the sink's topic would reject."""
     return int(event.get("observedMetrics", {}).get(name_rejections(event["name"]), {}).get(REJECTED) or 0)
 
 
 def _count_written(event: dict[str, Any]) -> int | None:
-    """Return the records that the sink has written in a batch; None where Spark does not count them, which it says as -1."""
+    """Return the records that the sink has written in a batch; None if Spark does not count them (-1)."""
     written = int(event.get("sink", {}).get("numOutputRows", -1))
     return None if written < 0 else written
 
@@ -148,22 +147,22 @@ def _fold_sources(
 
 
 def _find_latest(event: dict[str, Any], source: str) -> datetime | None:
-    """Return the latest event time of a source's records in a batch, where the plan asks for it and there are any."""
+    """Return the latest event time of a source in a batch, if the plan computes it and there are records."""
     found = event.get("observedMetrics", {}).get(source, {}).get(LATEST)
     return None if found is None else datetime.fromtimestamp(found / 1000, UTC)
 
 
 def with_latest(progress: QueryProgress, ends: Offsets, sources: Reads) -> QueryProgress:
-    """Return the progress with newer ends of its topics, so that lag is true between batches and when idle."""
+    """Return the progress with newer log ends, so that the lag is right between batches and without them."""
     reads = dict(sources)
     updated = []
     for source in progress.sources:
-        sampled = {place: end for place, end in ends.items() if reads[source.name].covers(place[0])}
+        sampled = {at: end for at, end in ends.items() if reads[source.name].covers(at[0])}
         known = parse_kafka_offsets(source.latest_offsets)
         reached = parse_kafka_offsets(source.end_offsets)
         latest = {
-            place: max(each.get(place, 0) for each in (sampled, known, reached))
-            for place in sampled.keys() | known.keys()
+            at: max(each.get(at, 0) for each in (sampled, known, reached))
+            for at in sampled.keys() | known.keys()
         }
         updated.append(source.model_copy(update={"latest_offsets": nest_offsets(latest)}))
     return progress.model_copy(update={"sources": tuple(updated)})

@@ -1,4 +1,4 @@
-"""What the driver knows of itself, shared by its threads: the supervisor and the listener write, control reads."""
+"""The state and progress of a driver. Supervision and listener write it, the control server reads it."""
 
 import threading
 from collections.abc import Iterable
@@ -11,11 +11,11 @@ from kappa_crds.upgrade import UpgradeVerdict
 from kappa_pipelines.checkpoint.format.offsets import Offsets, nest_offsets, parse_kafka_offsets
 from kappa_pipelines.reporting.progress import Reads, build_recovery, fold_event, measure_load, with_latest
 
-NO_BATCH = -1  # the batch id of a query that has not ended a batch in this driver
+NO_BATCH = -1  # the batch id of a query without a finished batch in this driver
 
 
 class DriverRecord:
-    """The driver's state and the progress of its queries. Every method may be called from any thread."""
+    """The driver's state and the progress of its queries. Every method is thread-safe."""
 
     def __init__(self, revision: Revision, generation: int) -> None:
         self._lock = threading.Lock()
@@ -33,7 +33,6 @@ class DriverRecord:
         self._seen: set[str] = set()
         self._firsts: dict[str, tuple[QueryProgress, float]] = {}
         self._since, self._warm = self._progress.started_at, False
-        self.alive = True
 
     def set_reads(self, reads: dict[str, Reads]) -> None:
         """Set the sources that each sink's query reads, once for each scan."""
@@ -41,12 +40,12 @@ class DriverRecord:
             self._reads = reads
 
     def set_committed(self, sink: str, offsets: dict[str, Offsets]) -> None:
-        """Say what a sink's checkpoint holds before its query starts."""
+        """Set the committed offsets of a sink by source, from its checkpoint."""
         with self._lock:
             self._committed |= {(sink, source): at for source, at in offsets.items()}
 
     def set_state(self, state: DriverState, error: DriverExit | None = None) -> None:
-        """Move to another state; the first time in Running is remembered."""
+        """Set the state; the first time of Running is stored."""
         update: dict[str, object] = {"state": state}
         if error is not None:
             update["error"] = error
@@ -58,27 +57,27 @@ class DriverRecord:
             self._progress = self._progress.model_copy(update=update)
 
     def take_over(self) -> None:
-        """Take note that a driver that stood by is to start: what it did before kept nobody waiting."""
+        """Start the recovery of a standby driver: its preparation does not count."""
         with self._lock:
             self._since, self._warm = datetime.now(UTC), True
         self.set_state(DriverState.STARTING)
 
     def set_verdict(self, verdict: UpgradeVerdict) -> None:
-        """Say what the revision means for the state."""
+        """Set the verdict on the state."""
         with self._lock:
             self._progress = self._progress.model_copy(update={"verdict": verdict})
 
     def set_counts(
         self, *, executors: int | None = None, dead_lettered: int | None = None, stragglers: int | None = None
     ) -> None:
-        """Set the number of executors, or of dead letters or stragglers written."""
+        """Set the number of executors, or of written dead letters or late records."""
         counts = {"executors": executors, "dead_lettered": dead_lettered, "stragglers": stragglers}
         with self._lock:
             known = {key: value for key, value in counts.items() if value is not None}
             self._progress = self._progress.model_copy(update=known)
 
     def add_started(self, sink: str, query_id: str, run_id: str, offsets: dict[str, Offsets]) -> None:
-        """Take note of a query that has started at these offsets, so that its lag shows before its first batch ends."""
+        """Add a query that has started at these offsets, so that its lag is visible before its first batch ends."""
         with self._lock:
             sources = tuple(
                 _at(name, str(subscription), offsets[name])
@@ -96,7 +95,7 @@ class DriverRecord:
             self._queries.setdefault(sink, started)
 
     def add_event(self, event: dict[str, Any], sink: str) -> QueryProgress:
-        """Fold a progress event of a sink's query and return the query's progress."""
+        """Add a progress event of a sink's query and return the query's progress."""
         with self._lock:
             folded = fold_event(self._queries.get(sink), event, self._reads.get(sink, ()))
             self._queries[sink] = folded
@@ -108,17 +107,17 @@ class DriverRecord:
         return folded
 
     def add_idle(self, sink: str) -> None:
-        """Take note that a query found nothing to do."""
+        """Record that a query has no new records."""
         with self._lock:
             self._seen.add(sink)
 
     def add_processing(self, sink: str) -> None:
-        """Take note that a query takes records, though none of its batches has ended."""
+        """Record that a query processes its first batch."""
         with self._lock:
             self._seen.add(sink)
 
     def is_ready(self) -> bool:
-        """Return whether every query has done a batch, is in a long one, or found nothing to do."""
+        """Return whether each query has committed a batch, processes a long one, or has no new records."""
         with self._lock:
             return bool(self._reads) and self._reads.keys() <= self._seen
 
@@ -128,13 +127,13 @@ class DriverRecord:
         return self._progress.state
 
     def positions(self) -> Iterable[Offsets]:
-        """Return the committed offsets of every query in each source that it reads now."""
+        """Return the committed offsets of each query in each of its present sources."""
         with self._lock:
             read = {(sink, source) for sink, reads in self._reads.items() for source, _ in reads}
             return [at for pair, at in self._committed.items() if pair in read]
 
     def snapshot(self, ends: Offsets) -> Progress:
-        """Return the record, lag measured against the newest known ends of the topics."""
+        """Return the progress, with the lag relative to the last known log ends."""
         with self._lock:
             queries = tuple(
                 with_latest(query, ends, self._reads.get(sink, ())) for sink, query in self._queries.items()

@@ -130,7 +130,7 @@ def _read_marker(
         raise PublishError(publisher, "FENCED", "a newer driver has acquired the writers")
     if decision is WriteDecision.LOST:
         message = f"Kafka has deleted the commit markers of the group {publisher.group}"
-        raise PublishError(publisher, "MARK_LOST", message)
+        raise PublishError(publisher, "MARKER_LOST", message)
     return marker if decision is WriteDecision.TO_WRITE else None
 
 

@@ -26,7 +26,7 @@ from kappa_pipelines.checkpoint.format.schemas import rewrite_all_schema_paths
 from kappa_pipelines.checkpoint.location import open_checkpoint
 from kappa_pipelines.errors import DriverError, LostDataError, UnavailableError
 from kappa_pipelines.failures.classify import classify
-from kappa_pipelines.failures.diagnose import ask_kafka
+from kappa_pipelines.failures.diagnose import check_with_kafka
 from kappa_pipelines.failures.exceptions import read_failure, read_query_failure
 from kappa_pipelines.kafka.bounds import LogBounds
 from kappa_pipelines.plan.compile import Compiled, CompiledSink, compile_revision
@@ -185,7 +185,7 @@ class DryRun:
                 )
                 return UnavailableError(Reason.QUERY_FAILED, message)
             failure = read_query_failure(query)
-            return None if failure is None else ask_kafka(classify(failure, where), self._revision)
+            return None if failure is None else check_with_kafka(classify(failure, where), self._revision)
         finally:
             query.stop()
 
