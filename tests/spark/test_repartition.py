@@ -36,7 +36,7 @@ def test_a_query_goes_on_with_its_state_in_more_partitions_and_then_in_fewer(
     five = with_partitions(divided, 5)
     verdict = DryRun(create_session(five), five, 2, Targets(five), create_idle_folder()).run()
     assert verdict.kind is VerdictKind.REPARTITION
-    assert "sink 'out': the state has 2 partitions and is to have 5" in verdict.reasons[0]
+    assert "sink 'out': the state has 2 partitions instead of 5" in verdict.reasons[0]
     assert go_on(run, topics, bases, five, 2) == wanted
     assert count(five) == 5
 
@@ -57,7 +57,7 @@ def test_a_division_that_fails_leaves_the_checkpoint_as_it_was(
     changes = sorted(root.glob("out/state/0/*/2_*.changelog"))[-1]
     held, known = changes.read_bytes(), list_files(root)
     changes.write_bytes(held[:-1] + bytes([held[-1] ^ 1]))
-    with pytest.raises(LostDataError, match="sink 'out': its state cannot be divided from 2 into 5"):
+    with pytest.raises(LostDataError, match="sink 'out': its state cannot be repartitioned from 2 to 5"):
         repartition_checkpoint(spark, fence, ("out",), 5)
     assert list_files(root) == known
     changes.write_bytes(held)

@@ -84,21 +84,21 @@ CHANGES = (
     Change("plain", "nothing", lambda spec: None, RESUME),
     Change("plain", "another filter", sql("SELECT k, v FROM clicks WHERE v > 2"), RESUME),
     Change("plain", "another column", sql("SELECT k, v, w FROM clicks WHERE v > 1"), RESUME),
-    Change("plain", "a first aggregation", sql(COUNT), REPROCESS, "a new aggregation, for which there is no state"),
+    Change("plain", "a first aggregation", sql(COUNT), REPROCESS, "a new aggregation without state"),
     Change("plain", "a source more", add_source, RESUME, "source 'taps' is new"),
     Change("plain", "another topic to read", setting("sources", 0, "topic", to="taps"), REPROCESS, "reads taps"),
     Change("plain", "another topic to write", setting("sinks", 0, "kafka", "topic", to="more"), RESUME, "rows up to now are in the old one"),
     Change("plain", "a sink more", add_sink, RESUME, "sink 'more' is new"),
-    Change("plain", "another name of a sink", rename_sink, RESUME, "sink 'out' is gone"),
+    Change("plain", "another name of a sink", rename_sink, RESUME, "sink 'out' was removed"),
     Change("plain", "a column of the source more", setting("sources", 0, "format", "json", "schema", to="k BIGINT, v INT, w INT, x STRING, ts TIMESTAMP"), RESUME),
     Change("plain", "smaller batches", setting("trigger", "maxRecords", to=10), RESUME),
     Change("plain", "another start of a source", setting("sources", 0, "startingOffsets", to="latest"), RESUME),
     Change("count", "nothing", lambda spec: None, RESUME),
     Change("count", "another name of a result", sql(COUNT.replace("AS n", "AS number")), RESUME, "view 'result' was changed"),
     Change("count", "something computed of results", sql(COUNT.replace("sum(v) AS total", "sum(v) * 2 AS total")), RESUME),
-    Change("count", "another filter before", sql(COUNT.replace("FROM clicks", "FROM clicks WHERE v > 3")), RESUME, "was computed by the old one"),
-    Change("count", "an aggregate more", sql(COUNT.replace("sum(v) AS total", "sum(v) AS total, max(v) AS most")), REPROCESS, "new aggregates, for which there is no state: max("),
-    Change("count", "an aggregate less", sql(COUNT.replace(", sum(v) AS total", "")), REPROCESS, "gone now: sum("),
+    Change("count", "another filter before", sql(COUNT.replace("FROM clicks", "FROM clicks WHERE v > 3")), RESUME, "was computed by the previous one"),
+    Change("count", "an aggregate more", sql(COUNT.replace("sum(v) AS total", "sum(v) AS total, max(v) AS most")), REPROCESS, "new aggregates without state: max("),
+    Change("count", "an aggregate less", sql(COUNT.replace(", sum(v) AS total", "")), REPROCESS, "removed aggregates that are in the state: sum("),
     Change("count", "another aggregate of the same type", sql(COUNT.replace("sum(v)", "sum(w)")), REPROCESS, "new aggregates"),
     Change("count", "aggregates in another order", sql(COUNT.replace("count(*) AS n, sum(v) AS total", "sum(v) AS total, count(*) AS n")), REPROCESS, "another order"),
     Change("count", "a key more", sql(COUNT.replace("GROUP BY k,", "GROUP BY k, w,")), REPROCESS, "the keys of the aggregation are"),
@@ -109,8 +109,8 @@ CHANGES = (
     Change("count", "another mode", setting("sinks", 0, "mode", to="update"), RESUME, "its mode is update instead of append"),
     Change("count", "all groups at each batch", both(setting("sinks", 0, "mode", to="complete"), setting("views", 0, "allowUnboundedState", to=True)), REPROCESS, "its mode is complete"),
     Change("count", "a filter after", sql(COUNT + " HAVING count(*) > 1"), RESUME),
-    Change("count", "no aggregation", sql("SELECT k, v FROM clicks"), REPROCESS, "the aggregation is gone"),
-    Change("count", "distinct rows before", sql(COUNT.replace("FROM clicks", "FROM (SELECT DISTINCT * FROM clicks)")), REPROCESS, "a set of distinct rows where there was an aggregation"),
+    Change("count", "no aggregation", sql("SELECT k, v FROM clicks"), REPROCESS, "the aggregation was removed"),
+    Change("count", "distinct rows before", sql(COUNT.replace("FROM clicks", "FROM (SELECT DISTINCT * FROM clicks)")), REPROCESS, "a set of distinct rows instead of an aggregation"),
     Change("count", "state without changelogs", setting("state", "changelog", to=False), RESUME),
     Change("count", "snapshots more seldom", setting("state", "snapshotEvery", to=50), RESUME),
     Change("count", "tables packed otherwise", setting("state", "compression", to="zstd"), RESUME),
@@ -124,7 +124,7 @@ CHANGES = (
     Change("join", "state without changelogs", setting("state", "changelog", to=False), RESUME),
     Change("join", "a column of one side that is not read", setting("sources", 0, "format", "json", "schema", to="k BIGINT, v INT, w INT, x STRING, ts TIMESTAMP"), RESUME),
     Change("pattern", "nothing", lambda spec: None, RESUME),
-    Change("pattern", "another step", setting(*PATTERN, "steps", to="A B B"), REPROCESS, "its definition was changed (pattern.steps)"),
+    Change("pattern", "another step", setting(*PATTERN, "steps", to="A B B"), REPROCESS, "its definition has changed (pattern.steps)"),
     Change("pattern", "another condition", setting(*PATTERN, "define", "B", to="v < PREV(v)"), REPROCESS, "pattern.define.B"),
     Change("distinct", "nothing", lambda spec: None, RESUME),
     Change("distinct", "a column more", sql("SELECT DISTINCT k, v, ts FROM clicks"), REPROCESS, "the keys of the set of distinct rows are"),
@@ -177,7 +177,7 @@ def test_a_driver_that_starts_without_a_dry_run_refuses_state_of_another_plan_an
     before = list_files(old)
     error = run(bases.build(spec, old.checkpoint), 2).failure()
     assert (error.reason, error.retryable) == (Reason.STATE_INCOMPATIBLE, False)
-    assert "view 'result': new aggregates, for which there is no state: sum(clicks.w)" in error.message
+    assert "view 'result': new aggregates without state: sum(clicks.w)" in error.message
     assert {path for path in set(list_files(old)) - set(before) if not path.startswith("_kappa/")} == set()
     assert {path: path.read_bytes() for path in Path(old.checkpoint).glob("_plans/*")} == plans
     again = run(old, 3)

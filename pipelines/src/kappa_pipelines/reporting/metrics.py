@@ -1,7 +1,7 @@
-"""The driver's metrics, declared in one list and computed from its record when Prometheus asks.
+"""The metrics of a driver, declared in one list and computed from its record for each scrape.
 
-Labels are the pipeline's namespace and name, and a sink's or source's name: as many as the spec has, no more. Values
-of one pipeline come from one driver at a time, so counters start anew with each generation, as Prometheus expects.
+Labels are namespace and name of the pipeline, and the name of a sink or source, so their number is bounded by the spec. Values of a
+pipeline come from one driver at a time, so counters start at 0 with each generation, as Prometheus expects.
 """
 
 from collections.abc import Callable, Iterable, Iterator

@@ -1,4 +1,4 @@
-"""What the change from one plan to another means for the state: pure, from what both keep state for."""
+"""Compares the state fingerprints of two plans: the effect of a change on the state. Pure."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -13,7 +13,7 @@ _SHORT = 120
 
 
 class Finding(NamedTuple):
-    """One thing that was changed, and what it means; `view` is the one that it is in, if it is in one."""
+    """One change and its effect on the state; `view` is its view, if it is in one."""
 
     kind: VerdictKind
     text: str
@@ -21,81 +21,79 @@ class Finding(NamedTuple):
 
 
 def judge(findings: Iterable[Finding]) -> UpgradeVerdict:
-    """Return the verdict on all findings: the gravest counts, and stands first."""
+    """Return the verdict on all findings: that of the most severe one, which is the first reason."""
     found = sorted(dict.fromkeys(findings), key=lambda each: -_ORDER.index(each.kind))
     kind = found[0].kind if found else VerdictKind.RESUME
     return UpgradeVerdict(kind=kind, reasons=tuple(each.text for each in found))
 
 
-def compare_partitions(had: int | None, wants: int) -> Iterator[Finding]:
-    """Yield what a change of the number of state partitions means."""
-    if had is not None and had != wants:
-        said = f"the state has {had} partitions and is to have {wants}; it has to be divided anew"
-        yield Finding(VerdictKind.REPARTITION, said)
+def compare_partitions(present: int | None, wanted: int) -> Iterator[Finding]:
+    """Yield the finding on a change of the number of state partitions."""
+    if present is not None and present != wanted:
+        message = f"the state has {present} partitions instead of {wanted}; it will be repartitioned"
+        yield Finding(VerdictKind.REPARTITION, message)
 
 
-def compare_pipelines(
-    old: Mapping[str, QueryFingerprint], new: Mapping[str, QueryFingerprint]
-) -> Iterator[Finding]:
-    """Yield what was changed between the queries of two revisions, by sink, as far as state is concerned."""
+def compare_pipelines(old: Mapping[str, QueryFingerprint], new: Mapping[str, QueryFingerprint]) -> Iterator[Finding]:
+    """Yield the changes between the queries of two revisions that affect state, by sink."""
     for sink in sorted(old.keys() - new.keys()):
         if not old[sink].left:
-            yield Finding(VerdictKind.RESUME, f"sink {sink!r} is gone; its state is left behind")
+            yield Finding(VerdictKind.RESUME, f"sink {sink!r} was removed; its state stays unused")
     for sink in sorted(new.keys() - old.keys()):
-        yield Finding(VerdictKind.RESUME, f"sink {sink!r} is new; it begins where its sources say")
+        yield Finding(
+            VerdictKind.RESUME, f"sink {sink!r} is new; it starts at the starting offsets of its sources"
+        )
     for sink in sorted(old.keys() & new.keys()):
         if old[sink].left:
-            yield Finding(VerdictKind.RESUME, f"sink {sink!r} is back; it goes on where it was when it went")
+            yield Finding(
+                VerdictKind.RESUME, f"sink {sink!r} was added again; it continues at its last committed batch"
+            )
         for found in compare_queries(old[sink], new[sink]):
             yield found._replace(text=f"sink {sink!r}: {found.text}")
 
 
 def compare_queries(old: QueryFingerprint, new: QueryFingerprint) -> Iterator[Finding]:
-    """Yield what was changed between two queries of one sink."""
+    """Yield the changes between two queries of one sink."""
     yield from _compare_ends(old, new)
     operators = list(_compare_operators(old.operators, new.operators))
     yield from operators
-    told = {each.view for each in operators}
+    reported = {each.view for each in operators}
     if old.operators and new.operators:
-        for view in sorted(old.views.keys() & new.views.keys() - told):
+        for view in sorted(old.views.keys() & new.views.keys() - reported):
             if old.views[view] != new.views[view]:
-                said = f"view {view!r} was changed; what is in state already was computed by the old one"
-                yield Finding(VerdictKind.RESUME, said)
+                message = f"view {view!r} has changed; existing state was computed by the previous one"
+                yield Finding(VerdictKind.RESUME, message)
 
 
 def _compare_ends(old: QueryFingerprint, new: QueryFingerprint) -> Iterator[Finding]:
     for name in sorted(new.sources.keys() - old.sources.keys()):
-        yield Finding(VerdictKind.RESUME, f"source {name!r} is new; it is read from where it says")
+        yield Finding(VerdictKind.RESUME, f"source {name!r} is new; it is read from its starting offsets")
     for name in sorted(old.sources.keys() - new.sources.keys()):
-        yield Finding(VerdictKind.RESUME, f"source {name!r} is not read any more; its offsets are forgotten")
+        yield Finding(VerdictKind.RESUME, f"source {name!r} is no longer read; its offsets are dropped")
     for name in sorted(old.sources.keys() & new.sources.keys()):
         if old.sources[name] != new.sources[name]:
-            said = f"source {name!r} reads {new.sources[name]} instead of {old.sources[name]}; offsets of one mean nothing in the other"
-            yield Finding(VerdictKind.REPROCESS, said)
+            message = f"source {name!r} reads {new.sources[name]} instead of {old.sources[name]}; their offsets are not comparable"
+            yield Finding(VerdictKind.REPROCESS, message)
     if old.topic != new.topic:
-        said = (
-            f"it writes to topic {new.topic} instead of {old.topic}; rows up to now are in the old one alone"
+        message = (
+            f"it writes to topic {new.topic} instead of {old.topic}; earlier rows are in {old.topic} only"
         )
-        yield Finding(VerdictKind.RESUME, said)
+        yield Finding(VerdictKind.RESUME, message)
     if old.mode != new.mode:
-        said = f"its mode is {new.mode.value} instead of {old.mode.value}"
-        kept = {old.mode.value, new.mode.value} <= {"append", "update"} or not old.operators
-        yield Finding(VerdictKind.RESUME if kept else VerdictKind.REPROCESS, said)
+        message = f"its mode is {new.mode.value} instead of {old.mode.value}"
+        fits = {old.mode.value, new.mode.value} <= {"append", "update"} or not old.operators
+        yield Finding(VerdictKind.RESUME if fits else VerdictKind.REPROCESS, message)
 
 
-def _compare_operators(
-    old: tuple[OperatorFingerprint, ...], new: tuple[OperatorFingerprint, ...]
-) -> Iterator[Finding]:
-    """Spark knows operators by their place, so what was put before another one moves that, too."""
+def _compare_operators(old: tuple[OperatorFingerprint, ...], new: tuple[OperatorFingerprint, ...]) -> Iterator[Finding]:
+    """Spark identifies operators by their position, so an inserted one moves those after it."""
     for before, after in zip_longest(old, new):
         if before is None:
-            yield _reprocess(after, f"a new {after.operator}, for which there is no state")
+            yield _reprocess(after, f"a new {after.operator} without state")
         elif after is None:
-            yield _reprocess(
-                before, f"the {before.operator} is gone, and the state of those after it has another place"
-            )
+            yield _reprocess(before, f"the {before.operator} was removed, which moves the state after it")
         elif before.operator != after.operator:
-            yield _reprocess(after, f"{_a(after.operator)} where there was {_a(before.operator)}")
+            yield _reprocess(after, f"{_a(after.operator)} instead of {_a(before.operator)}")
         else:
             yield from _compare_parts(before, after)
 
@@ -110,7 +108,7 @@ def _compare_parts(old: OperatorFingerprint, new: OperatorFingerprint) -> Iterat
         elif part == "definition":
             yield _reprocess(
                 new,
-                f"its definition was changed{_show_change(was, now)}, and its state was kept by the old one",
+                f"its definition has changed{_show_change(was, now)}, and its state belongs to the previous one",
             )
         else:
             yield _reprocess(
@@ -118,20 +116,20 @@ def _compare_parts(old: OperatorFingerprint, new: OperatorFingerprint) -> Iterat
             )
 
 
-def _compare_aggregates(
-    was: tuple[str, ...], now: tuple[str, ...], new: OperatorFingerprint
-) -> Iterator[Finding]:
-    added, gone = [each for each in now if each not in was], [each for each in was if each not in now]
+def _compare_aggregates(was: tuple[str, ...], now: tuple[str, ...], new: OperatorFingerprint) -> Iterator[Finding]:
+    added, removed = [each for each in now if each not in was], [each for each in was if each not in now]
     if added:
-        yield _reprocess(new, f"new aggregates, for which there is no state: {_list(added)}")
-    if gone:
-        yield _reprocess(new, f"aggregates that are kept in state and gone now: {_list(gone)}")
-    if not added and not gone:
-        yield _reprocess(new, "its aggregates have another order, and their state knows them by their place")
+        yield _reprocess(new, f"new aggregates without state: {_list(added)}")
+    if removed:
+        yield _reprocess(new, f"removed aggregates that are in the state: {_list(removed)}")
+    if not added and not removed:
+        yield _reprocess(
+            new, "its aggregates have another order, and their state identifies them by position"
+        )
 
 
 def _show_change(was: tuple[str, ...], now: tuple[str, ...]) -> str:
-    """Return which fields of a definition were changed, as far as both are definitions."""
+    """Return the changed fields of a definition, if both are definitions."""
     try:
         old, new = json.loads(was[0]), json.loads(now[0])
     except (IndexError, ValueError):
@@ -157,10 +155,10 @@ def _is(part: str) -> str:
 
 
 def _list(texts: Iterable[str]) -> str:
-    said = ", ".join(texts) or "none"
-    return said if len(said) <= _SHORT else f"{said[:_SHORT]} …"
+    text = ", ".join(texts) or "none"
+    return text if len(text) <= _SHORT else f"{text[:_SHORT]} …"
 
 
 def _reprocess(shape: OperatorFingerprint, text: str) -> Finding:
-    said = f"view {shape.view!r}: {text}" if shape.view else text
-    return Finding(VerdictKind.REPROCESS, said, shape.view)
+    located = f"view {shape.view!r}: {text}" if shape.view else text
+    return Finding(VerdictKind.REPROCESS, located, shape.view)
