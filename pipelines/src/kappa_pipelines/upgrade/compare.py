@@ -34,7 +34,9 @@ def compare_partitions(present: int | None, wanted: int) -> Iterator[Finding]:
         yield Finding(VerdictKind.REPARTITION, message)
 
 
-def compare_pipelines(old: Mapping[str, QueryFingerprint], new: Mapping[str, QueryFingerprint]) -> Iterator[Finding]:
+def compare_pipelines(
+    old: Mapping[str, QueryFingerprint], new: Mapping[str, QueryFingerprint]
+) -> Iterator[Finding]:
     """Yield the changes between the queries of two revisions that affect state, by sink."""
     for sink in sorted(old.keys() - new.keys()):
         if not old[sink].left:
@@ -85,7 +87,9 @@ def _compare_ends(old: QueryFingerprint, new: QueryFingerprint) -> Iterator[Find
         yield Finding(VerdictKind.RESUME if fits else VerdictKind.REPROCESS, message)
 
 
-def _compare_operators(old: tuple[OperatorFingerprint, ...], new: tuple[OperatorFingerprint, ...]) -> Iterator[Finding]:
+def _compare_operators(
+    old: tuple[OperatorFingerprint, ...], new: tuple[OperatorFingerprint, ...]
+) -> Iterator[Finding]:
     """Spark identifies operators by their position, so an inserted one moves those after it."""
     for before, after in zip_longest(old, new):
         if before is None:
@@ -116,7 +120,9 @@ def _compare_parts(old: OperatorFingerprint, new: OperatorFingerprint) -> Iterat
             )
 
 
-def _compare_aggregates(was: tuple[str, ...], now: tuple[str, ...], new: OperatorFingerprint) -> Iterator[Finding]:
+def _compare_aggregates(
+    was: tuple[str, ...], now: tuple[str, ...], new: OperatorFingerprint
+) -> Iterator[Finding]:
     added, removed = [each for each in now if each not in was], [each for each in was if each not in now]
     if added:
         yield _reprocess(new, f"new aggregates without state: {_list(added)}")
