@@ -1,23 +1,23 @@
 """The operator's errors. Each carries the reason for the condition and whether trying again can help.
 
 KappaError
-├── KubernetesError            the API server refused or did not answer
+├── KubernetesError            the API server refused or did not respond
 │   ├── AlreadyExists          409 on create
 │   ├── Conflict               409: somebody else changed the object, or it is another one by now
 │   ├── NotFound               404
 │   ├── Refused                400, 403, 422: the request will never pass as it is
-│   ├── NotActing              421: the replica of the operator that was asked is not the one that acts
+│   ├── NotActing              421: the replica of the operator is not the active one
 │   └── ApiUnavailable         no answer, 410, 429 or 5xx
-├── KafkaFailure               Kafka refused or did not answer
-│   ├── BrokerUnreachable      no broker answered
+├── KafkaFailure               Kafka refused or did not respond
+│   ├── BrokerUnreachable      no broker responded
 │   ├── AuthenticationFailed   the log-in was refused
 │   ├── AuthorizationFailed    the user may not do this
 │   ├── TlsFailed              the TLS handshake failed
-│   └── KafkaRefused           a broker's own word against a request
+│   └── KafkaRefused           a broker refused the request
 ├── ReferenceProblem           a resource that another one refers to is missing, ambiguous or not ready
 ├── SecretProblem              a Secret is missing or lacks a key
 ├── StoreFailure               a state store cannot be written or read
-├── DriverUnreachable          a driver did not answer its control port
+├── DriverUnreachable          a driver did not respond its control port
 └── WebhookFailure             a webhook may not be called
 """
 
@@ -27,7 +27,7 @@ from kappa_crds.reasons import Reason
 
 
 class KappaError(Exception):
-    """An error whose message is fit for a condition: it says what, where and what to do."""
+    """An error whose message is fit for a condition: what, where, and what to do."""
 
     reason: Reason = Reason.INTERNAL_ERROR
     retryable: bool = True
@@ -46,7 +46,7 @@ class KappaError(Exception):
 
 
 class KubernetesError(KappaError):
-    """The API server refused or did not answer."""
+    """The API server refused or did not respond."""
 
 
 class AlreadyExists(KubernetesError):
@@ -68,21 +68,21 @@ class Refused(KubernetesError):
 
 
 class NotActing(KubernetesError):
-    """The replica of the operator that was asked is not the one that acts."""
+    """The replica of the operator is not the active one."""
 
 
 class ApiUnavailable(KubernetesError):
-    """The API server did not answer, or asked to come again later."""
+    """The API server did not respond, or refused for now."""
 
 
 class KafkaFailure(KappaError):
-    """Kafka refused or did not answer."""
+    """Kafka refused or did not respond."""
 
     reason = Reason.KAFKA_ERROR
 
 
 class BrokerUnreachable(KafkaFailure):
-    """No broker answered."""
+    """No broker responded."""
 
     reason = Reason.BROKER_UNREACHABLE
 
@@ -106,7 +106,7 @@ class TlsFailed(KafkaFailure):
 
 
 class KafkaRefused(KafkaFailure):
-    """A broker's own word against a request. `code` is the protocol's error name, such as INVALID_CONFIG."""
+    """A broker refused the request. `code` is the protocol's error name, such as INVALID_CONFIG."""
 
     retryable = False
 
@@ -142,7 +142,7 @@ class StoreFailure(KappaError):
 
 
 class DriverUnreachable(KappaError):
-    """A driver did not answer its control port."""
+    """A driver did not respond its control port."""
 
     reason = Reason.DRIVER_UNRESPONSIVE
 

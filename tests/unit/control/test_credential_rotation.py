@@ -38,7 +38,7 @@ class Broker:
 def broker(monkeypatch: pytest.MonkeyPatch) -> Broker:
     broker = Broker()
     monkeypatch.setattr(calls, "create_topics", broker.create)
-    monkeypatch.setattr(calls, "look_at_topics", broker.look_at)
+    monkeypatch.setattr(calls, "read_topics", broker.look_at)
     return broker
 
 

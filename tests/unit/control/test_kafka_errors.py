@@ -3,32 +3,32 @@
 from confluent_kafka import KafkaError
 
 from kappa_operator.errors import AuthenticationFailed
-from kappa_operator.kafka.errors import Words
+from kappa_operator.kafka.errors import ClientErrors
 
 
 class Interrupted(KafkaError):
     """An error during whose reading another thread reports one more."""
 
-    words: Words
+    words: ClientErrors
 
     def code(self) -> int:
-        self.words._heard.append(KafkaError(KafkaError._AUTHENTICATION, "wrong password"))
+        self.words._recorded.append(KafkaError(KafkaError._AUTHENTICATION, "wrong password"))
         return int(super().code())
 
 
-def hear_interrupted() -> Words:
-    words = Words()
+def record_interrupted() -> ClientErrors:
+    words = ClientErrors()
     error = Interrupted(KafkaError._TRANSPORT, "refused")
     error.words = words
-    words._heard.extend([error, KafkaError(KafkaError._AUTHENTICATION, "wrong password")])
+    words._recorded.extend([error, KafkaError(KafkaError._AUTHENTICATION, "wrong password")])
     return words
 
 
 def test_a_failure_is_explained_while_more_errors_are_reported() -> None:
     assert isinstance(
-        hear_interrupted().explain(KafkaError(KafkaError._TIMED_OUT, "timed out")), AuthenticationFailed
+        record_interrupted().explain(KafkaError(KafkaError._TIMED_OUT, "timed out")), AuthenticationFailed
     )
 
 
 def test_whether_waiting_helps_is_known_while_more_errors_are_reported() -> None:
-    assert hear_interrupted().is_telling
+    assert record_interrupted().is_final

@@ -19,7 +19,7 @@ from kappa_operator.errors import (
     TlsFailed,
 )
 from kappa_operator.kafka.config import build_access, find_secret_keys
-from kappa_operator.kafka.errors import Words
+from kappa_operator.kafka.errors import ClientErrors
 from kappa_operator.kinds import KIND_TABLE
 from kappa_operator.lag.model import Sweep
 
@@ -180,17 +180,17 @@ def test_a_certificate_that_is_none_is_a_problem_of_its_secret() -> None:
     ],
 )
 def test_errors_of_the_library_become_ours(code: int, kind: type[KafkaFailure], retryable: bool) -> None:
-    failure = Words().explain(KafkaError(code, "said so"))
+    failure = ClientErrors().explain(KafkaError(code, "said so"))
     assert type(failure) is kind
     assert failure.retryable is retryable
     assert "said so" in failure.message
 
 
 def test_a_timeout_is_explained_by_what_was_heard_before() -> None:
-    words = Words()
-    words.hear(KafkaError(KafkaError._AUTHENTICATION, "SASL authentication error: Invalid username"))
-    words.hear(KafkaError(KafkaError._TRANSPORT, "Disconnected"))
-    words.hear(KafkaError(KafkaError._ALL_BROKERS_DOWN, "1/1 brokers are down"))
+    words = ClientErrors()
+    words.record(KafkaError(KafkaError._AUTHENTICATION, "SASL authentication error: Invalid username"))
+    words.record(KafkaError(KafkaError._TRANSPORT, "Disconnected"))
+    words.record(KafkaError(KafkaError._ALL_BROKERS_DOWN, "1/1 brokers are down"))
     failure = words.explain(KafkaError(KafkaError._TIMED_OUT, "Local: Timed out"))
     assert isinstance(failure, AuthenticationFailed)
     words.forget()
@@ -198,7 +198,7 @@ def test_a_timeout_is_explained_by_what_was_heard_before() -> None:
 
 
 def test_a_password_that_a_broker_repeats_is_hidden() -> None:
-    failure = Words(["s3cret"]).explain(KafkaError(KafkaError._AUTHENTICATION, "no user with s3cret"))
+    failure = ClientErrors(["s3cret"]).explain(KafkaError(KafkaError._AUTHENTICATION, "no user with s3cret"))
     assert failure.message == "no user with (hidden)"
 
 

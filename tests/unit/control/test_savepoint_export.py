@@ -231,7 +231,7 @@ def test_after_some_attempts_it_is_given_up_until_it_is_asked_for_anew() -> None
     resource = savepoint(ON_BACKUP, work=work, exports=[tried])
     plan = decide(resource, worker=worker(fail("no such bucket")))
     assert told(plan)[:2] == ("False", Reason.EXPORT_ABANDONED)
-    assert "given up after 5 attempts: no such bucket; repair that, and change request" in told(plan)[2]
+    assert "given up after 5 attempts: no such bucket; fix that, and change request" in told(plan)[2]
     resource = follow(resource, decide(follow(resource, plan)))
     assert decide(resource) == Plan()
     (export,) = resource.spec.exports
@@ -248,7 +248,7 @@ def test_after_some_attempts_it_is_given_up_until_it_is_asked_for_anew() -> None
             Reason.STATE_STORE_NOT_FOUND,
             "to StateStore backup: there is no StateStore backup",
         ),
-        ({"copies": {"backup": ON_CLAIM}}, Reason.INVALID_SPEC, "is in StateStore backup already; take it out"),
+        ({"copies": {"backup": ON_CLAIM}}, Reason.INVALID_SPEC, "is in StateStore backup already; remove it"),
     ],
 )  # fmt: skip
 def test_it_waits_for_its_store(fields: dict[str, Any], reason: Reason, words: str) -> None:
@@ -356,7 +356,7 @@ def test_a_copy_that_cannot_be_deleted_says_what_to_do() -> None:
     plan = decide(savepoint(leaving, deleted=True, exports=[copied]), copies={"backup": gone})
     ready = find_condition(status_of(plan).conditions, "Ready")
     assert ready is not None
-    assert "set deletionPolicy of that export to Retain to leave the copy" in ready.message
+    assert "set deletionPolicy of that export to Retain to keep the copy" in ready.message
 
 
 def test_one_whose_own_files_stay_can_still_take_a_copy_with_it() -> None:

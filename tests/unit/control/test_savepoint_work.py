@@ -251,7 +251,7 @@ def test_what_could_not_be_freed_is_told() -> None:
 def test_a_pipeline_that_is_to_go_on_from_it_keeps_it() -> None:
     plan = decide(deleted(), awaited_by=("delays", "copy"))
     assert told(plan)[:2] == ("Deleting", Reason.SAVEPOINT_IN_USE)
-    assert "Pipeline delays, copy is to go on from it" in told(plan)[2]
+    assert "Pipeline delays, copy is to be restored from it" in told(plan)[2]
     assert "set spec.deletionPolicy to Retain" in told(plan)[2]
 
 
@@ -318,7 +318,7 @@ def test_without_a_known_claim_it_says_what_to_do() -> None:
 
 def test_a_pod_that_cannot_delete_it_is_followed_by_another_one() -> None:
     plan = decide(deleted(work=DELETE, attempts=2), worker=worker(fail("the disk is read-only")))
-    assert "the disk is read-only; repair that, or set spec.deletionPolicy to Retain" in told(plan)[2]
+    assert "the disk is read-only; fix that, or set spec.deletionPolicy to Retain" in told(plan)[2]
     swept = decide(deleted(**status_of(plan).to_manifest()), worker=worker(fail("")))
     waiting = deleted(**status_of(swept).to_manifest())
     assert decide(waiting) == Plan(requeue_after=10)

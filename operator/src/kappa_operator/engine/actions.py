@@ -37,7 +37,7 @@ class AddFinalizer:
 
 @dataclass(frozen=True, slots=True)
 class RemoveFinalizer:
-    """Let the resource's deletion go on."""
+    """Release the resource's deletion."""
 
     finalizer: str
 
@@ -84,7 +84,7 @@ class EmitEvent:
 
 @dataclass(frozen=True, slots=True)
 class KeepStandings:
-    """Remember where the shares of a policy stand, until the next look; nothing outside is changed."""
+    """Remember the lag history of a policy in this process, until the next sample."""
 
     standings: Mapping[Share, Standing]
     loads: Mapping[str, Load] = field(default_factory=dict)
@@ -156,7 +156,7 @@ class SetQuota:
 
 @dataclass(frozen=True, slots=True)
 class CallWebhook:
-    """Begin an attempt to tell a policy's webhook; beginning it again changes nothing. Its URL may hold what is secret."""
+    """Start an attempt to call a policy's webhook; a repeated start changes nothing. Its URL may hold a secret."""
 
     policy: Key
     url: str = field(repr=False)
@@ -179,7 +179,7 @@ class StopDriver:
 
 @dataclass(frozen=True, slots=True)
 class ActivateDriver:
-    """Have a driver that stands by take over. Asking twice is fine."""
+    """Have a standby driver take over. A repeated request is fine."""
 
     pod: ObjectRef
     address: str
@@ -233,7 +233,7 @@ def describe_action(action: Action) -> str:  # noqa: PLR0912 - one line for each
         case EmitEvent(reason, message, _):
             return f"event {reason}: {message}"
         case KeepStandings(standings, _):
-            return f"remember {len(standings)} partitions of groups"
+            return f"remember the lag history of {len(standings)} group partitions"
         case Reconnect(cluster):
             return f"connect to {cluster} with other settings"
         case CheckStore(location):
@@ -254,7 +254,7 @@ def describe_action(action: Action) -> str:  # noqa: PLR0912 - one line for each
         case DeleteTopic(_, topic):
             return f"delete topic {topic} with its data"
         case CallWebhook(_, _, name, attempt):
-            return f"tell the webhook {name}, attempt {attempt}"
+            return f"call the webhook {name}, attempt {attempt}"
         case SetQuota(_, producer, rate):
             wanted = "no quota of its own" if rate is None else f"{rate:.0f} bytes a second"
             return f"give producer {producer} {wanted}"

@@ -28,7 +28,7 @@ _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 class ResourceCache:
-    """The last known custom resources by key. `kinds` says what is indexed of each kind."""
+    """The last known custom resources by key. `kinds` defines what is indexed of each kind."""
 
     def __init__(self, kinds: KindTable) -> None:
         self.kinds = kinds

@@ -32,13 +32,13 @@ class Drivers(Protocol):
     """The control ports of drivers."""
 
     async def fetch_progress(self, address: str, token: str) -> Progress:
-        """Return what the driver says of itself; raise DriverUnreachable where it does not answer."""
+        """Return the progress that the driver reports; raise DriverUnreachable where it does not respond."""
 
     async def stop(self, address: str, token: str, within: float) -> None:
         """Ask the driver to stop at the end of its batch, within so many seconds; raise DriverUnreachable where it does not answer."""
 
     async def activate(self, address: str, token: str) -> None:
-        """Have a driver that stands by take over; asking twice is fine. Raise DriverUnreachable where it does not answer."""
+        """Have a standby driver take over; a repeated request is fine. Raise DriverUnreachable where it does not respond."""
 
     async def take_savepoint(self, address: str, token: str, name: str, location: str) -> None:
         """Ask the driver for a savepoint; asking twice is fine. Raise DriverUnreachable where it does not answer."""

@@ -1,7 +1,7 @@
 """Takes keys from the queue and reconciles them, many at once, each one alone.
 
 A resource whose status changed wakes those that depend on it. Errors delay the key; a bug delays just the key that
-shows it, says so in the log and a metric, and never ends the operator.
+shows it, is reported in the log and a metric, and never ends the operator.
 """
 
 import asyncio
@@ -80,7 +80,7 @@ class Controller:
         except (Conflict, NotFound, NotLeading) as error:
             log.info("moved on", resource=str(key), why=error.message)
             if not isinstance(error, NotLeading):
-                await self._read_anew(key)
+                await self._read_again(key)
             self._queue.done(key)
             self._queue.add(key, AGAIN)
             return "conflict"
@@ -95,13 +95,13 @@ class Controller:
         self._finish(key, result)
         return "ok"
 
-    async def _read_anew(self, key: Key) -> None:
-        """Take over what the API server has of the resource: the watch that should have told may be late, or dead."""
+    async def _read_again(self, key: Key) -> None:
+        """Read the resource from the API server: the watch that should have shown it may be late, or dead."""
         cache = self._context.cache
         try:
             body = await self._context.cluster.get(ObjectRef(API_VERSION, *key))
         except KappaError as error:
-            log.warning("not read anew", resource=str(key), why=error.message)
+            log.warning("not read again", resource=str(key), why=error.message)
             return
         if body is None:
             cache.forget(key)

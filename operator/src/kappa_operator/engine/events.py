@@ -1,6 +1,6 @@
-"""Events that tell people what happened and never spam.
+"""Events that report what happened, without repetition.
 
-An Event's name is a hash of what it says, of whom, and of the hour: the same thing said again within an hour is the
+The name of an Event is a hash of its reason, its message, its resource and the hour: the same report within an hour is the
 same Event. Source of the format: events.k8s.io/v1.
 """
 
@@ -18,8 +18,8 @@ _NOTE_LIMIT = 1024
 def build_event(resource: Resource[Any, Any], event: EmitEvent, identity: str, now: datetime) -> Manifest:
     """Return the Event as a manifest."""
     metadata = resource.metadata
-    said = f"{metadata.uid}/{event.reason}/{event.message}/{now:%Y%m%d%H}"
-    digest = hashlib.sha256(said.encode()).hexdigest()[:16]
+    content = f"{metadata.uid}/{event.reason}/{event.message}/{now:%Y%m%d%H}"
+    digest = hashlib.sha256(content.encode()).hexdigest()[:16]
     stamp = now.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
     return {
         "apiVersion": "events.k8s.io/v1",

@@ -39,7 +39,7 @@ def may_take(lease: LeaseView | None, identity: str, now: float) -> bool:
 
 
 class Elector:
-    """Keeps one replica's part in the election. `leading` says whether it may act right now."""
+    """Keeps one replica's part in the election. `leading` is whether it may act now."""
 
     def __init__(
         self,

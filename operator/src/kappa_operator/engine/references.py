@@ -1,6 +1,6 @@
 """From the names in a spec to the resources they mean, and back: which resources wait for one.
 
-A resource that is missing, ambiguous or not ready is a ReferenceProblem, whose message names it and says what to do.
+A resource that is missing, ambiguous or not ready is a ReferenceProblem, whose message names it and what to do.
 """
 
 from typing import Any
@@ -83,7 +83,7 @@ def find_dependents(cache: ResourceCache, key: Key, *, renewed: bool = False) ->
     """Return the resources to reconcile now that this one changed.
 
     Those that name it, unless they are ready: a check that found everything as before must not wake ten thousand topics. A spec
-    that was `renewed`, or is gone, concerns all of them. And those that wait for it without naming it, as its kind's entry says.
+    that was `renewed`, or is gone, concerns all of them. And those that wait for it without naming it, by its kind's entry.
     """
     naming = {each for each in cache.find_naming(key) if renewed or cache.is_waiting(each)}
     others = {each for each in cache.kinds[key.kind].find_dependents(cache, key) if cache.is_waiting(each)}

@@ -1,8 +1,8 @@
 """Keeps the cache in step with the API server: by watch events, and by reading everything again from time to time.
 
-A watch that ended and cannot be resumed (410 Gone) begins again with a list, and no event tells what was deleted meanwhile. Such a
-resource would stay in the cache, and an operator that acts on it would make again what it stood for. So what is cached and not in a
-complete list any more is dropped: at each resync, and at once where kopf lists a kind for the second time.
+A watch that ended and cannot be resumed (410 Gone) starts again with a list, and no event reports what was deleted meanwhile. Such a
+resource would stay in the cache, and the operator would create its objects again. So a cached resource that is missing from a
+complete list is dropped: at each resync, and at once where kopf lists a kind for the second time.
 """
 
 import asyncio

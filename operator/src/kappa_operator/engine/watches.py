@@ -60,7 +60,7 @@ def _build_owner_handler(
 
 
 class NoDiffs(kopf.DiffBaseStorage):
-    """Keeps nothing and compares nothing: events are only notes to look, and kopf would copy every object to compare."""
+    """Keeps nothing and compares nothing: events only requeue a resource, and kopf would copy every object to compare."""
 
     def build(self, *, body: kopf.Body, extra_fields: object = None) -> kopf.BodyEssence:
         """Return nothing to compare."""

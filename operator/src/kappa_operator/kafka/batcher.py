@@ -1,6 +1,6 @@
 """Many small requests become few large ones.
 
-Each reconcile asks for one topic; `Batcher` gathers what is asked at the same time and makes one call of it. There
+Each reconcile needs one topic; `Batcher` makes one call of concurrent requests. There
 is no queue to overflow: what waits is bounded by the reconciles under way, and further work waits in the work queue,
 which holds each resource once.
 """

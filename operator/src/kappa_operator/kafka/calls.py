@@ -1,4 +1,4 @@
-"""One call of the client library for many topics, in the order asked; each topic gets its result or its own error.
+"""One call of the client library for many topics, in the order of the request; each topic gets its result or its own error.
 
 These block and run in threads. An error that concerns the whole call is raised.
 """
@@ -20,7 +20,7 @@ from confluent_kafka.admin import (
 
 from kappa_operator.engine.actions import AlterConfigs, CreateTopic, DeleteTopic, GrowPartitions
 from kappa_operator.errors import AuthorizationFailed, KafkaFailure
-from kappa_operator.kafka.errors import Words
+from kappa_operator.kafka.errors import ClientErrors
 from kappa_operator.kafka.model import ClusterView, TopicView
 
 TIMEOUT = 20.0
@@ -32,9 +32,9 @@ Outcome = KafkaFailure | bool
 Gone = KafkaError.UNKNOWN_TOPIC_OR_PART
 
 
-def describe_cluster(admin: AdminClient, words: Words) -> ClusterView:
+def describe_cluster(admin: AdminClient, errors: ClientErrors) -> ClusterView:
     """Return the cluster as it answers now; a refused log-in or certificate ends the wait early."""
-    answer = _ask_for_metadata(admin, words)
+    answer = _ask_for_metadata(admin, errors)
     return ClusterView(
         cluster_id=answer.cluster_id or "",
         brokers=len(answer.brokers),
@@ -43,39 +43,39 @@ def describe_cluster(admin: AdminClient, words: Words) -> ClusterView:
     )
 
 
-def _ask_for_metadata(admin: AdminClient, words: Words) -> Any:
-    """Ask again and again for a while: the library itself waits out the whole time, whatever it has heard."""
+def _ask_for_metadata(admin: AdminClient, errors: ClientErrors) -> Any:
+    """Ask repeatedly for a while: the library itself waits for the whole time, whatever its errors are."""
     deadline = time.monotonic() + CHECK_TIMEOUT
     while True:
         try:
             answer = admin.list_topics(timeout=CHECK_SLICE)
         except KafkaException as error:
             admin.poll(0)
-            if words.is_telling or time.monotonic() > deadline:
-                raise words.explain(error.args[0]) from None
+            if errors.is_final or time.monotonic() > deadline:
+                raise errors.explain(error.args[0]) from None
         else:
             admin.poll(0)
-            words.forget()
+            errors.forget()
             return answer
 
 
-def look_at_topics(
-    admin: AdminClient, words: Words, names: Sequence[str]
+def read_topics(
+    admin: AdminClient, errors: ClientErrors, names: Sequence[str]
 ) -> list[TopicView | KafkaFailure | None]:
     """Return each topic without its configs, None for one that is not there."""
     wanted = list(dict.fromkeys(names))
-    futures = _call(words, lambda: admin.describe_topics(TopicCollection(wanted), request_timeout=TIMEOUT))
-    views = {name: _parse_topic(admin, words, name, future) for name, future in futures.items()}
+    futures = _call(errors, lambda: admin.describe_topics(TopicCollection(wanted), request_timeout=TIMEOUT))
+    views = {name: _parse_topic(admin, errors, name, future) for name, future in futures.items()}
     return [views[name] for name in names]
 
 
 def _parse_topic(
-    admin: AdminClient, words: Words, name: str, future: "Future[Any]"
+    admin: AdminClient, errors: ClientErrors, name: str, future: "Future[Any]"
 ) -> TopicView | KafkaFailure | None:
     try:
         found = future.result(timeout=TIMEOUT + 5)
     except KafkaException as error:
-        return _explain(admin, words, error, benign=Gone)
+        return _explain(admin, errors, error, benign=Gone)
     partitions = found.partitions
     return TopicView(
         name=name,
@@ -85,7 +85,7 @@ def _parse_topic(
     )
 
 
-def create_topics(admin: AdminClient, words: Words, actions: Sequence[CreateTopic]) -> list[Outcome]:
+def create_topics(admin: AdminClient, errors: ClientErrors, actions: Sequence[CreateTopic]) -> list[Outcome]:
     """Create the topics; False for one that is there already."""
     topics = {
         action.topic: NewTopic(
@@ -97,33 +97,35 @@ def create_topics(admin: AdminClient, words: Words, actions: Sequence[CreateTopi
         for action in actions
     }
     futures = _call(
-        words,
+        errors,
         lambda: admin.create_topics(
             list(topics.values()), request_timeout=TIMEOUT, operation_timeout=TIMEOUT
         ),
     )
-    return _settle(admin, words, futures, actions, "Create", benign=KafkaError.TOPIC_ALREADY_EXISTS)
+    return _settle(admin, errors, futures, actions, "Create", benign=KafkaError.TOPIC_ALREADY_EXISTS)
 
 
-def grow_partitions(admin: AdminClient, words: Words, actions: Sequence[GrowPartitions]) -> list[Outcome]:
+def grow_partitions(
+    admin: AdminClient, errors: ClientErrors, actions: Sequence[GrowPartitions]
+) -> list[Outcome]:
     """Raise the partition counts."""
     wanted = [NewPartitions(name, count) for name, count in {a.topic: a.partitions for a in actions}.items()]
     futures = _call(
-        words,
+        errors,
         lambda: admin.create_partitions(wanted, request_timeout=TIMEOUT, operation_timeout=TIMEOUT),
     )
-    return _settle(admin, words, futures, actions, "Alter")
+    return _settle(admin, errors, futures, actions, "Alter")
 
 
-def alter_configs(admin: AdminClient, words: Words, actions: Sequence[AlterConfigs]) -> list[Outcome]:
+def alter_configs(admin: AdminClient, errors: ClientErrors, actions: Sequence[AlterConfigs]) -> list[Outcome]:
     """Set and unset configs, leaving all others alone."""
     resources = {action.topic: _build_alteration(action.topic, action.configs) for action in actions}
     futures = _call(
-        words,
+        errors,
         lambda: admin.incremental_alter_configs(list(resources.values()), request_timeout=TIMEOUT),
     )
     by_topic = {name: futures[resource] for name, resource in resources.items()}
-    return _settle(admin, words, by_topic, actions, "AlterConfigs")
+    return _settle(admin, errors, by_topic, actions, "AlterConfigs")
 
 
 def _build_alteration(topic: str, configs: Mapping[str, str | None]) -> ConfigResource:
@@ -138,25 +140,25 @@ def _build_alteration(topic: str, configs: Mapping[str, str | None]) -> ConfigRe
     return ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=entries)
 
 
-def delete_topics(admin: AdminClient, words: Words, actions: Sequence[DeleteTopic]) -> list[Outcome]:
+def delete_topics(admin: AdminClient, errors: ClientErrors, actions: Sequence[DeleteTopic]) -> list[Outcome]:
     """Delete the topics; False for one that is gone already."""
     names = list(dict.fromkeys(action.topic for action in actions))
     futures = _call(
-        words, lambda: admin.delete_topics(names, request_timeout=TIMEOUT, operation_timeout=TIMEOUT)
+        errors, lambda: admin.delete_topics(names, request_timeout=TIMEOUT, operation_timeout=TIMEOUT)
     )
-    return _settle(admin, words, futures, actions, "Delete", benign=Gone)
+    return _settle(admin, errors, futures, actions, "Delete", benign=Gone)
 
 
-def _call(words: Words, request: Callable[[], dict[Any, "Future[Any]"]]) -> dict[Any, "Future[Any]"]:
+def _call(errors: ClientErrors, request: Callable[[], dict[Any, "Future[Any]"]]) -> dict[Any, "Future[Any]"]:
     try:
         return request()
     except KafkaException as error:
-        raise words.explain(error.args[0]) from None
+        raise errors.explain(error.args[0]) from None
 
 
 def _settle(
     admin: AdminClient,
-    words: Words,
+    errors: ClientErrors,
     futures: Mapping[str, "Future[Any]"],
     actions: Sequence[CreateTopic | GrowPartitions | AlterConfigs | DeleteTopic],
     needs: str,
@@ -170,7 +172,7 @@ def _settle(
             future.result(timeout=TIMEOUT + 5)
             outcomes[name] = True
         except KafkaException as error:
-            outcomes[name] = _name_right(_explain(admin, words, error, benign), needs, name) or False
+            outcomes[name] = _name_right(_explain(admin, errors, error, benign), needs, name) or False
     return [outcomes[action.topic] for action in actions]
 
 
@@ -181,9 +183,9 @@ def _name_right(failure: KafkaFailure | None, needs: str, topic: str) -> KafkaFa
 
 
 def _explain(
-    admin: AdminClient, words: Words, error: KafkaException, benign: int | None = None
+    admin: AdminClient, errors: ClientErrors, error: KafkaException, benign: int | None = None
 ) -> KafkaFailure | None:
     if error.args[0].code() == benign:
         return None
     admin.poll(0)
-    return words.explain(error.args[0])
+    return errors.explain(error.args[0])

@@ -1,7 +1,7 @@
-"""One Kafka cluster's client: what many reconciles ask at the same time goes to the brokers in a few calls.
+"""The client of one Kafka cluster: many concurrent reconciles become few calls to the brokers.
 
-A change counts as done when it can be *seen*: brokers learn of a new topic some milliseconds after the controller
-made it, and a status must say what was seen. So every change is followed by looks until it shows.
+A change is done when it can be *observed*: brokers learn of a new topic some milliseconds after the controller
+created it, and a status reports what was observed. So every change is followed by reads until they show it.
 """
 
 import asyncio
@@ -29,21 +29,21 @@ from kappa_operator.kafka import calls as kafka_calls
 from kappa_operator.kafka.batcher import Batcher
 from kappa_operator.kafka.configs import ConfigReader, TopicConfigs
 from kappa_operator.kafka.connection import Connection
-from kappa_operator.kafka.errors import Words
+from kappa_operator.kafka.errors import ClientErrors
 from kappa_operator.kafka.model import ClusterView, KafkaAccess, Producer, TopicView
 from kappa_operator.kafka.quotas import QuotaClient
 from kappa_operator.topic.configs import is_same_value
 
 _THREADS = 4
-_FIRST_LOOK, _SLOWER = 0.05, 1.3
-"""Seconds until the first look, and the factor from pause to pause: a busy broker must not be kept busy by looks."""
+_FIRST_READ, _SLOWER = 0.05, 1.3
+"""Seconds until the first read, and the factor from pause to pause: reads must not keep a busy broker busy."""
 _VISIBLE_WITHIN = 60.0
 _FRESH = 10.0
 """Seconds for which a topic is known as this client made it."""
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-Call = Callable[[AdminClient, Words, Sequence[Item]], list[Any]]
+Call = Callable[[AdminClient, ClientErrors, Sequence[Item]], list[Any]]
 View = TopicView | None
 
 
@@ -67,8 +67,8 @@ class KafkaClient:
 
     def __init__(self, access: KafkaAccess) -> None:
         self.fingerprint = access.fingerprint
-        self._words = Words(access.secrets)
-        self._admin = _build_admin(access, self._words)
+        self._errors = ClientErrors(access.secrets)
+        self._admin = _build_admin(access, self._errors)
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="kafka")
         self._users = 0
         self._unused = asyncio.Event()
@@ -78,7 +78,7 @@ class KafkaClient:
         self._configs = ConfigReader(self._connection)
         self._quotas = QuotaClient(self._connection)
         self._describe: Batcher[Question, View] = Batcher(self._describe_topics)
-        self._look: Batcher[str, View] = self._batch(kafka_calls.look_at_topics)
+        self._look: Batcher[str, View] = self._batch(kafka_calls.read_topics)
         self._create: Batcher[CreateTopic, bool] = self._batch(kafka_calls.create_topics)
         self._grow: Batcher[GrowPartitions, bool] = self._batch(kafka_calls.grow_partitions)
         self._alter: Batcher[AlterConfigs, bool] = self._batch(kafka_calls.alter_configs)
@@ -86,7 +86,7 @@ class KafkaClient:
 
     def _batch(self, call: Call[Item]) -> Batcher[Item, Any]:
         async def run(items: Sequence[Item]) -> list[Any]:
-            return await self._in_thread(lambda: call(self._admin, self._words, items))
+            return await self._in_thread(lambda: call(self._admin, self._errors, items))
 
         return Batcher(run)
 
@@ -95,7 +95,7 @@ class KafkaClient:
 
     async def describe_cluster(self) -> ClusterView:
         """Return the cluster as it answers now; raise KafkaFailure."""
-        return await self._in_thread(partial(kafka_calls.describe_cluster, self._admin, self._words))
+        return await self._in_thread(partial(kafka_calls.describe_cluster, self._admin, self._errors))
 
     async def describe_topic(self, topic: str, configs: frozenset[str]) -> TopicView | None:
         """Return the topic with these configs, or None; raise KafkaFailure."""
@@ -107,7 +107,7 @@ class KafkaClient:
     async def _describe_topics(self, questions: Sequence[Question]) -> list[View | KafkaFailure]:
         names = [question.topic for question in questions]
         views: list[View | KafkaFailure] = await self._in_thread(
-            partial(kafka_calls.look_at_topics, self._admin, self._words, names)
+            partial(kafka_calls.read_topics, self._admin, self._errors, names)
         )
         wanted: dict[str, frozenset[str]] = {}
         for question, view in zip(questions, views, strict=True):
@@ -139,7 +139,7 @@ class KafkaClient:
         return await self._quotas.read(producer)
 
     async def _create_topic(self, action: CreateTopic) -> None:
-        """Create the topic and remember it as it was made: to ask for its configs would cost more than to make it."""
+        """Create the topic and remember its configs: reading them would cost more than creating it."""
         is_ours = await self._create.submit(action)
         view = await self._await_topic(action.topic, self._look.submit, lambda view: view is not None)
         if is_ours and view is not None:
@@ -171,13 +171,13 @@ class KafkaClient:
             except KafkaRefused as error:
                 refused.append(error)
         if refused:
-            said = "; ".join(dict.fromkeys(error.message for error in refused))
-            raise KafkaRefused(said, code=refusal.code, reason=refusal.reason)
+            message = "; ".join(dict.fromkeys(error.message for error in refused))
+            raise KafkaRefused(message, code=refusal.code, reason=refusal.reason)
 
     async def _await_topic(
         self, topic: str, look: Callable[[str], Awaitable[View]], is_done: Callable[[View], bool]
     ) -> View:
-        deadline, pause = time.monotonic() + _VISIBLE_WITHIN, _FIRST_LOOK
+        deadline, pause = time.monotonic() + _VISIBLE_WITHIN, _FIRST_READ
         while not is_done(view := await look(topic)):
             if time.monotonic() > deadline:
                 raise KafkaFailure(
@@ -207,12 +207,12 @@ class KafkaClient:
         await self._connection.close()
 
 
-def _build_admin(access: KafkaAccess, words: Words) -> AdminClient:
+def _build_admin(access: KafkaAccess, errors: ClientErrors) -> AdminClient:
     try:
-        settings: dict[str, Any] = {**access.settings, "error_cb": words.hear}
+        settings: dict[str, Any] = {**access.settings, "error_cb": errors.record}
         return AdminClient(settings)
     except KafkaException as error:
-        failure = words.explain(error.args[0])
+        failure = errors.explain(error.args[0])
         is_tls = "ssl" in failure.message
         raise (TlsFailed if is_tls else KafkaFailure)(failure.message, retryable=False) from None
 

@@ -1,7 +1,7 @@
 """The only way to Kafka: the clients of all clusters, by the `KafkaCluster` resource they belong to.
 
 `KafkaClients` is the seam: `AdminClients` talks to real brokers, the tests' twin keeps topics in a dict. A client is
-made when it is first needed and made anew when its settings, secrets included, have changed.
+created when it is first needed and replaced when its settings, secrets included, have changed.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ Resolve = Callable[[], Awaitable[KafkaAccess]]
 
 
 class KafkaClients(Protocol):
-    """Kafka clusters by their resource. Everything here raises KafkaFailure in the broker's words."""
+    """Kafka clusters by their resource. Everything here raises KafkaFailure with the broker's message."""
 
     def connect(self, cluster: Key, access: KafkaAccess) -> None:
         """Use this access from now on; a client with the same access is kept."""

@@ -21,7 +21,7 @@ _BASE = {
     "socket.connection.setup.timeout.ms": "5000",
     "log_level": "0",
 }
-"""What the brokers say comes through the error callback; the library's log on stderr would only repeat it."""
+"""The error callback reports the brokers' errors; the library's log on stderr would only repeat them."""
 
 
 def find_secret_keys(spec: KafkaClusterSpec) -> list[tuple[str, str]]:

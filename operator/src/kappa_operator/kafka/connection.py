@@ -1,6 +1,6 @@
 """The connection to a Kafka cluster for requests that confluent-kafka lacks, or makes at too high a cost, over aiokafka.
 
-One `Connection` serves all that a client, or a sampler of lag, asks of a cluster: configs, quotas, offsets. Together with the admin
+One `Connection` serves all requests of a client, or of a sampler of lag: configs, quotas, offsets. Together with the admin
 client of `client.KafkaClient`, which owns one, it is the only way to brokers.
 """
 

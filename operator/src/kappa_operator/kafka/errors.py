@@ -1,7 +1,7 @@
 """From the client library's errors to ours, in the brokers' own words.
 
-A call that fails for want of a connection only says that it timed out; why is told to the error callback. `Words`
-keeps what was told there since the last success, so that the condition can repeat it. A secret never gets through.
+A call without a connection only reports a timeout; the error callback has the cause. `ClientErrors` keeps the errors of
+the callback since the last success, so that the condition can report them. Secrets are hidden.
 """
 
 from collections import deque
@@ -61,34 +61,34 @@ _HIDDEN = "(hidden)"
 _KEPT = 8
 
 
-class Words:
-    """What the library told of its connections since the last success, most telling first."""
+class ClientErrors:
+    """The errors of the library's connections since the last success."""
 
     def __init__(self, secrets: Sequence[str] = ()) -> None:
         self._secrets = tuple(secret for secret in secrets if secret)
-        self._heard: deque[KafkaError] = deque(maxlen=_KEPT)
+        self._recorded: deque[KafkaError] = deque(maxlen=_KEPT)
 
-    def hear(self, error: KafkaError) -> None:
-        """Take an error from the library's callback; one that only counts dead brokers says nothing new."""
+    def record(self, error: KafkaError) -> None:
+        """Record an error of the library's callback; one that only counts dead brokers adds nothing."""
         if error.code() != KafkaError._ALL_BROKERS_DOWN:
-            self._heard.append(error)
+            self._recorded.append(error)
 
     def forget(self) -> None:
         """Forget everything: a call worked."""
-        self._heard.clear()
+        self._recorded.clear()
 
     @property
-    def is_telling(self) -> bool:
-        """Return whether something was heard that waiting does not mend."""
-        return any(heard.code() not in _UNREACHABLE for heard in tuple(self._heard))
+    def is_final(self) -> bool:
+        """Return whether there is an error that waiting does not resolve."""
+        return any(recorded.code() not in _UNREACHABLE for recorded in tuple(self._recorded))
 
     def explain(self, error: KafkaError) -> KafkaFailure:
         """Return the failure for an error of a call."""
         if error.code() not in _UNREACHABLE:
             return self._build(error)
-        heard = tuple(self._heard)  # the library's threads add to it meanwhile
-        telling = [each for each in heard if each.code() not in _UNREACHABLE]
-        return self._build(next(iter([*telling, *reversed(heard), error])))
+        recorded = tuple(self._recorded)  # the library's threads add to it meanwhile
+        final = [each for each in recorded if each.code() not in _UNREACHABLE]
+        return self._build(next(iter([*final, *reversed(recorded), error])))
 
     def _build(self, error: KafkaError) -> KafkaFailure:
         code, text = error.code(), self._hide(error.str())

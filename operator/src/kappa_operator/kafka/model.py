@@ -21,7 +21,7 @@ class TopicView:
     """A topic as Kafka shows it.
 
     `configs` are the values in effect, by name; `explicit` names those that were set for this topic. `created_here` is
-    true just once, for the first look at a topic that this process created: what was there before was adopted.
+    true once, for the first read of a topic that this process created: an existing topic is adopted.
     """
 
     name: str
@@ -63,7 +63,7 @@ class KafkaAccess:
     """How to reach a Kafka cluster: settings of the client library, secrets among them.
 
     Neither the settings nor the secrets ever show in a representation of this value. The fingerprint changes with
-    any of them, so that a client is made anew when a Secret is.
+    any of them, so that a client is replaced when a Secret changes.
     """
 
     settings: Mapping[str, str] = field(repr=False)

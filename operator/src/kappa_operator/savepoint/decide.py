@@ -182,9 +182,9 @@ def _follow_worker(
 
 
 def _ask_next(observed: SavepointObserved, driver: DriverPod, now: datetime) -> Plan:
-    """Record an attempt by a driver before it is asked."""
+    """Record an attempt by a driver before the request."""
     verdict = working(
-        SavepointState.TAKING, Reason.SAVEPOINT_TAKING, f"driver {driver.ref.name} is asked for it"
+        SavepointState.TAKING, Reason.SAVEPOINT_TAKING, f"driver {driver.ref.name} has a request for it"
     )
     attempts = observed.resource.status.attempts + 1
     status = build_status(
@@ -219,7 +219,7 @@ def _try_again(observed: SavepointObserved, driver: DriverPod, message: str, now
         return Plan(requeue_after=wait)
     asked = _ask(observed, driver, now)
     verdict = working(
-        SavepointState.TAKING, Reason.SAVEPOINT_TAKING, f"driver {driver.ref.name} is asked again"
+        SavepointState.TAKING, Reason.SAVEPOINT_TAKING, f"driver {driver.ref.name} has another request for it"
     )
     written = build_status(observed, verdict, now, attempts=observed.status.attempts + 1, next_attempt=None)
     return Plan((RecordStatus(written), *asked.actions), requeue_after=intervals.WORKING)

@@ -36,8 +36,8 @@ from kappa_operator.savepoint.work import (
 )
 from kappa_operator.statestore.storage import Storage
 
-_WAY_OUT = "or set spec.deletionPolicy to Retain to leave the files and let this resource go"
-_COPY_WAY_OUT = "or set deletionPolicy of that export to Retain to leave the copy"
+_WAY_OUT = "or set spec.deletionPolicy to Retain to keep the files and delete only this resource"
+_COPY_WAY_OUT = "or set deletionPolicy of that export to Retain to keep the copy"
 
 
 def delete_savepoint(observed: SavepointObserved, now: datetime) -> Plan | None:
@@ -63,12 +63,12 @@ def delete_savepoint(observed: SavepointObserved, now: datetime) -> Plan | None:
         return _block(observed, Reason.SAVEPOINT_IN_USE, message, now)
     taker = _find_taker(observed)
     if taker is not None:
-        said = f"driver {taker.ref.name} may still be taking it; wait until it has ended that, or suspend the pipeline"
-        return _block(observed, Reason.DELETION_BLOCKED, said, now)
+        message = f"driver {taker.ref.name} may still be taking it; wait until it has ended that, or suspend the pipeline"
+        return _block(observed, Reason.DELETION_BLOCKED, message, now)
     if observed.awaited_by and not _has_begun(observed):
         names = ", ".join(observed.awaited_by)
-        said = f"Pipeline {names} is to go on from it; wait until it does, take it out of spec.restore"
-        return _block(observed, Reason.SAVEPOINT_IN_USE, said, now)
+        message = f"Pipeline {names} is to be restored from it; wait until that is done, remove it from spec.restore"
+        return _block(observed, Reason.SAVEPOINT_IN_USE, message, now)
     if copy is not None:
         return _delete_copy(observed, copy, now)
     if observed.lost:
@@ -76,12 +76,12 @@ def delete_savepoint(observed: SavepointObserved, now: datetime) -> Plan | None:
             observed, Reason.DELETED, f"the {_name_place(observed)} with {_where(observed)} is gone"
         )
     if isinstance(observed.storage, KappaError):
-        return _block(observed, Reason.DELETION_BLOCKED, f"{observed.storage.message}; repair that", now)
+        return _block(observed, Reason.DELETION_BLOCKED, f"{observed.storage.message}; fix that", now)
     return _begin(observed, now) if work is None else _follow(observed, work, now)
 
 
 def _find_taker(observed: SavepointObserved) -> DriverPod | None:
-    """Return the driver that was asked for the savepoint and has not said that it is done with it."""
+    """Return the driver that has a request for the savepoint and does not report that it is done."""
     if observed.status.taken is not None:
         return None
     asked = (pod for pod in observed.drivers if pod.ref.name == observed.status.driver and not pod.finished)
@@ -91,7 +91,7 @@ def _find_taker(observed: SavepointObserved) -> DriverPod | None:
 
 
 def _has_begun(observed: SavepointObserved) -> bool:
-    """Return whether a pod was asked to delete it: from then on no pipeline begins to go on from it."""
+    """Return whether a pod deletes it: from then on no pipeline starts to restore from it."""
     work = observed.status.work
     return work is not None and work.task is SavepointTask.DELETE
 
@@ -115,7 +115,7 @@ def _delete_copy(observed: SavepointObserved, copy: ExportStatus, now: datetime)
     """Have a pod delete a copy in another StateStore, and record that it is gone."""
     target, work = observed.copies[copy.store_ref], observed.work
     if isinstance(target, KappaError):
-        return _block(observed, Reason.DELETION_BLOCKED, f"{target.message}; repair that", now)
+        return _block(observed, Reason.DELETION_BLOCKED, f"{target.message}; fix that", now)
     if work is None:
         return _begin(observed, now, copy.store_ref)
     location = find_elsewhere(observed, target).locate(target.root)
@@ -174,7 +174,7 @@ def _ask_pod(
 def _fail(observed: SavepointObserved, work: Work, result: WorkResult, now: datetime) -> Plan:
     """Record that a pod could not delete it, and try again later. In a namespace that goes, no pod can be made any more."""
     failure = result.failure
-    message = failure.message if failure else "the pod ended without a word"
+    message = failure.message if failure else "the pod ended without a message"
     if "because it is being terminated" in message:
         return _release(
             observed,
@@ -183,7 +183,7 @@ def _fail(observed: SavepointObserved, work: Work, result: WorkResult, now: date
         )
     reason = failure.reason if failure else Reason.DELETION_BLOCKED
     written = build_status(
-        observed, stalled(SavepointState.DELETING, reason, f"{message}; repair that, {_say_way_out(observed)}"), now,
+        observed, stalled(SavepointState.DELETING, reason, f"{message}; fix that, {_say_way_out(observed)}"), now,
         work=end_work(work), next_attempt=find_next_attempt(observed, observed.status.attempts, now),
     )  # fmt: skip
     return Plan((RecordStatus(written),), requeue_after=intervals.WORKING)
@@ -211,10 +211,10 @@ def _release(observed: SavepointObserved, reason: Reason, message: str) -> Plan:
 
 def _describe(observed: SavepointObserved, removed: Removal) -> str:
     if removed.postponed:
-        said = f"what only it needed is freed with the next savepoint that is deleted: {removed.postponed}"
+        freed = f"what only it needed is freed with the next savepoint that is deleted: {removed.postponed}"
     else:
-        said = f"{removed.objects} files and {format_size(removed.size_bytes)} that only it needed are free"
-    return f"{_where(observed)} is deleted; {said}"
+        freed = f"{removed.objects} files and {format_size(removed.size_bytes)} that only it needed are free"
+    return f"{_where(observed)} is deleted; {freed}"
 
 
 def _where(observed: SavepointObserved) -> str:

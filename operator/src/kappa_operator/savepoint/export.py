@@ -1,6 +1,6 @@
-"""Copies of a savepoint in other StateStores, as spec.exports asks for them: one after another, tried again, and at last given up.
+"""Copies of a savepoint in the StateStores of spec.exports: one after another, retried, and given up after some attempts.
 
-Whether the savepoint is Ready does not depend on them; the condition Exported says whether all are there. An attempt is recorded before its
+Whether the savepoint is Ready does not depend on them; the condition Exported is true when all are there. An attempt is recorded before its
 pod is made, and a pod copies only what is not there, so a pod that is lost is made again.
 """
 
@@ -42,7 +42,7 @@ Copies = tuple[ExportStatus, ...]
 
 
 def list_copies(resource: SavepointResource) -> Copies:
-    """Return how far each copy is that is wanted now; one with another request begins anew."""
+    """Return the progress of each requested copy; one with another request starts again."""
     known = {each.store_ref: each for each in resource.status.exports}
     wanted = []
     for export in resource.spec.exports:
@@ -56,21 +56,21 @@ def list_copies(resource: SavepointResource) -> Copies:
 
 
 def is_exported(resource: SavepointResource) -> bool:
-    """Return whether nothing is to be done about copies, as far as the resource alone tells."""
+    """Return whether nothing is to be done about copies, as far as the resource alone shows."""
     copies, condition = list_copies(resource), find_condition(resource.status.conditions, EXPORTED)
     is_told = copies == resource.status.exports and (condition is not None) == bool(copies)
     return is_told and all(copy.state in _SETTLED for copy in copies)
 
 
 def decide_export(observed: SavepointObserved, now: datetime) -> Plan:
-    """Have the savepoint copied where it is not yet, and say how far that is."""
+    """Have the savepoint copied where it is missing, and report the progress."""
     work, copies = observed.work, list_copies(observed.resource)
     if work is not None:
         return _follow(observed, copies, work, now)
     if is_exported(observed.resource):
         return Plan()
     due = next((copy for copy in copies if _is_due(observed, copy, now)), None)
-    return _tell(observed, copies, now) if due is None else _begin(observed, copies, due, now)
+    return _report(observed, copies, now) if due is None else _begin(observed, copies, due, now)
 
 
 def _is_due(observed: SavepointObserved, copy: ExportStatus, now: datetime) -> bool:
@@ -81,16 +81,16 @@ def _is_due(observed: SavepointObserved, copy: ExportStatus, now: datetime) -> b
 def _find_problem(observed: SavepointObserved, copy: ExportStatus) -> KappaError | None:
     """Return what keeps a copy from being made, where a pod need not find it out."""
     if observed.status.state == SavepointState.DAMAGED:
-        said = "the savepoint is damaged, and is not exported"
-        return ReferenceProblem(said, reason=Reason.SAVEPOINT_DAMAGED)
+        message = "the savepoint is damaged, and is not exported"
+        return ReferenceProblem(message, reason=Reason.SAVEPOINT_DAMAGED)
     if isinstance(observed.storage, KappaError):
         return observed.storage
     target = observed.copies[copy.store_ref]
     if isinstance(target, KappaError):
         return target
     if target.is_same(observed.storage):
-        said = f"the savepoint is in StateStore {copy.store_ref} already; take it out of spec.exports"
-        return ReferenceProblem(said, reason=Reason.INVALID_SPEC)
+        message = f"the savepoint is in StateStore {copy.store_ref} already; remove it from spec.exports"
+        return ReferenceProblem(message, reason=Reason.INVALID_SPEC)
     return None
 
 
@@ -109,7 +109,7 @@ def _begin(observed: SavepointObserved, copies: Copies, due: ExportStatus, now: 
 def _follow(observed: SavepointObserved, copies: Copies, work: Work, now: datetime) -> Plan:
     copy = next((copy for copy in copies if copy.store_ref == work.store), None)
     if copy is None or copy.state is not ExportState.COPYING:
-        return decide_halt(observed, work, "the export is not asked for any more, or is asked for anew")
+        return decide_halt(observed, work, "the export is not requested any more, or is requested again")
     result = _work(observed, copy, work, now)
     if isinstance(result, WorkResult):
         return _end(observed, copies, copy, result, now)
@@ -117,7 +117,7 @@ def _follow(observed: SavepointObserved, copies: Copies, work: Work, now: dateti
     if waits is None:
         return result
     waiting = copy.replace(message=f"pod {name_worker(observed, work)} waits: {waits}")
-    return _tell(observed, _put(copies, waiting), now)
+    return _report(observed, _put(copies, waiting), now)
 
 
 def _work(observed: SavepointObserved, copy: ExportStatus, work: Work, now: datetime) -> Plan | WorkResult:
@@ -138,7 +138,7 @@ def _end(
 ) -> Plan:
     """Record how an attempt ended, and when the next one is due; after some attempts the copy is given up."""
     at, attempts = now.replace(microsecond=0), copy.attempts
-    message = result.failure.message if result.failure else "the pod ended without a word"
+    message = result.failure.message if result.failure else "the pod ended without a message"
     if result.taken is not None:
         ended = copy.replace(
             state=ExportState.EXPORTED, exported=at, copied_bytes=result.taken.copied_bytes, message=""
@@ -150,10 +150,8 @@ def _end(
             message=f"attempt {attempts} failed: {message}",
         )
     else:
-        said = (
-            f"given up after {attempts} attempts: {message}; repair that, and change request of this export"
-        )
-        ended = copy.replace(state=ExportState.ABANDONED, message=said)
+        why = f"given up after {attempts} attempts: {message}; fix that, and change request of this export"
+        ended = copy.replace(state=ExportState.ABANDONED, message=why)
     work = observed.work
     assert work is not None  # noqa: S101 - it has just ended
     return _record(observed, copies, ended, end_work(work), now)
@@ -178,8 +176,8 @@ def _put(copies: Copies, copy: ExportStatus) -> Copies:
     return tuple(copy if each.store_ref == copy.store_ref else each for each in copies)
 
 
-def _tell(observed: SavepointObserved, copies: Copies, now: datetime) -> Plan:
-    """Say how far the copies are, and look again when one is due."""
+def _report(observed: SavepointObserved, copies: Copies, now: datetime) -> Plan:
+    """Report the progress of the copies, and requeue when one is due."""
     if not copies:
         written = build_status(observed, stay(observed), now, exports=())
         kept = tuple(each for each in written.conditions if each.type != EXPORTED)
@@ -195,8 +193,8 @@ def _tell(observed: SavepointObserved, copies: Copies, now: datetime) -> Plan:
 
 def judge_copies(observed: SavepointObserved, copies: Copies, now: datetime) -> Condition:
     """Return the condition Exported."""
-    status, reason, said = _judge(observed, copies)
-    return build_condition(observed, EXPORTED, status, (reason, said), now)
+    status, reason, message = _judge(observed, copies)
+    return build_condition(observed, EXPORTED, status, (reason, message), now)
 
 
 def _judge(observed: SavepointObserved, copies: Copies) -> tuple[ConditionStatus, Reason, str]:
@@ -204,14 +202,14 @@ def _judge(observed: SavepointObserved, copies: Copies) -> tuple[ConditionStatus
         places = "; ".join(f"{copy.location} of StateStore {copy.store_ref}" for copy in copies)
         return "True", Reason.SAVEPOINT_EXPORTED, places
     open_ = [copy for copy in copies if copy.state is not ExportState.EXPORTED]
-    said = "; ".join(f"to StateStore {copy.store_ref}: {_explain(observed, copy)}" for copy in open_)
+    message = "; ".join(f"to StateStore {copy.store_ref}: {_explain(observed, copy)}" for copy in open_)
     if any(copy.state is ExportState.ABANDONED for copy in open_):
-        return "False", Reason.EXPORT_ABANDONED, said
+        return "False", Reason.EXPORT_ABANDONED, message
     problem = _find_problem(observed, open_[0])
     if problem is not None and open_[0].state is not ExportState.COPYING:
-        return "False", problem.reason, said
+        return "False", problem.reason, message
     failed = any(copy.next_attempt is not None for copy in open_)
-    return "False", Reason.EXPORT_FAILED if failed else Reason.SAVEPOINT_EXPORTING, said
+    return "False", Reason.EXPORT_FAILED if failed else Reason.SAVEPOINT_EXPORTING, message
 
 
 def _explain(observed: SavepointObserved, copy: ExportStatus) -> str:

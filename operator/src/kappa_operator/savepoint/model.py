@@ -32,7 +32,7 @@ _NOWHERE = Storage("")
 
 @dataclass(frozen=True, slots=True)
 class WorkerPod:
-    """The pod of a piece of work. `result` is there when it has ended, `waits` says what keeps it from starting."""
+    """The pod of a piece of work. `result` is there when it has ended, `waits` is what keeps it from starting."""
 
     ref: ObjectRef
     uid: str
@@ -54,9 +54,9 @@ class Stores:
 class SavepointObserved:
     """All that a decision about a savepoint needs.
 
-    `driver` is there while the pipeline runs, `drivers` are all of its pods, and `progress` is what the current one says. `storage` is
-    where the savepoints are, or an error says why that is not known; it is `lost` where that is no more. `source` and `copies` are as in
-    `Stores`. `nodes` are those where the claims that the next pod needs are mounted. `awaited_by` are pipelines that are still to go on from the
+    `driver` is there while the pipeline runs, `drivers` are all of its pods, and `progress` is what the current one reports. `storage` is
+    where the savepoints are, or the error why that is unknown; it is `lost` where that is gone. `source` and `copies` are as in
+    `Stores`. `nodes` are those where the claims that the next pod needs are mounted. `awaited_by` are pipelines that still have to restore from the
     savepoint, `needed_by` the checkpoints that are, or will be, made of it, and `unreadable` pipelines that may be either. `pipeline_problem` is why
     there is no pipeline.
     """
@@ -93,13 +93,13 @@ class SavepointObserved:
 
     @property
     def place(self) -> dict[str, str | None]:
-        """Return the fields of the status that say where the savepoint is."""
+        """Return the fields of the status with the place of the savepoint."""
         known = self.storage if isinstance(self.storage, Storage) else _NOWHERE
         return {"claim_name": known.claim, "store_name": known.store}
 
     @property
     def reported(self) -> SavepointProgress | None:
-        """Return what the driver says of this savepoint, if it was asked for it."""
+        """Return what the driver reports about this savepoint, if it has a request for it."""
         name = name_savepoint(self.resource.metadata)
         known = self.progress.savepoints if self.progress else ()
         return next((each for each in known if each.name == name), None)
@@ -119,7 +119,7 @@ def measure_wait(observed: SavepointObserved, now: datetime) -> float:
 def say(
     observed: SavepointObserved, verdict: Verdict, now: datetime, requeue: float | None, **fields: Any
 ) -> Plan:
-    """Return the plan that just says how the savepoint is."""
+    """Return the plan that only reports the state of the savepoint."""
     return Plan(status=build_status(observed, verdict, now, **fields), requeue_after=requeue)
 
 
@@ -154,11 +154,11 @@ def build_condition(
     observed: SavepointObserved,
     kind: str,
     status: ConditionStatus,
-    said: tuple[Reason, str],
+    explained: tuple[Reason, str],
     now: datetime,
 ) -> Condition:
     """Return a condition that a savepoint has besides those of every kind."""
-    reason, message = said
+    reason, message = explained
     return Condition(
         type=kind, status=status, reason=reason, message=message, last_transition_time=now.replace(microsecond=0),
         observed_generation=observed.resource.metadata.generation,

@@ -1,4 +1,4 @@
-"""Looks at a savepoint's pipeline, its driver and what that says of the savepoint, at the pod that works on it, and at who needs it."""
+"""Reads a savepoint's pipeline, its driver and what that reports, the pod that works on it, and what needs it."""
 
 from collections.abc import Iterator
 
@@ -75,7 +75,7 @@ def _is_at_rest(resource: SavepointResource) -> bool:
 async def _is_lost(
     context: OperatorContext, resource: SavepointResource, storage: Storage | KappaError
 ) -> bool:
-    """Return whether the claim, or what says where the bucket is, is gone; that matters where something is to be deleted."""
+    """Return whether the PVC or the StateStore is gone, where something is to be deleted."""
     namespace, store = resource.metadata.namespace, resource.status.store_name
     if resource.metadata.deletion_timestamp is None:
         return False
@@ -115,8 +115,8 @@ def parse_work(pod: Body) -> WorkResult | None:
         return WorkResult.model_validate_json(text)
     except ValidationError:
         why = status.get("message") or status.get("reason") or ended.get("reason") or "no reason given"
-        said = f"the pod ended with exit code {ended.get('exitCode', 'unknown')} ({why}): {text[-1500:] or 'it left no message'}"
-        return WorkResult(failure=DriverExit(reason=Reason.SAVEPOINT_WORK_FAILED, message=said))
+        message = f"the pod ended with exit code {ended.get('exitCode', 'unknown')} ({why}): {text[-1500:] or 'it left no message'}"
+        return WorkResult(failure=DriverExit(reason=Reason.SAVEPOINT_WORK_FAILED, message=message))
 
 
 def find_waiting_for_savepoint(cache: ResourceCache, savepoint: Key) -> Iterator[Key]:

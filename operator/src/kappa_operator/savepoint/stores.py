@@ -69,8 +69,8 @@ def _find_source(
     def find() -> Storage:
         store = _find_store(cache, own, name)
         if imported.namespace not in (None, own, *store.spec.import_namespaces):
-            said = f"StateStore {store.metadata.name} does not name namespace {imported.namespace} in spec.importNamespaces; add it there, if its savepoints may be read here"
-            raise ReferenceProblem(said, reason=Reason.IMPORT_REFUSED)
+            message = f"StateStore {store.metadata.name} does not name namespace {imported.namespace} in spec.importNamespaces; add it there, if its savepoints may be read here"
+            raise ReferenceProblem(message, reason=Reason.IMPORT_REFUSED)
         return build_storage(store)
 
     return _attempt(find)

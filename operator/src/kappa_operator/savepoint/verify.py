@@ -1,6 +1,6 @@
-"""Reading a savepoint back, once for each value of spec.verify: what was found is the condition Verified.
+"""Reading a savepoint back, once for each value of spec.verify: the condition Verified is the result.
 
-One that is damaged is not Ready any more, so that nothing goes on from it.
+One that is damaged is not Ready any more, so that nothing is restored from it.
 """
 
 from datetime import datetime
@@ -30,7 +30,7 @@ from kappa_operator.savepoint.work import begin_work, end_work, find_location, f
 
 
 def decide_verification(observed: SavepointObserved, now: datetime) -> Plan | None:
-    """Have the savepoint read back where that is asked for, and say what was found; None where there is nothing to do."""
+    """Have the savepoint read back where that is requested, and report the result; None where there is nothing to do."""
     wanted, work = observed.resource.spec.verify, observed.work
     if work is not None and work.task is SavepointTask.VERIFY:
         return _follow(observed, wanted or Verify(), work, now)
@@ -44,8 +44,8 @@ def decide_verification(observed: SavepointObserved, now: datetime) -> Plan | No
     wait = measure_wait(observed, now)
     if wait > 0:
         return Plan(requeue_after=wait)
-    said = f"a pod reads it back by {wanted.by}"
-    verifying = build_condition(observed, VERIFIED, "Unknown", (Reason.SAVEPOINT_VERIFYING, said), now)
+    text = f"a pod reads it back by {wanted.by}"
+    verifying = build_condition(observed, VERIFIED, "Unknown", (Reason.SAVEPOINT_VERIFYING, text), now)
     return begin_work(observed, SavepointTask.VERIFY, stay(observed), now, more=verifying)
 
 
@@ -65,16 +65,16 @@ def _follow(observed: SavepointObserved, wanted: Verify, work: Work, now: dateti
 
 
 def _fail(observed: SavepointObserved, wanted: Verify, work: Work, result: WorkResult, now: datetime) -> Plan:
-    """Nothing was found out: try again later, and at last give that up."""
-    message = result.failure.message if result.failure else "the pod ended without a word"
+    """There is no result: retry later, and give up after some attempts."""
+    message = result.failure.message if result.failure else "the pod ended without a message"
     attempts, fields = observed.status.attempts, dict[str, Any]()
     if attempts < MOST_ATTEMPTS:
-        said = f"attempt {attempts} failed: {message}"
+        text = f"attempt {attempts} failed: {message}"
         fields["next_attempt"] = find_next_attempt(observed, attempts, now)
     else:
-        said = f"given up after {attempts} attempts: {message}; repair that, and change spec.verify.request"
+        text = f"given up after {attempts} attempts: {message}; fix that, and change spec.verify.request"
         fields["verified_as"] = wanted
-    unknown = build_condition(observed, VERIFIED, "Unknown", (Reason.SAVEPOINT_WORK_FAILED, said), now)
+    unknown = build_condition(observed, VERIFIED, "Unknown", (Reason.SAVEPOINT_WORK_FAILED, text), now)
     return _record(observed, stay(observed), unknown, work, now, **fields)
 
 
@@ -82,11 +82,11 @@ def _finish(
     observed: SavepointObserved, wanted: Verify, work: Work, found: Verification, now: datetime
 ) -> Plan:
     if found.damaged:
-        said = f"{found.damaged} of {found.files} files are damaged: {'; '.join(found.damage)}"
+        text = f"{found.damaged} of {found.files} files are damaged: {'; '.join(found.damage)}"
         if not found.files:
-            said = "; ".join(found.damage)
-        verdict = stalled(SavepointState.DAMAGED, Reason.SAVEPOINT_DAMAGED, f"{said}; use another savepoint")
-        condition = build_condition(observed, VERIFIED, "False", (Reason.SAVEPOINT_DAMAGED, said), now)
+            text = "; ".join(found.damage)
+        verdict = stalled(SavepointState.DAMAGED, Reason.SAVEPOINT_DAMAGED, f"{text}; use another savepoint")
+        condition = build_condition(observed, VERIFIED, "False", (Reason.SAVEPOINT_DAMAGED, text), now)
         return _record(observed, verdict, condition, work, now, verified_as=wanted, state_rows=())
     condition = build_condition(
         observed, VERIFIED, "True", (Reason.SAVEPOINT_VERIFIED, _describe(wanted, found)), now
@@ -106,11 +106,11 @@ def _recover(observed: SavepointObserved) -> Verdict:
 
 
 def _describe(wanted: Verify, found: Verification) -> str:
-    said = f"{found.files} files, {format_size(found.size_bytes)}, were read again"
+    text = f"{found.files} files, {format_size(found.size_bytes)}, were read again"
     if wanted.by is VerifyBy.CHECKSUMS:
-        return said
+        return text
     rows = (f"{format_count(each.rows)} of {each.sink}/{each.name}" for each in found.state)
-    return f"{said}; rows of state: {', '.join(rows) or 'none, the queries have no state'}"
+    return f"{text}; rows of state: {', '.join(rows) or 'none, the queries have no state'}"
 
 
 def _record(

@@ -61,7 +61,7 @@ def follow_work(
     storage: Storage | None = None,
     elsewhere: Elsewhere | None = None,
 ) -> Plan | WorkResult:
-    """Return the result of the work, or what to do until there is one. `verdict` says what is under way.
+    """Return the result of the work, or what to do until there is one. `verdict` is reported while it is under way.
 
     It is done in the savepoint's own store, or in `storage`, and with what is `elsewhere`.
     """
@@ -77,8 +77,8 @@ def follow_work(
         return pod.result
     if work.task in (SavepointTask.VERIFY, SavepointTask.EXPORT):
         return Plan(requeue_after=intervals.WORKING)
-    said = f"{verdict.message}; pod {pod.ref.name} waits: {pod.waits}" if pod.waits else verdict.message
-    return say(observed, working(verdict.state, verdict.reason, said), now, intervals.WORKING)
+    message = f"{verdict.message}; pod {pod.ref.name} waits: {pod.waits}" if pod.waits else verdict.message
+    return say(observed, working(verdict.state, verdict.reason, message), now, intervals.WORKING)
 
 
 def _make(
@@ -143,7 +143,7 @@ def sweep_work(observed: SavepointObserved, _now: datetime) -> Plan | None:
 
 
 def decide_halt(observed: SavepointObserved, work: Work, why: str = "the savepoint is deleted") -> Plan:
-    """Have a pod be gone that works on what is not wanted any more."""
+    """Delete a pod whose work is not wanted any more."""
     pod = observed.worker
     if pod is None:
         halted = observed.status.replace(work=work.replace(state=WorkState.DONE))

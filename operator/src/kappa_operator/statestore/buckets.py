@@ -1,7 +1,7 @@
 """The only way to buckets of S3-compatible stores.
 
 A check writes a small object under `<prefix>/_kappa/`, reads it back, compares and deletes it: that a bucket can be
-listed says nothing about whether a checkpoint can be kept there.
+listed does not prove that it can keep a checkpoint.
 """
 
 import secrets
@@ -33,7 +33,7 @@ class S3Buckets:
     async def check(
         self, store: Resource[StateStoreSpec, StateStoreStatus], credentials: Mapping[str, str]
     ) -> None:
-        """Write, read and delete an object; raise StoreFailure in the store's own words."""
+        """Write, read and delete an object; raise StoreFailure with the store's own message."""
         s3 = store.spec.s3
         if s3 is None:
             raise StoreFailure(f"StateStore {store.metadata.name} is no bucket")
@@ -89,12 +89,12 @@ async def _attempt(s3: S3, credentials: Mapping[str, str], what: str, request: A
 
 def build_failure(s3: S3, what: str, text: str, credentials: Mapping[str, str]) -> StoreFailure:
     """Return the failure with the store's own code and message, and never a secret."""
-    code, said = explain_refusal(text, credentials.values())
+    code, text = explain_refusal(text, credentials.values())
     where = s3.endpoint or "Amazon S3"
     if code == "NoSuchBucket":
-        message = f"there is no bucket {s3.bucket} at {where}; create it ({said})"
+        message = f"there is no bucket {s3.bucket} at {where}; create it ({text})"
         return StoreFailure(message, reason=Reason.BUCKET_NOT_FOUND)
     message = (
-        f"an object under {s3.prefix or '/'} in bucket {s3.bucket} at {where} could not be {what}: {said}"
+        f"an object under {s3.prefix or '/'} in bucket {s3.bucket} at {where} could not be {what}: {text}"
     )
     return StoreFailure(message)

@@ -1,4 +1,4 @@
-"""The pods that look through a state store: for what nothing needs any more, and for how much it holds."""
+"""The pods that collect and measure a state store."""
 
 from kappa_crds.collection import CollectionStatus, Measurement
 from kappa_crds.savepoint_work import CollectRequest, SavepointTask, WorkRequest

@@ -26,8 +26,8 @@ _PRESENT = "FileAlreadyExistsException"
 class _RefusedError(Exception):
     """HDFS refused; `name` is that of its exception."""
 
-    def __init__(self, name: str, said: str) -> None:
-        super().__init__(said)
+    def __init__(self, name: str, message: str) -> None:
+        super().__init__(message)
         self.name = name
 
 
@@ -38,7 +38,7 @@ class HdfsFolders:
         self._session = session
 
     async def check(self, store: Resource[StateStoreSpec, StateStoreStatus]) -> None:
-        """Write, read and delete a file; raise StoreFailure in the server's own words."""
+        """Write, read and delete a file; raise StoreFailure with the server's own message."""
         hdfs = store.spec.hdfs
         if hdfs is None:
             raise StoreFailure(f"StateStore {store.metadata.name} is not in HDFS")
@@ -119,10 +119,10 @@ class _Check:
                 return (answer.headers if answer.status >= _REDIRECTED else {}), held
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             server = "/".join(url.split("/", maxsplit=3)[:3])
-            raise _RefusedError("", f"{server} does not answer: {error or type(error).__name__}") from error
+            raise _RefusedError("", f"{server} does not respond: {error or type(error).__name__}") from error
 
-    def _fail(self, verb: str, said: str) -> StoreFailure:
-        return StoreFailure(f"a file under {self._hdfs.path} in {self._where} could not be {verb}: {said}")
+    def _fail(self, verb: str, why: str) -> StoreFailure:
+        return StoreFailure(f"a file under {self._hdfs.path} in {self._where} could not be {verb}: {why}")
 
     @property
     def _where(self) -> str:
@@ -130,12 +130,12 @@ class _Check:
 
 
 async def _connect(hdfs: Hdfs) -> None:
-    """See that somebody listens where Spark will ask."""
+    """Check that the namenode listens where Spark connects."""
     host, _, port = hdfs.namenode.rpartition(":")
     try:
         async with asyncio.timeout(_CONNECT_SECONDS):
             _, writer = await asyncio.open_connection(host, int(port))
             writer.close()
     except (OSError, TimeoutError) as error:
-        said = f"the namenode {hdfs.namenode} does not answer: {error or 'no connection within 5 s'}; correct spec.hdfs.namenode"
-        raise StoreFailure(said) from error
+        message = f"the namenode {hdfs.namenode} does not respond: {error or 'no connection within 5 s'}; correct spec.hdfs.namenode"
+        raise StoreFailure(message) from error

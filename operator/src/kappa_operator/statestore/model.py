@@ -39,7 +39,7 @@ class ProbeResult:
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """The pod of the current check; `result` is there when it has ended, `waits` says what keeps it from starting."""
+    """The pod of the current check; `result` is there when it has ended, `waits` is what keeps it from starting."""
 
     ref: ObjectRef
     uid: str
@@ -86,7 +86,7 @@ def get_ready(resource: StateStoreResource) -> Condition | None:
 
 
 def is_ready(status: ResourceStatus) -> bool:
-    """Return whether a status says that the store was found to work."""
+    """Return whether the last check found that the store works."""
     return is_true(status.conditions, ConditionType.READY)
 
 

@@ -43,16 +43,16 @@ def _write(file: Path, content: bytes) -> None:
 def explain(error: OSError, folder: Path) -> dict[str, object]:
     """Return what the error means for a state store, and what to do."""
     name = errno.errorcode.get(error.errno or 0, "OSError")
-    said = f"{name}: {error.strerror}"
+    text = f"{name}: {error.strerror}"
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return _fail(FULL, f"the volume has no room for 1 MiB ({said}); raise spec.pvc.size or free space")
+        return _fail(FULL, f"the volume has no room for 1 MiB ({text}); raise spec.pvc.size or free space")
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         return _fail(
             FAILED,
-            f"uid {os.getuid()} with groups {os.getgroups()} may not write to {folder} ({said}); use a storage"
+            f"uid {os.getuid()} with groups {os.getgroups()} may not write to {folder} ({text}); use a storage"
             " class that honours fsGroup, or make the volume writable for group 1000",
         )
-    return _fail(FAILED, f"the volume cannot be written and read: {said}")
+    return _fail(FAILED, f"the volume cannot be written and read: {text}")
 
 
 def _fail(reason: str, message: str) -> dict[str, object]:

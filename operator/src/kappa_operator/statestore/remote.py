@@ -20,7 +20,7 @@ class RemoteStores:
     async def check(
         self, store: Resource[StateStoreSpec, StateStoreStatus], credentials: Mapping[str, str]
     ) -> None:
-        """Write, read and delete a file or an object; raise StoreFailure in the store's own words."""
+        """Write, read and delete a file or an object; raise StoreFailure with the store's own message."""
         if store.spec.hdfs is not None:
             await self._folders.check(store)
         else:

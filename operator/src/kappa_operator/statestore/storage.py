@@ -36,9 +36,9 @@ class Mounts:
 
 @dataclass(frozen=True, slots=True)
 class Storage:
-    """Where state is kept, as pods find it: below `root`, on a claim, or where the StateStore `store` says.
+    """Where state is kept, as pods find it: below `root`, on a claim, or in the place of the StateStore `store`.
 
-    `access` is how the claim can be mounted; None for an existing claim of which the StateStore does not tell. `secret` names the Secret with the
+    `access` is how the claim can be mounted; None for an existing claim where the StateStore does not declare it. `secret` names the Secret with the
     bucket's keys, if it has some.
     """
 
@@ -60,7 +60,7 @@ class Storage:
 class StoragePair:
     """Two stores as one pod finds them, each below a root of its own, with keys in variables of its own.
 
-    Neither is left to where clients look for keys by themselves, or a bucket without keys would be asked with those of the other.
+    Neither is left to where clients look for keys by themselves, or a bucket without keys would be used with those of the other.
     """
 
     own: Storage
@@ -148,7 +148,7 @@ def build_kafka_mounts(spec: KafkaClusterSpec) -> Mounts:
 
 
 def build_registry_mounts(sources: tuple[Source, ...]) -> Mounts:
-    """Return the mounts of the Secrets that sources' schema registries need. Only drivers ask registries."""
+    """Return the mounts of the Secrets that sources' schema registries need. Only drivers use registries."""
     mounts = Mounts()
     for number, (source, registry) in enumerate(find_registries(sources)):
         folder = f"{REGISTRY_DIR}/{source}"

@@ -1,6 +1,6 @@
-"""A retention that is held: longer than a topic's spec says, for a time, as an annotation of the Topic says.
+"""A retention that is held: longer than in a topic's spec, for a time, by an annotation of the Topic.
 
-The annotation ends by itself, so whoever set it may die or be deleted: the topic returns to its spec with the next look at it after that.
+The annotation has an end, so its author may be deleted: the topic returns to its spec at the next reconcile after that.
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ _FORMAT = "%Y-%m-%dT%H:%M:%SZ"
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """A retention in the words of a spec, and until when it is held."""
+    """A retention as a spec writes it, and until when it is held."""
 
     retention: str
     until: datetime
@@ -25,7 +25,7 @@ class Hold:
 
 
 def parse_hold(text: str) -> Hold | None:
-    """Return what an annotation says, None where it says nothing."""
+    """Return the hold of an annotation, None where it cannot be read."""
     retention, _, until = text.partition(" until ")
     try:
         parse_duration(retention)
