@@ -40,7 +40,7 @@ spec:
   sources: [{name: events, topic: events, format: {json: {schema: "n BIGINT, sent BIGINT, note STRING"}}}]
   views: [{name: marked, sql: "SELECT *, upper(note) AS mark FROM events WHERE n >= 0"}]
   sinks: [{name: rows, from: marked, kafka: {topic: rows, key: [n]}}]
-  trigger: {realTime: {checkpointEvery: 5m}}
+  trigger: {realTime: {checkpointInterval: 5m}}
   stopTimeout: 6m
   resources: {driver: {cpu: "2"}, executors: {count: 0}}
 """

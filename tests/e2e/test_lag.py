@@ -42,11 +42,11 @@ def watched(running_count: Counting, tmp_path_factory: pytest.TempPathFactory) -
     """The cluster with Prometheus, a policy, a savepoint, and a store that is measured, so that there is something to see of each."""
     place = running_count.place
     place.apply(SAVEPOINT)
-    place.patch("statestore/default", {"measureEvery": "15s"})
+    place.patch("statestore/default", {"measureInterval": "15s"})
     place.apply(BILLING)
     with monitored(place, tmp_path_factory.mktemp("watched")) as monitoring:
         yield monitoring
-    place.patch("statestore/default", {"measureEvery": None})
+    place.patch("statestore/default", {"measureInterval": None})
     place.kubectl("delete", "savepoint/seen", "lagpolicy/billing", "--timeout=60s")
 
 

@@ -14,7 +14,7 @@ from e2e.installation import read_token
 from e2e.place import Place
 from e2e.traffic import Reader, Traffic
 from kappa_crds.lagpolicy import LagPolicyStatus
-from kappa_crds.lagremedy import RemedyKind, RemedyResult, RemedyStatus, Saved
+from kappa_crds.lagremediation import RemediationKind, RemediationResult, RemediationStatus, Saved
 from kappa_crds.lagstate import LagState
 from kappa_crds.pipeline_status import PipelineState, UpgradePhase
 from lab import kafka
@@ -37,7 +37,7 @@ spec:
   window: 2m
   clearAfter: 20s
   unknownAfter: 1m
-  remedies:
+  remediation:
     raiseBatchLimit: {{upTo: 4000, factor: {MORE // FEW}, drainWithin: 3m, coolDown: 30s, quietFor: {QUIET_SECONDS}s}}
     webhook: {{url: "http://{NODE_IP}:%(port)d/lag", tokenSecretRef: {{name: lag-hook}}}}
 """
@@ -49,9 +49,9 @@ spec:
   selector: {groups: ["%(group)s"]}
   warning: {lag: 1h}
   clearAfter: 5s
-  remedies:
+  remediation:
     onAlerts: true
-    pauseProducers: {producers: [{clientId: "%(client)s"}], bytesPerSecond: 500, quietFor: 5s, coolDown: 0s}
+    throttleProducers: {producers: [{clientId: "%(client)s"}], bytesPerSecond: 500, quietFor: 5s, coolDown: 0s}
 """
 
 
@@ -95,10 +95,10 @@ class Small:
         limit: int = spec["trigger"]["maxRecords"]
         return limit
 
-    def find_remedy(self) -> RemedyStatus | None:
+    def find_remediation(self) -> RemediationStatus | None:
         """Return what was last done about batches."""
-        done = self.place.policy("gold").remedies
-        return next((each for each in done if each.kind is RemedyKind.RAISE_BATCH_LIMIT), None)
+        done = self.place.policy("gold").remediations
+        return next((each for each in done if each.kind is RemediationKind.RAISE_BATCH_LIMIT), None)
 
 
 @pytest.fixture(scope="module")
@@ -139,12 +139,12 @@ def test_batches_become_larger_after_a_savepoint_and_small_again_and_a_webhook_i
             name="small",
         )
         place.await_health("gold", "True", 300)
-        remedy = small.find_remedy()
-        assert remedy is not None
-        assert (remedy.before, remedy.wanted, remedy.result) == (str(FEW), str(MORE), RemedyResult.DONE)
-        assert remedy.saved is Saved.TAKEN
-        saved = place.get("Savepoint", remedy.savepoint or "")
-        assert saved.spec.to_manifest()["cause"] == "BeforeRemedy"
+        record = small.find_remediation()
+        assert record is not None
+        assert (record.before, record.wanted, record.result) == (str(FEW), str(MORE), RemediationResult.DONE)
+        assert record.saved is Saved.TAKEN
+        saved = place.get("Savepoint", record.savepoint or "")
+        assert saved.spec.to_manifest()["cause"] == "BeforeRemediation"
 
         small.traffic.rate = 20.0
         place.wait(
@@ -155,10 +155,10 @@ def test_batches_become_larger_after_a_savepoint_and_small_again_and_a_webhook_i
     assert {who for who, _ in told.calls} == {f"Bearer {small.token}"}
     reasons = [reason for reason, _ in place.events("gold")]
     assert reasons.count("BatchLimitChanged") == 2
-    assert reasons.count("WebhookTold") == 2
+    assert reasons.count("WebhookDelivered") == 2
     place.kubectl("delete", "lagpolicy/gold", "--timeout=60s")
     with capsys.disabled():
-        print(f"\n  {remedy.why}; {remedy.rates}")
+        print(f"\n  {record.why}; {record.rates}")
 
 
 def test_an_alert_of_alertmanager_slows_a_producer_down_and_its_end_lets_it_go(
@@ -183,11 +183,11 @@ def test_an_alert_of_alertmanager_slows_a_producer_down_and_its_end_lets_it_go(
         assert status.state == LagState.OK.value, "the policy itself sees nothing wrong"
         alerts.tell("CheckoutSlow", labels, over=True)
         place.wait(
-            lambda: "ProducerFreed" in [reason for reason, _ in place.events("alerted")],
+            lambda: "ProducerReleased" in [reason for reason, _ in place.events("alerted")],
             "it is let go",
             120,
         )
         place.wait(lambda: traffic.waiting < 20, "what waited for the broker is sent", 120)
     assert place.policy("alerted").alerts == ()
-    assert {"AlertTaken", "ProducerSlowed"} <= {reason for reason, _ in place.events("alerted")}
+    assert {"AlertReceived", "ProducerThrottled"} <= {reason for reason, _ in place.events("alerted")}
     place.kubectl("delete", "lagpolicy/alerted", "--timeout=60s")

@@ -28,7 +28,7 @@ KAFKA = """
 apiVersion: kappa-platform.io/v1alpha1
 kind: KafkaCluster
 metadata: {{name: own}}
-spec: {{bootstrapServers: ["{bootstrap}"], checkEvery: 5s, lag: {{every: 2s}}}}
+spec: {{bootstrapServers: ["{bootstrap}"], checkInterval: 5s, lag: {{interval: 2s}}}}
 """
 POLICY = """
 apiVersion: kappa-platform.io/v1alpha1
@@ -53,7 +53,7 @@ spec:
   selector: {groups: ["slow-reader"]}
   warning: {timeToLoss: 45s, for: 0s}
   clearAfter: 5s
-  remedies: {holdRetention: {upTo: 10m, coolDown: 0s}}
+  remediation: {holdRetention: {upTo: 10m, coolDown: 0s}}
 """
 
 
@@ -157,7 +157,7 @@ def test_policies_that_contradict_each_other_say_so_and_both_are_evaluated(group
                 30,
             )
             _, reason, said = say(place, policy, CONSISTENT)
-            assert reason == "PoliciesContradict"
+            assert reason == "PoliciesConflict"
             assert f"LagPolicy {other} selects shared too" in said
         place.kubectl("delete", "lagpolicy", "strict")
         place.wait(lambda: say(place, "mild", CONSISTENT)[0] == "True", "mild stands alone", 30)
@@ -264,4 +264,4 @@ def test_records_that_a_group_would_lose_are_kept_until_it_has_read_them(groups:
             lambda: groups.find_retention("kept") == RETENTION, "the retention is that of the spec", 60
         )
     reasons = [reason for reason, _ in place.events("keeper")]
-    assert {"RetentionHeld", "RetentionReturned"} <= set(reasons)
+    assert {"RetentionHeld", "RetentionRestored"} <= set(reasons)

@@ -17,7 +17,7 @@ from e2e.place import Place
 from e2e.traffic import Traffic
 from e2e.watching import build_config, monitored
 from kappa_crds.lagpolicy import LagPolicyStatus
-from kappa_crds.lagremedy import RemedyKind, RemedyResult, RemedyStatus
+from kappa_crds.lagremediation import RemediationKind, RemediationResult, RemediationStatus
 from kappa_crds.lagstate import LagState
 from kappa_crds.pipeline_status import PipelineState, PipelineStatus, UpgradePhase
 from lab import kafka
@@ -41,7 +41,7 @@ spec:
   window: 2m
   clearAfter: 20s
   unknownAfter: 1m
-  remedies:
+  remediation:
     scale: {{min: 1, max: 3, drainWithin: {DRAIN_SECONDS}s, coolDown: 1m, quietFor: {QUIET_SECONDS}s}}
 """
 STUCK = """
@@ -53,7 +53,7 @@ spec:
   warning: {lag: 1h}
   window: 30s
   clearAfter: 10s
-  remedies: {restartStalled: {atMost: 2, coolDown: 5m}}
+  remediation: {restartStalled: {atMost: 2, coolDown: 5m}}
 """
 STOP_JVM = """
 import os, pathlib, signal
@@ -92,9 +92,9 @@ class Slow:
 
         return self.place.await_pipeline(runs, f"runs with {count} executors", seconds, name="slow")
 
-    def find_remedy(self, policy: str, kind: RemedyKind) -> RemedyStatus:
-        """Return the last remedy of a kind."""
-        (found,) = [each for each in self.place.policy(policy).remedies if each.kind is kind]
+    def find_remediation(self, policy: str, kind: RemediationKind) -> RemediationStatus:
+        """Return the last remediation of a kind."""
+        (found,) = [each for each in self.place.policy(policy).remediations if each.kind is kind]
         return found
 
 
@@ -156,8 +156,8 @@ def test_when_load_doubles_an_executor_is_added_what_waits_is_drained_and_it_is_
     note("two executors")
     place.wait(lambda: is_drained(place.policy("gold")), "what waited is drained", DRAIN_SECONDS)
     note("drained")
-    remedy = gold.find_remedy("gold", RemedyKind.SCALE)
-    assert (remedy.before, remedy.wanted, remedy.result) == ("1", "2", RemedyResult.DONE)
+    record = gold.find_remediation("gold", RemediationKind.SCALE)
+    assert (record.before, record.wanted, record.result) == ("1", "2", RemediationResult.DONE)
     watched.await_alert("KappaLagPolicyWarning", "resolved", alert)
 
     gold.traffic.rate = BASE
@@ -169,12 +169,12 @@ def test_when_load_doubles_an_executor_is_added_what_waits_is_drained_and_it_is_
         "PipelineScaled"
     ] * 2
     with capsys.disabled():
-        print("\n  " + ", ".join(f"{what} {at:.0f} s" for what, at in times.items()), f"; {remedy.why}")
+        print("\n  " + ", ".join(f"{what} {at:.0f} s" for what, at in times.items()), f"; {record.why}")
 
 
 def test_noisy_load_does_not_make_it_flap(gold: Slow, capsys: pytest.CaptureFixture[str]) -> None:
     """Around what one executor takes: for some seconds it is far too much, and for others next to nothing."""
-    gold.place.patch("lagpolicy/gold", {"remedies": {"scale": {"quietFor": NOISE_QUIET}}})
+    gold.place.patch("lagpolicy/gold", {"remediation": {"scale": {"quietFor": NOISE_QUIET}}})
     dice, end = random.Random(7), time.monotonic() + 60 * NOISE_MINUTES
     counts = [gold.count_wanted()]
     while time.monotonic() < end:
@@ -226,7 +226,7 @@ def test_a_driver_that_stands_still_is_restarted_from_its_checkpoint(slow: Slow)
         name="slow",
     )
     assert (after.batch or 0) >= (before.batch or 0)
-    remedy = slow.find_remedy("stuck", RemedyKind.RESTART_STALLED)
-    assert (remedy.count, remedy.result) == (1, RemedyResult.DONE)
+    record = slow.find_remediation("stuck", RemediationKind.RESTART_STALLED)
+    assert (record.count, record.result) == (1, RemediationResult.DONE)
     place.await_health("stuck", "True", 180)
     assert "PipelineRestarted" in [reason for reason, _ in place.events("stuck")]

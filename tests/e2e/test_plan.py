@@ -94,7 +94,7 @@ def test_a_new_pipeline_would_be_made_with_all_that_belongs_to_it(frozen: Place,
 
 def test_a_changed_pipeline_would_be_rehearsed_beside_its_driver_first(frozen: Place, tmp_path: Path) -> None:
     said = plan(frozen, tmp_path, build_pipeline(frozen, "counts", trigger={"maxRecords": 77}))
-    assert "UpgradeRehearsing" in said
+    assert "UpgradeDryRun" in said
     assert "a driver of the new revision starts" in said
 
 

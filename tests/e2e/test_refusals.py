@@ -48,7 +48,7 @@ def build_cluster(name: str, bootstrap: str, secret: str = "") -> str:
         metadata: {{name: {name}}}
         spec:
           bootstrapServers: ["{bootstrap}"]
-          checkEvery: 5s""")
+          checkInterval: 5s""")
         + sasl
     )
 

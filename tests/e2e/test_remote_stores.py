@@ -36,7 +36,7 @@ apiVersion: kappa-platform.io/v1alpha1
 kind: StateStore
 metadata: {{name: default}}
 spec:
-  measureEvery: 30s
+  measureInterval: 30s
   s3: {{bucket: state, prefix: prod, endpoint: "{endpoint}", region: {region}, credentialsSecretRef: {{name: keys}}}}
 """
 HDFS = """
@@ -44,7 +44,7 @@ apiVersion: kappa-platform.io/v1alpha1
 kind: StateStore
 metadata: {{name: default}}
 spec:
-  measureEvery: 30s
+  measureInterval: 30s
   hdfs: {{namenode: "{namenode}", webUrl: "{web}", path: /state/prod, user: kappa, replication: 1}}
 """
 SAVEPOINT = """
@@ -150,7 +150,7 @@ def measure(place: Place, is_wanted: Callable[[Measurement], bool]) -> None:
 
 def holds(measurement: Measurement, savepoints: int) -> bool:
     """Return whether so many savepoints were counted, none of them without files, and one checkpoint at least."""
-    held = measurement.holds
+    held = measurement.contents
     if held is None or held.savepoints != savepoints:
         return False
     return (

@@ -111,7 +111,7 @@ class Exporter:
         }
         self._show("KafkaCluster", "main", seen, bootstrapServers=["kafka:9092"])
         held = {"conditions": say_ready(), "lastCheck": "2026-01-02T00:00:00Z", "freeBytes": 10**12}
-        spec = {"pvc": {"size": "1Gi"}, "measureEvery": "1h"}
+        spec = {"pvc": {"size": "1Gi"}, "measureInterval": "1h"}
         self._show("StateStore", "main", {**held, "measurement": MEASUREMENT}, **spec)
         selector = {"selector": {"groups": [GROUP]}, "warning": {"lag": "1m"}}
         judged = [*say_ready(), {**say_ready()[0], "type": "LagHealthy"}]

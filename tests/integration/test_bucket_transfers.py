@@ -162,7 +162,7 @@ def test_what_a_bucket_holds_is_counted_from_its_listing(ways: Ways) -> None:
     for number in range(1100):  # more than one page
         checkpoint.write(f"out/{number}", b"12345")
     request = WorkRequest(task=SavepointTask.MEASURE, name="", location=root, bucket=bucket, namespace="shop")
-    held = do_work(request, Path("/nowhere")).holds
+    held = do_work(request, Path("/nowhere")).contents
     assert held is not None
     assert (held.checkpoints, held.checkpoint_bytes, held.savepoints) == (1, 5500, 1)
     objects = {file.sha256: file.size for file in store.read("one").files}

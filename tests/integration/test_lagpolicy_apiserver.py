@@ -1,4 +1,4 @@
-"""A LagPolicy on the real API server, with looks at Kafka that the test makes up: what is written is read back, and remedies arrive."""
+"""A LagPolicy on the real API server, with looks at Kafka that the test makes up: what is written is read back, and remediations arrive."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +11,7 @@ from fakes.sweeps import FakeSweeps
 from integration.bench import Bench
 from integration.manifests import read_smallest
 from kappa_crds import API_VERSION
-from kappa_crds.lagpause import LAG_FINALIZER
+from kappa_crds.lagthrottle import LAG_FINALIZER
 from kappa_crds.topic import HOLD_ANNOTATION
 from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.lag.memory import LagMemory
@@ -22,7 +22,7 @@ from kappa_operator.lagpolicy.webhooks import HttpWebhooks
 SPEC: dict[str, Any] = {
     "selector": {"pipelines": {"names": ["delays"]}},
     "warning": {"lag": "60s", "timeToLoss": "10m"},
-    "remedies": {"scale": {"max": 4}, "holdRetention": {"upTo": "4h"}},
+    "remediation": {"scale": {"max": 4}, "holdRetention": {"upTo": "4h"}},
 }
 
 
@@ -79,18 +79,18 @@ async def test_what_is_said_of_a_group_is_in_the_status_and_outlives_the_operato
         ("True", "LagEvaluated"),
         ("True", "LagWithinBounds"),
     )
-    assert before["shares"] == {"OK": 1}
+    assert before["groupPartitions"] == {"OK": 1}
     await looks.take(22)
     status = await looks.read()
     assert (say(status, "LagHealthy"), status["severity"]) == (("False", "LosingRecords"), "Warning")
     assert (status["worst"]["partition"], status["worst"]["lagSeconds"]) == (0, 70)
-    assert list(status["standings"]) == [f"{looks.share.group} in 0"]
+    assert list(status["lagHistory"]) == [f"{looks.share.group} in 0"]
     bench.context = replace(bench.context, standings=LagMemory())
     await looks.take(1)
     assert say(await looks.read(), "LagHealthy") == ("False", "LosingRecords")
 
 
-async def test_remedies_arrive_and_leave_the_rest_of_a_spec_alone(bench: Bench) -> None:
+async def test_remediations_arrive_and_leave_the_rest_of_a_spec_alone(bench: Bench) -> None:
     looks = await start(bench)
     pipeline, topic = (
         ObjectRef(API_VERSION, kind, bench.namespace, name)
@@ -125,11 +125,11 @@ async def test_alerts_stand_as_annotations_and_go_and_a_policy_that_may_set_quot
     bench: Bench, tmp_path: Path
 ) -> None:
     looks = await start(bench)
-    remedies = {
-        **SPEC["remedies"], "onAlerts": True, "raiseBatchLimit": {"upTo": 10}, "pauseProducers": {"producers": [{"clientId": "loader"}]},
+    remediation = {
+        **SPEC["remediation"], "onAlerts": True, "raiseBatchLimit": {"upTo": 10}, "throttleProducers": {"producers": [{"clientId": "loader"}]},
         "webhook": {"url": "https://hooks.example.com/lag"},
     }  # fmt: skip
-    await bench.put("LagPolicy", "gold", **{**SPEC, "remedies": remedies})
+    await bench.put("LagPolicy", "gold", **{**SPEC, "remediation": remediation})
     bench.context = replace(bench.context, webhooks=HttpWebhooks())
     await looks.take(2)
     assert (await bench.read(looks.policy) or {})["metadata"]["finalizers"] == [LAG_FINALIZER]

@@ -29,8 +29,12 @@ SPEC: dict[str, Any] = {
     "warning": {"lag": "60s", "for": "0s"},
     "critical": {"lag": "5m", "for": "0s"},
     "clearAfter": "20s",
-    "remedies": {
-        "pauseProducers": {"producers": [{"clientId": "loader"}], "quietFor": "30s", "bytesPerSecond": 5000}
+    "remediation": {
+        "throttleProducers": {
+            "producers": [{"clientId": "loader"}],
+            "quietFor": "30s",
+            "bytesPerSecond": 5000,
+        }
     },
 }
 NOBODY = "nobody's"
@@ -159,14 +163,14 @@ async def test_a_producer_is_slowed_down_while_it_is_critical_and_let_go_again(b
         free = await asyncio.to_thread(loader.send, 2.0)
         assert loader.throttled == 0
         await scene.run(60, 900.0)
-        assert scene.list_events("ProducerSlowed")
+        assert scene.list_events("ProducerThrottled")
         slowed = await asyncio.to_thread(loader.send, 3.0)
         assert loader.throttled > 0
         assert slowed * 5 < free
         await asyncio.to_thread(other.send, 1.0)
         assert other.throttled == 0, "nobody else is"
         await scene.run(180, 0.0)
-        assert scene.list_events("ProducerFreed")
+        assert scene.list_events("ProducerReleased")
         assert await asyncio.to_thread(loader.is_free, slowed * 5)
         await scene.await_quota(None)
 

@@ -138,7 +138,7 @@ async def test_lag_top_and_status_show_what_the_operator_knows_with_least_rights
     bench: Bench, scene: Scene, tmp_path: Path
 ) -> None:
     place = ("-n", bench.namespace, "--operator-namespace", bench.namespace)
-    await bench.put("KafkaCluster", "main", bootstrapServers=[scene.bootstrap], lag={"every": "1s"})
+    await bench.put("KafkaCluster", "main", bootstrapServers=[scene.bootstrap], lag={"interval": "1s"})
     never = await kappa("status", *place)
     assert (never.code, "NotSeen" in never.out) == (3, True)
     assert "no lease of an operator" in never.out

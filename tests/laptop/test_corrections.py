@@ -27,7 +27,7 @@ STORY = build_story(
             "key": ["k"],
             "tumbling": "1h",
             "aggregates": {"n": "count(*)", "total": "sum(v)"},
-            "stragglers": {"correct": {"after": ["1h", "3h"]}},
+            "lateRecords": {"correct": {"after": ["1h", "3h"]}},
         }
     },
     "",

@@ -64,7 +64,7 @@ STORIES = {
         {
             "window": {
                 "from": "clicks",
-                "hopping": {"length": "30m", "every": "10m"},
+                "hopping": {"length": "30m", "slide": "10m"},
                 "aggregates": {"n": "count(*)"},
             }
         },

@@ -20,15 +20,15 @@ from lab.paths import REPOSITORY
 from laptop.commands import kappa
 from laptop.equivalence import Row, build_story, build_table
 
-EXAMPLE = REPOSITORY / "pipelines" / "examples" / "stragglers"
+EXAMPLE = REPOSITORY / "pipelines" / "examples" / "late-records"
 START = datetime(2026, 1, 1, tzinfo=UTC)
 HOUR = timedelta(hours=1)
 LATE: Mapping[str, Any] = {"sideOutput": {"topic": "late"}}
 WINDOWS: Mapping[str, Row] = {
     "tumbling": {"tumbling": "1h"},
-    "hopping": {"hopping": {"length": "1h", "every": "20m"}},
+    "hopping": {"hopping": {"length": "1h", "slide": "20m"}},
     "session": {"session": "10m"},
-    "corrected": {"tumbling": "1h", "stragglers": {**LATE, "correct": {"after": ["1h"]}}},
+    "corrected": {"tumbling": "1h", "lateRecords": {**LATE, "correct": {"after": ["1h"]}}},
 }
 VIEWS = [
     {
@@ -44,7 +44,7 @@ SLIDING: Row = {
     "key": ["k"],
     "length": "1h",
     "aggregates": {"rows": "collect_list(n)"},
-    "stragglers": LATE,
+    "lateRecords": LATE,
 }
 
 
@@ -89,7 +89,7 @@ def feed(run: LocalRun, batches: int, seed: int) -> int:
 def test_results_and_stragglers_together_are_all_rows(
     window: str, batches: int, spark: SparkSession, tmp_path: Path
 ) -> None:
-    count = {"from": "both", "key": ["k"], "aggregates": {"rows": "collect_list(n)"}, "stragglers": LATE}
+    count = {"from": "both", "key": ["k"], "aggregates": {"rows": "collect_list(n)"}, "lateRecords": LATE}
     run = build_run(spark, tmp_path, {"window": {**count, **WINDOWS[window]}})
     rows = feed(run, batches, seed=batches)
     results = [json.loads(output.value or "") for output in run.outputs("answer")]
@@ -165,11 +165,11 @@ def _refuse(spark: SparkSession, view: Row, before: Row, sink: Row) -> str:
 
 
 def test_what_could_not_be_found_again_is_refused_with_its_cause(spark: SparkSession) -> None:
-    count = {"from": "before", "aggregates": {"n": "count(*)"}, "stragglers": LATE}
+    count = {"from": "before", "aggregates": {"n": "count(*)"}, "lateRecords": LATE}
     for name, (before, sink, said) in REFUSED.items():
         window = {"window": {**count, "tumbling": "1h"}, "allowUnboundedState": True}
         message = _refuse(spark, window, before, sink)
-        assert message.startswith("view 'answer': window.stragglers.sideOutput"), name
+        assert message.startswith("view 'answer': window.lateRecords.sideOutput"), name
         assert said in message, (name, message)
     message = _refuse(spark, {"sliding": {**count, "length": "1h"}}, REFUSED["a join"][0], {})
-    assert message.startswith("view 'answer': sliding.stragglers.sideOutput reads the records again")
+    assert message.startswith("view 'answer': sliding.lateRecords.sideOutput reads the records again")

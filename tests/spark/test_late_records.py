@@ -24,7 +24,7 @@ VIEWS = [
             "from": "some",
             "tumbling": "1h",
             "aggregates": {"found": "collect_list(k)"},
-            "stragglers": {"sideOutput": {"topic": "late"}},
+            "lateRecords": {"sideOutput": {"topic": "late"}},
         },
     },
 ]
@@ -128,7 +128,7 @@ def test_no_straggler_is_lost_when_drivers_are_killed(
     topics.write(names["clicks"], build_rows(0, 4000, START))
     moments = (
         lambda p: p.queries and p.queries[0].total_late_rows > 0,
-        lambda p: p.stragglers > 0,
+        lambda p: p.late_records > 0,
     )
     for generation, moment in enumerate(moments, start=1):
         driver = start(revision, generation)

@@ -26,7 +26,7 @@ def _real_time(every: str = "6s", **changes: Any) -> dict[str, Any]:
         "sources": [source(eventTime={"column": "ts", "watermark": "1m"})],
         "views": [{"name": "good", "sql": "SELECT k, v FROM flights WHERE k >= 0"}],
         "sinks": [sink],
-        "trigger": {"realTime": {"checkpointEvery": every}},
+        "trigger": {"realTime": {"checkpointInterval": every}},
     }
     return {**spec, **changes}
 
@@ -119,12 +119,12 @@ REFUSED: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
         ("view 'good' for sink 'out' counts rows for a LIMIT",),
     ),
     "batches that are too short": (
-        {"trigger": {"realTime": {"checkpointEvery": "1s"}}},
-        ("trigger.realTime.checkpointEvery 1s", "5s or more"),
+        {"trigger": {"realTime": {"checkpointInterval": "1s"}}},
+        ("trigger.realTime.checkpointInterval 1s", "5s or more"),
     ),
     "batches whose end a stop cannot await": (
-        {"trigger": {"realTime": {"checkpointEvery": "5m"}}},
-        ("checkpointEvery 5m", "stopTimeout is only 2m"),
+        {"trigger": {"realTime": {"checkpointInterval": "5m"}}},
+        ("checkpointInterval 5m", "stopTimeout is only 2m"),
     ),
 }
 

@@ -5,16 +5,16 @@ from typing import Annotated
 
 from pydantic import Field
 
-from kappa_crds.holdings import Holdings
 from kappa_crds.model import Model, PositiveDuration, Status
 from kappa_crds.savepoint_work import WorkState
+from kappa_crds.store_contents import StoreContents
 from kappa_crds.topic import DeletionPolicy
 
 
 class Collection(Model):
     """When the store is looked through. What savepoints left that no savepoint names always goes; checkpoints go where that is said."""
 
-    every: Annotated[
+    interval: Annotated[
         PositiveDuration | None, Field(description="How often; only on request where left out.")
     ] = None
     request: Annotated[
@@ -49,6 +49,6 @@ class Measurement(Status):
     state: Annotated[WorkState, Field(description="How far it is.")] = WorkState.RUNNING
     at: Annotated[datetime, Field(description="When it began.")]
     message: Annotated[str, Field(description="What was found, or why nothing could be.")] = ""
-    holds: Annotated[
-        Holdings | None, Field(description="What was found last; also where the last try failed.")
+    contents: Annotated[
+        StoreContents | None, Field(description="What was found last; also where the last try failed.")
     ] = None

@@ -42,7 +42,7 @@ def explain_guarantee(sources: Sequence[Source], sink: Sink, trigger: Trigger) -
         )
     if trigger.real_time is not None:
         keys = "" if sink.key is None else ", with the same keys"
-        return f"at least once: after a crash the rows of up to {trigger.real_time.checkpoint_every} may be there twice{keys}"
+        return f"at least once: after a crash the rows of up to {trigger.real_time.checkpoint_interval} may be there twice{keys}"
     if sink.mode is OutputMode.APPEND and sink.key is None:
         return "at least once: after a crash the rows of one batch may be there twice"
     if sink.mode is OutputMode.APPEND:

@@ -74,7 +74,7 @@ class LagSampling(Model):
     """How consumer lag is sampled."""
 
     enabled: Annotated[bool, Field(description="Whether consumer lag is sampled at all.")] = True
-    every: Annotated[
+    interval: Annotated[
         PositiveDuration,
         Field(description="How often all groups and partitions are swept."),
         Rule("self.matches('^([0-9]+(s|m|h|d|w))+$')", "must be whole seconds or more, such as 10s or 1m"),
@@ -125,7 +125,9 @@ class KafkaClusterSpec(Model):
     ]
     tls: Annotated[Tls | None, Field(description="TLS; leave it out for plain text.")] = None
     sasl: Annotated[Sasl | None, Field(description="SASL log-in; leave it out for none.")] = None
-    check_every: Annotated[PositiveDuration, Field(description="How often the connection is checked.")] = "1m"
+    check_interval: Annotated[PositiveDuration, Field(description="How often the connection is checked.")] = (
+        "1m"
+    )
     lag: Annotated[LagSampling, Field(description="How consumer lag is sampled.")] = LagSampling()
 
 

@@ -13,7 +13,7 @@ ALERT_PREFIX = "alert.kappa-platform.io/"
 
 
 class AlertStatus(Status):
-    """An alert that fires. Remedies are taken as if all that is selected were so."""
+    """An alert that fires. Remediation are taken as if all that is selected were so."""
 
     name: Annotated[str, Field(description="Its alertname.")]
     severity: Annotated[Severity, Field(description="How much it matters.")]

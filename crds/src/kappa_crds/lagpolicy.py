@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from kappa_crds.lagalert import AlertStatus
-from kappa_crds.lagremedy import Remedies, RemedyStatus
+from kappa_crds.lagremediation import Remediation, RemediationStatus
 from kappa_crds.lagselector import LagSelector
 from kappa_crds.lagstate import LagState, Severity
 from kappa_crds.lagwebhook import NotificationStatus
@@ -104,14 +104,14 @@ class LagPolicySpec(Model):
             "spec.critical.timeToLoss is longer than spec.warning.timeToLoss, so it would be critical before it is a warning; make it shorter",
         ),
         Rule(
-            "!has(self.remedies) || !(has(self.remedies.scale) || has(self.remedies.raiseBatchLimit)"
-            " || has(self.remedies.restartStalled)) || has(self.selector.pipelines)",
-            "spec.remedies.scale, raiseBatchLimit and restartStalled act on pipelines, and spec.selector selects none; set selector.pipelines",
+            "!has(self.remediation) || !(has(self.remediation.scale) || has(self.remediation.raiseBatchLimit)"
+            " || has(self.remediation.restartStalled)) || has(self.selector.pipelines)",
+            "spec.remediation.scale, raiseBatchLimit and restartStalled act on pipelines, and spec.selector selects none; set selector.pipelines",
         ),
         Rule(
-            "!has(self.remedies) || !has(self.remedies.holdRetention) || (has(self.warning) && has(self.warning.timeToLoss))"
+            "!has(self.remediation) || !has(self.remediation.holdRetention) || (has(self.warning) && has(self.warning.timeToLoss))"
             " || (has(self.critical) && has(self.critical.timeToLoss))",
-            "spec.remedies.holdRetention acts on timeToLoss, and no bound has it; set warning.timeToLoss or critical.timeToLoss",
+            "spec.remediation.holdRetention acts on timeToLoss, and no bound has it; set warning.timeToLoss or critical.timeToLoss",
         ),
     )
     cluster_ref: Annotated[
@@ -138,15 +138,15 @@ class LagPolicySpec(Model):
         tuple[MuteWindow, ...],
         Field(
             max_length=16,
-            description="Times in which no Event about lag is written; status tells the truth, and remedies are taken.",
+            description="Times in which no Event about lag is written; status tells the truth, and remediations are taken.",
         ),
     ] = ()
-    remedies: Annotated[
-        Remedies | None, Field(description="What is done about it. Nothing, where it is left out.")
+    remediation: Annotated[
+        Remediation | None, Field(description="What is done about it. Nothing, where it is left out.")
     ] = None
 
 
-class LaggingShare(Status):
+class LaggingPartition(Status):
     """A group in a partition, and how far behind it is."""
 
     name: Annotated[str, Field(description="Group, topic and partition in one word, for people.")]
@@ -177,12 +177,12 @@ class LagPolicyStatus(ResourceStatus):
         None
     )
     lag: Annotated[str | None, Field(description="The largest lag of a partition, for people.")] = None
-    worst: Annotated[LaggingShare | None, Field(description="The worst of all.")] = None
+    worst: Annotated[LaggingPartition | None, Field(description="The worst of all.")] = None
     lagging: Annotated[
-        tuple[LaggingShare, ...], Field(description="The ten worst, without those that are OK.")
+        tuple[LaggingPartition, ...], Field(description="The ten worst, without those that are OK.")
     ] = ()
     groups: Annotated[int, Field(ge=0, description="Groups that the policy selects and that were seen.")] = 0
-    shares: Annotated[
+    group_partitions: Annotated[
         dict[str, int], Field(description="How many partitions of groups are in each state.")
     ] = Field(default_factory=dict)
     missing: Annotated[
@@ -190,17 +190,17 @@ class LagPolicyStatus(ResourceStatus):
         Field(description="Groups that are asked for by name and were not seen, ten at most."),
     ] = ()
     muted_until: Annotated[datetime | None, Field(description="Until when Events are muted.")] = None
-    last_sweep: Annotated[
+    last_sampled: Annotated[
         datetime | None,
         Field(description="When Kafka was last looked at, as of the last write of this status."),
     ] = None
     evaluated: Annotated[datetime | None, Field(description="When this status was written.")] = None
-    remedies: Annotated[
-        tuple[RemedyStatus, ...],
-        Field(description="The last remedy of each kind for each Pipeline or Topic."),
+    remediations: Annotated[
+        tuple[RemediationStatus, ...],
+        Field(description="The last remediation of each kind for each Pipeline or Topic."),
     ] = ()
     alerts: Annotated[
-        tuple[AlertStatus, ...], Field(description="Alerts that remedies act on, the worst first.")
+        tuple[AlertStatus, ...], Field(description="Alerts that remediations act on, the worst first.")
     ] = ()
     alerts_ended: Annotated[datetime | None, Field(description="When the last of them had ended.")] = None
     notifications: Annotated[
@@ -213,7 +213,7 @@ class LagPolicyStatus(ResourceStatus):
             description="What was measured of the rates of pipelines that may be scaled, by name. For programs."
         ),
     ] = Field(default_factory=dict)
-    standings: Annotated[
+    lag_history: Annotated[
         dict[str, str],
         Field(
             description="What an operator that starts anew goes on from: for the 100 worst partitions of groups that are not plainly OK, by name, what was seen and since when. For programs."

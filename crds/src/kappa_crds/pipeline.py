@@ -83,7 +83,7 @@ def _reads(topic: str) -> str:
 
 
 _HAS_SIDE_OUTPUT = (
-    "(has(v.window) && has(v.window.stragglers) && has(v.window.stragglers.sideOutput))"  # of view `v`
+    "(has(v.window) && has(v.window.lateRecords) && has(v.window.lateRecords.sideOutput))"  # of view `v`
 )
 _LATE_AGAIN = (
     "the stragglers of a view are written to a topic that is a source of the same pipeline; they would come too late"
@@ -145,12 +145,12 @@ class PipelineSpec(Model):
             "spec.deadLetter is a source of the same pipeline; that would never end; use another topic",
         ),
         Rule(
-            f"self.views.all(v, !{_HAS_SIDE_OUTPUT} || !self.sources.exists(s, {_reads('v.window.stragglers.sideOutput.topic')}))",
+            f"self.views.all(v, !{_HAS_SIDE_OUTPUT} || !self.sources.exists(s, {_reads('v.window.lateRecords.sideOutput.topic')}))",
             _LATE_AGAIN,
         ),
         Rule(
-            "self.views.all(v, !(has(v.sliding) && has(v.sliding.stragglers)) ||"
-            f" !self.sources.exists(s, {_reads('v.sliding.stragglers.sideOutput.topic')}))",
+            "self.views.all(v, !(has(v.sliding) && has(v.sliding.lateRecords)) ||"
+            f" !self.sources.exists(s, {_reads('v.sliding.lateRecords.sideOutput.topic')}))",
             _LATE_AGAIN,
         ),
         Rule(

@@ -146,7 +146,7 @@ class Progress(Status):
     running_since: datetime | None = None
     executors: int = 0
     dead_lettered: int = 0
-    stragglers: int = 0
+    late_records: int = 0
     error: "DriverExit | None" = None
     queries: tuple[QueryProgress, ...] = ()
     savepoints: tuple[SavepointProgress, ...] = ()

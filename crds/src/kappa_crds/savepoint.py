@@ -23,7 +23,7 @@ class Cause(StrEnum):
     SCHEDULE = "Schedule"
     UPGRADE = "Upgrade"
     BEFORE_ROLLBACK = "BeforeRollback"
-    BEFORE_REMEDY = "BeforeRemedy"
+    BEFORE_REMEDIATION = "BeforeRemediation"
 
 
 class Restore(Model):

@@ -12,9 +12,9 @@ from pydantic import Field
 
 from kappa_crds.buckets import BucketConnection
 from kappa_crds.hdfs import HdfsConnection
-from kappa_crds.holdings import Holdings
 from kappa_crds.model import Model, Status
 from kappa_crds.progress import DriverExit, SavepointProgress
+from kappa_crds.store_contents import StoreContents
 
 REQUEST_ANNOTATION = "kappa-platform.io/request"
 REQUEST_DIR = "/etc/kappa/request"
@@ -156,5 +156,5 @@ class WorkResult(Status):
     taken: SavepointProgress | None = None
     removed: Removal | None = None
     verification: Verification | None = None
-    holds: Holdings | None = None
+    contents: StoreContents | None = None
     failure: DriverExit | None = None

@@ -189,7 +189,7 @@ class StateStoreSpec(Model):
         Collection | None,
         Field(description="When what nothing needs any more is removed; never by itself where left out."),
     ] = None
-    measure_every: Annotated[
+    measure_interval: Annotated[
         PositiveDuration | None,
         Field(
             description="How often a pod counts what the store holds, for status.measurement and metrics; never where left out."
@@ -202,7 +202,7 @@ class StateStoreSpec(Model):
             description="Other namespaces whose savepoints in this store may be imported in this one; none where left out. What its keys may read says the bucket's own policy.",
         ),
     ] = ()
-    check_every: Annotated[
+    check_interval: Annotated[
         PositiveDuration, Field(description="How often the store is checked by writing and reading.")
     ] = "5m"
     deletion_policy: Annotated[

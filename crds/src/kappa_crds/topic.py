@@ -111,7 +111,7 @@ class TopicSpec(Model):
     deletion_policy: Annotated[
         DeletionPolicy, Field(description="Whether the topic in Kafka goes when this resource is deleted.")
     ] = DeletionPolicy.RETAIN
-    pause: Annotated[bool, Field(description="Leave the topic in Kafka as it is for now.")] = False
+    suspend: Annotated[bool, Field(description="Leave the topic in Kafka as it is for now.")] = False
 
 
 class TopicStatus(ResourceStatus):

@@ -10,7 +10,7 @@ from kappa_crds.model import Duration, Model, PositiveDuration, Rule
 class RealTime(Model):
     """Each record goes through by itself, within milliseconds; batches only say how far it is."""
 
-    checkpoint_every: Annotated[
+    checkpoint_interval: Annotated[
         PositiveDuration,
         Field(
             description="How long a batch lasts, 5s or more; its offsets are kept when it ends. A stop waits for that, and after"

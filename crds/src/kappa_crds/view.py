@@ -20,7 +20,7 @@ from kappa_crds.sourcing import EventSourcing, Projection
 from kappa_crds.window import SideOutput, Window
 
 
-class SlidingStragglers(Model):
+class SlidingLateRecords(Model):
     """What becomes of events that the watermark has passed: they have no row, and are in no other event's window."""
 
     side_output: Annotated[SideOutput, Field(description="Write events that came too late to a topic.")]
@@ -35,15 +35,15 @@ class SlidingWindow(KeyedEvents):
 
     length: Annotated[PositiveDuration, Field(description="How far back from an event its window goes.")]
     aggregates: Aggregates
-    stragglers: Annotated[
-        SlidingStragglers | None,
+    late_records: Annotated[
+        SlidingLateRecords | None,
         Field(description="What becomes of events that come too late; dropped and counted where left out."),
     ] = None
 
     @property
     def side_output(self) -> SideOutput | None:
         """Return where events that came too late are written, if anywhere."""
-        return None if self.stragglers is None else self.stragglers.side_output
+        return None if self.late_records is None else self.late_records.side_output
 
 
 class PythonView(Model):

@@ -12,7 +12,9 @@ class Hopping(Model):
     """Windows of one length that begin at regular times and overlap."""
 
     length: Annotated[PositiveDuration, Field(description="From a window's start to its end.")]
-    every: Annotated[PositiveDuration, Field(description="From the start of a window to that of the next.")]
+    slide: Annotated[
+        PositiveDuration, Field(description="Time from the start of a window to the start of the next one.")
+    ]
 
 
 class Corrections(Model):
@@ -41,7 +43,7 @@ class SideOutput(Model):
     ]
 
 
-class Stragglers(Model):
+class LateRecords(Model):
     """What becomes of rows that come after the result of their window."""
 
     correct: Annotated[
@@ -72,7 +74,7 @@ class Window(KeyedEvents):
             "set exactly one of tumbling, hopping and session",
         ),
         Rule(
-            "!has(self.session) || !has(self.stragglers) || !has(self.stragglers.correct)",
+            "!has(self.session) || !has(self.lateRecords) || !has(self.lateRecords.correct)",
             "a session cannot be corrected: a late row may make one session of two; use tumbling or hopping windows",
         ),
     )
@@ -87,12 +89,12 @@ class Window(KeyedEvents):
         ),
     ] = None
     aggregates: Aggregates
-    stragglers: Annotated[
-        Stragglers | None,
+    late_records: Annotated[
+        LateRecords | None,
         Field(description="What becomes of rows that come too late; dropped and counted where left out."),
     ] = None
 
     @property
     def side_output(self) -> SideOutput | None:
         """Return where rows that came too late are written, if anywhere."""
-        return None if self.stragglers is None else self.stragglers.side_output
+        return None if self.late_records is None else self.late_records.side_output

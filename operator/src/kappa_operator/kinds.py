@@ -6,8 +6,8 @@ A kind of `kappa_crds` that is not in the table is an error when this module is 
 from kappa_crds import kinds
 from kappa_crds.conversion.pipeline_status import convert_pipeline_status
 from kappa_crds.kafkacluster import KAFKA_CLUSTER
-from kappa_crds.lagpause import LAG_FINALIZER
 from kappa_crds.lagpolicy import LAG_POLICY
+from kappa_crds.lagthrottle import LAG_FINALIZER
 from kappa_crds.pipeline import PIPELINE, PIPELINE_FINALIZER
 from kappa_crds.reasons import Reason
 from kappa_crds.savepoint import SAVEPOINT, SAVEPOINT_FINALIZER

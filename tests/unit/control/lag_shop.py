@@ -1,4 +1,4 @@
-"""A pipeline, the topic that it reads, and a LagPolicy with remedies over them, on fakes: the scene of the tests of remedies."""
+"""A pipeline, the topic that it reads, and a LagPolicy with remediations over them, on fakes: the scene of the tests of remediations."""
 
 from typing import Any
 
@@ -73,7 +73,7 @@ class Shop:
         return found
 
     @property
-    def remedies(self) -> list[Body]:
+    def remediation(self) -> list[Body]:
         body = self.operator.get(POLICY) or {}
         found: list[Body] = body.get("status", {}).get("remedies", [])
         return found

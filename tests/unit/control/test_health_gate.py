@@ -122,7 +122,7 @@ def test_when_the_time_is_over_it_is_judged_by_what_it_has_shown(progress: Progr
 
 
 @pytest.mark.parametrize(
-    "trigger", [{"interval": "10m"}, {"interval": "3m"}, {"realTime": {"checkpointEvery": "4m"}}]
+    "trigger", [{"interval": "10m"}, {"interval": "3m"}, {"realTime": {"checkpointInterval": "4m"}}]
 )
 def test_where_two_batches_do_not_fit_into_the_time_one_is_enough(trigger: dict[str, Any]) -> None:
     assert judge(at(42, 10), LATE, trigger=trigger) == ""

@@ -1,4 +1,4 @@
-"""An alert sets a policy's remedies off, within the same bounds and cool-downs, as long as it holds; and only where the policy says so."""
+"""An alert sets a policy's remediations off, within the same bounds and cool-downs, as long as it holds; and only where the policy says so."""
 
 import json
 from datetime import timedelta
@@ -15,14 +15,14 @@ from unit.control.lag_shop import BASE, CLUSTER, POLICY, Shop
 REF = ObjectRef(API_VERSION, *POLICY)
 # What the policy sees itself is never too much.
 CALM: dict[str, Any] = {**BASE, "warning": {"lag": "30d", "timeToLoss": "1ms"}, "clearAfter": "0s"}
-SCALE = {**CALM, "remedies": {"onAlerts": True, "scale": {"min": 1, "max": 4}}}
-RESTART = {**CALM, "remedies": {"onAlerts": True, "restartStalled": {"atMost": 2}}}
-HOLD = {**CALM, "remedies": {"onAlerts": True, "holdRetention": {"upTo": "1h"}}}
+SCALE = {**CALM, "remediation": {"onAlerts": True, "scale": {"min": 1, "max": 4}}}
+RESTART = {**CALM, "remediation": {"onAlerts": True, "restartStalled": {"atMost": 2}}}
+HOLD = {**CALM, "remediation": {"onAlerts": True, "holdRetention": {"upTo": "1h"}}}
 PAUSE = {
     **CALM,
-    "remedies": {
+    "remediation": {
         "onAlerts": True,
-        "pauseProducers": {"producers": [{"clientId": "loader"}], "coolDown": "0s"},
+        "throttleProducers": {"producers": [{"clientId": "loader"}], "coolDown": "0s"},
     },
 }
 LOADER = Producer(client_id="loader")
@@ -46,20 +46,20 @@ async def test_executors_are_added_while_an_alert_holds() -> None:
     body = shop.operator.get(POLICY) or {}
     assert [each["name"] for each in body["status"]["alerts"]] == ["TooSlow"]
     assert body["status"]["severity"] == "None", "what the policy says of lag is what it sees"
-    assert shop.operator.list_events("AlertTaken") == [
-        "alert TooSlow fires: remedies act as if it were Warning"
+    assert shop.operator.list_events("AlertReceived") == [
+        "alert TooSlow fires: remediations act as if it were Warning"
     ]
     await shop.run(1000, 300)
     assert (shop.operator.get(POLICY) or {})["status"].get("alerts", []) == []
 
 
 async def test_a_policy_that_does_not_say_so_does_not_act_on_alerts() -> None:
-    shop = Shop({**SCALE, "remedies": {"scale": {"min": 1, "max": 4}}})
+    shop = Shop({**SCALE, "remediation": {"scale": {"min": 1, "max": 4}}})
     await shop.run(300, 80)
     await shop.run(300, 300)
     ring(shop, "Critical")
     await shop.run(300, 300)
-    assert (shop.executors, shop.remedies) == (1, [])
+    assert (shop.executors, shop.remediation) == (1, [])
 
 
 async def test_one_that_is_over_is_no_more_acted_on() -> None:
@@ -126,7 +126,7 @@ async def live(death: int | None) -> tuple[Any, int, int]:
     writes = fuse.writes
     ring(shop)
     await shop.run(400, 300)
-    kept = [(each["kind"], each["result"], each["wanted"]) for each in shop.remedies]
+    kept = [(each["kind"], each["result"], each["wanted"]) for each in shop.remediation]
     changes = int(shop.pipeline["metadata"]["generation"])
     return (shop.executors, kept), shop.operator.cluster.fuse.writes - writes, changes
 

@@ -9,10 +9,10 @@ from fakes.cluster import Body
 from kappa_operator.engine.keys import ObjectRef
 from unit.control.lag_shop import BASE, PIPELINE, POLICY, Shop
 
-RAISE: dict[str, Any] = {**BASE, "remedies": {"raiseBatchLimit": {"upTo": 8000}}}
+RAISE: dict[str, Any] = {**BASE, "remediation": {"raiseBatchLimit": {"upTo": 8000}}}
 BOTH: dict[str, Any] = {
     **BASE,
-    "remedies": {"raiseBatchLimit": {"upTo": 8000}, "scale": {"min": 1, "max": 4}},
+    "remediation": {"raiseBatchLimit": {"upTo": 8000}, "scale": {"min": 1, "max": 4}},
 }
 
 
@@ -39,7 +39,7 @@ async def test_full_batches_become_larger_while_the_pipeline_is_behind_and_small
     up, *_, down = shop.operator.list_events("BatchLimitChanged")
     assert "full batches of 1000 take 100/s, which does not drain them within 5m" in up
     assert "all has been well for 10m, and at most" in down
-    assert [each["result"] for each in shop.remedies] == ["Done"]
+    assert [each["result"] for each in shop.remediation] == ["Done"]
 
 
 async def test_it_stays_larger_while_the_smaller_one_would_be_too_small() -> None:
@@ -58,8 +58,8 @@ async def test_there_is_an_end_to_it() -> None:
 
 
 async def test_a_step_is_judged_by_what_was_measured_after_it_however_short_the_pause() -> None:
-    remedy = {"upTo": 64_000, "factor": 8, "coolDown": "10s"}
-    shop = open_shop({**BASE, "remedies": {"raiseBatchLimit": remedy}})
+    record = {"upTo": 64_000, "factor": 8, "coolDown": "10s"}
+    shop = open_shop({**BASE, "remediation": {"raiseBatchLimit": record}})
     await shop.run(300, 80)
     await shop.run(1500, 250)
     assert shop.batch_limit == 8000, "it takes 470/s, which is enough"
@@ -70,7 +70,7 @@ async def test_what_makes_nothing_faster_is_tried_once() -> None:
     await shop.run(300, 500)
     await shop.run(3000, 2000)
     assert shop.batch_limit == 2000
-    (record,) = shop.remedies
+    (record,) = shop.remediation
     assert record["message"].startswith("batches of 2000 make it no faster (")
 
 
@@ -79,7 +79,7 @@ async def test_batches_that_are_not_full_are_left_alone() -> None:
     shop.each, shop.overhead = 100.0, 0.0
     await shop.run(300, 80)
     await shop.run(900, 160)
-    assert (shop.batch_limit, shop.remedies) == (1_000_000, [])
+    assert (shop.batch_limit, shop.remediation) == (1_000_000, [])
 
 
 async def test_a_pipeline_that_declares_no_bound_is_left_alone() -> None:
@@ -87,14 +87,14 @@ async def test_a_pipeline_that_declares_no_bound_is_left_alone() -> None:
     shop.each = 100.0
     await shop.run(300, 80)
     await shop.run(900, 160)
-    assert (shop.batch_limit, shop.remedies) == (None, [])
+    assert (shop.batch_limit, shop.remediation) == (None, [])
 
 
 async def test_one_that_stands_still_gets_no_larger_batches() -> None:
     shop = open_shop()
     shop.each = 0.0
     await shop.run(3000, 100)
-    assert (shop.batch_limit, shop.remedies) == (1000, [])
+    assert (shop.batch_limit, shop.remediation) == (1000, [])
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -103,7 +103,7 @@ async def test_twenty_minutes_of_noisy_load_change_nothing(seed: int) -> None:
     await shop.run(300, 60)
     for _ in range(120):
         await shop.run(10, 70 * (1 + 0.6 * dice.uniform(-1, 1)))
-    assert (count_drivers(shop), shop.remedies) == (1, [])
+    assert (count_drivers(shop), shop.remediation) == (1, [])
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -126,25 +126,27 @@ async def test_a_bound_that_somebody_changed_meanwhile_is_theirs() -> None:
     assert shop.batch_limit == 6000
 
 
-async def test_what_was_raised_goes_back_when_the_policy_has_no_such_remedy_any_more() -> None:
+async def test_what_was_raised_goes_back_when_the_policy_has_no_such_remediation_any_more() -> None:
     shop = open_shop()
     await shop.run(300, 80)
     await shop.run(600, 250)
     assert shop.batch_limit != 1000
     body = shop.operator.get(POLICY) or {}
-    del body["spec"]["remedies"]
+    del body["spec"]["remediation"]
     shop.operator.cluster.put(body)
     await shop.run(60, 250)
     assert shop.batch_limit == 1000
-    assert shop.operator.list_events("BatchLimitChanged")[-1].endswith("does not have this remedy any more")
+    assert shop.operator.list_events("BatchLimitChanged")[-1].endswith(
+        "does not have this remediation any more"
+    )
 
 
 async def test_batches_become_larger_before_there_are_more_executors() -> None:
     shop = open_shop(BOTH)
     await shop.run(300, 80)
-    while not shop.remedies:
+    while not shop.remediation:
         await shop.run(10, 250)
-    assert [each["kind"] for each in shop.remedies] == ["RaiseBatchLimit"]
+    assert [each["kind"] for each in shop.remediation] == ["RaiseBatchLimit"]
     before = shop.operator.clock.time
     while shop.executors == 1 and (shop.operator.clock.time - before).total_seconds() < 1200:
         await shop.run(10, 2000)
@@ -163,7 +165,7 @@ async def live(death: int | None) -> tuple[Any, int, int]:
     writes = fuse.writes
     await shop.run(600, 250)
     await shop.run(900, 20)  # a restart may measure anew, and wait a while longer
-    kept = [(each["result"], each["wanted"]) for each in shop.remedies]
+    kept = [(each["result"], each["wanted"]) for each in shop.remediation]
     return (shop.batch_limit, kept), shop.operator.cluster.fuse.writes - writes, count_drivers(shop)
 
 
@@ -187,8 +189,8 @@ async def test_a_refused_step_is_told_and_nothing_goes_back_from_it() -> None:
     await shop.run(300, 80)
     await shop.run(900, 250)
     await shop.run(1500, 20)
-    assert (shop.batch_limit, shop.remedies[0]["result"]) == (1000, "Refused")
-    assert "RaiseBatchLimit of delays: no larger than 1000" in shop.operator.list_events("RemedyRefused")
+    assert (shop.batch_limit, shop.remediation[0]["result"]) == (1000, "Refused")
+    assert "RaiseBatchLimit of delays: no larger than 1000" in shop.operator.list_events("RemediationRefused")
 
 
 @pytest.mark.parametrize("kept", [{}, {"savepoints": {"maxCount": 2}}])
@@ -202,11 +204,11 @@ async def test_a_way_back_that_is_refused_or_waits_for_a_savepoint_is_not_forgot
         lambda _, after: "not now" if ObjectRef.of(after) == PIPELINE and _get_limit(after) == 1000 else None
     )
     body = shop.operator.get(POLICY) or {}
-    body["spec"]["remedies"] = {"holdRetention": {"upTo": "3h"}}
+    body["spec"]["remediation"] = {"holdRetention": {"upTo": "3h"}}
     shop.operator.cluster.put(body)
     await shop.run(300, 20)
     assert shop.batch_limit != 1000
-    assert any("not now" in each for each in shop.operator.list_events("RemedyRefused"))
+    assert any("not now" in each for each in shop.operator.list_events("RemediationRefused"))
     shop.operator.cluster.refusals.clear()
     await shop.run(300, 20)
     assert shop.batch_limit == 1000

@@ -12,12 +12,12 @@ from unit.control.lag_shop import BASE, POLICY, Shop
 TELL: dict[str, Any] = {
     **BASE,
     "critical": {"lag": "5m", "for": "30s"},
-    "remedies": {"webhook": {"url": "https://hooks.example.com/lag?code=hidden"}},
+    "remediation": {"webhook": {"url": "https://hooks.example.com/lag?code=hidden"}},
 }
 
 
 def ask(**webhook: Any) -> dict[str, Any]:
-    return {**TELL, "remedies": {"webhook": {**TELL["remedies"]["webhook"], **webhook}}}
+    return {**TELL, "remediation": {"webhook": {**TELL["remediation"]["webhook"], **webhook}}}
 
 
 async def rise_and_fall(shop: Shop) -> Shop:
@@ -48,7 +48,7 @@ async def test_it_is_told_when_it_gets_worse_and_when_it_is_well_again() -> None
     assert list_told(shop) == [("None", "Warning"), ("Warning", "Critical"), ("Critical", "None")]
     (last,) = get_notifications(shop)
     assert (last["result"], last["attempts"], last["severity"]) == ("Delivered", 1, "None")
-    assert len(shop.operator.list_events("WebhookTold")) == 3
+    assert len(shop.operator.list_events("WebhookDelivered")) == 3
 
 
 async def test_the_document_says_of_what_it_is_and_why() -> None:
@@ -146,9 +146,9 @@ async def test_a_host_that_may_not_be_called_is_said() -> None:
     assert get_notifications(shop)[-1]["error"] == "the operator may not call hooks.example.com"
 
 
-async def test_a_webhook_that_fails_holds_no_other_remedy_up() -> None:
+async def test_a_webhook_that_fails_holds_no_other_remediation_up() -> None:
     spec = ask()
-    spec["remedies"]["scale"] = {"min": 1, "max": 4}
+    spec["remediation"]["scale"] = {"min": 1, "max": 4}
     shop = Shop(spec)
     shop.operator.webhooks.refused = "the operator may not call hooks.example.com"
     await shop.run(300, 80)
@@ -173,7 +173,7 @@ async def test_what_waits_is_dropped_with_the_webhook() -> None:
     shop.each = 1.0
     await shop.run(300, 10, behind=100)
     body = shop.operator.get(POLICY) or {}
-    del body["spec"]["remedies"]
+    del body["spec"]["remediation"]
     shop.operator.cluster.put(body)
     before = len(shop.operator.webhooks.calls)
     await shop.run(900, 10, behind=100)

@@ -1,4 +1,4 @@
-"""Remedies of a LagPolicy on fakes: what is recorded, done, and told; and that dying after any write changes nothing about the end."""
+"""Remediation of a LagPolicy on fakes: what is recorded, done, and told; and that dying after any write changes nothing about the end."""
 
 from datetime import timedelta
 from typing import Any
@@ -12,9 +12,9 @@ from kappa_operator.engine.keys import ObjectRef
 from kappa_operator.lag.model import PartitionLog, Sample, Sweep
 from unit.control.lag_shop import BASE, CLUSTER, PIPELINE, POLICY, SHARE, TOPIC, Shop
 
-SCALE = {**BASE, "remedies": {"scale": {"min": 1, "max": 4}}}
-RESTART = {**BASE, "warning": {"lag": "1d"}, "remedies": {"restartStalled": {"atMost": 2}}}
-HOLD = {**BASE, "warning": {"timeToLoss": "10m"}, "remedies": {"holdRetention": {"upTo": "3h"}}}
+SCALE = {**BASE, "remediation": {"scale": {"min": 1, "max": 4}}}
+RESTART = {**BASE, "warning": {"lag": "1d"}, "remediation": {"restartStalled": {"atMost": 2}}}
+HOLD = {**BASE, "warning": {"timeToLoss": "10m"}, "remediation": {"holdRetention": {"upTo": "3h"}}}
 
 
 async def test_when_load_doubles_executors_are_added_and_taken_away_again() -> None:
@@ -35,7 +35,7 @@ async def test_what_was_done_is_in_the_status_with_its_reason() -> None:
     shop = Shop(SCALE)
     await shop.run(300, 80)
     await shop.run(600, 160)
-    (record,) = shop.remedies
+    (record,) = shop.remediation
     assert (record["kind"], record["target"], record["before"], record["result"]) == (
         "Scale",
         "delays",
@@ -68,7 +68,7 @@ async def test_what_is_not_scaled(case: str, spec: dict[str, Any], status: dict[
         sample = Sample(at, PartitionLog(0, shop.end, shop.end), shop.committed, 300.0)
         shop.operator.lag.sweeps[CLUSTER] = Sweep(at, 0.1, samples={SHARE: sample})
         await shop.look()
-    assert (shop.executors, shop.remedies) == (before, []), case
+    assert (shop.executors, shop.remediation) == (before, []), case
 
 
 async def test_a_pipeline_that_stands_still_is_restarted_a_few_times_and_then_left_to_people() -> None:
@@ -79,7 +79,7 @@ async def test_a_pipeline_that_stands_still_is_restarted_a_few_times_and_then_le
         await shop.run(10, 1)
         nonces.append(shop.pipeline["spec"].get("restartNonce", ""))
     assert len(set(nonces) - {""}) == 2
-    (record,) = shop.remedies
+    (record,) = shop.remediation
     assert (record["count"], record["message"]) == (
         2,
         "given up after 2 restarts; look for a record that it cannot process",
@@ -87,8 +87,8 @@ async def test_a_pipeline_that_stands_still_is_restarted_a_few_times_and_then_le
     assert len(shop.operator.list_events("PipelineRestarted")) == 2
     shop.each = 100.0
     await shop.run(300, 1)
-    assert "message" not in shop.remedies[0]
-    assert shop.remedies[0]["count"] == 0, "it may be restarted again when it stands still again"
+    assert "message" not in shop.remediation[0]
+    assert shop.remediation[0]["count"] == 0, "it may be restarted again when it stands still again"
 
 
 async def test_retention_is_held_while_records_would_be_lost_and_given_back_afterwards() -> None:
@@ -107,7 +107,7 @@ async def test_retention_is_held_while_records_would_be_lost_and_given_back_afte
     assert shop.hold == ""
     await shop.operator.settle(TOPIC)
     assert configs["retention.ms"] == "1800000"
-    assert [len(shop.operator.list_events(reason)) for reason in ("RetentionHeld", "RetentionReturned")] == [
+    assert [len(shop.operator.list_events(reason)) for reason in ("RetentionHeld", "RetentionRestored")] == [
         2,
         1,
     ]
@@ -141,7 +141,7 @@ async def test_a_hold_is_renewed_while_it_is_needed_and_ends_by_itself_when_nobo
     assert configs["retention.ms"] == "1800000"
 
 
-async def test_a_remedy_that_is_refused_is_told_and_not_tried_at_each_look() -> None:
+async def test_a_remediation_that_is_refused_is_told_and_not_tried_at_each_look() -> None:
     shop = Shop(SCALE)
     tries: list[int] = []
 
@@ -155,24 +155,24 @@ async def test_a_remedy_that_is_refused_is_told_and_not_tried_at_each_look() -> 
     await shop.run(300, 80)
     await shop.run(400, 160)
     assert shop.executors == 1
-    (record,) = shop.remedies
+    (record,) = shop.remediation
     assert (record["result"], record["message"]) == (
         "Refused",
         "admission webhook denied the request: no more than one",
     )
-    (event,) = set(shop.operator.list_events("RemedyRefused"))
+    (event,) = set(shop.operator.list_events("RemediationRefused"))
     assert event == "Scale of delays: admission webhook denied the request: no more than one"
     assert len(tries) <= 2
 
 
-async def test_two_policies_with_the_same_remedy_say_so_and_neither_takes_it() -> None:
+async def test_two_policies_with_the_same_remediation_say_so_and_neither_takes_it() -> None:
     shop = Shop(SCALE)
     shop.operator.cluster.put(build_resource("LagPolicy", "other", **SCALE))
     await shop.run(300, 80)
     await shop.run(600, 160)
     assert shop.executors == 1
     assert (
-        "both have remedies.scale, which neither takes"
+        "both have remediations.scale, which neither takes"
         in shop.operator.get_condition(POLICY, "Consistent")[2]
     )
     assert shop.operator.get_condition(POLICY, "LagHealthy")[0] == "False", "it is judged as ever"
@@ -187,7 +187,7 @@ async def live(spec: dict[str, Any], death: int | None) -> tuple[Any, int, int]:
     shop.operator.cluster.fuse.die_after(death)
     writes = shop.operator.cluster.fuse.writes
     await shop.run(500, 160, behind=1500 if spec is HOLD else None)
-    kept = [(record["kind"], record["result"], record["wanted"][:4]) for record in shop.remedies]
+    kept = [(record["kind"], record["result"], record["wanted"][:4]) for record in shop.remediation]
     end = shop.executors, shop.hold[:5], kept
     return end, shop.operator.cluster.fuse.writes - writes, int(shop.pipeline["metadata"]["generation"])
 

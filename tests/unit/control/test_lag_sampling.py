@@ -96,7 +96,7 @@ async def start(ready: bool = True, **spec: Any) -> Stage:
 
 
 async def test_a_connected_cluster_is_swept_at_its_interval_by_one_sampler() -> None:
-    stage = await start(lag={"every": "10s"})
+    stage = await start(lag={"interval": "10s"})
     for seconds, sweeps in ((0, 1), (9, 1), (1, 2), (5, 2), (5, 3)):
         await stage.turn(seconds)
         assert stage.made[0].sweeps == sweeps
@@ -107,7 +107,7 @@ async def test_a_connected_cluster_is_swept_at_its_interval_by_one_sampler() -> 
 
 
 async def test_a_sample_with_other_groups_is_reported_once() -> None:
-    stage = await start(lag={"every": "10s"})
+    stage = await start(lag={"interval": "10s"})
     await stage.turn()
     assert stage.woken == [MAIN]
     await stage.turn(10)

@@ -1,4 +1,4 @@
-"""The savepoint before a remedy that gives a pipeline another driver: it is waited for, never for ever, and nothing is done twice."""
+"""The savepoint before a remediation that gives a pipeline another driver: it is waited for, never for ever, and nothing is done twice."""
 
 from typing import Any
 
@@ -7,12 +7,12 @@ import pytest
 from unit.control.lag_shop import BASE, POLICY, Shop
 
 KEPT = {"savepoints": {"maxCount": 3}}
-SCALE: dict[str, Any] = {**BASE, "remedies": {"scale": {"min": 1, "max": 4}}}
-RESTART: dict[str, Any] = {**BASE, "warning": {"lag": "1d"}, "remedies": {"restartStalled": {"atMost": 3}}}
+SCALE: dict[str, Any] = {**BASE, "remediation": {"scale": {"min": 1, "max": 4}}}
+RESTART: dict[str, Any] = {**BASE, "warning": {"lag": "1d"}, "remediation": {"restartStalled": {"atMost": 3}}}
 
 
 def ask(spec: dict[str, Any], **savepoint: Any) -> dict[str, Any]:
-    return {**spec, "remedies": {**spec["remedies"], "savepoint": savepoint}}
+    return {**spec, "remediation": {**spec["remediation"], "savepoint": savepoint}}
 
 
 async def stall(spec: dict[str, Any] = RESTART, **pipeline: Any) -> Shop:
@@ -21,7 +21,7 @@ async def stall(spec: dict[str, Any] = RESTART, **pipeline: Any) -> Shop:
     shop.each = 0
     for _ in range(40):
         await shop.run(10, 1)
-        if shop.remedies:
+        if shop.remediation:
             return shop
     raise AssertionError("nothing was decided")
 
@@ -34,16 +34,16 @@ def get_nonce(shop: Shop) -> str:
 async def test_a_driver_that_stands_still_is_replaced_once_its_savepoint_is_taken() -> None:
     shop = await stall()
     (savepoint,) = shop.savepoints
-    assert savepoint["spec"]["cause"] == "BeforeRemedy"
+    assert savepoint["spec"]["cause"] == "BeforeRemediation"
     assert savepoint["spec"]["pipelineRef"] == "delays"
-    assert (shop.remedies[0]["saved"], get_nonce(shop)) == ("Taking", "")
+    assert (shop.remediation[0]["saved"], get_nonce(shop)) == ("Taking", "")
     await shop.run(50, 1)
     assert get_nonce(shop) == "", "it waits"
     shop.take_savepoints()
     await shop.run(20, 1)
-    assert get_nonce(shop) == shop.remedies[0]["wanted"]
-    assert (shop.remedies[0]["saved"], shop.remedies[0]["result"]) == ("Taken", "Done")
-    assert len(shop.operator.list_events("RemedySaving")) == 1
+    assert get_nonce(shop) == shop.remediation[0]["wanted"]
+    assert (shop.remediation[0]["saved"], shop.remediation[0]["result"]) == ("Taken", "Done")
+    assert len(shop.operator.list_events("RemediationSaving")) == 1
     assert len(shop.operator.list_events("PipelineRestarted")) == 1
 
 
@@ -55,7 +55,7 @@ async def test_it_is_replaced_without_where_the_savepoint_is_not_taken_in_time_a
     assert get_nonce(shop) != ""
     (said,) = shop.operator.list_events("PipelineRestarted")
     assert said.endswith("it was not taken within 1m (it was not looked at yet)")
-    assert shop.remedies[0]["saved"] == "Without"
+    assert shop.remediation[0]["saved"] == "Without"
 
 
 @pytest.mark.parametrize("state", ["Failed", "Damaged"])
@@ -64,7 +64,7 @@ async def test_a_savepoint_that_failed_is_not_waited_for(state: str) -> None:
     shop.take_savepoints(state=state, conditions=[{"message": "given up after 5 attempts: the disk is full"}])
     await shop.run(20, 1)
     assert get_nonce(shop) != ""
-    assert "given up after 5 attempts: the disk is full" in shop.remedies[0]["message"]
+    assert "given up after 5 attempts: the disk is full" in shop.remediation[0]["message"]
 
 
 async def test_a_savepoint_that_is_refused_is_not_waited_for() -> None:
@@ -75,7 +75,7 @@ async def test_a_savepoint_that_is_refused_is_not_waited_for() -> None:
     )
     await shop.run(400, 1)
     assert get_nonce(shop) != ""
-    assert "exceeded quota: savepoints" in shop.remedies[0]["message"]
+    assert "exceeded quota: savepoints" in shop.remediation[0]["message"]
 
 
 async def test_one_that_moves_again_meanwhile_is_left_alone() -> None:
@@ -83,8 +83,8 @@ async def test_one_that_moves_again_meanwhile_is_left_alone() -> None:
     shop.each = 100.0
     await shop.run(60, 1)
     assert get_nonce(shop) == ""
-    assert [each["result"] for each in shop.remedies] == ["Withdrawn"]
-    assert len(shop.operator.list_events("RemedyWithdrawn")) == 1
+    assert [each["result"] for each in shop.remediation] == ["Withdrawn"]
+    assert len(shop.operator.list_events("RemediationWithdrawn")) == 1
     assert shop.operator.list_events("PipelineRestarted") == []
 
 
@@ -92,14 +92,14 @@ async def test_a_second_restart_finds_the_same_state_and_takes_no_second_savepoi
     shop = await stall()
     shop.takes = True
     await shop.run(1500, 1)
-    assert shop.remedies[0]["count"] == 3
+    assert shop.remediation[0]["count"] == 3
     assert len(shop.savepoints) == 1
 
 
 async def test_more_executors_wait_for_their_savepoint_too() -> None:
     shop = Shop(SCALE, **KEPT)
     await shop.run(300, 80)
-    while not shop.remedies:
+    while not shop.remediation:
         await shop.run(10, 160)
     assert shop.executors == 1
     shop.takes = True
@@ -127,14 +127,14 @@ async def test_a_policy_may_want_one_of_all_pipelines() -> None:
     assert len(shop.savepoints) == 1
 
 
-async def test_a_remedy_that_the_policy_gives_up_while_it_waits_is_not_taken() -> None:
+async def test_a_remediation_that_the_policy_gives_up_while_it_waits_is_not_taken() -> None:
     shop = await stall()
     body = shop.operator.get(POLICY) or {}
-    del body["spec"]["remedies"]
+    del body["spec"]["remediation"]
     shop.operator.cluster.put(body)
     await shop.run(60, 1)
     assert get_nonce(shop) == ""
-    assert shop.remedies[0]["result"] == "Withdrawn"
+    assert shop.remediation[0]["result"] == "Withdrawn"
 
 
 async def live(spec: dict[str, Any], death: int | None, *, takes: bool) -> tuple[Any, int, int]:
@@ -146,7 +146,7 @@ async def live(spec: dict[str, Any], death: int | None, *, takes: bool) -> tuple
     fuse.die_after(death)
     writes, shop.takes = fuse.writes, takes
     await shop.run(400, 160)
-    kept = [(each["kind"], each["result"], each["saved"], each["wanted"][:4]) for each in shop.remedies]
+    kept = [(each["kind"], each["result"], each["saved"], each["wanted"][:4]) for each in shop.remediation]
     end = shop.executors, kept, len(shop.savepoints)
     return end, shop.operator.cluster.fuse.writes - writes, int(shop.pipeline["metadata"]["generation"])
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from effort import examples
 from fakes.context import START
-from kappa_crds.lagremedy import ScaleRemedy
+from kappa_crds.lagremediation import ScaleRemediation
 from kappa_crds.lagstate import LagState, Severity
 from kappa_operator.lag.evaluate import Verdict, advance, judge
 from kappa_operator.lag.history import Standing
@@ -22,7 +22,7 @@ from unit.control.lag_traces import Partition
 
 STEP = 10.0
 RULES = Rules(Threshold(lag=60, patience=120), Threshold(lag=600, patience=60))
-REMEDY = ScaleRemedy(min=1, max=6, drain_within="5m", quiet_for="10m", cool_down="3m")
+REMEDY = ScaleRemediation(min=1, max=6, drain_within="5m", quiet_for="10m", cool_down="3m")
 
 
 @dataclass
@@ -36,7 +36,7 @@ class Model:
     each: float = 1000.0
     start_up: float = 40.0
     batch: float = 0.0
-    remedy: ScaleRemedy = REMEDY
+    record: ScaleRemediation = REMEDY
     now: float = 0.0
     down_until: float = 0.0
     partition: Partition = field(default_factory=Partition)
@@ -73,18 +73,18 @@ class Model:
         self.behind.append((self.now, sample.behind or 0.0))
         self.load = advance_load(
             self.load, flow, self.executors, at, well=verdict.state is LagState.OK,
-            span=measure_quiet(self.remedy, self.regrets), steady=self.is_steady,
+            span=measure_quiet(self.record, self.regrets), steady=self.is_steady,
         )  # fmt: skip
         change = (
             decide_executors(
-                self.remedy, self.load, flow.waits, verdict, last=self.last, regrets=self.regrets
+                self.record, self.load, flow.waits, verdict, last=self.last, regrets=self.regrets
             )
             if self.is_steady
             else None
         )
         if change is not None:
             if change.executors > self.executors:
-                self.regrets = count_regrets(self.remedy, fell=self.fell, now=at, regrets=self.regrets)
+                self.regrets = count_regrets(self.record, fell=self.fell, now=at, regrets=self.regrets)
             self.fell = at if change.executors < self.executors else None
             self.executors, self.last = change.executors, at
             self.down_until = self.now + self.start_up
@@ -118,8 +118,8 @@ def test_batches_that_are_longer_than_looks_do_not_make_executors_look_faster(ba
 
 
 def test_executors_that_take_long_to_start_are_given_their_time_and_not_blamed_for_it() -> None:
-    remedy = REMEDY.replace(cool_down="1m")
-    model = Model(start_up=180, remedy=remedy, batch=20).run(600, 800).run(900, 1400)
+    record = REMEDY.replace(cool_down="1m")
+    model = Model(start_up=180, record=record, batch=20).run(600, 800).run(900, 1400)
     assert model.counts == [model.counts[0]]
     assert model.load is not None
     assert model.load.each == pytest.approx(1000, rel=0.1)
@@ -161,11 +161,11 @@ def test_fewer_that_were_too_few_again_and_again_are_tried_more_and_more_seldom(
 
 
 def test_a_number_that_held_for_long_is_no_regret() -> None:
-    at, remedy = START + timedelta(minutes=20), REMEDY
-    assert count_regrets(remedy, fell=START, now=at, regrets=0) == 0
-    assert count_regrets(remedy, fell=START, now=at - timedelta(seconds=1), regrets=0) == 1
-    assert count_regrets(remedy, fell=START, now=at, regrets=1) == 2
-    assert count_regrets(remedy, fell=None, now=at, regrets=1) == 1
+    at, record = START + timedelta(minutes=20), REMEDY
+    assert count_regrets(record, fell=START, now=at, regrets=0) == 0
+    assert count_regrets(record, fell=START, now=at - timedelta(seconds=1), regrets=0) == 1
+    assert count_regrets(record, fell=START, now=at, regrets=1) == 2
+    assert count_regrets(record, fell=None, now=at, regrets=1) == 1
 
 
 def test_one_that_stands_still_gets_no_more_of_the_same() -> None:
@@ -174,7 +174,7 @@ def test_one_that_stands_still_gets_no_more_of_the_same() -> None:
 
 
 def test_there_never_are_more_or_fewer_than_the_bounds() -> None:
-    model = Model(remedy=ScaleRemedy(min=2, max=3, quiet_for="5m"), executors=2)
+    model = Model(record=ScaleRemediation(min=2, max=3, quiet_for="5m"), executors=2)
     model.run(600, 1500).run(1800, 9000)
     assert set(model.counts) == {3}
     assert set(model.run(40_000, 10).counts) == {2, 3}

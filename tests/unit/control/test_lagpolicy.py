@@ -76,7 +76,7 @@ async def test_a_policy_whose_groups_keep_their_bounds_is_healthy() -> None:
     assert desk.say() == ("True", "LagWithinBounds", "all of 2 partitions of groups keep the bounds")
     assert desk.say("Ready")[:2] == ("True", "LagEvaluated")
     assert (desk.status["state"], desk.status["severity"], desk.status["groups"]) == ("OK", "None", 2)
-    assert desk.status["shares"] == {"OK": 2}
+    assert desk.status["groupPartitions"] == {"OK": 2}
     assert desk.operator.list_events() == []
 
 
@@ -91,7 +91,7 @@ async def test_the_worst_partition_is_named_with_its_reason() -> None:
     worst = desk.status["worst"]
     assert (worst["group"], worst["topic"], worst["partition"]) == ("billing", "in", 3)
     assert (worst["lagSeconds"], worst["state"], worst["severity"]) == (75, "Warning", "Warning")
-    assert desk.status["shares"] == {"OK": 1, "Warning": 1}
+    assert desk.status["groupPartitions"] == {"OK": 1, "Warning": 1}
     assert desk.status["lag"] == "4.9k records, 1m15s"
 
 
@@ -147,7 +147,7 @@ async def test_kafka_that_is_down_for_hours_is_said_with_its_reason_and_nothing_
     await desk.look()
     said = "billing in[0]: last sample at 2026-01-01 00:01:00 UTC: Connection refused"
     assert desk.say() == ("Unknown", "LagUnknown", said)
-    assert desk.status["shares"] == {"Unknown": 1}
+    assert desk.status["groupPartitions"] == {"Unknown": 1}
 
 
 async def test_a_share_that_kafka_does_not_show_any_more_is_unknown_and_forgotten_after_an_hour() -> None:
@@ -155,10 +155,10 @@ async def test_a_share_that_kafka_does_not_show_any_more_is_unknown_and_forgotte
     await desk.look(billing=(100, 100, 0.0), billing2=(100, 100, 0.0))
     for _ in range(32):
         await desk.look(billing=(100, 100, 0.0))
-    assert desk.status["shares"] == {"OK": 1, "Unknown": 1}
+    assert desk.status["groupPartitions"] == {"OK": 1, "Unknown": 1}
     desk.operator.clock.advance(3600)
     await desk.look(billing=(100, 100, 0.0))
-    assert desk.status["shares"] == {"OK": 1}
+    assert desk.status["groupPartitions"] == {"OK": 1}
 
 
 async def test_what_was_critical_matters_as_much_while_kafka_is_down() -> None:
@@ -228,7 +228,7 @@ async def test_a_status_that_cannot_be_read_begins_anew() -> None:
     await desk.look_for(200, 90.0)
     standings = {"billing in 0": "{", "billing in x": "{}", "x": "{}", "billing in 1": '{"at": 7}'}
     desk.operator = desk.operator.restart()
-    desk.operator.cluster.patch(REF, status={"standings": standings})
+    desk.operator.cluster.patch(REF, status={"lagHistory": standings})
     await desk.look_for(10, 0.0)
     assert desk.say()[0] == "True"
 
@@ -239,9 +239,9 @@ async def test_only_the_worst_hundred_are_remembered_in_the_status() -> None:
         desk.committed += 1
         looks = {f"billing___{number}": (desk.committed, 5000, 60.0 + number) for number in range(150)}
         await desk.look(**looks)
-    assert desk.status["shares"] == {"OK": 1, "Warning": 149}
-    assert len(desk.status["standings"]) == 100
-    assert "billing in 149" in desk.status["standings"]
+    assert desk.status["groupPartitions"] == {"OK": 1, "Warning": 149}
+    assert len(desk.status["lagHistory"]) == 100
+    assert "billing in 149" in desk.status["lagHistory"]
     assert len(desk.status["lagging"]) == 10
 
 
@@ -280,7 +280,7 @@ async def test_pipelines_are_selected_by_their_labels() -> None:
     write_pipeline(desk, "delays", "Running", {"tier": "gold"})
     write_pipeline(desk, "other", "Running", {"tier": "tin"})
     await desk.look(kappa__shop__delays=(100, 100, 0.0), kappa__shop__other=(0, 100, 900.0))
-    assert desk.status["shares"] == {"OK": 1}
+    assert desk.status["groupPartitions"] == {"OK": 1}
 
 
 @pytest.mark.parametrize(
@@ -316,7 +316,7 @@ async def test_a_pipeline_that_is_not_there_is_said_and_the_rest_is_evaluated() 
     status, reason, message = desk.say("Ready")
     assert (status, reason) == ("False", "PipelineNotFound")
     assert "there is no Pipeline gone in namespace shop" in message
-    assert desk.status["shares"] == {"OK": 1}
+    assert desk.status["groupPartitions"] == {"OK": 1}
 
 
 async def test_a_mute_policy_tells_the_truth_and_writes_no_event_until_the_window_is_over() -> None:
@@ -368,7 +368,7 @@ async def test_policies_that_contradict_each_other_both_say_so_and_are_both_eval
     await desk.look(billing=(100, 100, 0.0))
     await desk.operator.reconcile(strict)
     status, reason, message = desk.say("Consistent")
-    assert (status, reason) == ("False", "PoliciesContradict")
+    assert (status, reason) == ("False", "PoliciesConflict")
     assert message == (
         "LagPolicy strict selects billing too, and that one's critical.lag (30s) comes before this one's warning.lag (60s); change one of the two"
     )
@@ -385,7 +385,7 @@ async def test_policies_of_other_groups_or_milder_ones_fit() -> None:
         build_resource("LagPolicy", "apart", selector={"groups": ["x"]}, critical={"lag": "1s"})
     )
     await desk.look(billing=(100, 100, 0.0), x=(1, 1, 0.0))
-    assert desk.say("Consistent")[:2] == ("True", "PoliciesFit")
+    assert desk.say("Consistent")[:2] == ("True", "PoliciesConsistent")
 
 
 @pytest.mark.parametrize(
@@ -445,7 +445,10 @@ async def test_a_policy_of_many_shares_is_judged_beside_the_event_loop_and_alike
     observed = await observe_lagpolicy(desk.operator.context, POLICY, ())
     assert observed is not None
     assert is_long(observed)
-    assert (desk.status["shares"], desk.status["worst"]["partition"]) == ({"OK": 599, "Unknown": 1}, 7)
+    assert (desk.status["groupPartitions"], desk.status["worst"]["partition"]) == (
+        {"OK": 599, "Unknown": 1},
+        7,
+    )
     few = Desk(**BILLING)
     await few.look(billing=(100, 150, 1.0))
     observed = await observe_lagpolicy(few.operator.context, POLICY, ())

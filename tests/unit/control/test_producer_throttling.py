@@ -17,13 +17,16 @@ LOADER, ETL = Producer(client_id="loader"), Producer(user="etl")
 PAUSE: dict[str, Any] = {
     **BASE,
     "critical": {"lag": "5m", "for": "30s"},
-    "remedies": {"pauseProducers": {"producers": [{"clientId": "loader"}, {"user": "etl"}]}},
+    "remediation": {"throttleProducers": {"producers": [{"clientId": "loader"}, {"user": "etl"}]}},
 }
 POLICY_REF = ObjectRef(API_VERSION, *POLICY)
 
 
 def ask(**pause: Any) -> dict[str, Any]:
-    return {**PAUSE, "remedies": {"pauseProducers": {**PAUSE["remedies"]["pauseProducers"], **pause}}}
+    return {
+        **PAUSE,
+        "remediation": {"throttleProducers": {**PAUSE["remediation"]["throttleProducers"], **pause}},
+    }
 
 
 def get_broker(shop: Shop) -> FakeBroker:
@@ -58,7 +61,7 @@ async def stay_behind() -> Shop:
 async def test_while_it_is_critical_they_are_slowed_down_and_afterwards_they_have_what_they_had() -> None:
     shop = await stay_behind()
     assert get_broker(shop).quotas == {LOADER: 1024.0, ETL: 1024.0}
-    assert [(each["target"], each["original"], each["result"]) for each in shop.remedies] == [
+    assert [(each["target"], each["original"], each["result"]) for each in shop.remediation] == [
         ("client-id=loader", "none", "Done"),
         ("user=etl", "5000000", "Done"),
     ]
@@ -66,8 +69,8 @@ async def test_while_it_is_critical_they_are_slowed_down_and_afterwards_they_hav
     assert get_broker(shop).quotas == {LOADER: 1024.0, ETL: 1024.0}, "quietFor"
     await mend(shop, 400)
     assert get_broker(shop).quotas == {ETL: 5e6}
-    assert len(shop.operator.list_events("ProducerSlowed")) == 2
-    assert [each.partition(": ")[2] for each in shop.operator.list_events("ProducerFreed")] == [
+    assert len(shop.operator.list_events("ProducerThrottled")) == 2
+    assert [each.partition(": ")[2] for each in shop.operator.list_events("ProducerReleased")] == [
         "all has been well for 5m"
     ] * 2
 
@@ -92,8 +95,8 @@ async def test_a_pause_has_an_end_and_does_not_begin_again_before_all_was_well()
     shop.each = 50.0
     await worsen(shop, 4000)
     assert get_broker(shop).quotas == {ETL: 5e6}
-    assert len(shop.operator.list_events("ProducerSlowed")) == 2
-    assert all("as long as it may be" in each for each in shop.operator.list_events("ProducerFreed"))
+    assert len(shop.operator.list_events("ProducerThrottled")) == 2
+    assert all("as long as it may be" in each for each in shop.operator.list_events("ProducerReleased"))
     await mend(shop, 1000)
     shop.each = 50.0
     await worsen(shop)
@@ -105,7 +108,9 @@ async def test_a_quota_that_somebody_else_sets_meanwhile_is_theirs() -> None:
     get_broker(shop).quotas[LOADER] = 77.0
     await mend(shop, 700)
     assert get_broker(shop).quotas == {LOADER: 77.0, ETL: 5e6}
-    assert shop.remedies[0]["message"] == "its quota is 77 by now, as somebody else has set it, and stays so"
+    assert (
+        shop.remediation[0]["message"] == "its quota is 77 by now, as somebody else has set it, and stays so"
+    )
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -113,8 +118,8 @@ async def test_twenty_minutes_of_noise_around_the_bound_do_not_make_it_flap(seed
     shop, dice = await stay_behind(), random.Random(seed)
     for _ in range(120):
         await shop.run(10, 100, behind=300 * (1 + 0.6 * dice.uniform(-1, 1)))
-    assert len(shop.operator.list_events("ProducerSlowed")) == 2
-    assert len(shop.operator.list_events("ProducerFreed")) == 0
+    assert len(shop.operator.list_events("ProducerThrottled")) == 2
+    assert len(shop.operator.list_events("ProducerReleased")) == 0
 
 
 async def test_an_end_that_was_too_soon_is_followed_by_a_longer_pause() -> None:
@@ -136,12 +141,12 @@ async def test_an_end_that_was_too_soon_is_followed_by_a_longer_pause() -> None:
 async def test_what_is_held_goes_back_when_the_policy_does_not_name_it_any_more() -> None:
     shop = await stay_behind()
     body = shop.operator.get(POLICY) or {}
-    body["spec"]["remedies"]["pauseProducers"]["producers"] = [{"clientId": "loader"}]
+    body["spec"]["remediation"]["throttleProducers"]["producers"] = [{"clientId": "loader"}]
     shop.operator.cluster.put(body)
     await worsen(shop, 60)
     assert get_broker(shop).quotas == {LOADER: 1024.0, ETL: 5e6}
     body = shop.operator.get(POLICY) or {}
-    del body["spec"]["remedies"]
+    del body["spec"]["remediation"]
     shop.operator.cluster.put(body)
     await worsen(shop, 60)
     assert get_broker(shop).quotas == {ETL: 5e6}
@@ -178,7 +183,9 @@ async def test_a_policy_whose_kafkacluster_is_gone_goes_and_says_what_stays() ->
     shop.operator.cluster.remove(POLICY_REF)
     shop.operator = await shop.operator.settle(POLICY)
     assert shop.operator.get(POLICY) is None
-    assert any("its quota was 5000000 before" in each for each in shop.operator.list_events("RemedyRefused"))
+    assert any(
+        "its quota was 5000000 before" in each for each in shop.operator.list_events("RemediationRefused")
+    )
 
 
 async def test_a_user_without_the_rights_is_told_so_once() -> None:
@@ -186,11 +193,11 @@ async def test_a_user_without_the_rights_is_told_so_once() -> None:
     get_broker(shop).quota_trouble = AuthorizationFailed("ClusterAuthorizationFailed", retryable=False)
     shop.each = 50.0
     await worsen(shop)
-    assert {each["result"] for each in shop.remedies} == {"Refused"}
-    assert len(shop.operator.list_events("RemedyRefused")) == 2
+    assert {each["result"] for each in shop.remediation} == {"Refused"}
+    assert len(shop.operator.list_events("RemediationRefused")) == 2
 
 
-async def test_a_policy_without_the_remedy_has_no_finalizer() -> None:
+async def test_a_policy_without_the_remediation_has_no_finalizer() -> None:
     shop = await open_shop(BASE)
     await shop.run(60, 1)
     assert "finalizers" not in (shop.operator.get(POLICY) or {})["metadata"]
@@ -219,7 +226,9 @@ async def live(death: int | None, *, deleted: bool) -> tuple[Any, int]:
         shop.operator = await shop.operator.settle(POLICY)
     else:
         await mend(shop, 500)
-    kept = [(each["target"], each["result"], each["wanted"], each.get("original")) for each in shop.remedies]
+    kept = [
+        (each["target"], each["result"], each["wanted"], each.get("original")) for each in shop.remediation
+    ]
     is_gone = shop.operator.get(POLICY) is None
     return (amid, dict(get_broker(shop).quotas), kept, is_gone), shop.operator.cluster.fuse.writes - writes
 

@@ -102,7 +102,7 @@ async def test_no_check_is_made_before_it_is_due() -> None:
 
 async def test_a_changed_spec_is_seen_at_once_and_not_only_at_the_next_check() -> None:
     operator = await make_ready(start())
-    operator.cluster.patch(REF, spec={"checkEvery": "1h"})
+    operator.cluster.patch(REF, spec={"checkInterval": "1h"})
     await operator.settle(STORE)
     body = operator.get(STORE) or {}
     seen = body["status"]["observedGeneration"], body["status"]["conditions"][0]["observedGeneration"]
@@ -187,7 +187,7 @@ async def test_growing_applies_and_shrinking_is_refused_in_the_api_servers_words
 
 async def test_a_claim_that_should_exist_and_does_not_is_named() -> None:
     operator = await start(pvc={"claimName": "theirs"}).settle(STORE)
-    assert operator.get_condition(STORE)[:2] == ("False", "ClaimNotFound")
+    assert operator.get_condition(STORE)[:2] == ("False", "PvcNotFound")
     assert 'PVC "theirs" not found' in operator.get_condition(STORE)[2]
 
 
@@ -196,7 +196,7 @@ async def test_a_claim_deleted_from_outside_is_made_anew_and_the_loss_is_told() 
     operator.cluster.remove(CLAIM)
     await operator.settle(STORE)
     assert operator.cluster.read(CLAIM) is not None
-    assert any("with all state" in said for said in operator.list_events("ClaimNotFound"))
+    assert any("with all state" in said for said in operator.list_events("PvcNotFound"))
 
 
 async def test_delete_takes_the_claim_along_but_never_while_a_pipeline_uses_it() -> None:

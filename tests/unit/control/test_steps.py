@@ -49,24 +49,24 @@ WORK = {"number": 1, "task": "Take", "since": "2026-01-01T00:00:00Z", "state": "
 BUCKET = {
     "s3": {"bucket": "bucket", "region": "eu-central-1"},
     "collection": {"request": "now"},
-    "measureEvery": "1h",
+    "measureInterval": "1h",
 }
 VERIFIED = {"lastCheck": "2026-01-02T00:00:00Z", "observedGeneration": 1, "conditions": READY}
 BROKER = ["kafka:9092"]
 
 CONFLICT = TopicObserved(
-    parse("Topic", {"pause": True, "deletionPolicy": "Delete"}, **DELETED),
+    parse("Topic", {"suspend": True, "deletionPolicy": "Delete"}, **DELETED),
     "orders", MAIN, TopicView("orders", "id", 1, 1), BrokerUnreachable("none"), Key("Topic", "lab", "orders"),
 )  # fmt: skip
-POLICY = {"clusterRef": "main", "selector": {"groups": ["g"]}, "warning": {"lag": "1m"}, "remedies": {"pauseProducers": {"producers": [{"clientId": "c"}]}}}  # fmt: skip
+POLICY = {"clusterRef": "main", "selector": {"groups": ["g"]}, "warning": {"lag": "1m"}, "remediation": {"throttleProducers": {"producers": [{"clientId": "c"}]}}}  # fmt: skip
 
 ORDERS: list[tuple[str, Step[Any], Step[Any], Any]] = [
     ("Topic", delete_topic, topic.hold_topic, CONFLICT),
     ("Topic", topic.hold_topic, topic.report_conflict, CONFLICT),
     ("Topic", topic.report_conflict, topic.report_problem, CONFLICT),
-    ("Topic", topic.report_problem, topic.report_pause, CONFLICT),
-    ("Topic", topic.report_pause, topic.change_topic, TopicObserved(parse("Topic", {"pause": True, "partitions": 3}), "t", MAIN, TopicView("t", "id", 1, 1))),
-    ("Topic", topic.report_pause, topic.create_topic, TopicObserved(parse("Topic", {"pause": True}), "t", MAIN)),
+    ("Topic", topic.report_problem, topic.report_suspended, CONFLICT),
+    ("Topic", topic.report_suspended, topic.change_topic, TopicObserved(parse("Topic", {"suspend": True, "partitions": 3}), "t", MAIN, TopicView("t", "id", 1, 1))),
+    ("Topic", topic.report_suspended, topic.create_topic, TopicObserved(parse("Topic", {"suspend": True}), "t", MAIN)),
     ("Topic", topic.change_topic, topic.report_topic, TopicObserved(parse("Topic", {"partitions": 3}), "t", MAIN, TopicView("t", "id", 1, 1))),
     ("KafkaCluster", kafkacluster.reconnect, kafkacluster.report_connection, KafkaClusterObserved(parse("KafkaCluster", {"bootstrapServers": BROKER}), ClusterView("id", 1, 1, 0), access=KafkaAccess.of({}))),
     ("StateStore", statestore.delete_store, statestore.hold_store, StateStoreObserved(parse("StateStore", {"pvc": {"size": "1Gi"}, "deletionPolicy": "Delete"}, **DELETED))),
@@ -82,7 +82,7 @@ ORDERS: list[tuple[str, Step[Any], Step[Any], Any]] = [
     ("Savepoint", savepoint.import_savepoint, savepoint.wait_for_pipeline, SavepointObserved(parse("Savepoint", {"pipelineRef": "p", "import": {"name": "s"}}))),
     ("LagPolicy", lagpolicy_deletion.delete_policy, lagpolicy_deletion.hold_policy, LagPolicyObserved(parse("LagPolicy", POLICY, **DELETED))),
     ("LagPolicy", lagpolicy_deletion.hold_policy, lagpolicy.evaluate, LagPolicyObserved(parse("LagPolicy", POLICY), "main")),
-    ("LagPolicy", lagpolicy.wait_for_sample, lagpolicy.evaluate, LagPolicyObserved(parse("LagPolicy", POLICY, {"lastSweep": NOW.isoformat(), "observedGeneration": 1}), "main")),
+    ("LagPolicy", lagpolicy.wait_for_sample, lagpolicy.evaluate, LagPolicyObserved(parse("LagPolicy", POLICY, {"lastSampled": NOW.isoformat(), "observedGeneration": 1}), "main")),
 ]  # fmt: skip
 
 
@@ -108,6 +108,6 @@ def test_a_step_is_in_the_decision_once(entry: KindEntry[Any]) -> None:
 
 
 def test_the_first_step_with_a_plan_decides() -> None:
-    plan = KIND_TABLE["Topic"].decide(TopicObserved(parse("Topic", {"pause": True}), "t", MAIN), NOW)
+    plan = KIND_TABLE["Topic"].decide(TopicObserved(parse("Topic", {"suspend": True}), "t", MAIN), NOW)
     assert plan.status is not None
-    assert plan.status.conditions[0].reason == Reason.PAUSED
+    assert plan.status.conditions[0].reason == Reason.SUSPENDED

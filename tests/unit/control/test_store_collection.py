@@ -77,7 +77,7 @@ async def test_a_request_is_seen_to_once_and_told() -> None:
 
 
 async def test_it_is_done_again_when_that_is_due() -> None:
-    operator = await finish(await (await start(every="1h")).settle(STORE))
+    operator = await finish(await (await start(interval="1h")).settle(STORE))
     outcome = await operator.reconcile(STORE)
     assert outcome.requeue_after is not None
     operator.clock.advance(3600)

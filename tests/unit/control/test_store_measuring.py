@@ -9,21 +9,21 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from fakes.context import Operator, build_resource, build_secret
 from fakes.fuse import Killed
-from kappa_crds.holdings import Holdings
 from kappa_crds.progress import DriverExit
 from kappa_crds.reasons import Reason
 from kappa_crds.savepoint_work import REQUEST_ANNOTATION, Removal, SavepointTask, WorkRequest, WorkResult
+from kappa_crds.store_contents import StoreContents
 from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.kinds import KIND_TABLE
 from kappa_operator.statestore.collection_pods import COLLECTOR_ROLE, MEASURER_ROLE
 from kappa_operator.telemetry.resource_metrics import STORE_METRICS, ResourceCollector
 
 STORE = Key("StateStore", "shop", "main")
-HOLDS = Holdings(
+HOLDS = StoreContents(
     checkpoints=2, checkpoint_bytes=4096, savepoints=3, savepoint_objects=40, savepoint_bytes=2048,
     oldest_savepoint=datetime(2026, 1, 1, tzinfo=UTC), newest_savepoint=datetime(2026, 1, 3, tzinfo=UTC),
 )  # fmt: skip
-FOUND = WorkResult(holds=HOLDS)
+FOUND = WorkResult(contents=HOLDS)
 FAILED = WorkResult(failure=DriverExit(reason=Reason.CHECKPOINT_UNAVAILABLE, message="the bucket is away"))
 SAID = "2 checkpoints, 4 KiB; 3 savepoints, 2 KiB"
 
@@ -31,7 +31,7 @@ SAID = "2 checkpoints, 4 KiB; 3 savepoints, 2 KiB"
 async def start(**spec: Any) -> Operator:
     """A store on a claim that was found to work, and is measured each hour."""
     operator = Operator(KIND_TABLE)
-    given = {"pvc": {"size": "1Gi"}, "measureEvery": "1h", "checkEvery": "1d", **spec}
+    given = {"pvc": {"size": "1Gi"}, "measureInterval": "1h", "checkInterval": "1d", **spec}
     operator.cluster.put(build_resource("StateStore", "main", **given))
     operator = await operator.settle(STORE)
     (probe,) = operator.cluster.find("v1", "Pod", "shop")
@@ -69,7 +69,7 @@ async def test_a_pod_that_can_only_read_counts_what_there_is() -> None:
     assert mounts["state"]["readOnly"] is True
     operator = await finish(operator)
     status = read_status(operator)
-    assert (status["state"], status["message"], status["holds"]) == ("Done", SAID, HOLDS.to_manifest())
+    assert (status["state"], status["message"], status["contents"]) == ("Done", SAID, HOLDS.to_manifest())
     assert find_pods(operator) == []
     assert operator.get_condition(STORE)[0] == "True", "the store is ready all the while"
 
@@ -78,7 +78,7 @@ async def test_a_store_is_measured_soon_after_it_was_found_to_work_not_at_its_ne
     operator = Operator(KIND_TABLE)
     spec: dict[str, Any] = {
         "s3": {"bucket": "state", "credentialsSecretRef": {"name": "keys"}},
-        "measureEvery": "1h",
+        "measureInterval": "1h",
     }
     operator.cluster.put(build_resource("StateStore", "main", **spec))
     operator.cluster.put(build_secret("keys", accessKeyId="a", secretAccessKey="b"))
@@ -89,7 +89,7 @@ async def test_a_store_is_measured_soon_after_it_was_found_to_work_not_at_its_ne
 
 
 async def test_nothing_is_measured_unless_that_is_asked_for() -> None:
-    operator = await start(measureEvery=None)
+    operator = await start(measureInterval=None)
     assert (find_pods(operator), read_status(operator)) == ([], {})
 
 
@@ -103,7 +103,9 @@ async def test_it_is_done_again_when_that_is_due_and_not_before() -> None:
     operator.clock.advance(1)
     operator = await operator.settle(STORE)
     assert [pod["metadata"]["name"] for pod in find_pods(operator)] == ["main-measure-2"]
-    assert read_status(operator)["holds"] == HOLDS.to_manifest(), "what was found before is known meanwhile"
+    assert read_status(operator)["contents"] == HOLDS.to_manifest(), (
+        "what was found before is known meanwhile"
+    )
 
 
 async def test_one_that_failed_says_so_and_what_was_found_before_stays() -> None:
@@ -112,7 +114,7 @@ async def test_one_that_failed_says_so_and_what_was_found_before_stays() -> None
     operator = await finish(await operator.settle(STORE), FAILED)
     status = read_status(operator)
     assert (status["state"], status["message"]) == ("Done", "the bucket is away")
-    assert status["holds"] == HOLDS.to_manifest()
+    assert status["contents"] == HOLDS.to_manifest()
 
 
 async def test_a_pod_that_cannot_be_made_is_told() -> None:
@@ -136,9 +138,9 @@ async def test_a_collection_comes_first_and_there_is_one_pod_at_a_time() -> None
 
 async def test_dying_after_any_write_changes_nothing_about_the_end() -> None:
     async def live(die_after: int | None) -> tuple[dict[str, Any], int]:
-        operator = await start(measureEvery=None)
+        operator = await start(measureInterval=None)
         before = operator.cluster.fuse.writes
-        spec: dict[str, Any] = {"pvc": {"size": "1Gi"}, "measureEvery": "1h", "checkEvery": "1d"}
+        spec: dict[str, Any] = {"pvc": {"size": "1Gi"}, "measureInterval": "1h", "checkInterval": "1d"}
         operator.cluster.put(build_resource("StateStore", "main", **spec))
         operator.cluster.fuse.die_after(die_after)
         for _ in range(20):

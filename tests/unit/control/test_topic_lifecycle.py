@@ -153,7 +153,7 @@ async def test_fewer_partitions_are_refused_while_the_rest_is_applied() -> None:
     assert broker(operator).topics["orders"].configs["retention.ms"] == "172800000"
 
 
-async def test_another_replication_is_refused_with_the_remedy() -> None:
+async def test_another_replication_is_refused_with_the_remediation() -> None:
     operator = await start(replication=1)
     await operator.settle(ORDERS)
     change(operator, replication=3)
@@ -197,23 +197,23 @@ async def test_a_topic_with_an_invalid_config_is_not_created() -> None:
     assert "Unknown topic config name: no.such.config" in operator.get_condition(ORDERS)[2]
 
 
-async def test_a_paused_topic_is_left_as_it_is() -> None:
+async def test_a_suspended_topic_is_left_as_it_is() -> None:
     operator = await start(partitions=1)
     await operator.settle(ORDERS)
-    change(operator, partitions=5, pause=True)
+    change(operator, partitions=5, suspend=True)
     await operator.settle(ORDERS)
     assert broker(operator).topics["orders"].partitions == 1
-    assert operator.get_condition(ORDERS)[:2] == ("True", "Paused")
+    assert operator.get_condition(ORDERS)[:2] == ("True", "Suspended")
     change(operator, partitions=5)
     await operator.settle(ORDERS)
     assert broker(operator).topics["orders"].partitions == 5
 
 
-async def test_a_paused_topic_that_is_missing_is_not_created() -> None:
-    operator = await start(pause=True)
+async def test_a_suspended_topic_that_is_missing_is_not_created() -> None:
+    operator = await start(suspend=True)
     await operator.settle(ORDERS)
     assert broker(operator).topics == {}
-    assert operator.get_condition(ORDERS)[:2] == ("False", "Paused")
+    assert operator.get_condition(ORDERS)[:2] == ("False", "Suspended")
 
 
 async def test_the_oldest_resource_keeps_a_topic_that_two_claim_in_the_same_kafka() -> None:
@@ -310,10 +310,10 @@ async def test_the_loser_of_a_conflict_never_deletes_the_topic() -> None:
     assert "orders" in broker(operator).topics
 
 
-async def test_pause_holds_a_deletion_and_says_so() -> None:
+async def test_suspend_holds_a_deletion_and_says_so() -> None:
     operator = await start(deletionPolicy="Delete")
     await operator.settle(ORDERS)
-    change(operator, deletionPolicy="Delete", pause=True)
+    change(operator, deletionPolicy="Delete", suspend=True)
     operator.cluster.remove(ref(ORDERS))
     await operator.settle(ORDERS)
     assert operator.get_condition(ORDERS)[1] == "DeletionBlocked"

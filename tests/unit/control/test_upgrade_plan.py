@@ -143,7 +143,7 @@ def test_then_its_driver_is_made_to_stand_by() -> None:
 def test_while_it_makes_ready_the_old_one_runs_and_its_progress_is_shown(progress: Progress | None) -> None:
     plan, status = decide(look(changed(upgrade=change()), standby=progress))
     assert plan.actions == ()
-    assert ready_of(status) == ("False", Reason.UPGRADE_REHEARSING)
+    assert ready_of(status) == ("False", Reason.UPGRADE_DRY_RUN)
     assert (status.batch, status.state) == (42, "Running")
 
 
@@ -518,7 +518,7 @@ def test_what_does_not_fit_begins_with_an_empty_state_and_the_whole_log_where_th
     plan, status = decide(look(resource, standby=standing(DOES_NOT)))
     told = plan.actions[0]
     assert isinstance(told, EmitEvent)
-    assert (told.reason, told.warning) == (Reason.UPGRADE_ANEW, warns)
+    assert (told.reason, told.warning) == (Reason.UPGRADE_NEW_CHECKPOINT, warns)
     assert "what it writes to out is written again" in told.message
     assert upgrade_of(status).new_checkpoint == NewCheckpoint(
         checkpoint=4, instead_of=3, from_beginning=("events",)

@@ -25,9 +25,9 @@ REBUILT = {
     "tuning": "sized again for each revision",
     "lagging": "found again in each sample",
     "worst": "found again in each sample",
-    "shares": "counted again in each sample",
+    "groupPartitions": "counted again in each sample",
     "loads": "one text for each pipeline, measured again in each sample",
-    "standings": "one text for each group partition, found again in each sample",
+    "lagHistory": "one text for each group partition, found again in each sample",
 }
 """Parts of a status that hold no memory: each reconcile computes them again."""
 
@@ -64,7 +64,7 @@ async def check_store() -> tuple[Operator, Key]:
 
 
 async def evaluate_policy() -> tuple[Operator, Key]:
-    shop = Shop({**BASE, "remedies": {"holdRetention": {"upTo": "14d"}}})
+    shop = Shop({**BASE, "remediation": {"holdRetention": {"upTo": "14d"}}})
     await shop.operator.reconcile(POLICY)
     return shop.operator, POLICY
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from kappa_crds.holdings import Holdings
 from kappa_crds.savepoint_work import SavepointTask, WorkRequest
+from kappa_crds.store_contents import StoreContents
 from kappa_pipelines.checkpoint.store.local import LocalFolder
 from kappa_pipelines.savepoint.measure import measure_store
 from kappa_pipelines.savepoint.work import do_work
@@ -40,7 +40,7 @@ def files(tmp_path: Path) -> LocalFolder:
     return made
 
 
-FOUND = Holdings(
+FOUND = StoreContents(
     checkpoints=3, checkpoint_bytes=13, savepoints=2, savepoint_objects=3, savepoint_bytes=19,
     oldest_savepoint=FIRST, newest_savepoint=LAST,
 )  # fmt: skip
@@ -51,16 +51,16 @@ def test_all_of_a_namespace_is_counted_and_nothing_of_others(files: LocalFolder)
 
 
 def test_a_namespace_that_keeps_nothing_holds_nothing(files: LocalFolder) -> None:
-    assert measure_store(files, "empty") == Holdings()
+    assert measure_store(files, "empty") == StoreContents()
 
 
 def test_where_there_is_too_much_it_is_said_that_there_is_more(files: LocalFolder) -> None:
     assert measure_store(files, "shop", most=5).partial
-    assert measure_store(files, "shop", most=0) == Holdings(partial=True)
+    assert measure_store(files, "shop", most=0) == StoreContents(partial=True)
     counted = len(list(files.list_files("shop"))) + len(list(files.list_files("savepoints/shop")))
     assert measure_store(files, "shop", most=counted) == FOUND
 
 
 def test_a_pod_answers_with_what_it_found(files: LocalFolder, tmp_path: Path) -> None:
     request = WorkRequest(task=SavepointTask.MEASURE, name="", location=files.root, namespace="shop")
-    assert do_work(request, tmp_path / "none").holds == FOUND
+    assert do_work(request, tmp_path / "none").contents == FOUND

@@ -16,7 +16,7 @@ from kappa_operator.engine.cluster import Body
 
 _CHECKED = (LAG_HEALTHY, VERIFIED, EXPORTED)
 """Conditions that must be true of a healthy resource, besides Ready."""
-_REQUESTED = frozenset({Reason.SUSPENDED, Reason.PAUSED})
+_REQUESTED = frozenset({Reason.SUSPENDED})
 """Reasons that a user requested."""
 _NOT_SEEN = "The operator has not reconciled it yet. Check that it runs and watches this namespace."
 _OUTDATED = "The operator has not reconciled the last change yet. Check that it runs."

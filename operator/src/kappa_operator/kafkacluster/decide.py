@@ -44,8 +44,8 @@ def reconnect(observed: KafkaClusterObserved, _now: datetime) -> Plan | None:
 
 
 def report_connection(observed: KafkaClusterObserved, now: datetime) -> Plan:
-    """Report what the check found, and check again: after `spec.checkEvery`, or sooner after a failure."""
-    every = parse_duration(observed.resource.spec.check_every)
+    """Report what the check found, and check again: after `spec.checkInterval`, or sooner after a failure."""
+    every = parse_duration(observed.resource.spec.check_interval)
     status = _build_status(observed, every, now)
     return Plan(status=status, requeue_after=min(every, intervals.SOON) if observed.problem else every)
 

@@ -110,7 +110,7 @@ class Sampling:
             is_idle = key not in self._tasks or self._tasks[key].done()
             is_known = _is_ready(cluster) or key in self._found
             if is_idle and is_known and self._monotonic() >= self._due.get(key, 0.0):
-                self._due[key] = self._monotonic() + parse_duration(cluster.spec.lag.every)
+                self._due[key] = self._monotonic() + parse_duration(cluster.spec.lag.interval)
                 self._tasks[key] = asyncio.create_task(self._sweep(key, cluster))
 
     async def finish(self) -> None:

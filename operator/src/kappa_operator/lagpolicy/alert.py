@@ -22,7 +22,7 @@ MOST_ALERTS = 20
 
 def find_alerts(spec: LagPolicySpec, metadata: Metadata, now: datetime) -> tuple[AlertStatus, ...]:
     """Return the alerts that hold now, the worst first; none where the policy does not act on alerts."""
-    if spec.remedies is None or not spec.remedies.on_alerts:
+    if spec.remediation is None or not spec.remediation.on_alerts:
         return ()
     found = [each for each in read_alerts(metadata.annotations).values() if each.until > now]
     return tuple(sorted(found, key=lambda each: (-each.severity.rank, -each.state.rank, each.name)))
@@ -74,4 +74,6 @@ def build_alert_news(before: Sequence[AlertStatus], after: Sequence[AlertStatus]
     known = {each.name for each in before}
     for name in dict.fromkeys(each.name for each in after if each.name not in known):
         severity = next(each.severity for each in after if each.name == name)
-        yield EmitEvent(Reason.ALERT_TAKEN, f"alert {name} fires: remedies act as if it were {severity}")
+        yield EmitEvent(
+            Reason.ALERT_RECEIVED, f"alert {name} fires: remediations act as if it were {severity}"
+        )

@@ -1,4 +1,4 @@
-"""The endpoint that Alertmanager's webhook is pointed at: an alert with the labels namespace and lagpolicy sets off that policy's remedies.
+"""The endpoint that Alertmanager's webhook is pointed at: an alert with the labels namespace and lagpolicy sets off that policy's remediations.
 
 Every replica answers. What it hears it writes as annotations of the LagPolicy, by a merge that touches no other alert's, so that several
 replicas may do so at once; the replica that leads finds them there. Payload: version 4 of Alertmanager's webhook.

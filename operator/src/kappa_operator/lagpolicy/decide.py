@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from kappa_crds.conditions import Condition
-from kappa_crds.lagpolicy import LAG_HEALTHY, LaggingShare, LagPolicyStatus
+from kappa_crds.lagpolicy import LAG_HEALTHY, LaggingPartition, LagPolicyStatus
 from kappa_crds.lagstate import LagState, Severity
 from kappa_crds.pipeline_status import PipelineState
 from kappa_operator import intervals
@@ -34,13 +34,13 @@ from kappa_operator.lagpolicy.model import (
 )
 from kappa_operator.lagpolicy.mute import Mute, find_mute
 from kappa_operator.lagpolicy.notification import Notified, Outlook, decide_notifications, find_failed_calls
-from kappa_operator.lagpolicy.remediation.decide import decide_remedies
+from kappa_operator.lagpolicy.remediation.decide import decide_remediation
 
 _MANY = 500
 SHOWN, REMEMBERED, MISSED = 10, 100, 10
 _SOON, _SELDOM = timedelta(minutes=1), timedelta(minutes=10)
 """How old a status may be while something is on its way, and while all is well."""
-_CHANGING = ("last_sweep", "evaluated", "standings", "loads", "lag", "worst", "lagging", "conditions")
+_CHANGING = ("last_sampled", "evaluated", "lag_history", "loads", "lag", "worst", "lagging", "conditions")
 """Fields whose figures change at each look; of shares and conditions only what they say counts."""
 
 
@@ -65,9 +65,9 @@ def evaluate(observed: LagPolicyObserved, now: datetime) -> Plan:
     standings = advance_all(observed.standings, sweep, rules, observed.told)
     judged = judge_all(standings, sweep, rules, now)
     alone = not is_contested(resource.spec, observed.rivals)
-    remedied = decide_remedies(observed, judged, rules, now, may_begin=alone)
+    remedied = decide_remediation(observed, judged, rules, now, may_begin=alone)
     status = build_status(observed, judged, rules, mute, now).replace(
-        remedies=remedied.records,
+        remediations=remedied.records,
         loads={name: load.to_json() for name, load in remedied.loads.items()},
     )
     alerts = find_alerts(resource.spec, resource.metadata, now)
@@ -94,32 +94,35 @@ def _decide_notifications(
     observed: LagPolicyObserved, status: LagPolicyStatus, mute: Mute, now: datetime
 ) -> Notified:
     """Return what the webhook is told of the policy as it stands now."""
-    resource, remedies = observed.resource, observed.resource.spec.remedies
+    resource, remediation = observed.resource, observed.resource.spec.remediation
     health = next(each for each in status.conditions if each.type == LAG_HEALTHY)
     outlook = Outlook(
         resource.metadata, status.severity, LagState(status.state or LagState.UNKNOWN), health.message,
         status.cluster, muted=mute.until is not None,
     )  # fmt: skip
     found = [*find_failed_calls(observed.failures), *([observed.delivery] if observed.delivery else ())]
-    webhook = None if remedies is None else remedies.webhook
+    webhook = None if remediation is None else remediation.webhook
     return decide_notifications(webhook, outlook, resource.status.notifications, found, now)
 
 
 def is_fresh(resource: LagPolicyResource, rules: Rules, now: datetime) -> bool:
     """Return whether the status still says how it is: an operator that starts anew has not looked yet, and another one just has."""
-    status, seen = resource.status, resource.status.last_sweep
+    status, seen = resource.status, resource.status.last_sampled
     is_same = status.observed_generation == resource.metadata.generation
     return is_same and seen is not None and abs((now - seen).total_seconds()) <= rules.silence
 
 
 def _build_plan(
-    before: LagPolicyStatus, status: LagPolicyStatus, first: tuple[Action, ...], remedies: tuple[Action, ...]
+    before: LagPolicyStatus,
+    status: LagPolicyStatus,
+    first: tuple[Action, ...],
+    remediation: tuple[Action, ...],
 ) -> Plan:
     """Return the plan: what is done for the first time is recorded before it is done."""
-    is_same = (status.remedies, status.notifications) == (before.remedies, before.notifications)
-    if remedies and not is_same:
-        return Plan((*first, RecordStatus(status), *remedies), requeue_after=intervals.SAMPLE)
-    return Plan((*first, *remedies), status if is_news(before, status) else None, intervals.SAMPLE)
+    is_same = (status.remediations, status.notifications) == (before.remediations, before.notifications)
+    if remediation and not is_same:
+        return Plan((*first, RecordStatus(status), *remediation), requeue_after=intervals.SAMPLE)
+    return Plan((*first, *remediation), status if is_news(before, status) else None, intervals.SAMPLE)
 
 
 def build_status(
@@ -145,12 +148,12 @@ def build_status(
             if each.verdict.state is not LagState.OK
         ),
         "groups": len({each.share.group for each in judged}),
-        "shares": dict(sorted(Counter(each.verdict.state.value for each in judged).items())),
+        "group_partitions": dict(sorted(Counter(each.verdict.state.value for each in judged).items())),
         "missing": missing[:MISSED],
         "muted_until": mute.until,
-        "last_sweep": observed.sweep.at.replace(microsecond=0) if observed.sweep else before.last_sweep,
+        "last_sampled": observed.sweep.at.replace(microsecond=0) if observed.sweep else before.last_sampled,
         "evaluated": now.replace(microsecond=0),
-        "standings": write_standings(_choose_remembered(judged)),
+        "lag_history": write_standings(_choose_remembered(judged)),
     }
     conditions = build_all_conditions(observed, worst, len(judged), mute, now)
     return before.replace(conditions=conditions, **fields)
@@ -161,7 +164,7 @@ def is_news(before: LagPolicyStatus, after: LagPolicyStatus) -> bool:
     if _get_gist(before) != _get_gist(after) or before.evaluated is None or after.evaluated is None:
         return True
     age = after.evaluated - before.evaluated
-    is_quiet = not after.standings and after.standings == before.standings
+    is_quiet = not after.lag_history and after.lag_history == before.lag_history
     return age < timedelta(0) or age >= (_SELDOM if is_quiet else _SOON)
 
 
@@ -173,18 +176,18 @@ def find_missing(observed: LagPolicyObserved, judged: Sequence[Judged]) -> tuple
 
 def find_worst(
     observed: LagPolicyObserved, judged: Sequence[Judged], missing: Sequence[str], rules: Rules, now: datetime
-) -> LaggingShare | None:
+) -> LaggingPartition | None:
     """Return the worst of all, None where there is nothing to be shown at all and nothing is missed."""
     worst = _show(observed, _choose_worst(judged), rules, now) if judged else None
     if worst is not None and worst.severity is not Severity.NONE:
         return worst
     if missing:
-        return LaggingShare(
+        return LaggingPartition(
             name=missing[0], group=missing[0], state=LagState.UNKNOWN, severity=Severity.NONE,
             why=say_missing(observed, missing),
         )  # fmt: skip
     if worst is None:
-        return LaggingShare(
+        return LaggingPartition(
             name="", group="", state=LagState.UNKNOWN, severity=Severity.NONE, why=say_missing(observed, ())
         )
     return worst
@@ -197,10 +200,10 @@ def _choose_worst(judged: Sequence[Judged]) -> Judged:
     return max(judged, key=lambda each: each.rank)
 
 
-def _show(observed: LagPolicyObserved, judged: Judged, rules: Rules, now: datetime) -> LaggingShare:
+def _show(observed: LagPolicyObserved, judged: Judged, rules: Rules, now: datetime) -> LaggingPartition:
     share, sample = judged.share, judged.sample
     behind, loss = (None, None) if sample is None else (sample.behind, sample.loss)
-    return LaggingShare(
+    return LaggingPartition(
         name=name_share(share), group=share.group, topic=share.partition.topic, partition=share.partition.number,
         state=judged.verdict.state, severity=judged.verdict.severity,
         since=judged.standing.since.replace(microsecond=0),
@@ -237,7 +240,7 @@ def _get_gist(status: LagPolicyStatus) -> tuple[Any, ...]:
     def gist(condition: Condition) -> tuple[Any, ...]:
         return condition.type, condition.status, condition.reason, condition.observed_generation
 
-    def identity(share: LaggingShare) -> tuple[Any, ...]:
+    def identity(share: LaggingPartition) -> tuple[Any, ...]:
         return share.name, share.state, share.severity
 
     rest = status.model_dump(exclude=set(_CHANGING))

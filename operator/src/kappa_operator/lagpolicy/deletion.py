@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
-from kappa_crds.lagpause import LAG_FINALIZER
-from kappa_crds.lagremedy import RemedyStatus
+from kappa_crds.lagremediation import RemediationStatus
+from kappa_crds.lagthrottle import LAG_FINALIZER
 from kappa_crds.reasons import Reason
 from kappa_crds.resource import ResourceStatus
 from kappa_operator import intervals
@@ -17,7 +17,7 @@ from kappa_operator.lagpolicy.remediation.producers import (
     is_held,
     lose,
     release,
-    settle_pause,
+    settle_throttle,
 )
 
 _WHY = "the policy is deleted"
@@ -26,9 +26,9 @@ _WHY = "the policy is deleted"
 def hold_policy(observed: LagPolicyObserved, _now: datetime) -> Plan | None:
     """Hold deletion only of a policy that may throttle producers, or does so."""
     resource = observed.resource
-    remedies = resource.spec.remedies
-    may_throttle = remedies is not None and remedies.pause_producers is not None
-    wanted = may_throttle or any(map(is_held, resource.status.remedies))
+    remediation = resource.spec.remediation
+    may_throttle = remediation is not None and remediation.throttle_producers is not None
+    wanted = may_throttle or any(map(is_held, resource.status.remediations))
     return hold_deletion(resource, LAG_FINALIZER, wanted=wanted)
 
 
@@ -39,7 +39,7 @@ def delete_policy(observed: LagPolicyObserved, now: datetime) -> Plan | None:
         return None
     if LAG_FINALIZER not in resource.metadata.finalizers:
         return Plan()
-    before = resource.status.remedies
+    before = resource.status.remediations
     records = tuple(_give_back(observed, each, now) for each in before)
     told = [tell(record) for record, known in zip(records, before, strict=True) if is_news(record, known)]
     held = [each for each in records if is_held(each)]
@@ -53,12 +53,12 @@ def delete_policy(observed: LagPolicyObserved, now: datetime) -> Plan | None:
     return Plan((*told, *actions), status, intervals.SOON)
 
 
-def _give_back(observed: LagPolicyObserved, record: RemedyStatus, now: datetime) -> RemedyStatus:
+def _give_back(observed: LagPolicyObserved, record: RemediationStatus, now: datetime) -> RemediationStatus:
     """Return a record with its quota on the way back; one that cannot be read is asked for again."""
     facts = observed.quotas.get((record.cluster or "", record.target))
     if not is_held(record) or facts is None:
         return record
-    settled = settle_pause(record, facts, observed.failures)
+    settled = settle_throttle(record, facts, observed.failures)
     if settled.original is None:
         return settled
     if facts.problem is not None:
@@ -66,7 +66,7 @@ def _give_back(observed: LagPolicyObserved, record: RemedyStatus, now: datetime)
     return release(settled, facts, _WHY, now)
 
 
-def _build_actions(observed: LagPolicyObserved, held: Sequence[RemedyStatus]) -> Iterator[Action]:
+def _build_actions(observed: LagPolicyObserved, held: Sequence[RemediationStatus]) -> Iterator[Action]:
     for each in held:
         facts = observed.quotas.get((each.cluster or "", each.target))
         if facts is not None and facts.problem is None and each.original is None:
@@ -75,8 +75,8 @@ def _build_actions(observed: LagPolicyObserved, held: Sequence[RemedyStatus]) ->
 
 def _build_status(
     observed: LagPolicyObserved,
-    records: tuple[RemedyStatus, ...],
-    held: Sequence[RemedyStatus],
+    records: tuple[RemediationStatus, ...],
+    held: Sequence[RemediationStatus],
     now: datetime,
 ) -> ResourceStatus:
     blocked = next((each for each in held if each.message is not None), None)
@@ -89,4 +89,4 @@ def _build_status(
             f" kafka-configs and remove the finalizer {LAG_FINALIZER}"
         )
         verdict = stalled("Deleting", Reason.DELETION_BLOCKED, message)
-    return update_status(observed.resource, verdict, now, remedies=records)
+    return update_status(observed.resource, verdict, now, remediations=records)

@@ -4,7 +4,14 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from kappa_crds.conditions import Condition, ConditionStatus, merge_conditions
-from kappa_crds.lagpolicy import CONSISTENT, LAG_HEALTHY, Bounds, LaggingShare, LagPolicySpec, LagPolicyStatus
+from kappa_crds.lagpolicy import (
+    CONSISTENT,
+    LAG_HEALTHY,
+    Bounds,
+    LaggingPartition,
+    LagPolicySpec,
+    LagPolicyStatus,
+)
 from kappa_crds.lagstate import LagState, Severity
 from kappa_crds.quantities import parse_duration
 from kappa_crds.reasons import Reason
@@ -26,7 +33,7 @@ _SHOWN = 3
 
 
 def build_all_conditions(
-    observed: LagPolicyObserved, worst: LaggingShare | None, shares: int, mute: Mute, now: datetime
+    observed: LagPolicyObserved, worst: LaggingPartition | None, shares: int, mute: Mute, now: datetime
 ) -> tuple[Condition, ...]:
     """Return Ready, Reconciling and Stalled, whether all groups are well, and whether policies fit each other."""
     resource = observed.resource
@@ -40,9 +47,11 @@ def build_all_conditions(
 
     contradictions = list(find_contradictions(resource.spec, observed.rivals))
     fits = (
-        condition(CONSISTENT, "False", Reason.POLICIES_CONTRADICT, "; ".join(contradictions[:_SHOWN]))
+        condition(CONSISTENT, "False", Reason.POLICIES_CONFLICT, "; ".join(contradictions[:_SHOWN]))
         if contradictions
-        else condition(CONSISTENT, "True", Reason.POLICIES_FIT, "no other LagPolicy contradicts this one")
+        else condition(
+            CONSISTENT, "True", Reason.POLICIES_CONSISTENT, "no other LagPolicy contradicts this one"
+        )
     )
     health = condition(LAG_HEALTHY, *say_health(observed, worst, shares))
     common = build_conditions(build_verdict(observed, shares, mute), previous, generation, now)
@@ -68,7 +77,7 @@ def build_verdict(observed: LagPolicyObserved, shares: int, mute: Mute) -> Verdi
 
 
 def say_health(
-    observed: LagPolicyObserved, worst: LaggingShare | None, shares: int
+    observed: LagPolicyObserved, worst: LaggingPartition | None, shares: int
 ) -> tuple[ConditionStatus, Reason, str]:
     """Return status, reason and message of the condition that tells how the groups are."""
     if observed.problem is not None:
@@ -114,7 +123,8 @@ def find_contradictions(spec: LagPolicySpec, rivals: Sequence[Rival]) -> Iterato
     for rival in rivals:
         said = [*_compare(spec, rival.spec, "this", "that"), *_compare(rival.spec, spec, "that", "this")]
         said += [
-            f"both have remedies.{name}, which neither takes" for name in _share_remedies(spec, rival.spec)
+            f"both have remediations.{name}, which neither takes"
+            for name in _share_remediations(spec, rival.spec)
         ]
         if said:
             shared = ", ".join(rival.groups[:_SHOWN]) + (" and others" if len(rival.groups) > _SHOWN else "")
@@ -122,12 +132,12 @@ def find_contradictions(spec: LagPolicySpec, rivals: Sequence[Rival]) -> Iterato
 
 
 def is_contested(spec: LagPolicySpec, rivals: Sequence[Rival]) -> bool:
-    """Return whether another policy has one of the remedies for one of the groups, so that the two would undo each other's."""
-    return any(_share_remedies(spec, rival.spec) for rival in rivals)
+    """Return whether another policy has one of the remediations for one of the groups, so that the two would undo each other's."""
+    return any(_share_remediations(spec, rival.spec) for rival in rivals)
 
 
-def _share_remedies(one: LagPolicySpec, other: LagPolicySpec) -> list[str]:
-    given = [frozenset() if spec.remedies is None else spec.remedies.names for spec in (one, other)]
+def _share_remediations(one: LagPolicySpec, other: LagPolicySpec) -> list[str]:
+    given = [frozenset() if spec.remediation is None else spec.remediation.names for spec in (one, other)]
     return sorted(given[0] & given[1])
 
 

@@ -140,7 +140,7 @@ def _build_call(webhook: Webhook, outlook: Outlook, head: NotificationStatus) ->
 def _tell(webhook: Webhook, head: NotificationStatus) -> EmitEvent:
     host = urlsplit(webhook.url).hostname
     if head.result is NotificationResult.DELIVERED:
-        return EmitEvent(Reason.WEBHOOK_TOLD, f"{host} was told: {head.before} to {head.severity}")
+        return EmitEvent(Reason.WEBHOOK_DELIVERED, f"{host} was told: {head.before} to {head.severity}")
     said = f"{host} was not told ({head.before} to {head.severity}), given up after {head.attempts} attempts: {head.error}"
     return EmitEvent(Reason.WEBHOOK_FAILED, said, warning=True)
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from kappa_crds.lagpolicy import LagPolicySpec
-from kappa_crds.lagremedy import RemedyKind
+from kappa_crds.lagremediation import RemediationKind
 from kappa_crds.lagselector import PipelineSelector
 from kappa_crds.reasons import Reason
 from kappa_operator.engine.cache import ResourceCache
@@ -58,7 +58,7 @@ def _recall(context: OperatorContext, key: Key, resource: LagPolicyResource) -> 
     known = context.standings.recall(key, resource.metadata.uid)
     if known is not None:
         return known
-    return Remembered(read_standings(resource.status.standings), read_loads(resource.status.loads))
+    return Remembered(read_standings(resource.status.lag_history), read_loads(resource.status.loads))
 
 
 def _observe(
@@ -139,9 +139,11 @@ def _narrow(sweep: Sweep | None, groups: frozenset[str]) -> Sweep | None:
 
 def _needs_topics(resource: LagPolicyResource) -> bool:
     """Return whether retention may be held, or is held still."""
-    remedies = resource.spec.remedies
-    is_wanted = remedies is not None and remedies.hold_retention is not None
-    return is_wanted or any(each.kind is RemedyKind.HOLD_RETENTION for each in resource.status.remedies)
+    remediation = resource.spec.remediation
+    is_wanted = remediation is not None and remediation.hold_retention is not None
+    return is_wanted or any(
+        each.kind is RemediationKind.HOLD_RETENTION for each in resource.status.remediations
+    )
 
 
 def _find_problems(

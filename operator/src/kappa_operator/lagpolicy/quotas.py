@@ -22,7 +22,9 @@ async def observe_quotas(context: OperatorContext, policy: LagPolicyResource, cl
     """Return the quotas of the producers that the policy holds, and of those that it names, where that matters now."""
     named = find_named(policy)
     wanted = {
-        (each.cluster or "", Producer.parse(each.target)) for each in policy.status.remedies if is_held(each)
+        (each.cluster or "", Producer.parse(each.target))
+        for each in policy.status.remediations
+        if is_held(each)
     }
     if cluster is not None and (_is_critical(policy, context.now()) or wanted or _is_exhausted(policy)):
         wanted |= {(cluster.name, producer) for producer in named}
@@ -35,8 +37,8 @@ async def observe_quotas(context: OperatorContext, policy: LagPolicyResource, cl
 
 def find_named(policy: LagPolicyResource) -> frozenset[Producer]:
     """Return the producers that a policy names."""
-    remedies = policy.spec.remedies
-    pause = None if remedies is None else remedies.pause_producers
+    remediation = policy.spec.remediation
+    pause = None if remediation is None else remediation.throttle_producers
     return frozenset(Producer(each.client_id, each.user) for each in (pause.producers if pause else ()))
 
 
@@ -51,7 +53,7 @@ def _is_critical(policy: LagPolicyResource, now: datetime) -> bool:
 
 
 def _is_exhausted(policy: LagPolicyResource) -> bool:
-    return any(each.exhausted for each in policy.status.remedies)
+    return any(each.exhausted for each in policy.status.remediations)
 
 
 async def _find_way(context: OperatorContext, namespace: str, name: str) -> Key | QuotaFacts:

@@ -127,7 +127,7 @@ def check_place(cache: ResourceCache, savepoint: SavepointResource, storage: Sto
     raise ReferenceProblem(
         f"Savepoint {name} of spec.restore is in another StateStore than the pipeline's state; name a Savepoint with spec.import:"
         f" {{name: {name_savepoint(savepoint.metadata)}, storeRef: the one that it is in}}, which brings it here",
-        reason=Reason.SAVEPOINT_ELSEWHERE,
+        reason=Reason.SAVEPOINT_IN_OTHER_STORE,
     )
 
 

@@ -26,7 +26,7 @@ def build_progress_fields(
         "batch": find_last_batch(progress),
         "records": sum(query.total_input_rows for query in queries),
         "late": sum(query.total_late_rows for query in queries),
-        "late_records": progress.stragglers,
+        "late_records": progress.late_records,
         "dead_lettered": progress.dead_lettered,
         "lag_records": progress.lag,
         "lag": f"{format_count(progress.lag)} records",
@@ -65,7 +65,7 @@ def find_pause(progress: Progress, spec: PipelineSpec, now: datetime) -> datetim
 def measure_interval(spec: PipelineSpec) -> float:
     """Return the seconds from the start of a batch to that of the next one, 0 where it starts at once."""
     trigger = spec.trigger
-    every = trigger.real_time.checkpoint_every if trigger.real_time is not None else trigger.interval
+    every = trigger.real_time.checkpoint_interval if trigger.real_time is not None else trigger.interval
     return parse_duration(every or "0s")
 
 

@@ -63,9 +63,9 @@ def build_upgrade_savepoint(pipeline: Metadata, change: UpgradeStatus) -> Manife
     return _build_savepoint(pipeline.namespace, pipeline.name, change.savepoint, Cause.UPGRADE)
 
 
-def build_remedy_savepoint(namespace: str, pipeline: str, name: str) -> Manifest:
-    """Return the Savepoint that is taken before a remedy."""
-    return _build_savepoint(namespace, pipeline, name, Cause.BEFORE_REMEDY)
+def build_remediation_savepoint(namespace: str, pipeline: str, name: str) -> Manifest:
+    """Return the Savepoint that is taken before a remediation."""
+    return _build_savepoint(namespace, pipeline, name, Cause.BEFORE_REMEDIATION)
 
 
 def _build_savepoint(

@@ -55,9 +55,9 @@ def measure_wait(wanted: Collection | None, last: CollectionStatus | None, now: 
         return None
     if (last.request if last else "") != wanted.request:
         return 0.0
-    if wanted.every is None:
+    if wanted.interval is None:
         return None
-    return intervals.wait_after(last.at if last else None, parse_duration(wanted.every), now)
+    return intervals.wait_after(last.at if last else None, parse_duration(wanted.interval), now)
 
 
 def _build_pod(

@@ -80,7 +80,7 @@ def _decide_check(observed: StateStoreObserved, now: datetime) -> Plan:
 def _decide_remote(observed: StateStoreObserved, now: datetime) -> Plan:
     """Check a bucket, or a folder in HDFS, when that is due. The status is written only where the check succeeds."""
     resource, at = observed.resource, now.replace(microsecond=0)
-    every = parse_duration(resource.spec.check_every)
+    every = parse_duration(resource.spec.check_interval)
     failure = find_failure(observed.failures, CheckStore)
     if failure is not None:
         verdict = judge_error("Failed", failure.error)

@@ -6,9 +6,9 @@ The last result stays in status while the next measurement is under way, and whe
 from datetime import datetime
 
 from kappa_crds.collection import Measurement
-from kappa_crds.holdings import Holdings
 from kappa_crds.quantities import format_size, parse_duration
 from kappa_crds.savepoint_work import WorkState
+from kappa_crds.store_contents import StoreContents
 from kappa_operator import intervals
 from kappa_operator.engine.actions import CreateObject, DeleteObject, RecordStatus
 from kappa_operator.engine.plan import Plan
@@ -19,7 +19,7 @@ from kappa_operator.statestore.objects import StateStoreResource
 
 def wait_to_measure(resource: StateStoreResource, now: datetime) -> float | None:
     """Return the seconds until a measurement is due, 0 for now; None where the spec has none."""
-    every, last = resource.spec.measure_every, resource.status.measurement
+    every, last = resource.spec.measure_interval, resource.status.measurement
     if every is None:
         return None
     return intervals.wait_after(last.at if last else None, parse_duration(every), now)
@@ -54,10 +54,12 @@ def follow_measurement(observed: StateStoreObserved, _now: datetime) -> Plan | N
         return Plan((CreateObject(made),), requeue_after=intervals.WORKING)
     if pod.result is None:
         return Plan(requeue_after=intervals.WORKING)
-    if pod.result.holds is None:
+    if pod.result.contents is None:
         failure = pod.result.failure
         return _end(observed, measurement, failure.message if failure else "the pod ended without a message")
-    return _end(observed, measurement.replace(holds=pod.result.holds), describe_holdings(pod.result.holds))
+    return _end(
+        observed, measurement.replace(contents=pod.result.contents), describe_contents(pod.result.contents)
+    )
 
 
 def _end(observed: StateStoreObserved, measurement: Measurement, message: str) -> Plan:
@@ -69,7 +71,7 @@ def _record(observed: StateStoreObserved, measurement: Measurement) -> RecordSta
     return RecordStatus(observed.resource.status.replace(measurement=measurement))
 
 
-def describe_holdings(holds: Holdings) -> str:
+def describe_contents(holds: StoreContents) -> str:
     """Return what a store holds, as text."""
     held = (
         f"{holds.checkpoints} checkpoints, {format_size(holds.checkpoint_bytes)};"

@@ -97,7 +97,7 @@ def is_unseen(resource: StateStoreResource) -> bool:
 
 def choose_interval(resource: StateStoreResource) -> float:
     """Return the seconds from check to check; a store that is not ready is checked more often."""
-    every = parse_duration(resource.spec.check_every)
+    every = parse_duration(resource.spec.check_interval)
     return every if is_ready(resource.status) else min(every, intervals.FAILED)
 
 

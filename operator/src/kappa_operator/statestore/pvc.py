@@ -68,17 +68,17 @@ def _decide_missing(observed: StateStoreObserved, pvc: PersistentVolume, now: da
     name = name_claim(observed.resource)
     if observed.claim is not None:
         message = f"PVC {name} is being deleted, with all state; wait for that, or delete the pods that still use it"
-        return report(observed, working("Failed", Reason.CLAIM_NOT_FOUND, message), now, intervals.FAILED)
+        return report(observed, working("Failed", Reason.PVC_NOT_FOUND, message), now, intervals.FAILED)
     if pvc.size is None:
         message = f'PVC "{name}" not found; create it, or set spec.pvc.size and the operator creates one'
-        return report(observed, stalled("Failed", Reason.CLAIM_NOT_FOUND, message), now, intervals.FAILED)
+        return report(observed, stalled("Failed", Reason.PVC_NOT_FOUND, message), now, intervals.FAILED)
     failure = find_failure(observed.failures, ApplyObject)
     if failure is not None:
         return _report_failure(observed, failure, now)
     actions: list[Action] = [ApplyObject(build_claim(observed.resource, pvc))]
     if observed.resource.status.last_check is not None:
         lost = f"PVC {name} was deleted from outside, with all state; a new, empty one is created"
-        actions.append(EmitEvent(Reason.CLAIM_NOT_FOUND, lost, True))
+        actions.append(EmitEvent(Reason.PVC_NOT_FOUND, lost, True))
     return Plan(tuple(actions), requeue=True)
 
 
@@ -117,7 +117,7 @@ def _still_holds(condition: Condition, age: float) -> bool:
 
 def _finish_check(observed: StateStoreObserved, probe: Probe, result: ProbeResult, now: datetime) -> Plan:
     verdict = _judge(observed, result)
-    every = parse_duration(observed.resource.spec.check_every)
+    every = parse_duration(observed.resource.spec.check_interval)
     requeue = every if verdict.ready == "True" else min(every, intervals.FAILED)
     at = now.replace(microsecond=0)
     plan = report(observed, verdict, now, requeue, last_check=at, free_bytes=result.free_bytes)

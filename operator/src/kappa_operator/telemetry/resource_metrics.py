@@ -16,7 +16,6 @@ from prometheus_client.core import Metric
 from pydantic import ValidationError
 
 from kappa_crds.conditions import ConditionType, find_condition, is_true
-from kappa_crds.holdings import Holdings
 from kappa_crds.kafkacluster import KafkaClusterSpec, KafkaClusterStatus
 from kappa_crds.lagpolicy import LAG_HEALTHY, LagPolicySpec, LagPolicyStatus
 from kappa_crds.lagstate import LagState
@@ -26,6 +25,7 @@ from kappa_crds.quantities import parse_duration
 from kappa_crds.resource import Resource
 from kappa_crds.savepoint import SAVEPOINT, SavepointState
 from kappa_crds.statestore import StateStoreSpec, StateStoreStatus
+from kappa_crds.store_contents import StoreContents
 from kappa_operator.engine.cache import ResourceCache
 from kappa_operator.engine.keys import Key
 from kappa_operator.telemetry.declare import ComputedMetrics, Declared, Labels, Sample
@@ -113,12 +113,12 @@ def _find_newest(times: Iterable[float | None]) -> float | None:
     return max((time for time in times if time is not None), default=None)
 
 
-def _held(read: Callable[[Holdings], float | None]) -> Callable[[StateStoreResource], float | None]:
+def _held(read: Callable[[StoreContents], float | None]) -> Callable[[StateStoreResource], float | None]:
     """Return a reader of the last measurement; there is none where the spec asks for none."""
 
     def find(store: StateStoreResource) -> float | None:
         measurement = store.status.measurement
-        return None if measurement is None or measurement.holds is None else read(measurement.holds)
+        return None if measurement is None or measurement.contents is None else read(measurement.contents)
 
     return find
 
@@ -128,7 +128,7 @@ def _read_measured(store: StateStoreResource) -> float | None:
 
 
 def _count_unhealthy(policy: LagPolicyResource) -> float:
-    return sum(count for state, count in policy.status.shares.items() if state != LagState.OK.value)
+    return sum(count for state, count in policy.status.group_partitions.items() if state != LagState.OK.value)
 
 
 def _read_health(wanted: str) -> Callable[[LagPolicyResource], float | None]:

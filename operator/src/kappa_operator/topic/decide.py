@@ -81,15 +81,15 @@ def report_problem(observed: TopicObserved, now: datetime) -> Plan | None:
     return _report(observed, judge_error(state, observed.problem), now)
 
 
-def report_pause(observed: TopicObserved, now: datetime) -> Plan | None:
-    """Leave a paused topic as it is."""
-    if not observed.resource.spec.pause:
+def report_suspended(observed: TopicObserved, now: datetime) -> Plan | None:
+    """Leave a suspended topic as it is."""
+    if not observed.resource.spec.suspend:
         return None
     if observed.view is None:
-        message = "spec.pause keeps the topic from being created; set it to false"
-        return _report(observed, stalled("Paused", Reason.PAUSED, message), now)
-    message = "spec.pause is set; the topic in Kafka is left as it is"
-    return _report(observed, ready("Paused", Reason.PAUSED, message), now)
+        message = "spec.suspend keeps the topic from being created; set it to false"
+        return _report(observed, stalled("Suspended", Reason.SUSPENDED, message), now)
+    message = "spec.suspend is set; the topic in Kafka is left as it is"
+    return _report(observed, ready("Suspended", Reason.SUSPENDED, message), now)
 
 
 def create_topic(observed: TopicObserved, now: datetime) -> Plan | None:
@@ -130,7 +130,7 @@ TOPIC_STEPS: tuple[Step[TopicObserved], ...] = (
     hold_topic,
     report_conflict,
     report_problem,
-    report_pause,
+    report_suspended,
     create_topic,
     change_topic,
     report_topic,
@@ -256,7 +256,7 @@ def build_status(observed: TopicObserved, verdict: Verdict, now: datetime) -> Re
 def _list_managed(observed: TopicObserved, view: TopicView) -> tuple[str, ...]:
     """Return what the spec declares, and what it declared once and is still to be unset."""
     before = observed.resource.status.managed_configs
-    if observed.winner is not None or observed.resource.spec.pause:
+    if observed.winner is not None or observed.resource.spec.suspend:
         return before
     left = {name for name in before if name in view.explicit}
     return tuple(sorted({*build_configs(observed.resource.spec), *left}))

@@ -28,8 +28,8 @@ def delete_topic(observed: TopicObserved, now: datetime) -> Plan | None:
     if observed.rivals:
         others = ", ".join(f"{rival.namespace}/{rival.name}" for rival in observed.rivals)
         return _retain(observed, f"it is claimed by Topic {others} too")
-    if spec.pause:
-        return _block(observed, now, f"spec.pause keeps the topic as it is; set it to false, {_WAY_OUT}")
+    if spec.suspend:
+        return _block(observed, now, f"spec.suspend keeps the topic as it is; set it to false, {_WAY_OUT}")
     if observed.problem is not None:
         return _block(observed, now, f"{observed.problem.message}; fix that, {_WAY_OUT}")
     return _delete(observed, now)

@@ -152,7 +152,7 @@ class Supervision:
     def _record_written(self) -> None:
         side_outputs = self.running.side_outputs
         self._record.set_counts(
-            dead_lettered=side_outputs.dead_lettered, stragglers=side_outputs.late_records
+            dead_lettered=side_outputs.dead_lettered, late_records=side_outputs.late_records
         )
 
     def stop(self) -> DriverExit:

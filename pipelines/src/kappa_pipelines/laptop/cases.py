@@ -14,7 +14,7 @@ spec:
   expect:
     sinks:
     - {name: mean, rows: [{carrier: AA, n: 1}]}
-    stragglers:
+    lateRecords:
     - {name: hourly, rows: [{carrier: AA, delay: 5, windowEnd: 2013-01-01T11:00:00Z}]}
     deadLetters: [{source: flights, error: value is not a JSON object}]
     late: 0
@@ -108,12 +108,12 @@ class ExpectedLetter(Model):
 class Expectation(Model):
     """The expected output; absent fields are not checked.
 
-    `stragglers` are those of views with `sideOutput`. A row may name, besides its own columns, what the headers of its record say:
+    `lateRecords` are those of views with `sideOutput`. A row may name, besides its own columns, what the headers of its record say:
     `windowStart`, `windowEnd`, `watermark`, `topic`, `partition` and `offset`.
     """
 
     sinks: tuple[ExpectedRows, ...] = ()
-    stragglers: tuple[ExpectedRows, ...] = ()
+    late_records: tuple[ExpectedRows, ...] = ()
     dead_letters: tuple[ExpectedLetter, ...] | None = None
     late: Annotated[int, Field(ge=0)] | None = None
 
@@ -187,7 +187,7 @@ def _find_problems(case: CaseSpec, spec: PipelineSpec) -> Iterator[str]:
             yield from _find_wrong_topic(number, step, sources[step.source or spec.sources[0].name])
     yield from _find_unknown("sink", case.expect.sinks, [sink.name for sink in spec.sinks])
     yield from _find_unknown(
-        "view with stragglers.sideOutput", case.expect.stragglers, list(spec.side_outputs)
+        "view with lateRecords.sideOutput", case.expect.late_records, list(spec.side_outputs)
     )
     if Mark.END in [step.mark for step in case.input][:-1]:
         yield "nothing follows the mark `end`; make it the last step"

@@ -99,7 +99,7 @@ def _explain_state(state: State) -> str:
 
 def _explain_trigger(trigger: Trigger) -> Iterator[str]:
     if trigger.real_time is not None:
-        every = trigger.real_time.checkpoint_every
+        every = trigger.real_time.checkpoint_interval
         yield f"real-time mode: no record waits for a batch; offsets are kept every {every}, and a stop waits as long"
 
 

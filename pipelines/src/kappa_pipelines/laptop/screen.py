@@ -43,7 +43,7 @@ class Screen:
         for view, rows in itertools.groupby(stragglers, key=lambda straggler: straggler.view):
             found = list(rows)
             for straggler in found[: self._limit]:
-                print(json.dumps({"stragglers": view, "value": straggler.row, **straggler.told}))
+                print(json.dumps({"lateRecords": view, "value": straggler.row, **straggler.told}))
             say(f"late records of view {view}: {len(found)} rows, {min(len(found), self._limit)} shown")
 
     def show_progress(self, query: StreamingQuery) -> None:

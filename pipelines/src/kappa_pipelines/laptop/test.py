@@ -110,11 +110,13 @@ def _find_problems(run: LocalRun, revision: Revision, expect: Expectation) -> li
         if lines:
             kind = "last rows of each key" if is_table(sinks[sink.name]) else "rows"
             problems += [f"sink {sink.name}, {kind}: `-` is missing, `+` was not expected", *lines]
-    stragglers = run.stragglers() if expect.stragglers else []
-    for view in expect.stragglers:
+    stragglers = run.stragglers() if expect.late_records else []
+    for view in expect.late_records:
         lines = compare_rows(view.rows, [each.fields for each in stragglers if each.view == view.name])
         problems += (
-            [f"stragglers of view {view.name}: `-` is missing, `+` was not expected", *lines] if lines else []
+            [f"late records of view {view.name}: `-` is missing, `+` was not expected", *lines]
+            if lines
+            else []
         )
     if expect.dead_letters is not None:
         problems += compare_letters(expect.dead_letters, run.letters())

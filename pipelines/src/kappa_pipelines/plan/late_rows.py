@@ -56,7 +56,7 @@ class LateRecordView:
 
 def _say_place(view: str, window: Window | SlidingWindow) -> str:
     kind = "sliding" if isinstance(window, SlidingWindow) else "window"
-    return f"view {view!r}: {kind}.stragglers.sideOutput"
+    return f"view {view!r}: {kind}.lateRecords.sideOutput"
 
 
 def find_late_record_views(

@@ -46,7 +46,7 @@ def check_spec(spec: PipelineSpec) -> None:
     """Raise SpecError for settings that real-time mode does not support."""
     if spec.trigger.real_time is None:
         return
-    _check_times(spec.trigger.real_time.checkpoint_every, spec.stop_timeout)
+    _check_times(spec.trigger.real_time.checkpoint_interval, spec.stop_timeout)
     for source in spec.sources:
         if source.format.protobuf is not None:
             raise SpecError(
@@ -67,13 +67,13 @@ def _check_times(every: str, stop_timeout: str) -> None:
     """Raise SpecError unless a batch is as long as Spark requires, and a stop can wait for its end."""
     if parse_duration(every) < _SHORTEST_SECONDS:
         raise SpecError(
-            Reason.INVALID_SPEC, f"trigger.realTime.checkpointEvery {every} is too short; set 5s or more"
+            Reason.INVALID_SPEC, f"trigger.realTime.checkpointInterval {every} is too short; set 5s or more"
         )
     if parse_duration(every) >= parse_duration(stop_timeout):
         raise SpecError(
             Reason.INVALID_SPEC,
-            f"trigger.realTime.checkpointEvery {every}: a stop waits until a batch ends, and stopTimeout is only"
-            f" {stop_timeout}; set checkpointEvery to less, or stopTimeout to more",
+            f"trigger.realTime.checkpointInterval {every}: a stop waits until a batch ends, and stopTimeout is only"
+            f" {stop_timeout}; set checkpointInterval to less, or stopTimeout to more",
         )
 
 

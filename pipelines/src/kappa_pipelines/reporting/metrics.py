@@ -171,7 +171,7 @@ def samples(progress: Progress, counts: Counts, now: float) -> Iterator[Sample]:
     yield "dead_lettered_rows", (), progress.dead_lettered
     yield "dead_letter_errors", (), counts.dead_letter_errors
     yield "dead_letter_lost", (), counts.dead_letter_lost
-    yield "straggler_rows", (), progress.stragglers
+    yield "straggler_rows", (), progress.late_records
     yield "straggler_errors", (), counts.straggler_errors
     yield "straggler_lost", (), counts.straggler_lost
     yield "group_commit_errors", (), counts.group_commit_errors

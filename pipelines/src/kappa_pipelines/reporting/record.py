@@ -68,10 +68,14 @@ class DriverRecord:
             self._progress = self._progress.model_copy(update={"verdict": verdict})
 
     def set_counts(
-        self, *, executors: int | None = None, dead_lettered: int | None = None, stragglers: int | None = None
+        self,
+        *,
+        executors: int | None = None,
+        dead_lettered: int | None = None,
+        late_records: int | None = None,
     ) -> None:
         """Set the number of executors, or of written dead letters or late records."""
-        counts = {"executors": executors, "dead_lettered": dead_lettered, "stragglers": stragglers}
+        counts = {"executors": executors, "dead_lettered": dead_lettered, "late_records": late_records}
         with self._lock:
             known = {key: value for key, value in counts.items() if value is not None}
             self._progress = self._progress.model_copy(update=known)

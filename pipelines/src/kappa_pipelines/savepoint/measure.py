@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from kappa_crds.holdings import Holdings
+from kappa_crds.store_contents import StoreContents
 from kappa_pipelines.checkpoint.store.folder import Folder, Listed
 from kappa_pipelines.savepoint.collect_store import CHECKPOINT_FOLDER
 from kappa_pipelines.savepoint.store import GARBAGE, MANIFEST, OBJECTS
@@ -12,7 +12,7 @@ MOST_FILES = 5_000_000
 """Maximum number of files: a listing of that many takes some minutes."""
 
 
-def measure_store(files: Folder, namespace: str, most: int = MOST_FILES) -> Holdings:
+def measure_store(files: Folder, namespace: str, most: int = MOST_FILES) -> StoreContents:
     """Return the measurement of a namespace from at most so many files, those of savepoints first."""
     counted = _Count(most)
     for pipeline, rest, file in counted.take(files, f"savepoints/{namespace}"):
@@ -57,10 +57,10 @@ class _Count:
             self._checkpoints.add((pipeline, rest[0]))
             self._checkpoint_bytes += file.size
 
-    def to_holdings(self) -> Holdings:
+    def to_holdings(self) -> StoreContents:
         """Return the measurement."""
         times = [datetime.fromtimestamp(int(written), UTC) for written in sorted(self._written)]
-        return Holdings(
+        return StoreContents(
             checkpoints=len(self._checkpoints),
             checkpoint_bytes=self._checkpoint_bytes,
             savepoints=len(times),

@@ -59,7 +59,7 @@ def do_work(request: WorkRequest, revision_file: Path) -> WorkResult:
             return WorkResult(removed=_collect(request))
         case SavepointTask.MEASURE:
             files = open_folder(request.location, request.connection)
-            return WorkResult(holds=measure_store(files, request.namespace))
+            return WorkResult(contents=measure_store(files, request.namespace))
         case _:
             assert_never(request.task)
 

@@ -123,7 +123,7 @@ def choose_output_mode(sink: Sink, trigger: Trigger) -> OutputMode:
 
 def _set_trigger(writer: DataStreamWriter, trigger: Trigger) -> DataStreamWriter:
     if trigger.real_time is not None:
-        every = _milliseconds(trigger.real_time.checkpoint_every)
+        every = _milliseconds(trigger.real_time.checkpoint_interval)
         # The types of pyspark 4.2 lack realTime.
         return writer.trigger(realTime=every)  # type: ignore[call-overload, no-any-return]
     if trigger.interval is not None:

@@ -29,7 +29,7 @@ _WINDOW, _COPY, _CLOSES, _VALUES = "__kappa_window", "__kappa_copy", "__kappa_cl
 
 def is_corrected(window: Window) -> bool:
     """Return whether its results may be corrected; else it is a single statement."""
-    return window.stragglers is not None and window.stragglers.correct is not None
+    return window.late_records is not None and window.late_records.correct is not None
 
 
 def build_window(spark: SparkSession, view: str, window: Window) -> str:
@@ -50,7 +50,7 @@ def build_corrected(spark: SparkSession, view: str, window: Window) -> DataFrame
 
 def add_missed_window(rows: DataFrame, window: Window, time: str, watermark: Column, name: str) -> DataFrame:
     """Return the rows once for each of their windows that was finally closed at the watermark, with that window as `name`."""
-    corrections = window.stragglers.correct if window.stragglers is not None else None
+    corrections = window.late_records.correct if window.late_records is not None else None
     last = 0 if corrections is None else max(map(parse_duration, corrections.after))
     windowed = rows.withColumn(name, f.expr(_write_own_window(window, time)))
     closes = f.unix_micros(f.col(name)["end"]) + int(last * 1000) * 1000
@@ -76,13 +76,13 @@ def _check(spark: SparkSession, view: str, window: Window) -> str:
 
 def _read_delays(view: str, window: Window) -> list[int]:
     """Return the delay of each correction after a window's result, in milliseconds."""
-    assert window.stragglers is not None  # noqa: S101 - is_corrected
-    assert window.stragglers.correct is not None  # noqa: S101 - is_corrected
-    delays = [int(parse_duration(after) * 1000) for after in window.stragglers.correct.after]
+    assert window.late_records is not None  # noqa: S101 - is_corrected
+    assert window.late_records.correct is not None  # noqa: S101 - is_corrected
+    delays = [int(parse_duration(after) * 1000) for after in window.late_records.correct.after]
     if delays != sorted(set(delays)):
         raise SpecError(
             Reason.INVALID_SPEC,
-            f"view {view!r}: window.stragglers.correct.after must be in ascending order, each time once",
+            f"view {view!r}: window.lateRecords.correct.after must be in ascending order, each time once",
         )
     return delays
 
@@ -124,7 +124,7 @@ def _write_window(window: Window, time: str) -> str:
     if window.session is not None:
         return f"session_window({quote(time)}, {_quote_length(window.session)})"
     if window.hopping is not None:
-        length, every = _quote_length(window.hopping.length), _quote_length(window.hopping.every)
+        length, every = _quote_length(window.hopping.length), _quote_length(window.hopping.slide)
         return f"window({quote(time)}, {length}, {every})"
     assert window.tumbling is not None  # noqa: S101 - the model has exactly one
     return f"window({quote(time)}, {_quote_length(window.tumbling)})"

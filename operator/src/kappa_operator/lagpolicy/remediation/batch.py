@@ -8,7 +8,12 @@ and only if the rate at which it was too small would have been enough for the mo
 from dataclasses import dataclass
 from datetime import datetime
 
-from kappa_crds.lagremedy import BatchLimitRemedy, RemedyKind, RemedyResult, RemedyStatus
+from kappa_crds.lagremediation import (
+    BatchLimitRemediation,
+    RemediationKind,
+    RemediationResult,
+    RemediationStatus,
+)
 from kappa_crds.lagstate import LagState, Severity
 from kappa_crds.quantities import format_count, format_duration, parse_duration
 from kappa_operator.lag.evaluate import Verdict
@@ -40,42 +45,47 @@ class Pace:
 
 
 def decide_limit(
-    remedy: BatchLimitRemedy | None, pace: Pace, before: RemedyStatus | None, now: datetime
-) -> RemedyStatus | None:
-    """Return the change to be recorded, or the last one with what it was worth; None where nothing changes. Without a remedy, what was raised goes back."""
+    settings: BatchLimitRemediation | None, pace: Pace, before: RemediationStatus | None, now: datetime
+) -> RemediationStatus | None:
+    """Return the change to be recorded, or the last one with what it was worth; None where nothing changes. Without a remediation, what was raised goes back."""
     facts = pace.facts
     held = None if before is None else find_held(before, facts)
     if facts.max_records is None or not facts.steady or facts.stateless:
         return None
-    if remedy is None:
-        refused = before is not None and before.result is RemedyResult.REFUSED
+    if settings is None:
+        refused = before is not None and before.result is RemediationResult.REFUSED
         if refused and is_cooling(before, _AGAIN, now):
             return None
         return (
-            None if held is None else _give_back(held, "the policy does not have this remedy any more", now)
+            None
+            if held is None
+            else _give_back(held, "the policy does not have this remediation any more", now)
         )
-    if is_cooling(before, parse_duration(remedy.cool_down), now):
+    if is_cooling(before, parse_duration(settings.cool_down), now):
         return None
     if pace.verdict.severity is not Severity.NONE:
-        return _decide_larger(remedy, pace, before, held, now)
-    return None if held is None else _decide_back(remedy, pace.load, held, now)
+        return _decide_larger(settings, pace, before, held, now)
+    return None if held is None else _decide_back(settings, pace.load, held, now)
 
 
-def is_return(record: RemedyStatus) -> bool:
+def is_return(record: RemediationStatus) -> bool:
     """Return whether a record is of batches that become as small as they were: that is done whatever the policy says by then."""
-    return record.kind is RemedyKind.RAISE_BATCH_LIMIT and record.original is None
+    return record.kind is RemediationKind.RAISE_BATCH_LIMIT and record.original is None
 
 
-def may_be_held(record: RemedyStatus) -> bool:
+def may_be_held(record: RemediationStatus) -> bool:
     """Return whether batches may still be larger than they were: they are, or the way back is under way, or was refused."""
-    if record.kind is not RemedyKind.RAISE_BATCH_LIMIT:
+    if record.kind is not RemediationKind.RAISE_BATCH_LIMIT:
         return False
-    return record.original is not None or record.result in (RemedyResult.PENDING, RemedyResult.REFUSED)
+    return record.original is not None or record.result in (
+        RemediationResult.PENDING,
+        RemediationResult.REFUSED,
+    )
 
 
-def find_held(record: RemedyStatus, facts: PipelineFacts) -> RemedyStatus | None:
-    """Return the record of batches that are as large as a remedy made them; None where somebody has changed the bound since."""
-    ended = record.result in (RemedyResult.REFUSED, RemedyResult.WITHDRAWN)
+def find_held(record: RemediationStatus, facts: PipelineFacts) -> RemediationStatus | None:
+    """Return the record of batches that are as large as a remediation made them; None where somebody has changed the bound since."""
+    ended = record.result in (RemediationResult.REFUSED, RemediationResult.WITHDRAWN)
     if is_return(record):
         held = record.replace(original=record.wanted, wanted=record.before or record.wanted)
         return held if ended and facts.max_records == int(held.wanted) else None
@@ -83,53 +93,56 @@ def find_held(record: RemedyStatus, facts: PipelineFacts) -> RemedyStatus | None
 
 
 def _decide_larger(
-    remedy: BatchLimitRemedy,
+    settings: BatchLimitRemediation,
     pace: Pace,
-    before: RemedyStatus | None,
-    held: RemedyStatus | None,
+    before: RemediationStatus | None,
+    held: RemediationStatus | None,
     now: datetime,
-) -> RemedyStatus | None:
+) -> RemediationStatus | None:
     facts, load = pace.facts, pace.load
     size = facts.max_records or 0
     is_full = pace.waits > size // facts.sources
     if pace.verdict.state not in (LagState.WARNING, LagState.LOSING, LagState.REWOUND) or not is_full:
         return None
-    if load.taken <= 0 or pace.drains <= parse_duration(remedy.drain_within):
+    if load.taken <= 0 or pace.drains <= parse_duration(settings.drain_within):
         return None
     if held is not None and (now - max(held.at, load.since)).total_seconds() < SETTLED:
         return None
     if held is not None and load.taken < GAIN * held.rates[-1]:
         said = f"batches of {held.wanted} make it no faster ({format_count(load.taken)}/s, before {format_count(held.rates[-1])}/s)"
         return None if held.message is not None else held.replace(message=said)
-    wanted = min(remedy.up_to, size * remedy.factor)
+    wanted = min(settings.up_to, size * settings.factor)
     if wanted <= size:
         return None
     why = (
         f"{format_count(pace.waits)} records wait and {format_count(load.came)}/s come; full batches of {size} take"
-        f" {format_count(load.taken)}/s, which does not drain them within {remedy.drain_within}"
+        f" {format_count(load.taken)}/s, which does not drain them within {settings.drain_within}"
     )
-    return RemedyStatus(
-        kind=RemedyKind.RAISE_BATCH_LIMIT, target=facts.name, before=str(size), wanted=str(wanted), at=now.replace(microsecond=0),
+    return RemediationStatus(
+        kind=RemediationKind.RAISE_BATCH_LIMIT, target=facts.name, before=str(size), wanted=str(wanted), at=now.replace(microsecond=0),
         why=why, original=str(size) if held is None else held.original,
         rates=(*(held.rates if held is not None else ()), round(load.taken, 3)),
-        count=_count(remedy, before, held, now),
+        count=_count(settings, before, held, now),
     )  # fmt: skip
 
 
 def _count(
-    remedy: BatchLimitRemedy, before: RemedyStatus | None, held: RemedyStatus | None, now: datetime
+    settings: BatchLimitRemediation,
+    before: RemediationStatus | None,
+    held: RemediationStatus | None,
+    now: datetime,
 ) -> int:
     """Return how often in a row the bound went back and was too small soon after."""
     if before is None:
         return 0
     fell = before.at if held is None and before.original is None else None
-    return count_regrets(remedy, fell=fell, now=now, regrets=before.count)
+    return count_regrets(settings, fell=fell, now=now, regrets=before.count)
 
 
 def _decide_back(
-    remedy: BatchLimitRemedy, load: Load, held: RemedyStatus, now: datetime
-) -> RemedyStatus | None:
-    quiet = measure_quiet(remedy, held.count)
+    settings: BatchLimitRemediation, load: Load, held: RemediationStatus, now: datetime
+) -> RemediationStatus | None:
+    quiet = measure_quiet(settings, held.count)
     if load.well_since is None or (now - max(load.well_since, held.at)).total_seconds() < quiet:
         return None
     if load.highest > SPARE * held.rates[0]:
@@ -141,8 +154,8 @@ def _decide_back(
     return _give_back(held, why, now)
 
 
-def _give_back(held: RemedyStatus, why: str, now: datetime) -> RemedyStatus:
-    return RemedyStatus(
+def _give_back(held: RemediationStatus, why: str, now: datetime) -> RemediationStatus:
+    return RemediationStatus(
         kind=held.kind, target=held.target, before=held.wanted, wanted=held.original or "",
         at=now.replace(microsecond=0), why=why, count=held.count, rates=held.rates,
     )  # fmt: skip

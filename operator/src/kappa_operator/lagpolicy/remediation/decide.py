@@ -1,6 +1,6 @@
-"""What a LagPolicy does about lag: each remedy is recorded in status before it is taken, so that one that was cut short is taken up again.
+"""What a LagPolicy does about lag: each remediation is recorded in status before it is taken, so that one that was cut short is taken up again.
 
-A remedy that is pending is applied until the object is as wanted: its own look, not the write, says that it is done.
+A remediation that is pending is applied until the object is as wanted: its own look, not the write, says that it is done.
 """
 
 from collections import defaultdict
@@ -8,7 +8,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from kappa_crds.lagremedy import Remedies, RemedyKind, RemedyResult, RemedyStatus, Saved
+from kappa_crds.lagremediation import (
+    Remediation,
+    RemediationKind,
+    RemediationResult,
+    RemediationStatus,
+    Saved,
+)
 from kappa_crds.lagstate import LagState, Severity
 from kappa_operator.engine.actions import Action
 from kappa_operator.lag.evaluate import WELL
@@ -27,7 +33,7 @@ from kappa_operator.lagpolicy.remediation.model import (
     get_identity,
     is_carried_out,
     is_news,
-    name_remedy,
+    name_remediation,
     tell,
 )
 from kappa_operator.lagpolicy.remediation.pipeline import PipelineCase, decide_for_pipeline
@@ -35,8 +41,8 @@ from kappa_operator.lagpolicy.remediation.producers import (
     Alarm,
     QuotaFacts,
     build_quota_action,
-    decide_pause,
-    settle_pause,
+    decide_throttle,
+    settle_throttle,
 )
 from kappa_operator.lagpolicy.remediation.restart import has_moved
 from kappa_operator.lagpolicy.remediation.retention import decide_hold
@@ -45,24 +51,24 @@ from kappa_operator.lagpolicy.remediation.scale import measure_quiet
 
 
 @dataclass(frozen=True, slots=True)
-class Remedied:
-    """The records of remedies as they are to be in status, what is to be done once they are, and what was measured."""
+class RemediationDecision:
+    """The records of remediations as they are to be in status, what is to be done once they are, and what was measured."""
 
-    records: tuple[RemedyStatus, ...] = ()
+    records: tuple[RemediationStatus, ...] = ()
     actions: tuple[Action, ...] = ()
     loads: Mapping[str, Load] = field(default_factory=dict)
 
 
-def decide_remedies(
+def decide_remediation(
     observed: LagPolicyObserved, judged: Sequence[Judged], rules: Rules, now: datetime, *, may_begin: bool
-) -> Remedied:
+) -> RemediationDecision:
     """Return what is to be done. Without `may_begin` nothing new is begun, as another policy does the same."""
-    before = observed.resource.status.remedies
+    before = observed.resource.status.remediations
     judged = raise_judged(judged, find_alerts(observed.resource.spec, observed.resource.metadata, now))
     groups = group_judged(judged)
     settled = tuple(_settle(observed, record, groups, now) for record in before)
     loads = measure_loads(observed, groups, settled)
-    begun: list[RemedyStatus] = []
+    begun: list[RemediationStatus] = []
     alarm = build_alarm(observed, judged, rules, now)
     begun += _find_for_producers(observed, alarm, settled, now, may_begin=may_begin)
     if may_begin:
@@ -74,76 +80,84 @@ def decide_remedies(
     news = [each for each in records if is_news(each, known.get(get_identity(each)))]
     actions: list[Action] = [*_carry_out(observed, records), *(tell(each) for each in news)]
     ordered = sorted(records, key=get_identity)
-    return Remedied(tuple(ordered), tuple(actions), loads)
+    return RemediationDecision(tuple(ordered), tuple(actions), loads)
 
 
-def find_facts(observed: LagPolicyObserved, record: RemedyStatus) -> PipelineFacts | TopicFacts | None:
-    """Return what a remedy acts on, None where it is gone or not selected any more."""
-    if record.kind is RemedyKind.HOLD_RETENTION:
+def find_facts(observed: LagPolicyObserved, record: RemediationStatus) -> PipelineFacts | TopicFacts | None:
+    """Return what a remediation acts on, None where it is gone or not selected any more."""
+    if record.kind is RemediationKind.HOLD_RETENTION:
         return next((each for each in observed.topics.values() if each.name == record.target), None)
     return next((each for each in observed.pipelines.values() if each.name == record.target), None)
 
 
 def _settle(
-    observed: LagPolicyObserved, record: RemedyStatus, judged: Mapping[str, Sequence[Judged]], now: datetime
-) -> RemedyStatus:
+    observed: LagPolicyObserved,
+    record: RemediationStatus,
+    judged: Mapping[str, Sequence[Judged]],
+    now: datetime,
+) -> RemediationStatus:
     """Return a record with what became of it."""
-    if record.result is not RemedyResult.PENDING:
+    if record.result is not RemediationResult.PENDING:
         return record
-    if record.kind is RemedyKind.PAUSE_PRODUCERS:
-        return settle_pause(record, find_quota(observed, record), observed.failures)
+    if record.kind is RemediationKind.THROTTLE_PRODUCERS:
+        return settle_throttle(record, find_quota(observed, record), observed.failures)
     facts = find_facts(observed, record)
     if facts is None:
-        return record.replace(result=RemedyResult.REFUSED, message="it is gone, or not selected any more")
+        return record.replace(
+            result=RemediationResult.REFUSED, message="it is gone, or not selected any more"
+        )
     if record.saved is Saved.TAKING:
         return _settle_savepoint(observed, record, judged, now)
     if is_carried_out(record, facts):
-        return record.replace(result=RemedyResult.DONE)
+        return record.replace(result=RemediationResult.DONE)
     action = build_action(record, facts)
     failed = next((each for each in observed.failures if each.action == action), None)
     if failed is not None and not failed.error.retryable:
-        return record.replace(result=RemedyResult.REFUSED, message=failed.error.message)
+        return record.replace(result=RemediationResult.REFUSED, message=failed.error.message)
     return record
 
 
 def _settle_savepoint(
-    observed: LagPolicyObserved, record: RemedyStatus, judged: Mapping[str, Sequence[Judged]], now: datetime
-) -> RemedyStatus:
+    observed: LagPolicyObserved,
+    record: RemediationStatus,
+    judged: Mapping[str, Sequence[Judged]],
+    now: datetime,
+) -> RemediationStatus:
     """Return a record that waits for its savepoint, unless what it is for has passed meanwhile, or nobody wants it any more."""
-    remedies = observed.resource.spec.remedies or Remedies()
-    if name_remedy(record.kind) not in remedies.names and not is_return(record):
-        return withdraw(record, "the policy does not have this remedy any more")
+    remediation = observed.resource.spec.remediation or Remediation()
+    if name_remediation(record.kind) not in remediation.names and not is_return(record):
+        return withdraw(record, "the policy does not have this remediation any more")
     group = next((each for each, facts in observed.pipelines.items() if facts.name == record.target), "")
     own = judged.get(group, ())
     if (
-        record.kind is RemedyKind.RESTART_STALLED
+        record.kind is RemediationKind.RESTART_STALLED
         and own
         and own[0].alert is None
         and has_moved(own[0], record.at)
     ):
         return withdraw(record, "it moves again by now")
     found = observed.savepoints.get(record.savepoint or "")
-    return follow_savepoint(record, remedies.savepoint, found, observed.failures, now)
+    return follow_savepoint(record, remediation.savepoint, found, observed.failures, now)
 
 
-def _carry_out(observed: LagPolicyObserved, records: Sequence[RemedyStatus]) -> Iterator[Action]:
-    """Yield what brings pending remedies about, but for those that have just failed: they are tried at the next look."""
+def _carry_out(observed: LagPolicyObserved, records: Sequence[RemediationStatus]) -> Iterator[Action]:
+    """Yield what brings pending remediations about, but for those that have just failed: they are tried at the next look."""
     failed = [each.action for each in observed.failures]
     for record in records:
-        if record.result is RemedyResult.PENDING:
+        if record.result is RemediationResult.PENDING:
             action = _build_next(observed, record)
             if action is not None and action not in failed:
                 yield action
 
 
-def find_quota(observed: LagPolicyObserved, record: RemedyStatus) -> QuotaFacts | None:
+def find_quota(observed: LagPolicyObserved, record: RemediationStatus) -> QuotaFacts | None:
     """Return the quota that a record is about, None where it was not read."""
     return observed.quotas.get((record.cluster or "", record.target))
 
 
-def _build_next(observed: LagPolicyObserved, record: RemedyStatus) -> Action | None:
-    """Return what comes next for a pending remedy: its savepoint, nothing while that is taken, or the remedy itself."""
-    if record.kind is RemedyKind.PAUSE_PRODUCERS:
+def _build_next(observed: LagPolicyObserved, record: RemediationStatus) -> Action | None:
+    """Return what comes next for a pending remediation: its savepoint, nothing while that is taken, or the remediation itself."""
+    if record.kind is RemediationKind.THROTTLE_PRODUCERS:
         quota = find_quota(observed, record)
         return None if quota is None or quota.problem is not None else build_quota_action(record, quota)
     facts = find_facts(observed, record)
@@ -155,7 +169,7 @@ def _build_next(observed: LagPolicyObserved, record: RemedyStatus) -> Action | N
 
 
 def measure_loads(
-    observed: LagPolicyObserved, judged: Mapping[str, Sequence[Judged]], records: Sequence[RemedyStatus]
+    observed: LagPolicyObserved, judged: Mapping[str, Sequence[Judged]], records: Sequence[RemediationStatus]
 ) -> dict[str, Load]:
     """Return what is known of the rates of the pipelines that may be scaled or get larger batches, after one more look."""
     if observed.sweep is None or not _needs_loads(observed, records):
@@ -170,25 +184,32 @@ def measure_loads(
         loads[facts.name] = advance_load(
             observed.loads.get(facts.name), measure_flow(looks[group]), facts.executors, observed.sweep.at,
             well=judged[group][0].verdict.state is LagState.OK,
-            span=_measure_span(observed.resource.spec.remedies or Remedies(), records, facts), steady=facts.steady,
+            span=_measure_span(observed.resource.spec.remediation or Remediation(), records, facts), steady=facts.steady,
         )  # fmt: skip
     return loads
 
 
-def _needs_loads(observed: LagPolicyObserved, records: Sequence[RemedyStatus]) -> bool:
-    remedies = observed.resource.spec.remedies
-    asked = remedies is not None and (remedies.scale is not None or remedies.raise_batch_limit is not None)
+def _needs_loads(observed: LagPolicyObserved, records: Sequence[RemediationStatus]) -> bool:
+    remediation = observed.resource.spec.remediation
+    asked = remediation is not None and (
+        remediation.scale is not None or remediation.raise_batch_limit is not None
+    )
     return asked or any(may_be_held(each) for each in records)
 
 
-def _measure_span(remedies: Remedies, records: Sequence[RemedyStatus], facts: PipelineFacts) -> float:
-    """Return the seconds for which the most that came in is wanted: the longest quiet time of a remedy."""
+def _measure_span(
+    remediation: Remediation, records: Sequence[RemediationStatus], facts: PipelineFacts
+) -> float:
+    """Return the seconds for which the most that came in is wanted: the longest quiet time of a remediation."""
     spans = [0.0]
-    pairs = ((RemedyKind.SCALE, remedies.scale), (RemedyKind.RAISE_BATCH_LIMIT, remedies.raise_batch_limit))
-    for kind, remedy in pairs:
+    pairs = (
+        (RemediationKind.SCALE, remediation.scale),
+        (RemediationKind.RAISE_BATCH_LIMIT, remediation.raise_batch_limit),
+    )
+    for kind, settings in pairs:
         record = find_record(records, kind, facts.name)
-        if remedy is not None:
-            spans.append(measure_quiet(remedy, record.count if record is not None else 0))
+        if settings is not None:
+            spans.append(measure_quiet(settings, record.count if record is not None else 0))
     return max(spans)
 
 
@@ -204,29 +225,29 @@ def _find_for_pipelines(
     observed: LagPolicyObserved,
     judged: Mapping[str, Sequence[Judged]],
     rules: Rules,
-    records: Sequence[RemedyStatus],
+    records: Sequence[RemediationStatus],
     *,
     loads: Mapping[str, Load],
     now: datetime,
-) -> Iterator[RemedyStatus]:
-    """Yield remedies to be begun, and records that change; none for a pipeline that has one pending."""
-    remedies = observed.resource.spec.remedies or Remedies()
-    pending = {record.target for record in records if record.result is RemedyResult.PENDING}
+) -> Iterator[RemediationStatus]:
+    """Yield remediations to be begun, and records that change; none for a pipeline that has one pending."""
+    remediation = observed.resource.spec.remediation or Remediation()
+    pending = {record.target for record in records if record.result is RemediationResult.PENDING}
     for group, facts in observed.pipelines.items():
         own = judged.get(group, ())
         if not own or facts.name in pending:
             continue
         case = PipelineCase(facts, own, explain(own[0], rules, now), loads.get(facts.name))
-        yield from _some(decide_for_pipeline(remedies, case, records, now))
+        yield from _some(decide_for_pipeline(remediation, case, records, now))
 
 
 def _find_for_topics(
-    observed: LagPolicyObserved, judged: Sequence[Judged], records: Sequence[RemedyStatus], now: datetime
-) -> Iterator[RemedyStatus]:
+    observed: LagPolicyObserved, judged: Sequence[Judged], records: Sequence[RemediationStatus], now: datetime
+) -> Iterator[RemediationStatus]:
     """Yield holds to be begun, renewed or ended; none for a topic that has one pending."""
     for topic, facts in observed.topics.items():
-        before = find_record(records, RemedyKind.HOLD_RETENTION, facts.name)
-        if before is None or before.result is not RemedyResult.PENDING:
+        before = find_record(records, RemediationKind.HOLD_RETENTION, facts.name)
+        if before is None or before.result is not RemediationResult.PENDING:
             readers = [each for each in judged if each.share.partition.topic == topic]
             yield from _some(decide_hold(observed.resource.spec, facts, readers, before, now))
 
@@ -247,19 +268,19 @@ def build_alarm(observed: LagPolicyObserved, judged: Sequence[Judged], rules: Ru
 def _find_for_producers(
     observed: LagPolicyObserved,
     alarm: Alarm,
-    records: Sequence[RemedyStatus],
+    records: Sequence[RemediationStatus],
     now: datetime,
     *,
     may_begin: bool,
-) -> Iterator[RemedyStatus]:
+) -> Iterator[RemediationStatus]:
     """Yield quotas to be set or put back; what is held is put back also where nothing new may be begun."""
-    remedies = observed.resource.spec.remedies or Remedies()
+    remediation = observed.resource.spec.remediation or Remediation()
     for (cluster, producer), facts in observed.quotas.items():
         known = (each for each in records if each.cluster == cluster)
-        before = find_record(known, RemedyKind.PAUSE_PRODUCERS, producer)
-        pause = remedies.pause_producers
-        yield from _some(decide_pause(pause, facts, alarm, before, now, may_begin=may_begin))
+        before = find_record(known, RemediationKind.THROTTLE_PRODUCERS, producer)
+        pause = remediation.throttle_producers
+        yield from _some(decide_throttle(pause, facts, alarm, before, now, may_begin=may_begin))
 
 
-def _some(record: RemedyStatus | None) -> tuple[RemedyStatus, ...]:
+def _some(record: RemediationStatus | None) -> tuple[RemediationStatus, ...]:
     return () if record is None else (record,)

@@ -1,37 +1,37 @@
-"""What decisions about remedies share: what a remedy acts on, how one is recorded, and how it is carried out."""
+"""What decisions about remediations share: what a remediation acts on, how one is recorded, and how it is carried out."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
 from kappa_crds import API_VERSION
-from kappa_crds.lagremedy import RemedyKind, RemedyResult, RemedyStatus, Saved
+from kappa_crds.lagremediation import RemediationKind, RemediationResult, RemediationStatus, Saved
 from kappa_crds.reasons import Reason
 from kappa_crds.topic import HOLD_ANNOTATION
 from kappa_operator.engine.actions import ApplyObject, EmitEvent, Manifest
 
 _MANAGERS = {
-    RemedyKind.SCALE: "kappa-lag-scale",
-    RemedyKind.RAISE_BATCH_LIMIT: "kappa-lag-batch",
-    RemedyKind.RESTART_STALLED: "kappa-lag-restart",
-    RemedyKind.HOLD_RETENTION: "kappa-lag-retention",
+    RemediationKind.SCALE: "kappa-lag-scale",
+    RemediationKind.RAISE_BATCH_LIMIT: "kappa-lag-batch",
+    RemediationKind.RESTART_STALLED: "kappa-lag-restart",
+    RemediationKind.HOLD_RETENTION: "kappa-lag-retention",
 }
-"""A field manager for each: one apply says all that its manager wants, so two remedies of one must not take each other's fields away."""
+"""A field manager for each: one apply says all that its manager wants, so two remediations of one must not take each other's fields away."""
 _REASONS = {
-    RemedyKind.SCALE: Reason.PIPELINE_SCALED,
-    RemedyKind.RAISE_BATCH_LIMIT: Reason.BATCH_LIMIT_CHANGED,
-    RemedyKind.RESTART_STALLED: Reason.PIPELINE_RESTARTED,
-    RemedyKind.HOLD_RETENTION: Reason.RETENTION_HELD,
-    RemedyKind.PAUSE_PRODUCERS: Reason.PRODUCER_SLOWED,
+    RemediationKind.SCALE: Reason.PIPELINE_SCALED,
+    RemediationKind.RAISE_BATCH_LIMIT: Reason.BATCH_LIMIT_CHANGED,
+    RemediationKind.RESTART_STALLED: Reason.PIPELINE_RESTARTED,
+    RemediationKind.HOLD_RETENTION: Reason.RETENTION_HELD,
+    RemediationKind.THROTTLE_PRODUCERS: Reason.PRODUCER_THROTTLED,
 }
 
 
 _NAMES = {
-    RemedyKind.SCALE: "scale",
-    RemedyKind.RAISE_BATCH_LIMIT: "raiseBatchLimit",
-    RemedyKind.RESTART_STALLED: "restartStalled",
-    RemedyKind.HOLD_RETENTION: "holdRetention",
-    RemedyKind.PAUSE_PRODUCERS: "pauseProducers",
+    RemediationKind.SCALE: "scale",
+    RemediationKind.RAISE_BATCH_LIMIT: "raiseBatchLimit",
+    RemediationKind.RESTART_STALLED: "restartStalled",
+    RemediationKind.HOLD_RETENTION: "holdRetention",
+    RemediationKind.THROTTLE_PRODUCERS: "throttleProducers",
 }
 
 
@@ -71,7 +71,7 @@ class TopicFacts:
 
 @dataclass(frozen=True, slots=True)
 class SavepointFacts:
-    """A Savepoint that a remedy waits for."""
+    """A Savepoint that a remediation waits for."""
 
     name: str
     pipeline: str
@@ -81,69 +81,71 @@ class SavepointFacts:
     message: str = "it was not looked at yet"
 
 
-def get_identity(record: RemedyStatus) -> tuple[str, str, str]:
-    """Return what there is one record of: a remedy for something, which may be of several Kafka clusters."""
+def get_identity(record: RemediationStatus) -> tuple[str, str, str]:
+    """Return what there is one record of: a remediation for something, which may be of several Kafka clusters."""
     return record.kind.value, record.target, record.cluster or ""
 
 
-def find_record(records: Iterable[RemedyStatus], kind: RemedyKind, target: str) -> RemedyStatus | None:
-    """Return the last remedy of a kind for something."""
+def find_record(
+    records: Iterable[RemediationStatus], kind: RemediationKind, target: str
+) -> RemediationStatus | None:
+    """Return the last remediation of a kind for something."""
     return next((each for each in records if each.kind is kind and each.target == target), None)
 
 
-def name_remedy(kind: RemedyKind) -> str:
-    """Return the name of a remedy in spec.remedies."""
+def name_remediation(kind: RemediationKind) -> str:
+    """Return the name of a remediation in spec.remediation."""
     return _NAMES[kind]
 
 
-def is_cooling(record: RemedyStatus | None, seconds: float, now: datetime) -> bool:
+def is_cooling(record: RemediationStatus | None, seconds: float, now: datetime) -> bool:
     """Return whether the last one is too young for another one."""
     return record is not None and (now - record.at).total_seconds() < seconds
 
 
-def build_action(record: RemedyStatus, facts: PipelineFacts | TopicFacts) -> ApplyObject:
-    """Return what carries a remedy out; doing it again changes nothing. The uid keeps it from another object of that name."""
+def build_action(record: RemediationStatus, facts: PipelineFacts | TopicFacts) -> ApplyObject:
+    """Return what carries a remediation out; doing it again changes nothing. The uid keeps it from another object of that name."""
     metadata = {"name": facts.name, "namespace": facts.namespace, "uid": facts.uid}
     manifest: Manifest = {"apiVersion": API_VERSION, "metadata": metadata}
     match record.kind:
-        case RemedyKind.SCALE:
+        case RemediationKind.SCALE:
             spec = {"resources": {"executors": {"count": int(record.wanted)}}}
             manifest |= {"kind": "Pipeline", "spec": spec}
-        case RemedyKind.RAISE_BATCH_LIMIT:
+        case RemediationKind.RAISE_BATCH_LIMIT:
             manifest |= {"kind": "Pipeline", "spec": {"trigger": {"maxRecords": int(record.wanted)}}}
-        case RemedyKind.RESTART_STALLED:
+        case RemediationKind.RESTART_STALLED:
             manifest |= {"kind": "Pipeline", "spec": {"restartNonce": record.wanted}}
-        case RemedyKind.HOLD_RETENTION:
+        case RemediationKind.HOLD_RETENTION:
             metadata |= {"annotations": {HOLD_ANNOTATION: record.wanted}}  # type: ignore[dict-item]
             manifest |= {"kind": "Topic"}
     return ApplyObject(manifest, _MANAGERS[record.kind])
 
 
-def is_carried_out(record: RemedyStatus, facts: PipelineFacts | TopicFacts) -> bool:
-    """Return whether the object is as the remedy wants it."""
+def is_carried_out(record: RemediationStatus, facts: PipelineFacts | TopicFacts) -> bool:
+    """Return whether the object is as the remediation wants it."""
     if isinstance(facts, TopicFacts):
         return facts.hold == record.wanted
-    if record.kind is RemedyKind.SCALE:
+    if record.kind is RemediationKind.SCALE:
         return facts.executors == int(record.wanted)
-    if record.kind is RemedyKind.RAISE_BATCH_LIMIT:
+    if record.kind is RemediationKind.RAISE_BATCH_LIMIT:
         return facts.max_records == int(record.wanted)
     return facts.nonce == record.wanted
 
 
-def tell(record: RemedyStatus) -> EmitEvent:
-    """Return the Event of a remedy."""
-    if record.result is RemedyResult.REFUSED:
+def tell(record: RemediationStatus) -> EmitEvent:
+    """Return the Event of a remediation."""
+    if record.result is RemediationResult.REFUSED:
         return EmitEvent(
-            Reason.REMEDY_REFUSED, f"{record.kind} of {record.target}: {record.message}", warning=True
+            Reason.REMEDIATION_REFUSED, f"{record.kind} of {record.target}: {record.message}", warning=True
         )
-    if record.result is RemedyResult.WITHDRAWN:
-        return EmitEvent(Reason.REMEDY_WITHDRAWN, f"{record.kind} of {record.target}: {record.message}")
+    if record.result is RemediationResult.WITHDRAWN:
+        return EmitEvent(Reason.REMEDIATION_WITHDRAWN, f"{record.kind} of {record.target}: {record.message}")
     if record.saved is Saved.TAKING:
         said = f"{record.target}: savepoint {record.savepoint} is taken before {record.kind}; {record.why}"
-        return EmitEvent(Reason.REMEDY_SAVING, said)
+        return EmitEvent(Reason.REMEDIATION_SAVING, said)
     if is_blocked(record):
         return EmitEvent(
-            Reason.REMEDY_REFUSED,
+            Reason.REMEDIATION_REFUSED,
             f"{record.kind} of {record.target}: {record.message}; it is tried again",
             warning=True,
         )
@@ -153,25 +155,25 @@ def tell(record: RemedyStatus) -> EmitEvent:
     return EmitEvent(reason, f"{record.target}: {record.why}")
 
 
-def _find_reason(record: RemedyStatus) -> Reason:
-    if record.kind is RemedyKind.HOLD_RETENTION and not record.wanted:
-        return Reason.RETENTION_RETURNED
-    if record.kind is RemedyKind.PAUSE_PRODUCERS and record.original is None:
-        return Reason.PRODUCER_FREED
+def _find_reason(record: RemediationStatus) -> Reason:
+    if record.kind is RemediationKind.HOLD_RETENTION and not record.wanted:
+        return Reason.RETENTION_RESTORED
+    if record.kind is RemediationKind.THROTTLE_PRODUCERS and record.original is None:
+        return Reason.PRODUCER_RELEASED
     return _REASONS[record.kind]
 
 
-def is_blocked(record: RemedyStatus) -> bool:
-    """Return whether something keeps a remedy from being taken back."""
-    is_pause = record.kind is RemedyKind.PAUSE_PRODUCERS
-    return is_pause and record.result is RemedyResult.PENDING and record.message is not None
+def is_blocked(record: RemediationStatus) -> bool:
+    """Return whether something keeps a remediation from being taken back."""
+    is_pause = record.kind is RemediationKind.THROTTLE_PRODUCERS
+    return is_pause and record.result is RemediationResult.PENDING and record.message is not None
 
 
-def is_news(record: RemedyStatus, before: RemedyStatus | None) -> bool:
-    """Return whether it is worth an Event: a remedy that is taken, refused or withdrawn, or waits for a savepoint; not one that is renewed."""
+def is_news(record: RemediationStatus, before: RemediationStatus | None) -> bool:
+    """Return whether it is worth an Event: a remediation that is taken, refused or withdrawn, or waits for a savepoint; not one that is renewed."""
     if before is None or before.at != record.at:
         return True
-    ended = record.result in (RemedyResult.REFUSED, RemedyResult.WITHDRAWN)
+    ended = record.result in (RemediationResult.REFUSED, RemediationResult.WITHDRAWN)
     if is_blocked(record):
         return record.message != before.message
     return (ended and before.result is not record.result) or (

@@ -1,7 +1,7 @@
-"""What remedies act on, read from the cache: pipelines, topics, and the savepoints that are taken before."""
+"""What remediations act on, read from the cache: pipelines, topics, and the savepoints that are taken before."""
 
 from kappa_crds.conversion.pipeline_status import convert_pipeline_status
-from kappa_crds.lagremedy import Saved
+from kappa_crds.lagremediation import Saved
 from kappa_crds.pipeline_status import AT_WORK, PipelineState, UpgradePhase
 from kappa_crds.quantities import parse_duration
 from kappa_crds.topic import HOLD_ANNOTATION
@@ -19,7 +19,7 @@ _CHANGING = {phase.value for phase in (*AT_WORK, UpgradePhase.WATCHING, UpgradeP
 
 
 def read_pipeline(body: Body) -> PipelineFacts:
-    """Return what a remedy needs to know of a pipeline."""
+    """Return what a remediation needs to know of a pipeline."""
     metadata, spec = body["metadata"], body.get("spec", {})
     status = convert_pipeline_status(body.get("status") or {})
     kept, mode = spec.get("savepoints") or {}, (spec.get("upgrade") or {}).get("mode")
@@ -38,9 +38,9 @@ def read_pipeline(body: Body) -> PipelineFacts:
 
 
 def find_savepoints(cache: ResourceCache, policy: LagPolicyResource) -> dict[str, SavepointFacts]:
-    """Return the Savepoints that remedies of a policy wait for, as far as they are there."""
+    """Return the Savepoints that remediations of a policy wait for, as far as they are there."""
     found: dict[str, SavepointFacts] = {}
-    for record in policy.status.remedies:
+    for record in policy.status.remediations:
         if record.savepoint is None or record.saved is not Saved.TAKING:
             continue
         body = cache.get_body(Key("Savepoint", policy.metadata.namespace, record.savepoint))

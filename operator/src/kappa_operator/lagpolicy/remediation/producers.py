@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from kappa_crds.lagpause import PauseRemedy
-from kappa_crds.lagremedy import RemedyKind, RemedyResult, RemedyStatus
+from kappa_crds.lagremediation import RemediationKind, RemediationResult, RemediationStatus
+from kappa_crds.lagthrottle import ThrottleRemediation
 from kappa_crds.quantities import format_duration, parse_duration
 from kappa_operator.engine.actions import SetQuota
 from kappa_operator.engine.keys import Key
@@ -47,114 +47,126 @@ class Alarm:
     well_since: datetime | None = None
 
 
-def is_held(record: RemedyStatus) -> bool:
+def is_held(record: RemediationStatus) -> bool:
     """Return whether a quota is, or may be, as a policy has set it."""
-    if record.kind is not RemedyKind.PAUSE_PRODUCERS:
+    if record.kind is not RemediationKind.THROTTLE_PRODUCERS:
         return False
-    return record.result is RemedyResult.PENDING or record.original is not None
+    return record.result is RemediationResult.PENDING or record.original is not None
 
 
-def decide_pause(
-    remedy: PauseRemedy | None,
+def decide_throttle(
+    settings: ThrottleRemediation | None,
     facts: QuotaFacts,
     alarm: Alarm,
-    before: RemedyStatus | None,
+    before: RemediationStatus | None,
     now: datetime,
     *,
     may_begin: bool = True,
-) -> RemedyStatus | None:
+) -> RemediationStatus | None:
     """Return the quota to be recorded, or its end; None where all stays as it is."""
     if before is not None and is_held(before):
         return (
-            None if before.result is RemedyResult.PENDING else _decide_held(remedy, facts, alarm, before, now)
+            None
+            if before.result is RemediationResult.PENDING
+            else _decide_held(settings, facts, alarm, before, now)
         )
-    if remedy is None or not facts.named or not may_begin:
+    if settings is None or not facts.named or not may_begin:
         return None
     if before is not None and before.exhausted:
         return before.replace(exhausted=False) if alarm.well_since is not None else None
-    if not alarm.critical or is_cooling(before, parse_duration(remedy.cool_down), now):
+    if not alarm.critical or is_cooling(before, parse_duration(settings.cool_down), now):
         return None
-    return _begin(remedy, facts, alarm, before, now)
+    return _begin(settings, facts, alarm, before, now)
 
 
 def _begin(
-    remedy: PauseRemedy, facts: QuotaFacts, alarm: Alarm, before: RemedyStatus | None, now: datetime
-) -> RemedyStatus | None:
-    record = RemedyStatus(
-        kind=RemedyKind.PAUSE_PRODUCERS, target=str(facts.producer), cluster=facts.cluster.name,
-        before=_write(facts.rate), wanted=_write(float(remedy.bytes_per_second)), original=_write(facts.rate),
-        at=now.replace(microsecond=0), why=alarm.why, count=_count(remedy, before, now),
+    settings: ThrottleRemediation,
+    facts: QuotaFacts,
+    alarm: Alarm,
+    before: RemediationStatus | None,
+    now: datetime,
+) -> RemediationStatus | None:
+    record = RemediationStatus(
+        kind=RemediationKind.THROTTLE_PRODUCERS, target=str(facts.producer), cluster=facts.cluster.name,
+        before=_write(facts.rate), wanted=_write(float(settings.bytes_per_second)), original=_write(facts.rate),
+        at=now.replace(microsecond=0), why=alarm.why, count=_count(settings, before, now),
     )  # fmt: skip
     if facts.problem is not None:
         return None if facts.problem.retryable else _refuse(record, facts.problem.message)
-    if facts.rate is not None and facts.rate <= remedy.bytes_per_second:
+    if facts.rate is not None and facts.rate <= settings.bytes_per_second:
         return None
     return record
 
 
-def _count(remedy: PauseRemedy, before: RemedyStatus | None, now: datetime) -> int:
+def _count(settings: ThrottleRemediation, before: RemediationStatus | None, now: datetime) -> int:
     """Return how often in a row the end of a pause was too soon."""
-    if before is None or before.result is RemedyResult.REFUSED:
+    if before is None or before.result is RemediationResult.REFUSED:
         return 0
-    lasted = (now - before.at).total_seconds() - parse_duration(remedy.cool_down)
-    held = lasted >= 2 * _measure_quiet(remedy, before.count)
+    lasted = (now - before.at).total_seconds() - parse_duration(settings.cool_down)
+    held = lasted >= 2 * _measure_quiet(settings, before.count)
     return 0 if held else before.count + 1
 
 
-def _measure_quiet(remedy: PauseRemedy, count: int) -> float:
-    return parse_duration(remedy.quiet_for) * (1 << min(count, MOST_DOUBLINGS))
+def _measure_quiet(settings: ThrottleRemediation, count: int) -> float:
+    return parse_duration(settings.quiet_for) * (1 << min(count, MOST_DOUBLINGS))
 
 
 def _decide_held(
-    remedy: PauseRemedy | None, facts: QuotaFacts, alarm: Alarm, held: RemedyStatus, now: datetime
-) -> RemedyStatus | None:
+    settings: ThrottleRemediation | None,
+    facts: QuotaFacts,
+    alarm: Alarm,
+    held: RemediationStatus,
+    now: datetime,
+) -> RemediationStatus | None:
     if facts.gone:
         return lose(held, facts)
     if facts.problem is not None:
         return None
-    if remedy is None or not facts.named:
+    if settings is None or not facts.named:
         return release(held, facts, "the policy does not name it any more", now)
-    quiet = _measure_quiet(remedy, held.count)
+    quiet = _measure_quiet(settings, held.count)
     if alarm.well_since is not None and (now - max(alarm.well_since, held.at)).total_seconds() >= quiet:
         return release(held, facts, f"all has been well for {format_duration(quiet)}", now)
-    if (now - held.at).total_seconds() >= parse_duration(remedy.at_most):
-        why = f"it was slowed down for {remedy.at_most}, which is as long as it may be; it is not again until all has been well"
+    if (now - held.at).total_seconds() >= parse_duration(settings.at_most):
+        why = f"it was slowed down for {settings.at_most}, which is as long as it may be; it is not again until all has been well"
         return release(held, facts, why, now).replace(exhausted=True)
     return None
 
 
-def release(held: RemedyStatus, facts: QuotaFacts, why: str, now: datetime) -> RemedyStatus:
+def release(held: RemediationStatus, facts: QuotaFacts, why: str, now: datetime) -> RemediationStatus:
     """Return the end of a pause: the quota before is put back, unless somebody else has set another one meanwhile."""
     if facts.rate == _parse(held.original or _NONE):
-        return held.replace(original=None, result=RemedyResult.WITHDRAWN, message=why)
+        return held.replace(original=None, result=RemediationResult.WITHDRAWN, message=why)
     if facts.rate != _parse(held.wanted):
         said = f"its quota is {_write(facts.rate)} by now, as somebody else has set it, and stays so"
-        return held.replace(original=None, result=RemedyResult.DONE, message=said)
-    return RemedyStatus(
+        return held.replace(original=None, result=RemediationResult.DONE, message=said)
+    return RemediationStatus(
         kind=held.kind, target=held.target, cluster=held.cluster, before=held.wanted, wanted=held.original or _NONE,
         at=now.replace(microsecond=0), why=why, count=held.count,
     )  # fmt: skip
 
 
-def lose(held: RemedyStatus, facts: QuotaFacts) -> RemedyStatus:
+def lose(held: RemediationStatus, facts: QuotaFacts) -> RemediationStatus:
     """Return the record of a quota that nobody can put back, as there is no way to its Kafka cluster any more."""
     original = held.original or held.wanted
     said = f"KafkaCluster {facts.cluster.name} is gone; its quota was {original} before, put that back with kafka-configs"
     return _refuse(held, said)
 
 
-def _refuse(record: RemedyStatus, message: str) -> RemedyStatus:
-    return record.replace(result=RemedyResult.REFUSED, message=message, original=None)
+def _refuse(record: RemediationStatus, message: str) -> RemediationStatus:
+    return record.replace(result=RemediationResult.REFUSED, message=message, original=None)
 
 
-def settle_pause(record: RemedyStatus, facts: QuotaFacts | None, failures: Sequence[Failure]) -> RemedyStatus:
+def settle_throttle(
+    record: RemediationStatus, facts: QuotaFacts | None, failures: Sequence[Failure]
+) -> RemediationStatus:
     """Return a record with what became of it: done when it shows. A quota that goes back is never given up, a new one is."""
-    if record.result is not RemedyResult.PENDING or facts is None:
+    if record.result is not RemediationResult.PENDING or facts is None:
         return record
     if facts.gone:
         return lose(record, facts)
     if facts.problem is None and facts.rate == _parse(record.wanted):
-        return record.replace(result=RemedyResult.DONE, message=None)
+        return record.replace(result=RemediationResult.DONE, message=None)
     action = build_quota_action(record, facts)
     error = next((each.error for each in failures if each.action == action), facts.problem)
     if error is None:
@@ -164,7 +176,7 @@ def settle_pause(record: RemedyStatus, facts: QuotaFacts | None, failures: Seque
     return record if error.retryable else _refuse(record, error.message)
 
 
-def build_quota_action(record: RemedyStatus, facts: QuotaFacts) -> SetQuota:
+def build_quota_action(record: RemediationStatus, facts: QuotaFacts) -> SetQuota:
     """Return what carries a record out; doing it again changes nothing."""
     return SetQuota(facts.cluster, facts.producer, _parse(record.wanted))
 

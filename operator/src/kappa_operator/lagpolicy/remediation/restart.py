@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from kappa_crds.lagremedy import RemedyKind, RemedyStatus, RestartRemedy
+from kappa_crds.lagremediation import RemediationKind, RemediationStatus, RestartRemediation
 from kappa_crds.lagstate import LagState
 from kappa_crds.pipeline_status import PipelineState
 from kappa_crds.quantities import parse_duration
@@ -12,29 +12,29 @@ from kappa_operator.lagpolicy.remediation.model import PipelineFacts, is_cooling
 
 
 def decide_restart(
-    remedy: RestartRemedy,
+    settings: RestartRemediation,
     facts: PipelineFacts,
     verdict: Verdict,
     why: str,
     *,
-    before: RemedyStatus | None,
+    before: RemediationStatus | None,
     now: datetime,
-) -> RemedyStatus | None:
+) -> RemediationStatus | None:
     """Return the restart to be recorded, or the last one with its count begun anew or given up; None where nothing changes."""
     if verdict.state is LagState.OK and before is not None and before.count:
         return before.replace(count=0, message=None)
     is_stalled = (
         verdict.state is LagState.STALLED and facts.state == PipelineState.RUNNING.value and facts.steady
     )
-    if not is_stalled or is_cooling(before, parse_duration(remedy.cool_down), now):
+    if not is_stalled or is_cooling(before, parse_duration(settings.cool_down), now):
         return None
     count = 0 if before is None else before.count
-    if before is not None and count >= remedy.at_most:
+    if before is not None and count >= settings.at_most:
         said = f"given up after {count} restarts; look for a record that it cannot process"
         return None if before.message == said else before.replace(message=said)
-    return RemedyStatus(
-        kind=RemedyKind.RESTART_STALLED, target=facts.name, before=facts.nonce or None, wanted=f"lag-{now:%Y%m%d%H%M%S}",
-        at=now.replace(microsecond=0), why=f"restart {count + 1} of {remedy.at_most}: {why}", count=count + 1,
+    return RemediationStatus(
+        kind=RemediationKind.RESTART_STALLED, target=facts.name, before=facts.nonce or None, wanted=f"lag-{now:%Y%m%d%H%M%S}",
+        at=now.replace(microsecond=0), why=f"restart {count + 1} of {settings.at_most}: {why}", count=count + 1,
     )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from kappa_crds.lagpolicy import LagPolicySpec
-from kappa_crds.lagremedy import RemedyKind, RemedyResult, RemedyStatus
+from kappa_crds.lagremediation import RemediationKind, RemediationResult, RemediationStatus
 from kappa_crds.lagstate import LagState
 from kappa_crds.quantities import format_duration, parse_duration
 from kappa_operator.lag.groupwise import Judged
@@ -23,11 +23,11 @@ def decide_hold(
     spec: LagPolicySpec,
     facts: TopicFacts,
     judged: Sequence[Judged],
-    before: RemedyStatus | None,
+    before: RemediationStatus | None,
     now: datetime,
-) -> RemedyStatus | None:
+) -> RemediationStatus | None:
     """Return the hold to be recorded, longer, renewed or ended; None where nothing changes. `judged` are the readers of the topic."""
-    remedy = None if spec.remedies is None else spec.remedies.hold_retention
+    settings = None if spec.remediation is None else spec.remediation.hold_retention
     held = _find_held(before)
     if facts.retention is None:
         return None
@@ -35,9 +35,9 @@ def decide_hold(
         present = facts.retention
     else:
         present = parse_duration(held.retention)
-        if remedy is None or is_safe(spec, facts.retention, judged):
+        if settings is None or is_safe(spec, facts.retention, judged):
             why = f"all that waits is safe with the {format_duration(facts.retention)} of its spec"
-            return RemedyStatus(
+            return RemediationStatus(
                 kind=before.kind,
                 target=before.target,
                 before=before.wanted,
@@ -46,13 +46,13 @@ def decide_hold(
                 why=why,
             )
     losing = [each for each in judged if each.verdict.state is LagState.LOSING]
-    if remedy is not None and losing and not is_cooling(before, parse_duration(remedy.cool_down), now):
-        wanted = min(parse_duration(remedy.up_to), 2 * present)
+    if settings is not None and losing and not is_cooling(before, parse_duration(settings.cool_down), now):
+        wanted = min(parse_duration(settings.up_to), 2 * present)
         if wanted > present:
             return _hold(facts, wanted, _explain(losing[0], present, wanted), now)
     if held is not None and before is not None and held.until - now < LEASE / 2:
         renewed = str(Hold(held.retention, _find_end(now)))
-        return before.replace(wanted=renewed, result=RemedyResult.PENDING)
+        return before.replace(wanted=renewed, result=RemediationResult.PENDING)
     return None
 
 
@@ -71,15 +71,15 @@ def is_safe(spec: LagPolicySpec, retention: float, judged: Sequence[Judged]) -> 
     return all(map(is_far, judged))
 
 
-def _find_held(before: RemedyStatus | None) -> Hold | None:
-    if before is None or before.result is RemedyResult.REFUSED:
+def _find_held(before: RemediationStatus | None) -> Hold | None:
+    if before is None or before.result is RemediationResult.REFUSED:
         return None
     return parse_hold(before.wanted)
 
 
-def _hold(facts: TopicFacts, seconds: float, why: str, now: datetime) -> RemedyStatus:
-    return RemedyStatus(
-        kind=RemedyKind.HOLD_RETENTION, target=facts.name, before=facts.hold or None,
+def _hold(facts: TopicFacts, seconds: float, why: str, now: datetime) -> RemediationStatus:
+    return RemediationStatus(
+        kind=RemediationKind.HOLD_RETENTION, target=facts.name, before=facts.hold or None,
         wanted=str(Hold(f"{round(seconds)}s", _find_end(now))), at=now.replace(microsecond=0), why=why,
     )  # fmt: skip
 

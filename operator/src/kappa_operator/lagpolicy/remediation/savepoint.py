@@ -1,17 +1,17 @@
-"""The savepoint before a remedy that gives a pipeline another driver.
+"""The savepoint before a remediation that gives a pipeline another driver.
 
 The change itself keeps the state, is rehearsed and is taken back where it fails. The savepoint is for what that does not see: a driver
-that stood still for a reason, and goes wrong when it moves on. It never holds a remedy up for longer than the policy says.
+that stood still for a reason, and goes wrong when it moves on. It never holds a remediation up for longer than the policy says.
 """
 
 from collections.abc import Sequence
 from datetime import datetime
 
-from kappa_crds.lagremedy import (
-    Remedies,
-    RemedyKind,
-    RemedyResult,
-    RemedyStatus,
+from kappa_crds.lagremediation import (
+    Remediation,
+    RemediationKind,
+    RemediationResult,
+    RemediationStatus,
     Saved,
     SavepointBefore,
     SavepointWhen,
@@ -21,34 +21,36 @@ from kappa_crds.savepoint import SavepointState
 from kappa_operator.engine.actions import CreateObject
 from kappa_operator.engine.plan import Failure
 from kappa_operator.lagpolicy.remediation.model import PipelineFacts, SavepointFacts
-from kappa_operator.savepoint.objects import build_remedy_savepoint
+from kappa_operator.savepoint.objects import build_remediation_savepoint
 
 _LOST = (SavepointState.FAILED.value, SavepointState.DAMAGED.value)
 
 
-def add_savepoint(remedies: Remedies, facts: PipelineFacts, record: RemedyStatus) -> RemedyStatus:
-    """Return a remedy that was just decided on, with the savepoint that is to be taken before it, where one is."""
-    is_kept = facts.keeps_savepoints or remedies.savepoint.when is SavepointWhen.ALWAYS
-    if remedies.savepoint.when is SavepointWhen.NEVER or not is_kept or _has_one(facts, record):
+def add_savepoint(
+    remediation: Remediation, facts: PipelineFacts, record: RemediationStatus
+) -> RemediationStatus:
+    """Return a remediation that was just decided on, with the savepoint that is to be taken before it, where one is."""
+    is_kept = facts.keeps_savepoints or remediation.savepoint.when is SavepointWhen.ALWAYS
+    if remediation.savepoint.when is SavepointWhen.NEVER or not is_kept or _has_one(facts, record):
         return record
     return record.replace(savepoint=f"{facts.name}-lag-{record.at:%Y%m%d%H%M%S}", saved=Saved.TAKING)
 
 
-def _has_one(facts: PipelineFacts, record: RemedyStatus) -> bool:
+def _has_one(facts: PipelineFacts, record: RemediationStatus) -> bool:
     """Return whether there is one anyway: a further restart finds the state of the first, and a change may be saved by its mode."""
-    if record.kind is RemedyKind.RESTART_STALLED:
+    if record.kind is RemediationKind.RESTART_STALLED:
         return record.count > 1
     return facts.saves_changes
 
 
 def follow_savepoint(
-    record: RemedyStatus,
+    record: RemediationStatus,
     asked: SavepointBefore,
     found: SavepointFacts | None,
     failures: Sequence[Failure],
     now: datetime,
-) -> RemedyStatus:
-    """Return a remedy that waits for its savepoint, with what became of that: it is there, or the remedy goes on without it."""
+) -> RemediationStatus:
+    """Return a remediation that waits for its savepoint, with what became of that: it is there, or the remediation goes on without it."""
     if found is not None and found.taken and found.pipeline == record.target:
         return record.replace(saved=Saved.TAKEN)
     why = _explain_loss(record, found, failures)
@@ -61,7 +63,7 @@ def follow_savepoint(
 
 
 def _explain_loss(
-    record: RemedyStatus, found: SavepointFacts | None, failures: Sequence[Failure]
+    record: RemediationStatus, found: SavepointFacts | None, failures: Sequence[Failure]
 ) -> str | None:
     """Say why there will be no savepoint; None while there may be one."""
     if found is None:
@@ -74,20 +76,20 @@ def _explain_loss(
     return found.message if found.state in _LOST else None
 
 
-def _is_of_savepoint(failure: Failure, record: RemedyStatus) -> bool:
+def _is_of_savepoint(failure: Failure, record: RemediationStatus) -> bool:
     return (
         isinstance(failure.action, CreateObject)
         and failure.action.manifest["metadata"]["name"] == record.savepoint
     )
 
 
-def build_savepoint_action(record: RemedyStatus, facts: PipelineFacts) -> CreateObject:
+def build_savepoint_action(record: RemediationStatus, facts: PipelineFacts) -> CreateObject:
     """Return what has the savepoint taken; doing it again changes nothing."""
     if record.savepoint is None:
         raise AssertionError("the name is recorded before the Savepoint is made")
-    return CreateObject(build_remedy_savepoint(facts.namespace, facts.name, record.savepoint))
+    return CreateObject(build_remediation_savepoint(facts.namespace, facts.name, record.savepoint))
 
 
-def withdraw(record: RemedyStatus, why: str) -> RemedyStatus:
-    """Return a remedy that waited for its savepoint, and is not wanted any more."""
-    return record.replace(result=RemedyResult.WITHDRAWN, message=why)
+def withdraw(record: RemediationStatus, why: str) -> RemediationStatus:
+    """Return a remediation that waited for its savepoint, and is not wanted any more."""
+    return record.replace(result=RemediationResult.WITHDRAWN, message=why)

@@ -8,7 +8,7 @@ import math
 from dataclasses import dataclass
 from datetime import datetime
 
-from kappa_crds.lagremedy import BatchLimitRemedy, ScaleRemedy
+from kappa_crds.lagremediation import BatchLimitRemediation, ScaleRemediation
 from kappa_crds.lagstate import LagState, Severity
 from kappa_crds.quantities import format_count, format_duration, parse_duration
 from kappa_operator.lag.evaluate import Verdict
@@ -30,31 +30,39 @@ class Change:
 
 
 def decide_executors(
-    remedy: ScaleRemedy, load: Load, waits: int, verdict: Verdict, *, last: datetime | None, regrets: int
+    settings: ScaleRemediation,
+    load: Load,
+    waits: int,
+    verdict: Verdict,
+    *,
+    last: datetime | None,
+    regrets: int,
 ) -> Change | None:
     """Return another number of executors, None where the present one is right or nothing can be said.
 
     `last` is when the number was changed last, `regrets` how often fewer were too few. A change counts from when its executors are at work.
     """
     now = load.at
-    if last is not None and (now - max(last, load.since)).total_seconds() < parse_duration(remedy.cool_down):
+    if last is not None and (now - max(last, load.since)).total_seconds() < parse_duration(
+        settings.cool_down
+    ):
         return None
     if verdict.severity is not Severity.NONE:
-        return _decide_more(remedy, load, waits, verdict)
-    quiet = measure_quiet(remedy, regrets)
+        return _decide_more(settings, load, waits, verdict)
+    quiet = measure_quiet(settings, regrets)
     starts = [moment for moment in (load.well_since, load.since, last) if moment is not None]
     if load.well_since is None or (now - max(starts)).total_seconds() < quiet:
         return None
-    return _decide_fewer(remedy, load)
+    return _decide_fewer(settings, load)
 
 
-def measure_quiet(remedy: ScaleRemedy | BatchLimitRemedy, regrets: int) -> float:
+def measure_quiet(settings: ScaleRemediation | BatchLimitRemediation, regrets: int) -> float:
     """Return the seconds for which all has to be well before there are fewer, and over which the most that comes in is looked for."""
-    return parse_duration(remedy.quiet_for) * (1 << min(regrets, MOST_DOUBLINGS))
+    return parse_duration(settings.quiet_for) * (1 << min(regrets, MOST_DOUBLINGS))
 
 
 def count_regrets(
-    remedy: ScaleRemedy | BatchLimitRemedy, *, fell: datetime | None, now: datetime, regrets: int
+    settings: ScaleRemediation | BatchLimitRemediation, *, fell: datetime | None, now: datetime, regrets: int
 ) -> int:
     """Return how often in a row fewer were too few, when more are needed now. `fell` is when the last change was made, if it was to fewer.
 
@@ -62,16 +70,16 @@ def count_regrets(
     """
     if fell is None:
         return regrets
-    held = (now - fell).total_seconds() >= 2 * measure_quiet(remedy, regrets)
+    held = (now - fell).total_seconds() >= 2 * measure_quiet(settings, regrets)
     return 0 if held else regrets + 1
 
 
-def _decide_more(remedy: ScaleRemedy, load: Load, waits: int, verdict: Verdict) -> Change | None:
+def _decide_more(settings: ScaleRemediation, load: Load, waits: int, verdict: Verdict) -> Change | None:
     if verdict.state not in (LagState.WARNING, LagState.LOSING, LagState.REWOUND) or not load.each:
         return None  # one that stands still does not need more of the same
-    target = parse_duration(remedy.drain_within)
+    target = parse_duration(settings.drain_within)
     wanted = MARGIN * (load.came + waits / target)
-    needed = min(remedy.max, math.ceil(wanted / load.each))
+    needed = min(settings.max, math.ceil(wanted / load.each))
     if needed <= load.executors:
         return None
     return Change(
@@ -81,10 +89,10 @@ def _decide_more(remedy: ScaleRemedy, load: Load, waits: int, verdict: Verdict) 
     )
 
 
-def _decide_fewer(remedy: ScaleRemedy, load: Load) -> Change | None:
+def _decide_fewer(settings: ScaleRemediation, load: Load) -> Change | None:
     if not load.each:
         return None
-    needed = min(remedy.max, max(remedy.min, math.ceil(load.highest / (SPARE * load.each))))
+    needed = min(settings.max, max(settings.min, math.ceil(load.highest / (SPARE * load.each))))
     if needed >= load.executors:
         return None
     return Change(

@@ -104,8 +104,10 @@ def begin_anew(
     )
     where = explain_replay(observed) if replay else "it begins with an empty state, where its sources say"
     change = change.replace(message=f"{why}; {where}")
-    told = EmitEvent(Reason.UPGRADE_ANEW, change.message or "", warning=change.mode is UpgradeMode.AUTO)
-    verdict = working(PipelineState.PENDING, Reason.UPGRADE_ANEW, change.message or "")
+    told = EmitEvent(
+        Reason.UPGRADE_NEW_CHECKPOINT, change.message or "", warning=change.mode is UpgradeMode.AUTO
+    )
+    verdict = working(PipelineState.PENDING, Reason.UPGRADE_NEW_CHECKPOINT, change.message or "")
     restarts = Restarts(total=status.restarts.total)
     written = say(
         observed, verdict, now, upgrade=change, last_checkpoint=number, restarts=restarts,

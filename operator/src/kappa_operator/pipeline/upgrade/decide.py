@@ -255,7 +255,7 @@ def _say_rehearsing(
         else "a driver of the new revision starts"
     )
     before = f"; the one before ended: {change.message}" if change.attempts and change.message else ""
-    return _say_going_on(observed, Reason.UPGRADE_REHEARSING, f"{step}{before}", now, run, upgrade=change)
+    return _say_going_on(observed, Reason.UPGRADE_DRY_RUN, f"{step}{before}", now, run, upgrade=change)
 
 
 def _say_going_on(

@@ -8,7 +8,7 @@ from pydantic import Field
 from kappa_crds.model import Status
 
 
-class Holdings(Status):
+class StoreContents(Status):
     """What the store holds of this namespace. Where there was more than is counted, `partial` says so, and each figure is at least that."""
 
     checkpoints: Annotated[

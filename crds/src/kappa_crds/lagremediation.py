@@ -1,4 +1,4 @@
-"""What a LagPolicy may do by itself about lag: each remedy is asked for, has bounds, and is told of."""
+"""What a LagPolicy may do by itself about lag: each remediation is asked for, has bounds, and is told of."""
 
 from datetime import datetime
 from enum import StrEnum
@@ -6,12 +6,12 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from kappa_crds.lagpause import PauseRemedy
+from kappa_crds.lagthrottle import ThrottleRemediation
 from kappa_crds.lagwebhook import Webhook
 from kappa_crds.model import Duration, Model, PositiveDuration, Rule, Status
 
 
-class ScaleRemedy(Model):
+class ScaleRemediation(Model):
     """More executors for a pipeline that is behind, and fewer again."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
@@ -36,7 +36,7 @@ class ScaleRemedy(Model):
     ] = "10m"
 
 
-class BatchLimitRemedy(Model):
+class BatchLimitRemediation(Model):
     """Larger batches for a pipeline that is behind because spec.trigger.maxRecords bounds them, and the bound before again."""
 
     up_to: Annotated[
@@ -62,7 +62,7 @@ class BatchLimitRemedy(Model):
     ] = "10m"
 
 
-class RestartRemedy(Model):
+class RestartRemediation(Model):
     """Another driver for a pipeline that runs and does not move; its state is kept in every mode."""
 
     at_most: Annotated[
@@ -73,7 +73,7 @@ class RestartRemedy(Model):
     ] = "10m"
 
 
-class RetentionRemedy(Model):
+class RetentionRemediation(Model):
     """Longer retention of a topic while records that wait would be removed, and the retention before afterwards."""
 
     up_to: Annotated[PositiveDuration, Field(description="Longest retention, such as 14d.")]
@@ -81,7 +81,7 @@ class RetentionRemedy(Model):
 
 
 class SavepointWhen(StrEnum):
-    """Of which pipelines a savepoint is taken before a remedy gives them another driver."""
+    """Of which pipelines a savepoint is taken before a remediation gives them another driver."""
 
     WHERE_KEPT = "WhereKept"
     ALWAYS = "Always"
@@ -89,7 +89,7 @@ class SavepointWhen(StrEnum):
 
 
 class SavepointBefore(Model):
-    """A savepoint before a remedy that gives a pipeline another driver."""
+    """A savepoint before a remediation that gives a pipeline another driver."""
 
     when: Annotated[
         SavepointWhen,
@@ -100,46 +100,46 @@ class SavepointBefore(Model):
     ] = SavepointWhen.WHERE_KEPT
     within: Annotated[
         PositiveDuration,
-        Field(description="How long the remedy waits for it. Then it is taken without, and says so."),
+        Field(description="How long the remediation waits for it. Then it is taken without, and says so."),
     ] = "2m"
 
 
-class Remedies(Model):
+class Remediation(Model):
     """What is done about lag."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
         Rule(
             "has(self.scale) || has(self.raiseBatchLimit) || has(self.restartStalled) || has(self.holdRetention)"
-            " || has(self.pauseProducers) || has(self.webhook)",
-            "spec.remedies has no remedy; set scale, raiseBatchLimit, restartStalled, holdRetention, pauseProducers or webhook, or leave remedies out",
+            " || has(self.throttleProducers) || has(self.webhook)",
+            "spec.remediation has no remediation; set scale, raiseBatchLimit, restartStalled, holdRetention, throttleProducers or webhook, or leave remediation out",
         ),
     )
     scale: Annotated[
-        ScaleRemedy | None, Field(description="Executors of the pipelines that are selected.")
+        ScaleRemediation | None, Field(description="Executors of the pipelines that are selected.")
     ] = None
     raise_batch_limit: Annotated[
-        BatchLimitRemedy | None,
+        BatchLimitRemediation | None,
         Field(description="Size of the batches of pipelines that declare trigger.maxRecords."),
     ] = None
     restart_stalled: Annotated[
-        RestartRemedy | None, Field(description="Another driver for a pipeline that is Stalled.")
+        RestartRemediation | None, Field(description="Another driver for a pipeline that is Stalled.")
     ] = None
     hold_retention: Annotated[
-        RetentionRemedy | None,
+        RetentionRemediation | None,
         Field(
             description="Longer retention while time to loss is below a bound, of Topics that declare retention.time."
         ),
     ] = None
 
-    pause_producers: Annotated[
-        PauseRemedy | None,
+    throttle_producers: Annotated[
+        ThrottleRemediation | None,
         Field(description="A quota for producers that obey, while anything that is selected is Critical."),
     ] = None
     webhook: Annotated[Webhook | None, Field(description="Who is told when it gets worse or better.")] = None
     on_alerts: Annotated[
         bool,
         Field(
-            description="Whether alerts that Alertmanager tells the operator of, with the labels namespace and lagpolicy, set the remedies off too."
+            description="Whether alerts that Alertmanager tells the operator of, with the labels namespace and lagpolicy, set the remediations off too."
         ),
     ] = False
     savepoint: Annotated[
@@ -151,22 +151,22 @@ class Remedies(Model):
 
     @property
     def names(self) -> frozenset[str]:
-        """Return the names of the remedies that are asked for, and that change something."""
+        """Return the names of the remediations that are asked for, and that change something."""
         return frozenset(self.to_manifest()) - {"onAlerts", "savepoint", "webhook"}
 
 
-class RemedyKind(StrEnum):
-    """The remedies."""
+class RemediationKind(StrEnum):
+    """The remediations."""
 
     SCALE = "Scale"
     RAISE_BATCH_LIMIT = "RaiseBatchLimit"
     RESTART_STALLED = "RestartStalled"
     HOLD_RETENTION = "HoldRetention"
-    PAUSE_PRODUCERS = "PauseProducers"
+    THROTTLE_PRODUCERS = "ThrottleProducers"
 
 
-class RemedyResult(StrEnum):
-    """What became of a remedy."""
+class RemediationResult(StrEnum):
+    """What became of a remediation."""
 
     PENDING = "Pending"
     DONE = "Done"
@@ -175,17 +175,17 @@ class RemedyResult(StrEnum):
 
 
 class Saved(StrEnum):
-    """How it is with the savepoint before a remedy."""
+    """How it is with the savepoint before a remediation."""
 
     TAKING = "Taking"
     TAKEN = "Taken"
     WITHOUT = "Without"
 
 
-class RemedyStatus(Status):
-    """The last time that a remedy was taken for something. It is recorded before it is taken."""
+class RemediationStatus(Status):
+    """The last time that a remediation was taken for something. It is recorded before it is taken."""
 
-    kind: Annotated[RemedyKind, Field(description="The remedy.")]
+    kind: Annotated[RemediationKind, Field(description="The remediation.")]
     target: Annotated[
         str, Field(description="Name of the Pipeline or Topic, or the producer as Kafka's quotas name it.")
     ]
@@ -208,7 +208,7 @@ class RemedyStatus(Status):
     ] = ()
     at: Annotated[datetime, Field(description="When it was decided.")]
     why: Annotated[str, Field(description="Why, with the figures that it was decided on.")]
-    result: Annotated[RemedyResult, Field(description="What became of it.")] = RemedyResult.PENDING
+    result: Annotated[RemediationResult, Field(description="What became of it.")] = RemediationResult.PENDING
     message: Annotated[str | None, Field(description="Why it was refused, or has no effect.")] = None
     savepoint: Annotated[str | None, Field(description="Name of the Savepoint that is taken before.")] = None
     saved: Annotated[Saved | None, Field(description="Whether it was taken; the message says why not.")] = (

@@ -44,7 +44,7 @@ class ProducerRef(Model):
     ] = None
 
 
-class PauseRemedy(Model):
+class ThrottleRemediation(Model):
     """Producers that are slowed down by a quota while it is critical, and have the quota that they had before afterwards."""
 
     producers: Annotated[
