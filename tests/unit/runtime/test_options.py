@@ -14,6 +14,7 @@ from kappa_pipelines.kafka.options import build_librdkafka_config, build_spark_c
 from kappa_pipelines.revision.load import load_revision
 from kappa_pipelines.revision.names import assign_owners, check_names, explain_cycle, explain_unknown_name
 from kappa_pipelines.revision.settings import CHECKPOINT_SETTINGS, build_spark_settings, build_state_settings
+from kappa_pipelines.sources.kafka import find_max_records
 
 SOURCE = {"name": "flights", "topic": "flights", "format": {"json": {"schema": "k BIGINT"}}}
 
@@ -213,3 +214,9 @@ def test_the_lock_names_every_jar_once_with_its_checksum() -> None:
     assert all(len(jar.sha256) == 64 for jar in jars)
     assert len({jar.artifact for jar in jars}) == len(jars)
     assert read_lock("# a comment\n\na.b:c:1 ff\n")[0].file == "c-1.jar"
+
+
+@pytest.mark.parametrize(("executors", "records"), [("0", 4_000_000), ("10", 4_000_000), ("100", 40_000_000)])
+def test_a_batch_is_bounded_by_the_cores_of_many_executors(executors: str, records: int) -> None:
+    conf = {"spark.executor.instances": executors, "spark.executor.cores": "4"}
+    assert find_max_records(_revision(**conf)) == records

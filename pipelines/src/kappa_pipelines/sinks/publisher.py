@@ -15,7 +15,7 @@ from kappa_crds.sink import Delivery, Sink
 TRANSACTION_SECONDS = 600
 """Maximum duration of a transaction. Brokers allow 15 minutes (transaction.max.timeout.ms). It starts after the rows of the batch are
 computed, so it contains only writing. The open transaction of a dead writer blocks readers no longer than this."""
-MAX_WRITERS = 64
+MAX_WRITERS = 256
 """Maximum number of writers of a sink; their numbers are keys of commit markers."""
 
 

@@ -36,6 +36,7 @@ MALFORMED = "malformed"
 ROWS = "rows"
 LATEST = "latest"
 DEFAULT_MAX_RECORDS = 4_000_000
+_RECORDS_PER_CORE = 100_000
 _EARLIEST = -2  # an offset, as Spark writes it
 _PARSED = "__kappa_parsed"
 _FLAG = "__kappa_malformed"
@@ -189,7 +190,7 @@ def build_read_options(revision: Revision, source: KafkaSource) -> dict[str, str
     # In real-time mode Spark refuses to bound a batch, and reads each partition in its own task.
     is_real_time = revision.spec.trigger.real_time is not None
     if not is_real_time:
-        options["maxOffsetsPerTrigger"] = str(_max_records(revision))
+        options["maxOffsetsPerTrigger"] = str(find_max_records(revision))
     if tuning.min_partitions is not None and not is_real_time:
         options["minPartitions"] = str(tuning.min_partitions)
     if source.spec.record_columns is not None and source.spec.record_columns.headers is not None:
@@ -201,9 +202,18 @@ def _isolation_options(source: Source) -> dict[str, str]:
     return {"kafka.isolation.level": "read_committed" if source.is_committed else "read_uncommitted"}
 
 
-def _max_records(revision: Revision) -> int:
-    wanted = revision.spec.trigger.max_records or DEFAULT_MAX_RECORDS
+def find_max_records(revision: Revision) -> int:
+    """Return the maximum number of records of a source in a batch."""
+    wanted = revision.spec.trigger.max_records or max(
+        DEFAULT_MAX_RECORDS, _RECORDS_PER_CORE * _count_cores(revision)
+    )
     return max(1, wanted // len(revision.spec.sources))
+
+
+def _count_cores(revision: Revision) -> int:
+    """Return the number of cores of all executors; 0 without executors."""
+    conf = revision.spark_conf
+    return int(conf.get("spark.executor.instances", "0")) * int(conf.get("spark.executor.cores", "1"))
 
 
 def _starting_options(starting: str) -> dict[str, str]:

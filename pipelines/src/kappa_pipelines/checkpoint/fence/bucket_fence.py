@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 
 import structlog
-from typing_extensions import override
 
 from kappa_crds.reasons import Reason
 from kappa_pipelines.checkpoint.fence.bucket_layout import (
@@ -51,7 +50,6 @@ class BucketFence(Fence):
         self._layout = CheckpointLayout()
         self.files = self._view(generation, self._layout)
 
-    @override
     def acquire(self) -> None:
         self._claim()
         layout = read_layout(self._whole, self.generation)
@@ -62,7 +60,6 @@ class BucketFence(Fence):
             layout = CheckpointLayout() if base is None else self._copy(base)
         self._load(layout)
 
-    @override
     def publish(self) -> None:
         self._whole.write(
             f"{LAYOUTS}/{self.generation}", self._layout.model_dump_json(by_alias=True).encode()
@@ -70,7 +67,6 @@ class BucketFence(Fence):
         self._refuse_newer()
         self._delete_older()
 
-    @override
     def check(self) -> None:
         held = (self._whole.read(f"{CLAIMS}/{self.generation}") or b"").decode(errors="replace")
         fenced = _FENCED.match(held)
@@ -79,7 +75,6 @@ class BucketFence(Fence):
         if not held:  # a later generation has deleted the claim
             self._refuse_newer()
 
-    @override
     def list_settings(self) -> dict[str, str]:
         table = f"fs.viewfs.mounttable.g{self.generation}"
         root = self._whole.root

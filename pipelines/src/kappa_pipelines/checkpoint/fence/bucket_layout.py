@@ -12,7 +12,6 @@ import re
 from collections.abc import Iterator, Mapping
 
 from pydantic import Field, ValidationError
-from typing_extensions import override
 
 from kappa_crds.buckets import BucketConnection
 from kappa_crds.model import Status
@@ -57,11 +56,9 @@ class BucketView(BucketFolder):
             for depth, name in enumerate(parts):
                 self._mounts.setdefault("/".join(parts[:depth]), set()).add(name)
 
-    @override
     def below(self, folder: str) -> BucketFolder:
         return BucketFolder(f"{self.root}/{own_prefix(self.generation)}/{folder}", self.connection)
 
-    @override
     def entries(self, folder: str) -> list[tuple[str, bool]]:
         mounted = {(name, True) for name in self._mounts.get(folder, ())}
         return sorted({*super().entries(folder), *mounted})
@@ -89,7 +86,6 @@ class BucketView(BucketFolder):
         }
         return {**own, **self.state}
 
-    @override
     def _key(self, path: str) -> str:
         partition = "/".join(path.split("/", _DEPTH)[:_DEPTH])
         prefix = self.state.get(partition)

@@ -12,8 +12,6 @@ its open files move with the folder and never get their final names. See ADR 001
 import contextlib
 import re
 
-from typing_extensions import override
-
 from kappa_crds.reasons import Reason
 from kappa_pipelines.checkpoint.fence.fence import INTERNAL_FOLDER, Fence
 from kappa_pipelines.checkpoint.store.hdfs import FOLDER_TYPE, HdfsFolder
@@ -41,7 +39,6 @@ class HdfsFence(Fence):
         self._whole = whole
         self._client = whole.client
 
-    @override
     def acquire(self) -> None:
         try:
             self._claim()
@@ -51,7 +48,6 @@ class HdfsFence(Fence):
             self._refuse_newer()  # a newer driver may have blocked the path
             raise _unusable(self._whole, f"it could not be acquired: {error}") from error
 
-    @override
     def check(self) -> None:
         try:
             if self._is_complete(self.generation):

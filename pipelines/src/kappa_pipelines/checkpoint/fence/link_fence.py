@@ -13,8 +13,6 @@ import uuid
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from typing_extensions import override
-
 from kappa_crds.reasons import Reason
 from kappa_pipelines.checkpoint.fence.fence import INTERNAL_FOLDER, Fence
 from kappa_pipelines.checkpoint.store.local import LocalFolder, sync_folder
@@ -34,7 +32,6 @@ class LinkFence(Fence):
         self._folder = Path(urlsplit(checkpoint).path) / INTERNAL_FOLDER
         self._own = self._folder / f"g{generation}"
 
-    @override
     def acquire(self) -> None:
         # Of two drivers at once, the older one finds the newer one after it has created its link, and stops before it uses it.
         try:
@@ -48,7 +45,6 @@ class LinkFence(Fence):
         except OSError as error:
             raise self._unavailable("acquired", error) from error
 
-    @override
     def check(self) -> None:
         try:
             self._refuse_newer()

@@ -14,7 +14,6 @@ from urllib.parse import urlsplit
 import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError
 from obstore.store import S3Store
-from typing_extensions import override
 
 from kappa_crds.buckets import DEFAULT_KEYS, BucketConnection, explain_refusal, name_key_variables
 from kappa_crds.reasons import Reason
@@ -43,11 +42,9 @@ class BucketFolder(Folder):
         self._prefix = parts.path.strip("/")
         self._store = _open_store(parts.netloc, connection)
 
-    @override
     def below(self, folder: str) -> "BucketFolder":
         return BucketFolder(f"{SCHEME}://{self.bucket}/{self._key(folder)}", self.connection)
 
-    @override
     def entries(self, folder: str) -> list[tuple[str, bool]]:
         prefix = self._key(folder)
         with self._explain("listed", folder):
@@ -57,7 +54,6 @@ class BucketFolder(Folder):
         files = {_name(each["path"]) for each in found["objects"] if each["path"] != prefix}
         return sorted((name, name in folders) for name in folders | files)
 
-    @override
     def list_files(self, folder: str) -> Iterator[Listed]:
         own = self._key("")
         base = f"{own}/" if own else ""
@@ -67,7 +63,6 @@ class BucketFolder(Folder):
                     path = each["path"].removeprefix(base)
                     yield Listed(path, each["size"], each["last_modified"].timestamp())
 
-    @override
     def stat(self, path: str) -> Listed | None:
         with self._explain("read", path):
             try:
@@ -76,7 +71,6 @@ class BucketFolder(Folder):
                 return None
         return Listed(path, found["size"], found["last_modified"].timestamp())
 
-    @override
     def read(self, path: str) -> bytes | None:
         with self._explain("read", path):
             try:
@@ -84,7 +78,6 @@ class BucketFolder(Folder):
             except FileNotFoundError:
                 return None
 
-    @override
     def read_head(self, path: str, size: int) -> bytes | None:
         try:
             return bytes(obstore.get_range(self._store, self._key(path), start=0, length=size))
@@ -93,7 +86,6 @@ class BucketFolder(Folder):
         except BaseError:  # an empty object has no range; `read` explains other failures
             return (self.read(path) or b"")[:size]
 
-    @override
     def chunks(self, path: str) -> Iterator[bytes]:
         with self._explain("read", path):
             for held in obstore.get(self._store, self._key(path)).stream(min_chunk_size=_BUFFER_BYTES):
@@ -111,7 +103,6 @@ class BucketFolder(Folder):
                 return self.read(path) == held
             return True
 
-    @override
     def fill(self, path: str, chunks: Iterable[bytes]) -> Digest:
         counter, first, size = Counter(), list[bytes](), 0
         rest = iter(counter.count(chunks))
@@ -127,7 +118,6 @@ class BucketFolder(Folder):
                 obstore.put(self._store, self._key(path), chain(first, rest), chunk_size=_BUFFER_BYTES)
         return counter.digest
 
-    @override
     def copy(self, path: str, to: Folder, target: str) -> Digest:
         if not self._copy_within(path, to, target):
             return super().copy(path, to, target)
@@ -137,7 +127,6 @@ class BucketFolder(Folder):
             raise UnavailableError(Reason.CHECKPOINT_UNAVAILABLE, message)
         return copied
 
-    @override
     def move(self, path: str, target: str) -> bool:
         with self._explain(f"moved to {target}", path):
             try:
@@ -147,17 +136,14 @@ class BucketFolder(Folder):
             obstore.delete(self._store, self._key(path))
             return True
 
-    @override
     def delete(self, path: str) -> None:
         with self._explain("deleted", path), contextlib.suppress(FileNotFoundError):
             obstore.delete(self._store, self._key(path))
 
-    @override
     def link(self, path: str, to: Folder, target: str) -> None:
         if not self._copy_within(path, to, target):
             self.copy(path, to, target)
 
-    @override
     def remove(self, folder: str) -> None:
         for path in list(self.walk(folder)):
             self.delete(path)

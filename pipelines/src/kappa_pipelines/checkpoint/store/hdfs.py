@@ -10,8 +10,6 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from typing_extensions import override
-
 from kappa_crds.hdfs import SCHEME, HdfsConnection
 from kappa_crds.reasons import Reason
 from kappa_pipelines.checkpoint.store.folder import Counter, Digest, Folder, Listed
@@ -42,7 +40,6 @@ class HdfsFolder(Folder):
         self._base = "/".join(part for part in (unquote(parts.path).rstrip("/"), inner) if part)
         self._inner = inner
 
-    @override
     def below(self, folder: str) -> "HdfsFolder":
         path = "/".join(part for part in (self.root, self._inner, folder) if part)
         return HdfsFolder(path, self.connection, client=self.client)
@@ -51,11 +48,9 @@ class HdfsFolder(Folder):
         """Return a subfolder under the root of this folder."""
         return HdfsFolder(self.root, self.connection, inner=inner, client=self.client)
 
-    @override
     def entries(self, folder: str) -> list[tuple[str, bool]]:
         return sorted((each["pathSuffix"], each["type"] == FOLDER_TYPE) for each in self._list(folder))
 
-    @override
     def list_files(self, folder: str) -> Iterator[Listed]:
         for each in self._list(folder):
             path = f"{folder}/{each['pathSuffix']}" if folder else str(each["pathSuffix"])
@@ -64,7 +59,6 @@ class HdfsFolder(Folder):
             else:
                 yield _parse_status(path, each)
 
-    @override
     def stat(self, path: str) -> Listed | None:
         with self._explain("read", path):
             try:
@@ -73,11 +67,9 @@ class HdfsFolder(Folder):
                 return None
         return None if found["type"] == FOLDER_TYPE else _parse_status(path, found)
 
-    @override
     def read(self, path: str) -> bytes | None:
         return self._read(path)
 
-    @override
     def read_head(self, path: str, size: int) -> bytes | None:
         return self._read(path, size)
 
@@ -88,12 +80,10 @@ class HdfsFolder(Folder):
             except MissingError:
                 return None
 
-    @override
     def chunks(self, path: str) -> Iterator[bytes]:
         with self._explain("read", path):
             yield from self.client.read(self.locate(path))
 
-    @override
     def fill(self, path: str, chunks: Iterable[bytes]) -> Digest:
         counter, target = Counter(), self.locate(path)
         folder, _, name = target.rpartition("/")
@@ -109,7 +99,6 @@ class HdfsFolder(Folder):
                 raise
         return counter.digest
 
-    @override
     def move(self, path: str, target: str) -> bool:
         with self._explain(f"moved to {target}", path):
             if self.stat(path) is None:
@@ -122,16 +111,13 @@ class HdfsFolder(Folder):
                 return False
             return True
 
-    @override
     def delete(self, path: str) -> None:
         with self._explain("deleted", path), contextlib.suppress(MissingError):
             self.client.delete(self.locate(path))
 
-    @override
     def link(self, path: str, to: Folder, target: str) -> None:
         self.copy(path, to, target)
 
-    @override
     def remove(self, folder: str) -> None:
         with self._explain("removed", folder), contextlib.suppress(MissingError):
             self.client.delete(self.locate(folder), recursive=True)

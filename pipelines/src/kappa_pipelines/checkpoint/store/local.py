@@ -11,8 +11,6 @@ from pathlib import Path
 from typing import BinaryIO
 from urllib.parse import urlsplit
 
-from typing_extensions import override
-
 from kappa_crds.reasons import Reason
 from kappa_pipelines.checkpoint.store.folder import Counter, Digest, Folder, Listed
 from kappa_pipelines.errors import UnavailableError
@@ -31,11 +29,9 @@ class LocalFolder(Folder):
         self.root = root.rstrip("/")
         self._path = Path(parts.path)
 
-    @override
     def below(self, folder: str) -> "LocalFolder":
         return type(self)(f"{self.root}/{folder}")
 
-    @override
     def entries(self, folder: str) -> list[tuple[str, bool]]:
         with self._explain("listed", folder):
             try:
@@ -44,16 +40,13 @@ class LocalFolder(Folder):
             except (FileNotFoundError, NotADirectoryError):
                 return []
 
-    @override
     def walk(self, folder: str) -> Iterator[str]:
         yield from (path for path in super().walk(folder) if not (self._path / path).is_symlink())
 
-    @override
     def list_files(self, folder: str) -> Iterator[Listed]:
         found = (self.stat(path) for path in self.walk(folder))
         yield from (each for each in found if each is not None)
 
-    @override
     def stat(self, path: str) -> Listed | None:
         with self._explain("read", path):
             try:
@@ -62,7 +55,6 @@ class LocalFolder(Folder):
                 return None
         return Listed(path, found.st_size, found.st_mtime) if stat.S_ISREG(found.st_mode) else None
 
-    @override
     def read(self, path: str) -> bytes | None:
         with self._explain("read", path):
             try:
@@ -70,7 +62,6 @@ class LocalFolder(Folder):
             except FileNotFoundError:
                 return None
 
-    @override
     def read_head(self, path: str, size: int) -> bytes | None:
         with self._explain("read", path):
             try:
@@ -79,20 +70,17 @@ class LocalFolder(Folder):
             except FileNotFoundError:
                 return None
 
-    @override
     def chunks(self, path: str) -> Iterator[bytes]:
         with self._explain("read", path), (self._path / path).open("rb") as file:
             while held := file.read(_BUFFER_BYTES):
                 yield held
 
-    @override
     def fill(self, path: str, chunks: Iterable[bytes]) -> Digest:
         counter = Counter()
         with self._explain("written", path), self._replace(path) as part:
             part.writelines(counter.count(chunks))
         return counter.digest
 
-    @override
     def move(self, path: str, target: str) -> bool:
         with self._explain(f"moved to {target}", path):
             (self._path / target).parent.mkdir(parents=True, exist_ok=True)
@@ -102,12 +90,10 @@ class LocalFolder(Folder):
                 return False
             return True
 
-    @override
     def delete(self, path: str) -> None:
         with self._explain("deleted", path):
             (self._path / path).unlink(missing_ok=True)
 
-    @override
     def link(self, path: str, to: Folder, target: str) -> None:
         if not isinstance(to, LocalFolder):
             self.copy(path, to, target)
@@ -123,7 +109,6 @@ class LocalFolder(Folder):
                     raise
         self.copy(path, to, target)
 
-    @override
     def remove(self, folder: str) -> None:
         with self._explain("removed", folder):
             shutil.rmtree(self._path / folder, ignore_errors=True)
