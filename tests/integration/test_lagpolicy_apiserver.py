@@ -108,7 +108,7 @@ async def test_remediations_arrive_and_leave_the_rest_of_a_spec_alone(bench: Ben
     assert "kappa-lag-scale" in {each["manager"] for each in after["metadata"]["managedFields"]}
     assert held["metadata"]["annotations"][HOLD_ANNOTATION].startswith("7200s until 2026-01-01T")
     assert held["metadata"]["generation"] == 1
-    done = {(each["kind"], each["result"]) for each in (await looks.read())["remedies"]}
+    done = {(each["kind"], each["result"]) for each in (await looks.read())["remediations"]}
     assert done == {("Scale", "Done"), ("HoldRetention", "Done")}
 
 

@@ -75,7 +75,7 @@ class Shop:
     @property
     def remediation(self) -> list[Body]:
         body = self.operator.get(POLICY) or {}
-        found: list[Body] = body.get("status", {}).get("remedies", [])
+        found: list[Body] = body.get("status", {}).get("remediations", [])
         return found
 
     @property
