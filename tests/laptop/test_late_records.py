@@ -95,7 +95,7 @@ def test_results_and_stragglers_together_are_all_rows(
     results = [json.loads(output.value or "") for output in run.outputs("answer")]
     last = {(row["k"], row["window_start"]): row["rows"] for row in results if not row.get("retraction")}
     counted = [number for numbers in last.values() for number in numbers]
-    late = [straggler.row for straggler in run.stragglers()]
+    late = [record.row for record in run.late_records()]
     found = sorted([*counted, *(row["n"] for row in late)])
     times = 3 if window == "hopping" else 1
     assert found == sorted(list(range(rows)) * times)
@@ -113,13 +113,13 @@ def test_of_sliding_windows_each_event_has_a_row_or_is_a_straggler_and_in_no_win
     run = build_run(spark, tmp_path, {"sliding": SLIDING})
     rows = feed(run, batches, seed=batches)
     results = [json.loads(output.value or "") for output in run.outputs("answer")]
-    late = [straggler.row["n"] for straggler in run.stragglers()]
+    late = [record.row["n"] for record in run.late_records()]
     assert late
     assert sorted([*(row["n"] for row in results), *late]) == list(range(rows))
     assert not {number for row in results for number in row["rows"]} & set(late)
     assert run.late > 0
-    for straggler in run.stragglers():
-        assert straggler.told["windowEnd"] <= straggler.told["watermark"]
+    for record in run.late_records():
+        assert record.headers["windowEnd"] <= record.headers["watermark"]
 
 
 def test_the_case_of_the_example_passes_and_explain_says_where_stragglers_go(

@@ -85,10 +85,7 @@ class Step(Model):
 
 
 class ExpectedRows(Model):
-    """The rows of one sink in any order: all of an append sink, the last for each key of another.
-
-    Only columns that some expected row names are compared.
-    """
+    """The rows of one sink or view."""
 
     name: SqlName
     """The sink or view."""
@@ -106,16 +103,16 @@ class ExpectedLetter(Model):
 
 
 class Expectation(Model):
-    """The expected output; absent fields are not checked.
-
-    `lateRecords` are those of views with `sideOutput`. A row may name, besides its own columns, what the headers of its record say:
-    `windowStart`, `windowEnd`, `watermark`, `topic`, `partition` and `offset`.
-    """
+    """The expected output; absent fields are not checked."""
 
     sinks: tuple[ExpectedRows, ...] = ()
+    """Rows of sinks in any order: all of an append sink, the last for each key of others. Only named columns are compared."""
     late_records: tuple[ExpectedRows, ...] = ()
+    """Late records of views with `sideOutput`. Rows may also have `windowStart`, `windowEnd`, `watermark`, `topic`, `partition` and `offset`."""
     dead_letters: tuple[ExpectedLetter, ...] | None = None
+    """All dead letters."""
     late: Annotated[int, Field(ge=0)] | None = None
+    """The number of rows dropped as late, in all sinks."""
 
 
 class CaseSpec(Model):

@@ -11,7 +11,7 @@ from kappa_pipelines.kafka.preflight import check_kafka
 from kappa_pipelines.laptop.console import catch_stop, say
 from kappa_pipelines.laptop.data import Records
 from kappa_pipelines.laptop.endpoints import Output, TopicEndpoints
-from kappa_pipelines.laptop.late_records import StragglerTape
+from kappa_pipelines.laptop.late_records import LateRecordCollector
 from kappa_pipelines.laptop.runs import LocalRun, await_query, run_query
 from kappa_pipelines.laptop.screen import Screen
 from kappa_pipelines.laptop.session import start_spark
@@ -50,14 +50,14 @@ def run_over_topics(
         screen.show_rows(sink, outputs)
 
     ends = TopicEndpoints(spark, revision, folder, take)
-    tape = StragglerTape(spark, revision, folder, ends)
+    tape = LateRecordCollector(spark, revision, folder, ends)
     compiled = compile_revision(spark, revision, ends)
     if follow:
         _follow(compiled.sinks, screen)
     else:
         for sink in compiled.sinks:
             run_query(sink, screen.show_progress)
-        screen.show_stragglers(tape.find(compiled))
+        screen.show_late_records(tape.find(compiled))
     screen.summarize(None)
 
 

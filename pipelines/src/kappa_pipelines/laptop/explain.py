@@ -48,7 +48,7 @@ def explain(name: str, spark: SparkSession, revision: Revision, compiled: Compil
         yield f"view {view.name} ← {', '.join(reads) or 'nothing'}"
         states = dict.fromkeys(s for sink in compiled.sinks for s in sink.states if s.view == view.name)
         yield from (f"    {_explain_state(state)}" for state in states)
-        yield from _explain_stragglers(view, compiled)
+        yield from _explain_late_records(view, compiled)
         yield from (f"    {line}" for line in describe_cost(view))
     for each in compiled.sinks:
         yield from _explain_sink(spec, each.sink)
@@ -76,8 +76,8 @@ def _explain_values(values: Values) -> Iterator[str]:
         )
 
 
-def _explain_stragglers(view: View, compiled: Compiled) -> Iterator[str]:
-    for each in compiled.stragglers:
+def _explain_late_records(view: View, compiled: Compiled) -> Iterator[str]:
+    for each in compiled.late_records:
         if each.name == view.name:
             yield (
                 f"    rows that come too late go to topic {each.topic}, at least once and with the same key each time;"

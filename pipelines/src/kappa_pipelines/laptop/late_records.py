@@ -1,4 +1,4 @@
-"""Stragglers of a run on this machine: the records that a driver would write, read in this process."""
+"""Late records of a run on this machine: the records that a driver would write, collected in this process."""
 
 import json
 from dataclasses import dataclass
@@ -21,21 +21,21 @@ from kappa_pipelines.sources.batches import Batch, read_batch
 
 
 @dataclass(frozen=True, slots=True)
-class Straggler:
-    """A row that came too late, and what is known of it: the headers that its record would have."""
+class LateRecord:
+    """A late row, with the headers of its record."""
 
     view: str
     row: dict[str, Any]
-    told: dict[str, str]
+    headers: dict[str, str]
 
     @property
     def fields(self) -> dict[str, Any]:
-        """Return the row's columns, and what is known of it under the names of the headers."""
-        return {**self.told, **self.row}
+        """Return the row's columns and the headers."""
+        return {**self.headers, **self.row}
 
 
-class StragglerTape:
-    """Remembers what batches read, as long as the offset log tells it, and finds their stragglers in the end."""
+class LateRecordCollector:
+    """Records what batches read while the offset log has it, and finds their late records at the end."""
 
     def __init__(self, spark: SparkSession, revision: Revision, folder: Path, ends: Endpoints) -> None:
         self._spark = spark
@@ -51,10 +51,10 @@ class StragglerTape:
             self._batches.setdefault(sink, {})[number] = batch
         return batch
 
-    def find(self, compiled: Compiled) -> list[Straggler]:
-        """Return the stragglers of all batches, by view, and in the order of their records."""
-        found: list[Straggler] = []
-        for view in compiled.stragglers:
+    def find(self, compiled: Compiled) -> list[LateRecord]:
+        """Return the late records of all batches, by view, in the order of their records."""
+        found: list[LateRecord] = []
+        for view in compiled.late_records:
             noted = self._batches.get(view.owner, {})
             batches = [noted[number] for number in sorted(noted)]
             if not batches:
@@ -68,6 +68,6 @@ class StragglerTape:
         return found
 
 
-def _parse(view: str, value: str, headers: dict[str, str]) -> Straggler:
-    told = {name.removeprefix(HEADER_PREFIX): text for name, text in headers.items()}
-    return Straggler(view, json.loads(value), told)
+def _parse(view: str, value: str, headers: dict[str, str]) -> LateRecord:
+    own = {name.removeprefix(HEADER_PREFIX): text for name, text in headers.items()}
+    return LateRecord(view, json.loads(value), own)

@@ -19,7 +19,7 @@ from kappa_pipelines.errors import DriverError
 from kappa_pipelines.failures.classify import classify
 from kappa_pipelines.failures.exceptions import read_failure
 from kappa_pipelines.laptop.endpoints import FileEndpoints, Output, input_folder
-from kappa_pipelines.laptop.late_records import Straggler, StragglerTape
+from kappa_pipelines.laptop.late_records import LateRecord, LateRecordCollector
 from kappa_pipelines.laptop.records import Record, RecordFolder
 from kappa_pipelines.plan.compile import Compiled, CompiledSink, compile_revision
 from kappa_pipelines.registry.resolve import fetch_subjects
@@ -68,7 +68,7 @@ class LocalRun:
             for source in revision.spec.sources
         }
         self._outputs: dict[str, dict[int, list[Output]]] = {sink.name: {} for sink in revision.spec.sinks}
-        self._tape = StragglerTape(spark, revision, folder, self._ends)
+        self._tape = LateRecordCollector(spark, revision, folder, self._ends)
         self._crash = self._crashed = self._is_ended = False
         self.late = 0
         """Rows that were dropped as late, over all sinks."""
@@ -141,8 +141,8 @@ class LocalRun:
             found += [Letter(name, int(row.offset), row.error) for row in texts.collect()]
         return sorted(found, key=lambda letter: (letter.source, letter.offset))
 
-    def stragglers(self) -> list[Straggler]:
-        """Return the rows that came too late so far and would be written to the topics of their views."""
+    def late_records(self) -> list[LateRecord]:
+        """Return the late records so far that would be written to the topics of their views."""
         return self._tape.find(self.compiled)
 
     def _renew(self) -> None:

@@ -11,7 +11,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from kappa_pipelines.laptop.console import say
 from kappa_pipelines.laptop.endpoints import Output
-from kappa_pipelines.laptop.late_records import Straggler
+from kappa_pipelines.laptop.late_records import LateRecord
 from kappa_pipelines.laptop.runs import LocalRun
 from kappa_pipelines.sources.kafka import ROWS
 
@@ -38,12 +38,12 @@ class Screen:
                 say(f"… {self._limit} rows of sink {sink} shown; --rows shows more")
         sys.stdout.flush()
 
-    def show_stragglers(self, stragglers: Sequence[Straggler]) -> None:
+    def show_late_records(self, late_records: Sequence[LateRecord]) -> None:
         """Print the late records that the driver would write to topics, with the headers of each, up to the limit."""
-        for view, rows in itertools.groupby(stragglers, key=lambda straggler: straggler.view):
+        for view, rows in itertools.groupby(late_records, key=lambda record: record.view):
             found = list(rows)
-            for straggler in found[: self._limit]:
-                print(json.dumps({"lateRecords": view, "value": straggler.row, **straggler.told}))
+            for record in found[: self._limit]:
+                print(json.dumps({"lateRecords": view, "value": record.row, **record.headers}))
             say(f"late records of view {view}: {len(found)} rows, {min(len(found), self._limit)} shown")
 
     def show_progress(self, query: StreamingQuery) -> None:
@@ -61,7 +61,7 @@ class Screen:
         for sink, count in self._counts.items():
             say(f"sink {sink}: {count} rows")
         if run is not None:
-            self.show_stragglers(run.stragglers())
+            self.show_late_records(run.late_records())
             letters = run.letters()
             say(f"{run.late} rows were late, {len(letters)} records could not be read")
             for letter in letters[:10]:

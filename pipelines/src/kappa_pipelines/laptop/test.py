@@ -110,14 +110,11 @@ def _find_problems(run: LocalRun, revision: Revision, expect: Expectation) -> li
         if lines:
             kind = "last rows of each key" if is_table(sinks[sink.name]) else "rows"
             problems += [f"sink {sink.name}, {kind}: `-` is missing, `+` was not expected", *lines]
-    stragglers = run.stragglers() if expect.late_records else []
+    late_records = run.late_records() if expect.late_records else []
     for view in expect.late_records:
-        lines = compare_rows(view.rows, [each.fields for each in stragglers if each.view == view.name])
-        problems += (
-            [f"late records of view {view.name}: `-` is missing, `+` was not expected", *lines]
-            if lines
-            else []
-        )
+        lines = compare_rows(view.rows, [each.fields for each in late_records if each.view == view.name])
+        if lines:
+            problems += [f"late records of view {view.name}: `-` is missing, `+` was not expected", *lines]
     if expect.dead_letters is not None:
         problems += compare_letters(expect.dead_letters, run.letters())
     if expect.late is not None and run.late != expect.late:

@@ -57,11 +57,11 @@ class CompiledSink:
 
 @dataclass(frozen=True)
 class Compiled:
-    """All that a revision became. `stragglers` are the views whose stragglers are written to topics."""
+    """A compiled revision. `late_records` are the views whose late records are written to topics."""
 
     sources: dict[str, KafkaSource]
     sinks: tuple[CompiledSink, ...]
-    stragglers: tuple[LateRecordView, ...]
+    late_records: tuple[LateRecordView, ...]
 
     @property
     def reads(self) -> dict[str, tuple[str, ...]]:
@@ -104,10 +104,10 @@ def compile_revision(
         stream.createOrReplaceTempView(_SOURCE_PREFIX + source.name)
     views = define_views(spark, spec)
     sinks = tuple(_compile_sink(spark, revision, views, sink, ends) for sink in spec.sinks)
-    stragglers = find_late_record_views(spark, spec, {each.sink: each.views for each in sinks})
-    for view in stragglers:
+    late_records = find_late_record_views(spark, spec, {each.sink: each.views for each in sinks})
+    for view in late_records:
         LateRecordRows(spark, spec, sources, view).check()
-    return Compiled(sources, sinks, stragglers)
+    return Compiled(sources, sinks, late_records)
 
 
 def _compile_sink(

@@ -1,4 +1,4 @@
-"""The rows of some batches that came too late for a view's windows: what Spark dropped, found again without state."""
+"""The late rows of some batches for a view's windows: rows that Spark dropped, computed again without state."""
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -28,10 +28,10 @@ _STATELESS = ("sql", "python")
 
 @dataclass(frozen=True)
 class LateRecordView:
-    """A windowed view whose stragglers are written to a topic.
+    """A windowed view whose late records are written to a topic.
 
-    `time` is the event-time column, `reads` are the sources and views that it is made of. Of several queries that compute it, the one of the sink `owner` says
-    what is too late.
+    `time` is the event-time column, `reads` are its sources and views. Of several queries with the view, the one of the sink `owner`
+    decides which rows are late.
     """
 
     name: str
@@ -44,11 +44,11 @@ class LateRecordView:
 
     @property
     def place(self) -> str:
-        """Return what errors are said of."""
+        """Return the path in the spec, for errors."""
         return _say_place(self.name, self.window)
 
     def add_missed(self, rows: DataFrame, watermark: Column) -> DataFrame:
-        """Return the rows that came too late by the watermark, each with the window that it missed as MISSED."""
+        """Return the rows that are late by the watermark, each with the window that it missed as MISSED."""
         if isinstance(self.window, SlidingWindow):
             return add_missed_span(rows, self.window, self.time, watermark, MISSED)
         return add_missed_window(rows, self.window, self.time, watermark, MISSED)
@@ -62,9 +62,9 @@ def _say_place(view: str, window: Window | SlidingWindow) -> str:
 def find_late_record_views(
     spark: SparkSession, spec: PipelineSpec, reads: Mapping[Sink, Collection[str]]
 ) -> tuple[LateRecordView, ...]:
-    """Return the views whose stragglers are written, each with the first sink that reads it.
+    """Return the views whose late records are written, each with the first sink that reads it.
 
-    `reads` are the names that each sink's query reads. SpecError where stragglers are none or cannot be found again.
+    `reads` are the names that each sink's query reads. SpecError if there are no late records or they cannot be read again.
     """
     found = []
     for view in spec.views:
@@ -101,7 +101,7 @@ def _build_view(
 
 
 class LateRecordRows:
-    """Builds the rows that came too late for a view, in a session of its own, whose views are those of a table."""
+    """Builds the late rows of a view, in a separate session with the views as tables."""
 
     def __init__(
         self,
@@ -116,7 +116,7 @@ class LateRecordRows:
         self._view = view
 
     def check(self) -> None:
-        """Raise SpecError where the rows could not be found again."""
+        """Raise SpecError if the rows cannot be computed again."""
         self.build(lambda spark, source: spark.createDataFrame([], JUDGED_SCHEMA))
 
     def build(self, read: Callable[[SparkSession, KafkaSource], DataFrame]) -> DataFrame:

@@ -81,7 +81,7 @@ def _find_unstable(expression: Any) -> Any:
 
 
 def refuse_origin(path: str, why: str) -> SpecError:
-    """Return the error for a side output whose stragglers cannot be found again."""
+    """Return the error for a side output whose late records cannot be read again."""
     return SpecError(
         Reason.UNSUPPORTED_QUERY,
         f"{path} reads the records again through the views before the window,"

@@ -135,14 +135,14 @@ def _build_dead_letters(context: SideOutputContext) -> DeadLetters | None:
 
 def _build_late_records(context: SideOutputContext) -> LateRecordOutput | None:
     compiled = context.compiled
-    owners = {view.owner for view in compiled.stragglers}
+    owners = {view.owner for view in compiled.late_records}
     delete_late_records(context.files, [sink for sink in compiled.reads if sink not in owners])
     if not owners:
         return None
     scans = {
         view.name: LateRecordScan(context.spark, context.endpoints, compiled.sources, view)
-        for view in compiled.stragglers
+        for view in compiled.late_records
     }
     return LateRecordOutput(
-        context.files, compiled.stragglers, scans, context.fence.check, context.first_offsets
+        context.files, compiled.late_records, scans, context.fence.check, context.first_offsets
     )
