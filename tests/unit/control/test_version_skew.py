@@ -147,7 +147,11 @@ def test_a_status_that_cannot_be_read_is_never_replaced(kind: str, broken: str) 
         ("Pipeline", ("runs", 0, "role"), "shadow"),
         ("Pipeline", ("restarts", "crashes"), "many"),
         ("Savepoint", ("work",), {"task": "Rewrite", "name": "w", "since": "2026-01-01T00:00:00Z"}),
-        ("LagPolicy", ("remediations",), [{"kind": "Teleport", "target": "x", "since": "2026-01-01T00:00:00Z"}]),
+        (
+            "LagPolicy",
+            ("remediations",),
+            [{"kind": "Teleport", "target": "x", "since": "2026-01-01T00:00:00Z"}],
+        ),
         ("StateStore", ("measurement",), "soon"),
     ],
 )
