@@ -49,7 +49,7 @@ def test_the_order_of_cleanup_policies_does_not_matter() -> None:
     ("partitions", "configs", "text"),
     [
         (4, {"cleanup.policy": "delete", "retention.ms": "2592000000"}, "4 partitions · 30d"),
-        (1, {"cleanup.policy": "delete", "retention.ms": "-1"}, "1 partition · kept forever"),
+        (1, {"cleanup.policy": "delete", "retention.ms": "-1"}, "1 partition · retention unlimited"),
         (2, {"cleanup.policy": "compact", "retention.ms": "2592000000"}, "2 partitions · compacted"),
         (
             2,

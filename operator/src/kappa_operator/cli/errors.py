@@ -22,7 +22,7 @@ class Exit(IntEnum):
 
 
 class CommandError(Exception):
-    """The command cannot do what was requested; the message says why and what to do."""
+    """The command cannot do what was requested; the message has the cause and the fix."""
 
     def __init__(self, message: str, exit_code: Exit = Exit.FAILED) -> None:
         super().__init__(message)

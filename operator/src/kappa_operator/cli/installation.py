@@ -13,7 +13,7 @@ _ASSUMED = "the plan uses KAPPA_* of this environment, or the defaults"
 
 
 async def find_settings(cluster: Cluster, namespaces: Collection[str]) -> tuple[Settings, str | None]:
-    """Return the settings of the operator that watches the namespaces, or assumed ones and a note that says why."""
+    """Return the settings of the operator that watches the namespaces, or assumed ones and a note with the cause."""
     try:
         deployments = await cluster.list_objects("apps/v1", "Deployment", labels=_LABELS)
     except KubernetesError as error:

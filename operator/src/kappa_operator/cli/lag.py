@@ -77,7 +77,7 @@ def _parse(text: str | None) -> Bound | None:
 
 
 def fetch_report(scope: Scope, context: str | None) -> Report:
-    """Return the report; a warning says why it comes from another source than the operator."""
+    """Return the report; a warning has the cause if it comes from another source than the operator."""
     report, warning = call(context, lambda api: read_report(api, scope))
     if warning is not None:
         typer.echo(f"warning: {' '.join(warning.split())}", err=True)

@@ -45,7 +45,7 @@ class ReportApi(Protocol):
 
 
 class OperatorUnavailable(Exception):
-    """The operator sends no report; the message says why, and what to do."""
+    """The operator sends no report; the message has the cause and the fix."""
 
 
 @dataclass(frozen=True)

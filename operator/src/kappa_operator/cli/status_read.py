@@ -27,7 +27,7 @@ class StatusApi(Protocol):
 
 @dataclass(frozen=True)
 class Operator:
-    """The leader, and when it last renewed its lease; `why` says why that is not known."""
+    """The leader, and when it last renewed its lease; `why` is the cause if that is not known."""
 
     holder: str | None = None
     renewed: datetime | None = None

@@ -216,7 +216,7 @@ Action = (
 
 
 def describe_action(action: Action) -> str:  # noqa: PLR0912 - one line for each kind of action
-    """Say an action in one line, as `kappa plan` prints it."""
+    """Describe an action in one line, as `kappa plan` prints it."""
     match action:
         case RecordStatus(status):
             return f"record in status: {status.state}"

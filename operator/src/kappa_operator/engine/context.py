@@ -57,7 +57,7 @@ class Lag(Protocol):
     """What is known of consumer lag, by KafkaCluster."""
 
     def get(self, cluster: Key) -> Sweep | None:
-        """Return the last sweep of the cluster; None where there was none since this replica acts."""
+        """Return the last lag sample of the cluster; None before the first one of this leader."""
 
 
 class NoLag:
@@ -81,7 +81,7 @@ class Webhooks(Protocol):
 
 
 class NoWebhooks:
-    """Nobody is called."""
+    """No webhook is called."""
 
     def start(self, action: CallWebhook, token: str | None) -> None:
         """Raise WebhookFailure."""

@@ -1,7 +1,7 @@
 """What the API server answered a short time ago, so that a reconcile in which nothing happened sends it no request.
 
 Each read states how old its answer may be. A watch event drops the answers that it concerns, also those under way. An
-absent object is never remembered: somebody is about to create it. Requests for the same thing at the same time are one.
+absent object is never remembered: it may be created at any moment. Requests for the same thing at the same time are one.
 
 A `View` belongs to one reconcile and counts its hits. Remembered answers may only confirm that nothing is to be done: a
 plan with actions that used one is decided again in a view with a `floor`, which accepts only answers to later requests.

@@ -63,7 +63,7 @@ async def _sync_kind(cluster: Cluster, cache: ResourceCache, kind: str, namespac
 
 
 async def _list(cluster: Cluster, cache: ResourceCache, kind: str, namespace: str | None) -> set[Key]:
-    """Read a kind page by page; where a page has expired (410) or the API server is away for a moment, begin again."""
+    """Read a kind page by page; where a page has expired (410) or the API server is briefly unavailable, restart."""
     for attempt in range(_ATTEMPTS):
         listed: set[Key] = set()
         try:
@@ -115,7 +115,7 @@ class CacheSync:
             self._controller.wake(key, renewed=renewed)
 
     def _note_listed(self, key: Key) -> None:
-        """An object that kopf lists for the second time belongs to a watch that had to begin again."""
+        """An object that kopf lists for the second time belongs to a restarted watch."""
         listed = self._listed[key.kind, key.namespace]
         if key.name in listed:
             listed.clear()

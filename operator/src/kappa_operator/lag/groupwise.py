@@ -37,10 +37,10 @@ class Judged(NamedTuple):
 
 
 def advance_all(
-    standings: Mapping[Share, Standing], sweep: Sweep, rules: Rules, told: Mapping[str, bool]
+    standings: Mapping[Share, Standing], sweep: Sweep, rules: Rules, reported: Mapping[str, bool]
 ) -> dict[Share, Standing]:
-    """Return the lag histories after a sample. `told` is whether groups are alive, where another source than offsets shows it."""
-    alive: dict[str, bool | None] = {**find_alive(standings, sweep.samples, rules), **told}
+    """Return the lag histories after a sample. `reported`: whether groups are alive, where another source than offsets shows it."""
+    alive: dict[str, bool | None] = {**find_alive(standings, sweep.samples, rules), **reported}
     after = {
         share: advance(standings.get(share), sample, rules, alive.get(share.group))
         for share, sample in sweep.samples.items()

@@ -81,7 +81,7 @@ class Sample(NamedTuple):
 class Sweep:
     """The sample of all groups of a Kafka cluster, which took so many seconds.
 
-    What is unknown is never left out or taken as zero: `unknown` says why for group partitions that were known before, `unread` for whole
+    What is unknown is never left out or taken as zero: `unknown` has the cause for group partitions that were known before, `unread` for whole
     groups and `unavailable` for partitions. `groups` are all groups; one without a sample has no committed offset. `written` are the records
     written to each topic since its first sample, `rates` the records per second where known.
     """

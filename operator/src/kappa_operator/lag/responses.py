@@ -50,7 +50,7 @@ class Logs:
 
 
 class Unanswered(Exception):
-    """A broker did not respond; the text says why."""
+    """A broker did not respond; the text has the cause."""
 
 
 def name_error(code: int) -> str:

@@ -1,1 +1,1 @@
-"""What the operator tells people who ask it: lag, throughput and the progress of pipelines, for `kappa lag` and `kappa top`."""
+"""The report of the operator: lag, throughput and the progress of pipelines, for `kappa lag` and `kappa top`."""

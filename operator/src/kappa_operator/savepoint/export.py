@@ -183,7 +183,7 @@ def _report(observed: SavepointObserved, copies: Copies, now: datetime) -> Plan:
         kept = tuple(each for each in written.conditions if each.type != EXPORTED)
         return Plan(status=written.replace(conditions=kept))
     waits = [(copy.next_attempt - now).total_seconds() for copy in copies if copy.next_attempt]
-    is_damaged = observed.status.state == SavepointState.DAMAGED  # until somebody has it read back again
+    is_damaged = observed.status.state == SavepointState.DAMAGED  # until a new verification
     if not is_damaged and any(copy.state not in _SETTLED and copy.next_attempt is None for copy in copies):
         waits.append(intervals.SOON if observed.work is None else intervals.WORKING)
     condition = judge_copies(observed, copies, now)

@@ -1,7 +1,7 @@
 """The only way to folders in HDFS, over WebHDFS.
 
 A check writes a small file under `<path>/_kappa/`, reads it back, compares and deletes it. Drivers take turns by renaming a folder to a name
-that must not be there, so that is tried too: gateways that speak the same protocol do not all know it.
+that must not be there, so that is tried too: not all gateways with the same protocol support it.
 """
 
 import asyncio

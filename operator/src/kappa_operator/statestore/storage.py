@@ -60,7 +60,7 @@ class Storage:
 class StoragePair:
     """Two stores as one pod finds them, each below a root of its own, with keys in variables of its own.
 
-    Neither is left to where clients look for keys by themselves, or a bucket without keys would be used with those of the other.
+    Neither uses the default variables of clients, or a bucket without keys would be used with those of the other.
     """
 
     own: Storage

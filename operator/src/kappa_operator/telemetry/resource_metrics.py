@@ -154,7 +154,7 @@ PIPELINE_METRICS: tuple[Declared[PipelineFacts], ...] = (
     Declared("kappa_pipeline_trigger_interval_seconds", "Time from batch to batch in seconds, as declared; none where a batch starts as soon as it can.", _PIPELINE, _read_interval),
     Declared("kappa_pipeline_upgrade_info", "Always 1, where the Pipeline was changed; how far the last change is, in which mode, and what it meant for the state are its labels.", (*_PIPELINE, "phase", "mode", "handover", "verdict"), _read_upgrade),
     Declared("kappa_pipeline_upgrade_phase_timestamp_seconds", "When that phase of the last change began, Unix time.", _PIPELINE, _read_upgrade_since),
-    Declared("kappa_pipeline_upgrade_sources_from_beginning", "Sources that the last change has read from the first record that they still have; 0 where it went on from the state that there was.", _PIPELINE, _count_from_beginning),
+    Declared("kappa_pipeline_upgrade_sources_from_beginning", "Sources that the last change reads from their first available record; 0 if it continues from the previous state.", _PIPELINE, _count_from_beginning),
     Declared("kappa_pipeline_savepoints", "Savepoint resources of the Pipeline by state.", (*_PIPELINE, "state"), _count_savepoints),
     Declared("kappa_pipeline_savepoint_scheduled", "1 where savepoints are taken on a schedule, 0 else.", _PIPELINE, _read_scheduled),
     Declared("kappa_pipeline_savepoint_taken_timestamp_seconds", "When the newest savepoint was taken, Unix time.", _PIPELINE, lambda facts: _find_newest(each.taken for each in facts.savepoints)),

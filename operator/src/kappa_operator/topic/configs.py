@@ -79,7 +79,7 @@ def _describe_retention(view: TopicView) -> list[str]:
     time, size = view.configs.get(RETENTION_TIME), view.configs.get(RETENTION_SIZE, "-1")
     parts = []
     if time is not None:
-        parts.append("kept forever" if int(time) < 0 else format_duration(int(time) / 1000))
+        parts.append("retention unlimited" if int(time) < 0 else format_duration(int(time) / 1000))
     if int(size) >= 0:
         parts.append(f"{format_size(int(size))} per partition")
     return parts

@@ -53,7 +53,7 @@ class Driver:
         self._stopping.set()
 
     def activate(self) -> bool:
-        """Request a standby driver to take over. Return False until it stands by."""
+        """Request a standby driver to take over. Return False until it is on standby."""
         if self.record.state is DriverState.STANDING_BY:
             self._activated.set()
         return self._activated.is_set()

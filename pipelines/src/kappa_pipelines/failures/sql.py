@@ -1,4 +1,4 @@
-"""What Spark says of a statement that it refuses: as a reason, a place and what to write instead."""
+"""The errors of Spark for a refused statement, as a reason, a place and the alternative."""
 
 import re
 
@@ -38,7 +38,7 @@ def _is_unresolved_elsewhere(failure: SqlFailure) -> bool:
 
 
 def explain_refusal(where: str, failure: SqlFailure) -> SpecError:
-    """Return the error for SQL that Spark refused; `where` says which."""
+    """Return the error for SQL that Spark refused; `where` names the place."""
     condition, parameters = failure.condition, failure.parameters
     way = find_way(failure.message)
     if way is not None:
@@ -65,7 +65,7 @@ def _unknown_column(parameters: dict[str, str]) -> str:
 
 def _position(view: View, failure: SqlFailure, *, exact: bool) -> str:
     line, column = failure.line, failure.column
-    if view.sql is None:  # the position would be one in a statement that nobody wrote
+    if view.sql is None:  # the position would be in a generated statement
         return ""
     if line is None and failure.start is not None:
         before = view.sql.strip()[: failure.start]

@@ -38,7 +38,7 @@ METRICS: tuple[Declared, ...] = (
     Declared(
         "recovery_seconds",
         "gauge",
-        "From the start of the driver's process, or from when it was told to take over, to the first batch of each query; 0 before.",
+        "From the start of the driver process, or from its activation, to the first batch of each query; 0 before.",
     ),
     Declared(
         "recovery_prepare_seconds",

@@ -6,7 +6,7 @@ Some are fixed when a checkpoint is created. Spark's defaults are unsafe or slow
 - checkpoint format 2: a stale snapshot of an abandoned attempt is never loaded (format 1 can corrupt state
   silently when a query is rewound);
 - named sources with source evolution, which needs offset log 2: offsets are kept by the source's name, so that
-  sources can be added, removed and reordered (Spark 4.2 does not raise the log's version by itself);
+  sources can be added, removed and reordered (Spark 4.2 does not raise the version of the log automatically);
 - checksums of checkpoint files: damage is detected when they are read.
 """
 

@@ -2,7 +2,7 @@
 
 A new generation first creates an object that claims the fencing token. Then it finds the newest complete generation, writes a
 sentinel in place of the next batch of that one, and copies the small files to its own prefix. A fenced driver can plan no further
-batch, and nobody reads what it commits. See ADR 0015, and `bucket_layout`.
+batch, and no driver reads what it commits. See ADR 0015, and `bucket_layout`.
 """
 
 import re

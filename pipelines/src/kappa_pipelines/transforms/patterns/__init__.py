@@ -1,4 +1,4 @@
-"""Patterns: events of a key that follow each other as a pattern says, one row for each match.
+"""Patterns: sequences of events of a key that match a pattern, one row for each match.
 
 `syntax` parses the pattern, `automaton` compiles it, `search` runs the automaton over events, `conditions` evaluates conditions
 that refer to earlier events, `expressions` and `measures` parse SQL, `frame` builds the view.
