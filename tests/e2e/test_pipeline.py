@@ -127,7 +127,7 @@ def test_a_change_that_the_state_does_not_fit_is_refused_and_nothing_stops(count
     good = counting.place.get("Pipeline", "counts").spec.views[0].sql
     change_view(counting, good.replace("max(seq)", "min(seq)"))
     said = counting.place.await_reason("Pipeline", "counts", "UpgradeRefused", START_SECONDS).message
-    assert "the revision before goes on" in said
+    assert "the previous revision continues" in said
     assert "view 'counted': new aggregates without state: min(" in said
     counting.check()
     after = counting.place.pipeline()

@@ -162,7 +162,7 @@ def test_a_savepoint_whose_records_are_gone_is_not_gone_back_to(counting: Counti
         counting.place.patch("kp/counts", {"restore": {"savepoint": "too-old"}})
         said = counting.place.await_reason("Pipeline", "counts", "RolledBack", START_SECONDS).message
         assert "no longer in the topic" in said
-        assert "it goes on from the state before" in said
+        assert "it continues in the previous checkpoint" in said
         after = counting.place.pipeline()
         assert (after.state, after.checkpoint) == (PipelineState.RUNNING, before.checkpoint)
         counting.check()

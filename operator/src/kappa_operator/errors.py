@@ -17,7 +17,8 @@ KappaError
 ├── ReferenceProblem           a resource that another one refers to is missing, ambiguous or not ready
 ├── SecretProblem              a Secret is missing or lacks a key
 ├── StoreFailure               a state store cannot be written or read
-├── DriverUnreachable          a driver did not respond its control port
+├── DriverUnreachable          a driver did not respond at its control port
+├── NoRolloutSlot              as many pipelines as allowed are being changed
 └── WebhookFailure             a webhook may not be called
 """
 
@@ -151,6 +152,12 @@ class WebhookFailure(KappaError):
     """A webhook may not be called."""
 
     reason = Reason.WEBHOOK_FAILED
+
+
+class NoRolloutSlot(KappaError):
+    """As many pipelines as allowed are being changed."""
+
+    reason = Reason.UPGRADE_WAITING
 
 
 class NotLeading(KappaError):

@@ -19,10 +19,9 @@ from kappa_operator.kafkacluster.decide import KAFKA_CLUSTER_STEPS
 from kappa_operator.kafkacluster.observe import observe_kafkacluster, release_if_unused
 from kappa_operator.lagpolicy.decide import LAG_POLICY_STEPS, is_long
 from kappa_operator.lagpolicy.observe import forget_policy, observe_lagpolicy
+from kappa_operator.pipeline.decide import PIPELINE_STEPS
 from kappa_operator.pipeline.objects import DRIVER_ROLE, PIPELINE_LABEL
-from kappa_operator.pipeline.observe import forget_pipeline
-from kappa_operator.pipeline.observe_schedule import find_held_by_pipeline, observe_kept_pipeline
-from kappa_operator.pipeline.schedule import decide_kept_pipeline
+from kappa_operator.pipeline.observe import find_held_by_pipeline, forget_pipeline, observe_pipeline
 from kappa_operator.savepoint.decide import SAVEPOINT_STEPS
 from kappa_operator.savepoint.objects import SAVEPOINT_LABEL
 from kappa_operator.savepoint.observe import find_waiting_for_savepoint, observe_savepoint
@@ -73,8 +72,8 @@ KIND_TABLE = build_table(
         ),
         KindEntry(
             PIPELINE,
-            observe_kept_pipeline,
-            (decide_kept_pipeline,),
+            observe_pipeline,
+            PIPELINE_STEPS,
             finalizer=PIPELINE_FINALIZER,
             reference=Reference(("pipelineRef",), Reason.PIPELINE_NOT_FOUND, Reason.PIPELINE_NOT_FOUND),
             defaults=("clusterRef", "stateStoreRef"),

@@ -11,7 +11,12 @@ from kappa_crds.progress import DriverState, Progress
 from kappa_operator.engine.keys import Key
 from kappa_operator.pipeline.progress_cache import LONGEST_GAP, SAMPLES, ProgressCache, Samples
 from kappa_operator.pipeline.revision import strip_operational
-from kappa_operator.pipeline.upgrade.gate import adds_executors, find_failure, is_healthy, note_first_batches
+from kappa_operator.pipeline.upgrade.rollback import (
+    adds_executors,
+    find_failure,
+    is_healthy,
+    note_first_batches,
+)
 from unit.control.pipelines import NOW, SPEC, running, sample, sample_all
 
 SINCE = timedelta(minutes=4)

@@ -12,7 +12,7 @@ def test_a_new_pipeline_shows_what_is_made_where_it_leads_and_what_was_sized() -
     lines = list(summarize(KEY, decide_pipeline(observed(pipeline()), NOW)).describe())
     assert lines[0] == "Pipeline flights/delays"
     assert "  + create Pod flights/delays-driver-1" in lines
-    assert "  = Starting · DriverStarting · making driver delays-driver-1" in lines
+    assert "  = Starting · DriverStarting · creating driver delays-driver-1" in lines
     assert any(line.startswith("  · state partitions: 1") for line in lines)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from kappa_crds.pipeline_status import PipelineStatus
 from kappa_crds.progress import Progress, Recovery
 from kappa_operator.pipeline.decide import decide_pipeline
-from kappa_operator.pipeline.recovery import build_recovery
+from kappa_operator.pipeline.progress import build_recovery
 from unit.control.pipelines import NOW, observed, pod, running, started
 
 SINCE = NOW - timedelta(minutes=1)

@@ -179,7 +179,7 @@ def test_state_partitions_stay_as_they_were_born() -> None:
     grown = pipeline({"resources": {"executors": {"count": 4}}}, shufflePartitions=1)
     tuning = build_revision(grown, DEPENDENCIES, IMAGES).tuning
     assert tuning.shuffle_partitions == 1
-    assert "as when the checkpoint was born" in explain_tuning(tuning, grown.spec)[0]
+    assert "fixed when the checkpoint was created" in explain_tuning(tuning, grown.spec)[0]
 
 
 def test_state_partitions_are_those_of_the_spec_where_it_sets_them() -> None:

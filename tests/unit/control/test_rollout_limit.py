@@ -11,7 +11,7 @@ from kappa_crds import API_VERSION
 from kappa_crds.pipeline_status import UpgradePhase
 from kappa_operator.engine.keys import Key
 from kappa_operator.kinds import KIND_TABLE
-from kappa_operator.pipeline.rollout import RolloutLimiter, is_under_way
+from kappa_operator.pipeline.rollout import RolloutLimiter, is_in_progress
 from kappa_operator.settings import Settings
 from unit.control.lives import SPEC, Life
 
@@ -27,9 +27,9 @@ def upgrade(phase: str, minutes: float = 0) -> dict[str, Any]:
 @pytest.mark.parametrize("phase", UpgradePhase)
 def test_a_change_holds_its_turn_until_it_has_ended_or_stands_still(phase: UpgradePhase) -> None:
     ended = (UpgradePhase.DONE, UpgradePhase.REFUSED, UpgradePhase.ROLLED_BACK, UpgradePhase.WITHDRAWN)
-    assert is_under_way(upgrade(phase), NOW) is (phase not in ended)
-    assert not is_under_way(upgrade(phase, minutes=16), NOW)
-    assert not is_under_way({}, NOW)
+    assert is_in_progress(upgrade(phase), NOW) is (phase not in ended)
+    assert not is_in_progress(upgrade(phase, minutes=16), NOW)
+    assert not is_in_progress({}, NOW)
 
 
 def test_turns_that_were_given_count_before_the_status_says_so_and_are_forgotten_where_it_never_does() -> (

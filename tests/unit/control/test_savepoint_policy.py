@@ -13,12 +13,7 @@ from kappa_operator.engine.actions import CreateObject, DeleteObject, EmitEvent,
 from kappa_operator.engine.plan import Failure, Plan
 from kappa_operator.errors import Refused
 from kappa_operator.pipeline.decide import decide_pipeline
-from kappa_operator.pipeline.schedule import (
-    KeptPipeline,
-    concerns_savepoint,
-    decide_kept_pipeline,
-    find_expired,
-)
+from kappa_operator.pipeline.savepoints import concerns_savepoint, find_expired
 from kappa_operator.savepoint.objects import SavepointResource
 from unit.control.pipelines import NOW, observed, pipeline, pod, revision_of, running, started
 
@@ -46,8 +41,7 @@ def decide(
 ) -> Plan:
     status: dict[str, Any] = {"lastScheduled": seen.isoformat()} if seen else {}
     resource = started({"savepoints": policy, **more.pop("spec", {})}, **status)
-    kept = KeptPipeline(observed(resource, pod(), progress=running()), savepoints, **more)
-    return decide_kept_pipeline(kept, now)
+    return decide_pipeline(observed(resource, pod(), progress=running(), savepoints=savepoints, **more), now)
 
 
 def test_the_copies_that_the_policy_wants_are_asked_for_with_each_savepoint() -> None:
@@ -74,11 +68,6 @@ def deleted(plan: Plan) -> list[str]:
 
 def test_a_policy_changes_nothing_about_the_revision() -> None:
     assert revision_of(pipeline({"savepoints": NIGHTLY})) == revision_of(pipeline())
-
-
-def test_without_a_policy_a_pipeline_is_decided_as_ever() -> None:
-    kept = observed(started(), pod(), progress=running())
-    assert decide_kept_pipeline(KeptPipeline(kept), NOW) == decide_pipeline(kept, NOW)
 
 
 def test_a_schedule_begins_when_it_is_first_seen() -> None:
@@ -120,7 +109,7 @@ def test_none_is_taken_of_a_pipeline_at_rest() -> None:
     resource = started(
         {"savepoints": NIGHTLY, "suspend": True}, driver=None, lastScheduled="2026-01-01T00:00:00Z"
     )
-    plan = decide_kept_pipeline(KeptPipeline(observed(resource)), NOW)
+    plan = decide_pipeline(observed(resource), NOW)
     assert (made(plan), seen_until(plan)) == ([], [NOW])
 
 
@@ -136,15 +125,19 @@ def test_a_time_that_never_comes_is_told_now_and_then() -> None:
     never = {"schedule": "0 0 31 2 *"}
     event, _ = decide(never, seen=NOW - timedelta(hours=2)).actions
     assert isinstance(event, EmitEvent)
-    assert "spec.savepoints.schedule '0 0 31 2 *' is no time of cron" in event.message
+    assert "spec.savepoints.schedule '0 0 31 2 *' is not a valid cron expression" in event.message
     plan = decide(never, seen=NOW - timedelta(minutes=2))
     assert (plan.actions, plan.requeue_after) == ((), 3.0)
 
 
-def test_what_the_pipeline_needs_comes_first() -> None:
+def test_a_schedule_that_is_due_delays_the_pipeline_by_one_write() -> None:
     resource = started({"savepoints": NIGHTLY, "suspend": True}, lastScheduled="2026-01-01T00:00:00Z")
-    here = observed(resource, pod(), progress=running())
-    assert decide_kept_pipeline(KeptPipeline(here), NOW) == decide_pipeline(here, NOW)
+    plan = decide_pipeline(observed(resource, pod(), progress=running()), NOW)
+    assert (seen_until(plan), plan.requeue) == ([NOW], True)
+    recorded = started({"savepoints": NIGHTLY, "suspend": True}, lastScheduled=NOW.isoformat())
+    (stop,) = decide_pipeline(observed(recorded, pod(), progress=running()), NOW).actions
+    assert isinstance(stop, RecordStatus)
+    assert stop.status.active.stopping_since == NOW  # type: ignore[attr-defined]
 
 
 def test_a_savepoint_that_cannot_be_made_is_no_trouble_of_the_pipeline() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from kappa_crds.upgrade import VerdictKind
-from kappa_operator.pipeline.observe_schedule import observe_kept_pipeline
+from kappa_operator.pipeline.observe import observe_pipeline
 from kappa_operator.savepoint.observe import observe_savepoint
 from unit.control.lives import (
     AUTO,
@@ -187,7 +187,7 @@ async def test_the_savepoint_before_a_change_is_kept_while_that_may_go_back_to_i
     change = {"phase": phase, "revision": "new", "savepoint": SAVEPOINT.name}
     life.operator.cluster.patch(REF, status={"upgrade": change})
     operator = life.operator.restart()
-    kept = await observe_kept_pipeline(operator.context, PIPELINE, ())
+    kept = await observe_pipeline(operator.context, PIPELINE, ())
     assert kept is not None
     assert (SAVEPOINT.name in kept.restored) is needed
     life.operator.cluster.remove(SAVEPOINT_REF)

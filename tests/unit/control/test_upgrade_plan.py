@@ -29,6 +29,7 @@ from kappa_operator.engine.actions import (
     EmitEvent,
     RecordStatus,
     StopDriver,
+    TakeRolloutSlot,
 )
 from kappa_operator.engine.plan import Failure, Plan
 from kappa_operator.errors import Refused
@@ -119,7 +120,7 @@ def at_rest(status: PipelineStatus) -> PipelineStatus:
 
 def test_a_change_is_recorded_before_a_driver_is_made_for_it_and_the_old_one_goes_on() -> None:
     plan, status = decide(look(changed(), pod()))
-    assert kinds(plan) == [RecordStatus]
+    assert kinds(plan) == [TakeRolloutSlot, RecordStatus]
     assert (upgrade_of(status).phase, standby_of(status).generation) == (UpgradePhase.DRY_RUN, 2)
     assert (upgrade_of(status).revision, upgrade_of(status).previous) == (NEW, OLD)
     assert (status.active.generation, status.active.driver, status.active.stopping_since) == (
@@ -350,7 +351,7 @@ def test_one_that_ends_for_a_passing_reason_is_followed_by_another_and_what_runs
     again = upgrade_of(status)
     assert (again.phase, again.attempts) == (UpgradePhase.DRY_RUN, 1)
     assert (standby_of(status).generation, standby_of(status).driver_uid) == (3, None)
-    assert "the one before ended: the registry does not answer" in (status.conditions[0].message or "")
+    assert "the last one ended: the registry does not answer" in (status.conditions[0].message or "")
     assert not any(isinstance(action, StopDriver) for action in plan.actions)
 
 
@@ -360,7 +361,7 @@ def test_after_three_the_change_is_refused_and_what_runs_goes_on() -> None:
     plan, status = decide(look(changed(upgrade=last), pod(), standby(phase="Failed", exit=end)))
     assert upgrade_of(status).phase is UpgradePhase.REFUSED
     said = upgrade_of(status).message or ""
-    assert said.startswith("grant WRITE on topic 'out'; 3 drivers that stood by have ended so.")
+    assert said.startswith("grant WRITE on topic 'out'; 3 standby drivers failed.")
     assert not any(isinstance(action, StopDriver) for action in plan.actions)
 
 
@@ -404,7 +405,7 @@ def test_a_change_without_state_begins_in_a_checkpoint_of_its_own_and_leaves_the
     spec = {**CHANGED, "upgrade": {"mode": "Stateless"}}
     resource = started(spec, revision=OLD, checkpoint=3, runningCheckpoint=3)
     plan, status = decide(look(resource, pod()))
-    assert kinds(plan) == [EmitEvent, RecordStatus]
+    assert kinds(plan) == [TakeRolloutSlot, EmitEvent, RecordStatus]
     assert upgrade_of(status).new_checkpoint == NewCheckpoint(checkpoint=4, instead_of=3)
     assert (status.checkpoint, status.last_checkpoint) == (3, 4)
     plan, status = decide(look(resource.replace(status=status), pod()))
@@ -471,7 +472,7 @@ def test_when_it_is_taken_the_old_one_is_stopped() -> None:
 def test_without_it_the_change_is_refused_and_the_old_one_goes_on(state: str) -> None:
     _, status = decide(look(saving(), savepoint=before(state)))
     assert (upgrade_of(status).phase, status.active.stopping_since) == (UpgradePhase.REFUSED, None)
-    assert "there is no savepoint to go back to" in (upgrade_of(status).message or "")
+    assert "there is no savepoint to restore from" in (upgrade_of(status).message or "")
 
 
 def test_another_mode_tries_a_refused_change_again() -> None:
@@ -492,7 +493,7 @@ def test_what_fails_goes_back_to_the_savepoint_in_a_new_checkpoint() -> None:
     assert upgrade_of(status).phase is UpgradePhase.ROLLING_BACK
     assert (status.checkpoint, status.active.checkpoint, status.shuffle_partitions) == (4, 3, 5)
     assert status.restoration == Restoration(location="file:///kept", savepoint="before-12345678")
-    assert "it goes back to savepoint before" in (upgrade_of(status).message or "")
+    assert "restored from savepoint before" in (upgrade_of(status).message or "")
 
 
 def test_where_the_savepoint_is_gone_it_is_said_that_the_state_that_was_left_is_gone_on_from() -> None:
@@ -501,9 +502,7 @@ def test_where_the_savepoint_is_gone_it_is_said_that_the_state_that_was_left_is_
     known = upgrade_of(gone.status).replace(mode=UpgradeMode.SAVEPOINT, savepoint="before")
     gone = gone.replace(status=gone.status.replace(upgrade=known))
     _, status = decide(look(gone, failed(2), progress=None, previous=BEFORE))
-    assert "savepoint before is gone, so it goes on from the state that the new revision left" in (
-        upgrade_of(status).message or ""
-    )
+    assert "savepoint before is gone" in (upgrade_of(status).message or "")
 
 
 @pytest.mark.parametrize(("mode", "warns"), [(UpgradeMode.REPROCESS, False), (UpgradeMode.AUTO, True)])
@@ -519,7 +518,7 @@ def test_what_does_not_fit_begins_with_an_empty_state_and_the_whole_log_where_th
     told = plan.actions[0]
     assert isinstance(told, EmitEvent)
     assert (told.reason, told.warning) == (Reason.UPGRADE_NEW_CHECKPOINT, warns)
-    assert "what it writes to out is written again" in told.message
+    assert "output to out is written again" in told.message
     assert upgrade_of(status).new_checkpoint == NewCheckpoint(
         checkpoint=4, instead_of=3, from_beginning=("events",)
     )

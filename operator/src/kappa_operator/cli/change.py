@@ -11,9 +11,8 @@ from importlib.metadata import entry_points
 from kappa_crds.revision import Revision
 from kappa_crds.upgrade import UpgradeMode, UpgradeVerdict
 from kappa_operator.engine.context import OperatorContext
-from kappa_operator.pipeline.model import PipelineObserved
+from kappa_operator.pipeline.model import PipelineObserved, choose_mode
 from kappa_operator.pipeline.observe import read_revision
-from kappa_operator.pipeline.upgrade.change import choose_mode, want_revision
 from kappa_operator.verdict.difference import compare_revisions, explain_mode
 from kappa_operator.verdict.forecast import explain_forecast, forecast
 
@@ -32,7 +31,7 @@ async def describe_change(
     context: OperatorContext, observed: PipelineObserved, judge: Judge | None
 ) -> list[str]:
     """Return the lines about the change of a pipeline; none without a change."""
-    wanted, runs = want_revision(observed), observed.status.active.revision
+    wanted, runs = observed.wanted, observed.status.active.revision
     if wanted is None or runs is None or wanted.name == runs:
         return []
     old = await read_revision(context, observed.resource.metadata.namespace, runs)

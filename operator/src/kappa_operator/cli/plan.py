@@ -26,7 +26,7 @@ from kappa_operator.engine.plan import Plan
 from kappa_operator.kafka.clients import AdminClients
 from kappa_operator.kinds import KIND_TABLE
 from kappa_operator.pipeline.drivers import HttpDrivers, open_session
-from kappa_operator.pipeline.schedule import KeptPipeline
+from kappa_operator.pipeline.model import PipelineObserved
 from kappa_operator.statestore.remote import RemoteStores
 
 Body = dict[str, Any]
@@ -124,9 +124,9 @@ async def plan_one(context: OperatorContext, key: Key, judge: Judge | None = Non
     if _expect_finalizers(context.cache, key, plan):
         observed, plan = await _decide(context, key)
     planned = summarize(key, plan)
-    if not isinstance(observed, KeptPipeline):
+    if not isinstance(observed, PipelineObserved):
         return planned
-    return replace(planned, change=tuple(await describe_change(context, observed.pipeline, judge)))
+    return replace(planned, change=tuple(await describe_change(context, observed, judge)))
 
 
 async def _decide(context: OperatorContext, key: Key) -> tuple[Observed, Plan]:

@@ -91,6 +91,11 @@ class KeepStandings:
 
 
 @dataclass(frozen=True, slots=True)
+class TakeRolloutSlot:
+    """Take a slot for a change of the pipeline; it fails where as many pipelines as allowed are being changed."""
+
+
+@dataclass(frozen=True, slots=True)
 class Reconnect:
     """Replace the client of a Kafka cluster by one with this access, which may hold secrets."""
 
@@ -209,6 +214,7 @@ Action = (
     | CallWebhook
     | CheckStore
     | Reconnect
+    | TakeRolloutSlot
     | ObjectAction
     | DriverAction
     | KafkaAction
@@ -234,6 +240,8 @@ def describe_action(action: Action) -> str:  # noqa: PLR0912 - one line for each
             return f"event {reason}: {message}"
         case KeepStandings(standings, _):
             return f"remember the lag history of {len(standings)} group partitions"
+        case TakeRolloutSlot():
+            return "take a slot for the change"
         case Reconnect(cluster):
             return f"connect to {cluster} with other settings"
         case CheckStore(location):

@@ -38,6 +38,7 @@ from kappa_operator.engine.actions import (
     RemoveFinalizer,
     SetQuota,
     StopDriver,
+    TakeRolloutSlot,
     TakeSavepoint,
     describe_action,
 )
@@ -45,7 +46,7 @@ from kappa_operator.engine.context import OperatorContext
 from kappa_operator.engine.events import build_event
 from kappa_operator.engine.keys import Key
 from kappa_operator.engine.plan import Failure
-from kappa_operator.errors import AlreadyExists, KappaError
+from kappa_operator.errors import AlreadyExists, KappaError, NoRolloutSlot
 from kappa_operator.lag.memory import Remembered
 from kappa_operator.secrets import read_secret, read_secret_key
 
@@ -128,6 +129,8 @@ async def _apply(context: OperatorContext, resource: AnyResource, action: Action
         case CallWebhook(secret=secret, secret_key=name):
             token = None if secret is None else await read_secret_key(context, secret, name)
             context.webhooks.start(action, token)
+        case TakeRolloutSlot():
+            _take_slot(context, _get_key(resource))
         case Reconnect(cluster, access):
             context.kafka.connect(cluster, access)
         case CheckStore(_, secret, keys):
@@ -153,6 +156,12 @@ async def _change_finalizers(
         context.note(written)
     elif resource.metadata.deletion_timestamp is None:
         context.cache.put(written)
+
+
+def _take_slot(context: OperatorContext, key: Key) -> None:
+    upgrades, most = context.cache.list_excerpts(key.kind), context.settings.concurrent_changes
+    if not context.rollouts.try_acquire(key, upgrades, most, context.now()):
+        raise NoRolloutSlot("as many pipelines as allowed are being changed")
 
 
 async def _change_object(context: OperatorContext, action: ObjectAction) -> None:

@@ -1,6 +1,6 @@
-"""What a pipeline refers to: its Kafka cluster, its state store, and every topic that it names.
+"""The dependencies of a pipeline: its Kafka cluster, its state store, and every topic that it names.
 
-What is missing becomes a verdict. A running driver is not stopped for it; a new one is not started before it is there.
+A missing one becomes a verdict. A running driver is not stopped for it; a new one is not started without it.
 """
 
 from collections.abc import Iterator
@@ -34,9 +34,9 @@ from kappa_operator.statestore.users import resolve_store
 async def observe_dependencies(
     context: OperatorContext, resource: PipelineResource, *, ask_kafka: bool = True
 ) -> Dependencies | Verdict:
-    """Return what the pipeline refers to, or the verdict on what is missing.
+    """Return the dependencies of the pipeline, or the verdict on what is missing.
 
-    Where Kafka is not asked, a topic that no Topic resource declares is taken to be there.
+    Without `ask_kafka`, a topic that no Topic resource declares counts as found.
     """
     spec, namespace = resource.spec, resource.metadata.namespace
     try:
@@ -57,7 +57,7 @@ async def observe_dependencies(
 
 
 async def check_registry_secrets(context: OperatorContext, resource: PipelineResource) -> None:
-    """Raise SecretProblem where a Secret of a schema registry, or a key of it, is not there."""
+    """Raise SecretProblem where a Secret of a schema registry, or a key of it, is missing."""
     for _, registry in find_registries(resource.spec.sources):
         if registry.credentials_secret_ref is not None:
             keys = ("username", "password")
@@ -70,7 +70,7 @@ async def check_registry_secrets(context: OperatorContext, resource: PipelineRes
 
 
 async def read_modules(context: OperatorContext, resource: PipelineResource) -> dict[str, str] | None:
-    """Return the Python modules that the spec asks for; raise ReferenceProblem where they cannot be used."""
+    """Return the Python modules of spec.pythonFrom; raise ReferenceProblem where they cannot be used."""
     if resource.spec.python_from is None:
         return None
     name, namespace = resource.spec.python_from.config_map_ref.name, resource.metadata.namespace
@@ -78,21 +78,21 @@ async def read_modules(context: OperatorContext, resource: PipelineResource) -> 
     body = await context.read_recent(ref, MINUTE)
     if body is None:
         raise ReferenceProblem(
-            f"there is no ConfigMap {name} in namespace {namespace}; create it, for example with"
+            f"ConfigMap {name} not found in namespace {namespace}; create it, for example with"
             f" `kubectl create configmap {name} --from-file=rules.py`",
             reason=Reason.PYTHON_MODULES_NOT_FOUND,
         )
     try:
         return select_modules(name, body.get("data") or {})
     except ReferenceProblem:
-        context.reads.drop(ref)  # somebody is about to correct it
+        context.reads.drop(ref)  # a correction is to be found at once
         raise
 
 
 def find_savepoint(
     context: OperatorContext, resource: PipelineResource, storage: Storage
 ) -> SavepointResource | None:
-    """Return the savepoint that is to be restored and was not yet; raise ReferenceProblem where it is not there."""
+    """Return the savepoint of spec.restore, None where it was restored already; raise ReferenceProblem where it is missing."""
     restore, namespace = resource.spec.restore, resource.metadata.namespace
     if restore is None or restore == resource.status.restored:
         return None
@@ -102,31 +102,31 @@ def find_savepoint(
     if savepoint.status.taken is not None:
         verified = find_condition(savepoint.status.conditions, VERIFIED)
         if verified is not None and verified.status == "False":
-            said = f"Savepoint {restore.savepoint} of spec.restore is damaged: {verified.message}; name another one"
-            raise ReferenceProblem(said, reason=Reason.SAVEPOINT_DAMAGED)
+            message = f"Savepoint {restore.savepoint} of spec.restore is damaged: {verified.message}; name another one"
+            raise ReferenceProblem(message, reason=Reason.SAVEPOINT_DAMAGED)
         check_place(context.cache, savepoint, storage)
         work = savepoint.status.work
         if work is None or work.task is not SavepointTask.DELETE:
             return savepoint
-        said = "is being deleted; name another one"
+        message = "is being deleted; name another one"
     else:
-        said = "was not taken yet"
+        message = "was not taken yet"
     raise ReferenceProblem(
-        f"Savepoint {restore.savepoint} of spec.restore {said}",
+        f"Savepoint {restore.savepoint} of spec.restore {message}",
         reason=Reason.SAVEPOINT_NOT_READY,
         retryable=True,
     )
 
 
 def check_place(cache: ResourceCache, savepoint: SavepointResource, storage: Storage) -> None:
-    """Raise ReferenceProblem where a savepoint is not in the store of the pipeline: its driver reaches no other."""
+    """Raise ReferenceProblem where a savepoint is not in the store of the pipeline: its driver has access to no other."""
     found = find_storage(cache, savepoint, None)
     if isinstance(found, KappaError) or found.is_same(storage):
         return
     name = savepoint.metadata.name
     raise ReferenceProblem(
         f"Savepoint {name} of spec.restore is in another StateStore than the pipeline's state; name a Savepoint with spec.import:"
-        f" {{name: {name_savepoint(savepoint.metadata)}, storeRef: the one that it is in}}, which brings it here",
+        f" {{name: {name_savepoint(savepoint.metadata)}, storeRef: the one that it is in}}, which copies it here",
         reason=Reason.SAVEPOINT_IN_OTHER_STORE,
     )
 
@@ -144,7 +144,7 @@ async def resolve_topics(
     *,
     ask_kafka: bool = True,
 ) -> dict[str, str]:
-    """Return the name in Kafka for each name in the spec; raise ReferenceProblem for a topic that is not there."""
+    """Return the name in Kafka for each name in the spec; raise ReferenceProblem for a topic that does not exist."""
     topics: dict[str, str] = {}
     for name in sorted(set(name_topics(resource.spec))):
         key = Key("Topic", resource.metadata.namespace, name)
@@ -156,16 +156,16 @@ async def resolve_topics(
 
 
 def _resolve_declared(context: OperatorContext, key: Key) -> str:
-    """Return the topic's name in Kafka. A topic that is there will do, even if a change of it was refused."""
+    """Return the topic's name in Kafka. An existing topic is enough, even if a change of it was refused."""
     topic = read_referred(context.cache, key)
     condition = find_condition(topic.status.conditions, ConditionType.READY)
     if condition is not None:
         usable = condition.status == "True" or topic.status.topic_id is not None
         if usable and condition.reason != Reason.TOPIC_CONFLICT:
             return topic.status.topic_name or topic.spec.topic_name or key.name
-    said = f"{condition.reason}: {condition.message}" if condition else "it was not looked at yet"
+    message = f"{condition.reason}: {condition.message}" if condition else "it was not reconciled yet"
     raise ReferenceProblem(
-        f"Topic {key.name} is not ready: {said}", reason=Reason.TOPIC_NOT_READY, retryable=True
+        f"Topic {key.name} is not ready: {message}", reason=Reason.TOPIC_NOT_READY, retryable=True
     )
 
 

@@ -1,4 +1,4 @@
-"""A driver pod as decisions see it, and what its end means."""
+"""A driver pod as decisions use it, and what its end means."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -14,10 +14,10 @@ from kappa_operator.engine.keys import ObjectRef
 
 @dataclass(frozen=True, slots=True)
 class DriverPod:
-    """One driver pod. `exit` is set once its container has ended, in the driver's own words where it had any.
+    """One driver pod. `exit` is set once its container has ended, with the driver's own message where it left one.
 
-    `waiting` is why the container or the pod does not start yet, as a reason and a message for people. One made in `standby` does
-    nothing to the checkpoint until it is activated.
+    `waiting` is why the container or the pod does not start yet, as a reason and a message for people. One created in
+    `standby` does nothing to the checkpoint until it is activated.
     """
 
     ref: ObjectRef
@@ -70,7 +70,7 @@ def count_failure(
 
 
 def has_failed(restarts: Restarts) -> bool:
-    """Return whether the last driver ended with a failure, or could not be made."""
+    """Return whether the last driver ended with a failure, or could not be created."""
     return restarts.crashes > 0 or restarts.scheduling > 0
 
 
@@ -81,7 +81,7 @@ def delay_restart(failures: int, policy: Restart, key: str) -> float:
 
 
 def forgive(restarts: Restarts, running_since: datetime | None, policy: Restart, now: datetime) -> Restarts:
-    """Return the counters, back at zero when the driver has been running quietly for long enough."""
+    """Return the counters, reset when the driver has run without failure for spec.restart.resetAfter."""
     if running_since is None or (restarts.crashes == 0 and restarts.scheduling == 0):
         return restarts
     if (now - running_since).total_seconds() < parse_duration(policy.reset_after):

@@ -13,7 +13,7 @@ _LIMITS = aiohttp.ClientTimeout(total=5, connect=3)
 
 
 def open_session() -> aiohttp.ClientSession:
-    """Return a session in which no driver waits for another: a pool of connections would be filled by those that do not answer."""
+    """Return a session in which no driver waits for another: drivers that do not respond would exhaust a shared pool of connections."""
     return aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0, limit_per_host=4), timeout=_LIMITS)
 
 
@@ -24,25 +24,25 @@ class HttpDrivers:
         self._session = session
 
     async def fetch_progress(self, address: str, token: str) -> Progress:
-        """Return what the driver says of itself; raise DriverUnreachable where it does not answer sensibly."""
+        """Return the driver's report; raise DriverUnreachable where it does not respond, or responds with something else."""
         text = await self._request("GET", address, "/progress", token)
         try:
             return Progress.model_validate_json(text)
         except ValidationError as error:
             raise DriverUnreachable(
-                f"the driver at {address} reports what cannot be read: {error}"
+                f"the driver at {address} sent a report that cannot be read: {error}"
             ) from error
 
     async def stop(self, address: str, token: str, within: float) -> None:
-        """Ask the driver to stop at the end of its batch, within so many seconds; asking twice is fine."""
+        """Request that the driver stop at the end of its batch, within so many seconds; idempotent."""
         await self._request("POST", address, f"/stop?within={within:.0f}", token)
 
     async def activate(self, address: str, token: str) -> None:
-        """Have a driver that stands by take over; asking twice is fine."""
+        """Have a standby driver take over; idempotent."""
         await self._request("POST", address, "/activate", token)
 
     async def take_savepoint(self, address: str, token: str, name: str, location: str) -> None:
-        """Ask the driver for a savepoint below a location; asking twice is fine."""
+        """Request a savepoint below a location from the driver; idempotent."""
         await self._request("POST", address, f"/savepoints/{name}?location={quote(location, safe='')}", token)
 
     async def _request(self, method: str, address: str, path: str, token: str) -> str:
@@ -53,8 +53,8 @@ class HttpDrivers:
                 text = await response.text()
                 if response.status >= 400:
                     raise DriverUnreachable(
-                        f"{method} {url} was answered with {response.status}: {text[:200]}"
+                        f"{method} {url} failed with status {response.status}: {text[:200]}"
                     )
                 return text
         except (aiohttp.ClientError, TimeoutError) as error:
-            raise DriverUnreachable(f"{method} {url}: no answer ({type(error).__name__})") from error
+            raise DriverUnreachable(f"{method} {url}: no response ({type(error).__name__})") from error

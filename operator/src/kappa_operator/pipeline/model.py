@@ -1,23 +1,42 @@
-"""What is observed of a pipeline, and how a verdict on it becomes its status."""
+"""What is observed of a pipeline, which revision it should run, and how a verdict on it becomes its status."""
 
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from typing import Any
 
 from kappa_crds.guarantee import compute_guarantee
-from kappa_crds.pipeline_status import AT_WORK, PipelineStatus, RunRole, drop_run
+from kappa_crds.pipeline_status import (
+    AT_WORK,
+    TAKEN_BACK,
+    NewCheckpoint,
+    PipelineStatus,
+    RunRole,
+    UpgradePhase,
+    UpgradeStatus,
+    drop_run,
+)
 from kappa_crds.progress import Progress
 from kappa_crds.revision import Revision
+from kappa_crds.upgrade import UpgradeMode
+from kappa_operator.engine.actions import RecordStatus
 from kappa_operator.engine.keys import ObjectRef
-from kappa_operator.engine.plan import Failure, Verdict, build_conditions
+from kappa_operator.engine.plan import Failure, Plan, Verdict, build_conditions
 from kappa_operator.pipeline.driver import DriverPod
 from kappa_operator.pipeline.objects import EXECUTOR_ROLE, PIPELINE_LABEL, PipelineResource
 from kappa_operator.pipeline.progress_cache import Samples
-from kappa_operator.pipeline.revision import Dependencies, Images
+from kappa_operator.pipeline.revision import (
+    Dependencies,
+    Images,
+    Place,
+    build_revision,
+    move_revision,
+    read_place,
+)
 from kappa_operator.savepoint.objects import SavepointResource
 
 SOON = 1.0
-"""Seconds until the next look at what is about to change."""
+"""Seconds until the next reconcile where something is about to change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,15 +48,17 @@ class KeptRevision:
     created: datetime
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PipelineObserved:
     """All that a decision about a pipeline needs.
 
-    `dependencies` are what the spec refers to, or the verdict on what is missing. `pods` are all driver pods of the
-    pipeline, read from the API server and not from a cache. `progress` is the current driver's own report, `samples` the last of those, `shortage`
-    what keeps the executors that it waits for from starting. `standby` is the report of the driver that stands by, `previous` the
-    revision to go back to where a change is watched, was refused or failed, and `savepoint` the one that is taken before it.
-    `drivers` is the number of drivers that are polled. `has_turn` says whether a change may begin now. `revisions` are those that there are, looked at only while a change is watched.
+    `dependencies` are the resources that the spec names, or the verdict on what is missing. `pods` are all driver pods of the
+    pipeline. `progress` is the report of the active driver, `samples` its last reports, `shortage` why the executors that it waits
+    for do not start. `standby` is the report of the standby driver. `previous` is the revision that a rollback starts again, and
+    `savepoint` the one that is taken before the change. `savepoints` are those of the pipeline where spec.savepoints is set, `restored`
+    the names of those that a pipeline is or may be restored from. `revisions` are read only while a change is watched. `has_slot` says
+    whether a change may start beside those of other pipelines. `refused` says that a scheduled Savepoint could not be created or deleted.
+    `drivers` is the number of drivers that are polled.
     """
 
     resource: PipelineResource
@@ -50,8 +71,11 @@ class PipelineObserved:
     standby: Progress | None = None
     previous: Revision | None = None
     savepoint: SavepointResource | None = None
+    savepoints: tuple[SavepointResource, ...] = ()
+    restored: frozenset[str] = frozenset()
     revisions: tuple[KeptRevision, ...] = ()
-    has_turn: bool = True
+    has_slot: bool = True
+    refused: bool = False
     drivers: int = 1
     failures: tuple[Failure, ...] = ()
 
@@ -62,9 +86,14 @@ class PipelineObserved:
 
     @property
     def current(self) -> DriverPod | None:
-        """Return the pod of the current generation."""
+        """Return the pod of the active run."""
         generation = self.status.active.generation
         return next((pod for pod in self.pods if pod.generation == generation), None)
+
+    @property
+    def alive(self) -> DriverPod | None:
+        """Return the pod of the active run while its driver has not ended."""
+        return None if self.current is None or self.current.finished else self.current
 
     @property
     def standby_pod(self) -> DriverPod | None:
@@ -74,11 +103,76 @@ class PipelineObserved:
             return None
         return next((pod for pod in self.pods if pod.generation == run.generation), None)
 
+    @cached_property
+    def asked(self) -> Revision | None:
+        """Return the revision of the spec in the present checkpoint; None where a dependency is missing."""
+        if isinstance(self.dependencies, Verdict):
+            return None
+        return build_revision(self.resource, self.dependencies, self.images)
 
-def say(observed: PipelineObserved, verdict: Verdict, now: datetime, **fields: Any) -> PipelineStatus:
+    @cached_property
+    def wanted(self) -> Revision | None:
+        """Return the revision that should run: the previous one where that of the spec was refused or failed; None without one."""
+        asked, change = self.asked, self.status.upgrade
+        if asked is None:
+            return None
+        if is_taken_back(self, asked):
+            if self.previous is None:
+                return None
+            return move_revision(self.previous, self.resource.metadata, read_place(self.status))
+        new = change.new_checkpoint if change is not None and is_at_work(change, asked) else None
+        if new is None or new.checkpoint == self.status.checkpoint:
+            return asked
+        return build_from_empty(self, new)
+
+
+def build_from_empty(observed: PipelineObserved, new: NewCheckpoint) -> Revision:
+    """Return the revision of the spec that starts from empty state in a new checkpoint."""
+    if isinstance(observed.dependencies, Verdict):
+        raise AssertionError("a change starts only when its dependencies were found")
+    place = Place(new.checkpoint, from_beginning=new.from_beginning)
+    return build_revision(observed.resource, observed.dependencies, observed.images, place)
+
+
+def is_taken_back(observed: PipelineObserved, revision: Revision) -> bool:
+    """Return whether the change to this revision was refused or failed, so that the previous one has to run.
+
+    Two revisions with one intent are the same change, wherever their checkpoint is. Another spec, restartNonce or mode is another change.
+    """
+    change = observed.status.upgrade
+    if change is None or change.intent != revision.intent or change.phase not in TAKEN_BACK:
+        return False
+    return change.phase is UpgradePhase.ROLLING_BACK or change.mode is choose_mode(observed, revision)
+
+
+def is_at_work(change: UpgradeStatus | None, revision: Revision) -> bool:
+    """Return whether the change to this revision is in progress, and the revision does not run yet."""
+    return change is not None and change.intent == revision.intent and change.phase in AT_WORK
+
+
+def choose_mode(observed: PipelineObserved, revision: Revision) -> UpgradeMode:
+    """Return the mode of a change. A mere restart keeps the state, and needs no savepoint."""
+    is_restart = observed.status.active.content == revision.content
+    return UpgradeMode.LAST_STATE if is_restart else observed.resource.spec.upgrade.mode
+
+
+def record(observed: PipelineObserved, verdict: Verdict, now: datetime, **fields: Any) -> Plan:
+    """Return the plan that records a step in the status, and continues with the next one."""
+    return Plan((RecordStatus(build_status(observed, verdict, now, **fields)),), requeue=True)
+
+
+def wait(
+    observed: PipelineObserved, verdict: Verdict, now: datetime, after: float | None = SOON, **fields: Any
+) -> Plan:
+    """Return the plan that reports the verdict, and reconciles again after so many seconds."""
+    return Plan((), build_status(observed, verdict, now, **fields), after)
+
+
+def build_status(
+    observed: PipelineObserved, verdict: Verdict, now: datetime, **fields: Any
+) -> PipelineStatus:
     """Return the status with the verdict and the given fields. A standby run ends with the phases that need one."""
-    resource = observed.resource
-    generation = resource.metadata.generation
+    resource, generation = observed.resource, observed.resource.metadata.generation
     labels = {PIPELINE_LABEL: resource.metadata.name, **EXECUTOR_ROLE}
     status = resource.status.replace(
         observed_generation=generation,

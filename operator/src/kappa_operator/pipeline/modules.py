@@ -26,7 +26,7 @@ def select_modules(config_map: str, data: Mapping[str, str]) -> dict[str, str]:
                 config_map, f"has the key {key}, which Python cannot import; use letters, digits and '_' only"
             )
         if name in _TAKEN:
-            raise _refuse(config_map, f"has the key {key}, which would hide Python's or Spark's own module")
+            raise _refuse(config_map, f"has the key {key}, which would hide a module of Python or Spark")
     size = sum(len(text.encode()) for text in modules.values())
     if size > MODULES_LIMIT:
         kib = -(-size // 1024)

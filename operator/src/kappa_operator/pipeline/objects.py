@@ -1,7 +1,7 @@
-"""The objects of a pipeline: account, rights, service, revision and driver pod.
+"""The objects of a pipeline: account, permissions, service, revision and driver pod.
 
 Every object is owned by the `Pipeline`, so Kubernetes removes them with it. Pods run as the restricted Pod Security
-Standard asks: no root, no added rights, a read-only root file system. Secrets are files, never arguments; only the keys of a bucket are variables.
+Standard requires: no root, no added capabilities, a read-only root file system. Secrets are files, never arguments; only the keys of a bucket are variables.
 """
 
 import json
@@ -55,7 +55,7 @@ def name_account(pipeline: str) -> str:
 
 
 def name_driver(pipeline: str, generation: int) -> str:
-    """Return the name of the driver pod of a generation. There can be no two pods of one name."""
+    """Return the name of the driver pod of a generation. No two pods can have one name."""
     return f"{pipeline}-driver-{generation}"
 
 
@@ -78,7 +78,7 @@ def _build_metadata(resource: PipelineResource, name: str, **more: Any) -> Manif
 
 
 def build_support(resource: PipelineResource) -> tuple[Manifest, ...]:
-    """Return what every revision of the pipeline needs: account, rights and service."""
+    """Return what every revision of the pipeline needs: account, permissions and service."""
     name = name_account(resource.metadata.name)
     rbac = "rbac.authorization.k8s.io"
     return (
@@ -153,7 +153,7 @@ def build_config(resource: PipelineResource, revision: Revision) -> Manifest:
 
 
 def build_executor_affinity(pipeline: str, storage: Storage) -> Manifest:
-    """Return where executors have to run: a ReadWriteOnce claim can only be mounted on the node where the driver has it."""
+    """Return where executors have to run: a ReadWriteOnce PVC can only be mounted on the node of the driver."""
     if storage.claim is None or storage.access == "ReadWriteMany":
         return {}
     near: Manifest = {
@@ -199,7 +199,7 @@ def build_driver(
     *,
     standby: bool = False,
 ) -> Manifest:
-    """Return the driver pod of a generation of the pipeline. One in standby makes ready and waits until it is activated."""
+    """Return the driver pod of a generation of the pipeline. One in standby makes a dry run and waits until it is activated."""
     pipeline = resource.metadata.name
     volumes = [
         {"name": "tmp", "emptyDir": {}},

@@ -4,19 +4,22 @@ Whether a driver is alive must not depend on how fast events arrive: see `observ
 fetched when its pod has an address.
 """
 
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
 
 from pydantic import ValidationError
 
-from kappa_crds.pipeline_status import TAKEN_BACK, UpgradePhase
+from kappa_crds.pipeline_status import NEEDS_SAVEPOINT, TAKEN_BACK, UpgradePhase
 from kappa_crds.progress import DriverState, Progress
 from kappa_crds.revision import REVISION_KEY, Revision
+from kappa_operator.engine.cache import ResourceCache
 from kappa_operator.engine.context import OperatorContext
 from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.engine.plan import Failure
 from kappa_operator.engine.recent import LONGEST, SHORT
+from kappa_operator.engine.references import find_users
 from kappa_operator.errors import DriverUnreachable, SecretProblem
 from kappa_operator.pipeline.dependencies import observe_dependencies
 from kappa_operator.pipeline.driver import DriverPod
@@ -32,9 +35,11 @@ from kappa_operator.pipeline.objects import (
 from kappa_operator.pipeline.pods import Body, explain_executor, parse_driver
 from kappa_operator.pipeline.progress_cache import Samples
 from kappa_operator.pipeline.revision import Images
-from kappa_operator.pipeline.upgrade.decide import would_begin
+from kappa_operator.pipeline.savepoints import concerns_savepoint
+from kappa_operator.pipeline.upgrade.handover import would_start
 from kappa_operator.savepoint.objects import SavepointResource
 from kappa_operator.secrets import read_secret_key
+from kappa_operator.statestore.users import find_deleting_stores
 
 
 def forget_pipeline(context: OperatorContext, key: Key) -> None:
@@ -45,13 +50,15 @@ def forget_pipeline(context: OperatorContext, key: Key) -> None:
 async def observe_pipeline(
     context: OperatorContext, key: Key, failures: tuple[Failure, ...]
 ) -> PipelineObserved | None:
-    """Return what there is to know of the pipeline, or None where it is gone."""
+    """Return what a decision about the pipeline needs; None where the pipeline is gone."""
     resource: PipelineResource | None = context.cache.read(key)
     if resource is None:
         return None
     pods, progress = await observe_driver(context, resource)
     samples = _record(context, key, resource, progress)
-    settings = context.settings
+    settings, cache = context.settings, context.cache
+    others = tuple(failure for failure in failures if not concerns_savepoint(failure))
+    savepoints = () if resource.spec.savepoints is None else tuple(_find_savepoints(cache, key))
     observed = PipelineObserved(
         resource=resource,
         dependencies=await observe_dependencies(context, resource),
@@ -62,18 +69,18 @@ async def observe_pipeline(
         standby=await observe_standby(context, resource, pods),
         previous=await observe_previous(context, resource),
         savepoint=find_change_savepoint(context, resource),
+        savepoints=savepoints,
+        restored=frozenset(name for each in savepoints for name in _find_restored(cache, each)),
         revisions=await observe_revisions(context, resource),
         shortage=await observe_shortage(context, resource, progress),
-        failures=failures,
+        refused=len(others) < len(failures),
+        failures=others,
         drivers=len(context.progress),
     )
-    return replace(observed, has_turn=_ask_for_turn(context, key)) if would_begin(observed) else observed
-
-
-def _ask_for_turn(context: OperatorContext, key: Key) -> bool:
-    """Return whether a change may begin. The cache has every status as it was written last."""
-    most = context.settings.concurrent_changes
-    return context.rollouts.try_acquire(key, context.cache.list_excerpts("Pipeline"), most, context.now())
+    if not would_start(observed):
+        return observed
+    most, upgrades = settings.concurrent_changes, cache.list_excerpts("Pipeline")
+    return replace(observed, has_slot=context.rollouts.has_slot(key, upgrades, most, context.now()))
 
 
 def _record(
@@ -146,7 +153,7 @@ async def observe_progress(
 async def observe_standby(
     context: OperatorContext, resource: PipelineResource, pods: tuple[DriverPod, ...]
 ) -> Progress | None:
-    """Return what the driver that is to take over says of itself."""
+    """Return the report of the standby driver."""
     run = resource.status.standby
     if run is None or run.generation <= resource.status.active.generation:
         return None
@@ -154,7 +161,7 @@ async def observe_standby(
 
 
 async def observe_previous(context: OperatorContext, resource: PipelineResource) -> Revision | None:
-    """Return the revision before a change that is watched, was refused or failed; None where there is none, or it is lost."""
+    """Return the previous revision of a change that is watched, was refused or failed; None without one, or where it is lost."""
     change = resource.status.upgrade
     if change is None or change.previous is None or change.phase not in (UpgradePhase.WATCHING, *TAKEN_BACK):
         return None
@@ -162,7 +169,7 @@ async def observe_previous(context: OperatorContext, resource: PipelineResource)
 
 
 async def observe_revisions(context: OperatorContext, resource: PipelineResource) -> tuple[KeptRevision, ...]:
-    """Return the revisions that there are, while a change is watched: what is not needed then is dropped at its end."""
+    """Return the kept revisions while a change is watched: those that are not needed are deleted at its end."""
     change = resource.status.upgrade
     if change is None or change.phase is not UpgradePhase.WATCHING:
         return ()
@@ -187,7 +194,7 @@ async def read_revision(context: OperatorContext, namespace: str, name: str) -> 
 
 
 def find_change_savepoint(context: OperatorContext, resource: PipelineResource) -> SavepointResource | None:
-    """Return the savepoint that is taken before the last change, if it is there."""
+    """Return the savepoint that is taken before the last change, if it exists."""
     change = resource.status.upgrade
     if change is None or change.savepoint is None:
         return None
@@ -200,9 +207,34 @@ def find_change_savepoint(context: OperatorContext, resource: PipelineResource) 
 async def observe_shortage(
     context: OperatorContext, resource: PipelineResource, progress: Progress | None
 ) -> str | None:
-    """Return what keeps executors from starting, as far as the scheduler or the kubelet says, while the driver waits."""
+    """Return why executors do not start, as the scheduler or the kubelet reports it, while the driver waits."""
     if progress is None or progress.state not in (DriverState.STARTING, DriverState.WAITING_FOR_EXECUTORS):
         return None
     labels = {PIPELINE_LABEL: resource.metadata.name, **EXECUTOR_ROLE}
     bodies = await context.cluster.list_objects("v1", "Pod", resource.metadata.namespace, labels)
     return next(filter(None, map(explain_executor, bodies)), None)
+
+
+def find_held_by_pipeline(cache: ResourceCache, pipeline: Key) -> Iterator[Key]:
+    """Yield the stores and savepoints whose deletion may wait for a pipeline."""
+    yield from find_deleting_stores(cache, pipeline)
+    named = cache.find_named(pipeline)
+    yield from (each for each in named if each.kind == "Savepoint" and cache.is_deleting(each))
+
+
+def _find_savepoints(cache: ResourceCache, pipeline: Key) -> Iterator[SavepointResource]:
+    for key in find_users(cache, pipeline, "Savepoint"):
+        savepoint: SavepointResource | None = cache.get(key)
+        if savepoint is not None and savepoint.spec.pipeline_ref == pipeline.name:
+            yield savepoint
+
+
+def _find_restored(cache: ResourceCache, savepoint: SavepointResource) -> Iterator[str]:
+    """Yield the savepoint's name where a pipeline is restored from it, or may be by a rollback."""
+    name = savepoint.metadata.name
+    for key in find_users(cache, Key("Savepoint", savepoint.metadata.namespace, name), "Pipeline"):
+        body = cache.get_body(key) or {}
+        change = body.get("status", {}).get("upgrade") or {}
+        restores = (body.get("spec", {}).get("restore") or {}).get("savepoint") == name
+        if restores or (change.get("savepoint") == name and change["phase"] in NEEDS_SAVEPOINT):
+            yield name

@@ -1,4 +1,4 @@
-"""From a driver pod's JSON to what decisions know of it."""
+"""The driver pod that decisions use, from its JSON."""
 
 import re
 from datetime import datetime
@@ -49,7 +49,7 @@ def _read_time(text: str | None) -> datetime | None:
 
 
 def explain_executor(body: Body) -> str | None:
-    """Return why an executor pod does not start, or None where nothing keeps it."""
+    """Return why an executor pod does not start; None where nothing prevents it."""
     status = body.get("status", {})
     container: Body = next(iter(status.get("containerStatuses", [])), {})
     waiting = _explain_waiting(status, container.get("state", {}), "executor")
@@ -73,8 +73,8 @@ def _explain_exit(status: Body, state: Body) -> DriverExit | None:
     if terminated is None:
         if status.get("phase") != "Failed":
             return None
-        said = status.get("message") or status.get("reason") or "the node gave no reason"
-        return DriverExit(reason=Reason.DRIVER_LOST, message=f"the driver pod failed: {said}")
+        message = status.get("message") or status.get("reason") or "the node gave no reason"
+        return DriverExit(reason=Reason.DRIVER_LOST, message=f"the driver pod failed: {message}")
     if terminated.get("reason") == "OOMKilled":
         return DriverExit(
             reason=Reason.DRIVER_OUT_OF_MEMORY,
@@ -84,7 +84,7 @@ def _explain_exit(status: Body, state: Body) -> DriverExit | None:
 
 
 def _read_message(terminated: Body) -> DriverExit:
-    """Return the driver's own last word, or what can be said without it."""
+    """Return the driver's own last word, or what can be message without it."""
     text, code = terminated.get("message", ""), terminated.get("exitCode")
     try:
         return DriverExit.model_validate_json(text)
@@ -93,14 +93,14 @@ def _read_message(terminated: Body) -> DriverExit:
     if code == 0:
         return DriverExit(reason=Reason.DRIVER_STOPPED, message="the driver ended", graceful=True)
     if code == _KILLED:
-        why = (
-            "its node was short of memory, or somebody ended its process; its pod and node have events of it"
-        )
+        why = "its node was short of memory, or its process was ended from outside; see the Events of its pod and node"
         return DriverExit(
             reason=Reason.DRIVER_CRASHED, message=f"the driver was killed (exit code {code}): {why}"
         )
-    said = _strip_log(text) or "it left no message"
-    return DriverExit(reason=Reason.DRIVER_CRASHED, message=f"the driver ended with exit code {code}: {said}")
+    message = _strip_log(text) or "it left no message"
+    return DriverExit(
+        reason=Reason.DRIVER_CRASHED, message=f"the driver ended with exit code {code}: {message}"
+    )
 
 
 def _strip_log(text: str) -> str:

@@ -1,12 +1,16 @@
-"""What a driver's progress becomes in a pipeline's status."""
+"""The progress of a driver in the status of its pipeline, with the duration of its start."""
 
 from datetime import datetime, timedelta
 from typing import Any
 
 from kappa_crds.pipeline import PipelineSpec
 from kappa_crds.pipeline_status import PipelineStatus, SourceStatus
-from kappa_crds.progress import Progress, QueryProgress
-from kappa_crds.quantities import format_count, parse_duration
+from kappa_crds.progress import Progress, QueryProgress, Recovery
+from kappa_crds.quantities import format_count, format_duration, parse_duration
+from kappa_crds.recovery import RecoveryStatus
+from kappa_operator.pipeline.driver import DriverPod
+from kappa_operator.pipeline.model import PipelineObserved
+from kappa_operator.pipeline.tuning import count_cores
 
 _BATCH = "triggerExecution"
 _PATIENCE = timedelta(seconds=20)
@@ -17,7 +21,7 @@ _LATE = 2
 def build_progress_fields(
     status: PipelineStatus, progress: Progress, spec: PipelineSpec, now: datetime
 ) -> dict[str, Any]:
-    """Return the status fields that the driver's progress decides."""
+    """Return the status fields that come from the driver's report."""
     queries = progress.queries
     watermarks = [query.watermark for query in queries if query.watermark is not None]
     return {
@@ -42,12 +46,12 @@ def find_last_batch(progress: Progress) -> int | None:
 
 
 def measure_rate(progress: Progress) -> float:
-    """Return records a second over all queries, as of their last batches."""
+    """Return records per second over all queries, as of their last batches."""
     return sum(query.processed_rows_per_second for query in progress.queries)
 
 
 def measure_current_rate(progress: Progress, spec: PipelineSpec, now: datetime) -> float:
-    """Return records a second over all queries; that of a query whose next batch is late falls with the time since its last one."""
+    """Return records per second over all queries; that of a query whose next batch is late falls with the time since its last one."""
     at = progress.reported_at or now
     return sum(_measure_aged(query, spec, at) for query in progress.queries)
 
@@ -101,8 +105,8 @@ def build_source_status(progress: Progress) -> tuple[SourceStatus, ...]:
     return tuple(worst[name] for name in sorted(worst))
 
 
-def say_progress(progress: Progress, spec: PipelineSpec, now: datetime) -> str:
-    """Say how the driver gets on, in one line."""
+def describe_progress(progress: Progress, spec: PipelineSpec, now: datetime) -> str:
+    """Return the progress of the driver in one line."""
     batch = find_last_batch(progress)
     if batch is None:
         return "running; no batch yet"
@@ -110,3 +114,43 @@ def say_progress(progress: Progress, spec: PipelineSpec, now: datetime) -> str:
     unreadable = f" · {format_count(malformed)} unreadable records" if malformed else ""
     rate = format_count(measure_current_rate(progress, spec, now))
     return f"batch {batch} · {rate} records/s · lag {format_count(progress.lag)} records{unreadable}"
+
+
+def build_recovery(
+    observed: PipelineObserved, current: DriverPod, progress: Progress
+) -> RecoveryStatus | None:
+    """Return the durations of the active driver's start; those of the previous one until it is complete."""
+    before, found = observed.status.recovery, progress.recovery
+    if found is None:
+        return before
+    early = 0.0 if found.warm else _measure_pod(current, found)
+    last = before.prepare_seconds if before is not None else None
+    known = last if found.warm else round(early + found.prepare_seconds, 1)
+    return RecoveryStatus(
+        generation=current.generation,
+        warm=found.warm,
+        took=format_duration(early + found.seconds),
+        seconds=round(early + found.seconds, 1),
+        state_seconds=round(found.state_seconds, 1),
+        state_rows=found.state_rows,
+        records=found.records,
+        prepare_seconds=known,
+        expected_seconds=None if known is None else round(known + _expect(observed, progress, found)),
+    )
+
+
+def _measure_pod(current: DriverPod, found: Recovery) -> float:
+    """Return the seconds from the creation of the pod to the start of its process; 0 where that is not known, or clocks differ."""
+    if current.created is None:
+        return 0.0
+    return max(0.0, (found.since - current.created).total_seconds())
+
+
+def _expect(observed: PipelineObserved, progress: Progress, found: Recovery) -> float:
+    """Return the seconds that loading the state and catching up would take now."""
+    rows = sum(query.state_rows for query in progress.queries)
+    growth = rows / found.state_rows if found.state_rows else 1.0
+    at_once = min(count_cores(observed.resource.spec), observed.status.shuffle_partitions or 1)
+    rate = measure_rate(progress)
+    catch_up = progress.lag / rate if rate > 0 else 0.0
+    return found.state_seconds / at_once * growth + catch_up

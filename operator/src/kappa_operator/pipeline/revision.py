@@ -1,4 +1,4 @@
-"""From a spec and what it refers to, the revision that a driver runs.
+"""The revision that a driver runs, from a spec and its dependencies.
 
 Pure and stable: the same input gives the same revision, so a resync never restarts a pipeline.
 """
@@ -46,10 +46,10 @@ _MEBIBYTE = 2**20
 
 @dataclass(frozen=True, slots=True)
 class Dependencies:
-    """What a pipeline refers to, found and ready.
+    """The resources that a pipeline depends on, found and ready.
 
-    `topics` maps names in the spec to names in Kafka. `modules` are Python modules by file name, None where none are asked for.
-    `savepoint` is the one that the spec wants to be restored.
+    `topics` maps names in the spec to names in Kafka. `modules` are Python modules by file name, None without spec.pythonFrom.
+    `savepoint` is the one that spec.restore names.
     """
 
     cluster: KafkaClusterSpec
@@ -61,7 +61,7 @@ class Dependencies:
 
 @dataclass(frozen=True, slots=True)
 class Images:
-    """What the operator's settings say about pods."""
+    """The settings of the operator for pods."""
 
     runtime: str
     pull_policy: str
@@ -81,7 +81,7 @@ def build_driver_mounts(dependencies: Dependencies, spec: PipelineSpec) -> Mount
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a pipeline keeps its state, and what that begins with."""
+    """Where a pipeline keeps its state, and what that starts from."""
 
     checkpoint: int = 0
     restoration: Restoration | None = None
@@ -90,14 +90,14 @@ class Place:
 
 
 def read_place(status: PipelineStatus) -> Place:
-    """Return the place of the state that there is, or is about to be."""
+    """Return the place of the present state, or of the next one where that is recorded already."""
     return Place(status.checkpoint, status.restoration, status.shuffle_partitions, status.from_beginning)
 
 
 def build_revision(
     resource: PipelineResource, dependencies: Dependencies, images: Images, place: Place | None = None
 ) -> Revision:
-    """Return the revision for the pipeline as its spec and its surroundings are now, in its present place or another one."""
+    """Return the revision for the pipeline from its spec and its dependencies, in its present place or another one."""
     bare, where = _build_bare(resource, dependencies, images), place or read_place(resource.status)
     asked = bare.spec.model_copy(
         update={
@@ -116,7 +116,7 @@ def build_revision(
 
 
 def move_revision(revision: Revision, metadata: Metadata, place: Place) -> Revision:
-    """Return the revision with its state in another place; its sources begin there where they did."""
+    """Return the revision with its state in another place; its sources start where they did there."""
     store = revision.checkpoint.rsplit("/", 1)[0]
     asked = revision.spec.state_partitions
     partitions = asked or place.shuffle_partitions or revision.tuning.shuffle_partitions
@@ -171,7 +171,7 @@ def build_checkpoint(root: str, metadata: Metadata, number: int) -> str:
 
 
 def name_checkpoint(metadata: Metadata, number: int) -> str:
-    """Return the folder of a pipeline's checkpoint. Each one that is made of a savepoint has a folder of its own."""
+    """Return the folder of a pipeline's checkpoint. Each restored savepoint and each empty state has a folder of its own."""
     return metadata.uid if number == 0 else f"{metadata.uid}-{number}"
 
 
@@ -186,7 +186,7 @@ def _build_executor_pod(resource: PipelineResource, dependencies: Dependencies) 
 
 
 def strip_operational(spec: PipelineSpec) -> PipelineSpec:
-    """Leave out what only the operator looks at, so that changing it restarts nothing."""
+    """Leave out what only the operator uses, so that changing it restarts nothing."""
     fields = PipelineSpec.model_fields
     return spec.model_copy(
         update={
@@ -200,7 +200,7 @@ def strip_operational(spec: PipelineSpec) -> PipelineSpec:
 
 
 def build_spark_conf(resource: PipelineResource, image: str, images: Images) -> dict[str, str]:
-    """Return Spark's settings as far as they depend on the cluster and the pods' sizes."""
+    """Return Spark's settings that depend on the cluster and on the sizes of the pods."""
     spec, name, namespace = resource.spec, resource.metadata.name, resource.metadata.namespace
     driver, executors = spec.resources.driver, spec.resources.executors
     conf = {
@@ -232,7 +232,7 @@ def build_spark_conf(resource: PipelineResource, image: str, images: Images) -> 
         "spark.kubernetes.executor.podTemplateFile": f"{REVISION_DIR}/{EXECUTOR_TEMPLATE_KEY}",
         "spark.kubernetes.executor.podTemplateContainerName": "executor",
         "spark.kubernetes.executor.disableConfigMap": "true",
-        # Spark would clean up Services and claims that it never made, and a driver has no right to.
+        # Else Spark deletes Services and PVCs that it never created, and a driver has no permission for.
         "spark.kubernetes.driver.service.deleteOnTermination": "false",
         "spark.kubernetes.driver.ownPersistentVolumeClaim": "false",
     }

@@ -1,6 +1,7 @@
-"""Whose turn it is to be changed: an upgrade of the operator changes all pipelines, and each wants room for two drivers meanwhile.
+"""How many pipelines are changed at the same time: a new release changes all of them, and each needs room for two drivers meanwhile.
 
-Who is changing stands in the pipelines' status. A turn that was given is remembered until it stands there, as many are looked at side by side.
+The status of a pipeline shows whether it is being changed. A slot that was taken is remembered until the status shows that, as pipelines
+are reconciled concurrently.
 """
 
 from collections.abc import Iterable, Mapping
@@ -11,37 +12,51 @@ from kappa_crds.pipeline_status import AT_WORK, UpgradePhase
 from kappa_operator.engine.keys import Key
 
 _REMEMBERED = timedelta(seconds=30)
-_STILL = timedelta(minutes=15)
-_UNDER_WAY = frozenset(phase.value for phase in (*AT_WORK, UpgradePhase.WATCHING, UpgradePhase.ROLLING_BACK))
+_STALE = timedelta(minutes=15)
+_IN_PROGRESS = frozenset(
+    phase.value for phase in (*AT_WORK, UpgradePhase.WATCHING, UpgradePhase.ROLLING_BACK)
+)
+Upgrades = Iterable[tuple[Key, Mapping[str, Any]]]
+"""`status.upgrade` of each pipeline."""
 
 
-def is_under_way(upgrade: Mapping[str, Any], now: datetime) -> bool:
-    """Return whether a `status.upgrade` is of a change that has moved within a quarter of an hour: one that stands still holds up no other."""
+def is_in_progress(upgrade: Mapping[str, Any], now: datetime) -> bool:
+    """Return whether a change is in progress. One whose phase has lasted for 15 minutes does not hold up others."""
+    since = _read_since(upgrade)
+    return upgrade.get("phase") in _IN_PROGRESS and since is not None and now - since < _STALE
+
+
+def _read_since(upgrade: Mapping[str, Any]) -> datetime | None:
     since = upgrade.get("since")
-    return (
-        upgrade.get("phase") in _UNDER_WAY
-        and since is not None
-        and now - datetime.fromisoformat(since) < _STILL
-    )
+    return None if since is None else datetime.fromisoformat(since)
 
 
 class RolloutLimiter:
-    """The turns that were given and cannot be seen yet."""
+    """The slots that were taken and are not in a status yet."""
 
     def __init__(self) -> None:
-        self._given: dict[Key, datetime] = {}
+        self._taken: dict[Key, datetime] = {}
 
-    def try_acquire(
-        self, pipeline: Key, upgrades: Iterable[tuple[Key, Mapping[str, Any]]], most: int, now: datetime
-    ) -> bool:
-        """Return whether a change of the pipeline may begin beside those of others, no more than `most` at the same time."""
-        changing = {key for key, upgrade in upgrades if key != pipeline and is_under_way(upgrade, now)}
-        self._given = {
-            key: at
-            for key, at in self._given.items()
-            if key not in changing and key != pipeline and now - at < _REMEMBERED
-        }
-        if len(self._given) + len(changing) >= most:
+    def has_slot(self, pipeline: Key, upgrades: Upgrades, most: int, now: datetime) -> bool:
+        """Return whether a change of the pipeline may start beside those of others, at most `most` at the same time."""
+        known = dict(upgrades)
+        changing = {key for key, upgrade in known.items() if is_in_progress(upgrade, now)}
+        pending = {key for key in self._taken if self._is_pending(key, known.get(key, {}), now)}
+        return len((changing | pending) - {pipeline}) < most
+
+    def try_acquire(self, pipeline: Key, upgrades: Upgrades, most: int, now: datetime) -> bool:
+        """Take a slot for the pipeline; return False where there is none."""
+        known = dict(upgrades)
+        if not self.has_slot(pipeline, known.items(), most, now):
             return False
-        self._given[pipeline] = now
+        self._taken = {
+            key: at for key, at in self._taken.items() if self._is_pending(key, known.get(key, {}), now)
+        }
+        self._taken[pipeline] = now
         return True
+
+    def _is_pending(self, key: Key, upgrade: Mapping[str, Any], now: datetime) -> bool:
+        """Return whether a slot was taken a moment ago, and the status does not show its change yet."""
+        at, since = self._taken[key], _read_since(upgrade)
+        is_shown = since is not None and since >= at.replace(microsecond=0)
+        return now - at < _REMEMBERED and not is_shown

@@ -1,7 +1,7 @@
-"""What the operator sizes by itself, and says so.
+"""The sizes that the operator chooses by itself, with an explanation of each.
 
-Spark's defaults are made for batch jobs on large clusters: 200 state partitions, a poll of 500 records, next to no
-linger. The figures here were measured (docs/benchmarks.md): one state partition a core, two Kafka input splits a core,
+Spark's defaults are made for batch jobs on large clusters: 200 state partitions, a poll of 500 records, almost no
+linger. The figures here were measured (docs/benchmarks.md): one state partition per core, two Kafka input splits per core,
 and client settings that fill requests. The linger costs no latency: Spark flushes the producer at the end of a task.
 """
 
@@ -30,7 +30,7 @@ def count_cores(spec: PipelineSpec) -> int:
 
 
 def build_tuning(spec: PipelineSpec, pinned_partitions: int | None) -> Tuning:
-    """Return the sizes for a pipeline. State partitions stay as they were when the checkpoint was born, unless the spec sets them."""
+    """Return the sizes for a pipeline. State partitions stay as they were when the checkpoint was created, unless the spec sets them."""
     cores = count_cores(spec)
     return Tuning(
         shuffle_partitions=spec.state_partitions or pinned_partitions or cores,
@@ -41,7 +41,7 @@ def build_tuning(spec: PipelineSpec, pinned_partitions: int | None) -> Tuning:
 
 
 def explain_tuning(tuning: Tuning, spec: PipelineSpec) -> tuple[str, ...]:
-    """Say each size and why, for status and `kappa plan`."""
+    """Return each size with its reason, for status and `kappa plan`."""
     cores = count_cores(spec)
     return (
         f"state partitions: {tuning.shuffle_partitions}, for {cores} cores{_explain_partitions(tuning, spec, cores)}; Spark's default is 200",
@@ -54,7 +54,7 @@ def explain_tuning(tuning: Tuning, spec: PipelineSpec) -> tuple[str, ...]:
 def _explain_partitions(tuning: Tuning, spec: PipelineSpec, cores: int) -> str:
     if spec.state_partitions is not None:
         return " (spec.statePartitions)"
-    return "" if tuning.shuffle_partitions == cores else " (as when the checkpoint was born)"
+    return "" if tuning.shuffle_partitions == cores else " (fixed when the checkpoint was created)"
 
 
 def _explain_splits(tuning: Tuning) -> str:

@@ -1,4 +1,4 @@
-"""What is said of a pipeline: verdicts on its driver's start, its progress, its deletion and what it misses."""
+"""Verdicts on a pipeline: on the start of its driver, its progress, its change, its deletion and what is missing."""
 
 from dataclasses import replace
 from datetime import datetime
@@ -11,7 +11,7 @@ from kappa_operator.pipeline.driver import DriverPod
 
 
 def explain_missing(missing: Verdict, restarts: Restarts) -> Verdict:
-    """A topic that a driver had read before it was gone is not just missing: say what the driver said."""
+    """Return the verdict on a missing dependency; for a topic that was deleted under a driver, with the driver's message."""
     if missing.reason != Reason.TOPIC_NOT_FOUND or restarts.last_reason != Reason.SOURCE_TOPIC_DELETED:
         return missing
     message = restarts.last_failure or missing.message
@@ -19,27 +19,20 @@ def explain_missing(missing: Verdict, restarts: Restarts) -> Verdict:
 
 
 def judge_start(current: DriverPod) -> Verdict:
-    """A driver that does not report yet, by what its pod says."""
+    """Return the verdict on a driver that does not report yet, by its pod."""
     if current.waiting is not None:
         return working(PipelineState.PENDING, *current.waiting)
+    name = current.ref.name
     if current.phase == "Pending":
-        return working(
-            PipelineState.PENDING, Reason.DRIVER_SCHEDULING, f"driver {current.ref.name} is being scheduled"
-        )
+        return working(PipelineState.PENDING, Reason.DRIVER_SCHEDULING, f"driver {name} is being scheduled")
     if current.ready:
-        return Verdict(
-            PipelineState.RUNNING,
-            Reason.DRIVER_UNRESPONSIVE,
-            f"driver {current.ref.name} does not answer its control port",
-            "Unknown",
-        )
-    return working(
-        PipelineState.STARTING, Reason.DRIVER_STARTING, f"driver {current.ref.name} is starting Spark"
-    )
+        message = f"driver {name} does not answer its control port"
+        return Verdict(PipelineState.RUNNING, Reason.DRIVER_UNRESPONSIVE, message, "Unknown")
+    return working(PipelineState.STARTING, Reason.DRIVER_STARTING, f"driver {name} is starting Spark")
 
 
 def judge_progress(progress: Progress, shortage: str | None) -> Verdict:
-    """A driver that reports, but does not run yet or no more."""
+    """Return the verdict on a driver that reports, but does not run."""
     if progress.state is DriverState.WAITING_FOR_EXECUTORS:
         message = "the driver waits for its first executor" + (f"; {shortage}" if shortage else "")
         return working(PipelineState.STARTING, Reason.WAITING_FOR_EXECUTORS, message)
@@ -50,17 +43,14 @@ def judge_progress(progress: Progress, shortage: str | None) -> Verdict:
 
 
 def judge_deletion(alive: list[DriverPod]) -> Verdict:
-    """A pipeline that is deleted while drivers are alive."""
+    """Return the verdict on a pipeline that is deleted while drivers are alive."""
     names = ", ".join(pod.ref.name for pod in alive)
-    return working(
-        PipelineState.PENDING,
-        Reason.DELETION_BLOCKED,
-        f"deletion waits for driver {names} to end its batch; if its node is lost, delete the pod with --force",
-    )
+    message = f"deletion waits until driver {names} ends its batch; if its node is lost, delete the pod with --force"
+    return working(PipelineState.PENDING, Reason.DELETION_BLOCKED, message)
 
 
 def judge_running(change: UpgradeStatus | None, message: str, pause: datetime | None = None) -> Verdict:
-    """Return the verdict on a driver that runs: ready, unless it replaces what the spec asks for, or its batches stopped at `pause`."""
+    """Return the verdict on a driver that runs: ready, unless it replaces the revision of the spec, or its batches stopped at `pause`."""
     if change is not None and change.phase in (UpgradePhase.REFUSED, UpgradePhase.ROLLED_BACK):
         return explain_change(change)
     if pause is not None:
@@ -70,9 +60,16 @@ def judge_running(change: UpgradeStatus | None, message: str, pause: datetime | 
 
 
 def explain_change(change: UpgradeStatus) -> Verdict:
-    """Return the verdict on a pipeline that runs, but not what its spec says."""
+    """Return the verdict on a pipeline that runs the previous revision."""
+    reason, message = Reason.ROLLED_BACK, "the change failed and the previous revision has taken over again"
     if change.phase is UpgradePhase.REFUSED:
-        reason, said = Reason.UPGRADE_REFUSED, "the change is refused and the revision before goes on"
-    else:
-        reason, said = Reason.ROLLED_BACK, "the change failed and the revision before has taken over again"
-    return stalled(PipelineState.RUNNING, reason, f"{said}: {change.message or 'no reason was given'}")
+        reason, message = Reason.UPGRADE_REFUSED, "the change is refused and the previous revision continues"
+    message = f"{message}: {change.message or 'no reason was given'}"
+    return stalled(PipelineState.RUNNING, reason, message)
+
+
+def explain_dead_end(change: UpgradeStatus | None) -> Verdict:
+    """Return the verdict on a change that cannot be made, where there is no previous revision to run."""
+    why = change.message if change is not None and change.message else "the change cannot run"
+    message = f"{why}; no previous revision can run; correct the spec, or choose another spec.upgrade.mode"
+    return stalled(PipelineState.FAILED, Reason.UPGRADE_REFUSED, message)

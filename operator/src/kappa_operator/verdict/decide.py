@@ -10,10 +10,8 @@ from kappa_crds.reasons import Reason
 from kappa_crds.revision import Revision
 from kappa_crds.upgrade import Handover, UpgradeMode, VerdictKind
 from kappa_operator.engine.plan import Verdict
-from kappa_operator.pipeline.model import PipelineObserved
-from kappa_operator.pipeline.revision import build_revision
-from kappa_operator.pipeline.upgrade.beginning import ANEW_MODES
-from kappa_operator.pipeline.upgrade.change import choose_mode, is_taken_back
+from kappa_operator.pipeline.model import PipelineObserved, choose_mode, is_taken_back
+from kappa_operator.pipeline.upgrade.change import REPROCESSING_MODES
 from kappa_operator.verdict.difference import compare_revisions, explain_mode
 from kappa_operator.verdict.forecast import Forecast, explain_forecast, forecast
 from kappa_operator.verdict.view_names import find_name_problems
@@ -69,10 +67,8 @@ def _runs(observed: PipelineObserved) -> bool:
 
 
 def _explain_change(observed: PipelineObserved, old: Revision | None) -> Iterator[str]:
-    if isinstance(observed.dependencies, Verdict):
-        return
-    wanted = build_revision(observed.resource, observed.dependencies, observed.images)
-    if wanted.name == observed.status.active.revision:
+    wanted = observed.asked
+    if wanted is None or wanted.name == observed.status.active.revision:
         return
     if old is None:
         yield f"revision {observed.status.active.revision} cannot be read any more, so what the change means is not known yet"
@@ -98,7 +94,7 @@ def _explain_mode(mode: UpgradeMode, found: Forecast | None) -> Iterator[str]:
     if found is None or (found.kind is not VerdictKind.REPROCESS and mode is not UpgradeMode.STATELESS):
         return
     yield explain_mode(mode, found.kind)
-    if mode not in (*ANEW_MODES, UpgradeMode.STATELESS):
+    if mode not in (*REPROCESSING_MODES, UpgradeMode.STATELESS):
         yield "to begin with an empty state and read the sources from the start instead, set spec.upgrade.mode to Reprocess"
 
 

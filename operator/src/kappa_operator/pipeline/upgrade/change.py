@@ -1,7 +1,8 @@
-"""What a change is: which revision it leads to, where that keeps its state, and which revision is to run meanwhile.
+"""How a change starts: in the present checkpoint, from empty state, or from a savepoint that spec.restore names.
 
-Two revisions with one intent are the same change, wherever their state is. So one that was refused or failed stays taken back after its
-predecessor has gone back to a savepoint, and is tried again when the spec, `restartNonce` or the mode says something else.
+A change is recorded with its standby run before anything is created or stopped for it. Each restored savepoint and each empty state has a
+checkpoint of its own, which the revision names. What follows is the same for every change: the previous driver stops at a batch boundary,
+the new one starts, and if it fails while it is watched, the previous revision continues in its checkpoint.
 """
 
 from dataclasses import replace
@@ -9,28 +10,31 @@ from datetime import datetime
 from typing import NamedTuple
 
 from kappa_crds.pipeline_status import (
-    AT_WORK,
-    TAKEN_BACK,
     NewCheckpoint,
+    PipelineState,
     PipelineStatus,
+    Restarts,
     Run,
     RunRole,
     UpgradePhase,
     UpgradeStatus,
     put_run,
 )
+from kappa_crds.reasons import Reason
 from kappa_crds.revision import Revision
+from kappa_crds.savepoint import Restoration
 from kappa_crds.upgrade import Handover, UpgradeMode
-from kappa_operator.engine.plan import Verdict
-from kappa_operator.pipeline.model import PipelineObserved
-from kappa_operator.pipeline.revision import (
-    Place,
-    build_revision,
-    move_revision,
-    read_checkpoint_number,
-    read_place,
-)
-from kappa_operator.pipeline.starting import next_generation
+from kappa_operator.engine.actions import EmitEvent
+from kappa_operator.engine.plan import Plan, Verdict, working
+from kappa_operator.pipeline.driver import has_failed
+from kappa_operator.pipeline.lifecycle import next_generation
+from kappa_operator.pipeline.model import PipelineObserved, build_from_empty, choose_mode, record
+from kappa_operator.pipeline.revision import Place, build_revision, read_checkpoint_number
+from kappa_operator.savepoint.objects import name_savepoint
+
+REPROCESSING_MODES = (UpgradeMode.REPROCESS, UpgradeMode.AUTO)
+"""Modes in which a change that does not fit the state starts from empty state and reads the whole log."""
+ENDED = (UpgradePhase.DONE, UpgradePhase.WITHDRAWN)
 
 
 class Opened(NamedTuple):
@@ -40,63 +44,15 @@ class Opened(NamedTuple):
     change: UpgradeStatus
 
 
-def want_revision(observed: PipelineObserved) -> Revision | None:
-    """Return the revision that should run: the one before, where the spec's was refused or failed; None where there is none now."""
-    if isinstance(observed.dependencies, Verdict):
-        return None
-    revision = build_revision(observed.resource, observed.dependencies, observed.images)
-    change, status = observed.status.upgrade, observed.status
-    if is_taken_back(observed, revision):
-        if observed.previous is None:
-            return None
-        return move_revision(observed.previous, observed.resource.metadata, read_place(status))
-    if change is not None and change.new_checkpoint is not None and is_at_work(change, revision):
-        is_there = change.new_checkpoint.checkpoint == status.checkpoint
-        return revision if is_there else build_from_empty(observed, change.new_checkpoint)
-    return revision
-
-
-def build_from_empty(observed: PipelineObserved, new: NewCheckpoint) -> Revision:
-    """Return the revision of the spec that starts from empty state in a new checkpoint."""
-    if isinstance(observed.dependencies, Verdict):
-        raise AssertionError("a change starts only when its dependencies were found")
-    place = Place(new.checkpoint, from_beginning=new.from_beginning)
-    return build_revision(observed.resource, observed.dependencies, observed.images, place)
-
-
-def is_taken_back(observed: PipelineObserved, revision: Revision) -> bool:
-    """Return whether the change to this revision was refused or failed, so that the one before is to run."""
-    change = observed.status.upgrade
-    if change is None or change.intent != revision.intent or change.phase not in TAKEN_BACK:
-        return False
-    return change.phase is UpgradePhase.ROLLING_BACK or change.mode is choose_mode(observed, revision)
-
-
-def is_at_work(change: UpgradeStatus | None, revision: Revision) -> bool:
-    """Return whether the change to this revision is under way, and the revision does not run yet."""
-    return change is not None and change.intent == revision.intent and change.phase in AT_WORK
-
-
-def is_moved(status: PipelineStatus) -> bool:
-    """Return whether the next driver goes on in another checkpoint, made of the savepoint that spec.restore names."""
-    return status.checkpoint != status.active.checkpoint
-
-
-def choose_mode(observed: PipelineObserved, revision: Revision) -> UpgradeMode:
-    """Return the mode of a change. A mere restart keeps the state, and needs no savepoint."""
-    is_restart = observed.status.active.content == revision.content
-    return UpgradeMode.LAST_STATE if is_restart else observed.resource.spec.upgrade.mode
-
-
 def open_change(observed: PipelineObserved, revision: Revision, now: datetime) -> Opened:
     """Return a change that starts now: to a revision, from the one that runs or ran last."""
     status, last = observed.status, observed.status.upgrade
-    is_back = last is not None and last.phase is UpgradePhase.ROLLING_BACK
+    is_rollback = last is not None and last.phase is UpgradePhase.ROLLING_BACK
     change = UpgradeStatus(
         phase=UpgradePhase.DRY_RUN,
         revision=revision.name,
         intent=revision.intent,
-        previous=last.previous if last is not None and is_back else status.active.revision,
+        previous=last.previous if last is not None and is_rollback else status.active.revision,
         mode=choose_mode(observed, revision),
         handover=Handover.WARM,
         since=now.replace(microsecond=0),
@@ -107,10 +63,110 @@ def open_change(observed: PipelineObserved, revision: Revision, now: datetime) -
         revision=revision.name,
         checkpoint=read_checkpoint_number(revision),
     )
-    opened = observed.resource.replace(status=status.replace(upgrade=change, runs=put_run(status.runs, run)))
-    return Opened(replace(observed, resource=opened), change)
+    opened = status.replace(upgrade=change, runs=put_run(status.runs, run))
+    return Opened(replace(observed, resource=observed.resource.replace(status=opened)), change)
+
+
+def without_failed(change: UpgradeStatus, status: PipelineStatus) -> UpgradeStatus:
+    """Return the change without a previous revision where that has failed: the change may be its cure."""
+    failed = has_failed(status.restarts) or status.restarts.non_retryable_revision == change.previous
+    return change.replace(previous=None) if failed else change
 
 
 def next_checkpoint(status: PipelineStatus) -> int:
-    """Return a number that no checkpoint has or was to have."""
+    """Return a number that no checkpoint has or was assigned."""
     return max(status.checkpoint, status.active.checkpoint, status.last_checkpoint) + 1
+
+
+def forget_uncreated(observed: PipelineObserved) -> PipelineStatus:
+    """Return the status without the driver that was recorded and never created: it is not created any more."""
+    if observed.current is not None:
+        return observed.status
+    return observed.status.replace(runs=observed.status.update_active(driver=None, driver_uid=None))
+
+
+def start_from_empty(
+    observed: PipelineObserved, change: UpgradeStatus, why: str, now: datetime, *, replay: bool
+) -> Plan:
+    """Record that the new revision starts from empty state, and emit an Event; with `replay` at the first record of all sources."""
+    status, spec = observed.status, observed.resource.spec
+    number = next_checkpoint(status)
+    names = tuple(source.name for source in spec.sources) if replay else ()
+    new = NewCheckpoint(checkpoint=number, instead_of=status.checkpoint, from_beginning=names)
+    revision = build_from_empty(observed, new).name
+    effect = (
+        explain_replay(observed) if replay else "it starts from empty state, at spec.sources.startingOffsets"
+    )
+    message = f"{why}; {effect}"
+    change = change.replace(
+        phase=UpgradePhase.HANDING_OVER,
+        revision=revision,
+        handover=Handover.COLD,
+        new_checkpoint=new,
+        message=message,
+        since=now.replace(microsecond=0),
+    )
+    run = status.standby or Run(role=RunRole.STANDBY, generation=next_generation(observed))
+    plan = record(
+        observed, working(PipelineState.PENDING, Reason.UPGRADE_NEW_CHECKPOINT, message), now,
+        upgrade=change, last_checkpoint=number, restarts=Restarts(total=status.restarts.total),
+        runs=put_run(forget_uncreated(observed).runs, run.replace(revision=revision, checkpoint=number)),
+    )  # fmt: skip
+    event = EmitEvent(Reason.UPGRADE_NEW_CHECKPOINT, message, warning=change.mode is UpgradeMode.AUTO)
+    return replace(plan, actions=(event, *plan.actions))
+
+
+def explain_replay(observed: PipelineObserved) -> str:
+    """Return what is read and written again where a pipeline reads the whole log."""
+    spec = observed.resource.spec
+    reads = ", ".join(source.reads for source in spec.sources)
+    writes = ", ".join(sorted({topic for _, topic in spec.written}))
+    return (
+        f"it starts from empty state at the first available record of {reads}, whatever startingOffsets is,"
+        f" and its output to {writes} is written again"
+    )
+
+
+def restore_savepoint(observed: PipelineObserved, now: datetime) -> Plan | None:
+    """Record what the next checkpoint is created from, once for each value of spec.restore."""
+    spec, status, dependencies = observed.resource.spec, observed.status, observed.dependencies
+    if spec.restore is None or isinstance(dependencies, Verdict) or dependencies.savepoint is None:
+        return None
+    savepoint = dependencies.savepoint
+    if savepoint.status.location is None:
+        raise AssertionError("a savepoint that was taken has a location")
+    number, message = next_checkpoint(status), f"restoring from savepoint {savepoint.metadata.name}"
+    source = Restoration(
+        location=savepoint.status.location,
+        savepoint=name_savepoint(savepoint.metadata),
+        fork=savepoint.spec.pipeline_ref != observed.resource.metadata.name,
+    )
+    place = Place(number, source, savepoint.status.shuffle_partitions, status.from_beginning)
+    change = withdraw(status.upgrade, "spec.restore names another state", now)
+    if status.active.revision is not None:
+        revision = build_revision(observed.resource, dependencies, observed.images, place)
+        observed, change = open_change(observed, revision, now)
+        change = without_failed(change, status).replace(
+            phase=UpgradePhase.HANDING_OVER,
+            handover=Handover.COLD,
+            new_checkpoint=NewCheckpoint(checkpoint=number, instead_of=status.active.checkpoint),
+            message=message,
+        )
+    verdict = working(PipelineState.PENDING, Reason.RESTORING, message)
+    return record(
+        observed, verdict, now,
+        restored=spec.restore, restoration=source, checkpoint=number, last_checkpoint=number,
+        shuffle_partitions=place.shuffle_partitions, upgrade=change,
+    )  # fmt: skip
+
+
+def withdraw(change: UpgradeStatus | None, why: str, now: datetime) -> UpgradeStatus | None:
+    """Return the change, withdrawn where it has not ended."""
+    if change is None or change.phase in ENDED:
+        return change
+    return enter(change.replace(message=why), UpgradePhase.WITHDRAWN, now)
+
+
+def enter(change: UpgradeStatus, phase: UpgradePhase, now: datetime) -> UpgradeStatus:
+    """Return the change in a phase that starts now."""
+    return change.replace(phase=phase, since=now.replace(microsecond=0))
