@@ -80,7 +80,7 @@ def test_a_change_that_the_state_fits_is_warm_or_cold() -> None:
 
 
 def test_state_is_divided_anew_where_its_partitions_change() -> None:
-    assert "is 3 and the state has 1 partitions: all of it is divided anew" in explain(
+    assert "is 3 and the state has 1 partitions: all state is repartitioned" in explain(
         {**VIEWS, "statePartitions": 3}
     )
 

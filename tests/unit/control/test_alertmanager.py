@@ -164,7 +164,7 @@ async def test_alerts_that_name_no_policy_are_said_and_hold_no_other_up(
     assert (status, answer["taken"]) == (200, 1)
     assert answer["ignored"] == [
         "Other has no labels namespace and lagpolicy",
-        "there is no LagPolicy silver in namespace shop",
+        'LagPolicy "silver" not found in namespace "shop"',
     ]
     assert (await post(operator, folder, payload(unnamed)))[0] == 422
 
@@ -187,7 +187,7 @@ async def test_alertmanager_is_told_to_try_again_where_the_api_server_does_not_a
         build_resource("LagPolicy", "gold", selector={"groups": ["*"]}, warning={"lag": "60s"})
     )
     status, text = await post(operator, folder, payload(alert()))
-    assert (status, text) == (503, "the API server does not take it now; tell it again")
+    assert (status, text) == (503, "the API server does not accept it now; send it again")
 
 
 @pytest.mark.parametrize("encrypted", [False, True])

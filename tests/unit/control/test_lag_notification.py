@@ -102,7 +102,8 @@ async def test_it_is_given_up_in_the_end_and_that_is_told_but_the_next_change_is
     await shop.run(3000, 10, behind=100)
     (said,) = shop.operator.list_events("WebhookFailed")
     assert (
-        said == "hooks.example.com was not told (None to Warning), given up after 8 attempts: it answered 401"
+        said
+        == "hooks.example.com was not notified (None to Warning), given up after 8 attempts: it answered 401"
     )
     assert len(shop.operator.webhooks.calls) == 8
     shop.each = 1000.0

@@ -82,7 +82,7 @@ async def test_a_pipeline_that_stands_still_is_restarted_a_few_times_and_then_le
     (record,) = shop.remediation
     assert (record["count"], record["message"]) == (
         2,
-        "given up after 2 restarts; look for a record that it cannot process",
+        "given up after 2 restarts; find the record that it cannot process",
     )
     assert len(shop.operator.list_events("PipelineRestarted")) == 2
     shop.each = 100.0

@@ -54,7 +54,7 @@ async def test_it_is_replaced_without_where_the_savepoint_is_not_taken_in_time_a
     await shop.run(30, 1)
     assert get_nonce(shop) != ""
     (said,) = shop.operator.list_events("PipelineRestarted")
-    assert said.endswith("it was not taken within 1m (it was not looked at yet)")
+    assert said.endswith("it was not taken within 1m (it has not been checked yet)")
     assert shop.remediation[0]["saved"] == "Without"
 
 

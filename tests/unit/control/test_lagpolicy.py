@@ -128,7 +128,7 @@ async def test_figures_of_what_is_not_well_are_a_minute_old_at_most() -> None:
 async def test_without_a_look_the_state_is_unknown_and_not_ok() -> None:
     desk = Desk()
     await desk.operator.reconcile(POLICY)
-    said = "there was no look yet at the groups of KafkaCluster main"
+    said = "the groups of KafkaCluster main have no sample yet"
     assert desk.say() == ("Unknown", "LagUnknown", said)
     assert desk.say("Ready")[0] == "False"
     await desk.look(billing=(100, 100, 0.0))
@@ -306,7 +306,7 @@ async def test_a_pipeline_that_has_committed_nothing_is_unknown_with_its_own_sta
     desk = Desk(**{**BILLING, "selector": {"pipelines": {"names": ["delays"]}}})
     write_pipeline(desk, "delays", "Starting")
     await desk.look(other=(100, 100, 0.0))
-    said = "kappa.shop.delays: Pipeline delays is Starting, and Kafka has no committed offset of it; look at its conditions"
+    said = "kappa.shop.delays: Pipeline delays is Starting, and Kafka has no committed offset of it; check its conditions"
     assert desk.say() == ("Unknown", "LagUnknown", said)
 
 
@@ -315,7 +315,7 @@ async def test_a_pipeline_that_is_not_there_is_said_and_the_rest_is_evaluated() 
     await desk.look(billing=(100, 100, 0.0))
     status, reason, message = desk.say("Ready")
     assert (status, reason) == ("False", "PipelineNotFound")
-    assert "there is no Pipeline gone in namespace shop" in message
+    assert 'Pipeline "gone" not found in namespace "shop"' in message
     assert desk.status["groupPartitions"] == {"OK": 1}
 
 
@@ -340,7 +340,7 @@ async def test_a_time_zone_that_is_not_known_is_said_and_the_rest_is_evaluated()
     status, reason, message = desk.say("Ready")
     assert (status, reason) == ("False", "InvalidSpec")
     assert "spec.mute[0].timeZone 'Mars/Base' is not known" in message
-    assert "spec.mute[1].start '0 0 31 2 *' is no time of cron" in message
+    assert "spec.mute[1].start '0 0 31 2 *' is not a valid cron expression" in message
     assert desk.say()[0] == "True"
 
 

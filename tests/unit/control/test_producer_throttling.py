@@ -108,9 +108,7 @@ async def test_a_quota_that_somebody_else_sets_meanwhile_is_theirs() -> None:
     get_broker(shop).quotas[LOADER] = 77.0
     await mend(shop, 700)
     assert get_broker(shop).quotas == {LOADER: 77.0, ETL: 5e6}
-    assert (
-        shop.remediation[0]["message"] == "its quota is 77 by now, as somebody else has set it, and stays so"
-    )
+    assert shop.remediation[0]["message"] == "its quota is 77 now, set by someone else, and is kept"
 
 
 @pytest.mark.parametrize("seed", range(3))

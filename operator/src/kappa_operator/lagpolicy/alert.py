@@ -1,6 +1,6 @@
 """Alerts of Alertmanager beside what a LagPolicy sees itself: each is an annotation that names its own end.
 
-Whichever replica hears of an alert writes the annotation; the one that leads acts on what stands there, at each look, as long as it stands.
+The replica that receives an alert writes the annotation; the active replica acts on it, at each sample, until it ends.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

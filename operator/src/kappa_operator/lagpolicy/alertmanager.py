@@ -1,6 +1,6 @@
 """The endpoint that Alertmanager's webhook is pointed at: an alert with the labels namespace and lagpolicy sets off that policy's remediations.
 
-Every replica answers. What it hears it writes as annotations of the LagPolicy, by a merge that touches no other alert's, so that several
+Every replica serves it. It writes alerts as annotations of the LagPolicy, by a merge that touches no other alert's, so that several
 replicas may do so at once; the replica that leads finds them there. Payload: version 4 of Alertmanager's webhook.
 """
 
@@ -29,7 +29,7 @@ from kappa_operator.tls import RENEWAL_SECONDS, serve_tls
 PATH, TOKEN_FILE = "/alerts", "token"
 """The path, and the file with the token in the folder that the chart mounts; where that has no certificate, too, it is plain HTTP."""
 HOLDS = timedelta(minutes=15)
-"""How long an alert holds if it is not told again: longer than the repeat_interval of the route to here has to be."""
+"""How long an alert holds if it is not repeated: longer than the repeat_interval of its route."""
 _LARGEST = 2**20
 _MOST = 200
 _MANAGER = "kappa-alerts"
@@ -64,8 +64,8 @@ class Payload(BaseModel):
 
 
 @dataclass(slots=True)
-class Heard:
-    """What is told of one policy: alerts that fire, and those that are resolved, by fingerprint."""
+class Received:
+    """The alerts of one policy: those that fire, and those that are resolved, by fingerprint."""
 
     fires: dict[str, Alert] = field(default_factory=dict)
     resolved: list[str] = field(default_factory=list)
@@ -77,7 +77,7 @@ class Heard:
 
 
 def build_alert_app(context: OperatorContext, folder: Path) -> web.Application:
-    """Return the server of POST /alerts. The token is read anew for each request, as its Secret may change."""
+    """Return the server of POST /alerts. The token is read for each request, as its Secret may change."""
 
     async def take(request: web.Request) -> web.Response:
         if not _is_known(request.headers.get("Authorization", ""), folder):
@@ -93,8 +93,8 @@ def build_alert_app(context: OperatorContext, folder: Path) -> web.Application:
             return await _answer(context, payload)
         except KappaError as error:
             log.warning("alerts not kept", why=error.message)
-            said = "the API server does not take it now; tell it again"
-            return web.Response(text=said, status=HTTPStatus.SERVICE_UNAVAILABLE)
+            text = "the API server does not accept it now; send it again"
+            return web.Response(text=text, status=HTTPStatus.SERVICE_UNAVAILABLE)
 
     app = web.Application(client_max_size=_LARGEST)
     app.add_routes([web.post(PATH, take)])
@@ -110,16 +110,16 @@ def _is_known(header: str, folder: Path) -> bool:
 
 
 def _explain(error: ValidationError) -> str:
-    """Say where a payload is wrong, without repeating what stands there."""
+    """Return where a payload is wrong, without its content."""
     first = error.errors()[0]
     place = ".".join(str(part) for part in first["loc"]) or "the body"
     return f"this is no payload of Alertmanager's webhook in version 4: {place}: {first['type']}"
 
 
 async def _answer(context: OperatorContext, payload: Payload) -> web.Response:
-    heard, ignored = sort_alerts(payload)
+    received, ignored = sort_alerts(payload)
     taken = 0
-    for policy, each in heard.items():
+    for policy, each in received.items():
         why = await _keep(context, policy, each)
         if why is None:
             taken += each.count
@@ -130,24 +130,24 @@ async def _answer(context: OperatorContext, payload: Payload) -> web.Response:
     return web.json_response({"taken": taken, "ignored": ignored})
 
 
-def sort_alerts(payload: Payload) -> tuple[dict[Key, Heard], list[str]]:
+def sort_alerts(payload: Payload) -> tuple[dict[Key, Received], list[str]]:
     """Return the alerts by the policy that they name, and why others name none."""
-    heard: defaultdict[Key, Heard] = defaultdict(Heard)
+    received: defaultdict[Key, Received] = defaultdict(Received)
     ignored: list[str] = []
     for alert in payload.alerts:
         namespace, name = alert.labels.get(_NAMESPACE), alert.labels.get(_POLICY)
         if not namespace or not name:
             ignored.append(f"{alert.name} has no labels namespace and lagpolicy")
         elif alert.status == "firing":
-            heard[Key("LagPolicy", namespace, name)].fires[alert.fingerprint] = alert
+            received[Key("LagPolicy", namespace, name)].fires[alert.fingerprint] = alert
         else:
-            heard[Key("LagPolicy", namespace, name)].resolved.append(alert.fingerprint)
-    return dict(heard), ignored
+            received[Key("LagPolicy", namespace, name)].resolved.append(alert.fingerprint)
+    return dict(received), ignored
 
 
-async def _keep(context: OperatorContext, policy: Key, heard: Heard) -> str | None:
-    """Write what was heard to the policy; return why not, where there is no such policy. Only policies that are watched are known."""
-    unknown = f"there is no LagPolicy {policy.name} in namespace {policy.namespace}"
+async def _keep(context: OperatorContext, policy: Key, received: Received) -> str | None:
+    """Write alerts to the policy; return why not, where there is no such policy. Only watched policies are known."""
+    unknown = f'LagPolicy "{policy.name}" not found in namespace "{policy.namespace}"'
     if context.cache.get_version(policy) < 0:
         return unknown
     ref, now = ObjectRef(API_VERSION, *policy), context.now()
@@ -155,13 +155,13 @@ async def _keep(context: OperatorContext, policy: Key, heard: Heard) -> str | No
     if body is None:
         return unknown
     until = now.replace(microsecond=0) + HOLDS
-    fires = {key: _build(alert.labels, alert.name, until) for key, alert in heard.fires.items()}
-    patch = build_patch(body["metadata"].get("annotations") or {}, fires, heard.resolved, now)
+    fires = {key: _build(alert.labels, alert.name, until) for key, alert in received.fires.items()}
+    patch = build_patch(body["metadata"].get("annotations") or {}, fires, received.resolved, now)
     try:
         await context.cluster.merge(ref, {"metadata": {"annotations": patch}}, _MANAGER)
     except NotFound:
         return unknown
-    log.info("alerts kept", resource=str(policy), firing=len(heard.fires), resolved=len(heard.resolved))
+    log.info("alerts kept", resource=str(policy), firing=len(received.fires), resolved=len(received.resolved))
     return None
 
 

@@ -1,7 +1,7 @@
-"""What to say of the groups that a LagPolicy selects: pure, from the last look at Kafka and what is remembered.
+"""What to report about the groups that a LagPolicy selects: pure, from the last sample of Kafka and the lag history.
 
-Each look brings the standings further, in memory. The status is written when something of importance changed, and now and then, so
-that an operator that starts anew goes on from it.
+Each sample extends the history, in memory. The status is written when something important changed, and at long intervals, so
+that an operator that restarts continues from it.
 """
 
 from collections import Counter
@@ -41,7 +41,7 @@ SHOWN, REMEMBERED, MISSED = 10, 100, 10
 _SOON, _SELDOM = timedelta(minutes=1), timedelta(minutes=10)
 """How old a status may be while something is on its way, and while all is well."""
 _CHANGING = ("last_sampled", "evaluated", "lag_history", "loads", "lag", "worst", "lagging", "conditions")
-"""Fields whose figures change at each look; of shares and conditions only what they say counts."""
+"""Fields whose figures change with each sample; of group partitions and conditions only the verdict counts."""
 
 
 def is_long(observed: LagPolicyObserved) -> bool:
@@ -61,8 +61,8 @@ def evaluate(observed: LagPolicyObserved, now: datetime) -> Plan:
     """Evaluate all group partitions, remediate and notify, and report what changed."""
     resource = observed.resource
     rules, mute = build_rules(resource.spec), find_mute(resource.spec.mute, now)
-    sweep = observed.sweep or Sweep(now, 0.0, failure="there was no look yet")
-    standings = advance_all(observed.standings, sweep, rules, observed.told)
+    sweep = observed.sweep or Sweep(now, 0.0, failure="there is no sample yet")
+    standings = advance_all(observed.standings, sweep, rules, observed.alive)
     judged = judge_all(standings, sweep, rules, now)
     alone = not is_contested(resource.spec, observed.rivals)
     remedied = decide_remediation(observed, judged, rules, now, may_begin=alone)
@@ -93,7 +93,7 @@ LAG_POLICY_STEPS: tuple[Step[LagPolicyObserved], ...] = (
 def _decide_notifications(
     observed: LagPolicyObserved, status: LagPolicyStatus, mute: Mute, now: datetime
 ) -> Notified:
-    """Return what the webhook is told of the policy as it stands now."""
+    """Return the notifications of the policy in its present state."""
     resource, remediation = observed.resource, observed.resource.spec.remediation
     health = next(each for each in status.conditions if each.type == LAG_HEALTHY)
     outlook = Outlook(
@@ -106,7 +106,7 @@ def _decide_notifications(
 
 
 def is_fresh(resource: LagPolicyResource, rules: Rules, now: datetime) -> bool:
-    """Return whether the status still says how it is: an operator that starts anew has not looked yet, and another one just has."""
+    """Return whether the status is recent: an operator that restarts has no sample yet, and the previous one had."""
     status, seen = resource.status, resource.status.last_sampled
     is_same = status.observed_generation == resource.metadata.generation
     return is_same and seen is not None and abs((now - seen).total_seconds()) <= rules.silence
@@ -128,7 +128,7 @@ def _build_plan(
 def build_status(
     observed: LagPolicyObserved, judged: Sequence[Judged], rules: Rules, mute: Mute, now: datetime
 ) -> LagPolicyStatus:
-    """Return the status of a policy after a look."""
+    """Return the status of a policy after a sample."""
     before = observed.resource.status
     missing = find_missing(observed, judged)
     worst = find_worst(observed, judged, missing, rules, now)
@@ -169,7 +169,7 @@ def is_news(before: LagPolicyStatus, after: LagPolicyStatus) -> bool:
 
 
 def find_missing(observed: LagPolicyObserved, judged: Sequence[Judged]) -> tuple[str, ...]:
-    """Return the groups that are asked for by name and of which nothing is known."""
+    """Return the groups that the spec names and of which nothing is known."""
     seen = {each.share.group for each in judged}
     return tuple(group for group in observed.wanted if group not in seen)
 

@@ -41,20 +41,22 @@ def delete_policy(observed: LagPolicyObserved, now: datetime) -> Plan | None:
         return Plan()
     before = resource.status.remediations
     records = tuple(_give_back(observed, each, now) for each in before)
-    told = [tell(record) for record, known in zip(records, before, strict=True) if is_news(record, known)]
+    events = [tell(record) for record, known in zip(records, before, strict=True) if is_news(record, known)]
     held = [each for each in records if is_held(each)]
     if not held:
-        return Plan((*told, RemoveFinalizer(LAG_FINALIZER)))
+        return Plan((*events, RemoveFinalizer(LAG_FINALIZER)))
     status = _build_status(observed, records, held, now)
     failed = [each.action for each in observed.failures]
     actions = [action for action in _build_actions(observed, held) if action not in failed]
     if records != before:
-        return Plan((*told, RecordStatus(status), *actions), requeue_after=intervals.SOON, requeue=not failed)
-    return Plan((*told, *actions), status, intervals.SOON)
+        return Plan(
+            (*events, RecordStatus(status), *actions), requeue_after=intervals.SOON, requeue=not failed
+        )
+    return Plan((*events, *actions), status, intervals.SOON)
 
 
 def _give_back(observed: LagPolicyObserved, record: RemediationStatus, now: datetime) -> RemediationStatus:
-    """Return a record with its quota on the way back; one that cannot be read is asked for again."""
+    """Return a record with its quota on the way back; one that cannot be read is read again."""
     facts = observed.quotas.get((record.cluster or "", record.target))
     if not is_held(record) or facts is None:
         return record

@@ -1,4 +1,4 @@
-"""How a LagPolicy says what it found: conditions, Events, and how two policies do not fit each other."""
+"""What a LagPolicy reports: conditions, Events, and contradictions between two policies."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
@@ -16,7 +16,7 @@ from kappa_crds.lagstate import LagState, Severity
 from kappa_crds.quantities import parse_duration
 from kappa_crds.reasons import Reason
 from kappa_operator.engine.actions import EmitEvent
-from kappa_operator.engine.plan import Verdict, build_conditions, ready, stalled, working
+from kappa_operator.engine.plan import Verdict, build_conditions, judge_error, ready, stalled, working
 from kappa_operator.lagpolicy.model import LagPolicyObserved, Rival
 from kappa_operator.lagpolicy.mute import Mute
 
@@ -61,35 +61,34 @@ def build_all_conditions(
 def build_verdict(observed: LagPolicyObserved, shares: int, mute: Mute) -> Verdict:
     """Say whether the policy is evaluated, whatever the lag is."""
     if observed.problem is not None:
-        say = working if observed.problem.retryable else stalled
-        return say(LagState.UNKNOWN, observed.problem.reason, observed.problem.message)
+        return judge_error(LagState.UNKNOWN, observed.problem)
     if mute.problems:
         return stalled(
             LagState.UNKNOWN, Reason.INVALID_SPEC, f"{'; '.join(mute.problems)}. The rest is evaluated"
         )
     if observed.problems:
-        said = "; ".join(problem.message for problem in observed.problems)
-        return stalled(LagState.UNKNOWN, observed.problems[0].reason, f"{said}. The rest is evaluated")
+        message = "; ".join(problem.message for problem in observed.problems)
+        return stalled(LagState.UNKNOWN, observed.problems[0].reason, f"{message}. The rest is evaluated")
     if observed.sweep is None:
-        said = f"there was no look yet at the groups of KafkaCluster {observed.cluster}; wait"
-        return working(LagState.UNKNOWN, Reason.LAG_UNKNOWN, said)
+        message = f"the groups of KafkaCluster {observed.cluster} have no sample yet; wait"
+        return working(LagState.UNKNOWN, Reason.LAG_UNKNOWN, message)
     return ready(LagState.OK, Reason.LAG_EVALUATED, "the groups that the policy selects are judged")
 
 
 def say_health(
     observed: LagPolicyObserved, worst: LaggingPartition | None, shares: int
 ) -> tuple[ConditionStatus, Reason, str]:
-    """Return status, reason and message of the condition that tells how the groups are."""
+    """Return status, reason and message of the condition LagHealthy."""
     if observed.problem is not None:
         return "Unknown", observed.problem.reason, observed.problem.message
     if worst is None or worst.state is LagState.OK:
         return "True", Reason.LAG_WITHIN_BOUNDS, f"all of {shares} partitions of groups keep the bounds"
-    said = f"{worst.name}: {worst.why}" if worst.name else worst.why
+    message = f"{worst.name}: {worst.why}" if worst.name else worst.why
     if worst.state is LagState.UNKNOWN:
         reason = Reason.LAG_UNKNOWN if worst.name or observed.sweep is None else Reason.NO_GROUP_SELECTED
         before = f" (before, it was {worst.severity})" if worst.severity is not Severity.NONE else ""
-        return "Unknown", reason, f"{said}{before}"
-    return "False", _REASONS[worst.state], f"{worst.severity}: {said}"
+        return "Unknown", reason, f"{message}{before}"
+    return "False", _REASONS[worst.state], f"{worst.severity}: {message}"
 
 
 def say_missing(observed: LagPolicyObserved, missing: Sequence[str]) -> str:
@@ -97,18 +96,18 @@ def say_missing(observed: LagPolicyObserved, missing: Sequence[str]) -> str:
     if observed.problem is not None:
         return observed.problem.message
     if observed.sweep is None:
-        return f"there was no look yet at the groups of KafkaCluster {observed.cluster}"
+        return f"the groups of KafkaCluster {observed.cluster} have no sample yet"
     if not missing:
         return "no group that Kafka knows is selected; correct spec.selector, or start the consumer"
     more = f", nor of {len(missing) - 1} more" if len(missing) > 1 else ""
     pipeline = observed.pipelines.get(missing[0])
     if pipeline is not None:
-        return f"Pipeline {pipeline.name} is {pipeline.state or 'new'}, and Kafka has no committed offset of it{more}; look at its conditions"
+        return f"Pipeline {pipeline.name} is {pipeline.state or 'new'}, and Kafka has no committed offset of it{more}; check its conditions"
     return f"Kafka has no committed offset of this group{more}; correct its name, or start the consumer"
 
 
 def build_news(before: LagPolicyStatus, after: LagPolicyStatus) -> Iterator[EmitEvent]:
-    """Yield an Event where the severity changed, or where it is no more muted; none at the first look if all is well."""
+    """Yield an Event where the severity changed, or where it is no longer muted; none at the first sample if all is healthy."""
     unmuted = before.muted_until is not None and after.severity is not Severity.NONE
     if after.muted_until is not None or (before.severity is after.severity and not unmuted):
         return
@@ -121,14 +120,14 @@ def build_news(before: LagPolicyStatus, after: LagPolicyStatus) -> Iterator[Emit
 def find_contradictions(spec: LagPolicySpec, rivals: Sequence[Rival]) -> Iterator[str]:
     """Yield how other policies that select the same groups do not fit this one, and what to do."""
     for rival in rivals:
-        said = [*_compare(spec, rival.spec, "this", "that"), *_compare(rival.spec, spec, "that", "this")]
-        said += [
+        found = [*_compare(spec, rival.spec, "this", "that"), *_compare(rival.spec, spec, "that", "this")]
+        found += [
             f"both have remediations.{name}, which neither takes"
             for name in _share_remediations(spec, rival.spec)
         ]
-        if said:
+        if found:
             shared = ", ".join(rival.groups[:_SHOWN]) + (" and others" if len(rival.groups) > _SHOWN else "")
-            yield f"LagPolicy {rival.name} selects {shared} too, and {'; '.join(said)}; change one of the two"
+            yield f"LagPolicy {rival.name} selects {shared} too, and {'; '.join(found)}; change one of the two"
 
 
 def is_contested(spec: LagPolicySpec, rivals: Sequence[Rival]) -> bool:

@@ -20,7 +20,7 @@ from kappa_operator.lagpolicy.remediation.producers import QuotaFacts
 _ALIVE: Mapping[str | None, bool] = {
     PipelineState.RUNNING.value: True, PipelineState.SUSPENDED.value: False, PipelineState.FAILED.value: False,
 }  # fmt: skip
-"""Whether a pipeline's group lives, by the pipeline's state; other states tell nothing."""
+"""Whether a pipeline's group lives, by the pipeline's state; other states do not show it."""
 
 LagPolicyResource = Resource[LagPolicySpec, LagPolicyStatus]
 
@@ -38,8 +38,8 @@ class Rival:
 class LagPolicyObserved:
     """All that a decision about a policy needs.
 
-    `sweep` has only samples of the groups that the policy selects; None where there was no look yet. `wanted` are groups that are asked
-    for by name. `told` says of pipelines' groups whether they live, as their own status has it. `problems` are what keeps a part of the
+    `sweep` has only samples of the groups that the policy selects; None before the first sample. `wanted` are groups that the
+    spec names. `alive` is whether pipelines' groups live, by the pipelines' own status. `problems` are what keeps a part of the
     policy from meaning anything, `problem` what keeps all of it.
     """
 
@@ -60,8 +60,8 @@ class LagPolicyObserved:
     failures: tuple[Failure, ...] = ()
 
     @property
-    def told(self) -> dict[str, bool]:
-        """Return of pipelines' groups whether they live, as far as their own status tells."""
+    def alive(self) -> dict[str, bool]:
+        """Return whether pipelines' groups live, as far as the pipelines' status shows it."""
         return {group: _ALIVE[each.state] for group, each in self.pipelines.items() if each.state in _ALIVE}
 
 
@@ -97,7 +97,7 @@ def write_standings(standings: Mapping[Share, Standing]) -> dict[str, str]:
 
 
 def read_standings(written: Mapping[str, str]) -> dict[Share, Standing]:
-    """Return the standings of a status; one that cannot be read begins anew."""
+    """Return the standings of a status; one that cannot be read starts again."""
     found: dict[Share, Standing] = {}
     for name, text in written.items():
         try:
@@ -109,7 +109,7 @@ def read_standings(written: Mapping[str, str]) -> dict[Share, Standing]:
 
 
 def read_loads(written: Mapping[str, str]) -> dict[str, Load]:
-    """Return what was measured as of a status; what cannot be read is measured anew."""
+    """Return the loads of a status; one that cannot be read is measured again."""
     found: dict[str, Load] = {}
     for name, text in written.items():
         try:

@@ -15,7 +15,7 @@ _SOON = timedelta(seconds=1)
 
 @dataclass(frozen=True, slots=True)
 class Mute:
-    """Until when it is mute, if it is, and which windows mean nothing, in words."""
+    """Until when it is mute, if it is, and which windows are invalid, as text."""
 
     until: datetime | None = None
     problems: tuple[str, ...] = ()
@@ -33,7 +33,9 @@ def find_mute(windows: Sequence[MuteWindow], now: datetime) -> Mute:
                 f"spec.mute[{number}].timeZone {window.time_zone!r} is not known; write it as Europe/Berlin"
             )
         except CronSimError as error:
-            problems.append(f"spec.mute[{number}].start {window.start!r} is no time of cron: {error}")
+            problems.append(
+                f"spec.mute[{number}].start {window.start!r} is not a valid cron expression: {error}"
+            )
         else:
             ends += [end.astimezone(now.tzinfo)] if end > now else []
     return Mute(max(ends, default=None), tuple(problems))

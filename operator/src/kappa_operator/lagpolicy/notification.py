@@ -1,7 +1,7 @@
-"""What a LagPolicy's webhook is told: each change of the severity, in order, at least once, and for a bounded number of attempts.
+"""Notifications of a LagPolicy's webhook: each change of severity is delivered in order, at least once, with a bounded number of attempts.
 
-A notification is recorded before the webhook is called, and each attempt too. The call itself goes on beside the looks; a later look finds
-what came of it. One that was cut short is made again with the same id.
+A notification is recorded before the webhook is called, and each attempt too. The call runs beside the reconciles; a later one finds
+its result. One that was cut short is made again with the same id.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ from kappa_operator.engine.plan import Failure
 
 MOST_ATTEMPTS = 8
 _MOST_WAITING = 10
-"""How many notifications wait at most; of more, the oldest are not told, as newer ones say what holds."""
+"""The most notifications that wait; of more, the oldest are dropped, as newer ones have the present state."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Notified:
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """How a policy stands, for whoever is told. It is not told of while `muted`."""
+    """The state of a policy for its notifications. There are none while it is `muted`."""
 
     policy: Metadata
     severity: Severity
@@ -59,7 +59,7 @@ def decide_notifications(
     deliveries: Sequence[Delivery],
     now: datetime,
 ) -> Notified:
-    """Return the notifications after a look. Without a webhook, what waits is dropped."""
+    """Return the notifications after a sample. Without a webhook, waiting ones are dropped."""
     waiting = [each for each in before if each.result is NotificationResult.PENDING]
     done = [each for each in before if each.result is not NotificationResult.PENDING]
     if webhook is None:
@@ -77,7 +77,7 @@ def decide_notifications(
 
 
 def _find_news(webhook: Webhook, outlook: Outlook, last: Severity, now: datetime) -> list[NotificationStatus]:
-    """Return the notification of a change, if there is one. That it is well again is told where that is known."""
+    """Return the notification of a change, if there is one. A recovery is notified where it is known."""
     severity = outlook.severity
     if webhook.min_severity is WebhookLevel.CRITICAL and severity is not Severity.CRITICAL:
         severity = Severity.NONE
@@ -140,9 +140,9 @@ def _build_call(webhook: Webhook, outlook: Outlook, head: NotificationStatus) ->
 def _tell(webhook: Webhook, head: NotificationStatus) -> EmitEvent:
     host = urlsplit(webhook.url).hostname
     if head.result is NotificationResult.DELIVERED:
-        return EmitEvent(Reason.WEBHOOK_DELIVERED, f"{host} was told: {head.before} to {head.severity}")
-    said = f"{host} was not told ({head.before} to {head.severity}), given up after {head.attempts} attempts: {head.error}"
-    return EmitEvent(Reason.WEBHOOK_FAILED, said, warning=True)
+        return EmitEvent(Reason.WEBHOOK_DELIVERED, f"{host} was notified: {head.before} to {head.severity}")
+    message = f"{host} was not notified ({head.before} to {head.severity}), given up after {head.attempts} attempts: {head.error}"
+    return EmitEvent(Reason.WEBHOOK_FAILED, message, warning=True)
 
 
 def find_failed_calls(failures: Sequence[Failure]) -> list[Delivery]:

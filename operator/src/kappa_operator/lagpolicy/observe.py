@@ -1,4 +1,4 @@
-"""Gathers what a LagPolicy is about: the last look at its groups, its pipelines, and other policies of the same groups."""
+"""Reads what a decision about a LagPolicy needs: the last sample of its groups, its pipelines, and other policies of the same groups."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -151,8 +151,8 @@ def _find_problems(
 ) -> Iterator[KappaError]:
     for name in (selector.names or ()) if selector is not None else ():
         if cache.get_version(Key("Pipeline", namespace, name)) < 0:
-            said = f"there is no Pipeline {name} in namespace {namespace}; create it, or take it out of spec.selector.pipelines.names"
-            yield ReferenceProblem(said, reason=Reason.PIPELINE_NOT_FOUND)
+            message = f'Pipeline "{name}" not found in namespace "{namespace}"; create it, or remove it from spec.selector.pipelines.names'
+            yield ReferenceProblem(message, reason=Reason.PIPELINE_NOT_FOUND)
 
 
 def _find_rivals(
@@ -169,7 +169,7 @@ def _find_rivals(
                 or find_referred(cache, "KafkaCluster", key.namespace, other.spec.cluster_ref) != cluster
             ):
                 continue
-        except ReferenceProblem:  # its own look says so
+        except ReferenceProblem:  # its own status reports that
             continue
         shared = select(cache, key.namespace, other.spec, cluster, known) & groups
         if shared:

@@ -58,15 +58,15 @@ def _is_exhausted(policy: LagPolicyResource) -> bool:
 
 async def _find_way(context: OperatorContext, namespace: str, name: str) -> Key | QuotaFacts:
     """Return the cluster, connected; or what keeps it from being reached. A connection to a KafkaCluster that is gone still serves."""
-    key, nobody = Key("KafkaCluster", namespace, name), Producer()
+    key, unnamed = Key("KafkaCluster", namespace, name), Producer()
     try:
         return await connect(context, resolve_cluster(context.cache, namespace, name))
     except ReferenceProblem as problem:
         if context.kafka.has(key):
             return key
-        return QuotaFacts(key, nobody, problem=problem, gone=context.cache.get_version(key) < 0)
+        return QuotaFacts(key, unnamed, problem=problem, gone=context.cache.get_version(key) < 0)
     except (SecretProblem, KafkaFailure) as problem:
-        return QuotaFacts(key, nobody, problem=problem)
+        return QuotaFacts(key, unnamed, problem=problem)
 
 
 async def _read(context: OperatorContext, way: Key | QuotaFacts, producer: Producer) -> QuotaFacts:

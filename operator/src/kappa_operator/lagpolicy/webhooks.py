@@ -71,8 +71,8 @@ class HttpWebhooks:
 
     def _check(self, url: str) -> None:
         if not self.allowed:
-            said = "the operator calls no webhooks; its administrator can allow hosts with operator.webhookHosts of the chart"
-            raise WebhookFailure(said)
+            message = "the operator calls no webhooks; its administrator can allow hosts with operator.webhookHosts of the chart"
+            raise WebhookFailure(message)
         if not is_allowed(url, self.allowed):
             host = URL(url).host
             raise WebhookFailure(

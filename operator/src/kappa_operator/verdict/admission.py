@@ -1,4 +1,4 @@
-"""The validating webhook: whoever applies a Pipeline is told what that means, at `--dry-run=server` too.
+"""The validating webhook: it warns what applying a Pipeline means, at `--dry-run=server` too.
 
 Nothing is ever refused; the CRD does that. The answer is warnings, which kubectl prints, and an error here is no reason to keep
 anybody from a change. Every replica answers, from what its watches show.
@@ -28,7 +28,7 @@ PATH = "/pipelines/"
 PATH_FILE = "path"
 """The file with the secret part, beside the certificate."""
 _PATIENCE_SECONDS = 2.0
-"""Less than the webhook's timeoutSeconds, so that whoever waits is told why nothing is said."""
+"""Less than the webhook's timeoutSeconds, so that the user gets a warning about the timeout."""
 _LARGEST_REVIEW = 8 * 2**20
 """Bytes: the object before and after, each at most what the API server takes."""
 
@@ -70,7 +70,7 @@ def build_admission_app(context: OperatorContext, secret: str) -> web.Applicatio
 
 
 def build_answer(uid: str, warnings: tuple[str, ...]) -> dict[str, Any]:
-    """Return the answer to a question: yes, and what is to be said."""
+    """Return the response to a review: allowed, with warnings."""
     response: dict[str, Any] = {"uid": uid, "allowed": True}
     if warnings:
         response["warnings"] = list(warnings)
@@ -80,7 +80,7 @@ def build_answer(uid: str, warnings: tuple[str, ...]) -> dict[str, Any]:
 async def find_warnings(
     context: OperatorContext, body: dict[str, Any], patience: float = _PATIENCE_SECONDS
 ) -> tuple[str, ...]:
-    """Return what is to be said of a Pipeline; where that cannot be found out in time, or at all, just so much."""
+    """Return the warnings about a Pipeline; where they are unknown, or not known in time, a warning about that."""
     name = body.get("metadata", {}).get("name", "")
     try:
         async with asyncio.timeout(patience):

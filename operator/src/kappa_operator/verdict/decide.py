@@ -1,6 +1,6 @@
-"""What is said of a Pipeline while it is applied, before anything happens: pure, one warning a line.
+"""Warnings about a Pipeline while it is applied, before anything happens: pure, one warning per line.
 
-It repeats what the operator will decide, as far as that is known already. What only a driver can know is said to be so.
+It repeats what the operator will decide, as far as that is known already. The rest is marked as known to a driver only.
 """
 
 from collections.abc import Iterator
@@ -34,8 +34,8 @@ _AT_REST = "no driver runs, so nothing is rehearsed: the next driver compares it
 def explain_applying(observed: PipelineObserved, old: Revision | None) -> tuple[str, ...]:
     """Return warnings on a Pipeline as it would be stored; `old` is the revision that runs, None where none does or it is lost."""
     name = observed.resource.metadata.name
-    said = dict.fromkeys(" ".join(line.split()) for line in _explain(observed, old))
-    lines = [_shorten(f"{name}: {line}") for line in said]
+    texts = dict.fromkeys(" ".join(line.split()) for line in _explain(observed, old))
+    lines = [_shorten(f"{name}: {line}") for line in texts]
     if len(lines) > _MOST:
         lines = [*lines[: _MOST - 1], f"{name}: and {len(lines) - _MOST + 1} more; see `kappa plan`"]
     return tuple(lines)
@@ -90,7 +90,7 @@ def _explain_change(observed: PipelineObserved, old: Revision | None) -> Iterato
 
 
 def _explain_mode(mode: UpgradeMode, found: Forecast | None) -> Iterator[str]:
-    """Say what the mode does, where that is more than to go on."""
+    """Yield what the mode does, where it does more than continue."""
     if found is None or (found.kind is not VerdictKind.REPROCESS and mode is not UpgradeMode.STATELESS):
         return
     yield explain_mode(mode, found.kind)

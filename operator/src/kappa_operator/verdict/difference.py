@@ -1,4 +1,4 @@
-"""What was changed between the revision that runs and the one that is asked for: pure, from the two revisions, in words."""
+"""What was changed between the revision that runs and the requested one: pure, from the two revisions, as text."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -77,11 +77,11 @@ def _find_fields(old: Any, new: Any, path: str = "") -> Iterator[str]:
             yield from _find_fields(old.get(key), new.get(key), f"{path}.{key}" if path else key)
 
 
-def _compare_maps(said: str, old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[str]:
+def _compare_maps(text: str, old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[str]:
     for key in sorted(old.keys() | new.keys()):
         was, now = old.get(key), new.get(key)
         if was != now:
-            yield said.format(key, *("not set" if each is None else each for each in (now, was)))
+            yield text.format(key, *("not set" if each is None else each for each in (now, was)))
 
 
 def _compare_surroundings(old: Revision, new: Revision) -> Iterator[str]:

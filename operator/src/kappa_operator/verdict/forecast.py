@@ -1,4 +1,4 @@
-"""What a change probably means for the state, as far as two specs tell: pure, without Spark, the state or the log.
+"""What a change probably means for the state, as far as two specs show: pure, without Spark, the state or the log.
 
 It finds less than a dry start does, which compares what Spark makes of both (ADR 14), and words may differ where the meaning does
 not. So it warns and decides nothing.
@@ -21,7 +21,7 @@ _MOST_REASONS = 4
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """The verdict that is to be expected, and why. `unread` are views of which nothing can be said here."""
+    """The expected verdict, and why. `unread` are views that cannot be judged here."""
 
     kind: VerdictKind
     reasons: tuple[str, ...] = ()
@@ -41,13 +41,13 @@ def forecast(old: PipelineSpec, new: PipelineSpec, partitions: int | None) -> Fo
         return Forecast(VerdictKind.REPROCESS, reasons, unread)
     wanted = new.state_partitions
     if wanted is not None and partitions is not None and wanted != partitions:
-        said = f"spec.statePartitions is {wanted} and the state has {partitions} partitions: all of it is divided anew"
-        return Forecast(VerdictKind.REPARTITION, (said,), unread)
+        message = f"spec.statePartitions is {wanted} and the state has {partitions} partitions: all state is repartitioned"
+        return Forecast(VerdictKind.REPARTITION, (message,), unread)
     return Forecast(VerdictKind.RESUME, (), unread)
 
 
 def explain_forecast(found: Forecast | None) -> Iterator[str]:
-    """Say what is to be expected, and what cannot be told; nothing where the state seems to fit."""
+    """Yield what is expected, and what is unknown; nothing where the state seems to fit."""
     if found is None:
         yield "what it means for the state is not known before the dry start: there is too much SQL to be read here"
         return
@@ -127,7 +127,7 @@ def _compare_definitions(old: View, new: View) -> Iterator[str]:
     else:
         before, after = read_statement(old), read_statement(new)
         if before is not None and after is not None:
-            yield from (f"view {new.name!r}: {said}" for said in _compare_statements(before, after))
+            yield from (f"view {new.name!r}: {text}" for text in _compare_statements(before, after))
 
 
 def _name_changes(old: View, new: View) -> list[str]:
@@ -142,10 +142,10 @@ def _keeps_state(view: View) -> bool:
 
 def _compare_statements(old: Statement, new: Statement) -> Iterator[str]:
     if old.aggregated != new.aggregated:
-        said = (
+        text = (
             "a new aggregation, for which there is no state" if new.aggregated else "its aggregation is gone"
         )
-        yield said
+        yield text
     elif old.groups != new.groups:
         yield f"the keys of its aggregation are {_list(new.groups)} instead of {_list(old.groups)}"
     else:
@@ -168,5 +168,5 @@ def _compare_aggregates(was: tuple[str, ...], now: tuple[str, ...]) -> Iterator[
 
 
 def _list(texts: tuple[str, ...] | list[str]) -> str:
-    said = ", ".join(texts) or "none"
-    return said if len(said) <= _SHORT else f"{said[:_SHORT]} …"
+    text = ", ".join(texts) or "none"
+    return text if len(text) <= _SHORT else f"{text[:_SHORT]} …"

@@ -1,6 +1,6 @@
 """Gathers what is known of a Pipeline that is being applied: its own text, what it refers to, and the revision that runs.
 
-Neither drivers nor Kafka are asked: somebody waits for the answer, and a replica that does not lead has no clients of its own.
+Neither drivers nor Kafka are asked: a user waits for the answer, and a replica that does not lead has no clients of its own.
 """
 
 from typing import Any

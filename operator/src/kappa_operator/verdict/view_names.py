@@ -1,4 +1,4 @@
-"""Names in views that can never be: unknown ones, and circles. Pure, as far as the text of the views tells."""
+"""Names in views that can never be: unknown ones, and circles. Pure, as far as the text of the views shows."""
 
 from collections.abc import Iterator, Mapping
 

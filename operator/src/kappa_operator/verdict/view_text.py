@@ -1,4 +1,4 @@
-"""What a view reads and keeps state for, as far as its text tells: pure, without Spark.
+"""What a view reads and keeps state for, as far as its text shows: pure, without Spark.
 
 SQL is read by sqlglot, which knows Spark's dialect. What it cannot read is left to the driver: none of this decides anything.
 """
@@ -44,11 +44,11 @@ class Statement:
 
 
 def read_statement(view: View) -> Statement | None:
-    """Return what a view in SQL says; None for another kind, and for SQL that cannot be read here."""
+    """Return the statement of a view in SQL; None for another kind, and for SQL that cannot be read here."""
     return None if view.sql is None else _read_sql(view.sql)
 
 
-@lru_cache(maxsize=64)  # of one change each statement is asked for several times
+@lru_cache(maxsize=64)  # for one change each statement is needed several times
 def _read_sql(sql: str) -> Statement | None:
     try:
         tree = parse_one(_WINDOW.sub("`window`", sql), dialect="spark", error_level=ErrorLevel.RAISE)
@@ -64,7 +64,7 @@ def _read_sql(sql: str) -> Statement | None:
 
 
 def find_reads(view: View) -> tuple[str, ...]:
-    """Return the names of the sources and views that a view reads, as far as its text tells."""
+    """Return the names of the sources and views that a view reads, as far as its text shows."""
     if view.sql is not None:
         statement = read_statement(view)
         return () if statement is None else statement.reads

@@ -1,6 +1,6 @@
 """Larger batches for a pipeline whose batches are full: each as large as it may be, while more waits than it takes.
 
-What that is worth depends on how much of a batch's time does not depend on its size, which nobody knows before. So the rate is measured
+What that is worth depends on how much of a batch's time does not depend on its size, which is unknown before. So the rate is measured
 before and after each step, with time for the new one to show, and a step that made nothing faster is the last one. The bound goes back when all has been well for long enough,
 and only if the rate at which it was too small would have been enough for the most that came in since.
 """
@@ -109,8 +109,8 @@ def _decide_larger(
     if held is not None and (now - max(held.at, load.since)).total_seconds() < SETTLED:
         return None
     if held is not None and load.taken < GAIN * held.rates[-1]:
-        said = f"batches of {held.wanted} make it no faster ({format_count(load.taken)}/s, before {format_count(held.rates[-1])}/s)"
-        return None if held.message is not None else held.replace(message=said)
+        message = f"batches of {held.wanted} make it no faster ({format_count(load.taken)}/s, before {format_count(held.rates[-1])}/s)"
+        return None if held.message is not None else held.replace(message=message)
     wanted = min(settings.up_to, size * settings.factor)
     if wanted <= size:
         return None

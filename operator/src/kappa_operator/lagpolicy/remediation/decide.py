@@ -1,6 +1,6 @@
 """What a LagPolicy does about lag: each remediation is recorded in status before it is taken, so that one that was cut short is taken up again.
 
-A remediation that is pending is applied until the object is as wanted: its own look, not the write, says that it is done.
+A remediation that is pending is applied until the object is as wanted: an observation, not the write, shows that it is done.
 """
 
 from collections import defaultdict
@@ -123,7 +123,7 @@ def _settle_savepoint(
     judged: Mapping[str, Sequence[Judged]],
     now: datetime,
 ) -> RemediationStatus:
-    """Return a record that waits for its savepoint, unless what it is for has passed meanwhile, or nobody wants it any more."""
+    """Return a record that waits for its savepoint, unless what it is for has passed meanwhile, or it is not wanted any more."""
     remediation = observed.resource.spec.remediation or Remediation()
     if name_remediation(record.kind) not in remediation.names and not is_return(record):
         return withdraw(record, "the policy does not have this remediation any more")
@@ -141,7 +141,7 @@ def _settle_savepoint(
 
 
 def _carry_out(observed: LagPolicyObserved, records: Sequence[RemediationStatus]) -> Iterator[Action]:
-    """Yield what brings pending remediations about, but for those that have just failed: they are tried at the next look."""
+    """Yield what brings pending remediations about, but for those that have just failed: they are retried at the next sample."""
     failed = [each.action for each in observed.failures]
     for record in records:
         if record.result is RemediationResult.PENDING:
@@ -171,18 +171,18 @@ def _build_next(observed: LagPolicyObserved, record: RemediationStatus) -> Actio
 def measure_loads(
     observed: LagPolicyObserved, judged: Mapping[str, Sequence[Judged]], records: Sequence[RemediationStatus]
 ) -> dict[str, Load]:
-    """Return what is known of the rates of the pipelines that may be scaled or get larger batches, after one more look."""
+    """Return what is known of the rates of the pipelines that may be scaled or get larger batches, after one more sample."""
     if observed.sweep is None or not _needs_loads(observed, records):
         return {}
-    looks = defaultdict(list)
+    flows = defaultdict(list)
     for share, sample in observed.sweep.samples.items():
-        looks[share.group].append((observed.standings.get(share), sample))
+        flows[share.group].append((observed.standings.get(share), sample))
     loads: dict[str, Load] = {}
     for group, facts in observed.pipelines.items():
-        if group not in looks:
+        if group not in flows:
             continue
         loads[facts.name] = advance_load(
-            observed.loads.get(facts.name), measure_flow(looks[group]), facts.executors, observed.sweep.at,
+            observed.loads.get(facts.name), measure_flow(flows[group]), facts.executors, observed.sweep.at,
             well=judged[group][0].verdict.state is LagState.OK,
             span=_measure_span(observed.resource.spec.remediation or Remediation(), records, facts), steady=facts.steady,
         )  # fmt: skip

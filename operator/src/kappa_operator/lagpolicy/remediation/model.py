@@ -37,9 +37,9 @@ _NAMES = {
 
 @dataclass(frozen=True, slots=True)
 class PipelineFacts:
-    """A pipeline that is selected: what its spec asks for, and what its status shows.
+    """A pipeline that is selected: its spec, and what its status shows.
 
-    `max_records` is spec.trigger.maxRecords where that is declared, for all `sources` together. `steady` says that it runs as its spec asks, with no change under way; `stateless` that any change begins with an empty state.
+    `max_records` is spec.trigger.maxRecords where that is declared, for all `sources` together. `steady` is whether it runs as specified, with no change under way; `stateless` whether any change starts from empty state.
     `keeps_savepoints` says that its spec bounds how many there are or how long they are kept, `saves_changes` that one is taken before each
     change anyway.
     """
@@ -141,8 +141,8 @@ def tell(record: RemediationStatus) -> EmitEvent:
     if record.result is RemediationResult.WITHDRAWN:
         return EmitEvent(Reason.REMEDIATION_WITHDRAWN, f"{record.kind} of {record.target}: {record.message}")
     if record.saved is Saved.TAKING:
-        said = f"{record.target}: savepoint {record.savepoint} is taken before {record.kind}; {record.why}"
-        return EmitEvent(Reason.REMEDIATION_SAVING, said)
+        message = f"{record.target}: savepoint {record.savepoint} is taken before {record.kind}; {record.why}"
+        return EmitEvent(Reason.REMEDIATION_SAVING, message)
     if is_blocked(record):
         return EmitEvent(
             Reason.REMEDIATION_REFUSED,

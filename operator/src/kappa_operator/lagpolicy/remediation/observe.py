@@ -51,10 +51,10 @@ def find_savepoints(cache: ResourceCache, policy: LagPolicyResource) -> dict[str
 
 def _read_savepoint(body: Body) -> SavepointFacts:
     metadata, status = body["metadata"], body.get("status") or {}
-    said = next((each["message"] for each in status.get("conditions", ())), "it was not looked at yet")
+    message = next((each["message"] for each in status.get("conditions", ())), "it has not been checked yet")
     return SavepointFacts(
         metadata["name"], body["spec"]["pipelineRef"], status.get("state"), bool(status.get("taken")),
-        "deletionTimestamp" in metadata, said,
+        "deletionTimestamp" in metadata, message,
     )  # fmt: skip
 
 
@@ -69,7 +69,7 @@ def find_topics(cache: ResourceCache, namespace: str, cluster: Key) -> dict[str,
                 or find_referred(cache, "KafkaCluster", namespace, topic.spec.cluster_ref) != cluster
             ):
                 continue
-        except ReferenceProblem:  # its own look says so
+        except ReferenceProblem:  # its own status reports that
             continue
         metadata, retention = topic.metadata, topic.spec.retention
         time = None if retention is None else retention.time

@@ -138,8 +138,8 @@ def release(held: RemediationStatus, facts: QuotaFacts, why: str, now: datetime)
     if facts.rate == _parse(held.original or _NONE):
         return held.replace(original=None, result=RemediationResult.WITHDRAWN, message=why)
     if facts.rate != _parse(held.wanted):
-        said = f"its quota is {_write(facts.rate)} by now, as somebody else has set it, and stays so"
-        return held.replace(original=None, result=RemediationResult.DONE, message=said)
+        message = f"its quota is {_write(facts.rate)} now, set by someone else, and is kept"
+        return held.replace(original=None, result=RemediationResult.DONE, message=message)
     return RemediationStatus(
         kind=held.kind, target=held.target, cluster=held.cluster, before=held.wanted, wanted=held.original or _NONE,
         at=now.replace(microsecond=0), why=why, count=held.count,
@@ -147,10 +147,10 @@ def release(held: RemediationStatus, facts: QuotaFacts, why: str, now: datetime)
 
 
 def lose(held: RemediationStatus, facts: QuotaFacts) -> RemediationStatus:
-    """Return the record of a quota that nobody can put back, as there is no way to its Kafka cluster any more."""
+    """Return the record of a quota that cannot be restored, as its Kafka cluster is not reachable any more."""
     original = held.original or held.wanted
-    said = f"KafkaCluster {facts.cluster.name} is gone; its quota was {original} before, put that back with kafka-configs"
-    return _refuse(held, said)
+    message = f"KafkaCluster {facts.cluster.name} is gone; its quota was {original} before, restore that with kafka-configs"
+    return _refuse(held, message)
 
 
 def _refuse(record: RemediationStatus, message: str) -> RemediationStatus:

@@ -20,7 +20,7 @@ def decide_restart(
     before: RemediationStatus | None,
     now: datetime,
 ) -> RemediationStatus | None:
-    """Return the restart to be recorded, or the last one with its count begun anew or given up; None where nothing changes."""
+    """Return the restart to be recorded, or the last one with its count reset or given up; None where nothing changes."""
     if verdict.state is LagState.OK and before is not None and before.count:
         return before.replace(count=0, message=None)
     is_stalled = (
@@ -30,8 +30,8 @@ def decide_restart(
         return None
     count = 0 if before is None else before.count
     if before is not None and count >= settings.at_most:
-        said = f"given up after {count} restarts; look for a record that it cannot process"
-        return None if before.message == said else before.replace(message=said)
+        message = f"given up after {count} restarts; find the record that it cannot process"
+        return None if before.message == message else before.replace(message=message)
     return RemediationStatus(
         kind=RemediationKind.RESTART_STALLED, target=facts.name, before=facts.nonce or None, wanted=f"lag-{now:%Y%m%d%H%M%S}",
         at=now.replace(microsecond=0), why=f"restart {count + 1} of {settings.at_most}: {why}", count=count + 1,

@@ -1,6 +1,6 @@
 """Longer retention of a topic while records that wait would be removed: twice as long each time, up to a bound, for two hours at a time.
 
-It is given back when all that waits would be safe with the retention that the spec has; and by itself when nobody renews it.
+It is given back when all that waits would be safe with the retention that the spec has; and it ends where it is not renewed.
 """
 
 from collections.abc import Sequence

@@ -38,7 +38,7 @@ def decide_executors(
     last: datetime | None,
     regrets: int,
 ) -> Change | None:
-    """Return another number of executors, None where the present one is right or nothing can be said.
+    """Return another number of executors, None where the present one is right or unknown.
 
     `last` is when the number was changed last, `regrets` how often fewer were too few. A change counts from when its executors are at work.
     """
@@ -76,7 +76,7 @@ def count_regrets(
 
 def _decide_more(settings: ScaleRemediation, load: Load, waits: int, verdict: Verdict) -> Change | None:
     if verdict.state not in (LagState.WARNING, LagState.LOSING, LagState.REWOUND) or not load.each:
-        return None  # one that stands still does not need more of the same
+        return None  # one that is stalled does not need more executors
     target = parse_duration(settings.drain_within)
     wanted = MARGIN * (load.came + waits / target)
     needed = min(settings.max, math.ceil(wanted / load.each))
