@@ -16,7 +16,7 @@ from lab.broker import free_ports
 from lab.prometheus import build_alertmanager
 from monitored.servers import PATIENCE, wait_for
 
-_RECEIVER = "kappa-remedies"
+_RECEIVER = "kappa-remediation"
 
 
 class RemedyAlerts:
@@ -61,7 +61,7 @@ class RemedyAlerts:
     def _build(self, name: str, labels: Mapping[str, str], over: bool) -> urllib.request.Request:
         now = datetime.now(UTC)
         alert = {
-            "labels": {"alertname": name, "remedy": "true", **labels},
+            "labels": {"alertname": name, "remediation": "true", **labels},
             "startsAt": (now - timedelta(minutes=1)).isoformat(),
             "endsAt": (now if over else now + timedelta(hours=1)).isoformat(),
         }
