@@ -9,7 +9,7 @@ export KAPPA_CACHE
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 UV := $(shell command -v uv || echo $(KAPPA_CACHE)/uv/bin/uv)
 RUN := $(UV) run --frozen --no-sync
-MONITORING := PYTHONPATH=monitoring/src $(RUN) python -m kappa_monitoring
+GENERATE := PYTHONPATH=tests:monitoring/src $(RUN) python -m generate
 LAB := PYTHONPATH=tests $(RUN) python -m lab
 BROKERS ?= 1
 
@@ -89,21 +89,11 @@ bench: images ## Measure; each bench prints one JSON object as its last line (QU
 	@for bench in tests/bench/*.py; do echo "== $$bench"; PYTHONPATH=tests $(RUN) python $$bench $(QUICK); done
 
 generate: setup ## Regenerate CRDs, rules, dashboards and reference documents from their sources
-	@$(RUN) python -m kappa_crds.schema write crds/generated
-	@$(RUN) python -m kappa_crds.schema write charts/kappa/files/crds
-	@$(RUN) python -m kappa_crds.reference write docs/reference
-	@PYTHONPATH=tests $(RUN) python -m cli_reference write docs/reference/cli.md
-	@PYTHONPATH=tests $(RUN) python -m case_reference write docs/reference/tests.md
-	@$(MONITORING) write
+	@$(GENERATE) write
 
 verify: setup ## Fail where generated files differ from their sources
 	@$(UV) lock --check --quiet
-	@$(RUN) python -m kappa_crds.schema check crds/generated
-	@$(RUN) python -m kappa_crds.schema check charts/kappa/files/crds
-	@$(RUN) python -m kappa_crds.reference check docs/reference
-	@PYTHONPATH=tests $(RUN) python -m cli_reference check docs/reference/cli.md
-	@PYTHONPATH=tests $(RUN) python -m case_reference check docs/reference/tests.md
-	@$(MONITORING) check
+	@$(GENERATE) check
 
 DOCS = $$(git ls-files '*.md' ':!docs/reference' ':!tests/prose')
 MDFORMAT := $(RUN) mdformat --wrap 100 --number --compact-tables

@@ -2,20 +2,13 @@
 
 The API server wants *structural* schemas: no references, no unions with null, every object's fields spelled out.
 `build_crd` makes them from the models' JSON schemas and carries descriptions, defaults, enums and CEL rules along.
-
-    python -m kappa_crds.schema write DIR    writes one YAML file a kind
-    python -m kappa_crds.schema check DIR    exits 1 and names each file that differs from the models
 """
 
-import argparse
-import sys
-from pathlib import Path
 from typing import Any
 
 import yaml
 
 from kappa_crds import CATEGORY, GROUP, VERSION
-from kappa_crds.kinds import KINDS
 from kappa_crds.model import INT_OR_STRING, LIST_MAP_KEYS, LIST_TYPE, PRESERVE, VALIDATIONS, Model
 from kappa_crds.resource import Kind
 
@@ -136,42 +129,3 @@ def render_crd(kind: Kind) -> str:
     """Return the CRD as the YAML text that is committed."""
     text = yaml.safe_dump(build_crd(kind), sort_keys=False, width=110, allow_unicode=True)
     return f"# Generated from kappa_crds by `make generate`; do not edit.\n{text}"
-
-
-def render_crds() -> dict[str, str]:
-    """Return file name → text for every kind."""
-    return {f"{kind.plural}.yaml": render_crd(kind) for kind in KINDS}
-
-
-def find_drift(folder: Path) -> list[str]:
-    """Return what differs between the folder and the models, one line a file."""
-    wanted = render_crds()
-    present = {path.name for path in folder.glob("*.yaml")}
-    drift = [
-        f"{folder / name}: not generated from any kind; delete it" for name in sorted(present - set(wanted))
-    ]
-    for name, text in wanted.items():
-        path = folder / name
-        if not path.exists() or path.read_text() != text:
-            drift.append(f"{path}: differs from the models; run make generate")
-    return drift
-
-
-def main(arguments: list[str] | None = None) -> int:
-    """Write the CRDs, or check them against the models."""
-    parser = argparse.ArgumentParser(prog="python -m kappa_crds.schema", description=__doc__)
-    parser.add_argument("command", choices=("write", "check"))
-    parser.add_argument("folder", type=Path)
-    options = parser.parse_args(arguments)
-    if options.command == "check":
-        drift = find_drift(options.folder)
-        print("\n".join(drift) or f"{len(KINDS)} CRDs in {options.folder} match the models")
-        return 1 if drift else 0
-    options.folder.mkdir(parents=True, exist_ok=True)
-    for name, text in render_crds().items():
-        (options.folder / name).write_text(text)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -2,14 +2,14 @@
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from integration.manifests import REPOSITORY, list_fields, read_good
-from kappa_crds import reference, schema
+from generate import reference
+from integration.manifests import list_fields, read_good
+from kappa_crds import schema
 from kappa_crds.kinds import KINDS, find_kind
 from kappa_crds.model import Model
 from kappa_crds.resource import Kind
@@ -21,7 +21,6 @@ SPECS_AND_STATUSES = [
 ]
 every_schema = pytest.mark.parametrize("root", SPECS_AND_STATUSES)
 every_kind = pytest.mark.parametrize("kind", KINDS, ids=[kind.name for kind in KINDS])
-generated_folders = pytest.mark.parametrize("folder", ["crds/generated", "charts/kappa/files/crds"])
 
 
 def list_nodes(node: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
@@ -78,36 +77,6 @@ def test_every_field_of_a_spec_is_bounded_so_that_rules_can_be_costed(root: dict
 def test_every_rule_has_a_message(root: dict[str, Any]) -> None:
     rules = [rule for _, node in list_nodes(root) for rule in node.get("x-kubernetes-validations", [])]
     assert all(rule["message"] and rule["rule"] for rule in rules)
-
-
-@generated_folders
-def test_the_committed_crds_are_the_models(folder: str) -> None:
-    assert schema.find_drift(REPOSITORY / folder) == []
-
-
-def test_drift_is_named_file_by_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert schema.main(["write", str(tmp_path)]) == 0
-    assert schema.main(["check", str(tmp_path)]) == 0
-    (tmp_path / "topics.yaml").write_text("changed")
-    (tmp_path / "pipelines.yaml").unlink()
-    (tmp_path / "others.yaml").write_text("")
-    assert schema.main(["check", str(tmp_path)]) == 1
-    said = capsys.readouterr().out
-    assert "others.yaml: not generated from any kind; delete it" in said
-    assert "topics.yaml: differs" in said
-    assert "pipelines.yaml: differs" in said
-
-
-def test_the_committed_reference_is_the_models() -> None:
-    assert reference.find_drift(REPOSITORY / "docs" / "reference") == []
-
-
-def test_drift_of_the_reference_is_named_page_by_page(tmp_path: Path) -> None:
-    assert reference.main(["check", str(tmp_path)]) == 1
-    assert reference.main(["write", str(tmp_path)]) == 0
-    assert reference.main(["check", str(tmp_path)]) == 0
-    (tmp_path / "crds.md").write_text("changed")
-    assert [line.split(":")[0] for line in reference.find_drift(tmp_path)] == [str(tmp_path / "crds.md")]
 
 
 @every_kind

@@ -1,16 +1,9 @@
-"""The reference pages, from models and reasons, so that they cannot say anything else than the API server does.
+"""The reference pages of fields and reasons, from the models that the API server's schemas come from."""
 
-python -m kappa_crds.reference write DIR    writes crds.md and reasons.md
-python -m kappa_crds.reference check DIR    exits 1 and names each page that differs
-"""
-
-import argparse
 import json
-import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
-from pathlib import Path
 from typing import Any
 
 from kappa_crds import API_VERSION, CATEGORY
@@ -198,35 +191,3 @@ def _order_groups() -> dict[Reason, int]:
     """Groups in the order in which the list names them first."""
     groups = list(dict.fromkeys(reason.group for reason in Reason))
     return {reason: groups.index(reason.group) for reason in Reason}
-
-
-def render_pages() -> dict[str, str]:
-    """Return file name → text."""
-    return {"crds.md": build_crds(), "reasons.md": build_reasons()}
-
-
-def find_drift(folder: Path) -> list[str]:
-    """Return what differs between the folder and the models, one line a page."""
-    paths = {folder / name: text for name, text in render_pages().items()}
-    differing = [path for path, text in paths.items() if not path.exists() or path.read_text() != text]
-    return [f"{path}: differs from the models; run make generate" for path in differing]
-
-
-def main(arguments: list[str] | None = None) -> int:
-    """Write the pages, or check them against the models."""
-    parser = argparse.ArgumentParser(prog="python -m kappa_crds.reference", description=__doc__)
-    parser.add_argument("command", choices=("write", "check"))
-    parser.add_argument("folder", type=Path)
-    options = parser.parse_args(arguments)
-    if options.command == "check":
-        drift = find_drift(options.folder)
-        print("\n".join(drift) or f"the reference in {options.folder} matches the models")
-        return 1 if drift else 0
-    options.folder.mkdir(parents=True, exist_ok=True)
-    for name, text in render_pages().items():
-        (options.folder / name).write_text(text)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

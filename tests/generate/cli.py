@@ -1,13 +1,6 @@
-"""The reference page of the command line, from the help of the commands.
+"""The reference page of the command line, from the help of the commands."""
 
-python -m cli_reference write FILE    writes the page
-python -m cli_reference check FILE    exits 1 where the page differs
-"""
-
-import argparse
 import re
-import sys
-from pathlib import Path
 from typing import Any
 
 import typer
@@ -45,24 +38,3 @@ def build_page() -> str:
     page = re.sub(r"\* `--help`.*\n|\*\*Commands\*\*:\n\n(\* .*\n)+\n", "", "\n".join(parts))
     page = page.replace("**Options**:\n\n\n", "").replace(" <str>`", "`").replace(" <list[Path]>`", "`")
     return re.sub(r"\n{3,}", "\n\n", re.sub(r" +\n", "\n", page)).rstrip() + "\n"
-
-
-def main() -> int:
-    """Write the page, or check it."""
-    parser = argparse.ArgumentParser(prog="python -m cli_reference", description=__doc__)
-    parser.add_argument("command", choices=("write", "check"))
-    parser.add_argument("file", type=Path)
-    options = parser.parse_args()
-    page = build_page()
-    if options.command == "write":
-        options.file.write_text(page)
-    elif not options.file.exists() or options.file.read_text() != page:
-        print(f"{options.file}: differs from the commands; run make generate")
-        return 1
-    else:
-        print(f"{options.file} matches the commands")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

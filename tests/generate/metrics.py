@@ -2,7 +2,7 @@
 
 from itertools import groupby
 
-from kappa_crds.reference import build_table
+from generate.reference import build_table
 from kappa_monitoring.declared import Metric, list_metrics
 
 _GENERATED = "<!-- Generated from the code by `make generate`; do not edit. -->"
