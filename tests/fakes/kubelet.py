@@ -160,7 +160,7 @@ class FakeKubelet:
 
     def _begin(self, pod: Body) -> DriverState:
         if self._stands_by(pod):
-            return DriverState.STANDING_BY if self.spoilt is None else DriverState.REHEARSING
+            return DriverState.STANDING_BY if self.spoilt is None else DriverState.DRY_RUN
         return DriverState.STARTING if self.broken(pod) else DriverState.RUNNING
 
     def _take_over(self, address: str) -> None:

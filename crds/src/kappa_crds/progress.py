@@ -18,12 +18,17 @@ class DriverState(StrEnum):
 
     STARTING = "Starting"
     WAITING_FOR_EXECUTORS = "WaitingForExecutors"
-    REHEARSING = "Rehearsing"
+    DRY_RUN = "DryRun"
     STANDING_BY = "StandingBy"
     RUNNING = "Running"
     STOPPING = "Stopping"
     STOPPED = "Stopped"
     FAILED = "Failed"
+
+    @classmethod
+    def _missing_(cls, value: object) -> "DriverState | None":
+        """Return the state that a driver of release 0.1 reports in its own word."""
+        return cls.DRY_RUN if value == "Rehearsing" else None
 
 
 TopicOffsets = dict[str, dict[int, int]]

@@ -140,7 +140,7 @@ def test_then_its_driver_is_made_to_stand_by() -> None:
     assert StopDriver not in kinds(plan)
 
 
-@pytest.mark.parametrize("progress", [None, standing(None, DriverState.REHEARSING)])
+@pytest.mark.parametrize("progress", [None, standing(None, DriverState.DRY_RUN)])
 def test_while_it_makes_ready_the_old_one_runs_and_its_progress_is_shown(progress: Progress | None) -> None:
     plan, status = decide(look(changed(upgrade=change()), standby=progress))
     assert plan.actions == ()

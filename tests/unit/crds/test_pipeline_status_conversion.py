@@ -74,6 +74,12 @@ def test_fields_that_neither_version_knows_survive_at_every_level() -> None:
         assert part["fromAnotherVersion"] == {"kept": [1]}
 
 
+@pytest.mark.parametrize("old", STATUSES, ids=[each["scene"] for each in RECORDED])
+def test_defaults_that_the_api_server_adds_to_the_old_form_change_nothing(old: dict[str, Any]) -> None:
+    defaulted = {"runs": [], "lastGeneration": 0, **old}
+    assert PipelineStatus.model_validate(defaulted) == PipelineStatus.model_validate(old)
+
+
 def test_after_a_rollback_of_the_operator_the_fields_that_the_older_one_wrote_count() -> None:
     present = {"runs": [{"role": "active", "generation": 3}], "lastGeneration": 7}
     status = PipelineStatus.model_validate({**present, "generation": 5, "driver": "counts-driver-5"})

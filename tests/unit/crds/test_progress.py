@@ -88,3 +88,10 @@ def test_a_failure_travels_with_the_progress() -> None:
 def test_a_reason_that_there_is_not_is_refused() -> None:
     with pytest.raises(ValidationError, match="reason"):
         DriverExit.model_validate({"reason": "Invented", "message": ""})
+
+
+def test_a_driver_of_release_0_1_in_its_dry_run_is_understood() -> None:
+    report = progress().model_dump(mode="json") | {"state": "Rehearsing"}
+    assert Progress.model_validate(report).state is DriverState.DRY_RUN
+    with pytest.raises(ValidationError):
+        Progress.model_validate(report | {"state": "Dreaming"})

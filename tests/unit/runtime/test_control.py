@@ -128,7 +128,7 @@ def test_a_driver_takes_over_when_it_stands_by_and_is_told_so_with_the_token(tok
     assert doors.activations == 0
     assert doors.ask("/activate", "Bearer right", method="POST").status == 202
     assert doors.activations == 1
-    rehearsing = Doors(token, DriverState.REHEARSING)
+    rehearsing = Doors(token, DriverState.DRY_RUN)
     assert rehearsing.ask("/activate", "Bearer right", method="POST").status == 409
 
 

@@ -103,7 +103,7 @@ class Driver:
         generation, idle_folder = self._environment.generation, create_idle_folder()
         plan: CompiledPlan | None = None
         if self._environment.standby:
-            self.record.set_state(DriverState.REHEARSING)
+            self.record.set_state(DriverState.DRY_RUN)
             verdict, plan = try_revision(spark, self._revision, generation, topics, idle_folder)
             self.record.set_verdict(verdict)
             if not self._stand_by():
