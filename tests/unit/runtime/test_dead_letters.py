@@ -10,6 +10,7 @@ import pytest
 from kappa_pipelines.checkpoint.format.offsets import Offsets
 from kappa_pipelines.checkpoint.store.local import LocalFolder
 from kappa_pipelines.kafka.subscription import Subscription
+from kappa_pipelines.side_outputs.background import OutputContext
 from kappa_pipelines.side_outputs.dead_letters.position import read_position
 from kappa_pipelines.side_outputs.dead_letters.ranges import Span
 from kappa_pipelines.side_outputs.dead_letters.worker import DeadLetters, Owned, disable_dead_letters
@@ -25,7 +26,8 @@ class Driver:
     def __init__(self, files: LocalFolder, first: Offsets) -> None:
         self.files, self.first = files, first
         self.scanned: set[tuple[str, int, int]] = set()
-        self.letters = DeadLetters(files, (SOURCE,), self._scan, lambda: None, lambda _source: self.first)
+        context = OutputContext(files, lambda: None, lambda _source: self.first)
+        self.letters = DeadLetters(context, (SOURCE,), self._scan)
 
     def _scan(self, source: str, span: Span) -> int:
         for (topic, part), end in span.end.items():

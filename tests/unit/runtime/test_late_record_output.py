@@ -11,6 +11,7 @@ from kappa_crds.window import Window
 from kappa_pipelines.checkpoint.format.offsets import Offsets
 from kappa_pipelines.checkpoint.store.local import LocalFolder
 from kappa_pipelines.plan.late_rows import LateRecordView
+from kappa_pipelines.side_outputs.background import OutputContext
 from kappa_pipelines.side_outputs.late_records.position import read_ledger
 from kappa_pipelines.side_outputs.late_records.worker import LateRecordOutput, delete_late_records
 from kappa_pipelines.sources.batches import Batch
@@ -39,7 +40,8 @@ class Driver:
         self.files, self.read = files, list[int]()
         first = first or {("in", 0): 0}
         scans: dict[str, Callable[[Sequence[Batch]], int]] = {"counts": self._scan}
-        self.output = LateRecordOutput(files, (VIEW,), scans, lambda: None, lambda _source: first)
+        context = OutputContext(files, lambda: None, lambda _source: first)
+        self.output = LateRecordOutput(context, (VIEW,), scans)
 
     def _scan(self, batches: Sequence[Batch]) -> int:
         self.read += [batch.number for batch in batches]

@@ -13,7 +13,7 @@ from kappa_pipelines.kafka.group import KafkaProgress
 from kappa_pipelines.plan.compile import Compiled
 from kappa_pipelines.plan.endpoints import KafkaEndpoints
 from kappa_pipelines.reporting.metrics import Counts
-from kappa_pipelines.side_outputs.background import Totals
+from kappa_pipelines.side_outputs.background import OutputContext
 from kappa_pipelines.side_outputs.dead_letters.scan import DeadLetterScan
 from kappa_pipelines.side_outputs.dead_letters.worker import DeadLetters, Owned, disable_dead_letters
 from kappa_pipelines.side_outputs.late_records.scan import LateRecordScan
@@ -24,14 +24,14 @@ Committed = Mapping[str, Mapping[str, Offsets]]
 
 
 class SideOutputs:
-    """Both side outputs of one driver; one that the pipeline does not define does nothing."""
+    """Both side outputs of one driver. One that the pipeline does not define does nothing."""
 
     def __init__(
         self,
         files: Folder,
         compiled: Compiled,
-        dead_letters: DeadLetters | None,
-        late_records: LateRecordOutput | None,
+        dead_letters: DeadLetters,
+        late_records: LateRecordOutput,
     ) -> None:
         self._files = files
         self._compiled = compiled
@@ -40,49 +40,39 @@ class SideOutputs:
 
     def start(self, committed: Committed) -> None:
         """Load the stored positions. Call this before the queries start."""
-        if self._dead_letters is not None:
-            self._dead_letters.start(self._find_owned(committed))
-        if self._late_records is not None:
-            self._late_records.start(self._read_batches())
+        self._dead_letters.start(self._find_owned(committed))
+        self._late_records.start(self._read_batches())
 
     def note(self, progress: QueryProgress, malformed: Mapping[str, int | None]) -> None:
         """Add a committed batch, with the malformed records of each source; None if they are not counted."""
-        if self._dead_letters is not None:
-            for source in progress.sources:
-                start, end = (parse_kafka_offsets(at) for at in (source.start_offsets, source.end_offsets))
-                self._dead_letters.note(progress.sink, source.name, start, end, malformed.get(source.name))
-        if self._late_records is not None:
-            self._late_records.note(progress.sink, progress.batch_id, progress.late_rows)
+        for source in progress.sources:
+            start, end = (parse_kafka_offsets(at) for at in (source.start_offsets, source.end_offsets))
+            self._dead_letters.note(progress.sink, source.name, start, end, malformed.get(source.name))
+        self._late_records.note(progress.sink, progress.batch_id, progress.late_rows)
 
     def finish(self, committed: Committed, timeout: float) -> bool:
         """Write everything up to the committed batches; False after the timeout."""
-        done = True
-        if self._dead_letters is not None:
-            done = self._dead_letters.finish(self._find_owned(committed), timeout)
-        if self._late_records is not None:
-            done = self._late_records.finish(self._read_batches(), timeout) and done
-        return done
+        has_dead_letters = self._dead_letters.finish(self._find_owned(committed), timeout)
+        return self._late_records.finish(self._read_batches(), timeout) and has_dead_letters
 
     def abandon(self) -> None:
         """End both threads; the next start resumes at the stored positions."""
-        for each in (self._dead_letters, self._late_records):
-            if each is not None:
-                each.abandon()
+        self._dead_letters.abandon()
+        self._late_records.abandon()
 
     @property
     def dead_lettered(self) -> int:
         """Return the number of dead letters written since the driver started."""
-        return self._dead_letters.totals.written if self._dead_letters is not None else 0
+        return self._dead_letters.totals.written
 
     @property
     def late_records(self) -> int:
         """Return the number of late records written since the driver started."""
-        return self._late_records.totals.written if self._late_records is not None else 0
+        return self._late_records.totals.written
 
     def count(self, group_commit_errors: int) -> Counts:
         """Return the counters of the side outputs."""
-        dead = self._dead_letters.totals if self._dead_letters is not None else Totals()
-        late = self._late_records.totals if self._late_records is not None else Totals()
+        dead, late = self._dead_letters.totals, self._late_records.totals
         return Counts(
             dead_letter_errors=dead.errors,
             dead_letter_lost=dead.lost,
@@ -109,40 +99,38 @@ class SideOutputContext:
     compiled: Compiled
     kafka: KafkaProgress
 
-    def first_offsets(self, source: str) -> Offsets:
-        """Return the first available offset of each partition of a source."""
+    def for_output(self) -> OutputContext:
+        """Return the parts for one side output."""
+        return OutputContext(self.files, self.fence.check, self._first_offsets)
+
+    def _first_offsets(self, source: str) -> Offsets:
         return self.kafka.first_offsets(self.compiled.sources[source].subscription)
 
 
 def build_side_outputs(context: SideOutputContext) -> SideOutputs:
-    """Return the side outputs that the pipeline defines, and reset the others."""
+    """Return the side outputs of the pipeline, and reset the ones that it does not define."""
     return SideOutputs(
         context.files, context.compiled, _build_dead_letters(context), _build_late_records(context)
     )
 
 
-def _build_dead_letters(context: SideOutputContext) -> DeadLetters | None:
+def _build_dead_letters(context: SideOutputContext) -> DeadLetters:
     compiled, targets = context.compiled, context.endpoints.targets
     if targets.dead is None:
         disable_dead_letters(context.files, tuple(compiled.owners))
-        return None
+        return DeadLetters(context.for_output(), (), lambda _source, _span: 0)
     owned = tuple(
         Owned(name, compiled.sources[name].subscription, sink) for name, sink in compiled.owners.items()
     )
     scan = DeadLetterScan(context.spark, targets.revision, compiled.sources, targets.dead)
-    return DeadLetters(context.files, owned, scan, context.fence.check, context.first_offsets)
+    return DeadLetters(context.for_output(), owned, scan)
 
 
-def _build_late_records(context: SideOutputContext) -> LateRecordOutput | None:
-    compiled = context.compiled
-    owners = {view.owner for view in compiled.late_records}
+def _build_late_records(context: SideOutputContext) -> LateRecordOutput:
+    compiled, views = context.compiled, context.compiled.late_records
+    owners = {view.owner for view in views}
     delete_late_records(context.files, [sink for sink in compiled.reads if sink not in owners])
-    if not owners:
-        return None
     scans = {
-        view.name: LateRecordScan(context.spark, context.endpoints, compiled.sources, view)
-        for view in compiled.late_records
+        view.name: LateRecordScan(context.spark, context.endpoints, compiled.sources, view) for view in views
     }
-    return LateRecordOutput(
-        context.files, compiled.late_records, scans, context.fence.check, context.first_offsets
-    )
+    return LateRecordOutput(context.for_output(), views, scans)

@@ -22,7 +22,7 @@ from kappa_pipelines.checkpoint.format.offsets import (
 from kappa_pipelines.checkpoint.store.folder import Folder
 from kappa_pipelines.errors import UnavailableError
 from kappa_pipelines.kafka.subscription import Subscription
-from kappa_pipelines.side_outputs.background import Background, Totals
+from kappa_pipelines.side_outputs.background import BackgroundOutput, OutputContext
 from kappa_pipelines.side_outputs.dead_letters.position import (
     Position,
     disable_position,
@@ -50,35 +50,27 @@ class Owned:
         return {at: offset for at, offset in offsets.items() if self.subscription.covers(at[0])}
 
 
-class DeadLetters:
+class DeadLetters(BackgroundOutput):
     """The background scans, with a ledger per source."""
 
     def __init__(
         self,
-        files: Folder,
+        context: OutputContext,
         sources: tuple[Owned, ...],
         scan: Callable[[str, Span], int],
-        check_fence: Callable[[], None],
-        first_offsets: Callable[[str], Offsets],
     ) -> None:
-        self.totals = Totals()
-        self._files = files
+        super().__init__("dead letters", context)
         self._sources = {source.name: source for source in sources}
         self._scan = scan
-        self._check_fence = check_fence
-        self._first_offsets = first_offsets
         self._ledgers: dict[str, Ledger] = {}
         self._stored: dict[str, Offsets] = {}
-        self._last_write = time.monotonic()
-        self._background = Background(
-            "dead letters", lambda: bool(self._pending()), self._work_all, self.totals
-        )
 
     def start(self, committed: dict[str, Offsets]) -> None:
         """Load the stored positions; `committed` are the owners' offsets by source. Call this before the queries start."""
         for source in self._sources.values():
             self._ledgers[source.name] = self._load(source, committed.get(source.name, {}))
-        self._background.start()
+        if self._sources:
+            self._thread.start()
 
     def _load(self, source: Owned, committed: Offsets) -> Ledger:
         topic, stored = str(source.subscription), read_position(self._files, source.name)
@@ -113,17 +105,17 @@ class DeadLetters:
         if not start:
             start = read_initial_offsets(self._files, sink, source) or {}
         new = self._find_new(source, start)
-        with self._background.changed:
+        with self._changed:
             ledger = self._ledgers[source].with_partitions(new)
             self._ledgers[source] = ledger.with_batch(start, end, malformed)
-            self._background.changed.notify()
+            self._changed.notify()
 
     def _find_new(self, source: str, start: Offsets) -> Offsets:
         """Return the first offsets of new partitions whose first progress event was lost."""
         seen = self._ledgers[source].seen
         new = {at for at, offset in start.items() if seen and at not in seen and offset > 0}
         try:
-            first = self._first_offsets(source) if new else {}
+            first = self._context.first_offsets(source) if new else {}
         except KafkaException:
             first = {}
         return {at: min(first.get(at, 0), start[at]) for at in new}
@@ -134,11 +126,7 @@ class DeadLetters:
         for source, end in committed.items():
             if source in self._ledgers:
                 self._note_unseen(source, end)
-        return self._background.finish(deadline - time.monotonic())
-
-    def abandon(self) -> None:
-        """End the thread; the next start resumes at the stored position."""
-        self._background.abandon()
+        return self._end(deadline - time.monotonic())
 
     def _note_unseen(self, source: str, end: Offsets) -> None:
         """Add committed batches without a progress event."""
@@ -146,21 +134,24 @@ class DeadLetters:
         if any(offset > seen.get(part, -1) for part, offset in end.items()):
             self.note(self._sources[source].owner, source, dict(seen), end, malformed=None)
 
-    def _work_all(self, ending: bool) -> None:
-        with self._background.changed:
+    def _work(self, ending: bool) -> None:
+        with self._changed:
             work = self._pending()
         for source, span in work.items():
-            self._work(source, span)
+            self._scan_span(source, span)
         self._write_positions(at_once=ending)
+
+    def _is_pending(self) -> bool:
+        return bool(self._pending())
 
     def _pending(self) -> dict[str, Span]:
         spans = {source: ledger.pending() for source, ledger in self._ledgers.items()}
         return {source: span for source, span in spans.items() if span is not None}
 
-    def _work(self, source: str, span: Span) -> None:
+    def _scan_span(self, source: str, span: Span) -> None:
         part = span.first(MAX_SCAN)
         left = self._drop_deleted(source, part)
-        self._check_fence()
+        self._context.check_fence()
         if left.size > 0:
             written = self._scan(source, left)
             self.totals.written += written
@@ -172,13 +163,13 @@ class DeadLetters:
                 start=nest_offsets(left.start),
                 end=nest_offsets(left.end),
             )
-        with self._background.changed:
+        with self._changed:
             self._ledgers[source] = self._ledgers[source].after_scan(part)
         self._write_position(source)
 
     def _drop_deleted(self, source: str, span: Span) -> Span:
         """Return the span without records that retention has deleted; they are counted as lost."""
-        first = self._first_offsets(source)
+        first = self._context.first_offsets(source)
         known = {topic for topic, _ in first}
         absent = sorted(at for at in span.end if at not in first and at[0] in known)
         if absent:  # Kafka's metadata is older than the partition; the scan is retried

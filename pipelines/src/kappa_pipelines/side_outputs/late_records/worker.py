@@ -10,10 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 import structlog
 
-from kappa_pipelines.checkpoint.format.offsets import Offsets
 from kappa_pipelines.checkpoint.store.folder import Folder
 from kappa_pipelines.plan.late_rows import LateRecordView
-from kappa_pipelines.side_outputs.background import Background, Totals
+from kappa_pipelines.side_outputs.background import BackgroundOutput, OutputContext
 from kappa_pipelines.side_outputs.late_records.ledger import Ledger
 from kappa_pipelines.side_outputs.late_records.position import delete_ledger, read_ledger, write_ledger
 from kappa_pipelines.sources.batches import Batch, read_batch, without_lost
@@ -26,34 +25,22 @@ _WRITE_BATCHES = 50  # the offset log has 100
 log = structlog.get_logger()
 
 
-class LateRecordOutput:
+class LateRecordOutput(BackgroundOutput):
     """The background jobs, with a ledger per query."""
 
     def __init__(
         self,
-        files: Folder,
+        context: OutputContext,
         views: Sequence[LateRecordView],
         scans: Mapping[str, Callable[[Sequence[Batch]], int]],
-        check_fence: Callable[[], None],
-        first_offsets: Callable[[str], Offsets],
     ) -> None:
-        self.totals = Totals()
-        self._files = files
+        super().__init__("late records", context)
         self._views = {
             sink: [v for v in views if v.owner == sink] for sink in sorted({v.owner for v in views})
         }
         self._scans = scans
-        self._check_fence = check_fence
-        self._first_offsets = first_offsets
         self._ledgers: dict[str, Ledger] = {}
         self._stored: dict[str, Ledger] = {}
-        self._last_write = time.monotonic()
-        self._background = Background(
-            "late records",
-            lambda: any(each.pending for each in self._ledgers.values()),
-            self._work,
-            self.totals,
-        )
 
     def start(self, committed: Mapping[str, int]) -> None:
         """Load the stored ledgers; `committed` are the last batches of the queries. Call this before the queries start."""
@@ -63,27 +50,27 @@ class LateRecordOutput:
             self._ledgers[sink] = stored.up_to(last)
             self._note(sink, last, late=None)
             self._write(sink)
-        self._background.start()
+        if self._views:
+            self._thread.start()
 
     def note(self, sink: str, number: int, late: int | None) -> None:
         """Add a committed batch and the number of rows that it dropped; None if they are not counted."""
         if sink not in self._views:
             return
-        with self._background.changed:
+        with self._changed:
             if self._note(sink, number, late):
                 self._write(sink)  # immediately: the offset log deletes old batches
-                self._background.changed.notify()
+                self._changed.notify()
 
     def finish(self, committed: Mapping[str, int], timeout: float) -> bool:
         """Write everything up to the last committed batches; False after the timeout."""
         for sink in self._views:
             if committed[sink] > self._ledgers[sink].seen:
                 self.note(sink, committed[sink], late=None)
-        return self._background.finish(timeout)
+        return self._end(timeout)
 
-    def abandon(self) -> None:
-        """End the thread; the next start resumes with the stored ledger."""
-        self._background.abandon()
+    def _is_pending(self) -> bool:
+        return any(each.pending for each in self._ledgers.values())
 
     def _note(self, sink: str, number: int, late: int | None) -> bool:
         """Return whether a batch became pending."""
@@ -110,21 +97,21 @@ class LateRecordOutput:
 
     def _read_again(self, sink: str, part: tuple[Batch, ...], sources: tuple[str, ...]) -> None:
         left = [self._drop_deleted(batch, sources) for batch in part]
-        self._check_fence()
+        self._context.check_fence()
         for view in self._views[sink]:
             written = self._scans[view.name](left)
             self.totals.written += written
             log.info(
                 "late records written", view=view.name, written=written, batches=[b.number for b in part]
             )
-        with self._background.changed:
+        with self._changed:
             self._ledgers[sink] = self._ledgers[sink].without(part)
             self._write(sink)
 
     def _drop_deleted(self, batch: Batch, sources: tuple[str, ...]) -> Batch:
         """Return the batch without records that retention has deleted; they are counted as lost."""
         for source in sources:
-            batch, lost = without_lost(batch, source, self._first_offsets(source))
+            batch, lost = without_lost(batch, source, self._context.first_offsets(source))
             if lost:
                 self.totals.lost += lost
                 log.error(
@@ -134,7 +121,7 @@ class LateRecordOutput:
 
     def _write_all(self, *, at_once: bool) -> None:
         is_due = time.monotonic() >= self._last_write + _WRITE_SECONDS
-        with self._background.changed:
+        with self._changed:
             for sink, ledger in self._ledgers.items():
                 if at_once or is_due or ledger.seen >= self._stored[sink].seen + _WRITE_BATCHES:
                     self._write(sink)
