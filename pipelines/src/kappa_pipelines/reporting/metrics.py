@@ -50,7 +50,7 @@ METRICS: tuple[Declared, ...] = (
         "gauge",
         "Of the recovery, loading state, summed over its partitions; 0 before it is over.",
     ),
-    Declared("recovery_records", "gauge", "Records that were to be caught up when the first batches began."),
+    Declared("recovery_records", "gauge", "Lag in records when the first batches started."),
     Declared("generation", "gauge", "Fencing token of the driver."),
     Declared("state", "gauge", "1 for the state the driver is in.", ("state",)),
     Declared("executors", "gauge", "Executors registered."),
@@ -58,25 +58,23 @@ METRICS: tuple[Declared, ...] = (
     Declared("batch_input_rows", "gauge", "Records read by the last batch.", ("sink",)),
     Declared("batch_phase_seconds", "gauge", "Duration of the last batch by phase.", ("sink", "phase")),
     Declared("batch_timestamp_seconds", "gauge", "When the last batch started, Unix time.", ("sink",)),
-    Declared("input_rows_per_second", "gauge", "Records arriving a second.", ("sink",)),
+    Declared("input_rows_per_second", "gauge", "Records arriving per second.", ("sink",)),
     Declared(
-        "processed_rows_per_second", "gauge", "Records processed a second in the last batch.", ("sink",)
+        "processed_rows_per_second", "gauge", "Records processed per second in the last batch.", ("sink",)
     ),
     Declared("input_rows", "counter", "Records read since the driver started.", ("sink",)),
     Declared("late_rows", "counter", "Rows dropped as late since the driver started.", ("sink",)),
-    Declared(
-        "malformed_rows", "counter", "Records that could not be read, since the driver started.", ("sink",)
-    ),
+    Declared("malformed_rows", "counter", "Malformed records since the driver started.", ("sink",)),
     Declared(
         "refused_rows",
         "counter",
-        "Rows that the sink's topic would refuse, since the driver started.",
+        "Records that the sink's topic would reject, since the driver started.",
         ("sink",),
     ),
     Declared(
         "written_rows",
         "counter",
-        "Records that the sink's query wrote to Kafka since the driver started, letters of refused rows among them.",
+        "Records that the sink's query wrote to Kafka since the driver started, including dead letters of rejected records.",
         ("sink",),
     ),
     Declared(
@@ -85,7 +83,7 @@ METRICS: tuple[Declared, ...] = (
     Declared(
         "source_malformed_rows",
         "counter",
-        "Records of a source that could not be read, since the driver started; they become dead letters.",
+        "Malformed records of a source since the driver started; they become dead letters.",
         ("sink", "source"),
     ),
     Declared("state_rows", "gauge", "Rows of state over all operators.", ("sink",)),
@@ -96,19 +94,17 @@ METRICS: tuple[Declared, ...] = (
         "dead_lettered_rows", "counter", "Records written to the dead-letter topic since the driver started."
     ),
     Declared(
-        "dead_letter_errors", "counter", "Tries to write dead letters that failed, since the driver started."
+        "dead_letter_errors", "counter", "Failed attempts to write dead letters since the driver started."
     ),
-    Declared("dead_letter_lost", "counter", "Offsets that left their topic before they were scanned."),
+    Declared("dead_letter_lost", "counter", "Offsets that retention deleted before they were scanned."),
+    Declared("late_record_rows", "counter", "Late records written to topics since the driver started."),
     Declared(
-        "straggler_rows", "counter", "Rows that came too late, written to topics since the driver started."
-    ),
-    Declared(
-        "straggler_errors", "counter", "Tries to write stragglers that failed, since the driver started."
+        "late_record_errors", "counter", "Failed attempts to write late records since the driver started."
     ),
     Declared(
-        "straggler_lost",
+        "late_record_lost",
         "counter",
-        "Offsets and batches that were gone before their stragglers were found.",
+        "Offsets and batches deleted before their late records were read.",
     ),
     Declared("savepoint_timestamp_seconds", "gauge", "When this driver took its last savepoint, Unix time."),
     Declared("savepoint_bytes", "gauge", "Bytes of all files of that savepoint."),
@@ -124,8 +120,8 @@ class Counts:
 
     dead_letter_errors: int = 0
     dead_letter_lost: int = 0
-    straggler_errors: int = 0
-    straggler_lost: int = 0
+    late_record_errors: int = 0
+    late_record_lost: int = 0
     group_commit_errors: int = 0
 
 
@@ -171,9 +167,9 @@ def samples(progress: Progress, counts: Counts, now: float) -> Iterator[Sample]:
     yield "dead_lettered_rows", (), progress.dead_lettered
     yield "dead_letter_errors", (), counts.dead_letter_errors
     yield "dead_letter_lost", (), counts.dead_letter_lost
-    yield "straggler_rows", (), progress.late_records
-    yield "straggler_errors", (), counts.straggler_errors
-    yield "straggler_lost", (), counts.straggler_lost
+    yield "late_record_rows", (), progress.late_records
+    yield "late_record_errors", (), counts.late_record_errors
+    yield "late_record_lost", (), counts.late_record_lost
     yield "group_commit_errors", (), counts.group_commit_errors
     yield from _savepoint_samples(progress)
     for query in progress.queries:

@@ -76,8 +76,8 @@ class SideOutputs:
         return Counts(
             dead_letter_errors=dead.errors,
             dead_letter_lost=dead.lost,
-            straggler_errors=late.errors,
-            straggler_lost=late.lost,
+            late_record_errors=late.errors,
+            late_record_lost=late.lost,
             group_commit_errors=group_commit_errors,
         )
 
