@@ -150,7 +150,7 @@ def run_operator(folder: Path, url: str, driver_port: int) -> Iterator[Operator]
         "KAPPA_NAMESPACE": "kappa-system",
     }  # fmt: skip
     with (folder / "operator.log").open("wb") as log:
-        command = [sys.executable, str(REPOSITORY / "tests" / "fleet" / "operator.py"), str(driver_port)]
+        command = [sys.executable, str(REPOSITORY / "tests" / "fleet" / "run_operator.py"), str(driver_port)]
         with ended(subprocess.Popen(command, env=environment, stdout=log, stderr=log)) as process:
             yield Operator(process, port)
 
