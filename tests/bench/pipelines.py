@@ -215,7 +215,10 @@ async def measure_rest(cluster: ApiCluster, operator: Operator, seconds: float) 
     took = time.monotonic() - started
     used = operator.measure_cpu() - cpu
     requests = await count_requests(cluster) - before
-    print(f"requests in {took:.0f} s: {requests.most_common(8)}", file=sys.stderr)
+    print(
+        f"{used:.1f} s of processor time and requests in {took:.0f} s: {requests.most_common(8)}",
+        file=sys.stderr,
+    )
     return requests.total() / took, used / took
 
 
@@ -270,6 +273,7 @@ async def measure(folder: Path, url: str, count: int, seconds: float) -> dict[st
         with run_operator(folder, url, driver_port) as operator:
             ready = await await_ready(operator, watcher, count, 60 + count / 2)
             tasks.pop().cancel()  # the node's requests are not the operator's
+            print(f"all Ready after {ready:.0f} s", file=sys.stderr)
             await asyncio.sleep(SETTLE)
             requests, busy = await measure_rest(cluster, operator, seconds)
             drivers.idle_since = datetime.now(UTC)
