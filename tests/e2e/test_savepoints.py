@@ -71,7 +71,7 @@ def test_a_savepoint_is_taken_while_records_come_in_and_can_be_gone_back_to(coun
     assert (second.copied_bytes or 0) < (second.size_bytes or 0), "what the first one has is not copied again"
     counting.check()
     assert counting.place.pipeline().active.generation == before.active.generation, "the pipeline went on"
-    header, line, _ = counting.place.kubectl("get", "ksp").splitlines()
+    header, line, _ = counting.place.kubectl("get", "kpsp").splitlines()
     assert header.split() == ["NAME", "PIPELINE", "READY", "STATE", "SIZE", "TAKEN", "VERIFIED", "AGE"]
     assert line.split()[:4] == ["first", "counts", "True", "Ready"]
 

@@ -111,11 +111,9 @@ class FakeCluster:
 
     async def merge(self, ref: ObjectRef, patch: Body, manager: str = "kappa-cli") -> Body:
         """Merge a patch into the object; None takes a field away."""
-        if ref not in self._objects:
-            raise NotFound(f"{ref} not found")
-        before = self._objects[ref]
+        before = self._require(ref, patch.get("metadata", {}))
         after = _drop_nulls(_merge(before, patch))
-        return _copy(self._store(before, after, is_status="spec" not in patch))
+        return self._finish(self._store(before, after, is_status="spec" not in patch))
 
     async def delete(self, ref: ObjectRef, uid: str | None = None) -> None:
         """Delete the object, if it is the one with that uid."""

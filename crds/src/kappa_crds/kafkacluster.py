@@ -147,7 +147,7 @@ class KafkaClusterStatus(ResourceStatus):
 KAFKA_CLUSTER = Kind(
     name="KafkaCluster",
     plural="kafkaclusters",
-    short_names=("kc",),
+    short_names=("kpk",),
     description="A Kafka cluster: where it is and how to talk to it.",
     spec=KafkaClusterSpec,
     status=KafkaClusterStatus,

@@ -226,7 +226,7 @@ _HEALTH = f'.status.conditions[?(@.type=="{LAG_HEALTHY}")]'
 LAG_POLICY = Kind(
     name="LagPolicy",
     plural="lagpolicies",
-    short_names=("lp",),
+    short_names=("kpl",),
     conditions=(LAG_HEALTHY, CONSISTENT),
     description="How far behind consumer groups and pipelines may be, and what is done about it.",
     spec=LagPolicySpec,

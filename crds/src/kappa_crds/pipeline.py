@@ -285,7 +285,7 @@ class PipelineSpec(Model):
 PIPELINE = Kind(
     name="Pipeline",
     plural="pipelines",
-    short_names=("kp",),
+    short_names=("kpp",),
     description="A streaming job from topics through SQL views to topics.",
     spec=PipelineSpec,
     status=PipelineStatus,

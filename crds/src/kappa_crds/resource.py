@@ -8,6 +8,7 @@ from pydantic import ConfigDict, Field
 
 from kappa_crds import API_VERSION
 from kappa_crds.conditions import Condition, ConditionType
+from kappa_crds.conversion.renames import convert
 from kappa_crds.model import Model, ResourceName, Rule, Status
 
 Spec = TypeVar("Spec", bound=Model)
@@ -131,7 +132,8 @@ class Kind:
         return self.name.lower()
 
     def parse(self, body: dict[str, Any]) -> "Resource[Any, Any]":
-        """Return the typed resource of an API server's JSON object; raise pydantic.ValidationError if it is bad."""
+        """Return the typed resource of a JSON object, also of one with earlier names; raise pydantic.ValidationError if it is bad."""
+        body = convert(self.name, body)
         return Resource[self.spec, self.status].model_validate(  # type: ignore[name-defined]
             {"kind": self.name, **body, "status": body.get("status") or {}}
         )

@@ -186,7 +186,7 @@ class SavepointStatus(ResourceStatus):
 SAVEPOINT = Kind(
     name="Savepoint",
     plural="savepoints",
-    short_names=("ksp",),
+    short_names=("kpsp",),
     conditions=(VERIFIED, EXPORTED),
     description="A committed batch of every query of a pipeline, kept apart from its checkpoint.",
     spec=SavepointSpec,

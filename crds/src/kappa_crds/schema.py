@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 
 from kappa_crds import CATEGORY, GROUP, VERSION
+from kappa_crds.conversion.renames import RENAMED
 from kappa_crds.model import INT_OR_STRING, LIST_MAP_KEYS, LIST_TYPE, PRESERVE, VALIDATIONS, Model
 from kappa_crds.resource import Kind
 
@@ -45,6 +46,13 @@ def _flatten(node: JsonSchema, definitions: dict[str, JsonSchema]) -> JsonSchema
     if "items" in node:
         flat["items"] = _flatten(node["items"], definitions)
     return flat
+
+
+def _drop_enums(schema: Any) -> Any:
+    """Let a status hold what another version wrote: the API server checks the status with each change of the spec."""
+    if isinstance(schema, dict):
+        return {key: _drop_enums(child) for key, child in schema.items() if key != "enum"}
+    return schema
 
 
 def _drop_nulls(value: Any) -> Any:
@@ -103,7 +111,36 @@ def build_crd(kind: Kind) -> JsonSchema:
 
 
 def build_root_schema(kind: Kind) -> JsonSchema:
-    """Return the schema of whole resources of a kind."""
+    """Return the schema of whole resources of a kind, with the fields that were renamed: stored ones stay, new ones are refused."""
+    root = _build_root_schema(kind)
+    for old, new in RENAMED.get(kind.name, {}).items():
+        if old.startswith("spec."):
+            _refuse_renamed(root, old, new)
+    return root
+
+
+def _refuse_renamed(root: JsonSchema, old: str, new: str) -> None:
+    above, _, name = old.rpartition(".")
+    parent, present = _find_schema(root, above), new.removeprefix(f"{above}.")
+    target = _find_schema(root, new)
+    kept: JsonSchema = {"type": target["type"], "description": f"Renamed to {present}."}
+    if target["type"] == "array":
+        kept["items"] = {"type": target["items"]["type"]}
+    if target["type"] == "object":
+        kept[PRESERVE] = True
+    parent["properties"][name] = kept
+    message = f"{name} was renamed to {present}; run `kappa convert FILE`, which converts a manifest"
+    parent.setdefault(VALIDATIONS, []).append({"rule": f"!has(self.{name})", "message": message})
+
+
+def _find_schema(schema: JsonSchema, path: str) -> JsonSchema:
+    for step in path.split("."):
+        schema = schema["properties"][step.removesuffix("[]")]
+        schema = schema["items"] if step.endswith("[]") else schema
+    return schema
+
+
+def _build_root_schema(kind: Kind) -> JsonSchema:
     return {
         "type": "object",
         "description": kind.description,
@@ -113,7 +150,7 @@ def build_root_schema(kind: Kind) -> JsonSchema:
             "kind": {"type": "string"},
             "metadata": {"type": "object"},
             "spec": build_structural_schema(kind.spec),
-            "status": build_structural_schema(kind.status),
+            "status": _drop_enums(build_structural_schema(kind.status)),
         },
         VALIDATIONS: [
             {

@@ -230,7 +230,7 @@ class StateStoreStatus(ResourceStatus):
 STATE_STORE = Kind(
     name="StateStore",
     plural="statestores",
-    short_names=("ks",),
+    short_names=("kps",),
     description="Where checkpoints live: a PersistentVolumeClaim, a bucket or a folder in HDFS.",
     spec=StateStoreSpec,
     status=StateStoreStatus,

@@ -134,7 +134,7 @@ class TopicStatus(ResourceStatus):
 TOPIC = Kind(
     name="Topic",
     plural="topics",
-    short_names=("kt",),
+    short_names=("kpt",),
     description="A Kafka topic.",
     spec=TopicSpec,
     status=TopicStatus,

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from kappa_crds.conditions import ConditionType
+from kappa_crds.conversion.renames import convert
 from kappa_crds.resource import Resource
 from kappa_operator.engine.keys import Key
 from kappa_operator.engine.kinds import Body, KindTable, map_references
@@ -45,6 +46,7 @@ class ResourceCache:
         self._generations: dict[Key, int] = {}
         self._waiting: set[Key] = set()
         self._deleting: set[Key] = set()
+        self._outdated: set[Key] = set()
         self._named: dict[Key, frozenset[Key]] = {}
         self._naming: defaultdict[Key, set[Key]] = defaultdict(set)
 
@@ -69,6 +71,8 @@ class ResourceCache:
         if entry.excerpt is not None:
             self._excerpts[key] = entry.excerpt(body)
         self._index(key, body)
+        is_present = convert(key.kind, body).get("spec") == body.get("spec")
+        (self._outdated.discard if is_present else self._outdated.add)(key)
         return key
 
     def _index(self, key: Key, body: Body) -> None:
@@ -121,10 +125,15 @@ class ResourceCache:
         self._parsed.pop(key, None)
         self._waiting.discard(key)
         self._deleting.discard(key)
+        self._outdated.discard(key)
         self._forget_named(key)
         self._forget_claim(key)
         self._excerpts.pop(key, None)
         _discard(self._names, (key.kind, key.namespace), key)
+
+    def is_outdated(self, key: Key) -> bool:
+        """Return whether the stored spec has names of an earlier release."""
+        return key in self._outdated
 
     def get_body(self, key: Key) -> Body | None:
         """Return the object as JSON, or None."""

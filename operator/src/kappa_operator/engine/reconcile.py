@@ -8,18 +8,24 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, NamedTuple
 
+import structlog
 from pydantic import ValidationError
 
+from kappa_crds import API_VERSION
+from kappa_crds.conversion.renames import build_spec_patch
 from kappa_crds.resource import Resource
 from kappa_operator.engine.apply import apply_actions, apply_status
 from kappa_operator.engine.context import OperatorContext
 from kappa_operator.engine.invalid import decide_invalid
-from kappa_operator.engine.keys import Key
+from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.engine.kinds import KindEntry, ObservedT
 from kappa_operator.engine.plan import Failure, Plan
 from kappa_operator.engine.recent import View
+from kappa_operator.errors import KappaError
 
 ROUNDS = 4
+
+log = structlog.get_logger(__name__)
 
 
 class Outcome(NamedTuple):
@@ -35,6 +41,8 @@ async def reconcile(context: OperatorContext, key: Key) -> Outcome:
     if context.cache.get_version(key) < 0:
         entry.on_deleted(context, key)
         return Outcome()
+    if context.cache.is_outdated(key):
+        await write_converted(context, key)
     try:
         return await _reconcile(context, entry, key)
     except ValidationError:
@@ -42,6 +50,23 @@ async def reconcile(context: OperatorContext, key: Key) -> Outcome:
         if invalid is None:
             raise
         return Outcome(changed=await report(context, invalid.resource, invalid.plan))
+
+
+async def write_converted(context: OperatorContext, key: Key) -> None:
+    """Write a stored object back with the present names. A failure is only logged: objects are converted whenever they are read."""
+    body = context.cache.get_body(key) or {}
+    context.check_leading()
+    try:
+        written = await context.cluster.merge(
+            ObjectRef(API_VERSION, key.kind, key.namespace, key.name),
+            build_spec_patch(body),
+            "kappa-conversion",
+        )
+    except KappaError as error:
+        log.warning("not converted", resource=str(key), error=error.message)
+        return
+    context.note(written)
+    log.info("converted", resource=str(key))
 
 
 async def _reconcile(context: OperatorContext, entry: KindEntry[Any], key: Key) -> Outcome:

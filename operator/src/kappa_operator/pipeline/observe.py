@@ -4,6 +4,7 @@ Whether a driver is alive must not depend on how fast events arrive: see `observ
 fetched when its pod has an address.
 """
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime
@@ -11,6 +12,7 @@ from functools import partial
 
 from pydantic import ValidationError
 
+from kappa_crds.conversion.renames import convert
 from kappa_crds.pipeline_status import NEEDS_SAVEPOINT, TAKEN_BACK, UpgradePhase
 from kappa_crds.progress import DriverState, Progress
 from kappa_crds.revision import REVISION_KEY, Revision
@@ -184,11 +186,17 @@ def _parse_kept(body: Body) -> KeptRevision:
     return KeptRevision(ref, metadata["uid"], datetime.fromisoformat(metadata["creationTimestamp"]))
 
 
+def _parse_revision(text: str) -> Revision:
+    """Return a revision, also one that the previous release wrote."""
+    fields = json.loads(text)
+    return Revision.model_validate({**fields, "spec": convert("Pipeline", {"spec": fields["spec"]})["spec"]})
+
+
 async def read_revision(context: OperatorContext, namespace: str, name: str) -> Revision | None:
     """Return a revision by its name; None where it is lost, or where another version of the operator wrote it with other fields."""
     body = await context.read_recent(ObjectRef("v1", "ConfigMap", namespace, name), LONGEST)
     try:
-        return None if body is None else Revision.model_validate_json(body["data"][REVISION_KEY])
+        return None if body is None else _parse_revision(body["data"][REVISION_KEY])
     except ValidationError:
         return None
 

@@ -5,12 +5,14 @@ instead of one, it would continue with numbers of another meaning. So the runtim
 and compares it with that of a new revision.
 """
 
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pydantic import Field
 from pyspark.sql import DataFrame
 
+from kappa_crds.conversion.renames import convert
 from kappa_crds.model import Status
 from kappa_crds.revision import Revision
 from kappa_crds.sink import OutputMode
@@ -74,6 +76,23 @@ def _read_query(revision: Revision, compiled: CompiledSink) -> QueryFingerprint:
 def describe_view(view: View) -> str:
     """Return the definition of a view as a canonical text."""
     return view.model_dump_json(by_alias=True, exclude_defaults=True)
+
+
+def update_names(stored: QueryFingerprint) -> QueryFingerprint:
+    """Return a stored fingerprint with the present names of the fields of views, so that a renamed field is no change."""
+    operators = tuple(
+        each.replace(parts={**each.parts, "definition": tuple(map(_update_view, each.parts["definition"]))})
+        if "definition" in each.parts
+        else each
+        for each in stored.operators
+    )
+    views = {name: _update_view(text) for name, text in stored.views.items()}
+    return stored.replace(operators=operators, views=views)
+
+
+def _update_view(definition: str) -> str:
+    spec = convert("Pipeline", {"spec": {"views": [json.loads(definition)]}})["spec"]
+    return describe_view(View.model_validate(spec["views"][0]))
 
 
 class _Reader:

@@ -8,7 +8,7 @@ from kappa_crds.reasons import Reason
 from kappa_crds.upgrade import VerdictKind
 from kappa_pipelines.checkpoint.store.folder import Folder
 from kappa_pipelines.errors import LostDataError
-from kappa_pipelines.plan.fingerprint import QueryFingerprint
+from kappa_pipelines.plan.fingerprint import QueryFingerprint, update_names
 from kappa_pipelines.upgrade.compare import compare_pipelines, judge
 
 _FOLDER = "_plans"
@@ -38,7 +38,7 @@ def read_fingerprints(files: Folder) -> dict[str, QueryFingerprint]:
     for sink in sorted(_list_sinks(files)):
         held = files.read(f"{_FOLDER}/{sink}") or b""
         try:
-            shape = QueryFingerprint.model_validate_json(held)
+            shape = update_names(QueryFingerprint.model_validate_json(held))
         except ValidationError as error:
             message = f"the checkpoint {files.root} is damaged: {_FOLDER}/{sink} is invalid: {error.errors()[0]['msg']}"
             raise LostDataError(Reason.CHECKPOINT_DAMAGED, message) from error

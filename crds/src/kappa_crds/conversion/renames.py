@@ -1,0 +1,120 @@
+"""Names that changed since release 0.1, and the conversion of manifests and stored objects to the present names.
+
+The API server keeps a renamed field of an object that it stored before, so that nothing is lost, and refuses it in a new manifest with the
+present name. The operator converts stored objects when it reads them, and writes them back (ADR 36). `kappa convert` converts files.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from kappa_crds.conversion.pipeline_status import convert_pipeline_status
+
+Json = dict[str, Any]
+_SINK = ("topic", "key", "value", "tombstones", "delivery")
+
+RENAMED: Mapping[str, Mapping[str, str]] = {
+    "KafkaCluster": {"spec.checkEvery": "spec.checkInterval", "spec.lag.every": "spec.lag.interval"},
+    "Topic": {"spec.pause": "spec.suspend"},
+    "StateStore": {
+        "spec.checkEvery": "spec.checkInterval",
+        "spec.measureEvery": "spec.measureInterval",
+        "spec.collection.every": "spec.collection.interval",
+        "status.measurement.holds": "status.measurement.contents",
+    },
+    "Pipeline": {
+        **{f"spec.sinks[].{name}": f"spec.sinks[].kafka.{name}" for name in _SINK},
+        "spec.views[].window.stragglers": "spec.views[].window.lateRecords",
+        "spec.views[].window.hopping.every": "spec.views[].window.hopping.slide",
+        "spec.views[].sliding.stragglers": "spec.views[].sliding.lateRecords",
+        "spec.trigger.realTime.checkpointEvery": "spec.trigger.realTime.checkpointInterval",
+    },
+    "LagPolicy": {
+        "spec.remedies": "spec.remediation",
+        "spec.remediation.pauseProducers": "spec.remediation.throttleProducers",
+        "status.remedies": "status.remediations",
+        "status.standings": "status.lagHistory",
+        "status.shares": "status.groupPartitions",
+        "status.lastSweep": "status.lastSampled",
+    },
+    "PipelineTest": {"spec.expect.stragglers": "spec.expect.lateRecords"},
+}
+"""Fields by kind, as their paths were and are; `[]` stands for each item of a list. A path may have a name from a line above it."""
+RENAMED_VALUES: Mapping[str, Mapping[str, Mapping[str, str]]] = {
+    "Savepoint": {"spec.cause": {"BeforeRemedy": "BeforeRemediation"}},
+    "LagPolicy": {"status.remediations[].kind": {"PauseProducers": "ThrottleProducers"}},
+}
+
+
+def convert(kind: str, stored: Json) -> Json:
+    """Return an object with the present names; the same object where it has them already. Unknown fields stay."""
+    converted = stored
+    for old, new in RENAMED.get(kind, {}).items():
+        converted = _move(converted, old.split("."), new.split("."))
+    for path, words in RENAMED_VALUES.get(kind, {}).items():
+        converted = _replace(converted, path.split("."), words)
+    status = converted.get("status")
+    if kind == "Pipeline" and isinstance(status, dict) and convert_pipeline_status(status) is not status:
+        converted = {**converted, "status": convert_pipeline_status(status)}
+    return converted
+
+
+def _move(value: Any, old: list[str], new: list[str]) -> Any:
+    """Return the value with the field at `old` at `new`; where both are set the new one counts."""
+    if not isinstance(value, dict):
+        return value
+    if len(old) > 1 and old[0] == new[0]:
+        return _change_child(value, old[0], lambda child: _move(child, old[1:], new[1:]))
+    if old[0] not in value:
+        return value
+    rest = {name: child for name, child in value.items() if name != old[0]}
+    return _put(rest, new, value[old[0]])
+
+
+def _put(value: Json, path: list[str], item: Any) -> Json:
+    if len(path) == 1:
+        return {path[0]: item, **value}
+    below = value.get(path[0])
+    return {**value, path[0]: _put(below if isinstance(below, dict) else {}, path[1:], item)}
+
+
+def _replace(value: Any, path: list[str], words: Mapping[str, str]) -> Any:
+    if not path:
+        return words.get(value, value) if isinstance(value, str) else value
+    return _change_child(value, path[0], lambda child: _replace(child, path[1:], words))
+
+
+def _change_child(value: Any, step: str, change: Any) -> Any:
+    """Return the value with one child changed, or each item of it; the same value where nothing changed."""
+    name = step.removesuffix("[]")
+    if not isinstance(value, dict) or name not in value:
+        return value
+    child = value[name]
+    if step.endswith("[]"):
+        items = [change(item) for item in child] if isinstance(child, list) else child
+        return value if items == child else {**value, name: items}
+    changed = change(child)
+    return value if changed is child else {**value, name: changed}
+
+
+def build_spec_patch(stored: Json) -> Json:
+    """Return the merge patch that brings the stored spec to the present names; it fails where the object has changed meanwhile."""
+    version = {"resourceVersion": stored["metadata"]["resourceVersion"]}
+    return {
+        "metadata": version,
+        "spec": _build_patch(stored["spec"], convert(stored["kind"], stored)["spec"]),
+    }
+
+
+def _build_patch(before: Json, after: Json) -> Json:
+    """Return the JSON merge patch between two objects (RFC 7396)."""
+    gone = dict.fromkeys(before.keys() - after.keys())
+    changed = {name: value for name, value in after.items() if name not in before or before[name] != value}
+    return {
+        **gone,
+        **{
+            name: _build_patch(before[name], value)
+            if isinstance(value, dict) and isinstance(before.get(name), dict)
+            else value
+            for name, value in changed.items()
+        },
+    }
