@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
+from generate.examples import EXAMPLES
 from kappa_crds import API_VERSION, CATEGORY
-from kappa_crds.examples import EXAMPLES
 from kappa_crds.kinds import KINDS
 from kappa_crds.model import INT_OR_STRING, LIST_TYPE, VALIDATIONS
 from kappa_crds.reasons import Reason

@@ -13,8 +13,8 @@ from typing import Any
 
 import yaml
 
+from generate.examples import EXAMPLES as REFERENCE
 from kappa_crds import API_VERSION
-from kappa_crds.examples import EXAMPLES as REFERENCE
 
 Manifest = dict[str, Any]
 

@@ -16,19 +16,6 @@ _PICKS = ("topk", "bottomk")
 Series = Mapping[str, Collection[str]]
 
 
-def find_metrics(query: str) -> set[str]:
-    """Return the names that a query selects; raise ValueError if it is not valid PromQL."""
-    found: set[str] = set()
-
-    def visit(node: promql.Expr) -> bool:
-        if isinstance(node, promql.VectorSelector):
-            found.add(node.name or "")
-        return True
-
-    promql.walk(promql.parse(query), visit)
-    return found
-
-
 def find_labels(query: str, series: Series) -> frozenset[str]:
     """Return the labels of a query's result; raise UnknownMetric or UnknownLabel if no series has the name."""
     return _visit(promql.parse(query), series)

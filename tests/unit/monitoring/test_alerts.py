@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 import yaml
 
-from kappa_monitoring.cases import CASES, INTERVAL, load_cases
 from kappa_monitoring.rules import TEMPLATES, Alert, Group, render_group
 from lab.prometheus import find_program
 from lab.shell import run
+from unit.monitoring.cases import CASES, INTERVAL, load_cases
 from unit.monitoring.rendered import ALERTS, load
 
 CASES_OF = {alert.name: [case for case in load_cases() if case.alert == alert.name] for alert in ALERTS}

@@ -3,6 +3,7 @@
 import json
 import re
 
+import promql_parser as promql
 import pytest
 
 from kappa_monitoring import MONITORING
@@ -11,11 +12,23 @@ from kappa_monitoring.config import load_config
 from kappa_monitoring.dashboards import BOARDS, check_board, find_queries, list_panels, render_board
 from kappa_monitoring.declared import list_metrics
 from kappa_monitoring.errors import MonitoringError, UnknownLabel, UnknownMetric
-from kappa_monitoring.promql import find_metrics
 from unit.monitoring.rendered import ALERTS, load, load_series
 
 EACH = pytest.mark.parametrize("board", BOARDS, ids=lambda board: board.uid)
 SERIES = {"lag": frozenset({"namespace", "topic"})}
+
+
+def find_metrics(query: str) -> set[str]:
+    """Return the names that a query selects; raise ValueError if it is not valid PromQL."""
+    found: set[str] = set()
+
+    def visit(node: promql.Expr) -> bool:
+        if isinstance(node, promql.VectorSelector):
+            found.add(node.name or "")
+        return True
+
+    promql.walk(promql.parse(query), visit)
+    return found
 
 
 @EACH
