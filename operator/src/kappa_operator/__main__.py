@@ -88,7 +88,7 @@ async def watch(registry: kopf.OperatorRegistry, settings: Settings, synced: asy
 
 
 async def run(settings: Settings) -> None:
-    """Run the operator until it is told to stop, or loses the lease."""
+    """Run the operator until a stop is requested, or the lease is lost."""
     synced, acting = asyncio.Event(), asyncio.Event()
     pending_events = PendingWatchEvents(time.monotonic)
     # The lease has connections of its own: behind hundreds of other requests its renewal would come too late.

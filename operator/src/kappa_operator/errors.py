@@ -3,7 +3,7 @@
 KappaError
 ├── KubernetesError            the API server refused or did not respond
 │   ├── AlreadyExists          409 on create
-│   ├── Conflict               409: somebody else changed the object, or it is another one by now
+│   ├── Conflict               409: the object was changed by another client, or replaced
 │   ├── NotFound               404
 │   ├── Refused                400, 403, 422: the request will never pass as it is
 │   ├── NotActing              421: the replica of the operator is not the active one
@@ -119,7 +119,7 @@ class KafkaRefused(KafkaFailure):
 
 
 class ReferenceProblem(KappaError):
-    """What a resource refers to is missing, ambiguous or not ready; `retryable` where it can come by itself."""
+    """What a resource refers to is missing, ambiguous or not ready; `retryable` if it may appear later."""
 
     def __init__(self, message: str, *, reason: Reason, retryable: bool = False) -> None:
         super().__init__(message, reason=reason, retryable=retryable)

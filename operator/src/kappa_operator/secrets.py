@@ -21,7 +21,7 @@ async def read_secret(
     try:
         return {key: _decode(name, key, data) for key in keys}
     except SecretProblem:
-        context.reads.drop(ref)  # somebody is about to correct it
+        context.reads.drop(ref)  # a user may correct it
         raise
 
 

@@ -77,7 +77,7 @@ def _watch_jvm() -> None:
     """End this process if its JVM has ended and no thread has noticed.
 
     A program that a JVM starts inherits its connections. If the JVM is killed then, they stay open, and a thread that waits for a
-    response waits forever.
+    response waits without limit.
     """
     while SparkContext._gateway is None:
         time.sleep(1.0)

@@ -30,7 +30,7 @@ async def test_a_pipeline_is_taken_with_what_is_to_be_said_of_it() -> None:
         "uid": "u1",
         "allowed": True,
         "warnings": [
-            'delays: no driver starts until this is put right: namespace "shop" has no KafkaCluster; create one'
+            'delays: no driver starts until this is fixed: namespace "shop" has no KafkaCluster; create one'
         ],
     }
 

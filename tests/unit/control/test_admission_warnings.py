@@ -45,20 +45,20 @@ def test_an_aggregate_more_cannot_be_continued_and_the_mode_says_what_follows() 
     assert explain(MORE).split("\n") == [
         "delays: changed: view 'counted' is changed (sql)",
         "delays: the state probably cannot be continued: view 'counted': new aggregates, for which there is no state: max(k)",
-        "delays: spec.upgrade.mode is LastState: the change would be refused, and what runs would go on",
-        "delays: to begin with an empty state and read the sources from the start instead, set spec.upgrade.mode to Reprocess",
-        "delays: the change is warm: a driver with the new revision makes a dry start on a copy of the last batch while the old one"
-        " goes on; only that knows whether the state and what is left in the log fit",
+        "delays: spec.upgrade.mode is LastState: the change would be refused, and the active driver would continue",
+        "delays: to start with empty state and read the sources from the start instead, set spec.upgrade.mode to Reprocess",
+        "delays: the change is warm: a driver with the new revision makes a dry run on a copy of the last batch while the active driver"
+        " continues; only the dry run knows whether the state and the remaining log fit",
     ]
 
 
 @pytest.mark.parametrize(
     ("mode", "said"),
     [
-        ("Reprocess", "begin with an empty state at the first record of its sources"),
+        ("Reprocess", "start with empty state at the first record of its sources"),
         (
             "Stateless",
-            "the change is cold: the old driver ends its batch, and the new one begins with an empty state",
+            "the change is cold: the active driver ends its batch, and the new one starts with empty state",
         ),
         ("Savepoint", "set spec.upgrade.mode to Reprocess"),
     ],
@@ -72,10 +72,10 @@ def test_a_change_that_the_state_fits_is_warm_or_cold() -> None:
     assert explain(small).split("\n")[0] == "delays: changed: spec.trigger is changed (maxRecords)"
     assert "the change is warm" in explain(small)
     assert "probably" not in explain(small)
-    assert "the change is cold, as spec.upgrade.handover says" in explain(
+    assert "the change is cold, because of spec.upgrade.handover" in explain(
         {**small, "upgrade": {"handover": "Cold"}}
     )
-    assert "no driver runs, so nothing is rehearsed" in explain(small, state=PipelineState.FAILED)
+    assert "no driver runs, so there is no dry run" in explain(small, state=PipelineState.FAILED)
     assert "takes effect when spec.suspend is false" in explain({**small, "suspend": True})
 
 
@@ -87,15 +87,15 @@ def test_state_is_divided_anew_where_its_partitions_change() -> None:
 
 def test_a_restart_keeps_the_state_and_needs_no_verdict() -> None:
     assert explain({**VIEWS, "restartNonce": "2"}).split("\n") == [
-        "delays: changed: spec.restartNonce asks for a new driver",
-        "delays: a new driver goes on from the last batch",
+        "delays: changed: spec.restartNonce requests a new driver",
+        "delays: a new driver continues from the last batch",
     ]
 
 
 def test_a_change_that_was_taken_back_is_not_tried_again() -> None:
     wanted = build(pipeline(MORE, shufflePartitions=1))
     refused = {"phase": "Refused", "revision": wanted.name, "intent": wanted.intent, "message": "max is new"}
-    assert "was tried and taken back, and is not tried again: max is new" in explain(MORE, upgrade=refused)
+    assert "was rolled back and is not tried again: max is new" in explain(MORE, upgrade=refused)
 
 
 def test_what_is_missing_is_said_unless_it_comes_by_itself() -> None:
@@ -104,7 +104,7 @@ def test_what_is_missing_is_said_unless_it_comes_by_itself() -> None:
     )
     waits = replace(apply(VIEWS), dependencies=missing)
     assert explain_applying(waits, OLD) == (
-        "delays: the driver that runs goes on, and the change waits until this is put right: Savepoint s of spec.restore is not"
+        "delays: the active driver continues, and the change waits until this is fixed: Savepoint s of spec.restore is not"
         " there; create it",
     )
     fresh = replace(observed(pipeline(VIEWS)), dependencies=missing)
@@ -121,7 +121,7 @@ def test_a_savepoint_to_go_back_to_is_named() -> None:
     }
     found = replace(DEPENDENCIES, savepoint=find_kind("Savepoint").parse(body))
     said = explain_applying(replace(apply(VIEWS), dependencies=found), OLD)
-    assert "goes on from savepoint before" in said[0]
+    assert "is restored from savepoint before" in said[0]
 
 
 def test_a_name_that_nobody_knows_is_said_of_a_new_pipeline_too() -> None:
@@ -132,7 +132,7 @@ def test_a_name_that_nobody_knows_is_said_of_a_new_pipeline_too() -> None:
 
 
 def test_a_revision_that_is_lost_is_said() -> None:
-    assert "cannot be read any more" in explain_applying(apply(MORE), None)[0]
+    assert "is no longer readable" in explain_applying(apply(MORE), None)[0]
 
 
 def test_warnings_are_as_short_and_as_few_as_the_api_server_passes_on() -> None:

@@ -34,7 +34,7 @@ def changes(spec: dict[str, Any], before: dict[str, Any] | None = None) -> list[
             ["source 'events' is changed (startingOffsets)"],
         ),
         ({"trigger": {"maxRecords": 10}}, ["spec.trigger is changed (maxRecords)"]),
-        ({"restartNonce": "2"}, ["spec.restartNonce asks for a new driver"]),
+        ({"restartNonce": "2"}, ["spec.restartNonce requests a new driver"]),
         (
             {"sparkConf": {"spark.sql.ansi.enabled": "false"}},
             ["setting spark.sql.ansi.enabled is false instead of not set"],
@@ -56,7 +56,7 @@ def test_what_a_verdict_leads_to_depends_on_the_mode() -> None:
     assert "refused" in explain_mode(UpgradeMode.LAST_STATE, VerdictKind.REPROCESS)
     assert "refused" in explain_mode(UpgradeMode.SAVEPOINT, VerdictKind.REPROCESS)
     assert "empty state at the first record" in explain_mode(UpgradeMode.AUTO, VerdictKind.REPROCESS)
-    assert "where its sources say" in explain_mode(UpgradeMode.STATELESS, VerdictKind.RESUME)
+    assert "at the startingOffsets of its sources" in explain_mode(UpgradeMode.STATELESS, VerdictKind.RESUME)
     assert "once a savepoint is taken" in explain_mode(UpgradeMode.SAVEPOINT, VerdictKind.RESUME)
 
 
@@ -94,7 +94,7 @@ async def test_without_the_runtime_the_texts_tell_what_they_can() -> None:
     sinks = [{**SPEC["sinks"][0], "from": "events_by_key"}]
     lines = await describe({"views": counting, "sinks": sinks})
     assert (
-        "  ? the state probably cannot be continued: view 'events_by_key' is new to the sink and keeps state, of which there is none"
+        "  ? the state probably cannot be continued: view 'events_by_key' is new to the sink and has no state yet"
         in lines
     )
 
@@ -104,8 +104,8 @@ async def test_where_it_is_the_verdict_is_told_with_its_reasons_and_what_follows
     assert lines[1:4] == [
         "  ? verdict of this machine: Reprocess",
         "    · the keys are others",
-        "  ? spec.upgrade.mode is Reprocess: it would begin with an empty state at the first record of its sources, and write its"
-        " outputs again",
+        "  ? spec.upgrade.mode is Reprocess: it would start with empty state at the first record of its sources, and write its"
+        " output again",
     ]
 
 

@@ -194,7 +194,7 @@ def find_worst(
 
 
 def _choose_worst(judged: Sequence[Judged]) -> Judged:
-    """Return the worst of all; where all are well, the one that is furthest behind."""
+    """Return the worst of all; if all are healthy, the one with the largest lag."""
     if judged[0].verdict != WELL:
         return judged[0]
     return max(judged, key=lambda each: each.rank)
@@ -215,7 +215,7 @@ def _show(observed: LagPolicyObserved, judged: Judged, rules: Rules, now: dateti
 
 
 def _say_pipeline(observed: LagPolicyObserved, judged: Judged) -> str:
-    """Say the state of a pipeline that is not well, where that explains it."""
+    """Describe the state of an unhealthy pipeline, if it is the cause."""
     pipeline = observed.pipelines.get(judged.share.group)
     if pipeline is None or pipeline.state == PipelineState.RUNNING.value or judged.verdict == WELL:
         return ""

@@ -35,7 +35,7 @@ _SHOWN = 3
 def build_all_conditions(
     observed: LagPolicyObserved, worst: LaggingPartition | None, shares: int, mute: Mute, now: datetime
 ) -> tuple[Condition, ...]:
-    """Return Ready, Reconciling and Stalled, whether all groups are well, and whether policies fit each other."""
+    """Return Ready, Reconciling and Stalled, whether all groups are healthy, and whether policies are consistent."""
     resource = observed.resource
     previous, generation = resource.status.conditions, resource.metadata.generation
 
@@ -59,7 +59,7 @@ def build_all_conditions(
 
 
 def build_verdict(observed: LagPolicyObserved, shares: int, mute: Mute) -> Verdict:
-    """Say whether the policy is evaluated, whatever the lag is."""
+    """Return whether the policy is evaluated, for any lag."""
     if observed.problem is not None:
         return judge_error(LagState.UNKNOWN, observed.problem)
     if mute.problems:
@@ -92,7 +92,7 @@ def say_health(
 
 
 def say_missing(observed: LagPolicyObserved, missing: Sequence[str]) -> str:
-    """Say why nothing is known of groups."""
+    """Explain why groups are unknown."""
     if observed.problem is not None:
         return observed.problem.message
     if observed.sweep is None:

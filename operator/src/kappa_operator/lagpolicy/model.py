@@ -97,7 +97,7 @@ def write_standings(standings: Mapping[Share, Standing]) -> dict[str, str]:
 
 
 def read_standings(written: Mapping[str, str]) -> dict[Share, Standing]:
-    """Return the standings of a status; one that cannot be read starts again."""
+    """Return the lag history of a status; an unreadable entry is dropped."""
     found: dict[Share, Standing] = {}
     for name, text in written.items():
         try:

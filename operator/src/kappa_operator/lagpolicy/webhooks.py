@@ -1,6 +1,6 @@
 """The only way to the webhooks of LagPolicies: POST by HTTP, beside the reconciles, to hosts that the operator's settings allow.
 
-Whoever may write a LagPolicy would else have the operator call whatever it can reach in the cluster, or a cloud's metadata service. Hence
+Any author of a LagPolicy could otherwise use the operator to call addresses in the cluster, or the metadata service of a cloud. Hence
 there is no call without a host in the list, no redirect is followed, no proxy of the environment is used, no cookie is kept, and nothing of
 an answer but its status is ever shown.
 """

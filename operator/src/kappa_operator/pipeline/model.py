@@ -56,8 +56,8 @@ class PipelineObserved:
     pipeline. `progress` is the report of the active driver, `samples` its last reports, `shortage` why the executors that it waits
     for do not start. `standby` is the report of the standby driver. `previous` is the revision that a rollback starts again, and
     `savepoint` the one that is taken before the change. `savepoints` are those of the pipeline where spec.savepoints is set, `restored`
-    the names of those that a pipeline is or may be restored from. `revisions` are read only while a change is watched. `has_slot` says
-    whether a change may start beside those of other pipelines. `refused` says that a scheduled Savepoint could not be created or deleted.
+    the names of those that a pipeline is or may be restored from. `revisions` are read only while a change is watched. `has_slot`:
+    whether a change may start beside those of other pipelines. `refused`: a scheduled Savepoint could not be created or deleted.
     `drivers` is the number of drivers that are polled.
     """
 

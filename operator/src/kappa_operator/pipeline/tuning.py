@@ -1,4 +1,4 @@
-"""The sizes that the operator chooses by itself, with an explanation of each.
+"""The sizes that the operator chooses, with an explanation of each.
 
 Spark's defaults are made for batch jobs on large clusters: 200 state partitions, a poll of 500 records, almost no
 linger. The figures here were measured (docs/benchmarks.md): one state partition per core, two Kafka input splits per core,

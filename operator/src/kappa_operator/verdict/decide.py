@@ -20,15 +20,17 @@ LONGEST_WARNING = 250
 """The API server may cut a warning after 256 characters."""
 _MOST = 12
 _COMES_BY_ITSELF = {Reason.CLUSTER_NOT_READY, Reason.STATE_STORE_NOT_READY, Reason.TOPIC_NOT_READY}
-_REHEARSED = (
-    "warm: a driver with the new revision makes a dry start on a copy of the last batch while the old one goes on; only that"
-    " knows whether the state and what is left in the log fit"
+_WARM = (
+    "warm: a driver with the new revision makes a dry run on a copy of the last batch while the active driver continues; only"
+    " the dry run knows whether the state and the remaining log fit"
 )
 _COLD = (
-    "cold, as spec.upgrade.handover says: the old driver ends its batch before the new one starts, which only then compares its"
-    " plan with the state that it finds"
+    "cold, because of spec.upgrade.handover: the active driver ends its batch before the new one starts and compares its plan with"
+    " the state"
 )
-_AT_REST = "no driver runs, so nothing is rehearsed: the next driver compares its plan with the state that it finds when it starts"
+_AT_REST = (
+    "no driver runs, so there is no dry run: the next driver compares its plan with the state when it starts"
+)
 
 
 def explain_applying(observed: PipelineObserved, old: Revision | None) -> tuple[str, ...]:
@@ -47,19 +49,19 @@ def _explain(observed: PipelineObserved, old: Revision | None) -> Iterator[str]:
     found = observed.dependencies
     if isinstance(found, Verdict):
         if found.reason not in _COMES_BY_ITSELF:
-            yield f"{_what_waits(observed)} until this is put right: {found.message}"
+            yield f"{_what_waits(observed)} until this is fixed: {found.message}"
         return
     if found.savepoint is not None:
         yield (
-            f"spec.restore: the driver ends its batch, and the next one goes on from savepoint {found.savepoint.metadata.name};"
-            " records after it are processed again, and topics are not set back"
+            f"spec.restore: the driver ends its batch, and the next one is restored from savepoint {found.savepoint.metadata.name};"
+            " records after it are processed again, and topics are not rolled back"
         )
     elif observed.status.active.revision is not None:
         yield from _explain_change(observed, old)
 
 
 def _what_waits(observed: PipelineObserved) -> str:
-    return "the driver that runs goes on, and the change waits" if _runs(observed) else "no driver starts"
+    return "the active driver continues, and the change waits" if _runs(observed) else "no driver starts"
 
 
 def _runs(observed: PipelineObserved) -> bool:
@@ -71,16 +73,16 @@ def _explain_change(observed: PipelineObserved, old: Revision | None) -> Iterato
     if wanted is None or wanted.name == observed.status.active.revision:
         return
     if old is None:
-        yield f"revision {observed.status.active.revision} cannot be read any more, so what the change means is not known yet"
+        yield f"revision {observed.status.active.revision} is no longer readable, so the effects of the change are unknown"
         return
     change = observed.status.upgrade
     if change is not None and is_taken_back(observed, wanted):
         why = change.message or "no reason was given"
-        yield f"this change was tried and taken back, and is not tried again: {why}; another spec.restartNonce has it tried again"
+        yield f"this change was rolled back and is not tried again: {why}; change spec.restartNonce to retry"
         return
     yield f"changed: {'; '.join(compare_revisions(old, wanted))}"
     if old.content == wanted.content:
-        yield "a new driver goes on from the last batch"
+        yield "a new driver continues from the last batch"
         return
     found = forecast(old.spec, wanted.spec, observed.status.shuffle_partitions)
     mode = choose_mode(observed, wanted)
@@ -95,20 +97,20 @@ def _explain_mode(mode: UpgradeMode, found: Forecast | None) -> Iterator[str]:
         return
     yield explain_mode(mode, found.kind)
     if mode not in (*REPROCESSING_MODES, UpgradeMode.STATELESS):
-        yield "to begin with an empty state and read the sources from the start instead, set spec.upgrade.mode to Reprocess"
+        yield "to start with empty state and read the sources from the start instead, set spec.upgrade.mode to Reprocess"
 
 
 def _explain_handover(observed: PipelineObserved, mode: UpgradeMode, found: Forecast | None) -> str:
     spec = observed.resource.spec
     if spec.suspend:
-        return "the change takes effect when spec.suspend is false; then the next driver compares its plan with the state that it finds"
+        return "the change takes effect when spec.suspend is false; the next driver then compares its plan with the state"
     if not _runs(observed):
         return _AT_REST
     if mode is UpgradeMode.STATELESS:
-        return "the change is cold: the old driver ends its batch, and the new one begins with an empty state"
+        return "the change is cold: the active driver ends its batch, and the new one starts with empty state"
     if spec.upgrade.handover is Handover.COLD:
         return f"the change is {_COLD}"
-    return f"the change is {_REHEARSED}"
+    return f"the change is {_WARM}"
 
 
 def _shorten(line: str) -> str:

@@ -11,10 +11,10 @@ _NAMED = {"sources": "source", "views": "view", "sinks": "sink"}
 _BESIDE = {*_NAMED, "sparkConf", "restartNonce", "image"}
 _IMAGE = "spark.kubernetes.container.image"
 _FOLLOWS = {
-    UpgradeMode.LAST_STATE: "the change would be refused, and what runs would go on",
-    UpgradeMode.SAVEPOINT: "the change would be refused, and what runs would go on",
-    UpgradeMode.REPROCESS: "it would begin with an empty state at the first record of its sources, and write its outputs again",
-    UpgradeMode.AUTO: "it would begin with an empty state at the first record of its sources, and write its outputs again",
+    UpgradeMode.LAST_STATE: "the change would be refused, and the active driver would continue",
+    UpgradeMode.SAVEPOINT: "the change would be refused, and the active driver would continue",
+    UpgradeMode.REPROCESS: "it would start with empty state at the first record of its sources, and write its output again",
+    UpgradeMode.AUTO: "it would start with empty state at the first record of its sources, and write its output again",
 }
 
 
@@ -33,17 +33,17 @@ def compare_revisions(old: Revision, new: Revision) -> Iterator[str]:
     yield from _compare_maps("setting {} is {} instead of {}", *settings)
     yield from _compare_surroundings(old, new)
     if old.spec.restart_nonce != new.spec.restart_nonce:
-        yield "spec.restartNonce asks for a new driver"
+        yield "spec.restartNonce requests a new driver"
 
 
 def explain_mode(mode: UpgradeMode, kind: VerdictKind) -> str:
-    """Say what a verdict leads to in a mode."""
+    """Describe the effect of a verdict in a mode."""
     if mode is UpgradeMode.STATELESS:
-        return "spec.upgrade.mode is Stateless: it begins with an empty state where its sources say, whatever the verdict"
+        return "spec.upgrade.mode is Stateless: it starts with empty state at the startingOffsets of its sources, for any verdict"
     if kind is VerdictKind.REPROCESS:
         return f"spec.upgrade.mode is {mode.value}: {_FOLLOWS[mode]}"
     saved = " once a savepoint is taken" if mode is UpgradeMode.SAVEPOINT else ""
-    return f"spec.upgrade.mode is {mode.value}: it would go on from the last batch{saved}"
+    return f"spec.upgrade.mode is {mode.value}: it would continue from the last batch{saved}"
 
 
 def _compare_named(noun: str, old: Sequence[Any], new: Sequence[Any]) -> Iterator[str]:
@@ -94,6 +94,6 @@ def _compare_surroundings(old: Revision, new: Revision) -> Iterator[str]:
     if old.kafka != new.kafka or old.registries != new.registries:
         yield "the connection to Kafka or to a schema registry is changed"
     if old.tuning != new.tuning:
-        yield "what the operator sizes by itself is changed"
+        yield "the sizes that the operator chooses are changed"
     if old.checkpoint != new.checkpoint:
         yield "the state is in another checkpoint"

@@ -1,7 +1,7 @@
-"""What a change probably means for the state, as far as two specs show: pure, without Spark, the state or the log.
+"""The probable effects of a change on the state, from two specs: pure, without Spark, the state or the log.
 
-It finds less than a dry start does, which compares what Spark makes of both (ADR 14), and words may differ where the meaning does
-not. So it warns and decides nothing.
+It finds less than a dry run, which compares the plans of Spark (ADR 14), and different text may have the same meaning. So it warns and
+decides nothing.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -49,10 +49,10 @@ def forecast(old: PipelineSpec, new: PipelineSpec, partitions: int | None) -> Fo
 def explain_forecast(found: Forecast | None) -> Iterator[str]:
     """Yield what is expected, and what is unknown; nothing where the state seems to fit."""
     if found is None:
-        yield "what it means for the state is not known before the dry start: there is too much SQL to be read here"
+        yield "the effects on the state are unknown before the dry run: there is too much SQL to parse here"
         return
     for view in found.unread:
-        yield f"what the change of view {view!r} means for the state cannot be told from the manifest"
+        yield f"the effect of the change of view {view!r} on the state is not visible in the manifest"
     if found.kind is VerdictKind.REPROCESS:
         yield from (
             f"the state probably cannot be continued: {reason}"
@@ -67,7 +67,7 @@ def _cut(lines: tuple[str, ...], most: int) -> Iterable[str]:
 
 
 def _find_misfits(old: PipelineSpec, new: PipelineSpec) -> Iterator[str]:
-    """Yield why the state of sinks that both specs have cannot be gone on with."""
+    """Yield why the state of common sinks cannot continue."""
     was, now = {each.name: each.from_ for each in old.sinks}, {each.name: each.from_ for each in new.sinks}
     for sink in sorted(was.keys() & now.keys()):
         before, after = _reach(old, was[sink]), _reach(new, now[sink])
@@ -111,7 +111,7 @@ def _compare_views(name: str, old: View | None, new: View | None) -> Iterator[st
     if old is not None and new is not None:
         yield from _compare_definitions(old, new)
     elif new is not None and _keeps_state(new):
-        yield f"view {name!r} is new to the sink and keeps state, of which there is none"
+        yield f"view {name!r} is new to the sink and has no state yet"
     elif old is not None and _keeps_state(old):
         yield f"view {name!r} keeps state and is gone"
 

@@ -80,8 +80,8 @@ def _explain_late_records(view: View, compiled: Compiled) -> Iterator[str]:
     for each in compiled.late_records:
         if each.name == view.name:
             yield (
-                f"    rows that come too late go to topic {each.topic}, at least once and with the same key each time;"
-                f" sink {each.owner}'s query says which"
+                f"    late records go to topic {each.topic}, at least once and with the same key each time;"
+                f" the query of sink {each.owner} decides which records are late"
             )
 
 

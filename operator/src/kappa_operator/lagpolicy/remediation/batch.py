@@ -69,7 +69,7 @@ def decide_limit(
 
 
 def is_return(record: RemediationStatus) -> bool:
-    """Return whether a record is of batches that become as small as they were: that is done whatever the policy says by then."""
+    """Return whether a record is of batches that become as small as they were: that is done for any later policy."""
     return record.kind is RemediationKind.RAISE_BATCH_LIMIT and record.original is None
 
 
@@ -84,7 +84,7 @@ def may_be_held(record: RemediationStatus) -> bool:
 
 
 def find_held(record: RemediationStatus, facts: PipelineFacts) -> RemediationStatus | None:
-    """Return the record of batches that are as large as a remediation made them; None where somebody has changed the bound since."""
+    """Return the record of batches that are as large as a remediation made them; None if a user has changed the limit since."""
     ended = record.result in (RemediationResult.REFUSED, RemediationResult.WITHDRAWN)
     if is_return(record):
         held = record.replace(original=record.wanted, wanted=record.before or record.wanted)

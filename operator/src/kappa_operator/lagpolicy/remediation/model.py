@@ -40,7 +40,7 @@ class PipelineFacts:
     """A pipeline that is selected: its spec, and what its status shows.
 
     `max_records` is spec.trigger.maxRecords where that is declared, for all `sources` together. `steady` is whether it runs as specified, with no change under way; `stateless` whether any change starts from empty state.
-    `keeps_savepoints` says that its spec bounds how many there are or how long they are kept, `saves_changes` that one is taken before each
+    `keeps_savepoints`: whether its spec bounds how many there are or how long they are kept, `saves_changes`: whether one is taken before each
     change anyway.
     """
 

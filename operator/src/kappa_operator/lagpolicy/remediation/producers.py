@@ -2,7 +2,7 @@
 
 A quota outlives the operator and the policy, so nothing here forgets one: a record that has an `original` is a quota that has to go back.
 It goes back when all has been well for long enough, when it lasted as long as it may, when the policy does not name the producer any more,
-and when the policy is deleted. A quota that somebody else has changed meanwhile is theirs, and stays.
+and when the policy is deleted. A quota that a user has changed meanwhile is kept.
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ _NONE = "none"
 class QuotaFacts:
     """The quota of a producer in a Kafka cluster: its bytes a second, None where it has none, or the problem with reading it.
 
-    `named` says that the policy names the producer now, `gone` that there is no KafkaCluster any more and no way to its brokers.
+    `named`: the policy lists the producer now. `gone`: the KafkaCluster no longer exists, so its brokers are unreachable.
     """
 
     cluster: Key
@@ -40,7 +40,7 @@ class QuotaFacts:
 
 @dataclass(frozen=True, slots=True)
 class Alarm:
-    """How bad it is over all that a policy selects: whether anything is critical, and why; and since when all is well, if it is."""
+    """The severity over everything that a policy selects: whether anything is critical, and why; and since when everything is healthy."""
 
     critical: bool = False
     why: str = ""
@@ -134,7 +134,7 @@ def _decide_held(
 
 
 def release(held: RemediationStatus, facts: QuotaFacts, why: str, now: datetime) -> RemediationStatus:
-    """Return the end of a pause: the quota before is put back, unless somebody else has set another one meanwhile."""
+    """Return the end of a throttle: the previous quota is restored, unless a user has set another one meanwhile."""
     if facts.rate == _parse(held.original or _NONE):
         return held.replace(original=None, result=RemediationResult.WITHDRAWN, message=why)
     if facts.rate != _parse(held.wanted):

@@ -39,6 +39,6 @@ def decide_restart(
 
 
 def has_moved(worst: Judged, since: datetime) -> bool:
-    """Return whether what stood still when a restart was decided on has moved: its state is cleared a while later only."""
+    """Return whether a stalled group has moved since the decision to restart: its state is cleared only later."""
     moved = worst.standing.moved
     return worst.verdict.state is not LagState.STALLED or (moved is not None and moved > since)

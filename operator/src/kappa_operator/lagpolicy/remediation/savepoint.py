@@ -1,7 +1,7 @@
 """The savepoint before a remediation that gives a pipeline another driver.
 
-The change itself keeps the state, is rehearsed and is taken back where it fails. The savepoint is for what that does not see: a driver
-that stood still for a reason, and goes wrong when it moves on. It never holds a remediation up for longer than the policy says.
+The change itself keeps the state, has a dry run, and is rolled back if it fails. The savepoint covers another case: a driver that made
+no progress for a reason, and fails when it continues. It delays a remediation at most as long as the policy allows.
 """
 
 from collections.abc import Sequence
@@ -50,7 +50,7 @@ def follow_savepoint(
     failures: Sequence[Failure],
     now: datetime,
 ) -> RemediationStatus:
-    """Return a remediation that waits for its savepoint, with what became of that: it is there, or the remediation goes on without it."""
+    """Return a remediation that waits for its savepoint, with the result: it exists, or the remediation continues without it."""
     if found is not None and found.taken and found.pipeline == record.target:
         return record.replace(saved=Saved.TAKEN)
     why = _explain_loss(record, found, failures)
@@ -65,7 +65,7 @@ def follow_savepoint(
 def _explain_loss(
     record: RemediationStatus, found: SavepointFacts | None, failures: Sequence[Failure]
 ) -> str | None:
-    """Say why there will be no savepoint; None while there may be one."""
+    """Explain why there will be no savepoint; None while there may be one."""
     if found is None:
         refusals = (each.error for each in failures if _is_of_savepoint(each, record))
         return next((error.message for error in refusals if not error.retryable), None)
