@@ -131,8 +131,8 @@ def test_the_case_of_the_example_passes_and_explain_says_where_stragglers_go(
     )
     assert kappa("explain", ["-f", pipeline]) == 0
     assert (
-        "    rows that come too late go to topic late-departures, at least once and with the same key each time;"
-        " sink departures's query says which"
+        "    late records go to topic late-departures, at least once and with the same key each time;"
+        " the query of sink departures decides which records are late"
     ) in capsys.readouterr().out.splitlines()
 
 
