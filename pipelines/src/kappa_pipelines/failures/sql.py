@@ -13,7 +13,7 @@ from kappa_pipelines.revision.names import explain_unknown_name
 
 
 def find_unknown_name(failure: SqlFailure) -> str | None:
-    """Return the table or view that a statement names and that is not there, or None for another failure."""
+    """Return the unknown table or view that a statement names, or None for another failure."""
     if not failure.condition.startswith("TABLE_OR_VIEW_NOT_FOUND"):
         return None
     return failure.parameters.get("relationName", "").replace("`", "")
@@ -22,7 +22,7 @@ def find_unknown_name(failure: SqlFailure) -> str | None:
 def explain_sql_error(
     spec: PipelineSpec, view: View, failure: SqlFailure, *, exact: bool = True
 ) -> SpecError:
-    """Return the error for a view's SQL that Spark refused; where it is not exactly what was written, lines alone are right."""
+    """Return the error for a view's SQL that Spark rejected. Unless it is `exact`, only the line of the position is right."""
     unknown = find_unknown_name(failure)
     if unknown is not None:
         return explain_unknown_name(spec, view.name, unknown)
@@ -32,7 +32,7 @@ def explain_sql_error(
 
 
 def _is_unresolved_elsewhere(failure: SqlFailure) -> bool:
-    """Return whether Spark stumbles over a part that it names nothing of: it misses a column and proposes the same, or fails itself."""
+    """Return whether the message of Spark does not name the cause: it misses a column and proposes the same, or fails internally."""
     name, proposal = (failure.parameters.get(key, "") for key in ("objectName", "proposal"))
     return failure.condition == "INTERNAL_ERROR" or bool(name and name in proposal.split(", "))
 
@@ -51,7 +51,7 @@ def explain_refusal(where: str, failure: SqlFailure) -> SpecError:
 
 
 def refuse_stream(failure: Failure, where: str) -> SpecError:
-    """Return the error for a query that Spark does not run as a stream; `where` names the view or sink."""
+    """Return the error for a query that Spark does not support as a stream; `where` names the view or sink."""
     message = failure.root.message
     way = find_way(message) or f"Spark cannot run this as a stream: {_sentence(message)}"
     return SpecError(Reason.UNSUPPORTED_QUERY, f"{where}: {way}")

@@ -1,6 +1,6 @@
-"""What batch SQL has and a stream has not, with the way to write it for a stream.
+"""Batch SQL that streams do not support, with its replacement.
 
-Spark refuses it in its own words, with parts of plans, and for one case with a hint to switch the check off, after which results are wrong.
+Spark's own messages contain parts of plans, and one recommends to switch a check off, after which results are wrong.
 """
 
 import re
