@@ -2,9 +2,6 @@
 
 import re
 from collections.abc import Iterable
-from typing import Annotated
-
-from pydantic import Field
 
 from kappa_crds.model import Model
 
@@ -24,7 +21,8 @@ class BucketConnection(Model):
     A pod that reaches two stores finds the keys of each in variables of their own, whose names begin with `keys`.
     """
 
-    endpoint: Annotated[str | None, Field(description="URL of the store; Amazon S3 where left out.")] = None
+    endpoint: str | None = None
+    """URL of the store; Amazon S3 where left out."""
     region: str
     path_style: bool = True
     has_keys: bool = True

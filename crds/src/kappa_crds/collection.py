@@ -14,41 +14,41 @@ from kappa_crds.topic import DeletionPolicy
 class Collection(Model):
     """When the store is looked through. What savepoints left that no savepoint names always goes; checkpoints go where that is said."""
 
-    interval: Annotated[
-        PositiveDuration | None, Field(description="How often; only on request where left out.")
-    ] = None
-    request: Annotated[
-        str,
-        Field(max_length=64, description="Any text; with another one the store is looked through at once."),
-    ] = ""
-    replaced_checkpoints: Annotated[
-        DeletionPolicy,
-        Field(
-            description="Whether checkpoints go that a Pipeline does not go on in, since it has begun again from a savepoint."
-        ),
-    ] = DeletionPolicy.RETAIN
-    orphaned_checkpoints: Annotated[
-        DeletionPolicy, Field(description="Whether checkpoints go whose Pipeline was deleted.")
-    ] = DeletionPolicy.RETAIN
+    interval: PositiveDuration | None = None
+    """How often; only on request where left out."""
+    request: Annotated[str, Field(max_length=64)] = ""
+    """Any text; with another one the store is looked through at once."""
+    replaced_checkpoints: DeletionPolicy = DeletionPolicy.RETAIN
+    """Whether checkpoints go that a Pipeline does not go on in, since it has begun again from a savepoint."""
+    orphaned_checkpoints: DeletionPolicy = DeletionPolicy.RETAIN
+    """Whether checkpoints go whose Pipeline was deleted."""
 
 
 class CollectionStatus(Status):
     """The last time that the store was looked through."""
 
-    number: Annotated[int, Field(ge=1, description="Number of its pod; recorded before the pod is made.")]
-    state: Annotated[WorkState, Field(description="How far it is.")] = WorkState.RUNNING
-    request: Annotated[str, Field(description="The last spec.collection.request that was seen to.")] = ""
-    at: Annotated[datetime, Field(description="When it began.")]
-    message: Annotated[str, Field(description="What was removed, or why nothing could be.")] = ""
+    number: Annotated[int, Field(ge=1)]
+    """Number of its pod; recorded before the pod is made."""
+    state: WorkState = WorkState.RUNNING
+    """How far it is."""
+    request: str = ""
+    """The last spec.collection.request that was seen to."""
+    at: datetime
+    """When it began."""
+    message: str = ""
+    """What was removed, or why nothing could be."""
 
 
 class Measurement(Status):
     """The last time that it was counted what the store holds."""
 
-    number: Annotated[int, Field(ge=1, description="Number of its pod; recorded before the pod is made.")]
-    state: Annotated[WorkState, Field(description="How far it is.")] = WorkState.RUNNING
-    at: Annotated[datetime, Field(description="When it began.")]
-    message: Annotated[str, Field(description="What was found, or why nothing could be.")] = ""
-    contents: Annotated[
-        StoreContents | None, Field(description="What was found last; also where the last try failed.")
-    ] = None
+    number: Annotated[int, Field(ge=1)]
+    """Number of its pod; recorded before the pod is made."""
+    state: WorkState = WorkState.RUNNING
+    """How far it is."""
+    at: datetime
+    """When it began."""
+    message: str = ""
+    """What was found, or why nothing could be."""
+    contents: StoreContents | None = None
+    """What was found last; also where the last try failed."""

@@ -35,16 +35,18 @@ ConditionStatus = Literal["True", "False", "Unknown"]
 class Condition(Status):
     """One observation of a resource's state."""
 
-    type: Annotated[str, Field(max_length=316, description="What is observed, such as Ready.")]
-    status: Annotated[ConditionStatus, Field(description="True, False or Unknown.")]
-    reason: Annotated[str, Field(max_length=1024, description="Why, in one word for programs.")]
-    message: Annotated[str, Field(max_length=32768, description="Why, and what to do, for people.")] = ""
-    observed_generation: Annotated[
-        int | None, Field(ge=0, description="The metadata.generation that this was observed for.")
-    ] = None
-    last_transition_time: Annotated[
-        datetime, Field(description="When the status last changed (not reason or message).")
-    ]
+    type: Annotated[str, Field(max_length=316)]
+    """What is observed, such as Ready."""
+    status: ConditionStatus
+    """True, False or Unknown."""
+    reason: Annotated[str, Field(max_length=1024)]
+    """Why, in one word for programs."""
+    message: Annotated[str, Field(max_length=32768)] = ""
+    """Why, and what to do, for people."""
+    observed_generation: Annotated[int | None, Field(ge=0)] = None
+    """The metadata.generation that this was observed for."""
+    last_transition_time: datetime
+    """When the status last changed (not reason or message)."""
 
 
 def merge_conditions(previous: Iterable[Condition], wanted: Iterable[Condition]) -> tuple[Condition, ...]:

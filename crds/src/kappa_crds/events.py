@@ -20,16 +20,9 @@ Aggregates = Annotated[
 class KeyedEvents(Model):
     """The events that an operator reads, and what puts them together and in order."""
 
-    from_: Annotated[SqlName, Field(alias="from", description="Source or view with the events.")]
-    key: Annotated[
-        tuple[ColumnName, ...],
-        Field(
-            max_length=16,
-            description="Columns that events have in common; all events are together where left out.",
-            json_schema_extra={LIST_TYPE: "set"},
-        ),
-    ] = ()
-    time: Annotated[
-        ColumnName | None,
-        Field(description="Event-time column; may be left out where just one column has a watermark."),
-    ] = None
+    from_: Annotated[SqlName, Field(alias="from")]
+    """Source or view with the events."""
+    key: Annotated[tuple[ColumnName, ...], Field(max_length=16, json_schema_extra={LIST_TYPE: "set"})] = ()
+    """Columns that events have in common; all events are together where left out."""
+    time: ColumnName | None = None
+    """Event-time column; may be left out where just one column has a watermark."""

@@ -12,39 +12,23 @@ from kappa_crds.registry import SchemaRegistry
 class JsonFormat(Model):
     """Values are JSON objects."""
 
-    schema_: Annotated[
-        str,
-        Field(
-            alias="schema",
-            min_length=3,
-            max_length=65_536,
-            description="Columns and their types as Spark DDL: `carrier STRING, dep_delay DOUBLE, scheduled TIMESTAMP`.",
-        ),
-    ]
-    timestamp_format: Annotated[
-        str | None,
-        Field(max_length=128, description="Pattern of timestamps, where they are not ISO 8601."),
-    ] = None
+    schema_: Annotated[str, Field(alias="schema", min_length=3, max_length=65_536)]
+    """Columns and their types as Spark DDL: `carrier STRING, dep_delay DOUBLE, scheduled TIMESTAMP`."""
+    timestamp_format: Annotated[str | None, Field(max_length=128)] = None
+    """Pattern of timestamps, where they are not ISO 8601."""
 
 
 class CsvFormat(Model):
     """Values are lines of CSV without header; columns by position."""
 
-    schema_: Annotated[
-        str,
-        Field(
-            alias="schema",
-            min_length=3,
-            max_length=65_536,
-            description="Columns in the order of the fields, as Spark DDL: `faa STRING, lat DOUBLE`.",
-        ),
-    ]
-    separator: Annotated[str, Field(min_length=1, max_length=4, description="What separates fields.")] = ","
-    null_value: Annotated[str, Field(max_length=32, description="Text of a field that is NULL.")] = ""
-    timestamp_format: Annotated[
-        str | None,
-        Field(max_length=128, description="Pattern of timestamps, where they are not ISO 8601."),
-    ] = None
+    schema_: Annotated[str, Field(alias="schema", min_length=3, max_length=65_536)]
+    """Columns in the order of the fields, as Spark DDL: `faa STRING, lat DOUBLE`."""
+    separator: Annotated[str, Field(min_length=1, max_length=4)] = ","
+    """What separates fields."""
+    null_value: Annotated[str, Field(max_length=32)] = ""
+    """Text of a field that is NULL."""
+    timestamp_format: Annotated[str | None, Field(max_length=128)] = None
+    """Pattern of timestamps, where they are not ISO 8601."""
 
 
 class RawType(StrEnum):
@@ -57,8 +41,10 @@ class RawType(StrEnum):
 class RawFormat(Model):
     """Values are not parsed."""
 
-    column: Annotated[ColumnName, Field(description="Column for the value.")] = "value"
-    type: Annotated[RawType, Field(description="Bytes as they are, or text in UTF-8.")] = RawType.BINARY
+    column: ColumnName = "value"
+    """Column for the value."""
+    type: RawType = RawType.BINARY
+    """Bytes as they are, or text in UTF-8."""
 
 
 class AvroFormat(Model):
@@ -70,21 +56,10 @@ class AvroFormat(Model):
             "set exactly one of schema (bare Avro records) and registry (records that start with a schema's id)",
         ),
     )
-    schema_: Annotated[
-        str | None,
-        Field(
-            alias="schema",
-            min_length=3,
-            max_length=262_144,
-            description="The Avro schema in JSON that every value is written with; values have nothing before the record.",
-        ),
-    ] = None
-    registry: Annotated[
-        SchemaRegistry | None,
-        Field(
-            description="Where the schemas of values are, which start with a zero byte and the id of a schema in four bytes."
-        ),
-    ] = None
+    schema_: Annotated[str | None, Field(alias="schema", min_length=3, max_length=262_144)] = None
+    """The Avro schema in JSON that every value is written with; values have nothing before the record."""
+    registry: SchemaRegistry | None = None
+    """Where the schemas of values are, which start with a zero byte and the id of a schema in four bytes."""
 
 
 class ProtobufFormat(Model):
@@ -100,35 +75,22 @@ class ProtobufFormat(Model):
             "set message beside schema: the full name of the message that values are, such as plant.Reading",
         ),
     )
-    schema_: Annotated[
-        str | None,
-        Field(
-            alias="schema",
-            min_length=3,
-            max_length=262_144,
-            description="The text of a .proto file; it may import files of google/protobuf. Values have nothing before the message.",
-        ),
-    ] = None
+    schema_: Annotated[str | None, Field(alias="schema", min_length=3, max_length=262_144)] = None
+    """The text of a .proto file; it may import files of google/protobuf. Values have nothing before the
+    message."""
     message: Annotated[
         str | None,
-        Field(
-            min_length=1,
-            max_length=512,
-            description="Full name of the message whose fields become the columns, with its package: `plant.Reading`. With a"
-            " registry it is the first one of the schema where left out.",
-        ),
+        Field(min_length=1, max_length=512),
         Rule(
             "self.matches('^[A-Za-z_][A-Za-z0-9_]*([.][A-Za-z_][A-Za-z0-9_]*)*$')",
             "must be the full name of a message, such as plant.Reading",
         ),
     ] = None
-    registry: Annotated[
-        SchemaRegistry | None,
-        Field(
-            description="Where the schemas of values are, which start with a zero byte, the id of a schema in four bytes and the"
-            " place of the message in it."
-        ),
-    ] = None
+    """Full name of the message whose fields become the columns, with its package: `plant.Reading`. With a
+    registry it is the first one of the schema where left out."""
+    registry: SchemaRegistry | None = None
+    """Where the schemas of values are, which start with a zero byte, the id of a schema in four bytes and the
+    place of the message in it."""
 
 
 class Format(Model):
@@ -140,18 +102,17 @@ class Format(Model):
             "set exactly one format; the formats are: json, csv, avro, protobuf, raw",
         ),
     )
-    json_: Annotated[JsonFormat | None, Field(alias="json", description="JSON objects.")] = None
-    csv: Annotated[CsvFormat | None, Field(description="Lines of CSV.")] = None
-    avro: Annotated[
-        AvroFormat | None, Field(description="Avro records, with a schema given here or in a registry.")
-    ] = None
-    protobuf: Annotated[
-        ProtobufFormat | None,
-        Field(
-            description="Protobuf messages, with a schema given here or in a registry. They are decoded in Python, a batch at a time."
-        ),
-    ] = None
-    raw: Annotated[RawFormat | None, Field(description="Bytes or text as they are, in one column.")] = None
+    json_: Annotated[JsonFormat | None, Field(alias="json")] = None
+    """JSON objects."""
+    csv: CsvFormat | None = None
+    """Lines of CSV."""
+    avro: AvroFormat | None = None
+    """Avro records, with a schema given here or in a registry."""
+    protobuf: ProtobufFormat | None = None
+    """Protobuf messages, with a schema given here or in a registry. They are decoded in Python, a batch at a
+    time."""
+    raw: RawFormat | None = None
+    """Bytes or text as they are, in one column."""
 
     @property
     def registry(self) -> SchemaRegistry | None:

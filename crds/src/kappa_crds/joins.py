@@ -21,57 +21,31 @@ class AsOfJoin(Model):
     A row comes out when the watermarks of both have passed the event, so a replay gives the same rows.
     """
 
-    from_: Annotated[SqlName, Field(alias="from", description="Source or view with the events.")]
-    table: Annotated[
-        SqlName,
-        Field(description="Source or view with the versions: each row is valid from its event time on."),
-    ]
-    key: Annotated[
-        dict[ColumnName, ColumnName],
-        Field(
-            min_length=1,
-            max_length=16,
-            description="Columns of the event and the columns of the table that they must equal: `{dest: faa}`.",
-        ),
-        COLUMN_KEYS,
-    ]
-    columns: Annotated[
-        dict[ColumnName, ColumnName],
-        Field(
-            min_length=1,
-            max_length=256,
-            description="New columns and the columns of the version that they are: `{wind: wind_speed}`.",
-        ),
-        COLUMN_KEYS,
-    ]
-    max_age: Annotated[
-        PositiveDuration | None,
-        Field(
-            description="A version older than this at the time of the event counts as none; without it every version is kept for ever."
-        ),
-    ] = None
-    unmatched: Annotated[
-        Unmatched, Field(description="Keep events without a version, with NULLs, or drop them.")
-    ] = Unmatched.KEEP
+    from_: Annotated[SqlName, Field(alias="from")]
+    """Source or view with the events."""
+    table: SqlName
+    """Source or view with the versions: each row is valid from its event time on."""
+    key: Annotated[dict[ColumnName, ColumnName], Field(min_length=1, max_length=16), COLUMN_KEYS]
+    """Columns of the event and the columns of the table that they must equal: `{dest: faa}`."""
+    columns: Annotated[dict[ColumnName, ColumnName], Field(min_length=1, max_length=256), COLUMN_KEYS]
+    """New columns and the columns of the version that they are: `{wind: wind_speed}`."""
+    max_age: PositiveDuration | None = None
+    """A version older than this at the time of the event counts as none; without it every version is kept for
+    ever."""
+    unmatched: Unmatched = Unmatched.KEEP
+    """Keep events without a version, with NULLs, or drop them."""
 
 
 class Table(Model):
     """A source or view whose rows are changes of a table: the last one of a key is its row."""
 
-    from_: Annotated[SqlName, Field(alias="from", description="Source or view with the changes.")]
-    order: Annotated[
-        ColumnName,
-        Field(
-            description="Column that grows with each change of a row: the source's recordColumns.offset, or a number of"
-            " its version. A change that is not greater than the one before it is ignored."
-        ),
-    ]
-    deleted: Annotated[
-        ColumnName | None,
-        Field(
-            description="BOOLEAN column that is true where the change deletes the row: the source's `tombstones`, or any other."
-        ),
-    ] = None
+    from_: Annotated[SqlName, Field(alias="from")]
+    """Source or view with the changes."""
+    order: ColumnName
+    """Column that grows with each change of a row: the source's recordColumns.offset, or a number of its
+    version. A change that is not greater than the one before it is ignored."""
+    deleted: ColumnName | None = None
+    """BOOLEAN column that is true where the change deletes the row: the source's `tombstones`, or any other."""
 
 
 _KEY = Field(
@@ -94,13 +68,14 @@ class Lookup(Model):
     `asOf` gives the same; what this gives is speed and a table without event time.
     """
 
-    from_: Annotated[SqlName, Field(alias="from", description="Source or view with the events.")]
-    table: Annotated[Table, Field(description="The table.")]
+    from_: Annotated[SqlName, Field(alias="from")]
+    """Source or view with the events."""
+    table: Table
+    """The table."""
     key: Annotated[dict[ColumnName, ColumnName], _KEY, COLUMN_KEYS]
     columns: Annotated[dict[ColumnName, ColumnName], _COLUMNS, COLUMN_KEYS]
-    unmatched: Annotated[
-        Unmatched, Field(description="Keep events for which the table has no row, with NULLs, or drop them.")
-    ] = Unmatched.KEEP
+    unmatched: Unmatched = Unmatched.KEEP
+    """Keep events for which the table has no row, with NULLs, or drop them."""
 
 
 class TableJoin(Model):
@@ -109,28 +84,17 @@ class TableJoin(Model):
     A row comes out whenever either changes: the joined row, or a deletion. The last one of a key is its row.
     """
 
-    left: Annotated[Table, Field(description="The table whose rows refer to the other's.")]
+    left: Table
+    """The table whose rows refer to the other's."""
     key: Annotated[
-        tuple[ColumnName, ...],
-        Field(
-            min_length=1,
-            max_length=16,
-            description="Columns of the left table that are its key, in tombstones too.",
-            json_schema_extra={LIST_TYPE: "set"},
-        ),
+        tuple[ColumnName, ...], Field(min_length=1, max_length=16, json_schema_extra={LIST_TYPE: "set"})
     ]
-    right: Annotated[Table, Field(description="The table that they refer to.")]
+    """Columns of the left table that are its key, in tombstones too."""
+    right: Table
+    """The table that they refer to."""
     foreign_key: Annotated[dict[ColumnName, ColumnName], _KEY, COLUMN_KEYS]
     columns: Annotated[dict[ColumnName, ColumnName], _COLUMNS, COLUMN_KEYS]
-    unmatched: Annotated[
-        Unmatched,
-        Field(
-            description="Keep rows that refer to none, with NULLs, or leave them out, which deletes what was there."
-        ),
-    ] = Unmatched.KEEP
-    deleted: Annotated[
-        ColumnName,
-        Field(
-            description="New BOOLEAN column that is true where the joined row is deleted; for a sink's `tombstones`."
-        ),
-    ] = "deleted"
+    unmatched: Unmatched = Unmatched.KEEP
+    """Keep rows that refer to none, with NULLs, or leave them out, which deletes what was there."""
+    deleted: ColumnName = "deleted"
+    """New BOOLEAN column that is true where the joined row is deleted; for a sink's `tombstones`."""

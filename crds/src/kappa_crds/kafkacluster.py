@@ -42,29 +42,21 @@ class SaslMechanism(StrEnum):
 class Tls(Model):
     """TLS to the brokers. An empty object means TLS with the authorities that the images trust."""
 
-    ca_secret_ref: Annotated[
-        CaSecretRef | None, Field(description="The authorities that signed the brokers' certificates.")
-    ] = None
-    client_secret_ref: Annotated[
-        SecretRef | None,
-        Field(
-            description="A kubernetes.io/tls Secret (tls.crt, tls.key) for mutual TLS; the key must be PKCS#8."
-        ),
-    ] = None
-    verify_hostname: Annotated[
-        bool, Field(description="Whether the broker's certificate must name the host that is dialled.")
-    ] = True
+    ca_secret_ref: CaSecretRef | None = None
+    """The authorities that signed the brokers' certificates."""
+    client_secret_ref: SecretRef | None = None
+    """A kubernetes.io/tls Secret (tls.crt, tls.key) for mutual TLS; the key must be PKCS#8."""
+    verify_hostname: bool = True
+    """Whether the broker's certificate must name the host that is dialled."""
 
 
 class Sasl(Model):
     """SASL log-in to the brokers."""
 
-    mechanism: Annotated[SaslMechanism, Field(description="The SASL mechanism.")] = (
-        SaslMechanism.SCRAM_SHA_512
-    )
-    credentials_secret_ref: Annotated[
-        SecretRef, Field(description="A Secret with the keys username and password.")
-    ]
+    mechanism: SaslMechanism = SaslMechanism.SCRAM_SHA_512
+    """The SASL mechanism."""
+    credentials_secret_ref: SecretRef
+    """A Secret with the keys username and password."""
 
 
 GroupPattern = Annotated[str, Field(min_length=1, max_length=255)]
@@ -73,41 +65,36 @@ GroupPattern = Annotated[str, Field(min_length=1, max_length=255)]
 class LagSampling(Model):
     """How consumer lag is sampled."""
 
-    enabled: Annotated[bool, Field(description="Whether consumer lag is sampled at all.")] = True
+    enabled: bool = True
+    """Whether consumer lag is sampled at all."""
     interval: Annotated[
         PositiveDuration,
-        Field(description="How often all groups and partitions are swept."),
         Rule("self.matches('^([0-9]+(s|m|h|d|w))+$')", "must be whole seconds or more, such as 10s or 1m"),
     ] = "30s"
-    include: Annotated[
-        tuple[GroupPattern, ...],
-        Field(
-            max_length=64, description="Groups to sample, by name or with * for any text; all where left out."
-        ),
-    ] = ()
-    exclude: Annotated[
-        tuple[GroupPattern, ...],
-        Field(max_length=64, description="Groups that are not sampled, by name or with * for any text."),
-    ] = ()
+    """How often all groups and partitions are swept."""
+    include: Annotated[tuple[GroupPattern, ...], Field(max_length=64)] = ()
+    """Groups to sample, by name or with * for any text; all where left out."""
+    exclude: Annotated[tuple[GroupPattern, ...], Field(max_length=64)] = ()
+    """Groups that are not sampled, by name or with * for any text."""
 
 
 class LagSampled(Status):
     """What the last sweep came to."""
 
-    at: Annotated[datetime, Field(description="When it began to read where logs end.")]
-    milliseconds: Annotated[int, Field(description="How long it took.")]
-    groups: Annotated[int, Field(description="Consumer groups that there are.")]
-    partitions: Annotated[int, Field(description="Partitions whose offsets are known.")]
-    unknown: Annotated[
-        int, Field(description="Groups, partitions, and groups in a partition of which it is not known.")
-    ]
-    rate: Annotated[
-        str | None,
-        Field(
-            description="Records that came into all topics a second, for people; ≥ where not all are known."
-        ),
-    ] = None
-    failure: Annotated[str | None, Field(description="Why nothing could be sampled.")] = None
+    at: datetime
+    """When it began to read where logs end."""
+    milliseconds: int
+    """How long it took."""
+    groups: int
+    """Consumer groups that there are."""
+    partitions: int
+    """Partitions whose offsets are known."""
+    unknown: int
+    """Groups, partitions, and groups in a partition of which it is not known."""
+    rate: str | None = None
+    """Records that came into all topics a second, for people; ≥ where not all are known."""
+    failure: str | None = None
+    """Why nothing could be sampled."""
 
 
 class KafkaClusterSpec(Model):
@@ -119,29 +106,33 @@ class KafkaClusterSpec(Model):
             "spec.bootstrapServers names a server twice; name each one once",
         ),
     )
-    bootstrap_servers: Annotated[
-        tuple[BootstrapServer, ...],
-        Field(min_length=1, max_length=16, description="Brokers to ask first, as host:port."),
-    ]
-    tls: Annotated[Tls | None, Field(description="TLS; leave it out for plain text.")] = None
-    sasl: Annotated[Sasl | None, Field(description="SASL log-in; leave it out for none.")] = None
-    check_interval: Annotated[PositiveDuration, Field(description="How often the connection is checked.")] = (
-        "1m"
-    )
-    lag: Annotated[LagSampling, Field(description="How consumer lag is sampled.")] = LagSampling()
+    bootstrap_servers: Annotated[tuple[BootstrapServer, ...], Field(min_length=1, max_length=16)]
+    """Brokers to ask first, as host:port."""
+    tls: Tls | None = None
+    """TLS; leave it out for plain text."""
+    sasl: Sasl | None = None
+    """SASL log-in; leave it out for none."""
+    check_interval: PositiveDuration = "1m"
+    """How often the connection is checked."""
+    lag: LagSampling = LagSampling()
+    """How consumer lag is sampled."""
 
 
 class KafkaClusterStatus(ResourceStatus):
     """What the operator saw of the Kafka cluster."""
 
-    cluster_id: Annotated[str | None, Field(description="The cluster's own id.")] = None
-    brokers: Annotated[int | None, Field(description="Brokers alive at the last check.")] = None
-    controller: Annotated[int | None, Field(description="Broker id of the controller.")] = None
-    topics: Annotated[int | None, Field(description="Topics that this user may see.")] = None
-    last_seen: Annotated[datetime | None, Field(description="When the cluster last answered.")] = None
-    lag: Annotated[LagSampled | None, Field(description="The last sweep of consumer lag at that time.")] = (
-        None
-    )
+    cluster_id: str | None = None
+    """The cluster's own id."""
+    brokers: int | None = None
+    """Brokers alive at the last check."""
+    controller: int | None = None
+    """Broker id of the controller."""
+    topics: int | None = None
+    """Topics that this user may see."""
+    last_seen: datetime | None = None
+    """When the cluster last answered."""
+    lag: LagSampled | None = None
+    """The last sweep of consumer lag at that time."""
 
 
 KAFKA_CLUSTER = Kind(

@@ -52,17 +52,14 @@ class Bounds(Model):
             "has no bound; set lag, records, timeToLoss, or several of them",
         ),
     )
-    lag: Annotated[
-        PositiveDuration | None, Field(description="Age of the oldest record that waits, such as 60s.")
-    ] = None
-    records: Annotated[int | None, Field(ge=0, description="Records that wait, in one partition.")] = None
-    time_to_loss: Annotated[
-        PositiveDuration | None,
-        Field(description="Shortest time until retention removes a record that waits, such as 6h."),
-    ] = None
-    for_: Annotated[
-        Duration, Field(alias="for", description="How long a bound is overstepped before it counts.")
-    ] = "2m"
+    lag: PositiveDuration | None = None
+    """Age of the oldest record that waits, such as 60s."""
+    records: Annotated[int | None, Field(ge=0)] = None
+    """Records that wait, in one partition."""
+    time_to_loss: PositiveDuration | None = None
+    """Shortest time until retention removes a record that waits, such as 6h."""
+    for_: Annotated[Duration, Field(alias="for")] = "2m"
+    """How long a bound is overstepped before it counts."""
 
 
 class MuteWindow(Model):
@@ -70,17 +67,17 @@ class MuteWindow(Model):
 
     start: Annotated[
         str,
-        Field(
-            max_length=128,
-            description="When it begins, as cron writes it: minute, hour, day, month, day of the week.",
-        ),
+        Field(max_length=128),
         Rule(
             f"self.matches('{CRON_PATTERN}')",
             "must be five fields of numbers as cron has them, such as '0 22 * * *' for ten o'clock every night",
         ),
     ]
-    duration: Annotated[PositiveDuration, Field(description="How long it lasts, such as 8h.")]
-    time_zone: Annotated[TimeZone, Field(description="The time zone of start.")] = "UTC"
+    """When it begins, as cron writes it: minute, hour, day, month, day of the week."""
+    duration: PositiveDuration
+    """How long it lasts, such as 8h."""
+    time_zone: TimeZone = "UTC"
+    """The time zone of start."""
 
 
 class LagPolicySpec(Model):
@@ -114,111 +111,94 @@ class LagPolicySpec(Model):
             "spec.remediation.holdRetention acts on timeToLoss, and no bound has it; set warning.timeToLoss or critical.timeToLoss",
         ),
     )
-    cluster_ref: Annotated[
-        ResourceName | None,
-        Field(description="Name of the KafkaCluster; may be left out where the namespace has just one."),
-    ] = None
-    selector: Annotated[LagSelector, Field(description="The consumer groups that the policy is about.")]
-    warning: Annotated[Bounds | None, Field(description="What is worth a look.")] = None
-    critical: Annotated[Bounds | None, Field(description="What must not last.")] = None
-    window: Annotated[
-        PositiveDuration,
-        Field(
-            description="How long an offset does not move, while records wait, before the group is Stalled or Stopped. Longer than a group takes from commit to commit."
-        ),
-    ] = "5m"
-    clear_after: Annotated[
-        Duration, Field(description="How long all has to be well again before what was raised is cleared.")
-    ] = "2m"
-    unknown_after: Annotated[
-        PositiveDuration,
-        Field(description="How long there is no look that tells enough before the state is Unknown."),
-    ] = "5m"
-    mute: Annotated[
-        tuple[MuteWindow, ...],
-        Field(
-            max_length=16,
-            description="Times in which no Event about lag is written; status tells the truth, and remediations are taken.",
-        ),
-    ] = ()
-    remediation: Annotated[
-        Remediation | None, Field(description="What is done about it. Nothing, where it is left out.")
-    ] = None
+    cluster_ref: ResourceName | None = None
+    """Name of the KafkaCluster; may be left out where the namespace has just one."""
+    selector: LagSelector
+    """The consumer groups that the policy is about."""
+    warning: Bounds | None = None
+    """What is worth a look."""
+    critical: Bounds | None = None
+    """What must not last."""
+    window: PositiveDuration = "5m"
+    """How long an offset does not move, while records wait, before the group is Stalled or Stopped. Longer
+    than a group takes from commit to commit."""
+    clear_after: Duration = "2m"
+    """How long all has to be well again before what was raised is cleared."""
+    unknown_after: PositiveDuration = "5m"
+    """How long there is no look that tells enough before the state is Unknown."""
+    mute: Annotated[tuple[MuteWindow, ...], Field(max_length=16)] = ()
+    """Times in which no Event about lag is written; status tells the truth, and remediations are taken."""
+    remediation: Remediation | None = None
+    """What is done about it. Nothing, where it is left out."""
 
 
 class LaggingPartition(Status):
     """A group in a partition, and how far behind it is."""
 
-    name: Annotated[str, Field(description="Group, topic and partition in one word, for people.")]
-    group: Annotated[str, Field(description="The consumer group.")]
-    topic: Annotated[
-        str | None, Field(description="Topic in Kafka; absent where nothing of the group was seen.")
-    ] = None
-    partition: Annotated[int | None, Field(ge=0, description="Number of the partition.")] = None
-    state: Annotated[LagState, Field(description="The state in one word.")]
-    severity: Annotated[Severity, Field(description="How much it matters.")]
-    since: Annotated[datetime | None, Field(description="Since when it is so.")] = None
-    lag_records: Annotated[int | None, Field(ge=0, description="Records that wait.")] = None
-    lag_seconds: Annotated[int | None, Field(ge=0, description="Age of the oldest of them in seconds.")] = (
-        None
-    )
-    time_to_loss_seconds: Annotated[
-        int | None, Field(ge=0, description="Seconds until retention removes the oldest of them.")
-    ] = None
-    why: Annotated[str, Field(description="Why it is so, in words.")] = ""
+    name: str
+    """Group, topic and partition in one word, for people."""
+    group: str
+    """The consumer group."""
+    topic: str | None = None
+    """Topic in Kafka; absent where nothing of the group was seen."""
+    partition: Annotated[int | None, Field(ge=0)] = None
+    """Number of the partition."""
+    state: LagState
+    """The state in one word."""
+    severity: Severity
+    """How much it matters."""
+    since: datetime | None = None
+    """Since when it is so."""
+    lag_records: Annotated[int | None, Field(ge=0)] = None
+    """Records that wait."""
+    lag_seconds: Annotated[int | None, Field(ge=0)] = None
+    """Age of the oldest of them in seconds."""
+    time_to_loss_seconds: Annotated[int | None, Field(ge=0)] = None
+    """Seconds until retention removes the oldest of them."""
+    why: str = ""
+    """Why it is so, in words."""
 
 
 class LagPolicyStatus(ResourceStatus):
     """What the operator saw of the groups, and what it did."""
 
-    cluster: Annotated[str | None, Field(description="Name of the KafkaCluster.")] = None
-    severity: Annotated[Severity, Field(description="How much the worst of it matters.")] = Severity.NONE
-    since: Annotated[datetime | None, Field(description="Since when state and severity are as they are.")] = (
-        None
-    )
-    lag: Annotated[str | None, Field(description="The largest lag of a partition, for people.")] = None
-    worst: Annotated[LaggingPartition | None, Field(description="The worst of all.")] = None
-    lagging: Annotated[
-        tuple[LaggingPartition, ...], Field(description="The ten worst, without those that are OK.")
-    ] = ()
-    groups: Annotated[int, Field(ge=0, description="Groups that the policy selects and that were seen.")] = 0
-    group_partitions: Annotated[
-        dict[str, int], Field(description="How many partitions of groups are in each state.")
-    ] = Field(default_factory=dict)
-    missing: Annotated[
-        tuple[str, ...],
-        Field(description="Groups that are asked for by name and were not seen, ten at most."),
-    ] = ()
-    muted_until: Annotated[datetime | None, Field(description="Until when Events are muted.")] = None
-    last_sampled: Annotated[
-        datetime | None,
-        Field(description="When Kafka was last looked at, as of the last write of this status."),
-    ] = None
-    evaluated: Annotated[datetime | None, Field(description="When this status was written.")] = None
-    remediations: Annotated[
-        tuple[RemediationStatus, ...],
-        Field(description="The last remediation of each kind for each Pipeline or Topic."),
-    ] = ()
-    alerts: Annotated[
-        tuple[AlertStatus, ...], Field(description="Alerts that remediations act on, the worst first.")
-    ] = ()
-    alerts_ended: Annotated[datetime | None, Field(description="When the last of them had ended.")] = None
-    notifications: Annotated[
-        tuple[NotificationStatus, ...],
-        Field(description="What the webhook is still to be told, in order, after the last that it was told."),
-    ] = ()
-    loads: Annotated[
-        dict[str, str],
-        Field(
-            description="What was measured of the rates of pipelines that may be scaled, by name. For programs."
-        ),
-    ] = Field(default_factory=dict)
-    lag_history: Annotated[
-        dict[str, str],
-        Field(
-            description="What an operator that starts anew goes on from: for the 100 worst partitions of groups that are not plainly OK, by name, what was seen and since when. For programs."
-        ),
-    ] = Field(default_factory=dict)
+    cluster: str | None = None
+    """Name of the KafkaCluster."""
+    severity: Severity = Severity.NONE
+    """How much the worst of it matters."""
+    since: datetime | None = None
+    """Since when state and severity are as they are."""
+    lag: str | None = None
+    """The largest lag of a partition, for people."""
+    worst: LaggingPartition | None = None
+    """The worst of all."""
+    lagging: tuple[LaggingPartition, ...] = ()
+    """The ten worst, without those that are OK."""
+    groups: Annotated[int, Field(ge=0)] = 0
+    """Groups that the policy selects and that were seen."""
+    group_partitions: dict[str, int] = Field(default_factory=dict)
+    """How many partitions of groups are in each state."""
+    missing: tuple[str, ...] = ()
+    """Groups that are asked for by name and were not seen, ten at most."""
+    muted_until: datetime | None = None
+    """Until when Events are muted."""
+    last_sampled: datetime | None = None
+    """When Kafka was last looked at, as of the last write of this status."""
+    evaluated: datetime | None = None
+    """When this status was written."""
+    remediations: tuple[RemediationStatus, ...] = ()
+    """The last remediation of each kind for each Pipeline or Topic."""
+    alerts: tuple[AlertStatus, ...] = ()
+    """Alerts that remediations act on, the worst first."""
+    alerts_ended: datetime | None = None
+    """When the last of them had ended."""
+    notifications: tuple[NotificationStatus, ...] = ()
+    """What the webhook is still to be told, in order, after the last that it was told."""
+    loads: dict[str, str] = Field(default_factory=dict)
+    """What was measured of the rates of pipelines that may be scaled, by name. For programs."""
+    lag_history: dict[str, str] = Field(default_factory=dict)
+    """What an operator that starts anew goes on from: for the 100 worst partitions of groups that are not
+    plainly OK, by name, what was seen and since when. For programs."""
 
 
 _HEALTH = f'.status.conditions[?(@.type=="{LAG_HEALTHY}")]'

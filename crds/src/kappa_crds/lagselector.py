@@ -26,14 +26,10 @@ class PipelineSelector(Model):
             "selector.pipelines takes either names or matchLabels; matchLabels: {} selects all pipelines of the namespace",
         ),
     )
-    names: Annotated[
-        tuple[ResourceName, ...] | None,
-        Field(min_length=1, max_length=64, description="Names of Pipelines."),
-    ] = None
-    match_labels: Annotated[
-        dict[str, LabelValue] | None,
-        Field(max_length=16, description="Labels that a Pipeline has to have; all Pipelines where empty."),
-    ] = None
+    names: Annotated[tuple[ResourceName, ...] | None, Field(min_length=1, max_length=64)] = None
+    """Names of Pipelines."""
+    match_labels: Annotated[dict[str, LabelValue] | None, Field(max_length=16)] = None
+    """Labels that a Pipeline has to have; all Pipelines where empty."""
 
 
 class LagSelector(Model):
@@ -45,13 +41,8 @@ class LagSelector(Model):
             "spec.selector selects nothing; set selector.pipelines, selector.groups, or both",
         ),
     )
-    pipelines: Annotated[
-        PipelineSelector | None, Field(description="Pipelines, each of which is a group of its own.")
-    ] = None
-    groups: Annotated[
-        tuple[Glob, ...],
-        Field(
-            max_length=64,
-            description="Consumer groups by name; * stands for any letters, ? for one. Groups in which sinks keep their marks are left out.",
-        ),
-    ] = ()
+    pipelines: PipelineSelector | None = None
+    """Pipelines, each of which is a group of its own."""
+    groups: Annotated[tuple[Glob, ...], Field(max_length=64)] = ()
+    """Consumer groups by name; * stands for any letters, ? for one. Groups in which sinks keep their marks
+    are left out."""

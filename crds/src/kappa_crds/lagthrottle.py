@@ -38,10 +38,10 @@ class ProducerRef(Model):
     rules: ClassVar[tuple[Rule, ...]] = (
         Rule("has(self.clientId) || has(self.user)", "names nobody; set clientId, user, or both"),
     )
-    client_id: Annotated[ClientId | None, Field(description="Their client.id.")] = None
-    user: Annotated[
-        User | None, Field(description="The user that they log in as; with clientId only where both are so.")
-    ] = None
+    client_id: ClientId | None = None
+    """Their client.id."""
+    user: User | None = None
+    """The user that they log in as; with clientId only where both are so."""
 
 
 class ThrottleRemediation(Model):
@@ -49,32 +49,19 @@ class ThrottleRemediation(Model):
 
     producers: Annotated[
         tuple[ProducerRef, ...],
-        Field(min_length=1, max_length=16, description="Who is slowed down; nobody else is."),
+        Field(min_length=1, max_length=16),
         Rule(
             f"self.all(e, self.exists_one(other, {_is_same('clientId')} && {_is_same('user')}))",
             "names a producer twice; leave one of them out",
         ),
     ]
-    bytes_per_second: Annotated[
-        int,
-        Field(
-            ge=1,
-            le=1_000_000_000,
-            description="What each of them may still send to one broker. One that has a smaller quota keeps it.",
-        ),
-    ] = 1024
-    at_most: Annotated[
-        PositiveDuration,
-        Field(
-            description="Longest pause. After it they are let go, and not slowed down again until all has been well once."
-        ),
-    ] = "1h"
-    quiet_for: Annotated[
-        PositiveDuration,
-        Field(
-            description="How long all is well before they are let go. It doubles each time that it was too short, up to eight times."
-        ),
-    ] = "5m"
-    cool_down: Annotated[
-        Duration, Field(description="Shortest time from letting them go to the next pause.")
-    ] = "10m"
+    """Who is slowed down; nobody else is."""
+    bytes_per_second: Annotated[int, Field(ge=1, le=1_000_000_000)] = 1024
+    """What each of them may still send to one broker. One that has a smaller quota keeps it."""
+    at_most: PositiveDuration = "1h"
+    """Longest pause. After it they are let go, and not slowed down again until all has been well once."""
+    quiet_for: PositiveDuration = "5m"
+    """How long all is well before they are let go. It doubles each time that it was too short, up to eight
+    times."""
+    cool_down: Duration = "10m"
+    """Shortest time from letting them go to the next pause."""

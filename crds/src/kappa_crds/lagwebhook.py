@@ -21,9 +21,8 @@ class WebhookLevel(StrEnum):
 class TokenSecretRef(SecretRef):
     """A Secret that holds a bearer token."""
 
-    key: Annotated[
-        str, Field(min_length=1, max_length=253, description="Key of the Secret that holds the token.")
-    ] = "token"
+    key: Annotated[str, Field(min_length=1, max_length=253)] = "token"
+    """Key of the Secret that holds the token."""
 
 
 class Webhook(Model):
@@ -31,25 +30,17 @@ class Webhook(Model):
 
     url: Annotated[
         str,
-        Field(
-            min_length=8,
-            max_length=2048,
-            description="Its address. Whoever may read the policy may read it; keep secrets in tokenSecretRef.",
-        ),
+        Field(min_length=8, max_length=2048),
         Rule(
             "self.matches('^https?://[^/@?# ]+([/?][^# ]*)?$')",
             "must be an http or https address without user and password, such as https://hooks.example.com/lag",
         ),
     ]
-    token_secret_ref: Annotated[
-        TokenSecretRef | None, Field(description="The token that is sent as Authorization: Bearer.")
-    ] = None
-    min_severity: Annotated[
-        WebhookLevel,
-        Field(
-            description="Warning: told of each change of the severity. Critical: of Critical, and of its end."
-        ),
-    ] = WebhookLevel.WARNING
+    """Its address. Whoever may read the policy may read it; keep secrets in tokenSecretRef."""
+    token_secret_ref: TokenSecretRef | None = None
+    """The token that is sent as Authorization: Bearer."""
+    min_severity: WebhookLevel = WebhookLevel.WARNING
+    """Warning: told of each change of the severity. Critical: of Critical, and of its end."""
 
 
 class NotificationResult(StrEnum):
@@ -63,17 +54,23 @@ class NotificationResult(StrEnum):
 class NotificationStatus(Status):
     """What a webhook is told, recorded before it is. It may be told twice, with one id."""
 
-    id: Annotated[str, Field(description="The same in each attempt, and in no other notification.")]
-    severity: Annotated[Severity, Field(description="What it is now.")]
-    before: Annotated[Severity, Field(description="What it was before.")]
-    state: Annotated[LagState, Field(description="The state of the worst.")]
-    message: Annotated[str, Field(description="Why, for people.")]
-    at: Annotated[datetime, Field(description="When that was seen.")]
-    result: Annotated[NotificationResult, Field(description="What became of it.")] = (
-        NotificationResult.PENDING
-    )
-    attempts: Annotated[int, Field(ge=0, description="How often the webhook was called for it.")] = 0
-    next_attempt: Annotated[
-        datetime | None, Field(description="When it is called again, after an attempt failed.")
-    ] = None
-    error: Annotated[str | None, Field(description="Why the last attempt failed.")] = None
+    id: str
+    """The same in each attempt, and in no other notification."""
+    severity: Severity
+    """What it is now."""
+    before: Severity
+    """What it was before."""
+    state: LagState
+    """The state of the worst."""
+    message: str
+    """Why, for people."""
+    at: datetime
+    """When that was seen."""
+    result: NotificationResult = NotificationResult.PENDING
+    """What became of it."""
+    attempts: Annotated[int, Field(ge=0)] = 0
+    """How often the webhook was called for it."""
+    next_attempt: datetime | None = None
+    """When it is called again, after an attempt failed."""
+    error: str | None = None
+    """Why the last attempt failed."""

@@ -27,15 +27,10 @@ class Skip(Model):
             "set step where to is first or last, and only there",
         ),
     )
-    to: Annotated[
-        SkipTo,
-        Field(
-            description="After the match's last row, at the row after its first, or at its first or last row of a step."
-        ),
-    ] = SkipTo.PAST_LAST_ROW
-    step: Annotated[
-        ColumnName | None, Field(description="The step at whose first or last row the search goes on.")
-    ] = None
+    to: SkipTo = SkipTo.PAST_LAST_ROW
+    """After the match's last row, at the row after its first, or at its first or last row of a step."""
+    step: ColumnName | None = None
+    """The step at whose first or last row the search goes on."""
 
 
 _Expression = Annotated[str, Field(min_length=1, max_length=4096)]
@@ -49,36 +44,17 @@ class Pattern(KeyedEvents):
     the watermark.
     """
 
-    steps: Annotated[
-        str,
-        Field(
-            min_length=1,
-            max_length=1024,
-            description="What follows what: `A B+ (C | D)? E{2,3}`, reluctant with a further `?`; `!X` passes over events until the next step, or to the end of `within`, and allows no X among them.",
-        ),
-    ]
-    define: Annotated[
-        dict[ColumnName, _Expression],
-        Field(
-            min_length=1,
-            max_length=60,
-            description="Steps and the conditions on their events, in SQL: `{B: price < LAST(A.price)}`. A step that is not here is any event.",
-        ),
-        COLUMN_KEYS,
-    ]
+    steps: Annotated[str, Field(min_length=1, max_length=1024)]
+    """What follows what: `A B+ (C | D)? E{2,3}`, reluctant with a further `?`; `!X` passes over events until
+    the next step, or to the end of `within`, and allows no X among them."""
+    define: Annotated[dict[ColumnName, _Expression], Field(min_length=1, max_length=60), COLUMN_KEYS]
+    """Steps and the conditions on their events, in SQL: `{B: price < LAST(A.price)}`. A step that is not here
+    is any event."""
     measures: Annotated[
-        dict[ColumnName, _Expression],
-        Field(
-            default_factory=dict,
-            max_length=64,
-            description="New columns and what they are of a match, in SQL: `{lowest: MIN(B.price), n: COUNT(*)}`.",
-        ),
-        COLUMN_KEYS,
+        dict[ColumnName, _Expression], Field(default_factory=dict, max_length=64), COLUMN_KEYS
     ]
-    within: Annotated[
-        PositiveDuration | None,
-        Field(
-            description="How long after its first event the last one of a match may be; without it state is unbounded."
-        ),
-    ] = None
-    skip: Annotated[Skip, Field(description="Where the search goes on after a match.")] = Skip()
+    """New columns and what they are of a match, in SQL: `{lowest: MIN(B.price), n: COUNT(*)}`."""
+    within: PositiveDuration | None = None
+    """How long after its first event the last one of a match may be; without it state is unbounded."""
+    skip: Skip = Skip()
+    """Where the search goes on after a match."""

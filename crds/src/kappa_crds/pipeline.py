@@ -41,40 +41,41 @@ PIPELINE_FINALIZER = "kappa-platform.io/pipeline"
 class DriverResources(Model):
     """The driver pod's size."""
 
-    cpu: Annotated[Cpu, Field(description="Cores requested.")] = "500m"
-    memory: Annotated[Memory, Field(description="Memory limit of the pod.")] = "1536Mi"
+    cpu: Cpu = "500m"
+    """Cores requested."""
+    memory: Memory = "1536Mi"
+    """Memory limit of the pod."""
 
 
 class ExecutorResources(Model):
     """Number and size of the executors."""
 
-    count: Annotated[
-        int,
-        Field(
-            ge=0, le=1000, description="Executor pods; 0 runs the tasks in the driver, for small pipelines."
-        ),
-    ] = 1
-    cpu: Annotated[Cpu, Field(description="Cores of each.")] = "1"
-    memory: Annotated[Memory, Field(description="Memory limit of each pod.")] = "2Gi"
+    count: Annotated[int, Field(ge=0, le=1000)] = 1
+    """Executor pods; 0 runs the tasks in the driver, for small pipelines."""
+    cpu: Cpu = "1"
+    """Cores of each."""
+    memory: Memory = "2Gi"
+    """Memory limit of each pod."""
 
 
 class Resources(Model):
     """What the pods get."""
 
-    driver: Annotated[DriverResources, Field(description="The driver.")] = DriverResources()
-    executors: Annotated[ExecutorResources, Field(description="The executors.")] = ExecutorResources()
+    driver: DriverResources = DriverResources()
+    """The driver."""
+    executors: ExecutorResources = ExecutorResources()
+    """The executors."""
 
 
 class Restart(Model):
     """How a driver that failed is started again."""
 
-    initial_delay: Annotated[
-        PositiveDuration, Field(description="Wait before the first restart; doubles each time.")
-    ] = "5s"
-    max_delay: Annotated[PositiveDuration, Field(description="Longest wait between restarts.")] = "5m"
-    reset_after: Annotated[
-        Duration, Field(description="A driver that ran this long without failure starts counting anew.")
-    ] = "10m"
+    initial_delay: PositiveDuration = "5s"
+    """Wait before the first restart; doubles each time."""
+    max_delay: PositiveDuration = "5m"
+    """Longest wait between restarts."""
+    reset_after: Duration = "10m"
+    """A driver that ran this long without failure starts counting anew."""
 
 
 def _reads(topic: str) -> str:
@@ -94,13 +95,9 @@ _LATE_AGAIN = (
 class PythonFrom(Model):
     """Where Python modules come from that are not in the image."""
 
-    config_map_ref: Annotated[
-        ConfigMapRef,
-        Field(
-            description="A ConfigMap whose keys `NAME.py` are modules on the Python path of driver and executors, 512 KiB"
-            " at most. They are copied into the revision, so a change of the ConfigMap is a new revision."
-        ),
-    ]
+    config_map_ref: ConfigMapRef
+    """A ConfigMap whose keys `NAME.py` are modules on the Python path of driver and executors, 512 KiB at
+    most. They are copied into the revision, so a change of the ConfigMap is a new revision."""
 
 
 class PipelineSpec(Model):
@@ -182,89 +179,57 @@ class PipelineSpec(Model):
         ),
         *SETTINGS_RULES,
     )
-    cluster_ref: Annotated[
-        ResourceName | None,
-        Field(description="Name of the KafkaCluster; may be left out where the namespace has just one."),
-    ] = None
-    state_store_ref: Annotated[
-        ResourceName | None,
-        Field(description="Name of the StateStore; may be left out where the namespace has just one."),
-    ] = None
-    sources: Annotated[tuple[Source, ...], Field(min_length=1, max_length=16, description="The topics read.")]
-    views: Annotated[
-        tuple[View, ...],
-        Field(max_length=64, description="Queries over sources and other views, in any order."),
-    ] = ()
-    sinks: Annotated[
-        tuple[Sink, ...], Field(min_length=1, max_length=16, description="Destinations of rows.")
-    ]
-    dead_letter: Annotated[
-        TopicName | None,
-        Field(description="Topic for records that cannot be read; without it they are only counted."),
-    ] = None
-    trigger: Annotated[Trigger, Field(description="When a batch starts, and how much it takes.")] = Trigger()
-    resources: Annotated[Resources, Field(description="What the pods get.")] = Resources()
-    state_partitions: Annotated[
-        int | None,
-        Field(
-            ge=1,
-            le=4096,
-            description="Partitions of the state. Left out: one for each core when the checkpoint is born, and as many ever since."
-            " Another number has the state divided anew, which reads and writes all of it once.",
-        ),
-    ] = None
-    state: Annotated[
-        StateSettings | None,
-        Field(
-            description="How state is kept: snapshots, changelogs, compression, memory; may be changed while there is state."
-        ),
-    ] = None
-    restart: Annotated[Restart, Field(description="How a driver that failed is started again.")] = Restart()
-    stop_timeout: Annotated[
-        Duration, Field(description="How long a batch may take to end when the driver is asked to stop.")
-    ] = "2m"
-    savepoints: Annotated[
-        SavepointPolicy | None,
-        Field(description="Savepoints that are taken by themselves, and how long they are kept."),
-    ] = None
-    upgrade: Annotated[
-        Upgrade, Field(description="How a changed spec takes the place of the one that runs.")
-    ] = Upgrade()
-    restore: Annotated[
-        Restore | None,
-        Field(
-            description="Go on from a savepoint instead of the present checkpoint, once for each value; the checkpoint is left as it is."
-        ),
-    ] = None
-    suspend: Annotated[bool, Field(description="Stop at the end of a batch, and stay stopped.")] = False
-    restart_nonce: Annotated[
-        str,
-        Field(
-            max_length=64,
-            description="Any text; with another one a new driver takes over, warm where spec.upgrade.handover says so. The state is kept in every mode.",
-        ),
-    ] = ""
-    revision_history_limit: Annotated[
-        int,
-        Field(
-            ge=0,
-            le=1000,
-            description="How many revisions are kept, as ConfigMaps to be looked at, besides the one that runs.",
-        ),
-    ] = 10
+    cluster_ref: ResourceName | None = None
+    """Name of the KafkaCluster; may be left out where the namespace has just one."""
+    state_store_ref: ResourceName | None = None
+    """Name of the StateStore; may be left out where the namespace has just one."""
+    sources: Annotated[tuple[Source, ...], Field(min_length=1, max_length=16)]
+    """The topics read."""
+    views: Annotated[tuple[View, ...], Field(max_length=64)] = ()
+    """Queries over sources and other views, in any order."""
+    sinks: Annotated[tuple[Sink, ...], Field(min_length=1, max_length=16)]
+    """Destinations of rows."""
+    dead_letter: TopicName | None = None
+    """Topic for records that cannot be read; without it they are only counted."""
+    trigger: Trigger = Trigger()
+    """When a batch starts, and how much it takes."""
+    resources: Resources = Resources()
+    """What the pods get."""
+    state_partitions: Annotated[int | None, Field(ge=1, le=4096)] = None
+    """Partitions of the state. Left out: one for each core when the checkpoint is born, and as many ever
+    since. Another number has the state divided anew, which reads and writes all of it once."""
+    state: StateSettings | None = None
+    """How state is kept: snapshots, changelogs, compression, memory; may be changed while there is state."""
+    restart: Restart = Restart()
+    """How a driver that failed is started again."""
+    stop_timeout: Duration = "2m"
+    """How long a batch may take to end when the driver is asked to stop."""
+    savepoints: SavepointPolicy | None = None
+    """Savepoints that are taken by themselves, and how long they are kept."""
+    upgrade: Upgrade = Upgrade()
+    """How a changed spec takes the place of the one that runs."""
+    restore: Restore | None = None
+    """Go on from a savepoint instead of the present checkpoint, once for each value; the checkpoint is left
+    as it is."""
+    suspend: bool = False
+    """Stop at the end of a batch, and stay stopped."""
+    restart_nonce: Annotated[str, Field(max_length=64)] = ""
+    """Any text; with another one a new driver takes over, warm where spec.upgrade.handover says so. The state
+    is kept in every mode."""
+    revision_history_limit: Annotated[int, Field(ge=0, le=1000)] = 10
+    """How many revisions are kept, as ConfigMaps to be looked at, besides the one that runs."""
     image: Annotated[
         str | None,
-        Field(min_length=1, max_length=512, description="Image of driver and executors."),
+        Field(min_length=1, max_length=512),
         Rule("!self.matches('[^!-~]')", "must be the name of an image, without spaces"),
     ] = None
-    python_from: Annotated[
-        PythonFrom | None,
-        Field(description="Modules of Python views and of event sourcing that are not in the image."),
-    ] = None
-    spark_conf: Annotated[
-        dict[str, Annotated[str, Field(max_length=2048)]],
-        Field(max_length=64, description="Further Spark settings."),
-    ] = Field(default_factory=dict)
+    """Image of driver and executors."""
+    python_from: PythonFrom | None = None
+    """Modules of Python views and of event sourcing that are not in the image."""
+    spark_conf: Annotated[dict[str, Annotated[str, Field(max_length=2048)]], Field(max_length=64)] = Field(
+        default_factory=dict
+    )
+    """Further Spark settings."""
 
     @property
     def side_outputs(self) -> dict[str, str]:

@@ -19,37 +19,20 @@ class SchemaRegistry(Model):
     )
     url: Annotated[
         str,
-        Field(
-            min_length=8,
-            max_length=1024,
-            description="Address of the registry, with a path where it has one: `https://registry.example.com/apis/ccompat/v7`.",
-        ),
+        Field(min_length=8, max_length=1024),
         Rule(
             "self.matches('^https?://[^/@?# ]+(/[^?#@ ]*)?$')",
             "must be an http or https address without user, password and query, such as http://registry.kafka.svc:8081",
         ),
     ]
-    subject: Annotated[
-        str | None,
-        Field(
-            min_length=1,
-            max_length=512,
-            description="Subject with the versions of the schema; the topic's name in Kafka and `-value` where"
-            " left out. Needed with `topics` and `topicPattern`.",
-        ),
-    ] = None
-    version: Annotated[
-        int | None,
-        Field(
-            ge=1,
-            description="Version whose fields become the columns. Where left out it is the latest when the pipeline"
-            " first starts, and stays that one. Records of all versions are read.",
-        ),
-    ] = None
-    credentials_secret_ref: Annotated[
-        SecretRef | None,
-        Field(description="A Secret with the keys username and password, for HTTP basic authentication."),
-    ] = None
-    ca_secret_ref: Annotated[
-        CaSecretRef | None, Field(description="The authorities that signed the registry's certificate.")
-    ] = None
+    """Address of the registry, with a path where it has one: `https://registry.example.com/apis/ccompat/v7`."""
+    subject: Annotated[str | None, Field(min_length=1, max_length=512)] = None
+    """Subject with the versions of the schema; the topic's name in Kafka and `-value` where left out. Needed
+    with `topics` and `topicPattern`."""
+    version: Annotated[int | None, Field(ge=1)] = None
+    """Version whose fields become the columns. Where left out it is the latest when the pipeline first
+    starts, and stays that one. Records of all versions are read."""
+    credentials_secret_ref: SecretRef | None = None
+    """A Secret with the keys username and password, for HTTP basic authentication."""
+    ca_secret_ref: CaSecretRef | None = None
+    """The authorities that signed the registry's certificate."""

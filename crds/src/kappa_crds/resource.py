@@ -18,22 +18,22 @@ StatusT = TypeVar("StatusT", bound="ResourceStatus")
 class ConfigMapRef(Model):
     """A ConfigMap in the same namespace."""
 
-    name: Annotated[ResourceName, Field(description="Name of the ConfigMap.")]
+    name: ResourceName
+    """Name of the ConfigMap."""
 
 
 class SecretRef(Model):
     """A Secret in the same namespace."""
 
-    name: Annotated[ResourceName, Field(description="Name of the Secret.")]
+    name: ResourceName
+    """Name of the Secret."""
 
 
 class CaSecretRef(SecretRef):
     """A Secret that holds certificates of authorities."""
 
-    key: Annotated[
-        str,
-        Field(min_length=1, max_length=253, description="Key of the Secret that holds the PEM certificates."),
-    ] = "ca.crt"
+    key: Annotated[str, Field(min_length=1, max_length=253)] = "ca.crt"
+    """Key of the Secret that holds the PEM certificates."""
 
 
 class Metadata(Status):
@@ -56,13 +56,12 @@ class Metadata(Status):
 class ResourceStatus(Status):
     """The part of every status that tools rely on."""
 
-    observed_generation: Annotated[
-        int | None, Field(ge=0, description="The metadata.generation that this status speaks of.")
-    ] = None
-    conditions: Annotated[
-        tuple[Condition, ...], Field(description="Ready, Reconciling and Stalled, as kstatus defines them.")
-    ] = ()
-    state: Annotated[str | None, Field(description="The state in one word, for people.")] = None
+    observed_generation: Annotated[int | None, Field(ge=0)] = None
+    """The metadata.generation that this status speaks of."""
+    conditions: tuple[Condition, ...] = ()
+    """Ready, Reconciling and Stalled, as kstatus defines them."""
+    state: str | None = None
+    """The state in one word, for people."""
 
 
 class Resource(Model, Generic[Spec, StatusT]):

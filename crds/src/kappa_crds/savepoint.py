@@ -29,38 +29,31 @@ class Cause(StrEnum):
 class Restore(Model):
     """A savepoint to go on from."""
 
-    savepoint: Annotated[
-        ResourceName,
-        Field(
-            description="Name of the Savepoint: of this pipeline, to go back to it, or of another one, to begin as its copy."
-        ),
-    ]
-    request: Annotated[
-        str,
-        Field(max_length=64, description="Any text; with another one the same savepoint is restored again."),
-    ] = ""
+    savepoint: ResourceName
+    """Name of the Savepoint: of this pipeline, to go back to it, or of another one, to begin as its copy."""
+    request: Annotated[str, Field(max_length=64)] = ""
+    """Any text; with another one the same savepoint is restored again."""
 
 
 class Verify(Model):
     """How a savepoint is verified. It is done once for each value, after it was taken."""
 
-    by: Annotated[
-        VerifyBy,
-        Field(
-            description="Checksums reads every file again; StateReader also restores it in a pod and reads every row of state through Spark."
-        ),
-    ] = VerifyBy.CHECKSUMS
-    request: Annotated[
-        str, Field(max_length=64, description="Any text; with another one it is verified again.")
-    ] = ""
+    by: VerifyBy = VerifyBy.CHECKSUMS
+    """Checksums reads every file again; StateReader also restores it in a pod and reads every row of state
+    through Spark."""
+    request: Annotated[str, Field(max_length=64)] = ""
+    """Any text; with another one it is verified again."""
 
 
 class Restoration(Status):
     """What a checkpoint is made of. In a fork, queries have other ids than in the pipeline that the savepoint is of."""
 
-    location: Annotated[str, Field(description="URI of the folder with the savepoints.")]
-    savepoint: Annotated[str, Field(description="Name of the savepoint in that folder.")]
-    fork: Annotated[bool, Field(description="Whether it is of another pipeline.")] = False
+    location: str
+    """URI of the folder with the savepoints."""
+    savepoint: str
+    """Name of the savepoint in that folder."""
+    fork: bool = False
+    """Whether it is of another pipeline."""
 
 
 class SavepointSpec(Model):
@@ -77,45 +70,19 @@ class SavepointSpec(Model):
             "spec.import cannot change: a savepoint is taken or imported once; create a new Savepoint",
         ),
     )
-    pipeline_ref: Annotated[
-        ResourceName,
-        Field(
-            description="Name of the Pipeline. It goes on while its savepoint is taken, and may be suspended or have failed."
-        ),
-    ]
-    import_: Annotated[
-        Import | None,
-        Field(
-            alias="import",
-            description="Have none taken, but a savepoint that is there already. The Pipeline need not be there any more.",
-        ),
-    ] = None
-    exports: Annotated[
-        tuple[Export, ...],
-        Field(
-            max_length=8,
-            description="Copies in other StateStores, made once it was taken; the condition Exported says whether all are there. One that is taken out stays where it is.",
-        ),
-        ONE_STORE_EACH,
-    ] = ()
-    cause: Annotated[
-        Cause,
-        Field(
-            description="Why it is taken; those that are not Manual are deleted as spec.savepoints of the Pipeline says."
-        ),
-    ] = Cause.MANUAL
-    deletion_policy: Annotated[
-        DeletionPolicy,
-        Field(
-            description="Whether the savepoint's files go when this resource is deleted; files that other savepoints share stay."
-        ),
-    ] = DeletionPolicy.DELETE
-    verify: Annotated[
-        Verify | None,
-        Field(
-            description="Read it back; the condition Verified says what was found. Not done where left out."
-        ),
-    ] = None
+    pipeline_ref: ResourceName
+    """Name of the Pipeline. It goes on while its savepoint is taken, and may be suspended or have failed."""
+    import_: Annotated[Import | None, Field(alias="import")] = None
+    """Have none taken, but a savepoint that is there already. The Pipeline need not be there any more."""
+    exports: Annotated[tuple[Export, ...], Field(max_length=8), ONE_STORE_EACH] = ()
+    """Copies in other StateStores, made once it was taken; the condition Exported says whether all are there.
+    One that is taken out stays where it is."""
+    cause: Cause = Cause.MANUAL
+    """Why it is taken; those that are not Manual are deleted as spec.savepoints of the Pipeline says."""
+    deletion_policy: DeletionPolicy = DeletionPolicy.DELETE
+    """Whether the savepoint's files go when this resource is deleted; files that other savepoints share stay."""
+    verify: Verify | None = None
+    """Read it back; the condition Verified says what was found. Not done where left out."""
 
 
 class SavepointState(StrEnum):
@@ -132,55 +99,51 @@ class SavepointState(StrEnum):
 class QueryBatch(Status):
     """The batch of one query that a savepoint holds."""
 
-    sink: Annotated[str, Field(description="Name of the sink.")]
-    batch: Annotated[int, Field(ge=0, description="The committed batch.")]
+    sink: str
+    """Name of the sink."""
+    batch: Annotated[int, Field(ge=0)]
+    """The committed batch."""
 
 
 class SavepointStatus(ResourceStatus):
     """What was taken."""
 
-    location: Annotated[
-        str | None, Field(description="URI of the folder with the savepoints of the pipeline.")
-    ] = None
-    claim_name: Annotated[str | None, Field(description="The claim that holds that folder.")] = None
-    store_name: Annotated[
-        str | None, Field(description="The StateStore in whose bucket or HDFS that folder is.")
-    ] = None
-    taken: Annotated[datetime | None, Field(description="When its manifest was written.")] = None
-    revision: Annotated[str | None, Field(description="Revision of the pipeline that it was taken of.")] = (
-        None
-    )
-    queries: Annotated[
-        tuple[QueryBatch, ...],
-        Field(description="The batch of each query; queries that had none are left out."),
-    ] = ()
-    shuffle_partitions: Annotated[int | None, Field(ge=1, description="Partitions of the state.")] = None
-    size_bytes: Annotated[int | None, Field(ge=0, description="Bytes of all its files.")] = None
-    copied_bytes: Annotated[
-        int | None, Field(ge=0, description="Bytes that were not kept for an earlier savepoint already.")
-    ] = None
-    size: Annotated[str | None, Field(description="Both, for people.")] = None
-    verified: Annotated[
-        Verify | None, Field(description="The last spec.verify that was carried out, or given up.")
-    ] = None
-    last_verified: Annotated[datetime | None, Field(description="When it was last found to be whole.")] = None
-    exports: Annotated[
-        tuple[ExportStatus, ...], Field(description="How far each copy of spec.exports is.")
-    ] = ()
-    state_rows: Annotated[
-        tuple[StateRows, ...], Field(description="The rows of state that Spark's state reader found.")
-    ] = ()
-    attempts: Annotated[
-        int,
-        Field(ge=0, description="How often what is done with it now was attempted, by drivers or workers."),
-    ] = 0
-    driver: Annotated[str | None, Field(description="The driver pod that takes it.")] = None
-    work: Annotated[Work | None, Field(description="The last pod that worked on it where no driver did.")] = (
-        None
-    )
-    next_attempt: Annotated[
-        datetime | None, Field(description="When it is attempted again, after an attempt failed.")
-    ] = None
+    location: str | None = None
+    """URI of the folder with the savepoints of the pipeline."""
+    claim_name: str | None = None
+    """The claim that holds that folder."""
+    store_name: str | None = None
+    """The StateStore in whose bucket or HDFS that folder is."""
+    taken: datetime | None = None
+    """When its manifest was written."""
+    revision: str | None = None
+    """Revision of the pipeline that it was taken of."""
+    queries: tuple[QueryBatch, ...] = ()
+    """The batch of each query; queries that had none are left out."""
+    shuffle_partitions: Annotated[int | None, Field(ge=1)] = None
+    """Partitions of the state."""
+    size_bytes: Annotated[int | None, Field(ge=0)] = None
+    """Bytes of all its files."""
+    copied_bytes: Annotated[int | None, Field(ge=0)] = None
+    """Bytes that were not kept for an earlier savepoint already."""
+    size: str | None = None
+    """Both, for people."""
+    verified: Verify | None = None
+    """The last spec.verify that was carried out, or given up."""
+    last_verified: datetime | None = None
+    """When it was last found to be whole."""
+    exports: tuple[ExportStatus, ...] = ()
+    """How far each copy of spec.exports is."""
+    state_rows: tuple[StateRows, ...] = ()
+    """The rows of state that Spark's state reader found."""
+    attempts: Annotated[int, Field(ge=0)] = 0
+    """How often what is done with it now was attempted, by drivers or workers."""
+    driver: str | None = None
+    """The driver pod that takes it."""
+    work: Work | None = None
+    """The last pod that worked on it where no driver did."""
+    next_attempt: datetime | None = None
+    """When it is attempted again, after an attempt failed."""
 
 
 SAVEPOINT = Kind(

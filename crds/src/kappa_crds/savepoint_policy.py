@@ -30,31 +30,18 @@ class SavepointPolicy(Model):
 
     schedule: Annotated[
         str | None,
-        Field(
-            max_length=128,
-            description="When a savepoint is taken, in UTC, as cron writes it: minute, hour, day, month, day of the week."
-            " One that was missed is taken once, none while the pipeline is suspended.",
-        ),
+        Field(max_length=128),
         Rule(
             f"self.matches('{CRON_PATTERN}')",
             "must be five fields of numbers as cron has them, such as '0 3 * * *' for three o'clock every night, or '*/15 * * * *'",
         ),
     ] = None
-    exports: Annotated[
-        tuple[Export, ...],
-        Field(
-            max_length=8,
-            description="Copies in other StateStores of each savepoint that the schedule takes. With deletionPolicy Retain they stay when that one is deleted.",
-        ),
-        ONE_STORE_EACH,
-    ] = ()
-    max_count: Annotated[
-        int | None,
-        Field(ge=1, le=1000, description="How many of them are kept, the newest ones; all where left out."),
-    ] = None
-    max_age: Annotated[
-        PositiveDuration | None,
-        Field(
-            description="How long they are kept. The newest savepoint and those that a spec.restore names always are."
-        ),
-    ] = None
+    """When a savepoint is taken, in UTC, as cron writes it: minute, hour, day, month, day of the week. One
+    that was missed is taken once, none while the pipeline is suspended."""
+    exports: Annotated[tuple[Export, ...], Field(max_length=8), ONE_STORE_EACH] = ()
+    """Copies in other StateStores of each savepoint that the schedule takes. With deletionPolicy Retain they
+    stay when that one is deleted."""
+    max_count: Annotated[int | None, Field(ge=1, le=1000)] = None
+    """How many of them are kept, the newest ones; all where left out."""
+    max_age: PositiveDuration | None = None
+    """How long they are kept. The newest savepoint and those that a spec.restore names always are."""

@@ -21,40 +21,25 @@ class Import(Model):
     )
     name: Annotated[
         str,
-        Field(
-            min_length=1,
-            max_length=253,
-            description="Name of its folder among the savepoints of the pipeline, such as before-the-change-1a2b3c4d.",
-        ),
+        Field(min_length=1, max_length=253),
         Rule(
             "self.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')",
             "must be the name of a folder of a savepoint: lower-case letters, digits, '-' and '.'",
         ),
     ]
-    store_ref: Annotated[
-        ResourceName | None,
-        Field(
-            description="The StateStore that it is brought in from, with all its files; left out, it is in the Pipeline's store already."
-        ),
-    ] = None
-    pipeline: Annotated[
-        ResourceName | None,
-        Field(
-            description="The Pipeline that it was taken of, where that has another name than spec.pipelineRef; it need not be there."
-        ),
-    ] = None
-    namespace: Annotated[
-        ResourceName | None,
-        Field(
-            description="The namespace that it was taken in, if not this one; spec.importNamespaces of the StateStore that it comes from has to allow that."
-        ),
-    ] = None
-    target_store_ref: Annotated[
-        ResourceName | None,
-        Field(
-            description="The StateStore that it is brought to; the Pipeline's where left out. Needed where there is no Pipeline yet and several StateStores."
-        ),
-    ] = None
+    """Name of its folder among the savepoints of the pipeline, such as before-the-change-1a2b3c4d."""
+    store_ref: ResourceName | None = None
+    """The StateStore that it is brought in from, with all its files; left out, it is in the Pipeline's store
+    already."""
+    pipeline: ResourceName | None = None
+    """The Pipeline that it was taken of, where that has another name than spec.pipelineRef; it need not be
+    there."""
+    namespace: ResourceName | None = None
+    """The namespace that it was taken in, if not this one; spec.importNamespaces of the StateStore that it
+    comes from has to allow that."""
+    target_store_ref: ResourceName | None = None
+    """The StateStore that it is brought to; the Pipeline's where left out. Needed where there is no Pipeline
+    yet and several StateStores."""
 
 
 ONE_STORE_EACH = Rule(
@@ -67,16 +52,12 @@ ONE_STORE_EACH = Rule(
 class Export(Model):
     """A copy of the savepoint in another StateStore."""
 
-    store_ref: Annotated[
-        ResourceName, Field(description="The StateStore, of the same namespace, that it is copied to.")
-    ]
-    deletion_policy: Annotated[
-        DeletionPolicy, Field(description="Whether the copy goes when this resource is deleted.")
-    ] = DeletionPolicy.RETAIN
-    request: Annotated[
-        str,
-        Field(max_length=64, description="Any text; with another one it is exported again: what is missing."),
-    ] = ""
+    store_ref: ResourceName
+    """The StateStore, of the same namespace, that it is copied to."""
+    deletion_policy: DeletionPolicy = DeletionPolicy.RETAIN
+    """Whether the copy goes when this resource is deleted."""
+    request: Annotated[str, Field(max_length=64)] = ""
+    """Any text; with another one it is exported again: what is missing."""
 
 
 class ExportState(StrEnum):
@@ -92,18 +73,21 @@ class ExportState(StrEnum):
 class ExportStatus(Status):
     """How far the copy in one StateStore is."""
 
-    store_ref: Annotated[str, Field(description="The StateStore.")]
-    state: Annotated[ExportState, Field(description="How far it is.")] = ExportState.PENDING
-    request: Annotated[str, Field(description="The spec.exports.request that this is about.")] = ""
-    location: Annotated[
-        str | None, Field(description="URI of the copy, as pods see it that have the StateStore mounted.")
-    ] = None
-    exported: Annotated[datetime | None, Field(description="When it was last there whole.")] = None
-    copied_bytes: Annotated[
-        int | None, Field(ge=0, description="Bytes that the last attempt had to copy.")
-    ] = None
-    attempts: Annotated[int, Field(ge=0, description="How often it was attempted.")] = 0
-    next_attempt: Annotated[
-        datetime | None, Field(description="When it is attempted again, after an attempt failed.")
-    ] = None
-    message: Annotated[str, Field(description="What is under way, or what went wrong.")] = ""
+    store_ref: str
+    """The StateStore."""
+    state: ExportState = ExportState.PENDING
+    """How far it is."""
+    request: str = ""
+    """The spec.exports.request that this is about."""
+    location: str | None = None
+    """URI of the copy, as pods see it that have the StateStore mounted."""
+    exported: datetime | None = None
+    """When it was last there whole."""
+    copied_bytes: Annotated[int | None, Field(ge=0)] = None
+    """Bytes that the last attempt had to copy."""
+    attempts: Annotated[int, Field(ge=0)] = 0
+    """How often it was attempted."""
+    next_attempt: datetime | None = None
+    """When it is attempted again, after an attempt failed."""
+    message: str = ""
+    """What is under way, or what went wrong."""

@@ -51,16 +51,16 @@ class WorkState(StrEnum):
 class Work(Status):
     """The last worker pod of a savepoint. Its number is in the pod's name, and recorded before the pod is made."""
 
-    number: Annotated[int, Field(ge=1, description="Number of the pod among all of this savepoint.")]
-    task: Annotated[SavepointTask, Field(description="What it was asked for.")]
-    store: Annotated[
-        str | None,
-        Field(
-            description="The StateStore that it exports to or deletes an exported copy from, where it does."
-        ),
-    ] = None
-    state: Annotated[WorkState, Field(description="How far it is.")] = WorkState.RUNNING
-    since: Annotated[datetime | None, Field(description="When it was recorded.")] = None
+    number: Annotated[int, Field(ge=1)]
+    """Number of the pod among all of this savepoint."""
+    task: SavepointTask
+    """What it was asked for."""
+    store: str | None = None
+    """The StateStore that it exports to or deletes an exported copy from, where it does."""
+    state: WorkState = WorkState.RUNNING
+    """How far it is."""
+    since: datetime | None = None
+    """When it was recorded."""
 
 
 class CollectRequest(Model):
@@ -131,10 +131,14 @@ class Removal(Status):
 class StateRows(Status):
     """The rows of one stateful operator of a sink's query, all stores together, as Spark's state reader found them."""
 
-    sink: Annotated[str, Field(description="Name of the sink.")]
-    operator: Annotated[int, Field(ge=0, description="Number of the operator in its query.")]
-    name: Annotated[str, Field(description="What Spark calls the operator.")]
-    rows: Annotated[int, Field(ge=0, description="Rows of its state.")]
+    sink: str
+    """Name of the sink."""
+    operator: Annotated[int, Field(ge=0)]
+    """Number of the operator in its query."""
+    name: str
+    """What Spark calls the operator."""
+    rows: Annotated[int, Field(ge=0)]
+    """Rows of its state."""
 
 
 class Verification(Status):

@@ -10,18 +10,14 @@ from kappa_crds.model import COLUMN_KEYS, LIST_TYPE, ColumnName, Model, SqlName
 class StoredQueries(Model):
     """Queries that come as rows: each row is a version of a query, valid from its event time on."""
 
-    from_: Annotated[SqlName, Field(alias="from", description="Source or view with the queries.")]
-    id: Annotated[
-        ColumnName,
-        Field(description="Column that says which query a row is a version of; NULL for a row that is none."),
-    ]
-    query: Annotated[ColumnName, Field(description="STRING column with the query's text.")]
-    deleted: Annotated[
-        ColumnName | None,
-        Field(
-            description="BOOLEAN column that is true where the row deletes the query; without it every query is kept for ever."
-        ),
-    ] = None
+    from_: Annotated[SqlName, Field(alias="from")]
+    """Source or view with the queries."""
+    id: ColumnName
+    """Column that says which query a row is a version of; NULL for a row that is none."""
+    query: ColumnName
+    """STRING column with the query's text."""
+    deleted: ColumnName | None = None
+    """BOOLEAN column that is true where the row deletes the query; without it every query is kept for ever."""
 
 
 class Search(Model):
@@ -30,38 +26,18 @@ class Search(Model):
     A row comes out for each pair, when the watermarks of both have passed the document, so a replay gives the same rows.
     """
 
-    from_: Annotated[SqlName, Field(alias="from", description="Source or view with the documents.")]
+    from_: Annotated[SqlName, Field(alias="from")]
+    """Source or view with the documents."""
     text: Annotated[
-        tuple[ColumnName, ...],
-        Field(
-            min_length=1,
-            max_length=32,
-            description="STRING columns in which words without a field are looked up; queries may name them as fields too.",
-            json_schema_extra={LIST_TYPE: "set"},
-        ),
+        tuple[ColumnName, ...], Field(min_length=1, max_length=32, json_schema_extra={LIST_TYPE: "set"})
     ]
-    fields: Annotated[
-        tuple[ColumnName, ...],
-        Field(
-            max_length=64,
-            description="Further columns, STRING, BOOLEAN or numbers, that queries may name: `dep_delay:>60`.",
-            json_schema_extra={LIST_TYPE: "set"},
-        ),
-    ] = ()
-    queries: Annotated[StoredQueries, Field(description="The stored queries.")]
-    columns: Annotated[
-        dict[ColumnName, ColumnName],
-        Field(
-            min_length=1,
-            max_length=256,
-            description="New columns and the columns of the query's row that they are: `{search: id, owner: owner}`.",
-        ),
-        COLUMN_KEYS,
-    ]
-    error: Annotated[
-        ColumnName,
-        Field(
-            description="New column that says what is wrong with a query that cannot be read: such a query has one row, with"
-            " its own columns and event time and no document."
-        ),
-    ] = "search_error"
+    """STRING columns in which words without a field are looked up; queries may name them as fields too."""
+    fields: Annotated[tuple[ColumnName, ...], Field(max_length=64, json_schema_extra={LIST_TYPE: "set"})] = ()
+    """Further columns, STRING, BOOLEAN or numbers, that queries may name: `dep_delay:>60`."""
+    queries: StoredQueries
+    """The stored queries."""
+    columns: Annotated[dict[ColumnName, ColumnName], Field(min_length=1, max_length=256), COLUMN_KEYS]
+    """New columns and the columns of the query's row that they are: `{search: id, owner: owner}`."""
+    error: ColumnName = "search_error"
+    """New column that says what is wrong with a query that cannot be read: such a query has one row, with its
+    own columns and event time and no document."""

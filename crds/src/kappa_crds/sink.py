@@ -32,43 +32,26 @@ class KafkaSink(Model):
             "a sink with tombstones needs a key, because a tombstone names the deleted row by its key",
         ),
     )
-    topic: Annotated[
-        TopicName,
-        Field(description="Name of a Topic resource in the namespace, or of a topic that exists in Kafka."),
-    ]
+    topic: TopicName
+    """Name of a Topic resource in the namespace, or of a topic that exists in Kafka."""
     key: Annotated[
         tuple[ColumnName, ...] | None,
-        Field(
-            min_length=1,
-            max_length=16,
-            description="Columns of the record's key: one column as text, several as a JSON object.",
-            json_schema_extra={LIST_TYPE: "set"},
-        ),
+        Field(min_length=1, max_length=16, json_schema_extra={LIST_TYPE: "set"}),
     ] = None
+    """Columns of the record's key: one column as text, several as a JSON object."""
     value: Annotated[
         tuple[ColumnName, ...] | None,
-        Field(
-            min_length=1,
-            max_length=256,
-            description="Columns of the value, a JSON object. Default: all columns.",
-            json_schema_extra={LIST_TYPE: "set"},
-        ),
+        Field(min_length=1, max_length=256, json_schema_extra={LIST_TYPE: "set"}),
     ] = None
-    tombstones: Annotated[
-        ColumnName | None,
-        Field(
-            description="BOOLEAN column that marks the rows to write as tombstones: a key without value. The column is part of the"
-            " value only if `value` lists it."
-        ),
-    ] = None
-    delivery: Annotated[
-        Delivery,
-        Field(
-            description="AtLeastOnce: after a crash the rows of one batch may be written twice. ExactlyOnce: each batch is written in"
-            " Kafka transactions. Readers of committed records find each row once, and a driver that was replaced writes nothing"
-            " more. The rows pass through Python, and readers see a record only after its batch is complete."
-        ),
-    ] = Delivery.AT_LEAST_ONCE
+    """Columns of the value, a JSON object. Default: all columns."""
+    tombstones: ColumnName | None = None
+    """BOOLEAN column that marks the rows to write as tombstones: a key without value. The column is part of
+    the value only if `value` lists it."""
+    delivery: Delivery = Delivery.AT_LEAST_ONCE
+    """AtLeastOnce: after a crash the rows of one batch may be written twice. ExactlyOnce: each batch is
+    written in Kafka transactions. Readers of committed records find each row once, and a driver that was
+    replaced writes nothing more. The rows pass through Python, and readers see a record only after its batch
+    is complete."""
 
 
 _KINDS = ("kafka",)
@@ -87,15 +70,14 @@ class Sink(Model):
             "a sink with mode update or complete needs a key, so that readers can tell which row is replaced",
         ),
     )
-    name: Annotated[SqlName, Field(description="Name of the sink. Its progress is stored under this name.")]
-    from_: Annotated[SqlName, Field(alias="from", description="View or source whose rows are written.")]
-    mode: Annotated[
-        OutputMode,
-        Field(
-            description="append: write final rows only. update: write each changed row. complete: write all rows in each batch."
-        ),
-    ] = OutputMode.APPEND
-    kafka: Annotated[KafkaSink | None, Field(description="Write records to a Kafka topic.")] = None
+    name: SqlName
+    """Name of the sink. Its progress is stored under this name."""
+    from_: Annotated[SqlName, Field(alias="from")]
+    """View or source whose rows are written."""
+    mode: OutputMode = OutputMode.APPEND
+    """append: write final rows only. update: write each changed row. complete: write all rows in each batch."""
+    kafka: KafkaSink | None = None
+    """Write records to a Kafka topic."""
 
     @model_validator(mode="after")
     def _check_kind(self) -> Self:

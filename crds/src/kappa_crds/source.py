@@ -35,21 +35,15 @@ class ClockCorrection(Model):
     Data-Intensive Applications, chapter 11, on assigning timestamps with unreliable device clocks.
     """
 
-    occurred: Annotated[
-        ColumnName, Field(description="TIMESTAMP column: when it happened, by the sender's clock.")
-    ]
-    sent: Annotated[ColumnName, Field(description="TIMESTAMP column: when it was sent, by the same clock.")]
-    received: Annotated[
-        ColumnName,
-        Field(
-            description="TIMESTAMP column: when it was received, by a clock that is right; Kafka's own where it"
-            " names recordColumns.timestamp."
-        ),
-    ]
-    max: Annotated[
-        PositiveDuration,
-        Field(description="Largest correction in either direction; a larger one is cut to it."),
-    ] = "1d"
+    occurred: ColumnName
+    """TIMESTAMP column: when it happened, by the sender's clock."""
+    sent: ColumnName
+    """TIMESTAMP column: when it was sent, by the same clock."""
+    received: ColumnName
+    """TIMESTAMP column: when it was received, by a clock that is right; Kafka's own where it names
+    recordColumns.timestamp."""
+    max: PositiveDuration = "1d"
+    """Largest correction in either direction; a larger one is cut to it."""
 
 
 class EpochUnit(StrEnum):
@@ -69,40 +63,22 @@ class EventTime(Model):
             "epochUnit and clockCorrection do not go together; declare the columns of the correction as TIMESTAMP",
         ),
     )
-    column: Annotated[
-        ColumnName,
-        Field(
-            description="The TIMESTAMP column with the time of the event, or with epochUnit a number; with clockCorrection a new"
-            " column of that name."
-        ),
-    ]
-    epoch_unit: Annotated[
-        EpochUnit | None,
-        Field(
-            description="Unit of a BIGINT or INT column that counts the time since 1970; views read the column as TIMESTAMP."
-        ),
-    ] = None
-    watermark: Annotated[
-        Duration, Field(description="How far out of order records may be; later ones count as late.")
-    ]
-    max_ahead: Annotated[
-        Duration,
-        Field(
-            description="How far the time of an event may be after Kafka's timestamp of its record. A record further ahead, or after"
-            " the year 9999, is a dead letter: its watermark would close the windows of all other records."
-        ),
-    ] = "1d"
-    clock_correction: Annotated[
-        ClockCorrection | None,
-        Field(description="Computes the event time from three times, for senders whose clocks may be wrong."),
-    ] = None
-    idle_after: Annotated[
-        PositiveDuration | None,
-        Field(
-            description="How long the source may be silent, read to its end, until it holds the watermark no more: it is then"
-            " taken to be as far as what is read with it, and rows that it sends later may be late. Left out, it holds it for ever."
-        ),
-    ] = None
+    column: ColumnName
+    """The TIMESTAMP column with the time of the event, or with epochUnit a number; with clockCorrection a new
+    column of that name."""
+    epoch_unit: EpochUnit | None = None
+    """Unit of a BIGINT or INT column that counts the time since 1970; views read the column as TIMESTAMP."""
+    watermark: Duration
+    """How far out of order records may be; later ones count as late."""
+    max_ahead: Duration = "1d"
+    """How far the time of an event may be after Kafka's timestamp of its record. A record further ahead, or
+    after the year 9999, is a dead letter: its watermark would close the windows of all other records."""
+    clock_correction: ClockCorrection | None = None
+    """Computes the event time from three times, for senders whose clocks may be wrong."""
+    idle_after: PositiveDuration | None = None
+    """How long the source may be silent, read to its end, until it holds the watermark no more: it is then
+    taken to be as far as what is read with it, and rows that it sends later may be late. Left out, it holds
+    it for ever."""
 
 
 class RecordColumns(Model):
@@ -116,17 +92,18 @@ class RecordColumns(Model):
             "two of recordColumns have the same name; give each column its own",
         ),
     )
-    key: Annotated[ColumnName | None, Field(description="Column for the record's key, as STRING.")] = None
-    timestamp: Annotated[
-        ColumnName | None, Field(description="Column for Kafka's timestamp of the record.")
-    ] = None
-    headers: Annotated[
-        ColumnName | None,
-        Field(description="Column for the headers, as `ARRAY<STRUCT<key STRING, value BINARY>>`."),
-    ] = None
-    topic: Annotated[ColumnName | None, Field(description="Column for the topic's name.")] = None
-    partition: Annotated[ColumnName | None, Field(description="Column for the partition, as INT.")] = None
-    offset: Annotated[ColumnName | None, Field(description="Column for the offset, as BIGINT.")] = None
+    key: ColumnName | None = None
+    """Column for the record's key, as STRING."""
+    timestamp: ColumnName | None = None
+    """Column for Kafka's timestamp of the record."""
+    headers: ColumnName | None = None
+    """Column for the headers, as `ARRAY<STRUCT<key STRING, value BINARY>>`."""
+    topic: ColumnName | None = None
+    """Column for the topic's name."""
+    partition: ColumnName | None = None
+    """Column for the partition, as INT."""
+    offset: ColumnName | None = None
+    """Column for the offset, as BIGINT."""
 
 
 def _name_subject(format_: str) -> Rule:
@@ -150,60 +127,40 @@ class Source(Model):
         _name_subject("avro"),
         _name_subject("protobuf"),
     )
-    name: Annotated[SqlName, Field(description="Name by which views refer to it.")]
-    topic: Annotated[
-        TopicName | None,
-        Field(
-            description="Name of a Topic resource in the namespace, or of a topic in Kafka where there is none."
-        ),
-    ] = None
+    name: SqlName
+    """Name by which views refer to it."""
+    topic: TopicName | None = None
+    """Name of a Topic resource in the namespace, or of a topic in Kafka where there is none."""
     topics: Annotated[
-        tuple[TopicName, ...] | None,
-        Field(
-            min_length=1,
-            max_length=32,
-            description="Several topics, named like `topic`; they have the same format and share a watermark.",
-            json_schema_extra={LIST_TYPE: "set"},
-        ),
+        tuple[TopicName, ...] | None, Field(min_length=1, max_length=32, json_schema_extra={LIST_TYPE: "set"})
     ] = None
-    topic_pattern: Annotated[
-        TopicPattern | None,
-        Field(
-            description="A regular expression that a topic's whole name in Kafka fits, such as `flights-.*`; topics"
-            " that are made later are read from their beginning."
-        ),
-    ] = None
-    format: Annotated[Format, Field(description="How the value is read.")]
-    event_time: Annotated[EventTime | None, Field(description="Event time and watermark.")] = None
-    record_columns: Annotated[
-        RecordColumns | None,
-        Field(description="Key, timestamp, headers and position of the record as columns."),
-    ] = None
-    tombstones: Annotated[
-        ColumnName | None,
-        Field(
-            description="New BOOLEAN column that is true for a tombstone, a record without value that deletes the row of its key"
-            " (see recordColumns.key); its other columns are NULL. Without this a record without value is a dead letter."
-        ),
-    ] = None
+    """Several topics, named like `topic`; they have the same format and share a watermark."""
+    topic_pattern: TopicPattern | None = None
+    """A regular expression that a topic's whole name in Kafka fits, such as `flights-.*`; topics that are
+    made later are read from their beginning."""
+    format: Format
+    """How the value is read."""
+    event_time: EventTime | None = None
+    """Event time and watermark."""
+    record_columns: RecordColumns | None = None
+    """Key, timestamp, headers and position of the record as columns."""
+    tombstones: ColumnName | None = None
+    """New BOOLEAN column that is true for a tombstone, a record without value that deletes the row of its key
+    (see recordColumns.key); its other columns are NULL. Without this a record without value is a dead
+    letter."""
     starting_offsets: Annotated[
         str,
-        Field(
-            max_length=64, description="Where a new pipeline starts: earliest, latest, or a time (RFC 3339)."
-        ),
+        Field(max_length=64),
         Rule(
             "self == 'earliest' || self == 'latest' || self.matches('^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]+)?(Z|[+-][0-9]{2}:[0-9]{2})$')",
             "must be earliest, latest, or a time such as 2013-01-01T00:00:00Z",
         ),
     ] = "earliest"
-    isolation_level: Annotated[
-        IsolationLevel,
-        Field(
-            description="ReadCommitted: records of aborted transactions are not read, and a record in an open transaction holds back"
-            " those after it in its partition. ReadUncommitted: every record is read when it is written, also one that is"
-            " aborted later."
-        ),
-    ] = IsolationLevel.READ_COMMITTED
+    """Where a new pipeline starts: earliest, latest, or a time (RFC 3339)."""
+    isolation_level: IsolationLevel = IsolationLevel.READ_COMMITTED
+    """ReadCommitted: records of aborted transactions are not read, and a record in an open transaction holds
+    back those after it in its partition. ReadUncommitted: every record is read when it is written, also one
+    that is aborted later."""
 
     @property
     def is_committed(self) -> bool:

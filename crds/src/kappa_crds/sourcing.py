@@ -31,46 +31,25 @@ class EventSourcing(Model):
     snapshot, or the command; and `reason`.
     """
 
-    from_: Annotated[SqlName, Field(alias="from", description="Source or view with the commands.")]
+    from_: Annotated[SqlName, Field(alias="from")]
+    """Source or view with the commands."""
     key: _Key
     order: Annotated[
-        tuple[ColumnName, ...],
-        Field(
-            min_length=1,
-            max_length=8,
-            description="Columns by which the commands of an aggregate are in order, such as partition and offset of"
-            " `recordColumns`; all commands of an aggregate must be in one partition.",
-            json_schema_extra={LIST_TYPE: "set"},
-        ),
+        tuple[ColumnName, ...], Field(min_length=1, max_length=8, json_schema_extra={LIST_TYPE: "set"})
     ]
-    decide: Annotated[
-        FunctionName,
-        Field(
-            description="`decide(state, command)` returns a list of events, or Rejected; pure, as `package.module:function`."
-        ),
-    ]
+    """Columns by which the commands of an aggregate are in order, such as partition and offset of
+    `recordColumns`; all commands of an aggregate must be in one partition."""
+    decide: FunctionName
+    """`decide(state, command)` returns a list of events, or Rejected; pure, as `package.module:function`."""
     evolve: _Evolve
-    id: Annotated[
-        ColumnName | None,
-        Field(
-            description="Column that identifies a command: a second one of the same aggregate does nothing."
-        ),
-    ] = None
-    remember: Annotated[
-        int, Field(ge=1, le=1000, description="How many identifiers of each aggregate are remembered.")
-    ] = 100
-    snapshot_every: Annotated[
-        int | None,
-        Field(ge=1, description="A snapshot comes out after each so many events of an aggregate."),
-    ] = None
-    carry: Annotated[
-        tuple[ColumnName, ...],
-        Field(
-            max_length=64,
-            description="Further columns of the command that its rows have.",
-            json_schema_extra={LIST_TYPE: "set"},
-        ),
-    ] = ()
+    id: ColumnName | None = None
+    """Column that identifies a command: a second one of the same aggregate does nothing."""
+    remember: Annotated[int, Field(ge=1, le=1000)] = 100
+    """How many identifiers of each aggregate are remembered."""
+    snapshot_every: Annotated[int | None, Field(ge=1)] = None
+    """A snapshot comes out after each so many events of an aggregate."""
+    carry: Annotated[tuple[ColumnName, ...], Field(max_length=64, json_schema_extra={LIST_TYPE: "set"})] = ()
+    """Further columns of the command that its rows have."""
 
 
 class Projection(Model):
@@ -80,17 +59,15 @@ class Projection(Model):
     fails, the row has no state and an `error`, and the event is tried again.
     """
 
-    from_: Annotated[SqlName, Field(alias="from", description="Source or view with the events.")]
+    from_: Annotated[SqlName, Field(alias="from")]
+    """Source or view with the events."""
     key: _Key
-    sequence: Annotated[ColumnName, Field(description="Column with the number of the event.")] = "sequence"
-    event: Annotated[ColumnName, Field(description="Column with the event as JSON.")] = "data"
-    state: Annotated[
-        ColumnName | None,
-        Field(
-            description="Column with a state as JSON: a row that has one is a snapshot, and events up to it are not needed."
-        ),
-    ] = None
+    sequence: ColumnName = "sequence"
+    """Column with the number of the event."""
+    event: ColumnName = "data"
+    """Column with the event as JSON."""
+    state: ColumnName | None = None
+    """Column with a state as JSON: a row that has one is a snapshot, and events up to it are not needed."""
     evolve: _Evolve
-    every: Annotated[
-        int, Field(ge=1, description="Only states after each so many events of an aggregate come out.")
-    ] = 1
+    every: Annotated[int, Field(ge=1)] = 1
+    """Only states after each so many events of an aggregate come out."""

@@ -38,54 +38,33 @@ class StateSettings(Model):
             "snapshotEvery goes with changelog: without it every batch writes a snapshot; leave snapshotEvery out",
         ),
     )
-    changelog: Annotated[
-        bool,
-        Field(
-            description="Write with each batch what it changed, and a snapshot now and then. Without it each batch writes a snapshot of the"
-            " tables that are new: batches take longer, and a start replays nothing."
-        ),
-    ] = True
-    snapshot_every: Annotated[
-        int | None,
-        Field(
-            ge=1,
-            le=MOST_DELTAS,
-            description="Batches from snapshot to snapshot, 10 where left out. A start loads the last snapshot and replays what changed since:"
-            " more batches write less, and make starts longer.",
-        ),
-    ] = None
+    changelog: bool = True
+    """Write with each batch what it changed, and a snapshot now and then. Without it each batch writes a
+    snapshot of the tables that are new: batches take longer, and a start replays nothing."""
+    snapshot_every: Annotated[int | None, Field(ge=1, le=MOST_DELTAS)] = None
+    """Batches from snapshot to snapshot, 10 where left out. A start loads the last snapshot and replays what
+    changed since: more batches write less, and make starts longer."""
     maintenance_interval: Annotated[
         PositiveDuration,
-        Field(
-            description="How often snapshots that are due are uploaded, and files that no kept batch needs are deleted; 10s to 2m."
-        ),
         Rule(
             "self.matches('^([0-9]+(ms|s|m))+$') && duration(self) >= duration('10s') && duration(self) <= duration('2m')",
             "must be 10s to 2m: snapshots that are uploaded later make starts long, and changelogs too long in the end",
         ),
     ] = UPLOADED_EVERY
-    retain_batches: Annotated[
-        int,
-        Field(
-            ge=KEPT_BATCHES,
-            le=10_000,
-            description="Batches whose state and offsets are kept. Fewer than 100 are not allowed: a savepoint is copied while batches go on.",
-        ),
-    ] = KEPT_BATCHES
-    compression: Annotated[
-        Compression,
-        Field(
-            description="How tables are packed. zstd takes less space and more of the processors; files that are there stay as they are."
-        ),
-    ] = Compression.LZ4
+    """How often snapshots that are due are uploaded, and files that no kept batch needs are deleted; 10s to
+    2m."""
+    retain_batches: Annotated[int, Field(ge=KEPT_BATCHES, le=10_000)] = KEPT_BATCHES
+    """Batches whose state and offsets are kept. Fewer than 100 are not allowed: a savepoint is copied while
+    batches go on."""
+    compression: Compression = Compression.LZ4
+    """How tables are packed. zstd takes less space and more of the processors; files that are there stay as
+    they are."""
     max_memory: Annotated[
         PositiveSize,
-        Field(
-            description="Most memory that all state of one executor, or of the driver where it runs the tasks, takes outside the JVM's heap;"
-            " beyond it is read from disk."
-        ),
         Rule(
             "!isQuantity(self) || quantity(self).compareTo(quantity('64Mi')) >= 0",
             "must be at least 64Mi; a number without a unit counts bytes, so write 512Mi, not 512",
         ),
     ] = "500Mi"
+    """Most memory that all state of one executor, or of the driver where it runs the tasks, takes outside the
+    JVM's heap; beyond it is read from disk."""

@@ -44,23 +44,15 @@ class PersistentVolume(Model):
             "pvc.storageClassName and pvc.accessMode of a claim cannot change once it is made; create a new StateStore",
         ),
     )
-    claim_name: Annotated[
-        ResourceName | None, Field(description="An existing claim in the same namespace.")
-    ] = None
-    size: Annotated[
-        PositiveSize | None, Field(description="Size of the claim to be made; can only grow.")
-    ] = None
-    storage_class_name: Annotated[
-        ResourceName | None,
-        Field(description="Storage class of the claim to be made; the cluster's default else."),
-    ] = None
-    access_mode: Annotated[
-        AccessMode,
-        Field(
-            description="ReadWriteMany lets drivers and executors run on several nodes. With ReadWriteOnce, executors run on the node of"
-            " their driver. Set ReadWriteMany for an existing claim that has it, too."
-        ),
-    ] = "ReadWriteOnce"
+    claim_name: ResourceName | None = None
+    """An existing claim in the same namespace."""
+    size: PositiveSize | None = None
+    """Size of the claim to be made; can only grow."""
+    storage_class_name: ResourceName | None = None
+    """Storage class of the claim to be made; the cluster's default else."""
+    access_mode: AccessMode = "ReadWriteOnce"
+    """ReadWriteMany lets drivers and executors run on several nodes. With ReadWriteOnce, executors run on the
+    node of their driver. Set ReadWriteMany for an existing claim that has it, too."""
 
 
 class S3(Model):
@@ -68,42 +60,37 @@ class S3(Model):
 
     bucket: Annotated[
         str,
-        Field(min_length=3, max_length=63, description="Name of the bucket; it must exist."),
+        Field(min_length=3, max_length=63),
         Rule(
             "self.matches('^[a-z0-9][a-z0-9.-]*[a-z0-9]$')",
             "must be a bucket name: lower-case letters, digits, '.' and '-'",
         ),
     ]
+    """Name of the bucket; it must exist."""
     prefix: Annotated[
         str,
-        Field(max_length=512, description="Path within the bucket under which everything is kept."),
+        Field(max_length=512),
         Rule(
             "!self.startsWith('/') && !self.endsWith('/')",
             "must not start or end with '/'; write prod/kappa, not /prod/kappa/",
         ),
     ] = ""
+    """Path within the bucket under which everything is kept."""
     endpoint: Annotated[
         str | None,
-        Field(
-            max_length=512, description="URL of the store, such as http://s3:7070; Amazon S3 where left out."
-        ),
+        Field(max_length=512),
         Rule(
             "self.matches('^https?://[^/]+$')", "must be http://host:port or https://host:port, with no path"
         ),
     ] = None
-    region: Annotated[str, Field(min_length=1, max_length=64, description="Region of the bucket.")] = (
-        "us-east-1"
-    )
-    path_style: Annotated[
-        bool,
-        Field(description="Put the bucket in the path rather than the host name; most own servers need it."),
-    ] = True
-    credentials_secret_ref: Annotated[
-        SecretRef | None,
-        Field(
-            description="A Secret with the keys accessKeyId and secretAccessKey, which pods get as variables; the pods' own identity where left out."
-        ),
-    ] = None
+    """URL of the store, such as http://s3:7070; Amazon S3 where left out."""
+    region: Annotated[str, Field(min_length=1, max_length=64)] = "us-east-1"
+    """Region of the bucket."""
+    path_style: bool = True
+    """Put the bucket in the path rather than the host name; most own servers need it."""
+    credentials_secret_ref: SecretRef | None = None
+    """A Secret with the keys accessKeyId and secretAccessKey, which pods get as variables; the pods' own
+    identity where left out."""
 
 
 class Hdfs(Model):
@@ -111,47 +98,41 @@ class Hdfs(Model):
 
     namenode: Annotated[
         str,
-        Field(
-            max_length=253,
-            description="Host and port of the namenode, as in fs.defaultFS; one, not a nameservice.",
-        ),
+        Field(max_length=253),
         Rule(
             "self.matches('^[a-z0-9]([a-z0-9.-]*[a-z0-9])?:[0-9]{1,5}$')",
             "must be host:port, such as namenode.hdfs.svc:8020, with no scheme",
         ),
     ]
+    """Host and port of the namenode, as in fs.defaultFS; one, not a nameservice."""
     path: Annotated[
         str,
-        Field(
-            max_length=512,
-            description="Folder under which everything is kept; it is made where the user may.",
-        ),
+        Field(max_length=512),
         Rule(
             "self.matches('^(/[A-Za-z0-9_-][A-Za-z0-9._-]*)+$')",
             "must be an absolute path such as /kappa/prod: letters, digits, '.', '_' and '-', and no '/' at its end",
         ),
     ]
+    """Folder under which everything is kept; it is made where the user may."""
     web_url: Annotated[
         str | None,
-        Field(
-            max_length=512,
-            description="URL of the namenode's WebHDFS; http, its host and port 9870 where left out.",
-        ),
+        Field(max_length=512),
         Rule(
             "self.matches('^https?://[^/]+$')", "must be http://host:port or https://host:port, with no path"
         ),
     ] = None
+    """URL of the namenode's WebHDFS; http, its host and port 9870 where left out."""
     user: Annotated[
         str,
-        Field(max_length=64, description="Who drivers say that they are; HDFS without Kerberos believes it."),
+        Field(max_length=64),
         Rule(
             "self.matches('^[a-z_][a-z0-9_.-]*$')",
             "must be a user's name: lower-case letters, digits, '_', '.' and '-'",
         ),
     ] = "kappa"
-    replication: Annotated[
-        int, Field(ge=1, le=512, description="Number of datanodes that keep a copy of each block.")
-    ] = 3
+    """Who drivers say that they are; HDFS without Kerberos believes it."""
+    replication: Annotated[int, Field(ge=1, le=512)] = 3
+    """Number of datanodes that keep a copy of each block."""
 
 
 class StateStoreSpec(Model):
@@ -180,51 +161,42 @@ class StateStoreSpec(Model):
             "spec.pvc.claimName cannot change: the checkpoints would be left behind; create a new StateStore",
         ),
     )
-    pvc: Annotated[PersistentVolume | None, Field(description="Keep state on a PersistentVolumeClaim.")] = (
-        None
-    )
-    s3: Annotated[S3 | None, Field(description="Keep state in a bucket of an S3-compatible store.")] = None
-    hdfs: Annotated[Hdfs | None, Field(description="Keep state in a folder in HDFS.")] = None
-    collection: Annotated[
-        Collection | None,
-        Field(description="When what nothing needs any more is removed; never by itself where left out."),
-    ] = None
-    measure_interval: Annotated[
-        PositiveDuration | None,
-        Field(
-            description="How often a pod counts what the store holds, for status.measurement and metrics; never where left out."
-        ),
-    ] = None
-    import_namespaces: Annotated[
-        tuple[ResourceName, ...],
-        Field(
-            max_length=64,
-            description="Other namespaces whose savepoints in this store may be imported in this one; none where left out. What its keys may read says the bucket's own policy.",
-        ),
-    ] = ()
-    check_interval: Annotated[
-        PositiveDuration, Field(description="How often the store is checked by writing and reading.")
-    ] = "5m"
-    deletion_policy: Annotated[
-        DeletionPolicy,
-        Field(description="Whether a claim made by the operator, with all state, goes with this resource."),
-    ] = DeletionPolicy.RETAIN
+    pvc: PersistentVolume | None = None
+    """Keep state on a PersistentVolumeClaim."""
+    s3: S3 | None = None
+    """Keep state in a bucket of an S3-compatible store."""
+    hdfs: Hdfs | None = None
+    """Keep state in a folder in HDFS."""
+    collection: Collection | None = None
+    """When what nothing needs any more is removed; never by itself where left out."""
+    measure_interval: PositiveDuration | None = None
+    """How often a pod counts what the store holds, for status.measurement and metrics; never where left out."""
+    import_namespaces: Annotated[tuple[ResourceName, ...], Field(max_length=64)] = ()
+    """Other namespaces whose savepoints in this store may be imported in this one; none where left out. What
+    its keys may read says the bucket's own policy."""
+    check_interval: PositiveDuration = "5m"
+    """How often the store is checked by writing and reading."""
+    deletion_policy: DeletionPolicy = DeletionPolicy.RETAIN
+    """Whether a claim made by the operator, with all state, goes with this resource."""
 
 
 class StateStoreStatus(ResourceStatus):
     """What the operator saw of the store."""
 
-    location: Annotated[str | None, Field(description="Where state is kept, for people.")] = None
-    claim_name: Annotated[str | None, Field(description="The claim that holds the state.")] = None
-    last_check: Annotated[datetime | None, Field(description="When the last check ended.")] = None
-    check: Annotated[int | None, Field(description="Number of the last check that was started.")] = None
-    collection: Annotated[
-        CollectionStatus | None, Field(description="What was removed last that nothing needed any more.")
-    ] = None
-    measurement: Annotated[
-        Measurement | None, Field(description="What the store was found to hold last.")
-    ] = None
-    free_bytes: Annotated[int | None, Field(description="Bytes free at the last check, where known.")] = None
+    location: str | None = None
+    """Where state is kept, for people."""
+    claim_name: str | None = None
+    """The claim that holds the state."""
+    last_check: datetime | None = None
+    """When the last check ended."""
+    check: int | None = None
+    """Number of the last check that was started."""
+    collection: CollectionStatus | None = None
+    """What was removed last that nothing needed any more."""
+    measurement: Measurement | None = None
+    """What the store was found to hold last."""
+    free_bytes: int | None = None
+    """Bytes free at the last check, where known."""
 
 
 STATE_STORE = Kind(

@@ -37,10 +37,10 @@ class Retention(Model):
             "set retention.time, retention.size, or both; or leave retention out",
         ),
     )
-    time: Annotated[PositiveDuration | None, Field(description="Kafka's retention.ms, such as 7d.")] = None
-    size: Annotated[
-        PositiveSize | None, Field(description="Kafka's retention.bytes, for each partition.")
-    ] = None
+    time: PositiveDuration | None = None
+    """Kafka's retention.ms, such as 7d."""
+    size: PositiveSize | None = None
+    """Kafka's retention.bytes, for each partition."""
 
 
 ConfigValue = Annotated[str, Field(max_length=1024)]
@@ -81,54 +81,46 @@ class TopicSpec(Model):
             " + ', which is no topic config; write names as Kafka does, such as min.insync.replicas'",
         ),
     )
-    cluster_ref: Annotated[
-        ResourceName | None,
-        Field(description="Name of the KafkaCluster; may be left out where the namespace has just one."),
-    ] = None
-    topic_name: Annotated[
-        TopicName | None, Field(description="Name in Kafka, where it differs from metadata.name.")
-    ] = None
-    partitions: Annotated[int, Field(ge=1, le=10_000, description="Number of partitions; can only grow.")] = 1
-    replication: Annotated[
-        int | None,
-        Field(ge=1, le=32, description="Replicas of each partition; the broker's default where left out."),
-    ] = None
-    retention: Annotated[Retention | None, Field(description="How long records are kept.")] = None
-    cleanup: Annotated[
-        Cleanup, Field(description="Delete old records, or keep the last one of each key.")
-    ] = Cleanup.DELETE
-    config: Annotated[
-        dict[str, ConfigValue],
-        Field(max_length=64, description="Further topic configs by their Kafka names."),
-    ] = Field(default_factory=dict)
-    allow_cleanup_change: Annotated[
-        bool,
-        Field(
-            description="Allow the change of an existing topic's cleanup policy away from or to compact, "
-            "which makes Kafka drop records that it kept so far."
-        ),
-    ] = False
-    deletion_policy: Annotated[
-        DeletionPolicy, Field(description="Whether the topic in Kafka goes when this resource is deleted.")
-    ] = DeletionPolicy.RETAIN
-    suspend: Annotated[bool, Field(description="Leave the topic in Kafka as it is for now.")] = False
+    cluster_ref: ResourceName | None = None
+    """Name of the KafkaCluster; may be left out where the namespace has just one."""
+    topic_name: TopicName | None = None
+    """Name in Kafka, where it differs from metadata.name."""
+    partitions: Annotated[int, Field(ge=1, le=10_000)] = 1
+    """Number of partitions; can only grow."""
+    replication: Annotated[int | None, Field(ge=1, le=32)] = None
+    """Replicas of each partition; the broker's default where left out."""
+    retention: Retention | None = None
+    """How long records are kept."""
+    cleanup: Cleanup = Cleanup.DELETE
+    """Delete old records, or keep the last one of each key."""
+    config: Annotated[dict[str, ConfigValue], Field(max_length=64)] = Field(default_factory=dict)
+    """Further topic configs by their Kafka names."""
+    allow_cleanup_change: bool = False
+    """Allow the change of an existing topic's cleanup policy away from or to compact, which makes Kafka drop
+    records that it kept so far."""
+    deletion_policy: DeletionPolicy = DeletionPolicy.RETAIN
+    """Whether the topic in Kafka goes when this resource is deleted."""
+    suspend: bool = False
+    """Leave the topic in Kafka as it is for now."""
 
 
 class TopicStatus(ResourceStatus):
     """What the operator saw of the topic."""
 
-    topic_name: Annotated[str | None, Field(description="Name in Kafka.")] = None
-    topic_id: Annotated[
-        str | None, Field(description="Kafka's id of the topic; a new id is a new topic.")
-    ] = None
-    cluster: Annotated[str | None, Field(description="Name of the KafkaCluster.")] = None
-    partitions: Annotated[int | None, Field(description="Partitions in Kafka.")] = None
-    replication: Annotated[int | None, Field(description="Replicas of each partition in Kafka.")] = None
-    managed_configs: Annotated[
-        tuple[str, ...],
-        Field(description="Configs that the operator set; one that leaves the spec returns to its default."),
-    ] = ()
-    summary: Annotated[str | None, Field(description="The topic in one line, for people.")] = None
+    topic_name: str | None = None
+    """Name in Kafka."""
+    topic_id: str | None = None
+    """Kafka's id of the topic; a new id is a new topic."""
+    cluster: str | None = None
+    """Name of the KafkaCluster."""
+    partitions: int | None = None
+    """Partitions in Kafka."""
+    replication: int | None = None
+    """Replicas of each partition in Kafka."""
+    managed_configs: tuple[str, ...] = ()
+    """Configs that the operator set; one that leaves the spec returns to its default."""
+    summary: str | None = None
+    """The topic in one line, for people."""
 
 
 TOPIC = Kind(

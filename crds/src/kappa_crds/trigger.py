@@ -10,13 +10,9 @@ from kappa_crds.model import Duration, Model, PositiveDuration, Rule
 class RealTime(Model):
     """Each record goes through by itself, within milliseconds; batches only say how far it is."""
 
-    checkpoint_interval: Annotated[
-        PositiveDuration,
-        Field(
-            description="How long a batch lasts, 5s or more; its offsets are kept when it ends. A stop waits for that, and after"
-            " a crash the rows of this time are written again."
-        ),
-    ] = "1m"
+    checkpoint_interval: PositiveDuration = "1m"
+    """How long a batch lasts, 5s or more; its offsets are kept when it ends. A stop waits for that, and after
+    a crash the rows of this time are written again."""
 
 
 class Trigger(Model):
@@ -28,13 +24,9 @@ class Trigger(Model):
             "realTime goes with neither interval nor maxRecords: no record waits for a batch; leave them out",
         ),
     )
-    interval: Annotated[
-        Duration | None, Field(description="Time from batch to batch; as soon as possible where left out.")
-    ] = None
-    max_records: Annotated[
-        int | None, Field(ge=1, description="Most records that one batch takes from all sources together.")
-    ] = None
-    real_time: Annotated[
-        RealTime | None,
-        Field(description="Real-time mode, for pipelines without state: a record waits for no batch."),
-    ] = None
+    interval: Duration | None = None
+    """Time from batch to batch; as soon as possible where left out."""
+    max_records: Annotated[int | None, Field(ge=1)] = None
+    """Most records that one batch takes from all sources together."""
+    real_time: RealTime | None = None
+    """Real-time mode, for pipelines without state: a record waits for no batch."""

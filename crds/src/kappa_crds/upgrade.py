@@ -1,9 +1,6 @@
 """How a pipeline is changed while it runs, and what a change means for its state."""
 
 from enum import StrEnum
-from typing import Annotated
-
-from pydantic import Field
 
 from kappa_crds.model import Model, PositiveDuration, Status
 
@@ -28,31 +25,21 @@ class Handover(StrEnum):
 class Upgrade(Model):
     """How a changed spec takes the place of the one that runs."""
 
-    mode: Annotated[
-        UpgradeMode,
-        Field(
-            description="LastState goes on from the last batch, and refuses a change that its state does not fit. Savepoint does"
-            " so too, but takes a savepoint before, without which nothing is changed, and goes back to it if the change fails."
-            " Stateless leaves the state behind and begins anew where the sources say; it is never chosen by itself. Reprocess"
-            " goes on from the last batch where the state fits; where it does not, it begins with an empty state, reads its"
-            " sources from the first record that they still have, whatever startingOffsets says, and writes its outputs again."
-            " Auto does the same, and warns when it begins anew, as nobody has asked for that by name."
-        ),
-    ] = UpgradeMode.LAST_STATE
-    handover: Annotated[
-        Handover,
-        Field(
-            description="Warm starts the new driver beside the old one, which needs room for both, and falls back to Cold"
-            " where no node takes it. Cold starts the new one when the old one has ended."
-        ),
-    ] = Handover.WARM
-    health_timeout: Annotated[
-        PositiveDuration,
-        Field(
-            description="How long a new revision has to show that it works: batches follow each other, or nothing is left to be"
-            " read, and the lag is not above what it was. If it fails before or does not, the one before it takes over again."
-        ),
-    ] = "5m"
+    mode: UpgradeMode = UpgradeMode.LAST_STATE
+    """LastState goes on from the last batch, and refuses a change that its state does not fit. Savepoint does
+    so too, but takes a savepoint before, without which nothing is changed, and goes back to it if the change
+    fails. Stateless leaves the state behind and begins anew where the sources say; it is never chosen by
+    itself. Reprocess goes on from the last batch where the state fits; where it does not, it begins with an
+    empty state, reads its sources from the first record that they still have, whatever startingOffsets says,
+    and writes its outputs again. Auto does the same, and warns when it begins anew, as nobody has asked for
+    that by name."""
+    handover: Handover = Handover.WARM
+    """Warm starts the new driver beside the old one, which needs room for both, and falls back to Cold where
+    no node takes it. Cold starts the new one when the old one has ended."""
+    health_timeout: PositiveDuration = "5m"
+    """How long a new revision has to show that it works: batches follow each other, or nothing is left to be
+    read, and the lag is not above what it was. If it fails before or does not, the one before it takes over
+    again."""
 
 
 class VerdictKind(StrEnum):
@@ -66,11 +53,8 @@ class VerdictKind(StrEnum):
 class UpgradeVerdict(Status):
     """What a dry start of a revision on a copy of the last batch has shown."""
 
-    kind: Annotated[
-        VerdictKind,
-        Field(
-            description="Resume: it goes on from the last batch. Repartition: so it does, once its state was divided anew."
-            " Reprocess: its state does not fit."
-        ),
-    ]
-    reasons: Annotated[tuple[str, ...], Field(description="What was changed, and what that means.")] = ()
+    kind: VerdictKind
+    """Resume: it goes on from the last batch. Repartition: so it does, once its state was divided anew.
+    Reprocess: its state does not fit."""
+    reasons: tuple[str, ...] = ()
+    """What was changed, and what that means."""

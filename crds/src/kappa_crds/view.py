@@ -23,7 +23,8 @@ from kappa_crds.window import SideOutput, Window
 class SlidingLateRecords(Model):
     """What becomes of events that the watermark has passed: they have no row, and are in no other event's window."""
 
-    side_output: Annotated[SideOutput, Field(description="Write events that came too late to a topic.")]
+    side_output: SideOutput
+    """Write events that came too late to a topic."""
 
 
 class SlidingWindow(KeyedEvents):
@@ -33,12 +34,11 @@ class SlidingWindow(KeyedEvents):
     watermark has passed it; the row has the event's columns and the aggregates.
     """
 
-    length: Annotated[PositiveDuration, Field(description="How far back from an event its window goes.")]
+    length: PositiveDuration
+    """How far back from an event its window goes."""
     aggregates: Aggregates
-    late_records: Annotated[
-        SlidingLateRecords | None,
-        Field(description="What becomes of events that come too late; dropped and counted where left out."),
-    ] = None
+    late_records: SlidingLateRecords | None = None
+    """What becomes of events that come too late; dropped and counted where left out."""
 
     @property
     def side_output(self) -> SideOutput | None:
@@ -53,20 +53,10 @@ class PythonView(Model):
     says so.
     """
 
-    function: Annotated[
-        FunctionName,
-        Field(
-            description="The function as `package.module:function`, on the Python path: in the image, or from `spec.pythonFrom`."
-        ),
-    ]
-    reads: Annotated[
-        tuple[SqlName, ...],
-        Field(
-            min_length=1,
-            max_length=16,
-            description="Sources and views whose DataFrames the function is given, in its order.",
-        ),
-    ]
+    function: FunctionName
+    """The function as `package.module:function`, on the Python path: in the image, or from `spec.pythonFrom`."""
+    reads: Annotated[tuple[SqlName, ...], Field(min_length=1, max_length=16)]
+    """Sources and views whose DataFrames the function is given, in its order."""
 
 
 _KINDS = (
@@ -93,50 +83,33 @@ class View(Model):
             f"set exactly one of {', '.join(_KINDS[:-1])} and {_KINDS[-1]}",
         ),
     )
-    name: Annotated[SqlName, Field(description="Name by which other views and sinks refer to it.")]
-    sql: Annotated[
-        str | None, Field(min_length=1, max_length=65_536, description="A SELECT in Spark SQL.")
-    ] = None
-    python: Annotated[PythonView | None, Field(description="A Python function that makes the rows.")] = None
-    window: Annotated[
-        Window | None,
-        Field(description="Aggregates over windows, with a choice of what becomes of stragglers."),
-    ] = None
-    sliding: Annotated[
-        SlidingWindow | None, Field(description="Aggregates over a window that slides from event to event.")
-    ] = None
-    as_of: Annotated[
-        AsOfJoin | None, Field(description="Events with the version of a table that was valid at their time.")
-    ] = None
-    lookup: Annotated[
-        Lookup | None, Field(description="Events with the present row of a table, as soon as they come.")
-    ] = None
-    table_join: Annotated[
-        TableJoin | None,
-        Field(
-            description="A table's rows with those of another that they refer to, kept current, with deletions."
-        ),
-    ] = None
-    search: Annotated[
-        Search | None, Field(description="Documents with the stored queries that they match.")
-    ] = None
-    event_sourced: Annotated[
-        EventSourcing | None,
-        Field(description="Commands decided by Python functions: events, rejections and snapshots."),
-    ] = None
-    projection: Annotated[
-        Projection | None,
-        Field(description="The state of each aggregate, folded from its events by a Python function."),
-    ] = None
-    pattern: Annotated[
-        Pattern | None, Field(description="Events of a key that follow each other as a pattern says.")
-    ] = None
-    allow_unbounded_state: Annotated[
-        bool,
-        Field(
-            description="Accept state that no watermark ends. It grows with the number of keys, or of records where records are joined or collected."
-        ),
-    ] = False
+    name: SqlName
+    """Name by which other views and sinks refer to it."""
+    sql: Annotated[str | None, Field(min_length=1, max_length=65_536)] = None
+    """A SELECT in Spark SQL."""
+    python: PythonView | None = None
+    """A Python function that makes the rows."""
+    window: Window | None = None
+    """Aggregates over windows, with a choice of what becomes of stragglers."""
+    sliding: SlidingWindow | None = None
+    """Aggregates over a window that slides from event to event."""
+    as_of: AsOfJoin | None = None
+    """Events with the version of a table that was valid at their time."""
+    lookup: Lookup | None = None
+    """Events with the present row of a table, as soon as they come."""
+    table_join: TableJoin | None = None
+    """A table's rows with those of another that they refer to, kept current, with deletions."""
+    search: Search | None = None
+    """Documents with the stored queries that they match."""
+    event_sourced: EventSourcing | None = None
+    """Commands decided by Python functions: events, rejections and snapshots."""
+    projection: Projection | None = None
+    """The state of each aggregate, folded from its events by a Python function."""
+    pattern: Pattern | None = None
+    """Events of a key that follow each other as a pattern says."""
+    allow_unbounded_state: bool = False
+    """Accept state that no watermark ends. It grows with the number of keys, or of records where records are
+    joined or collected."""
 
     @property
     def kinds(self) -> tuple[str, ...]:

@@ -11,55 +11,38 @@ from kappa_crds.model import Model, PositiveDuration, Rule, TopicName
 class Hopping(Model):
     """Windows of one length that begin at regular times and overlap."""
 
-    length: Annotated[PositiveDuration, Field(description="From a window's start to its end.")]
-    slide: Annotated[
-        PositiveDuration, Field(description="Time from the start of a window to the start of the next one.")
-    ]
+    length: PositiveDuration
+    """From a window's start to its end."""
+    slide: PositiveDuration
+    """Time from the start of a window to the start of the next one."""
 
 
 class Corrections(Model):
     """Rows that came too late for a window's result are counted in, and its result is written again where that changed it."""
 
-    after: Annotated[
-        tuple[PositiveDuration, ...],
-        Field(
-            min_length=1,
-            max_length=4,
-            description="When a window is looked at again, in event time after its first result, shortest first. What comes"
-            " after the last of them is dropped and counted.",
-        ),
-    ]
+    after: Annotated[tuple[PositiveDuration, ...], Field(min_length=1, max_length=4)]
+    """When a window is looked at again, in event time after its first result, shortest first. What comes
+    after the last of them is dropped and counted."""
 
 
 class SideOutput(Model):
     """Rows that came too late are written to a topic, so that none is lost."""
 
-    topic: Annotated[
-        TopicName,
-        Field(
-            description="Name of a Topic resource in the namespace, or of a topic in Kafka where there is none. A record has"
-            " the row as a JSON object, and headers that say where it came from, which window it missed and by which watermark."
-        ),
-    ]
+    topic: TopicName
+    """Name of a Topic resource in the namespace, or of a topic in Kafka where there is none. A record has the
+    row as a JSON object, and headers that say where it came from, which window it missed and by which
+    watermark."""
 
 
 class LateRecords(Model):
     """What becomes of rows that come after the result of their window."""
 
-    correct: Annotated[
-        Corrections | None,
-        Field(
-            description="Write corrected results, each after a retraction of the result before; the columns `revision` and"
-            " `retraction` tell them apart."
-        ),
-    ] = None
-    side_output: Annotated[
-        SideOutput | None,
-        Field(
-            description="Write rows that came too late to a topic; with `correct`, those that came too late for the last"
-            " correction."
-        ),
-    ] = None
+    correct: Corrections | None = None
+    """Write corrected results, each after a retraction of the result before; the columns `revision` and
+    `retraction` tell them apart."""
+    side_output: SideOutput | None = None
+    """Write rows that came too late to a topic; with `correct`, those that came too late for the last
+    correction."""
 
 
 class Window(KeyedEvents):
@@ -78,21 +61,15 @@ class Window(KeyedEvents):
             "a session cannot be corrected: a late row may make one session of two; use tumbling or hopping windows",
         ),
     )
-    tumbling: Annotated[
-        PositiveDuration | None, Field(description="Length of windows that follow each other.")
-    ] = None
-    hopping: Annotated[Hopping | None, Field(description="Windows that overlap.")] = None
-    session: Annotated[
-        PositiveDuration | None,
-        Field(
-            description="Longest time between two events of one session; it ends that long after its last event."
-        ),
-    ] = None
+    tumbling: PositiveDuration | None = None
+    """Length of windows that follow each other."""
+    hopping: Hopping | None = None
+    """Windows that overlap."""
+    session: PositiveDuration | None = None
+    """Longest time between two events of one session; it ends that long after its last event."""
     aggregates: Aggregates
-    late_records: Annotated[
-        LateRecords | None,
-        Field(description="What becomes of rows that come too late; dropped and counted where left out."),
-    ] = None
+    late_records: LateRecords | None = None
+    """What becomes of rows that come too late; dropped and counted where left out."""
 
     @property
     def side_output(self) -> SideOutput | None:
