@@ -156,7 +156,7 @@ async def sample() -> None:
     for _ in sys.stdin:
         pauses: list[float] = []
         watching = asyncio.create_task(watch_loop(pauses))
-        cpu, found = time.process_time(), await sampler.sweep()
+        cpu, found = time.process_time(), await sampler.sample()
         watching.cancel()
         samples = found.samples.values()
         said = {
@@ -202,7 +202,7 @@ class Child:
         self._process.stdin.write(f"{line}\n")
         self._process.stdin.flush()
 
-    def sweep(self) -> dict[str, float]:
+    def sample(self) -> dict[str, float]:
         """Take one sample."""
         self._write("sweep")
         assert self._process.stdout is not None
@@ -219,8 +219,8 @@ class Child:
 
 def check(said: dict[str, float], scale: Scale, lag: int) -> None:
     """Fail where the sampler was fast because it left something out."""
-    shares = scale.groups * WIDTH
-    assert (said["partitions"], said["groups"], said["shares"]) == (scale.partitions, scale.groups, shares), (
+    pairs = scale.groups * WIDTH
+    assert (said["partitions"], said["groups"], said["shares"]) == (scale.partitions, scale.groups, pairs), (
         said
     )
     assert (said["lag"], said["unfound"], said["unknown"]) == (lag, 0, 0), said
@@ -256,26 +256,26 @@ def measure(bootstrap: str, scale: Scale) -> dict[str, float]:
     write_records(bootstrap, scale, [now - APART * (RECORDS - index) for index in range(RECORDS)])
     asyncio.run(commit(bootstrap, scale, everyone, RECORDS))
     asyncio.run(commit(bootstrap, scale, slow, 1))
-    shares = len(slow) * WIDTH
+    pairs = len(slow) * WIDTH
     child = Child(bootstrap)
     try:
-        first = child.sweep()
-        check(first, scale, shares * (RECORDS - 1))
+        first = child.sample()
+        check(first, scale, pairs * (RECORDS - 1))
         later = []
         for step in range(1, SWEEPS + 1):
             asyncio.run(commit(bootstrap, scale, slow, 1 + STEP * step))
-            later.append(child.sweep())
-            check(later[-1], scale, shares * (RECORDS - 1 - STEP * step))
+            later.append(child.sample())
+            check(later[-1], scale, pairs * (RECORDS - 1 - STEP * step))
     finally:
         child.end()
     started, _ = run_command(bootstrap, "--version")
     took, lines = run_command(bootstrap, "--describe", "--all-groups", "--offsets")
     assert lines >= scale.groups * WIDTH, lines
-    sweep = statistics.median(each["seconds"] for each in later)
+    sampled = statistics.median(each["seconds"] for each in later)
     return {
         "partitions": scale.partitions,
         "groups": scale.groups,
-        "sweep_s": round(sweep, 2),
+        "sweep_s": round(sampled, 2),
         "slowest_s": round(max(each["seconds"] for each in later), 2),
         "first_s": round(first["seconds"], 2),
         "cpu_s": round(statistics.median(each["cpu"] for each in later), 2),
@@ -284,8 +284,8 @@ def measure(bootstrap: str, scale: Scale) -> dict[str, float]:
         "cli_s": round(took, 2),
         "jvm_s": round(started, 2),
         "confluent_s": round(ask_one_by_one(bootstrap, scale), 2),
-        "vs_cli": round(took / sweep, 1),
-        "vs_cli_pure": round((took - started) / sweep, 1),
+        "vs_cli": round(took / sampled, 1),
+        "vs_cli_pure": round((took - started) / sampled, 1),
     }
 
 

@@ -14,7 +14,7 @@ from fakes.cluster import Body, FakeCluster
 from fakes.fuse import Fuse, Killed
 from fakes.kafka import FakeBroker, FakeKafka
 from fakes.permissions import PermittedCluster
-from fakes.sweeps import FakeSweeps
+from fakes.samples import FakeSamples
 from kappa_crds import API_VERSION
 from kappa_crds.progress import DriverExit, Progress, SavepointProgress
 from kappa_crds.resource import Resource
@@ -184,7 +184,7 @@ class Operator:
         brokers: dict[str, FakeBroker] | None = None,
         buckets: FakeBuckets | None = None,
         drivers: FakeDrivers | None = None,
-        lag: FakeSweeps | None = None,
+        lag: FakeSamples | None = None,
         webhooks: FakeWebhooks | None = None,
         clock: Clock | None = None,
         settings: Settings | None = None,
@@ -198,7 +198,7 @@ class Operator:
         self.kafka = FakeKafka(self.brokers, self.cluster.fuse)
         self.buckets = buckets or FakeBuckets()
         self.drivers = drivers or FakeDrivers()
-        self.lag = lag or FakeSweeps()
+        self.lag = lag or FakeSamples()
         self.webhooks = webhooks or FakeWebhooks(self.cluster.fuse)
         self.cache = ResourceCache(kinds)
         self.reads = RecentReads(lambda: self.clock().timestamp(), LONGEST if remembers else 0.0)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from kappa_operator.errors import BrokerUnreachable
 from kappa_operator.lag.forecast import Retention
 from kappa_operator.lag.markers import Batch
-from kappa_operator.lag.model import Partition, PartitionLog, Share
+from kappa_operator.lag.model import GroupPartition, Partition, PartitionLog
 from kappa_operator.lag.responses import Commits, Groups, Logs, Topology
 from kappa_operator.lag.timestamps import NEWEST, Answer
 
@@ -50,7 +50,7 @@ class FakeBrokers:
     homes: dict[str, int] = field(default_factory=dict)
     silent: dict[int, str] = field(default_factory=dict)
     unread: dict[str, str] = field(default_factory=dict)
-    refused: dict[Share, str] = field(default_factory=dict)
+    refused: dict[GroupPartition, str] = field(default_factory=dict)
     may_read: bool = True
     away: bool = False
     numbers: tuple[int, ...] = (1, 2)

@@ -9,9 +9,9 @@ from kappa_operator.engine.keys import ObjectRef
 from kappa_operator.report.model import (
     ClusterReport,
     LagReport,
+    PartitionReport,
     PipelineReport,
     Report,
-    ShareReport,
     TopicReport,
 )
 
@@ -19,8 +19,8 @@ LAGS = (
     LagReport(group="kappa.shop.delays", topic="flights", pipeline="delays", partitions=4, lag=84_200, behind=95.0,
               loss=5400.0, state=LagState.WARNING, severity=Severity.WARNING, worst=2),
     LagReport(group="billing", topic="orders", partitions=2, lag=12, behind=0.8, state=LagState.OK, worst=0,
-              shares=(ShareReport(partition=0, committed=90, start=0, end=100, lag=10, behind=0.8, lost=0, state=LagState.OK),
-                      ShareReport(partition=1, committed=98, start=0, end=100, lag=2, behind=0.1, lost=0, state=LagState.OK))),
+              by_partition=(PartitionReport(partition=0, committed=90, start=0, end=100, lag=10, behind=0.8, lost=0, state=LagState.OK),
+                      PartitionReport(partition=1, committed=98, start=0, end=100, lag=2, behind=0.1, lost=0, state=LagState.OK))),
     LagReport(group="audit", topic="orders", partitions=2, lag=7000, behind=3600.0, loss=0.0, lost=250, state=LagState.LOSING,
               severity=Severity.CRITICAL, worst=1),
     LagReport(group="ledger", topic="orders", partitions=2, lag=40, behind=2.0, bound=True, worst=0),

@@ -10,7 +10,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from fakes.context import FakeBuckets
 from fakes.fuse import Fuse
 from fakes.kafka import FakeBroker, FakeKafka
-from fakes.sweeps import FakeSweeps
+from fakes.samples import FakeSamples
 from kappa_operator import __main__ as operator
 from kappa_operator.pipeline import drivers
 
@@ -25,7 +25,7 @@ class Kafka(FakeKafka):
         """Do nothing."""
 
 
-class Sweeps(FakeSweeps):
+class Sweeps(FakeSamples):
     """No lag of Kafka's own is sampled."""
 
     def list_found(self) -> list[Any]:

@@ -19,7 +19,7 @@ from kappa_crds.progress import (
 from kappa_operator.engine.cache import ResourceCache
 from kappa_operator.kinds import KIND_TABLE
 from kappa_operator.lag.exposition import LagCollector
-from kappa_operator.lag.model import Partition, PartitionLog, Sample, Share, Sweep
+from kappa_operator.lag.model import ClusterSample, GroupPartition, Partition, PartitionLog, Sample
 from kappa_operator.telemetry import metrics
 from kappa_operator.telemetry.resource_metrics import ResourceCollector
 from kappa_pipelines.reporting.metrics import Counts, DriverCollector
@@ -141,17 +141,17 @@ class Exporter:
             recovery=Recovery(since=now, seconds=20, prepare_seconds=10),
         )  # fmt: skip
 
-    def _sweeps(self) -> list[tuple[str, Sweep]]:
+    def _sweeps(self) -> list[tuple[str, ClusterSample]]:
         now, end = datetime.now(UTC), 1000 + self._passed
         partition, log = Partition(TOPIC, 0), PartitionLog(0, end, end)
         waiting = 100 if self.behind else 0
         sample = Sample(now, log, end - waiting, behind=self.behind, loss=1e6)
-        sweep = Sweep(
+        sampled = ClusterSample(
             now,
             0.1,
             frozenset({GROUP}),
             {partition: log},
-            {Share(GROUP, partition): sample},
+            {GroupPartition(GROUP, partition): sample},
             written={TOPIC: self._passed},
         )
-        return [(CLUSTER, sweep)]
+        return [(CLUSTER, sampled)]

@@ -26,7 +26,7 @@ from kappa_operator.kafka.configs import ConfigReader
 from kappa_operator.kafka.connection import Connection
 from kappa_operator.kafka.model import KafkaAccess
 from kappa_operator.lag.brokers import Brokers
-from kappa_operator.lag.model import Partition, Sample, Share, Sweep
+from kappa_operator.lag.model import ClusterSample, GroupPartition, Partition, Sample
 from kappa_operator.lag.retentions import Retentions
 from kappa_operator.lag.sampler import Sampler
 from lab import kafka_jars
@@ -165,7 +165,7 @@ SCENES: dict[str, Callable[[Stage], list[Callable[[], None]]]] = {
 CONFIGS = {"overtaken-by-retention": {"retention.ms": "20000", "segment.ms": "2000"}}
 
 
-async def watch(bootstrap: str, began: float) -> list[tuple[float, Sweep]]:
+async def watch(bootstrap: str, began: float) -> list[tuple[float, ClusterSample]]:
     """Sweep again and again until the scenes are over."""
     settings = {"bootstrap.servers": bootstrap, "security.protocol": "plaintext", "client.id": "recorder"}
     access = KafkaAccess.of(settings)
@@ -173,16 +173,16 @@ async def watch(bootstrap: str, began: float) -> list[tuple[float, Sweep]]:
     seen = []
     while time.monotonic() - began < LASTS:
         due = time.monotonic() + LOOK
-        seen.append((time.monotonic() - began, await sampler.sweep()))
+        seen.append((time.monotonic() - began, await sampler.sample()))
         await asyncio.sleep(max(0.0, due - time.monotonic()))
     await sampler.close()
     return seen
 
 
-def write_trace(stage: Stage, seen: list[tuple[float, Sweep]]) -> None:
+def write_trace(stage: Stage, seen: list[tuple[float, ClusterSample]]) -> None:
     """Write a scene's looks and commits."""
-    share = Share(stage.name, Partition(stage.name, 0))
-    looks = [_write_look(at, sweep.samples[share]) for at, sweep in seen if share in sweep.samples]
+    pair = GroupPartition(stage.name, Partition(stage.name, 0))
+    looks = [_write_look(at, sampled.samples[pair]) for at, sampled in seen if pair in sampled.samples]
     lines = [
         json.dumps({"scene": stage.name, "recorded": f"{datetime.now(UTC):%Y-%m-%d}", "looks": len(looks)}),
         *(json.dumps(["look", *look], separators=(",", ":")) for look in looks),

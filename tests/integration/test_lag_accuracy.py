@@ -22,7 +22,7 @@ from kappa_operator.kafka.configs import ConfigReader
 from kappa_operator.kafka.connection import Connection
 from kappa_operator.kafka.model import KafkaAccess
 from kappa_operator.lag.brokers import Brokers
-from kappa_operator.lag.model import Partition, Sample, Share, Sweep
+from kappa_operator.lag.model import ClusterSample, GroupPartition, Partition, Sample
 from kappa_operator.lag.retentions import Retentions
 from kappa_operator.lag.sampler import Sampler
 from kappa_operator.lag.timestamps import NEWEST, Answer
@@ -74,12 +74,12 @@ async def sampling(
     await sampler.close()
 
 
-async def settle(sampler: Sampler) -> Sweep:
+async def settle(sampler: Sampler) -> ClusterSample:
     """Sweep until what is asked only of groups that stand still has been asked."""
     for _ in range(12):
-        sweep = await sampler.sweep()
-    assert sweep.failure is None
-    return sweep
+        sampled = await sampler.sample()
+    assert sampled.failure is None
+    return sampled
 
 
 def set_stage(broker: Broker) -> Scene:
@@ -183,11 +183,11 @@ async def test_on_fifty_partitions_records_are_exact_and_times_within_a_second(
     broker: Broker, scene: Scene
 ) -> None:
     async with sampling(plain(broker)) as sampler:
-        sweep = await settle(sampler)
-    samples = {share.partition: each for share, each in sweep.samples.items() if share.group == GROUP}
+        sampled = await settle(sampler)
+    samples = {pair.partition: each for pair, each in sampled.samples.items() if pair.group == GROUP}
     assert len(scene.positions) == 50
     assert samples.keys() >= scene.positions.keys()
-    assert not sweep.unknown
+    assert not sampled.unknown
     truth = await asyncio.to_thread(scene.read, list(scene.positions))
     check_numbers(list(samples.values()))
     wrong = []
@@ -210,9 +210,10 @@ async def test_before_markers_nobody_is_behind_and_only_what_was_aborted_makes_a
     broker: Broker, scene: Scene
 ) -> None:
     async with sampling(plain(broker)) as sampler:
-        sweep = await settle(sampler)
+        sampled = await settle(sampler)
     found = {
-        number: sweep.samples[Share(GROUP, Partition("transactional", number))].lag for number in range(8)
+        number: sampled.samples[GroupPartition(GROUP, Partition("transactional", number))].lag
+        for number in range(8)
     }
     # 15 records, five of them aborted, before the end at 18; in partition 4 the open transaction at 18 ends what can be read.
     assert found == {0: 15, 1: 10, 2: 10, 3: 5, 4: 12, 5: 0, 6: 0, 7: 5}
@@ -236,8 +237,10 @@ async def test_brokers_answer_with_a_marker_as_with_a_record(broker: Broker, sce
 
 async def test_what_was_truncated_is_lost_and_no_longer_counted(broker: Broker, scene: Scene) -> None:
     async with sampling(plain(broker)) as sampler:
-        sweep = await settle(sampler)
-    first, all_gone = (sweep.samples[Share(GROUP, Partition("truncated", number))] for number in range(2))
+        sampled = await settle(sampler)
+    first, all_gone = (
+        sampled.samples[GroupPartition(GROUP, Partition("truncated", number))] for number in range(2)
+    )
     assert (first.lag, first.lost, first.loss) == (60, 30, 0.0)
     assert (all_gone.lag, all_gone.lost, all_gone.loss, all_gone.behind) == (0, 90, 0.0, 0.0)
 
@@ -252,11 +255,11 @@ async def test_a_group_that_has_committed_nothing_is_there_and_no_zero_stands_fo
     await asyncio.to_thread(consumer.poll, 5.0)
     scene.commit("half", {Partition("idle", 1): 5})
     async with sampling(plain(broker)) as sampler:
-        sweep = await sampler.sweep()
+        sampled = await sampler.sample()
     await asyncio.to_thread(consumer.close)
-    assert "silent" in sweep.groups
-    assert not [share for share in sweep.samples if share.group == "silent"]
-    other = sweep.samples[Share("half", Partition("idle", 2))]
+    assert "silent" in sampled.groups
+    assert not [pair for pair in sampled.samples if pair.group == "silent"]
+    other = sampled.samples[GroupPartition("half", Partition("idle", 2))]
     assert (other.committed, other.behind) == (None, None)
 
 
@@ -264,22 +267,22 @@ async def test_a_group_ahead_of_a_topic_that_was_made_anew_is_not_up_to_date(
     broker: Broker, scene: Scene
 ) -> None:
     partition = Partition("anew", 0)
-    share = Share("ahead", partition)
+    pair = GroupPartition("ahead", partition)
     scene.make("anew", 1)
     scene.write(partition, every(1, 100, last=10))
     scene.commit("ahead", {partition: 50})
     async with sampling(plain(broker)) as sampler:
-        before = (await sampler.sweep()).samples[share]
+        before = (await sampler.sample()).samples[pair]
         await asyncio.to_thread(scene.delete, "anew")
-        while_gone = await sampler.sweep()
+        while_gone = await sampler.sample()
         scene.make("anew", 1)
         scene.write(partition, every(1, 20, last=500))
         scene.commit("ahead", {partition: 50})
-        ahead = (await sampler.sweep()).samples[share]
+        ahead = (await sampler.sample()).samples[pair]
         scene.commit("ahead", {partition: 10})
-        again = (await sampler.sweep()).samples[share]
+        again = (await sampler.sample()).samples[pair]
     assert (before.lag, before.ahead) == (50, 0)
-    assert share not in while_gone.samples
+    assert pair not in while_gone.samples
     assert (ahead.lag, ahead.ahead, ahead.behind) == (0, 30, None)
     assert again.lag == 10
     assert again.behind == pytest.approx(again.at.timestamp() - scene.now / 1000 + 509, abs=1)
@@ -294,8 +297,8 @@ async def test_a_timestamp_from_the_future_makes_times_unknown_and_nothing_else(
     scene.commit("before", {partition: 3})
     scene.commit("after", {partition: 11})
     async with sampling(plain(broker)) as sampler:
-        sweep = await settle(sampler)
-    before, after = (sweep.samples[Share(group, partition)] for group in ("before", "after"))
+        sampled = await settle(sampler)
+    before, after = (sampled.samples[GroupPartition(group, partition)] for group in ("before", "after"))
     assert before.behind == pytest.approx(before.at.timestamp() - scene.now / 1000 + 160, abs=1)
     assert (after.lag, after.behind, after.loss) == (2, None, None)
 
@@ -305,15 +308,15 @@ async def test_a_clock_that_jumps_makes_no_nonsense(broker: Broker, scene: Scene
     async with sampling(plain(broker), lambda: datetime.now(UTC) + jump) as sampler:
         await settle(sampler)
         for jump in (timedelta(days=-1), timedelta(days=30), timedelta()):
-            sweep = await sampler.sweep()
-            check_numbers(list(sweep.samples.values()))
+            sampled = await sampler.sample()
+            check_numbers(list(sampled.samples.values()))
             if jump < timedelta():
-                waiting = [each for each in sweep.samples.values() if each.lag]
+                waiting = [each for each in sampled.samples.values() if each.lag]
                 assert waiting
                 assert all(each.behind is None and each.loss in (None, 0.0) for each in waiting)
-    share = Share(GROUP, Partition("steady", 10))
+    pair = GroupPartition(GROUP, Partition("steady", 10))
     truth = datetime.now(UTC).timestamp() - scene.now / 1000 + 3 + 2.7 * 99
-    assert sweep.samples[share].behind == pytest.approx(truth, abs=2)
+    assert sampled.samples[pair].behind == pytest.approx(truth, abs=2)
 
 
 async def test_time_to_loss_by_age_and_by_hand_is_right_within_a_tenth(broker: Broker) -> None:
@@ -329,14 +332,16 @@ async def test_time_to_loss_by_age_and_by_hand_is_right_within_a_tenth(broker: B
         cutting = asyncio.create_task(cut_evenly(scene, cut))
         for _ in range(8):
             await asyncio.sleep(1)
-            sweep = await sampler.sweep()
+            sampled = await sampler.sample()
         said_at = time.monotonic()
-        said = {partition: sweep.samples[Share("doomed", partition)].loss for partition in (aged, cut)}
+        said = {
+            partition: sampled.samples[GroupPartition("doomed", partition)].loss for partition in (aged, cut)
+        }
         lost: dict[Partition, float] = {}
         while len(lost) < 2 and time.monotonic() < began + 60:
-            sweep = await sampler.sweep()
+            sampled = await sampler.sample()
             for partition in (aged, cut):
-                if sweep.samples[Share("doomed", partition)].lost:
+                if sampled.samples[GroupPartition("doomed", partition)].lost:
                     lost.setdefault(partition, time.monotonic() - said_at)
             await asyncio.sleep(0.1)
         cutting.cancel()
@@ -369,37 +374,37 @@ async def test_describe_rights_are_enough_and_more_is_not_told(broker: Broker, s
         future.result()
     await asyncio.sleep(0.5)
     async with sampling(as_ann(broker)) as sampler:
-        sweep = await settle(sampler)
-    assert {share.partition.topic for share in sweep.samples} == {"steady", "transactional"}
-    assert sweep.groups == {GROUP}
-    waiting = sweep.samples[Share(GROUP, Partition("steady", 3))]
+        sampled = await settle(sampler)
+    assert {pair.partition.topic for pair in sampled.samples} == {"steady", "transactional"}
+    assert sampled.groups == {GROUP}
+    waiting = sampled.samples[GroupPartition(GROUP, Partition("steady", 3))]
     assert waiting.lag == 170
     assert waiting.behind is not None
     assert waiting.behind == pytest.approx(waiting.at.timestamp() - scene.now / 1000 + 3 + 1.3 * 169, abs=1)
     assert waiting.loss == pytest.approx(7 * 86_400 - waiting.behind)
-    before_marker = sweep.samples[Share(GROUP, Partition("transactional", 6))]
+    before_marker = sampled.samples[GroupPartition(GROUP, Partition("transactional", 6))]
     assert (before_marker.lag, before_marker.bound, before_marker.loss) == (1, True, None)
 
 
 async def test_a_broker_that_is_away_makes_all_unknown_and_comes_back(broker: Broker, scene: Scene) -> None:
     """Last in this file: the broker is a new process afterwards."""
     async with sampling(plain(broker)) as sampler:
-        before = await sampler.sweep()
+        before = await sampler.sample()
         broker.kill()
-        away = await sampler.sweep()
-        still = await sampler.sweep()
+        away = await sampler.sample()
+        still = await sampler.sample()
         await asyncio.to_thread(broker.start)
-        back = await sampler.sweep()
+        back = await sampler.sample()
         for _ in range(20):
             if back.samples.keys() >= before.samples.keys():
                 break
             await asyncio.sleep(0.5)
-            back = await sampler.sweep()
-    for sweep in (away, still):
-        assert not sweep.samples
-        assert sweep.failure is not None
-        assert set(sweep.unknown) == set(before.samples)
-        assert set(sweep.unread) == before.groups
+            back = await sampler.sample()
+    for sampled in (away, still):
+        assert not sampled.samples
+        assert sampled.failure is not None
+        assert set(sampled.unknown) == set(before.samples)
+        assert set(sampled.unread) == before.groups
     assert back.samples.keys() >= before.samples.keys()
-    share = Share(GROUP, Partition("steady", 3))
-    assert back.samples[share].lag == before.samples[share].lag
+    pair = GroupPartition(GROUP, Partition("steady", 3))
+    assert back.samples[pair].lag == before.samples[pair].lag

@@ -10,7 +10,7 @@ from kappa_operator.kafka.configs import ConfigReader
 from kappa_operator.kafka.connection import Connection
 from kappa_operator.kafka.model import KafkaAccess
 from kappa_operator.lag.brokers import Brokers
-from kappa_operator.lag.model import Partition, Share, Sweep
+from kappa_operator.lag.model import ClusterSample, GroupPartition, Partition
 from kappa_operator.lag.retentions import Retentions
 from kappa_operator.lag.sampler import Sampler
 from lab.broker import Broker
@@ -25,13 +25,13 @@ def brokers() -> Iterator[tuple[Broker, Broker]]:
         yield first, second
 
 
-async def sweep_until(sampler: Sampler, holds: Callable[[Sweep], bool]) -> Sweep:
+async def sweep_until(sampler: Sampler, holds: Callable[[ClusterSample], bool]) -> ClusterSample:
     for _ in range(60):
-        sweep = await sampler.sweep()
-        if holds(sweep):
-            return sweep
+        sampled = await sampler.sample()
+        if holds(sampled):
+            return sampled
         await asyncio.sleep(0.5)
-    raise AssertionError(sweep)
+    raise AssertionError(sampled)
 
 
 async def test_what_a_broker_had_is_unknown_while_it_is_away(brokers: tuple[Broker, Broker]) -> None:
@@ -45,23 +45,23 @@ async def test_what_a_broker_had_is_unknown_while_it_is_away(brokers: tuple[Brok
     settings = {"bootstrap.servers": first.bootstrap, "security.protocol": "plaintext", "client.id": "test"}
     access = KafkaAccess.of(settings)
     sampler = Sampler(Brokers(Connection(access)), Retentions(ConfigReader(Connection(access))))
-    shares = {Share(group, partition) for group in GROUPS for partition in PARTITIONS}
+    pairs = {GroupPartition(group, partition) for group in GROUPS for partition in PARTITIONS}
     try:
-        before = await sweep_until(sampler, lambda sweep: set(sweep.samples) == shares)
+        before = await sweep_until(sampler, lambda sampled: set(sampled.samples) == pairs)
         assert {each.lag for each in before.samples.values()} == {6}
         second.kill()
         for _ in range(8):
-            away = await sampler.sweep()
+            away = await sampler.sample()
             assert away.failure is None
-            assert set(away.samples) | set(away.unknown) == shares
+            assert set(away.samples) | set(away.unknown) == pairs
             assert {each.lag for each in away.samples.values()} <= {6}
             await asyncio.sleep(0.5)
         assert 0 < len(away.unavailable) < len(PARTITIONS)
         assert 0 < len(away.unread) < len(GROUPS)
-        assert 0 < len(away.samples) < len(shares)
+        assert 0 < len(away.samples) < len(pairs)
         assert all(away.unknown.values())
         await asyncio.to_thread(second.start)
-        back = await sweep_until(sampler, lambda sweep: set(sweep.samples) == shares)
+        back = await sweep_until(sampler, lambda sampled: set(sampled.samples) == pairs)
         assert {each.lag for each in back.samples.values()} == {6}
         assert not back.unknown
     finally:

@@ -7,7 +7,7 @@ from typing import Any
 from aiohttp.test_utils import TestClient, TestServer
 
 from fakes.context import Clock
-from fakes.sweeps import FakeSweeps
+from fakes.samples import FakeSamples
 from integration.bench import Bench
 from integration.manifests import read_smallest
 from kappa_crds import API_VERSION
@@ -15,7 +15,7 @@ from kappa_crds.lagthrottle import LAG_FINALIZER
 from kappa_crds.topic import HOLD_ANNOTATION
 from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.lag.memory import LagMemory
-from kappa_operator.lag.model import Partition, PartitionLog, Sample, Share, Sweep
+from kappa_operator.lag.model import ClusterSample, GroupPartition, Partition, PartitionLog, Sample
 from kappa_operator.lagpolicy.alertmanager import build_alert_app
 from kappa_operator.lagpolicy.webhooks import HttpWebhooks
 
@@ -31,9 +31,9 @@ class Looks:
 
     def __init__(self, bench: Bench, cluster: Key, policy: Key) -> None:
         self.bench, self.cluster, self.policy = bench, cluster, policy
-        self.sweeps, self.clock = FakeSweeps(), Clock()
-        bench.context = replace(bench.context, lag=self.sweeps, now=self.clock)
-        self.share = Share(f"kappa.{bench.namespace}.delays", Partition("in", 0))
+        self.samples, self.clock = FakeSamples(), Clock()
+        bench.context = replace(bench.context, lag=self.samples, now=self.clock)
+        self.pair = GroupPartition(f"kappa.{bench.namespace}.delays", Partition("in", 0))
         self.count = 0
 
     async def take(self, count: int) -> None:
@@ -44,7 +44,9 @@ class Looks:
             log = PartitionLog(0, 1600 * self.count, 1600 * self.count)
             behind, loss = (70.0, 300.0) if self.count > 10 else (5.0, None)
             sample = Sample(self.clock.time, log, 1000 * self.count, behind, loss)
-            self.sweeps.sweeps[self.cluster] = Sweep(self.clock.time, 0.1, samples={self.share: sample})
+            self.samples.samples[self.cluster] = ClusterSample(
+                self.clock.time, 0.1, samples={self.pair: sample}
+            )
             await self.bench.look(self.policy)
 
     async def read(self) -> dict[str, Any]:
@@ -84,8 +86,8 @@ async def test_what_is_said_of_a_group_is_in_the_status_and_outlives_the_operato
     status = await looks.read()
     assert (say(status, "LagHealthy"), status["severity"]) == (("False", "LosingRecords"), "Warning")
     assert (status["worst"]["partition"], status["worst"]["lagSeconds"]) == (0, 70)
-    assert list(status["lagHistory"]) == [f"{looks.share.group} in 0"]
-    bench.context = replace(bench.context, standings=LagMemory())
+    assert list(status["lagHistory"]) == [f"{looks.pair.group} in 0"]
+    bench.context = replace(bench.context, histories=LagMemory())
     await looks.take(1)
     assert say(await looks.read(), "LagHealthy") == ("False", "LosingRecords")
 

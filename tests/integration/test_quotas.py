@@ -108,7 +108,7 @@ class Scene(RealKafkaOperator):
             self.clock.time += timedelta(seconds=10)
             self.end += 100
             committed = self.end - (50 if behind else 0)
-            self.lag.sweep(CLUSTER, self.clock.time, billing=(committed, self.end, behind))
+            self.lag.sample(CLUSTER, self.clock.time, billing=(committed, self.end, behind))
             await self.reconcile(POLICY)
 
     async def await_quota(self, wanted: float | None) -> None:

@@ -9,13 +9,13 @@ from kappa_crds import API_VERSION
 from kappa_crds.topic import HOLD_ANNOTATION
 from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.kinds import KIND_TABLE
-from kappa_operator.lag.model import Partition, PartitionLog, Sample, Share, Sweep
+from kappa_operator.lag.model import ClusterSample, GroupPartition, Partition, PartitionLog, Sample
 
 CLUSTER = Key("KafkaCluster", "shop", "main")
 POLICY = Key("LagPolicy", "shop", "gold")
 PIPELINE = ObjectRef(API_VERSION, "Pipeline", "shop", "delays")
 TOPIC = Key("Topic", "shop", "in")
-SHARE = Share("kappa.shop.delays", Partition("in", 0))
+PAIR = GroupPartition("kappa.shop.delays", Partition("in", 0))
 BASE: dict[str, Any] = {
     "selector": {"pipelines": {"names": ["delays"]}},
     "warning": {"lag": "60s", "timeToLoss": "10m"},
@@ -115,7 +115,7 @@ class Shop:
                 age if waits else 0.0,
                 self.loss if waits else None,
             )
-            self.operator.lag.sweeps[CLUSTER] = Sweep(at, 0.1, samples={SHARE: sample})
+            self.operator.lag.samples[CLUSTER] = ClusterSample(at, 0.1, samples={PAIR: sample})
             await self.look()
             self.run_as_asked()
             self.seen.append(self.executors)

@@ -21,7 +21,7 @@ from kappa_operator.errors import (
 from kappa_operator.kafka.config import build_access, find_secret_keys
 from kappa_operator.kafka.errors import ClientErrors
 from kappa_operator.kinds import KIND_TABLE
-from kappa_operator.lag.model import Sweep
+from kappa_operator.lag.model import ClusterSample
 
 MAIN = Key("KafkaCluster", "shop", "main")
 PEM = "-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----\n"
@@ -233,6 +233,6 @@ async def test_status_says_how_much_comes_in_as_far_as_it_is_known(
     written: dict[str, int], rates: dict[str, float], said: str | None
 ) -> None:
     operator = start()
-    operator.lag.sweeps[MAIN] = Sweep(START, 0.1, written=written, rates=rates)
+    operator.lag.samples[MAIN] = ClusterSample(START, 0.1, written=written, rates=rates)
     await operator.reconcile(MAIN)
     assert (operator.get(MAIN) or {})["status"]["lag"].get("rate") == said

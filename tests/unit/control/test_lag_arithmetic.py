@@ -11,13 +11,13 @@ from effort import examples
 from kappa_operator.lag.forecast import Retention, forecast_loss
 from kappa_operator.lag.log_history import LogHistory, Removal
 from kappa_operator.lag.markers import FEW, Batch, Markers
-from kappa_operator.lag.model import Partition, PartitionLog, Sample, Share
-from kappa_operator.lag.positions import Evidence, build_sample, find_shares, place, skip_markers
+from kappa_operator.lag.model import GroupPartition, Partition, PartitionLog, Sample
+from kappa_operator.lag.positions import Evidence, build_sample, find_pairs, place, skip_markers
 from kappa_operator.lag.timestamps import Search
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 T0, T1 = Partition("t", 0), Partition("t", 1)
-GROUP = Share("g", T0)
+GROUP = GroupPartition("g", T0)
 DAY = 86_400.0
 KEPT = Retention(known=True, time=7 * DAY)
 
@@ -67,8 +67,8 @@ def test_records_are_counted_over_what_the_group_can_still_read(
 
 
 def test_a_group_has_a_share_of_every_partition_of_the_topics_that_it_commits_to() -> None:
-    found = dict(find_shares({"g": {T0: 5}, "idle": {}}, {"t": [T0, T1], "u": [Partition("u", 0)]}))
-    assert found == {Share("g", T0): 5, Share("g", T1): None}
+    found = dict(find_pairs({"g": {T0: 5}, "idle": {}}, {"t": [T0, T1], "u": [Partition("u", 0)]}))
+    assert found == {GroupPartition("g", T0): 5, GroupPartition("g", T1): None}
 
 
 def evidence(

@@ -121,7 +121,7 @@ async def test_without_the_operator_statuses_are_shown_and_time_is_unknown() -> 
         "sources": [{"name": "events", "topic": "in", "lag": 70}],
         "lagRecords": 70,
     }
-    share = {
+    pair = {
         "name": "x",
         "group": "kappa.shop.delays",
         "topic": "in",
@@ -129,7 +129,7 @@ async def test_without_the_operator_statuses_are_shown_and_time_is_unknown() -> 
         "severity": "Critical",
     }
     policy = build_resource("LagPolicy", "gold", selector={"groups": ["*"]}, warning={"lag": "60s"})
-    policy["status"] = {"lagging": [share]}
+    policy["status"] = {"lagging": [pair]}
     asking = FakeAsking(Refused(FAR), resources={"Pipeline": [body], "LagPolicy": [policy]})
     report, warning = await read_report(asking, SCOPE)
     assert report.source is Source.STATUS

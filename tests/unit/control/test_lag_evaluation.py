@@ -10,7 +10,7 @@ from effort import examples
 from fakes.context import START
 from kappa_crds.lagstate import LagState, Severity
 from kappa_operator.lag.evaluate import Verdict, advance, is_alive, judge
-from kappa_operator.lag.history import Standing
+from kappa_operator.lag.history import LagHistory
 from kappa_operator.lag.model import PartitionLog, Sample
 from kappa_operator.lag.rules import Rules, Threshold
 
@@ -42,17 +42,17 @@ def late(seconds: float, done: int, *, behind: float | None = 90.0) -> Sample:
 
 
 def fold(
-    *looks: Sample, rules: Rules = RULES, alive: bool | None = False, first: Standing | None = None
-) -> Standing:
-    standing: Standing | None = first
+    *looks: Sample, rules: Rules = RULES, alive: bool | None = False, first: LagHistory | None = None
+) -> LagHistory:
+    history: LagHistory | None = first
     for sample in looks:
-        standing = advance(standing, sample, rules, alive)
-    assert standing is not None
-    return standing
+        history = advance(history, sample, rules, alive)
+    assert history is not None
+    return history
 
 
-def say(standing: Standing, rules: Rules = RULES) -> str:
-    verdict = judge(standing, standing.at, rules)
+def say(history: LagHistory, rules: Rules = RULES) -> str:
+    verdict = judge(history, history.at, rules)
     return verdict.state + ("!" if verdict.severity is Severity.CRITICAL else "")
 
 
@@ -61,7 +61,7 @@ def every(step: int, until: int, since: int = 0) -> range:
 
 
 MOVING_LATE = [late(now, now) for now in every(30, 150)]
-STANDING = [look(now, 100, 200 + now, behind=5.0) for now in every(30, 300)]
+HISTORY = [look(now, 100, 200 + now, behind=5.0) for now in every(30, 300)]
 SETTLED = [look(now) for now in every(30, 300)]
 
 
@@ -88,16 +88,16 @@ def test_a_higher_bound_is_critical() -> None:
 
 
 def test_an_offset_that_stands_while_the_group_moves_elsewhere_is_stalled() -> None:
-    assert say(fold(*STANDING, alive=True)) == "Stalled"
+    assert say(fold(*HISTORY, alive=True)) == "Stalled"
 
 
 def test_a_group_in_which_nothing_moves_is_stopped() -> None:
-    assert say(fold(*STANDING, alive=False)) == "Stopped"
+    assert say(fold(*HISTORY, alive=False)) == "Stopped"
 
 
 def test_where_it_is_not_known_whether_the_group_moves_it_stays_what_it_was() -> None:
-    assert say(fold(*STANDING, alive=None)) == "Stalled"
-    stopped = fold(*STANDING, alive=False)
+    assert say(fold(*HISTORY, alive=None)) == "Stalled"
+    stopped = fold(*HISTORY, alive=False)
     assert (
         say(fold(*(look(now, 100, 900, behind=5.0) for now in (330, 600)), first=stopped, alive=None))
         == "Stopped"
@@ -173,7 +173,7 @@ def test_without_a_look_nothing_can_be_said() -> None:
 
 
 def test_what_was_raised_matters_as_much_while_nothing_can_be_said() -> None:
-    stopped = fold(*STANDING)
+    stopped = fold(*HISTORY)
     assert judge(stopped, at(7200), RULES) == Verdict(LagState.UNKNOWN, Severity.WARNING)
 
 
@@ -201,9 +201,9 @@ def test_a_moment_of_trouble_while_it_clears_begins_the_wait_anew() -> None:
 
 
 def test_a_look_that_comes_too_late_changes_nothing() -> None:
-    standing = fold(look(0), look(60, 120, 120))
-    assert advance(standing, look(30, 110, 110), RULES) is standing
-    assert advance(standing, look(60, 500, 110), RULES) is standing
+    history = fold(look(0), look(60, 120, 120))
+    assert advance(history, look(30, 110, 110), RULES) is history
+    assert advance(history, look(60, 500, 110), RULES) is history
 
 
 def test_a_clock_that_jumps_ahead_counts_for_nothing() -> None:
@@ -261,25 +261,25 @@ def test_a_group_moves_if_it_moves_in_any_partition() -> None:
 
 
 def test_a_standing_is_read_back_as_it_was_written() -> None:
-    for standing in (fold(look(0)), fold(*STANDING), fold(look(0), look(30, 50, 100, behind=5.0))):
-        assert Standing.from_json(standing.to_json()) == standing
+    for history in (fold(look(0)), fold(*HISTORY), fold(look(0), look(30, 50, 100, behind=5.0))):
+        assert LagHistory.from_json(history.to_json()) == history
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"at": 1, "since": 1, "watched": 1}', '{"at": "x"}'])
 def test_what_is_no_standing_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"."):
-        Standing.from_json(text)
+        LagHistory.from_json(text)
 
 
 def test_a_standing_of_another_version_is_read_without_what_is_unknown() -> None:
-    standing = fold(look(0))
-    assert Standing.from_json(standing.to_json()[:-1] + ',"invented":7}') == standing
+    history = fold(look(0))
+    assert LagHistory.from_json(history.to_json()[:-1] + ',"invented":7}') == history
 
 
 def test_only_a_share_that_is_plainly_well_need_not_be_remembered() -> None:
     assert fold(look(0)).is_plain
     assert not fold(look(0), late(30, 30)).is_plain
-    assert not fold(*STANDING).is_plain
+    assert not fold(*HISTORY).is_plain
     assert not fold(look(0, 50, 100, behind=5.0)).is_plain, "it may stand still"
 
 
@@ -298,10 +298,10 @@ histories = st.lists(steps, min_size=1, max_size=60)
 
 
 def build_looks(
-    history: list[Step],
+    trace: list[Step],
 ) -> list[tuple[Sample, bool]]:
     now, committed, end, looks = 0.0, 100, 100, []
-    for step, moved, came, behind, loss, alive in history:
+    for step, moved, came, behind, loss, alive in trace:
         now, end = now + step, end + came
         committed = min(end, max(0, committed + moved))
         looks.append((look(now, committed, end, behind=behind, loss=loss), alive))
@@ -309,62 +309,62 @@ def build_looks(
 
 
 @settings(max_examples=examples(300), deadline=None)
-@given(history=histories)
+@given(trace=histories)
 def test_it_is_never_ok_while_lag_is_over_a_bound_for_longer_than_allowed(
-    history: list[Step],
+    trace: list[Step],
 ) -> None:
-    standing: Standing | None = None
+    history: LagHistory | None = None
     over: datetime | None = None
-    for sample, alive in build_looks(history):
-        standing = advance(standing, sample, RULES, alive)
+    for sample, alive in build_looks(trace):
+        history = advance(history, sample, RULES, alive)
         is_over = sample.lag > 0 and sample.behind is not None and sample.behind > 60
         over = (over or sample.at) if is_over else None
         if over is not None and (sample.at - over).total_seconds() >= 120:
-            assert judge(standing, sample.at, RULES).state is not LagState.OK
+            assert judge(history, sample.at, RULES).state is not LagState.OK
 
 
 @settings(max_examples=examples(300), deadline=None)
-@given(history=histories, cut=st.integers(0, 60))
-def test_a_restart_changes_nothing(history: list[Step], cut: int) -> None:
-    whole: Standing | None = None
-    revived: Standing | None = None
-    for number, (sample, alive) in enumerate(build_looks(history)):
+@given(trace=histories, cut=st.integers(0, 60))
+def test_a_restart_changes_nothing(trace: list[Step], cut: int) -> None:
+    whole: LagHistory | None = None
+    revived: LagHistory | None = None
+    for number, (sample, alive) in enumerate(build_looks(trace)):
         whole = advance(whole, sample, RULES, alive)
         if number == cut and revived is not None:
-            revived = Standing.from_json(revived.to_json())
+            revived = LagHistory.from_json(revived.to_json())
         revived = advance(revived, sample, RULES, alive)
         assert revived == whole
 
 
 @settings(max_examples=examples(300), deadline=None)
-@given(history=histories)
+@given(trace=histories)
 def test_between_two_improvements_there_is_time_enough(
-    history: list[Step],
+    trace: list[Step],
 ) -> None:
-    standing: Standing | None = None
+    history: LagHistory | None = None
     improved: datetime | None = None
-    for sample, alive in build_looks(history):
-        before = standing
-        standing = advance(standing, sample, RULES, alive)
+    for sample, alive in build_looks(trace):
+        before = history
+        history = advance(history, sample, RULES, alive)
         if before is None or before.state is LagState.UNKNOWN:
             continue
-        was, now = Verdict(before.state, before.severity), Verdict(standing.state, standing.severity)
-        if now.rank < was.rank and standing.state is not LagState.UNKNOWN:
+        was, now = Verdict(before.state, before.severity), Verdict(history.state, history.severity)
+        if now.rank < was.rank and history.state is not LagState.UNKNOWN:
             assert improved is None or (sample.at - improved).total_seconds() >= RULES.clear_after
             improved = sample.at
 
 
 @settings(max_examples=examples(300), deadline=None)
-@given(history=histories, jumps=st.lists(st.integers(-100_000, 100_000), max_size=60))
+@given(trace=histories, jumps=st.lists(st.integers(-100_000, 100_000), max_size=60))
 def test_whatever_the_clock_does_there_is_an_answer_and_it_is_of_the_last_look(
-    history: list[Step], jumps: list[int]
+    trace: list[Step], jumps: list[int]
 ) -> None:
-    standing: Standing | None = None
+    history: LagHistory | None = None
     off = 0
-    for number, (sample, alive) in enumerate(build_looks(history)):
+    for number, (sample, alive) in enumerate(build_looks(trace)):
         off += jumps[number] if number < len(jumps) else 0
         shown = sample._replace(at=sample.at + timedelta(seconds=off))
-        before = standing
-        standing = advance(standing, shown, RULES, alive)
-        assert standing.at == shown.at or standing is before
-        assert judge(standing, shown.at, RULES).state in LagState
+        before = history
+        history = advance(history, shown, RULES, alive)
+        assert history.at == shown.at or history is before
+        assert judge(history, shown.at, RULES).state in LagState

@@ -5,25 +5,25 @@ from datetime import UTC, datetime, timedelta
 
 from prometheus_client.core import Metric
 
-from kappa_operator.lag.exposition import METRICS, SHARE_GAUGES, LagCollector
-from kappa_operator.lag.model import Partition, PartitionLog, Sample, Share, Sweep
+from kappa_operator.lag.exposition import METRICS, PAIR_GAUGES, LagCollector
+from kappa_operator.lag.model import ClusterSample, GroupPartition, Partition, PartitionLog, Sample
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def build_sweep(shares: int = 2) -> Sweep:
-    logs = {Partition("t", number): PartitionLog(10, 1000, 1000) for number in range(shares)}
+def build_sweep(pairs: int = 2) -> ClusterSample:
+    logs = {Partition("t", number): PartitionLog(10, 1000, 1000) for number in range(pairs)}
     samples = {
-        Share(f"g{partition.number % 2}", partition): Sample(
+        GroupPartition(f"g{partition.number % 2}", partition): Sample(
             AT, log, 900 - partition.number, behind=60.0 + partition.number, loss=3600.0
         )
         for partition, log in logs.items()
     }
-    return Sweep(AT, 1.5, frozenset({"g0", "g1"}), logs, samples)
+    return ClusterSample(AT, 1.5, frozenset({"g0", "g1"}), logs, samples)
 
 
-def collect(sweep: Sweep, limit: int = 1000) -> dict[str, Metric]:
-    collector = LagCollector(lambda: [("shop/main", sweep)], limit, now=lambda: AT + timedelta(seconds=20))
+def collect(sampled: ClusterSample, limit: int = 1000) -> dict[str, Metric]:
+    collector = LagCollector(lambda: [("shop/main", sampled)], limit, now=lambda: AT + timedelta(seconds=20))
     return {metric.name: metric for metric in collector.collect()}
 
 
@@ -69,13 +69,15 @@ def test_every_declared_metric_is_told_and_no_other() -> None:
 def test_of_what_is_not_known_there_is_no_sample_and_a_count() -> None:
     partition, log = Partition("t", 0), PartitionLog(0, 10, 10)
     samples = {
-        Share("new", partition): Sample(AT, log, None),
-        Share("ahead", partition): Sample(AT, log, 40),
-        Share("blind", partition): Sample(AT, log, 4),
+        GroupPartition("new", partition): Sample(AT, log, None),
+        GroupPartition("ahead", partition): Sample(AT, log, 40),
+        GroupPartition("blind", partition): Sample(AT, log, 4),
     }
-    unknown = {Share("hidden", partition): "not allowed"}
+    unknown = {GroupPartition("hidden", partition): "not allowed"}
     found = collect(
-        Sweep(AT, 1.0, frozenset({"new"}), {partition: log}, samples, unknown, {"hidden": "not allowed"})
+        ClusterSample(
+            AT, 1.0, frozenset({"new"}), {partition: log}, samples, unknown, {"hidden": "not allowed"}
+        )
     )
     assert read(found["kafka_consumergroup_group_lag"]) == {("shop/main", "blind", "t", "0"): 6}
     assert read(found["kafka_consumergroup_group_lag_seconds"]) == {}
@@ -85,35 +87,35 @@ def test_of_what_is_not_known_there_is_no_sample_and_a_count() -> None:
 
 
 def test_above_the_limit_the_worst_are_told_and_all_groups_and_how_many_are_not() -> None:
-    sweep = build_sweep(shares=100)
-    found = collect(sweep, limit=50)
+    sampled = build_sweep(pairs=100)
+    found = collect(sampled, limit=50)
     lags = read(found["kafka_consumergroup_group_lag_seconds"])
     assert sorted(lags.values(), reverse=True) == [159.0 - index for index in range(10)]
     assert not found["kafka_partition_latest_offset"].samples
     assert read(found["kafka_consumergroup_group_max_lag"])["shop/main", "g0"] == 198
-    assert read(found["kappa_lag_left_out_series"]) == {("shop/main",): 90 * len(SHARE_GAUGES) + 200}
+    assert read(found["kappa_lag_left_out_series"]) == {("shop/main",): 90 * len(PAIR_GAUGES) + 200}
 
 
 def test_losses_come_before_what_is_far_behind() -> None:
     log = PartitionLog(500, 1000, 1000)
-    lost = Share("lost", Partition("t", 0))
-    sweep = build_sweep(shares=20)
-    worse = Sweep(
+    lost = GroupPartition("lost", Partition("t", 0))
+    sampled = build_sweep(pairs=20)
+    worse = ClusterSample(
         AT,
         1.0,
-        sweep.groups,
-        sweep.logs,
-        {**sweep.samples, lost: Sample(AT, log, 100, behind=1.0, loss=0.0)},
+        sampled.groups,
+        sampled.logs,
+        {**sampled.samples, lost: Sample(AT, log, 100, behind=1.0, loss=0.0)},
     )
-    found = collect(worse, limit=len(SHARE_GAUGES))
+    found = collect(worse, limit=len(PAIR_GAUGES))
     assert list(read(found["kappa_consumergroup_lost_records"])) == [("shop/main", "lost", "t", "0")]
 
 
 def test_topics_are_counted_and_have_a_quarter_of_the_bound_for_the_busiest() -> None:
-    sweep = replace(build_sweep(), written={f"t{number}": number for number in range(100)})
-    family = collect(sweep)["kappa_topic_written_records"]
+    sampled = replace(build_sweep(), written={f"t{number}": number for number in range(100)})
+    family = collect(sampled)["kappa_topic_written_records"]
     assert (family.type, len(family.samples)) == ("counter", 100)
     assert family.samples[0].labels == {"cluster_name": "shop/main", "topic": "t99"}
-    few = collect(sweep, limit=40)
+    few = collect(sampled, limit=40)
     assert list(read(few["kappa_topic_written_records"]).values()) == list(range(99, 89, -1))
     assert read(few["kappa_lag_left_out_series"])["shop/main",] == 90

@@ -8,39 +8,39 @@ from fakes.context import START
 from kappa_crds.lagstate import LagState, Severity
 from kappa_operator.lag.evaluate import Verdict
 from kappa_operator.lag.groupwise import Judged
-from kappa_operator.lag.history import Standing
-from kappa_operator.lag.messages import explain, name_share, render_lag
-from kappa_operator.lag.model import Partition, PartitionLog, Sample, Share
+from kappa_operator.lag.history import LagHistory
+from kappa_operator.lag.messages import explain, name_pair, render_lag
+from kappa_operator.lag.model import GroupPartition, Partition, PartitionLog, Sample
 from kappa_operator.lag.rules import Rules, Threshold
 
 RULES = Rules(Threshold(lag=60, records=1000), Threshold(lag=600, time_to_loss=3600))
-SHARE = Share("billing", Partition("orders", 3))
+PAIR = GroupPartition("billing", Partition("orders", 3))
 NOW = START + timedelta(minutes=10)
 LOG = PartitionLog(100, 5000, 5000)
 SAMPLE = Sample(NOW, LOG, 4000, 75.0)
-STANDING = Standing(at=NOW, since=START, watched=START, committed=4000, start=100, end=5000, judged=NOW)
+HISTORY = LagHistory(at=NOW, since=START, watched=START, committed=4000, start=100, end=5000, judged=NOW)
 GONE = "last sample at 2026-01-01 00:10:00 UTC: the broker does not answer"
 
 
 def say(
-    state: LagState, sample: Sample | None = SAMPLE, standing: Standing = STANDING, unseen: str | None = None
+    state: LagState, sample: Sample | None = SAMPLE, history: LagHistory = HISTORY, unseen: str | None = None
 ) -> str:
-    return explain(Judged(SHARE, standing, Verdict(state, Severity.WARNING), sample, unseen), RULES, NOW)
+    return explain(Judged(PAIR, history, Verdict(state, Severity.WARNING), sample, unseen), RULES, NOW)
 
 
-STILL = STANDING._replace(still=START)
-OVER = STANDING._replace(over_warning=START)
+STILL = HISTORY._replace(still=START)
+OVER = HISTORY._replace(over_warning=START)
 WORSE = OVER._replace(over_critical=START)
 CASES = [
     ("lag is within the bounds", say(LagState.OK)),
-    ("lag of 1k records, 1m15s over spec.warning.lag (1m)", say(LagState.WARNING, standing=OVER)),
+    ("lag of 1k records, 1m15s over spec.warning.lag (1m)", say(LagState.WARNING, history=OVER)),
     ("lag of 2k records, 1m15s over spec.warning.records (1000)", say(LagState.WARNING, SAMPLE._replace(committed=3000), OVER)),
     ("lag of 1k records, 15m over spec.critical.lag (10m)", say(LagState.WARNING, SAMPLE._replace(behind=900.0), WORSE)),
     ("lag of 1k records, 1m15s within the bounds, for less than spec.clearAfter", say(LagState.WARNING)),
     ("lag was over a bound at the last sample", say(LagState.WARNING, None)),
-    ("the committed offset went back from 4500 and is 4000", say(LagState.REWOUND, standing=STANDING._replace(rewound_from=4500))),
-    ("the committed offset 4000 has not moved for 10m with a lag of 1k records, 1m15s, but the group is alive: it moves in other partitions, or its pipeline runs", say(LagState.STALLED, standing=STILL)),
-    ("the committed offset 4000 has not moved for 10m with a lag of 1k records, 1m15s; no committed offset of the group moves", say(LagState.STOPPED, standing=STILL)),
+    ("the committed offset went back from 4500 and is 4000", say(LagState.REWOUND, history=HISTORY._replace(rewound_from=4500))),
+    ("the committed offset 4000 has not moved for 10m with a lag of 1k records, 1m15s, but the group is alive: it moves in other partitions, or its pipeline runs", say(LagState.STALLED, history=STILL)),
+    ("the committed offset 4000 has not moved for 10m with a lag of 1k records, 1m15s; no committed offset of the group moves", say(LagState.STOPPED, history=STILL)),
     ("it moves again, for less than spec.clearAfter, but the group is alive: it moves in other partitions, or its pipeline runs", say(LagState.STALLED)),
     ("50 offsets before 100 were removed before the group read them; its committed offset is 50", say(LagState.LOSING, SAMPLE._replace(committed=50))),
     ("retention removes the oldest of 1k records, 1m15s in 30m", say(LagState.LOSING, SAMPLE._replace(loss=1800.0))),
@@ -61,5 +61,5 @@ def test_why_is_said_in_words_with_the_figures(wanted: str, said: str) -> None:
 
 
 def test_a_share_has_a_short_name_and_its_lag_a_short_form() -> None:
-    assert (name_share(SHARE), render_lag(SAMPLE)) == ("billing orders[3]", "1k records, 1m15s")
+    assert (name_pair(PAIR), render_lag(SAMPLE)) == ("billing orders[3]", "1k records, 1m15s")
     assert render_lag(SAMPLE._replace(committed=4999, behind=None)) == "1 record"

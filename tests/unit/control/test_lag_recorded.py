@@ -6,7 +6,7 @@ import pytest
 
 from kappa_crds.lagstate import Severity
 from kappa_operator.lag.evaluate import advance, judge
-from kappa_operator.lag.history import Standing
+from kappa_operator.lag.history import LagHistory
 from kappa_operator.lag.model import Sample
 from kappa_operator.lag.rules import Rules, Threshold
 from unit.control.burrow import KEPT, say_burrow
@@ -25,12 +25,12 @@ def run_ours(recorded: Recorded, *, anew: bool = False) -> list[str]:
     Where it begins `anew` before every look, only the JSON of the standing is left.
     """
     said: list[str] = []
-    standing: Standing | None = None
+    history: LagHistory | None = None
     for _, sample in recorded.looks:
-        if anew and standing is not None:
-            standing = Standing.from_json(standing.to_json())
-        standing = advance(standing, sample, RULES, alive=False)
-        verdict = judge(standing, sample.at, RULES)
+        if anew and history is not None:
+            history = LagHistory.from_json(history.to_json())
+        history = advance(history, sample, RULES, alive=False)
+        verdict = judge(history, sample.at, RULES)
         word = verdict.state + ("!" if verdict.severity is Severity.CRITICAL else "")
         said += [word] if said[-1:] != [word] else []
     return said

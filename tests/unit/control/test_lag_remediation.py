@@ -9,8 +9,8 @@ from fakes.cluster import Body
 from fakes.context import build_resource
 from kappa_crds import API_VERSION
 from kappa_operator.engine.keys import ObjectRef
-from kappa_operator.lag.model import PartitionLog, Sample, Sweep
-from unit.control.lag_shop import BASE, CLUSTER, PIPELINE, POLICY, SHARE, TOPIC, Shop
+from kappa_operator.lag.model import ClusterSample, PartitionLog, Sample
+from unit.control.lag_shop import BASE, CLUSTER, PAIR, PIPELINE, POLICY, TOPIC, Shop
 
 SCALE = {**BASE, "remediation": {"scale": {"min": 1, "max": 4}}}
 RESTART = {**BASE, "warning": {"lag": "1d"}, "remediation": {"restartStalled": {"atMost": 2}}}
@@ -66,7 +66,7 @@ async def test_what_is_not_scaled(case: str, spec: dict[str, Any], status: dict[
         shop.end, shop.committed = shop.end + 2000, shop.committed + 1000
         at = shop.operator.clock.time
         sample = Sample(at, PartitionLog(0, shop.end, shop.end), shop.committed, 300.0)
-        shop.operator.lag.sweeps[CLUSTER] = Sweep(at, 0.1, samples={SHARE: sample})
+        shop.operator.lag.samples[CLUSTER] = ClusterSample(at, 0.1, samples={PAIR: sample})
         await shop.look()
     assert (shop.executors, shop.remediation) == (before, []), case
 

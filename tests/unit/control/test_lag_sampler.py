@@ -6,12 +6,12 @@ import pytest
 
 from fakes.lag import GONE, FakeBrokers, FakeLog, FakeRetentions
 from kappa_operator.lag.forecast import Retention
-from kappa_operator.lag.model import Partition, Sample, Share, Sweep
+from kappa_operator.lag.model import ClusterSample, GroupPartition, Partition, Sample
 from kappa_operator.lag.sampler import Sampler
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 T0, T1 = Partition("t", 0), Partition("t", 1)
-SHARE = Share("g", T0)
+PAIR = GroupPartition("g", T0)
 WEEK = 7 * 86_400.0
 
 
@@ -52,12 +52,12 @@ class Stage:
         for log in self.brokers.logs.values():
             self.append(log, round(seconds / 0.04))
 
-    async def sweep(self) -> Sweep:
+    async def sample(self) -> ClusterSample:
         self.brokers.questions = self.brokers.rounds = self.brokers.looks = 0
-        return await self.sampler.sweep()
+        return await self.sampler.sample()
 
-    async def look(self, share: Share = SHARE) -> Sample:
-        return (await self.sweep()).samples[share]
+    async def look(self, pair: GroupPartition = PAIR) -> Sample:
+        return (await self.sample()).samples[pair]
 
     def age_of(self, offset: int, partition: Partition = T0) -> float:
         return START.timestamp() + self.seconds - self.brokers.logs[partition].stamps[offset] / 1000
@@ -66,22 +66,22 @@ class Stage:
 async def test_records_and_time_are_sampled_and_other_partitions_of_the_topic_have_no_commit() -> None:
     stage = Stage()
     stage.commit(400)
-    sweep = await stage.sweep()
-    found = sweep.samples[SHARE]
+    sampled = await stage.sample()
+    found = sampled.samples[PAIR]
     assert (found.lag, found.committed, found.bound) == (600, 400, False)
     assert found.behind == pytest.approx(stage.age_of(400), abs=0.8)
     assert found.loss == pytest.approx(WEEK - stage.age_of(400), abs=0.8)
-    other = sweep.samples[Share("g", T1)]
+    other = sampled.samples[GroupPartition("g", T1)]
     assert (other.committed, other.behind, other.loss) == (None, None, None)
-    assert sweep.groups == {"g"}
-    assert set(sweep.logs) == {T0, T1}
-    assert sweep.failure is None
+    assert sampled.groups == {"g"}
+    assert set(sampled.logs) == {T0, T1}
+    assert sampled.failure is None
 
 
 async def test_who_stands_still_is_asked_about_once() -> None:
     stage = Stage()
     stage.commit(400)
-    await stage.sweep()
+    await stage.sample()
     assert stage.brokers.rounds > 0
     for _ in range(3):
         stage.wait(30)
@@ -94,16 +94,16 @@ async def test_who_moves_through_what_was_seen_coming_takes_at_most_three_rounds
     offsets = {Partition("t", number): 900 + 5 * number for number in range(20)}
     for partition, offset in offsets.items():
         stage.commit(offset, partition)
-    await stage.sweep()
+    await stage.sample()
     for step in range(1, 4):
         stage.wait(30)
         for partition, offset in offsets.items():
             stage.commit(offset + 750 * step, partition)
-        sweep = await stage.sweep()
+        sampled = await stage.sample()
         assert stage.brokers.rounds <= 3
         for partition, offset in offsets.items():
             age = stage.age_of(offset + 750 * step, partition)
-            assert sweep.samples[Share("g", partition)].behind == pytest.approx(age, abs=0.8)
+            assert sampled.samples[GroupPartition("g", partition)].behind == pytest.approx(age, abs=0.8)
 
 
 async def test_what_is_not_found_in_time_is_unknown_and_found_later() -> None:
@@ -125,9 +125,9 @@ async def test_groups_at_different_places_in_a_partition_are_all_told() -> None:
     stage = Stage()
     for number in range(30):
         stage.commit(number * 33, group=f"g{number}")
-    sweep = await stage.sweep()
+    sampled = await stage.sample()
     for number in range(30):
-        found = sweep.samples[Share(f"g{number}", T0)]
+        found = sampled.samples[GroupPartition(f"g{number}", T0)]
         assert found.behind == pytest.approx(stage.age_of(number * 33), abs=0.8)
 
 
@@ -136,10 +136,10 @@ async def test_a_partition_that_cannot_be_read_is_unknown_and_the_others_are_not
     stage.commit(400)
     stage.commit(1000, T1)
     stage.brokers.logs[T0].trouble = "the broker says NOT_LEADER_FOR_PARTITION"
-    sweep = await stage.sweep()
-    assert sweep.unknown == {SHARE: "the broker says NOT_LEADER_FOR_PARTITION"}
-    assert set(sweep.unavailable) == {T0}
-    assert sweep.samples[Share("g", T1)].lag == 0
+    sampled = await stage.sample()
+    assert sampled.unknown == {PAIR: "the broker says NOT_LEADER_FOR_PARTITION"}
+    assert set(sampled.unavailable) == {T0}
+    assert sampled.samples[GroupPartition("g", T1)].lag == 0
     stage.brokers.logs[T0].trouble = ""
     assert (await stage.look()).lag == 600
 
@@ -148,13 +148,13 @@ async def test_a_group_that_may_not_be_read_is_unknown_in_all_that_was_known_of_
     stage = Stage()
     stage.commit(400)
     stage.commit(5, group="other")
-    await stage.sweep()
+    await stage.sample()
     why = "the broker says GROUP_AUTHORIZATION_FAILED"
     stage.brokers.unread["g"] = why
     for _ in range(2):
-        sweep = await stage.sweep()
-        assert (sweep.unread, sweep.unknown) == ({"g": why}, {SHARE: why, Share("g", T1): why})
-        assert Share("other", T0) in sweep.samples
+        sampled = await stage.sample()
+        assert (sampled.unread, sampled.unknown) == ({"g": why}, {PAIR: why, GroupPartition("g", T1): why})
+        assert GroupPartition("other", T0) in sampled.samples
 
 
 async def test_the_groups_of_a_broker_that_is_away_are_missed_and_those_that_vanish_are_not() -> None:
@@ -162,40 +162,40 @@ async def test_the_groups_of_a_broker_that_is_away_are_missed_and_those_that_van
     stage.commit(400)
     stage.commit(5, group="other")
     stage.brokers.homes["other"] = 2
-    await stage.sweep()
+    await stage.sample()
     stage.brokers.silent[2] = "broker 2 does not answer"
     del stage.brokers.commits["g"]
-    sweep = await stage.sweep()
-    assert sweep.groups == {"other"}
-    assert sweep.unread == {"other": "broker 2 does not answer"}
-    assert sweep.unknown[Share("other", T0)] == "broker 2 does not answer"
-    assert not sweep.samples
+    sampled = await stage.sample()
+    assert sampled.groups == {"other"}
+    assert sampled.unread == {"other": "broker 2 does not answer"}
+    assert sampled.unknown[GroupPartition("other", T0)] == "broker 2 does not answer"
+    assert not sampled.samples
     del stage.brokers.silent[2]
-    assert (await stage.look(Share("other", T0))).lag == 995
+    assert (await stage.look(GroupPartition("other", T0))).lag == 995
 
 
 async def test_the_groups_of_a_broker_that_is_gone_are_missed_until_another_one_lists_them() -> None:
     stage = Stage()
     stage.commit(400)
     stage.brokers.homes["g"] = 2
-    await stage.sweep()
+    await stage.sample()
     stage.brokers.numbers = (1,)
     for _ in range(2):
-        sweep = await stage.sweep()
-        assert sweep.unread == {"g": "broker 2, the coordinator of the group, is unavailable"}
-        assert SHARE in sweep.unknown
+        sampled = await stage.sample()
+        assert sampled.unread == {"g": "broker 2, the coordinator of the group, is unavailable"}
+        assert PAIR in sampled.unknown
     stage.brokers.homes["g"] = 1
-    sweep = await stage.sweep()
-    assert (sweep.samples[SHARE].lag, sweep.unread, sweep.unknown) == (600, {}, {})
+    sampled = await stage.sample()
+    assert (sampled.samples[PAIR].lag, sampled.unread, sampled.unknown) == (600, {}, {})
 
 
 async def test_a_share_that_is_refused_alone_is_unknown_alone() -> None:
     stage = Stage()
     stage.commit(5, T1)
-    stage.brokers.refused[SHARE] = "the broker says TOPIC_AUTHORIZATION_FAILED"
-    sweep = await stage.sweep()
-    assert sweep.unknown == stage.brokers.refused
-    assert set(sweep.samples) == {Share("g", T1)}
+    stage.brokers.refused[PAIR] = "the broker says TOPIC_AUTHORIZATION_FAILED"
+    sampled = await stage.sample()
+    assert sampled.unknown == stage.brokers.refused
+    assert set(sampled.samples) == {GroupPartition("g", T1)}
 
 
 async def test_a_topic_that_goes_amid_a_sweep_is_unknown() -> None:
@@ -208,23 +208,23 @@ async def test_a_topic_that_goes_amid_a_sweep_is_unknown() -> None:
         return await gone(leaders)  # type: ignore[arg-type]
 
     stage.brokers.read_logs = delete_first  # type: ignore[assignment, method-assign]
-    assert (await stage.sweep()).unknown == {SHARE: GONE}
-    sweep = await stage.sweep()
-    assert sweep.unknown == {SHARE: "the topic was deleted, or this user has no permission to describe it"}
+    assert (await stage.sample()).unknown == {PAIR: GONE}
+    sampled = await stage.sample()
+    assert sampled.unknown == {PAIR: "the topic was deleted, or this user has no permission to describe it"}
 
 
 async def test_a_cluster_that_is_away_leaves_nothing_known_and_nothing_forgotten() -> None:
     stage = Stage()
     stage.commit(400)
-    await stage.sweep()
+    await stage.sample()
     stage.brokers.away = True
     for _ in range(2):
-        sweep = await stage.sweep()
-        assert not sweep.samples
-        assert set(sweep.unknown) == {SHARE, Share("g", T1)}
-        assert sweep.groups == {"g"} == set(sweep.unread)
-        assert sweep.failure is not None
-        assert "nobody is there" in sweep.failure
+        sampled = await stage.sample()
+        assert not sampled.samples
+        assert set(sampled.unknown) == {PAIR, GroupPartition("g", T1)}
+        assert sampled.groups == {"g"} == set(sampled.unread)
+        assert sampled.failure is not None
+        assert "nobody is there" in sampled.failure
     stage.brokers.away = False
     assert (await stage.look()).lag == 600
 
@@ -232,7 +232,7 @@ async def test_a_cluster_that_is_away_leaves_nothing_known_and_nothing_forgotten
 async def test_of_a_topic_that_was_made_anew_nothing_old_is_believed() -> None:
     stage = Stage()
     stage.commit(400)
-    await stage.sweep()
+    await stage.sample()
     stage.seconds = 3600.0
     fresh = FakeLog()
     stage.append(fresh, 2000)
@@ -251,7 +251,7 @@ async def test_before_a_marker_nobody_is_behind_once_it_was_looked_at() -> None:
     assert (first.lag, stage.brokers.looks) == (1, 0)
     found = await stage.look()
     assert (found.lag, found.behind, found.loss) == (0, 0.0, None)
-    await stage.sweep()
+    await stage.sample()
     assert stage.brokers.looks == 0
 
 
@@ -263,7 +263,7 @@ async def test_a_marker_at_the_front_does_not_make_what_follows_older() -> None:
     stage.commit(999)
     stage.seconds = 600.0
     stage.append(log, 50)
-    await stage.sweep()
+    await stage.sample()
     found = await stage.look()
     assert (found.lag, found.bound) == (50, True)
     assert found.behind == pytest.approx(stage.age_of(1000), abs=0.8)
@@ -273,8 +273,8 @@ async def test_where_topics_may_not_be_read_nobody_looks_twice_and_lag_is_a_boun
     stage = Stage()
     stage.brokers.may_read = False
     stage.commit(990)
-    await stage.sweep()
-    await stage.sweep()
+    await stage.sample()
+    await stage.sample()
     assert stage.brokers.looks == 1
     found = await stage.look()
     assert (found.lag, found.bound, stage.brokers.looks) == (10, True, 0)
@@ -285,9 +285,9 @@ async def test_an_open_transaction_ends_what_counts_for_those_who_wait_for_it() 
     stage.brokers.logs[T0].open_from = 900
     stage.commit(400)
     stage.commit(950, group="hasty")
-    sweep = await stage.sweep()
-    assert sweep.samples[SHARE].lag == 500
-    assert sweep.samples[Share("hasty", T0)].lag == 50
+    sampled = await stage.sample()
+    assert sampled.samples[PAIR].lag == 500
+    assert sampled.samples[GroupPartition("hasty", T0)].lag == 50
 
 
 @pytest.mark.parametrize("jump", [timedelta(days=-1), timedelta(days=400), timedelta(seconds=-30)])
@@ -296,7 +296,7 @@ async def test_a_clock_that_jumps_makes_nothing_negative_and_all_is_well_when_it
 ) -> None:
     stage = Stage()
     stage.commit(400)
-    await stage.sweep()
+    await stage.sample()
     stage.wait(30)
     stage.jump = jump
     found = await stage.look()

@@ -15,33 +15,33 @@ from kappa_operator.kafka.model import KafkaAccess
 from kappa_operator.kafkacluster.decide import KafkaClusterResource
 from kappa_operator.kafkacluster.observe import list_clusters
 from kappa_operator.kinds import KIND_TABLE
-from kappa_operator.lag.model import Partition, PartitionLog, Sample, Share, Sweep
+from kappa_operator.lag.model import ClusterSample, GroupPartition, Partition, PartitionLog, Sample
 from kappa_operator.lag.sampling import Keeps, Sampling, build_filter
 
-SHARE = Share("g", Partition("t", 0))
+PAIR = GroupPartition("g", Partition("t", 0))
 MAIN = Key("KafkaCluster", "shop", "main")
 
 
 @dataclass
 class FakeSampler:
-    sweeps: int = 0
+    samples: int = 0
     closed: int = 0
     hangs: bool = False
     bug: bool = False
-    group: str = SHARE.group
+    group: str = PAIR.group
 
-    async def sweep(self) -> Sweep:
-        self.sweeps += 1
+    async def sample(self) -> ClusterSample:
+        self.samples += 1
         if self.bug:
             raise ZeroDivisionError
         if self.hangs:
             await asyncio.Event().wait()
-        return Sweep(
+        return ClusterSample(
             START,
             1.5,
             frozenset({self.group}),
             {},
-            {SHARE._replace(group=self.group): Sample(START, PartitionLog(0, 9, 9), 4)},
+            {PAIR._replace(group=self.group): Sample(START, PartitionLog(0, 9, 9), 4)},
         )
 
     async def close(self) -> None:
@@ -97,9 +97,9 @@ async def start(ready: bool = True, **spec: Any) -> Stage:
 
 async def test_a_connected_cluster_is_swept_at_its_interval_by_one_sampler() -> None:
     stage = await start(lag={"interval": "10s"})
-    for seconds, sweeps in ((0, 1), (9, 1), (1, 2), (5, 2), (5, 3)):
+    for seconds, samples in ((0, 1), (9, 1), (1, 2), (5, 2), (5, 3)):
         await stage.turn(seconds)
-        assert stage.made[0].sweeps == sweeps
+        assert stage.made[0].samples == samples
     assert len(stage.made) == 1
     found = stage.sampling.get(MAIN)
     assert found is not None
@@ -132,7 +132,7 @@ async def test_a_sweep_that_is_under_way_is_not_begun_again_and_ends_with_the_op
         await asyncio.sleep(0)
     for _ in range(3):
         await stage.turn(60)
-    assert stage.made[0].sweeps == 1
+    assert stage.made[0].samples == 1
     running.cancel()
     await asyncio.wait([running])
     assert stage.made[0].closed == 1
@@ -166,7 +166,7 @@ async def test_a_connection_that_cannot_be_closed_ends_nothing() -> None:
     stage.made[0].bug = True
     stage.access = KafkaAccess.of({"bootstrap.servers": "kafka:9092", "sasl.password": "new"})
     await stage.turn(30)
-    assert [each.sweeps for each in stage.made] == [1, 1]
+    assert [each.samples for each in stage.made] == [1, 1]
 
 
 async def test_neither_a_secret_that_is_missing_nor_a_bug_ends_the_sampling_and_both_make_all_unknown() -> (
@@ -181,7 +181,7 @@ async def test_neither_a_secret_that_is_missing_nor_a_bug_ends_the_sampling_and_
         found = stage.sampling.get(MAIN)
         assert found is not None
         assert bool(found.samples) == (not words)
-        assert set(found.unknown) == (set() if not words else {SHARE})
+        assert set(found.unknown) == (set() if not words else {PAIR})
         assert words in (found.failure or "")
 
 
@@ -191,7 +191,7 @@ async def test_a_cluster_that_goes_away_is_swept_on_so_that_nothing_old_is_belie
     stage.operator.brokers["kafka:9092"].trouble = BrokerUnreachable("away")
     await stage.operator.reconcile(MAIN)
     await stage.turn(30)
-    assert stage.made[0].sweeps == 2
+    assert stage.made[0].samples == 2
 
 
 async def test_status_says_the_last_sweep_and_sweeps_write_none() -> None:
@@ -209,7 +209,7 @@ async def test_status_says_the_last_sweep_and_sweeps_write_none() -> None:
         "unknown": 0,
     }
     writes = operator.cluster.fuse.writes
-    stage.sampling._found[MAIN] = Sweep(START + timedelta(seconds=20), 3.0)
+    stage.sampling._found[MAIN] = ClusterSample(START + timedelta(seconds=20), 3.0)
     operator.clock.advance(20)
     await operator.reconcile(MAIN)
     assert operator.cluster.fuse.writes == writes

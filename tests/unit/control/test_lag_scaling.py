@@ -13,7 +13,7 @@ from fakes.context import START
 from kappa_crds.lagremediation import ScaleRemediation
 from kappa_crds.lagstate import LagState, Severity
 from kappa_operator.lag.evaluate import Verdict, advance, judge
-from kappa_operator.lag.history import Standing
+from kappa_operator.lag.history import LagHistory
 from kappa_operator.lag.load import Flow, Load, advance_load, measure_flow
 from kappa_operator.lag.model import PartitionLog, Sample
 from kappa_operator.lag.rules import Rules, Threshold
@@ -40,7 +40,7 @@ class Model:
     now: float = 0.0
     down_until: float = 0.0
     partition: Partition = field(default_factory=Partition)
-    standing: Standing | None = None
+    history: LagHistory | None = None
     load: Load | None = None
     last: datetime | None = None
     fell: datetime | None = None
@@ -67,9 +67,9 @@ class Model:
     def look(self) -> None:
         at = START + timedelta(seconds=self.now)
         sample = self.partition.look(self.now, at)
-        flow = measure_flow([(self.standing, sample)])
-        self.standing = advance(self.standing, sample, RULES, True)
-        verdict = judge(self.standing, at, RULES)
+        flow = measure_flow([(self.history, sample)])
+        self.history = advance(self.history, sample, RULES, True)
+        verdict = judge(self.history, at, RULES)
         self.behind.append((self.now, sample.behind or 0.0))
         self.load = advance_load(
             self.load, flow, self.executors, at, well=verdict.state is LagState.OK,
@@ -213,9 +213,9 @@ def test_a_change_is_young_until_its_executors_have_been_at_work_for_a_time() ->
 
 def test_a_topic_that_is_made_anew_is_no_flow() -> None:
     at = START + timedelta(seconds=10)
-    standing = Standing(START, START, START, end=500, committed=400)
+    history = LagHistory(START, START, START, end=500, committed=400)
     log = PartitionLog(0, 20, 20)
-    assert measure_flow([(standing, Sample(at, log, 10)), (None, Sample(at, log, 5))]) == Flow(10.0, 0, 0, 25)
+    assert measure_flow([(history, Sample(at, log, 10)), (None, Sample(at, log, 5))]) == Flow(10.0, 0, 0, 25)
 
 
 @settings(max_examples=examples(200), deadline=None)

@@ -7,7 +7,7 @@ import pytest
 from fakes.context import START
 from kappa_crds.lagstate import Severity
 from kappa_operator.lag.evaluate import advance, judge
-from kappa_operator.lag.history import Standing
+from kappa_operator.lag.history import LagHistory
 from kappa_operator.lag.rules import Rules, Threshold
 from unit.control.burrow import KEPT, say_burrow
 from unit.control.lag_traces import TRACES, Trace, batches, list_looks, stopped
@@ -18,12 +18,12 @@ RULES = Rules(Threshold(lag=60, patience=120), Threshold(lag=600, time_to_loss=3
 def run_ours(trace: Trace, rules: Rules = RULES) -> list[str]:
     """Return what was said, one after another. At a restart only the JSON of the standing is left."""
     said: list[str] = []
-    standing: Standing | None = None
+    history: LagHistory | None = None
     for number, _, sample in list_looks(trace):
-        if number == trace.restart and standing is not None:
-            standing = Standing.from_json(standing.to_json())
-        standing = advance(standing, sample, rules, trace.alive)
-        verdict = judge(standing, sample.at, rules)
+        if number == trace.restart and history is not None:
+            history = LagHistory.from_json(history.to_json())
+        history = advance(history, sample, rules, trace.alive)
+        verdict = judge(history, sample.at, rules)
         word = verdict.state + ("!" if verdict.severity is Severity.CRITICAL else "")
         said += [word] if said[-1:] != [word] else []
     return said

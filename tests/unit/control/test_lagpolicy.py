@@ -15,7 +15,7 @@ from kappa_operator.cli.plan import plan_one
 from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.kinds import KIND_TABLE
 from kappa_operator.lag.groups import find_groups
-from kappa_operator.lag.model import Sweep
+from kappa_operator.lag.model import ClusterSample
 from kappa_operator.lagpolicy.decide import is_long
 from kappa_operator.lagpolicy.mute import find_mute
 from kappa_operator.lagpolicy.observe import observe_lagpolicy
@@ -44,7 +44,7 @@ class Desk:
         """Let ten seconds pass, sweep Kafka, and evaluate."""
         self.operator.clock.advance(10)
         if looks:
-            self.operator.lag.sweep(CLUSTER, self.operator.clock.time, **looks)
+            self.operator.lag.sample(CLUSTER, self.operator.clock.time, **looks)
         await self.operator.reconcile(POLICY)
 
     async def look_for(
@@ -143,7 +143,9 @@ async def test_kafka_that_is_down_for_hours_is_said_with_its_reason_and_nothing_
     desk = Desk()
     await desk.look_for(60, 0.0)
     desk.operator.clock.advance(7200)
-    desk.operator.lag.sweeps[CLUSTER] = Sweep(desk.operator.clock.time, 10.0, failure="Connection refused")
+    desk.operator.lag.samples[CLUSTER] = ClusterSample(
+        desk.operator.clock.time, 10.0, failure="Connection refused"
+    )
     await desk.look()
     said = "billing in[0]: last sample at 2026-01-01 00:01:00 UTC: Connection refused"
     assert desk.say() == ("Unknown", "LagUnknown", said)
@@ -193,7 +195,7 @@ async def test_an_operator_that_starts_anew_says_nothing_before_it_has_looked_un
     desk = Desk()
     await desk.look_for(70, 0.0)
     desk.operator = desk.operator.restart()
-    desk.operator.lag.sweeps.clear()
+    desk.operator.lag.samples.clear()
     before = desk.version
     for _ in range(20):
         await desk.look()
@@ -226,9 +228,9 @@ async def test_a_policy_that_is_made_anew_remembers_nothing() -> None:
 async def test_a_status_that_cannot_be_read_begins_anew() -> None:
     desk = Desk()
     await desk.look_for(200, 90.0)
-    standings = {"billing in 0": "{", "billing in x": "{}", "x": "{}", "billing in 1": '{"at": 7}'}
+    histories = {"billing in 0": "{", "billing in x": "{}", "x": "{}", "billing in 1": '{"at": 7}'}
     desk.operator = desk.operator.restart()
-    desk.operator.cluster.patch(REF, status={"lagHistory": standings})
+    desk.operator.cluster.patch(REF, status={"lagHistory": histories})
     await desk.look_for(10, 0.0)
     assert desk.say()[0] == "True"
 
@@ -430,7 +432,7 @@ async def test_prometheus_gets_what_a_policy_says_and_nothing_of_one_that_is_gon
 
 async def test_a_plan_shows_nothing_of_what_is_only_remembered() -> None:
     desk = Desk()
-    desk.operator.lag.sweep(CLUSTER, desk.operator.clock.time, billing=(100, 100, 0.0))
+    desk.operator.lag.sample(CLUSTER, desk.operator.clock.time, billing=(100, 100, 0.0))
     lines = list((await plan_one(desk.operator.context, POLICY)).describe())
     assert lines[:2] == ["LagPolicy shop/gold", "  (nothing to do)"]
     assert "· LagEvaluated ·" in lines[2]

@@ -14,9 +14,9 @@ from kappa_crds.progress import DriverState, Progress, QueryProgress, SourceProg
 from kappa_operator.engine.context import OperatorContext
 from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.kinds import KIND_TABLE
-from kappa_operator.lag.history import Standing
+from kappa_operator.lag.history import LagHistory
 from kappa_operator.lag.memory import Remembered
-from kappa_operator.lag.model import Partition, PartitionLog, Sample, Share, Sweep
+from kappa_operator.lag.model import ClusterSample, GroupPartition, Partition, PartitionLog, Sample
 from kappa_operator.lag.rules import Rules, Threshold
 from kappa_operator.pipeline.progress_cache import ProgressCache
 from kappa_operator.report.build import build_report
@@ -29,16 +29,16 @@ MAIN = Key("KafkaCluster", "shop", "main")
 RULES = Rules(Threshold(60.0, None, None, 0.0), None, 60.0, 60.0, 300.0)
 
 
-def share(number: int, group: str = "billing", topic: str = "orders") -> Share:
-    return Share(group, Partition(topic, number))
+def pair(number: int, group: str = "billing", topic: str = "orders") -> GroupPartition:
+    return GroupPartition(group, Partition(topic, number))
 
 
 def sample(committed: int | None, end: int = 1000, start: int = 0, **known: Any) -> Sample:
     return Sample(START, PartitionLog(start, end, end), committed, **known)
 
 
-def build(sweep: Sweep, *policies: PolicyInput, with_partitions: bool = False) -> Report:
-    inputs = ReportInput("one", (ClusterInput(MAIN, 30.0, sweep, policies),))
+def build(sampled: ClusterSample, *policies: PolicyInput, with_partitions: bool = False) -> Report:
+    inputs = ReportInput("one", (ClusterInput(MAIN, 30.0, sampled, policies),))
     return build_report(inputs, START, with_partitions=with_partitions)
 
 
@@ -49,13 +49,13 @@ def only(report: Report) -> LagReport:
 
 def test_lag_is_added_up_and_the_furthest_partition_is_named() -> None:
     samples = {
-        share(0): sample(900, behind=5.0, loss=600.0),
-        share(1): sample(400, behind=80.0, loss=300.0),
-        share(2): sample(1000, behind=0.0),
+        pair(0): sample(900, behind=5.0, loss=600.0),
+        pair(1): sample(400, behind=80.0, loss=300.0),
+        pair(2): sample(1000, behind=0.0),
     }
-    lag = only(build(Sweep(START, 0.4, samples=samples)))
+    lag = only(build(ClusterSample(START, 0.4, samples=samples)))
     assert (lag.partitions, lag.lag, lag.behind, lag.loss, lag.worst) == (3, 700, 80.0, 300.0, 1)
-    assert (lag.unknown, lag.undated, lag.state, lag.why, lag.shares) == (0, 0, None, None, ())
+    assert (lag.unknown, lag.undated, lag.state, lag.why, lag.by_partition) == (0, 0, None, None, ())
 
 
 @pytest.mark.parametrize(
@@ -69,17 +69,17 @@ def test_lag_is_added_up_and_the_furthest_partition_is_named() -> None:
 def test_what_is_not_known_of_a_partition_is_counted_and_said(
     look: Sample, unknown: int, undated: int, why: str
 ) -> None:
-    lag = only(build(Sweep(START, 0.4, samples={share(0): sample(990, behind=1.0), share(1): look})))
+    lag = only(build(ClusterSample(START, 0.4, samples={pair(0): sample(990, behind=1.0), pair(1): look})))
     assert (lag.unknown, lag.undated, lag.why) == (unknown, undated, why)
 
 
 def test_a_group_that_has_committed_nothing_in_an_empty_partition_is_no_riddle() -> None:
-    lag = only(build(Sweep(START, 0.4, samples={share(0): sample(None, end=0)})))
+    lag = only(build(ClusterSample(START, 0.4, samples={pair(0): sample(None, end=0)})))
     assert (lag.lag, lag.behind, lag.unknown, lag.why) == (0, 0.0, 0, None)
 
 
 def test_after_nothing_could_be_seen_all_is_unknown_and_nothing_is_zero() -> None:
-    before = Sweep(START, 0.4, frozenset({"billing"}), samples={share(0): sample(900, behind=5.0)})
+    before = ClusterSample(START, 0.4, frozenset({"billing"}), samples={pair(0): sample(900, behind=5.0)})
     report = build(before.as_failed(START, "no broker answers"))
     lag = only(report)
     assert report.clusters[0].failure == "no broker answers"
@@ -87,34 +87,36 @@ def test_after_nothing_could_be_seen_all_is_unknown_and_nothing_is_zero() -> Non
 
 
 def test_a_group_whose_offsets_could_not_be_read_has_a_line_of_its_own() -> None:
-    lag = only(build(Sweep(START, 0.4, unread={"secret": "not allowed"})))
+    lag = only(build(ClusterSample(START, 0.4, unread={"secret": "not allowed"})))
     assert (lag.group, lag.topic, lag.lag, lag.why) == ("secret", None, None, "not allowed")
 
 
 def test_the_state_is_the_worst_that_any_policy_says() -> None:
     seen = {"at": START, "since": START, "watched": START, "judged": START}
-    well = Standing(**seen, state=LagState.OK)  # type: ignore[arg-type]
-    bad = Standing(**seen, state=LagState.STALLED, severity=Severity.CRITICAL)  # type: ignore[arg-type]
-    sweep = Sweep(START, 0.4, samples={share(0): sample(900, behind=1.0), share(1): sample(900, behind=99.0)})
-    policies = [PolicyInput(RULES, {share(0): well, share(1): well}), PolicyInput(RULES, {share(0): bad})]
-    lag = only(build(sweep, *policies, with_partitions=True))
+    well = LagHistory(**seen, state=LagState.OK)  # type: ignore[arg-type]
+    bad = LagHistory(**seen, state=LagState.STALLED, severity=Severity.CRITICAL)  # type: ignore[arg-type]
+    sampled = ClusterSample(
+        START, 0.4, samples={pair(0): sample(900, behind=1.0), pair(1): sample(900, behind=99.0)}
+    )
+    policies = [PolicyInput(RULES, {pair(0): well, pair(1): well}), PolicyInput(RULES, {pair(0): bad})]
+    lag = only(build(sampled, *policies, with_partitions=True))
     assert (lag.state, lag.severity, lag.worst) == (LagState.STALLED, Severity.CRITICAL, 0)
-    assert [each.state for each in lag.shares] == [LagState.STALLED, LagState.OK]
+    assert [each.state for each in lag.by_partition] == [LagState.STALLED, LagState.OK]
 
 
 def test_what_a_policy_has_not_seen_for_long_is_unknown() -> None:
     old = START - timedelta(hours=1)
-    standing = Standing(at=old, since=old, watched=old, judged=old, state=LagState.OK)
-    sweep = Sweep(START, 0.4, samples={share(0): sample(900, behind=1.0)})
-    assert only(build(sweep, PolicyInput(RULES, {share(0): standing}))).state is LagState.UNKNOWN
+    history = LagHistory(at=old, since=old, watched=old, judged=old, state=LagState.OK)
+    sampled = ClusterSample(START, 0.4, samples={pair(0): sample(900, behind=1.0)})
+    assert only(build(sampled, PolicyInput(RULES, {pair(0): history}))).state is LagState.UNKNOWN
 
 
 def test_topics_have_their_records_and_rates_as_far_as_they_are_known() -> None:
     logs = {Partition("orders", 0): PartitionLog(100, 1000, 1000), Partition("dim", 0): PartitionLog(0, 5, 5)}
-    sweep = Sweep(
+    sampled = ClusterSample(
         START, 0.4, logs=logs, unavailable={Partition("dim", 1): "no leader"}, rates={"orders": 12.5}
     )
-    told = {each.topic: each for each in build(sweep).clusters[0].topics}
+    told = {each.topic: each for each in build(sampled).clusters[0].topics}
     assert (told["orders"].partitions, told["orders"].records, told["orders"].rate) == (1, 900, 12.5)
     assert (told["dim"].partitions, told["dim"].records, told["dim"].rate) == (2, None, None)
 
@@ -169,7 +171,7 @@ def put_operator() -> Operator:
         pipeline(),
     ):  # fmt: skip
         operator.cluster.put(body)
-    operator.lag.sweep(MAIN, START, billing=(10, 40, 3.0))
+    operator.lag.sample(MAIN, START, billing=(10, 40, 3.0))
     ready = {"type": "Ready", "status": "True", "reason": "Healthy", "lastTransitionTime": START.isoformat()}
     status = {"state": "Running", "conditions": [ready]}
     operator.cluster.patch(ObjectRef(API_VERSION, "Pipeline", "shop", "delays"), status=status)
@@ -180,8 +182,8 @@ def remember(context: OperatorContext, policy: str, state: LagState) -> None:
     key = Key("LagPolicy", "shop", policy)
     resource = context.cache.get(key)
     assert resource is not None
-    standing = Standing(at=START, since=START, watched=START, judged=START, state=state)
-    context.standings.keep(key, resource.metadata.uid, Remembered({share(0, topic="in"): standing}))
+    history = LagHistory(at=START, since=START, watched=START, judged=START, state=state)
+    context.histories.keep(key, resource.metadata.uid, Remembered({pair(0, topic="in"): history}))
 
 
 async def ask(operator: Operator, query: str = "", *, acting: bool = True) -> tuple[int, Any]:
@@ -206,7 +208,7 @@ async def test_a_namespace_is_told_without_what_is_in_others() -> None:
         {"namespace": "shop", "name": "delays", "state": "Running", "reason": "Healthy"}
     ]
     (lag,) = told["clusters"][0]["lags"]
-    assert (lag["group"], lag["lag"], lag["behind"], lag["state"], lag["shares"]) == (
+    assert (lag["group"], lag["lag"], lag["behind"], lag["state"], lag["byPartition"]) == (
         "billing",
         30,
         3.0,
@@ -219,7 +221,7 @@ async def test_a_namespace_is_told_without_what_is_in_others() -> None:
 
 async def test_partitions_are_told_where_they_are_asked_for() -> None:
     _, told = await ask(put_operator(), "?namespace=shop&partitions=true")
-    assert told["clusters"][0]["lags"][0]["shares"] == [
+    assert told["clusters"][0]["lags"][0]["byPartition"] == [
         {"partition": 0, "committed": 10, "start": 0, "end": 40, "lag": 30, "behind": 3.0, "lost": 0, "severity": "None"}
     ]  # fmt: skip
 

@@ -12,8 +12,8 @@ from rich.text import Text
 from kappa_crds.lagstate import LagState, Severity
 from kappa_operator.cli.figures import NONE, UNKNOWN, render_age, render_count, render_seconds
 from kappa_operator.cli.output import start_table
-from kappa_operator.report.build import rank_share
-from kappa_operator.report.model import ClusterReport, LagReport, Report, ShareReport, Source
+from kappa_operator.report.build import rank_partition
+from kappa_operator.report.model import ClusterReport, LagReport, PartitionReport, Report, Source
 
 _OLD = 3.0
 """Intervals after which a sample is old."""
@@ -96,17 +96,17 @@ def _build_groups(rows: Iterable[Row], wide: bool, mixed: bool) -> Table:
 def _build_partitions(rows: Iterable[Row], wide: bool) -> Table:
     table = start_table((*_SINGLE, *(_SINGLE_WIDE if wide else ())), _RIGHT)
     for row in rows:
-        for share in sorted(row.lag.shares, key=rank_share, reverse=True):
+        for pair in sorted(row.lag.by_partition, key=rank_partition, reverse=True):
             cells = [
-                row.lag.group, row.lag.topic or UNKNOWN, str(share.partition), _render_offset(share.committed),
-                _render_offset(share.end), render_count(share.lag), render_seconds(share.behind),
-                render_loss(share.loss, share), render_state(share.state, share.severity),
+                row.lag.group, row.lag.topic or UNKNOWN, str(pair.partition), _render_offset(pair.committed),
+                _render_offset(pair.end), render_count(pair.lag), render_seconds(pair.behind),
+                render_loss(pair.loss, pair), render_state(pair.state, pair.severity),
             ]  # fmt: skip
             more = [
-                _render_offset(share.start),
-                _render_offset(share.lost),
-                share.severity.value,
-                share.why or NONE,
+                _render_offset(pair.start),
+                _render_offset(pair.lost),
+                pair.severity.value,
+                pair.why or NONE,
             ]
             table.add_row(*map(_cell, (*cells, *(more if wide else []))))
     return table
@@ -135,7 +135,7 @@ def render_behind(lag: LagReport) -> str:
     return f"{'≥' if lag.undated + lag.unknown else ''}{render_seconds(lag.behind)}"
 
 
-def render_loss(loss: float | None, of: LagReport | ShareReport) -> str:
+def render_loss(loss: float | None, of: LagReport | PartitionReport) -> str:
     """Return the time until records may be lost; `-` where none is known to be removed."""
     if loss is None:
         return UNKNOWN if of.lag is None or of.behind is None else NONE

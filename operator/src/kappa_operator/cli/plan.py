@@ -16,7 +16,7 @@ from kappa_crds.resource import ResourceStatus
 from kappa_operator.cli.change import Judge, describe_change
 from kappa_operator.cli.errors import CommandError, Exit
 from kappa_operator.cli.installation import find_settings
-from kappa_operator.engine.actions import AddFinalizer, KeepStandings, RecordStatus, describe_action
+from kappa_operator.engine.actions import AddFinalizer, KeepLagHistories, RecordStatus, describe_action
 from kappa_operator.engine.cache import ResourceCache
 from kappa_operator.engine.cluster import ApiCluster
 from kappa_operator.engine.context import OperatorContext
@@ -139,7 +139,7 @@ async def _decide(context: OperatorContext, key: Key) -> tuple[Observed, Plan]:
 
 def summarize(key: Key, plan: Plan) -> PlannedResource:
     """Return the actions of a plan, and the status that they lead to."""
-    actions = (action for action in plan.actions if not isinstance(action, KeepStandings))
+    actions = (action for action in plan.actions if not isinstance(action, KeepLagHistories))
     return PlannedResource(key, tuple(map(describe_action, actions)), find_status(plan))
 
 

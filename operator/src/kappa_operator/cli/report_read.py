@@ -123,10 +123,10 @@ def build_status_report(
     """Return a report with the lag of pipelines in records, and the states of the groups that policies list."""
     states: dict[tuple[str, str], tuple[LagState, Severity]] = {}
     for policy in policies:
-        for share in policy.lagging:
-            place = share.group, share.topic or ""
-            if place not in states or share.state.rank > states[place][0].rank:
-                states[place] = share.state, share.severity
+        for pair in policy.lagging:
+            place = pair.group, pair.topic or ""
+            if place not in states or pair.state.rank > states[place][0].rank:
+                states[place] = pair.state, pair.severity
     clusters: dict[str, list[LagReport]] = {}
     for pipeline in pipelines:
         namespace = pipeline.metadata.namespace

@@ -11,9 +11,9 @@ from typing import Any, assert_never
 from kappa_crds.resource import ResourceStatus
 from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.kafka.model import KafkaAccess, Producer
-from kappa_operator.lag.history import Standing
+from kappa_operator.lag.history import LagHistory
 from kappa_operator.lag.load import Load
-from kappa_operator.lag.model import Share
+from kappa_operator.lag.model import GroupPartition
 
 Manifest = dict[str, Any]
 
@@ -83,10 +83,10 @@ class EmitEvent:
 
 
 @dataclass(frozen=True, slots=True)
-class KeepStandings:
+class KeepLagHistories:
     """Remember the lag history of a policy in this process, until the next sample."""
 
-    standings: Mapping[Share, Standing]
+    histories: Mapping[GroupPartition, LagHistory]
     loads: Mapping[str, Load] = field(default_factory=dict)
 
 
@@ -210,7 +210,7 @@ Action = (
     | AddFinalizer
     | RemoveFinalizer
     | EmitEvent
-    | KeepStandings
+    | KeepLagHistories
     | CallWebhook
     | CheckStore
     | Reconnect
@@ -238,8 +238,8 @@ def describe_action(action: Action) -> str:  # noqa: PLR0912 - one line for each
             return f"delete {ref}: {why}"
         case EmitEvent(reason, message, _):
             return f"event {reason}: {message}"
-        case KeepStandings(standings, _):
-            return f"remember the lag history of {len(standings)} group partitions"
+        case KeepLagHistories(histories, _):
+            return f"remember the lag history of {len(histories)} group partitions"
         case TakeRolloutSlot():
             return "take a slot for the change"
         case Reconnect(cluster):

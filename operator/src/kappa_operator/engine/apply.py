@@ -30,7 +30,7 @@ from kappa_operator.engine.actions import (
     DriverAction,
     EmitEvent,
     GrowPartitions,
-    KeepStandings,
+    KeepLagHistories,
     Manifest,
     ObjectAction,
     Reconnect,
@@ -70,7 +70,7 @@ async def apply_actions(
             if isinstance(action, RecordStatus | AddFinalizer | RemoveFinalizer):
                 raise
             return Failure(action, error)
-        if not isinstance(action, EmitEvent | KeepStandings):
+        if not isinstance(action, EmitEvent | KeepLagHistories):
             log.info("applied", resource=describe(resource), action=describe_action(action))
     return None
 
@@ -124,8 +124,8 @@ async def _apply(context: OperatorContext, resource: AnyResource, action: Action
             await _change_object(context, action)
         case EmitEvent():
             await emit_event(context, resource, action)
-        case KeepStandings(standings, loads):
-            context.standings.keep(_get_key(resource), resource.metadata.uid, Remembered(standings, loads))
+        case KeepLagHistories(histories, loads):
+            context.histories.keep(_get_key(resource), resource.metadata.uid, Remembered(histories, loads))
         case CallWebhook(secret=secret, secret_key=name):
             token = None if secret is None else await read_secret_key(context, secret, name)
             context.webhooks.start(action, token)

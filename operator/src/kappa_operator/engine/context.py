@@ -21,7 +21,7 @@ from kappa_operator.engine.recent import RecentReads, View
 from kappa_operator.errors import NotLeading, WebhookFailure
 from kappa_operator.kafka.clients import KafkaClients
 from kappa_operator.lag.memory import LagMemory
-from kappa_operator.lag.model import Sweep
+from kappa_operator.lag.model import ClusterSample
 from kappa_operator.lagpolicy.notification import Delivery
 from kappa_operator.pipeline.progress_cache import ProgressCache
 from kappa_operator.pipeline.rollout import RolloutLimiter
@@ -56,14 +56,14 @@ class Buckets(Protocol):
 class Lag(Protocol):
     """What is known of consumer lag, by KafkaCluster."""
 
-    def get(self, cluster: Key) -> Sweep | None:
+    def get(self, cluster: Key) -> ClusterSample | None:
         """Return the last lag sample of the cluster; None before the first one of this leader."""
 
 
 class NoLag:
     """Nothing is sampled."""
 
-    def get(self, cluster: Key) -> Sweep | None:
+    def get(self, cluster: Key) -> ClusterSample | None:
         """Return None."""
 
 
@@ -109,7 +109,7 @@ class OperatorContext:
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
     is_leading: Callable[[], bool] = lambda: True
     expect_event: Callable[[Key, int], None] = lambda _key, _version: None
-    standings: LagMemory = field(default_factory=LagMemory)
+    histories: LagMemory = field(default_factory=LagMemory)
     progress: ProgressCache = field(default_factory=ProgressCache)
     rollouts: RolloutLimiter = field(default_factory=RolloutLimiter)
     reads: View = field(default_factory=lambda: View(RecentReads()))

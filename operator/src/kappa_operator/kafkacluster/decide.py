@@ -15,7 +15,7 @@ from kappa_operator.engine.kinds import Step
 from kappa_operator.engine.plan import Plan, Verdict, judge_error, ready, update_status
 from kappa_operator.errors import KappaError
 from kappa_operator.kafka.model import ClusterView, KafkaAccess
-from kappa_operator.lag.model import Sweep
+from kappa_operator.lag.model import ClusterSample
 
 KafkaClusterResource = Resource[KafkaClusterSpec, KafkaClusterStatus]
 
@@ -29,7 +29,7 @@ class KafkaClusterObserved:
 
     resource: KafkaClusterResource
     view: ClusterView | None = None
-    sweep: Sweep | None = None
+    sampled: ClusterSample | None = None
     access: KafkaAccess | None = None
     problem: KappaError | None = None
 
@@ -65,31 +65,31 @@ def _build_status(observed: KafkaClusterObserved, every: float, now: datetime) -
             "last_seen": _choose_last_seen(status.last_seen, every, now),
         }
         if fields["last_seen"] != status.last_seen or status.lag is None or not resource.spec.lag.enabled:
-            fields["lag"] = _describe_sweep(observed)
+            fields["lag"] = _describe_sample(observed)
     return update_status(resource, build_verdict(observed), now, **fields)
 
 
-def _describe_sweep(observed: KafkaClusterObserved) -> LagSampled | None:
+def _describe_sample(observed: KafkaClusterObserved) -> LagSampled | None:
     """Return the last sample of lag; it is reported as rarely as the time of the last check, so that samples write no status."""
-    sweep = observed.sweep
-    if sweep is None or not observed.resource.spec.lag.enabled:
+    sampled = observed.sampled
+    if sampled is None or not observed.resource.spec.lag.enabled:
         return None
     return LagSampled(
-        at=sweep.at.replace(microsecond=0),
-        milliseconds=round(sweep.seconds * 1000),
-        groups=len(sweep.groups),
-        partitions=len(sweep.logs),
-        unknown=len(sweep.unknown) + len(sweep.unread) + len(sweep.unavailable),
-        rate=_describe_rate(sweep),
-        failure=sweep.failure,
+        at=sampled.at.replace(microsecond=0),
+        milliseconds=round(sampled.seconds * 1000),
+        groups=len(sampled.groups),
+        partitions=len(sampled.logs),
+        unknown=len(sampled.unknown) + len(sampled.unread) + len(sampled.unavailable),
+        rate=_describe_rate(sampled),
+        failure=sampled.failure,
     )
 
 
-def _describe_rate(sweep: Sweep) -> str | None:
-    if not sweep.rates:
+def _describe_rate(sampled: ClusterSample) -> str | None:
+    if not sampled.rates:
         return None
-    sign = "" if len(sweep.rates) == len(sweep.written) else "≥"
-    return f"{sign}{format_count(sum(sweep.rates.values()))}/s"
+    sign = "" if len(sampled.rates) == len(sampled.written) else "≥"
+    return f"{sign}{format_count(sum(sampled.rates.values()))}/s"
 
 
 def _choose_last_seen(before: datetime | None, every: float, now: datetime) -> datetime:

@@ -1,16 +1,16 @@
 """Compares a sample of a group partition with its lag history."""
 
-from kappa_operator.lag.history import Standing
+from kappa_operator.lag.history import LagHistory
 from kappa_operator.lag.model import Sample
 from kappa_operator.lag.rules import Threshold
 
 
-def is_recreated(standing: Standing, sample: Sample) -> bool:
+def is_recreated(history: LagHistory, sample: Sample) -> bool:
     """Return whether the topic was recreated: offsets of one log never go back."""
-    return sample.log.end < standing.end or sample.log.start < standing.start
+    return sample.log.end < history.end or sample.log.start < history.start
 
 
-def has_work(standing: Standing, sample: Sample) -> bool | None:
+def has_work(history: LagHistory, sample: Sample) -> bool | None:
     """Return whether there are unread records; None where the sample is inconclusive.
 
     It is inconclusive where the group has no committed offset and there are records, and where the committed offset is past the end of the log
@@ -20,27 +20,27 @@ def has_work(standing: Standing, sample: Sample) -> bool | None:
     if sample.committed is None:
         return None if sample.log.stable > sample.log.start else False
     if sample.ahead:
-        return False if has_advanced(standing, sample) else None
+        return False if has_advanced(history, sample) else None
     return sample.lag > 0 and sample.behind != 0.0
 
 
-def has_advanced(standing: Standing, sample: Sample) -> bool:
+def has_advanced(history: LagHistory, sample: Sample) -> bool:
     """Return whether the committed offset is larger than at the previous sample."""
-    before, now = standing.committed, sample.committed
+    before, now = history.committed, sample.committed
     return before is not None and now is not None and now > before
 
 
-def went_back(standing: Standing, sample: Sample) -> bool:
+def went_back(history: LagHistory, sample: Sample) -> bool:
     """Return whether the committed offset is smaller than at the previous sample."""
-    before, now = standing.committed, sample.committed
+    before, now = history.committed, sample.committed
     return before is not None and now is not None and now < before
 
 
-def count_lost(standing: Standing, sample: Sample) -> int:
+def count_lost(history: LagHistory, sample: Sample) -> int:
     """Return the number of offsets that were removed before the group read them, without those that held no unread record."""
     if sample.committed is None:
         return 0
-    return max(0, sample.log.start - max(sample.committed, standing.done or 0))
+    return max(0, sample.log.start - max(sample.committed, history.done or 0))
 
 
 def is_over(bound: Threshold | None, sample: Sample, *, works: bool) -> bool | None:

@@ -29,7 +29,7 @@ from kappa_operator.lag.comparison import (
     is_recreated,
     went_back,
 )
-from kappa_operator.lag.history import Standing
+from kappa_operator.lag.history import LagHistory
 from kappa_operator.lag.model import Sample
 from kappa_operator.lag.rules import Rules
 
@@ -49,124 +49,126 @@ class Verdict(NamedTuple):
 WELL = Verdict(LagState.OK, Severity.NONE)
 
 
-def advance(standing: Standing | None, sample: Sample, rules: Rules, alive: bool | None = None) -> Standing:
+def advance(
+    history: LagHistory | None, sample: Sample, rules: Rules, alive: bool | None = None
+) -> LagHistory:
     """Return the lag history after the next sample; a sample that is not newer than the last one changes nothing.
 
     `alive` is whether the group moves in any partition (see `is_alive`), None where that is unknown.
     """
-    if standing is None:
-        standing = Standing(at=sample.at, since=sample.at, watched=sample.at)
+    if history is None:
+        history = LagHistory(at=sample.at, since=sample.at, watched=sample.at)
     else:
-        step = (sample.at - standing.at).total_seconds()
+        step = (sample.at - history.at).total_seconds()
         if -rules.silence <= step <= 0:
-            return standing
-        if not was_watched(standing, sample, rules):
-            standing = standing.shift(step)
-        if is_recreated(standing, sample):
-            standing = _forget_offsets(standing)
-    works = has_work(standing, sample)
+            return history
+        if not was_watched(history, sample, rules):
+            history = history.shift(step)
+        if is_recreated(history, sample):
+            history = _forget_offsets(history)
+    works = has_work(history, sample)
     if works is None:
-        return _record_inconclusive(standing, sample)
-    noted = _record(standing, sample, rules, works=works)
+        return _record_inconclusive(history, sample)
+    noted = _record(history, sample, rules, works=works)
     verdict = _find_verdict(noted, sample, rules, alive)
     if verdict is not None and verdict.state not in (LagState.OK, LagState.WARNING):
         noted = noted._replace(judged=sample.at)  # the offsets show it, whatever the lag in time is
     return _settle(noted, verdict, rules)
 
 
-def judge(standing: Standing, now: datetime, rules: Rules) -> Verdict:
+def judge(history: LagHistory, now: datetime, rules: Rules) -> Verdict:
     """Return the present verdict. Without a conclusive sample the severity stays as it was raised."""
-    if is_silent(standing, now, rules):
-        return Verdict(LagState.UNKNOWN, standing.severity)
-    return Verdict(standing.state, standing.severity)
+    if is_silent(history, now, rules):
+        return Verdict(LagState.UNKNOWN, history.severity)
+    return Verdict(history.state, history.severity)
 
 
-def is_silent(standing: Standing, now: datetime, rules: Rules) -> bool:
+def is_silent(history: LagHistory, now: datetime, rules: Rules) -> bool:
     """Return whether the last conclusive sample is too old, or in the future because the clock went back."""
-    judged = standing.judged
+    judged = history.judged
     return judged is None or abs((now - judged).total_seconds()) > rules.silence
 
 
-def was_watched(standing: Standing, sample: Sample, rules: Rules) -> bool:
+def was_watched(history: LagHistory, sample: Sample, rules: Rules) -> bool:
     """Return whether the time since the previous sample counts: it is short enough, and the clock went forward."""
-    return 0 < (sample.at - standing.at).total_seconds() <= rules.silence
+    return 0 < (sample.at - history.at).total_seconds() <= rules.silence
 
 
-def is_alive(looks: Iterable[tuple[Standing | None, Sample]], rules: Rules) -> bool | None:
+def is_alive(looks: Iterable[tuple[LagHistory | None, Sample]], rules: Rules) -> bool | None:
     """Return whether a group has moved in any partition within the window; None without samples for that long."""
     watched = True
-    for standing, sample in looks:
-        if standing is None:
+    for history, sample in looks:
+        if history is None:
             watched = False
-        elif has_advanced(standing, sample):
+        elif has_advanced(history, sample):
             return True
-        elif not was_watched(standing, sample, rules) and sample.at != standing.at:
+        elif not was_watched(history, sample, rules) and sample.at != history.at:
             watched = False
-        elif standing.moved is not None and not _has_passed(standing.moved, sample.at, rules.window):
+        elif history.moved is not None and not _has_passed(history.moved, sample.at, rules.window):
             return True
         else:
-            watched = watched and _has_passed(standing.watched, sample.at, rules.window)
+            watched = watched and _has_passed(history.watched, sample.at, rules.window)
     return False if watched else None
 
 
-def _forget_offsets(standing: Standing) -> Standing:
+def _forget_offsets(history: LagHistory) -> LagHistory:
     """Return what remains of a lag history when its offsets are void: state, severity and the start times of bounds."""
-    return standing._replace(
+    return history._replace(
         start=0, end=0, committed=None, done=None, still=None, rewound=None, rewound_from=None
     )
 
 
-def _record_inconclusive(standing: Standing, sample: Sample) -> Standing:
+def _record_inconclusive(history: LagHistory, sample: Sample) -> LagHistory:
     """Return the lag history after an inconclusive sample: only offsets change. A group that was deleted starts again."""
     if sample.committed is None:
-        standing = _forget_offsets(standing)
-    return standing._replace(
+        history = _forget_offsets(history)
+    return history._replace(
         at=sample.at, start=sample.log.start, end=sample.log.end, committed=sample.committed
     )
 
 
-def _record(standing: Standing, sample: Sample, rules: Rules, *, works: bool) -> Standing:
+def _record(history: LagHistory, sample: Sample, rules: Rules, *, works: bool) -> LagHistory:
     """Return the lag history with its start times set, kept or removed, and its state unchanged."""
-    at, is_same = sample.at, standing.committed == sample.committed
+    at, is_same = sample.at, history.committed == sample.committed
     warning, critical = (is_over(bound, sample, works=works) for bound in (rules.warning, rules.critical))
     is_telling = True in (warning, critical) or None not in (warning, critical)
-    noted = _record_rewind(standing, sample, rules, works=works)
-    noted = _doubt(noted) if is_silent(standing, at, rules) else noted
+    noted = _record_rewind(history, sample, rules, works=works)
+    noted = _doubt(noted) if is_silent(history, at, rules) else noted
     return noted._replace(
         at=at, start=sample.log.start, end=sample.log.end, committed=sample.committed,
-        done=_find_done(standing, sample, works=works),
-        judged=at if is_telling else standing.judged,
-        moved=at if has_advanced(standing, sample) else standing.moved,
-        still=(standing.still if is_same and standing.still else at) if works else None,
-        over_warning=_keep(standing.over_warning, warning, at),
-        over_critical=_keep(standing.over_critical, critical, at),
-        near_warning=_keep(standing.near_warning, is_near(rules.warning, sample, works=works), at),
-        near_critical=_keep(standing.near_critical, is_near(rules.critical, sample, works=works), at),
+        done=_find_done(history, sample, works=works),
+        judged=at if is_telling else history.judged,
+        moved=at if has_advanced(history, sample) else history.moved,
+        still=(history.still if is_same and history.still else at) if works else None,
+        over_warning=_keep(history.over_warning, warning, at),
+        over_critical=_keep(history.over_critical, critical, at),
+        near_warning=_keep(history.near_warning, is_near(rules.warning, sample, works=works), at),
+        near_critical=_keep(history.near_critical, is_near(rules.critical, sample, works=works), at),
     )  # fmt: skip
 
 
-def _find_done(standing: Standing, sample: Sample, *, works: bool) -> int | None:
-    if not works and count_lost(standing, sample) == 0:
+def _find_done(history: LagHistory, sample: Sample, *, works: bool) -> int | None:
+    if not works and count_lost(history, sample) == 0:
         return sample.log.stable
-    return None if went_back(standing, sample) else standing.done
+    return None if went_back(history, sample) else history.done
 
 
-def _doubt(standing: Standing) -> Standing:
+def _doubt(history: LagHistory) -> LagHistory:
     """Return the lag history after a time without a conclusive sample: OK, or any better state, must be seen again."""
-    state = LagState.UNKNOWN if standing.state is LagState.OK else standing.state
-    return standing._replace(state=state, easing=None)
+    state = LagState.UNKNOWN if history.state is LagState.OK else history.state
+    return history._replace(state=state, easing=None)
 
 
-def _record_rewind(standing: Standing, sample: Sample, rules: Rules, *, works: bool) -> Standing:
-    if went_back(standing, sample):
-        origin = max(standing.committed or 0, standing.rewound_from or 0)
-        return standing._replace(rewound=sample.at, rewound_from=origin)
-    if standing.rewound is None:
-        return standing
-    is_back = not works or (sample.committed or 0) >= (standing.rewound_from or 0)
-    if is_back or _has_passed(standing.rewound, sample.at, rules.window):
-        return standing._replace(rewound=None, rewound_from=None)
-    return standing
+def _record_rewind(history: LagHistory, sample: Sample, rules: Rules, *, works: bool) -> LagHistory:
+    if went_back(history, sample):
+        origin = max(history.committed or 0, history.rewound_from or 0)
+        return history._replace(rewound=sample.at, rewound_from=origin)
+    if history.rewound is None:
+        return history
+    is_back = not works or (sample.committed or 0) >= (history.rewound_from or 0)
+    if is_back or _has_passed(history.rewound, sample.at, rules.window):
+        return history._replace(rewound=None, rewound_from=None)
+    return history
 
 
 def _keep(since: datetime | None, holds: bool | None, at: datetime) -> datetime | None:
@@ -176,26 +178,24 @@ def _keep(since: datetime | None, holds: bool | None, at: datetime) -> datetime 
     return (since or at) if holds else None
 
 
-def _find_verdict(standing: Standing, sample: Sample, rules: Rules, alive: bool | None) -> Verdict | None:
+def _find_verdict(history: LagHistory, sample: Sample, rules: Rules, alive: bool | None) -> Verdict | None:
     """Return the worst state that holds now; None where that is unknown."""
-    overdue = _find_overdue(
-        LagState.WARNING, standing.over_warning, standing.over_critical, standing.at, rules
-    )
-    found = [*_find_loss(standing, sample, rules), *_find_standstill(standing, rules, alive), *overdue]
-    if standing.rewound is not None:
+    overdue = _find_overdue(LagState.WARNING, history.over_warning, history.over_critical, history.at, rules)
+    found = [*_find_loss(history, sample, rules), *_find_standstill(history, rules, alive), *overdue]
+    if history.rewound is not None:
         found.append(Verdict(LagState.REWOUND, Severity.WARNING))
     if not found:
-        is_pending = standing.over_warning is not None or standing.over_critical is not None
-        is_new = standing.state is LagState.UNKNOWN
-        return None if standing.judged != standing.at or (is_new and is_pending) else WELL
+        is_pending = history.over_warning is not None or history.over_critical is not None
+        is_new = history.state is LagState.UNKNOWN
+        return None if history.judged != history.at or (is_new and is_pending) else WELL
     state = max((each.state for each in found), key=lambda state: state.rank)
     return Verdict(state, max((each.severity for each in found), key=lambda severity: severity.rank))
 
 
-def _find_loss(standing: Standing, sample: Sample, rules: Rules) -> list[Verdict]:
-    if count_lost(standing, sample) > 0:
+def _find_loss(history: LagHistory, sample: Sample, rules: Rules) -> list[Verdict]:
+    if count_lost(history, sample) > 0:
         return [Verdict(LagState.LOSING, Severity.CRITICAL)]
-    return _find_overdue(LagState.LOSING, standing.near_warning, standing.near_critical, standing.at, rules)
+    return _find_overdue(LagState.LOSING, history.near_warning, history.near_critical, history.at, rules)
 
 
 def _find_overdue(
@@ -208,25 +208,25 @@ def _find_overdue(
     return []
 
 
-def _find_standstill(standing: Standing, rules: Rules, alive: bool | None) -> list[Verdict]:
-    if standing.still is None or not _has_passed(standing.still, standing.at, rules.window):
+def _find_standstill(history: LagHistory, rules: Rules, alive: bool | None) -> list[Verdict]:
+    if history.still is None or not _has_passed(history.still, history.at, rules.window):
         return []
-    stopped = standing.state is LagState.STOPPED if alive is None else not alive
+    stopped = history.state is LagState.STOPPED if alive is None else not alive
     return [Verdict(LagState.STOPPED if stopped else LagState.STALLED, Severity.WARNING)]
 
 
-def _settle(standing: Standing, verdict: Verdict | None, rules: Rules) -> Standing:
+def _settle(history: LagHistory, verdict: Verdict | None, rules: Rules) -> LagHistory:
     """Return the lag history with a worse state raised at once, and a better one after it has held for `clear_after`."""
     if verdict is None:
-        return standing
-    now, present = standing.at, Verdict(standing.state, standing.severity)
+        return history
+    now, present = history.at, Verdict(history.state, history.severity)
     if verdict == present:
-        return standing if standing.easing is None else standing._replace(easing=None)
-    easing = standing.easing or now
+        return history if history.easing is None else history._replace(easing=None)
+    easing = history.easing or now
     is_worse = present.state is LagState.UNKNOWN or verdict.rank > present.rank
     if is_worse or _has_passed(easing, now, rules.clear_after):
-        return standing._replace(state=verdict.state, severity=verdict.severity, since=now, easing=None)
-    return standing._replace(easing=easing)
+        return history._replace(state=verdict.state, severity=verdict.severity, since=now, easing=None)
+    return history._replace(easing=easing)
 
 
 def _has_passed(since: datetime, now: datetime, seconds: float) -> bool:

@@ -15,17 +15,17 @@ from typing import Any, NamedTuple
 
 from prometheus_client.core import Metric
 
-from kappa_operator.lag.model import Partition, PartitionLog, Sample, Share, Sweep
+from kappa_operator.lag.model import ClusterSample, GroupPartition, Partition, PartitionLog, Sample
 from kappa_operator.telemetry.declare import ComputedMetrics, Declared
 
-_SHARE = ("cluster_name", "group", "topic", "partition")
+_PAIR = ("cluster_name", "group", "topic", "partition")
 _PARTITION = ("cluster_name", "topic", "partition")
 
 
-class Swept(NamedTuple):
+class ExportedSample(NamedTuple):
     """The last sample of a cluster, its age in seconds, and how many series are left out."""
 
-    sweep: Sweep
+    sampled: ClusterSample
     age: float
     left_out: int
 
@@ -48,12 +48,12 @@ def _read_lost(sample: Sample) -> float | None:
 
 
 _GROUP, _CLUSTER = ("cluster_name", "group"), ("cluster_name",)
-SHARE_GAUGES: tuple[Declared[Sample], ...] = (
-    Declared("kafka_consumergroup_group_lag", "Unread records of the group in the partition.", _SHARE, _read_lag),
-    Declared("kafka_consumergroup_group_lag_seconds", "Age of the oldest unread record of the group in the partition, in seconds.", _SHARE, lambda sample: sample.behind),
-    Declared("kafka_consumergroup_group_offset", "Committed offset of the group in the partition.", _SHARE, lambda sample: sample.committed),
-    Declared("kappa_consumergroup_time_to_loss_seconds", "Seconds until unread records of the group may be removed from the log.", _SHARE, lambda sample: sample.loss),
-    Declared("kappa_consumergroup_lost_records", "Offsets that were removed from the log before the group read them.", _SHARE, _read_lost),
+PAIR_GAUGES: tuple[Declared[Sample], ...] = (
+    Declared("kafka_consumergroup_group_lag", "Unread records of the group in the partition.", _PAIR, _read_lag),
+    Declared("kafka_consumergroup_group_lag_seconds", "Age of the oldest unread record of the group in the partition, in seconds.", _PAIR, lambda sample: sample.behind),
+    Declared("kafka_consumergroup_group_offset", "Committed offset of the group in the partition.", _PAIR, lambda sample: sample.committed),
+    Declared("kappa_consumergroup_time_to_loss_seconds", "Seconds until unread records of the group may be removed from the log.", _PAIR, lambda sample: sample.loss),
+    Declared("kappa_consumergroup_lost_records", "Offsets that were removed from the log before the group read them.", _PAIR, _read_lost),
 )  # fmt: skip
 GROUP_GAUGES: tuple[Declared[Sequence[Sample]], ...] = (
     Declared("kafka_consumergroup_group_max_lag", "Largest lag in records of all partitions of the group.", _GROUP, _find_largest(_read_lag)),
@@ -63,13 +63,13 @@ PARTITION_GAUGES: tuple[Declared[PartitionLog], ...] = (
     Declared("kafka_partition_latest_offset", "Offset of the next record to be written to the partition.", _PARTITION, lambda log: log.end),
     Declared("kafka_partition_earliest_offset", "Offset of the first record in the partition.", _PARTITION, lambda log: log.start),
 )  # fmt: skip
-CLUSTER_GAUGES: tuple[Declared[Swept], ...] = (
-    Declared("kappa_lag_sample_seconds", "Duration of the last sample of all groups and partitions.", _CLUSTER, lambda seen: seen.sweep.seconds),
+CLUSTER_GAUGES: tuple[Declared[ExportedSample], ...] = (
+    Declared("kappa_lag_sample_seconds", "Duration of the last sample of all groups and partitions.", _CLUSTER, lambda seen: seen.sampled.seconds),
     Declared("kappa_lag_sample_age_seconds", "Seconds since the last sample read the ends of logs.", _CLUSTER, lambda seen: seen.age),
-    Declared("kappa_lag_sample_failed", "1 if the last sample failed, otherwise 0.", _CLUSTER, lambda seen: float(seen.sweep.failure is not None)),
-    Declared("kappa_lag_groups", "Sampled consumer groups.", _CLUSTER, lambda seen: len(seen.sweep.groups)),
-    Declared("kappa_lag_unknown_partitions", "Group partitions whose lag is unknown and was known before.", _CLUSTER, lambda seen: len(seen.sweep.unknown)),
-    Declared("kappa_lag_unread_groups", "Groups whose committed offsets could not be read.", _CLUSTER, lambda seen: len(seen.sweep.unread)),
+    Declared("kappa_lag_sample_failed", "1 if the last sample failed, otherwise 0.", _CLUSTER, lambda seen: float(seen.sampled.failure is not None)),
+    Declared("kappa_lag_groups", "Sampled consumer groups.", _CLUSTER, lambda seen: len(seen.sampled.groups)),
+    Declared("kappa_lag_unknown_partitions", "Group partitions whose lag is unknown and was known before.", _CLUSTER, lambda seen: len(seen.sampled.unknown)),
+    Declared("kappa_lag_unread_groups", "Groups whose committed offsets could not be read.", _CLUSTER, lambda seen: len(seen.sampled.unread)),
     Declared("kappa_lag_left_out_series", "Series that are not exported because the cluster has too many.", _CLUSTER, lambda seen: seen.left_out),
 )  # fmt: skip
 WRITTEN: Declared[float] = Declared(
@@ -80,7 +80,7 @@ WRITTEN: Declared[float] = Declared(
     "counter",
 )
 METRICS: tuple[Declared[Any], ...] = (
-    *SHARE_GAUGES, *GROUP_GAUGES, *PARTITION_GAUGES, WRITTEN, *CLUSTER_GAUGES,
+    *PAIR_GAUGES, *GROUP_GAUGES, *PARTITION_GAUGES, WRITTEN, *CLUSTER_GAUGES,
 )  # fmt: skip
 """Every metric of consumer lag."""
 
@@ -89,27 +89,27 @@ METRICS: tuple[Declared[Any], ...] = (
 class Selection:
     """The exported series of a cluster, and the number of the others."""
 
-    shares: Iterable[tuple[Share, Sample]]
+    pairs: Iterable[tuple[GroupPartition, Sample]]
     partitions: Iterable[tuple[Partition, PartitionLog]]
     topics: Iterable[tuple[str, int]]
     left_out: int
 
 
-def select(sweep: Sweep, limit: int) -> Selection:
+def select(sampled: ClusterSample, limit: int) -> Selection:
     """Select at most so many series: a quarter for topics, then the worst group partitions, then partitions."""
-    topics = min(len(sweep.written), max(0, limit) // 4)
+    topics = min(len(sampled.written), max(0, limit) // 4)
     room = max(0, limit) - topics
-    shares = min(len(sweep.samples), room // len(SHARE_GAUGES))
-    room -= shares * len(SHARE_GAUGES)
-    partitions = min(len(sweep.logs), room // len(PARTITION_GAUGES))
-    left_out = (len(sweep.samples) - shares) * len(SHARE_GAUGES)
-    left_out += (len(sweep.logs) - partitions) * len(PARTITION_GAUGES)
-    left_out += len(sweep.written) - topics
-    busy = sorted(sweep.written.items(), key=lambda item: item[1], reverse=True)[:topics]
-    chosen: Iterable[tuple[Share, Sample]] = sweep.samples.items()
-    if shares < len(sweep.samples):
-        chosen = islice(sorted(chosen, key=lambda item: _rank(item[1]), reverse=True), shares)
-    return Selection(chosen, islice(sweep.logs.items(), partitions), busy, left_out)
+    pairs = min(len(sampled.samples), room // len(PAIR_GAUGES))
+    room -= pairs * len(PAIR_GAUGES)
+    partitions = min(len(sampled.logs), room // len(PARTITION_GAUGES))
+    left_out = (len(sampled.samples) - pairs) * len(PAIR_GAUGES)
+    left_out += (len(sampled.logs) - partitions) * len(PARTITION_GAUGES)
+    left_out += len(sampled.written) - topics
+    busy = sorted(sampled.written.items(), key=lambda item: item[1], reverse=True)[:topics]
+    chosen: Iterable[tuple[GroupPartition, Sample]] = sampled.samples.items()
+    if pairs < len(sampled.samples):
+        chosen = islice(sorted(chosen, key=lambda item: _rank(item[1]), reverse=True), pairs)
+    return Selection(chosen, islice(sampled.logs.items(), partitions), busy, left_out)
 
 
 def _rank(sample: Sample) -> tuple[bool, float, int]:
@@ -122,7 +122,7 @@ class LagCollector(ComputedMetrics):
 
     def __init__(
         self,
-        find: Callable[[], Iterable[tuple[str, Sweep]]],
+        find: Callable[[], Iterable[tuple[str, ClusterSample]]],
         limit: int,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
@@ -132,13 +132,13 @@ class LagCollector(ComputedMetrics):
 
     def collect(self) -> Iterator[Metric]:
         """Yield every metric with its samples."""
-        found = [(name, sweep, select(sweep, self._limit)) for name, sweep in self._find()]
-        shares = [
+        found = [(name, sampled, select(sampled, self._limit)) for name, sampled in self._find()]
+        pairs = [
             ((name, group, topic, str(number)), sample)
             for name, _, selection in found
-            for (group, (topic, number)), sample in selection.shares
+            for (group, (topic, number)), sample in selection.pairs
         ]
-        yield from (gauge.fill(shares) for gauge in SHARE_GAUGES)
+        yield from (gauge.fill(pairs) for gauge in PAIR_GAUGES)
         logs = [
             ((name, topic, str(number)), log)
             for name, _, selection in found
@@ -148,18 +148,22 @@ class LagCollector(ComputedMetrics):
         yield WRITTEN.fill(
             ((name, topic), count) for name, _, selection in found for topic, count in selection.topics
         )
-        groups = [((name, group), each) for name, sweep, _ in found for group, each in _group(sweep).items()]
+        groups = [
+            ((name, group), each) for name, sampled, _ in found for group, each in _group(sampled).items()
+        ]
         yield from (gauge.fill(groups) for gauge in GROUP_GAUGES)
-        swept = [((name,), self._measure(sweep, selection)) for name, sweep, selection in found]
-        yield from (gauge.fill(swept) for gauge in CLUSTER_GAUGES)
+        exported = [((name,), self._measure(sampled, selection)) for name, sampled, selection in found]
+        yield from (gauge.fill(exported) for gauge in CLUSTER_GAUGES)
 
-    def _measure(self, sweep: Sweep, selection: Selection) -> Swept:
-        return Swept(sweep, max(0.0, (self._now() - sweep.at).total_seconds()), selection.left_out)
+    def _measure(self, sampled: ClusterSample, selection: Selection) -> ExportedSample:
+        return ExportedSample(
+            sampled, max(0.0, (self._now() - sampled.at).total_seconds()), selection.left_out
+        )
 
 
-def _group(sweep: Sweep) -> Mapping[str, Sequence[Sample]]:
+def _group(sampled: ClusterSample) -> Mapping[str, Sequence[Sample]]:
     """Return all samples by their groups."""
     found: defaultdict[str, list[Sample]] = defaultdict(list)
-    for share, sample in sweep.samples.items():
-        found[share.group].append(sample)
+    for pair, sample in sampled.samples.items():
+        found[pair.group].append(sample)
     return found

@@ -6,8 +6,8 @@ from datetime import datetime
 from typing import NamedTuple
 
 from kappa_operator.lag.evaluate import WELL, Verdict, advance, is_alive, judge
-from kappa_operator.lag.history import Standing
-from kappa_operator.lag.model import Sample, Share, Sweep
+from kappa_operator.lag.history import LagHistory
+from kappa_operator.lag.model import ClusterSample, GroupPartition, Sample
 from kappa_operator.lag.rules import Rules
 
 FORGOTTEN_AFTER = 3600.0
@@ -20,8 +20,8 @@ class Judged(NamedTuple):
     `alert` names the alert that the verdict comes from, where it does not come from a sample.
     """
 
-    share: Share
-    standing: Standing
+    pair: GroupPartition
+    history: LagHistory
     verdict: Verdict
     sample: Sample | None
     unseen: str | None = None
@@ -37,43 +37,48 @@ class Judged(NamedTuple):
 
 
 def advance_all(
-    standings: Mapping[Share, Standing], sweep: Sweep, rules: Rules, reported: Mapping[str, bool]
-) -> dict[Share, Standing]:
+    histories: Mapping[GroupPartition, LagHistory],
+    sampled: ClusterSample,
+    rules: Rules,
+    reported: Mapping[str, bool],
+) -> dict[GroupPartition, LagHistory]:
     """Return the lag histories after a sample. `reported`: whether groups are alive, where another source than offsets shows it."""
-    alive: dict[str, bool | None] = {**find_alive(standings, sweep.samples, rules), **reported}
+    alive: dict[str, bool | None] = {**find_alive(histories, sampled.samples, rules), **reported}
     after = {
-        share: advance(standings.get(share), sample, rules, alive.get(share.group))
-        for share, sample in sweep.samples.items()
+        pair: advance(histories.get(pair), sample, rules, alive.get(pair.group))
+        for pair, sample in sampled.samples.items()
     }
-    for share, standing in standings.items():
-        is_old = (sweep.at - standing.at).total_seconds() >= FORGOTTEN_AFTER
-        if share not in after and (explain_missing(share, sweep) is not None or not is_old):
-            after[share] = standing
+    for pair, history in histories.items():
+        is_old = (sampled.at - history.at).total_seconds() >= FORGOTTEN_AFTER
+        if pair not in after and (explain_missing(pair, sampled) is not None or not is_old):
+            after[pair] = history
     return after
 
 
-def explain_missing(share: Share, sweep: Sweep) -> str | None:
+def explain_missing(pair: GroupPartition, sampled: ClusterSample) -> str | None:
     """Return why a group partition has no sample, None where nothing prevented it."""
-    return sweep.unknown.get(share) or sweep.unread.get(share.group) or sweep.failure
+    return sampled.unknown.get(pair) or sampled.unread.get(pair.group) or sampled.failure
 
 
 def find_alive(
-    standings: Mapping[Share, Standing], samples: Mapping[Share, Sample], rules: Rules
+    histories: Mapping[GroupPartition, LagHistory], samples: Mapping[GroupPartition, Sample], rules: Rules
 ) -> dict[str, bool | None]:
     """Return whether each group moves in any partition, None where that is unknown."""
-    looks: defaultdict[str, list[tuple[Standing | None, Sample]]] = defaultdict(list)
-    for share, sample in samples.items():
-        looks[share.group].append((standings.get(share), sample))
+    looks: defaultdict[str, list[tuple[LagHistory | None, Sample]]] = defaultdict(list)
+    for pair, sample in samples.items():
+        looks[pair.group].append((histories.get(pair), sample))
     return {group: is_alive(each, rules) for group, each in looks.items()}
 
 
-def judge_all(standings: Mapping[Share, Standing], sweep: Sweep, rules: Rules, now: datetime) -> list[Judged]:
+def judge_all(
+    histories: Mapping[GroupPartition, LagHistory], sampled: ClusterSample, rules: Rules, now: datetime
+) -> list[Judged]:
     """Return the verdict of each group partition: the unhealthy ones first, the worst before the rest."""
     well: list[Judged] = []
     unwell: list[Judged] = []
-    for share, standing in standings.items():
-        verdict = judge(standing, now, rules)
-        sample = sweep.samples.get(share)
-        each = Judged(share, standing, verdict, sample, None if sample else explain_missing(share, sweep))
+    for pair, history in histories.items():
+        verdict = judge(history, now, rules)
+        sample = sampled.samples.get(pair)
+        each = Judged(pair, history, verdict, sample, None if sample else explain_missing(pair, sampled))
         (well if verdict == WELL else unwell).append(each)
     return sorted(unwell, key=lambda each: each.rank, reverse=True) + well

@@ -1,6 +1,6 @@
 """The lag history of a group partition: what is kept from one sample to the next. It is small, frozen, and written as JSON.
 
-A `Standing` holds times, not counts of samples, so that it does not depend on the sample interval, and one that was stored an hour ago
+A `LagHistory` holds times, not counts of samples, so that it does not depend on the sample interval, and one that was stored an hour ago
 is still valid: an operator continues from it after a restart.
 """
 
@@ -18,7 +18,7 @@ _TIMES = frozenset({*_CLOCKS, "at", "since", "judged"})
 _REQUIRED = ("at", "since", "watched")
 
 
-class Standing(NamedTuple):
+class LagHistory(NamedTuple):
     """The lag history of a group partition after its samples up to `at`.
 
     `state` and `severity` hold since `since`, as last raised or cleared. `watched` is the first sample, `judged` the last conclusive one. `committed`, `start` and `end` are offsets of the last sample; `done` is the offset below which no record was left at some sample,

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import NamedTuple, Self
 
-from kappa_operator.lag.history import Standing
+from kappa_operator.lag.history import LagHistory
 from kappa_operator.lag.model import Sample
 
 SMOOTHING = 60.0
@@ -81,17 +81,17 @@ class Load:
             raise ValueError(f"not the load of a pipeline: {error}") from None
 
 
-def measure_flow(looks: Iterable[tuple[Standing | None, Sample]]) -> Flow:
+def measure_flow(looks: Iterable[tuple[LagHistory | None, Sample]]) -> Flow:
     """Return the changes from the previous samples, which lag histories hold, to these, without new or recreated partitions."""
     seconds, came, taken, waits = 0.0, 0, 0, 0
-    for standing, sample in looks:
+    for history, sample in looks:
         waits += sample.lag
-        if standing is None or standing.committed is None or sample.committed is None:
+        if history is None or history.committed is None or sample.committed is None:
             continue
-        seconds = max(seconds, (sample.at - standing.at).total_seconds())
-        if sample.log.end >= standing.end:
-            came += sample.log.end - standing.end
-            taken += max(0, sample.committed - standing.committed)
+        seconds = max(seconds, (sample.at - history.at).total_seconds())
+        if sample.log.end >= history.end:
+            came += sample.log.end - history.end
+            taken += max(0, sample.committed - history.committed)
     return Flow(seconds, came, taken, waits)
 
 

@@ -4,16 +4,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from kappa_operator.engine.keys import Key
-from kappa_operator.lag.history import Standing
+from kappa_operator.lag.history import LagHistory
 from kappa_operator.lag.load import Load
-from kappa_operator.lag.model import Share
+from kappa_operator.lag.model import GroupPartition
 
 
 @dataclass(frozen=True, slots=True)
 class Remembered:
     """The lag histories of a policy, and the measured loads of its pipelines by name."""
 
-    standings: Mapping[Share, Standing] = field(default_factory=dict)
+    histories: Mapping[GroupPartition, LagHistory] = field(default_factory=dict)
     loads: Mapping[str, Load] = field(default_factory=dict)
 
 

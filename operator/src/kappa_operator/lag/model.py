@@ -17,7 +17,7 @@ class Partition(NamedTuple):
     number: int
 
 
-class Share(NamedTuple):
+class GroupPartition(NamedTuple):
     """A consumer group in a partition."""
 
     group: str
@@ -78,7 +78,7 @@ class Sample(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Sweep:
+class ClusterSample:
     """The sample of all groups of a Kafka cluster, which took so many seconds.
 
     What is unknown is never left out or taken as zero: `unknown` has the cause for group partitions that were known before, `unread` for whole
@@ -90,17 +90,17 @@ class Sweep:
     seconds: float
     groups: frozenset[str] = frozenset()
     logs: Mapping[Partition, PartitionLog] = field(default_factory=dict)
-    samples: Mapping[Share, Sample] = field(default_factory=dict)
-    unknown: Mapping[Share, str] = field(default_factory=dict)
+    samples: Mapping[GroupPartition, Sample] = field(default_factory=dict)
+    unknown: Mapping[GroupPartition, str] = field(default_factory=dict)
     unread: Mapping[str, str] = field(default_factory=dict)
     unavailable: Mapping[Partition, str] = field(default_factory=dict)
     failure: str | None = None
     written: Mapping[str, int] = field(default_factory=dict)
     rates: Mapping[str, float] = field(default_factory=dict)
 
-    def as_failed(self, at: datetime, why: str) -> "Sweep":
+    def as_failed(self, at: datetime, why: str) -> "ClusterSample":
         """Return the next sample where sampling fails: all that was known is unknown."""
-        shares = dict.fromkeys((*self.samples, *self.unknown), why)
-        return Sweep(
-            at, 0.0, self.groups, unknown=shares, unread=dict.fromkeys(self.groups, why), failure=why
+        pairs = dict.fromkeys((*self.samples, *self.unknown), why)
+        return ClusterSample(
+            at, 0.0, self.groups, unknown=pairs, unread=dict.fromkeys(self.groups, why), failure=why
         )

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from kappa_operator.lag.forecast import UNKNOWN, Retention, forecast_loss
 from kappa_operator.lag.log_history import Removal
 from kappa_operator.lag.markers import Markers
-from kappa_operator.lag.model import Partition, PartitionLog, Sample, Share
+from kappa_operator.lag.model import GroupPartition, Partition, PartitionLog, Sample
 from kappa_operator.lag.timestamps import Search
 
 
@@ -23,7 +23,7 @@ class Target(NamedTuple):
 class Position(NamedTuple):
     """A group partition with known offsets and log. `begin` is the first offset that may hold a record for the group, `limit` their end."""
 
-    share: Share
+    pair: GroupPartition
     committed: int | None
     log: PartitionLog
     begin: int
@@ -37,33 +37,33 @@ class Position(NamedTuple):
     @property
     def target(self) -> Target:
         """Return the position of the oldest unread record."""
-        return Target(self.share.partition, self.begin)
+        return Target(self.pair.partition, self.begin)
 
 
-def place(share: Share, committed: int | None, log: PartitionLog) -> Position:
+def place(pair: GroupPartition, committed: int | None, log: PartitionLog) -> Position:
     """Return the position of a group; without a committed offset it is the end of the log."""
     if committed is None:
-        return Position(share, None, log, log.end, log.end)
+        return Position(pair, None, log, log.end, log.end)
     limit = log.stable if committed <= log.stable else log.end
-    return Position(share, committed, log, max(committed, log.start), limit)
+    return Position(pair, committed, log, max(committed, log.start), limit)
 
 
-def find_shares(
+def find_pairs(
     offsets: Mapping[str, Mapping[Partition, int]], sizes: Mapping[str, Iterable[Partition]]
-) -> Iterator[tuple[Share, int | None]]:
+) -> Iterator[tuple[GroupPartition, int | None]]:
     """Yield the committed offsets of groups, and None for the other partitions of the same topics."""
     for group, committed in offsets.items():
         for partition, offset in committed.items():
-            yield Share(group, partition), offset
+            yield GroupPartition(group, partition), offset
         for topic in {partition.topic for partition in committed}:
             for partition in sizes.get(topic, ()):
                 if partition not in committed:
-                    yield Share(group, partition), None
+                    yield GroupPartition(group, partition), None
 
 
 def skip_markers(position: Position, markers: Markers) -> Position:
     """Return the position behind the markers at the committed offset."""
-    begin = markers.skip(position.share.partition, position.begin, position.limit)
+    begin = markers.skip(position.pair.partition, position.begin, position.limit)
     return position if begin == position.begin else position._replace(begin=begin)
 
 
@@ -103,7 +103,7 @@ def build_sample(position: Position, evidence: Evidence) -> Sample:
 
 def _may_be_fewer(position: Position, retention: Retention, evidence: Evidence) -> bool:
     """Return whether unread offsets may hold no record, without that being known."""
-    partition, log = position.share.partition, position.log
+    partition, log = position.pair.partition, position.log
     is_transactional = log.stable < log.end or evidence.markers.is_transactional(partition)
     return retention.compacts or is_transactional or partition.topic in evidence.secret
 

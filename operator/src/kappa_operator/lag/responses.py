@@ -7,7 +7,7 @@ from typing import Any
 from aiokafka.errors import for_code
 
 from kappa_operator.lag.markers import Batch
-from kappa_operator.lag.model import Partition, PartitionLog, Share
+from kappa_operator.lag.model import GroupPartition, Partition, PartitionLog
 
 _INTERNAL = "__"
 _LEADERLESS = 5
@@ -38,7 +38,7 @@ class Commits:
 
     offsets: dict[str, dict[Partition, int]] = field(default_factory=dict)
     unread: dict[str, str] = field(default_factory=dict)
-    refused: dict[Share, str] = field(default_factory=dict)
+    refused: dict[GroupPartition, str] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -90,7 +90,7 @@ def add_commits(
             if partition is None:
                 partition = numbers[number] = Partition(topic, number)
             if failure:
-                commits.refused[Share(group, partition)] = name_error(failure)
+                commits.refused[GroupPartition(group, partition)] = name_error(failure)
             elif offset >= 0:
                 offsets[partition] = offset
 

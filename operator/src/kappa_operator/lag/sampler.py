@@ -18,13 +18,13 @@ from kappa_operator.lag.brokers import Brokers
 from kappa_operator.lag.flows import Flows
 from kappa_operator.lag.log_history import LogHistory
 from kappa_operator.lag.markers import Batch, Markers
-from kappa_operator.lag.model import Partition, Sample, Share, Sweep
+from kappa_operator.lag.model import ClusterSample, GroupPartition, Partition, Sample
 from kappa_operator.lag.positions import (
     Evidence,
     Position,
     Target,
     build_sample,
-    find_shares,
+    find_pairs,
     place,
     skip_markers,
 )
@@ -70,16 +70,16 @@ class Sampler:
         self._ids: Mapping[str, bytes] = {}
         self._homes: dict[str, int] = {}
         self._secret: set[str] = set()
-        self._last = Sweep(now(), 0.0)
+        self._last = ClusterSample(now(), 0.0)
 
-    async def sweep(self) -> Sweep:
+    async def sample(self) -> ClusterSample:
         """Return the present sample, with what is unknown. Never raises KafkaFailure."""
         began = self._monotonic()
         try:
-            sweep = await self._sweep()
+            sampled = await self._take_sample()
         except KafkaFailure as failure:
-            sweep = self._last.as_failed(self._now(), failure.message)
-        self._last = replace(sweep, seconds=self._monotonic() - began)
+            sampled = self._last.as_failed(self._now(), failure.message)
+        self._last = replace(sampled, seconds=self._monotonic() - began)
         return self._last
 
     async def close(self) -> None:
@@ -87,7 +87,7 @@ class Sampler:
         await self._brokers.close()
         await self._retentions.close()
 
-    async def _sweep(self) -> Sweep:
+    async def _take_sample(self) -> ClusterSample:
         topology = await self._brokers.read_topology()
         self._notice_new_topics(topology)
         groups = await self._brokers.list_groups(topology.brokers)
@@ -106,24 +106,24 @@ class Sampler:
         self._flows.add(looked, logs.logs, logs.unavailable)
         return await self._judge(at, topology, commits, logs)
 
-    async def _judge(self, at: datetime, topology: Topology, commits: Commits, logs: Logs) -> Sweep:
+    async def _judge(self, at: datetime, topology: Topology, commits: Commits, logs: Logs) -> ClusterSample:
         """Return the sample from the positions of groups."""
         positions, unknown = await self._place(topology, commits, logs)
         await self._read_markers(topology, positions)
         if self._markers:
             positions = [skip_markers(position, self._markers) for position in positions]
-        topics = {position.share.partition.topic for position in positions}
+        topics = {position.pair.partition.topic for position in positions}
         retentions = await self._retentions.read(topics)
         evidence = Evidence(at, {}, self._markers, retentions, self._looks.measure_removal, self._secret)
         searches = await self._begin_searches(positions, evidence)
         await self._search(topology, searches)
         self._answers = await _remember(searches)
         evidence = replace(evidence, searches=searches)
-        samples: dict[Share, Sample] = {}
+        samples: dict[GroupPartition, Sample] = {}
         async for position in _in_turns(positions):
-            samples[position.share] = build_sample(position, evidence)
+            samples[position.pair] = build_sample(position, evidence)
         known = frozenset(commits.offsets) | frozenset(commits.unread)
-        return Sweep(
+        return ClusterSample(
             at, 0.0, known, logs.logs, samples, unknown, commits.unread, logs.unavailable,
             written=self._flows.totals, rates=self._flows.rates,
         )  # fmt: skip
@@ -152,24 +152,24 @@ class Sampler:
 
     async def _place(
         self, topology: Topology, commits: Commits, logs: Logs
-    ) -> tuple[list[Position], dict[Share, str]]:
+    ) -> tuple[list[Position], dict[GroupPartition, str]]:
         """Return the positions of groups, and why those of others are unknown."""
         sizes: dict[str, list[Partition]] = defaultdict(list)
         for partition in topology.leaders:
             sizes[partition.topic].append(partition)
         positions, unknown = [], dict(commits.refused)
-        async for share, committed in _in_turns(find_shares(commits.offsets, sizes)):
-            log = logs.logs.get(share.partition)
-            if share in unknown:
+        async for pair, committed in _in_turns(find_pairs(commits.offsets, sizes)):
+            log = logs.logs.get(pair.partition)
+            if pair in unknown:
                 continue
             if log is not None:
-                positions.append(place(share, committed, log))
+                positions.append(place(pair, committed, log))
             elif committed is not None:
                 gone = "the topic was deleted, or this user has no permission to describe it"
-                unknown[share] = logs.unavailable.get(share.partition, gone)
-        for share in (*self._last.samples, *self._last.unknown):
-            if share.group in commits.unread:
-                unknown[share] = commits.unread[share.group]
+                unknown[pair] = logs.unavailable.get(pair.partition, gone)
+        for pair in (*self._last.samples, *self._last.unknown):
+            if pair.group in commits.unread:
+                unknown[pair] = commits.unread[pair.group]
         return positions, unknown
 
     async def _read_markers(self, topology: Topology, positions: list[Position]) -> None:
@@ -181,16 +181,16 @@ class Sampler:
         ]
         begins: dict[Partition, int] = {}
         for position in suspects:
-            partition = position.share.partition
+            partition = position.pair.partition
             begins[partition] = min(position.begin, begins.get(partition, position.begin))
         self._markers.keep(begins)
         suspects.sort(key=lambda position: position.limit - position.begin)
         for _ in range(_PROBE_ROUNDS):
             offsets: dict[Partition, int] = {}
-            for share, _, _, begin, limit in suspects:
-                offset = self._markers.ask(share.partition, begin, limit)
-                if offset is not None and share.partition.topic not in self._secret:
-                    offsets.setdefault(share.partition, offset)
+            for pair, _, _, begin, limit in suspects:
+                offset = self._markers.ask(pair.partition, begin, limit)
+                if offset is not None and pair.partition.topic not in self._secret:
+                    offsets.setdefault(pair.partition, offset)
                 if len(offsets) >= _PROBES:
                     break
             if not offsets:
@@ -202,15 +202,13 @@ class Sampler:
                     self._secret.add(partition.topic)
 
     def _is_suspect(self, position: Position) -> bool:
-        share = position.share
-        if share.partition.topic in self._secret:
+        pair = position.pair
+        if pair.partition.topic in self._secret:
             return False
-        last = self._last.samples.get(share)
+        last = self._last.samples.get(pair)
         stands = last is not None and last.committed == position.committed
         return (
-            stands
-            or position.log.stable < position.log.end
-            or self._markers.is_transactional(share.partition)
+            stands or position.log.stable < position.log.end or self._markers.is_transactional(pair.partition)
         )
 
     async def _begin_searches(

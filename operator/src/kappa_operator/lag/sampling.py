@@ -24,7 +24,7 @@ from kappa_operator.kafka.connection import Connection
 from kappa_operator.kafka.model import KafkaAccess
 from kappa_operator.kafkacluster.decide import KafkaClusterResource
 from kappa_operator.lag.brokers import Brokers
-from kappa_operator.lag.model import Sweep
+from kappa_operator.lag.model import ClusterSample
 from kappa_operator.lag.retentions import Retentions
 from kappa_operator.lag.sampler import Sampler
 
@@ -35,10 +35,10 @@ TICK = 1.0
 Keeps = Callable[[str], bool]
 
 
-class Sweeps(Protocol):
+class ClusterSampler(Protocol):
     """A sampler of one cluster."""
 
-    async def sweep(self) -> Sweep:
+    async def sample(self) -> ClusterSample:
         """Return the present sample."""
 
     async def close(self) -> None:
@@ -53,7 +53,7 @@ def build_sampler(access: KafkaAccess, keeps: Keeps) -> Sampler:
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    sampler: Sweeps
+    sampler: ClusterSampler
     made_of: tuple[str, LagSampling]
 
 
@@ -69,7 +69,7 @@ class Sampling:
         resolve: Callable[[KafkaClusterResource], Awaitable[KafkaAccess]],
         *,
         on_new_groups: Callable[[Key], None] = lambda cluster: None,
-        build: Callable[[KafkaAccess, Keeps], Sweeps] = build_sampler,
+        build: Callable[[KafkaAccess, Keeps], ClusterSampler] = build_sampler,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -80,18 +80,18 @@ class Sampling:
         self._build = build
         self._monotonic = monotonic
         self._samplers: dict[Key, _Kept] = {}
-        self._found: dict[Key, Sweep] = {}
+        self._found: dict[Key, ClusterSample] = {}
         self._due: dict[Key, float] = {}
         self._tasks: dict[Key, asyncio.Task[None]] = {}
 
-    def get(self, cluster: Key) -> Sweep | None:
+    def get(self, cluster: Key) -> ClusterSample | None:
         """Return the last sample of the cluster, None without one."""
         return self._found.get(cluster)
 
-    def list_found(self) -> Iterator[tuple[str, Sweep]]:
+    def list_found(self) -> Iterator[tuple[str, ClusterSample]]:
         """Yield the namespace/name of each cluster and its last sample; safe to call from a thread."""
-        for key, sweep in list(self._found.items()):
-            yield f"{key.namespace}/{key.name}", sweep
+        for key, sampled in list(self._found.items()):
+            yield f"{key.namespace}/{key.name}", sampled
 
     async def run(self) -> None:
         """Take samples until cancelled; then close the connections and drop the samples."""
@@ -111,32 +111,32 @@ class Sampling:
             is_known = _is_ready(cluster) or key in self._found
             if is_idle and is_known and self._monotonic() >= self._due.get(key, 0.0):
                 self._due[key] = self._monotonic() + parse_duration(cluster.spec.lag.interval)
-                self._tasks[key] = asyncio.create_task(self._sweep(key, cluster))
+                self._tasks[key] = asyncio.create_task(self._take_sample(key, cluster))
 
     async def finish(self) -> None:
         """Wait for the running samples."""
         await asyncio.gather(*self._tasks.values())
 
-    async def _sweep(self, key: Key, cluster: KafkaClusterResource) -> None:
+    async def _take_sample(self, key: Key, cluster: KafkaClusterResource) -> None:
         """Take one sample. An unexpected error is logged and ends nothing; the former sample does not count as the present one."""
-        before = self._found.get(key, Sweep(self._now(), 0.0))
+        before = self._found.get(key, ClusterSample(self._now(), 0.0))
         try:
             sampler = await self._get_sampler(key, cluster)
-            sweep = await sampler.sweep()
+            sampled = await sampler.sample()
         except KappaError as error:
-            sweep = before.as_failed(self._now(), error.message)
+            sampled = before.as_failed(self._now(), error.message)
         except Exception as error:
             log.exception("unexpected error", resource=str(key))
-            sweep = before.as_failed(
+            sampled = before.as_failed(
                 self._now(), f"the sample failed with {type(error).__name__}; see the log"
             )
-        if sweep.failure is not None and before.failure is None:
-            log.warning("lag not sampled", resource=str(key), why=sweep.failure)
-        self._found[key] = sweep
-        if {share.group for share in sweep.samples} != {share.group for share in before.samples}:
+        if sampled.failure is not None and before.failure is None:
+            log.warning("lag not sampled", resource=str(key), why=sampled.failure)
+        self._found[key] = sampled
+        if {pair.group for pair in sampled.samples} != {pair.group for pair in before.samples}:
             self._on_new_groups(key)
 
-    async def _get_sampler(self, key: Key, cluster: KafkaClusterResource) -> Sweeps:
+    async def _get_sampler(self, key: Key, cluster: KafkaClusterResource) -> ClusterSampler:
         access = await self._resolve(cluster)
         made_of = (access.fingerprint, cluster.spec.lag)
         kept = self._samplers.get(key)
@@ -161,7 +161,7 @@ class Sampling:
             self._due.pop(key, None)
 
 
-async def _close(key: Key, sampler: Sweeps) -> None:
+async def _close(key: Key, sampler: ClusterSampler) -> None:
     """Close a sampler; an error there ends nothing else."""
     try:
         await sampler.close()

@@ -14,14 +14,14 @@ from kappa_crds.lagpolicy import LAG_HEALTHY, LaggingPartition, LagPolicyStatus
 from kappa_crds.lagstate import LagState, Severity
 from kappa_crds.pipeline_status import PipelineState
 from kappa_operator import intervals
-from kappa_operator.engine.actions import Action, KeepStandings, RecordStatus
+from kappa_operator.engine.actions import Action, KeepLagHistories, RecordStatus
 from kappa_operator.engine.kinds import Step
 from kappa_operator.engine.plan import Plan
 from kappa_operator.lag.evaluate import WELL, Verdict
 from kappa_operator.lag.groupwise import Judged, advance_all, judge_all
-from kappa_operator.lag.history import Standing
-from kappa_operator.lag.messages import explain, name_share, render_lag
-from kappa_operator.lag.model import Share, Sweep
+from kappa_operator.lag.history import LagHistory
+from kappa_operator.lag.messages import explain, name_pair, render_lag
+from kappa_operator.lag.model import ClusterSample, GroupPartition
 from kappa_operator.lag.rules import Rules
 from kappa_operator.lagpolicy.alert import build_alert_news, find_alerts
 from kappa_operator.lagpolicy.deletion import delete_policy, hold_policy
@@ -30,7 +30,7 @@ from kappa_operator.lagpolicy.model import (
     LagPolicyObserved,
     LagPolicyResource,
     build_rules,
-    write_standings,
+    write_histories,
 )
 from kappa_operator.lagpolicy.mute import Mute, find_mute
 from kappa_operator.lagpolicy.notification import Notified, Outlook, decide_notifications, find_failed_calls
@@ -45,15 +45,15 @@ _CHANGING = ("last_sampled", "evaluated", "lag_history", "loads", "lag", "worst"
 
 
 def is_long(observed: LagPolicyObserved) -> bool:
-    """Return whether there are so many shares that others would wait; each takes some 20 microseconds."""
-    shares = 0 if observed.sweep is None else len(observed.sweep.samples)
-    return max(shares, len(observed.standings)) > _MANY
+    """Return whether there are so many group partitions that others would wait; each takes some 20 microseconds."""
+    pairs = 0 if observed.sampled is None else len(observed.sampled.samples)
+    return max(pairs, len(observed.histories)) > _MANY
 
 
 def wait_for_sample(observed: LagPolicyObserved, now: datetime) -> Plan | None:
     """Wait for the first sample of a new process while the status is still recent."""
     resource = observed.resource
-    is_recent = observed.sweep is None and is_fresh(resource, build_rules(resource.spec), now)
+    is_recent = observed.sampled is None and is_fresh(resource, build_rules(resource.spec), now)
     return Plan(requeue_after=intervals.SAMPLE) if is_recent else None
 
 
@@ -61,9 +61,9 @@ def evaluate(observed: LagPolicyObserved, now: datetime) -> Plan:
     """Evaluate all group partitions, remediate and notify, and report what changed."""
     resource = observed.resource
     rules, mute = build_rules(resource.spec), find_mute(resource.spec.mute, now)
-    sweep = observed.sweep or Sweep(now, 0.0, failure="there is no sample yet")
-    standings = advance_all(observed.standings, sweep, rules, observed.alive)
-    judged = judge_all(standings, sweep, rules, now)
+    sampled = observed.sampled or ClusterSample(now, 0.0, failure="there is no sample yet")
+    histories = advance_all(observed.histories, sampled, rules, observed.alive)
+    judged = judge_all(histories, sampled, rules, now)
     alone = not is_contested(resource.spec, observed.rivals)
     remedied = decide_remediation(observed, judged, rules, now, may_begin=alone)
     status = build_status(observed, judged, rules, mute, now).replace(
@@ -76,7 +76,7 @@ def evaluate(observed: LagPolicyObserved, now: datetime) -> Plan:
     status = status.replace(alerts=alerts, alerts_ended=ended)
     notified = _decide_notifications(observed, status, mute, now)
     status = status.replace(notifications=notified.records)
-    keep = KeepStandings(standings, remedied.loads)
+    keep = KeepLagHistories(histories, remedied.loads)
     news = (*build_news(resource.status, status), *build_alert_news(resource.status.alerts, alerts))
     first: tuple[Action, ...] = (keep, *news)
     return _build_plan(resource.status, status, first, (*remedied.actions, *notified.actions))
@@ -147,13 +147,15 @@ def build_status(
             for each in judged[:SHOWN]
             if each.verdict.state is not LagState.OK
         ),
-        "groups": len({each.share.group for each in judged}),
+        "groups": len({each.pair.group for each in judged}),
         "group_partitions": dict(sorted(Counter(each.verdict.state.value for each in judged).items())),
         "missing": missing[:MISSED],
         "muted_until": mute.until,
-        "last_sampled": observed.sweep.at.replace(microsecond=0) if observed.sweep else before.last_sampled,
+        "last_sampled": observed.sampled.at.replace(microsecond=0)
+        if observed.sampled
+        else before.last_sampled,
         "evaluated": now.replace(microsecond=0),
-        "lag_history": write_standings(_choose_remembered(judged)),
+        "lag_history": write_histories(_choose_remembered(judged)),
     }
     conditions = build_all_conditions(observed, worst, len(judged), mute, now)
     return before.replace(conditions=conditions, **fields)
@@ -170,7 +172,7 @@ def is_news(before: LagPolicyStatus, after: LagPolicyStatus) -> bool:
 
 def find_missing(observed: LagPolicyObserved, judged: Sequence[Judged]) -> tuple[str, ...]:
     """Return the groups that the spec names and of which nothing is known."""
-    seen = {each.share.group for each in judged}
+    seen = {each.pair.group for each in judged}
     return tuple(group for group in observed.wanted if group not in seen)
 
 
@@ -201,12 +203,12 @@ def _choose_worst(judged: Sequence[Judged]) -> Judged:
 
 
 def _show(observed: LagPolicyObserved, judged: Judged, rules: Rules, now: datetime) -> LaggingPartition:
-    share, sample = judged.share, judged.sample
+    pair, sample = judged.pair, judged.sample
     behind, loss = (None, None) if sample is None else (sample.behind, sample.loss)
     return LaggingPartition(
-        name=name_share(share), group=share.group, topic=share.partition.topic, partition=share.partition.number,
+        name=name_pair(pair), group=pair.group, topic=pair.partition.topic, partition=pair.partition.number,
         state=judged.verdict.state, severity=judged.verdict.severity,
-        since=judged.standing.since.replace(microsecond=0),
+        since=judged.history.since.replace(microsecond=0),
         lag_records=None if sample is None else sample.lag,
         lag_seconds=None if behind is None else max(0, round(behind)),
         time_to_loss_seconds=None if loss is None else max(0, round(loss)),
@@ -216,7 +218,7 @@ def _show(observed: LagPolicyObserved, judged: Judged, rules: Rules, now: dateti
 
 def _say_pipeline(observed: LagPolicyObserved, judged: Judged) -> str:
     """Describe the state of an unhealthy pipeline, if it is the cause."""
-    pipeline = observed.pipelines.get(judged.share.group)
+    pipeline = observed.pipelines.get(judged.pair.group)
     if pipeline is None or pipeline.state == PipelineState.RUNNING.value or judged.verdict == WELL:
         return ""
     return f"; Pipeline {pipeline.name} is {pipeline.state or 'new'}"
@@ -229,9 +231,9 @@ def _say_largest(judged: Sequence[Judged]) -> str | None:
     return render_lag(max(samples, key=lambda sample: (sample.behind or 0.0, sample.lag)))
 
 
-def _choose_remembered(judged: Sequence[Judged]) -> Mapping[Share, Standing]:
-    unwell = [each for each in judged if not each.standing.is_plain]
-    return {each.share: each.standing for each in unwell[:REMEMBERED]}
+def _choose_remembered(judged: Sequence[Judged]) -> Mapping[GroupPartition, LagHistory]:
+    unwell = [each for each in judged if not each.history.is_plain]
+    return {each.pair: each.history for each in unwell[:REMEMBERED]}
 
 
 def _get_gist(status: LagPolicyStatus) -> tuple[Any, ...]:
@@ -240,8 +242,8 @@ def _get_gist(status: LagPolicyStatus) -> tuple[Any, ...]:
     def gist(condition: Condition) -> tuple[Any, ...]:
         return condition.type, condition.status, condition.reason, condition.observed_generation
 
-    def identity(share: LaggingPartition) -> tuple[Any, ...]:
-        return share.name, share.state, share.severity
+    def identity(pair: LaggingPartition) -> tuple[Any, ...]:
+        return pair.name, pair.state, pair.severity
 
     rest = status.model_dump(exclude=set(_CHANGING))
     worst = None if status.worst is None else identity(status.worst)

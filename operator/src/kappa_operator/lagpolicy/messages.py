@@ -33,7 +33,7 @@ _SHOWN = 3
 
 
 def build_all_conditions(
-    observed: LagPolicyObserved, worst: LaggingPartition | None, shares: int, mute: Mute, now: datetime
+    observed: LagPolicyObserved, worst: LaggingPartition | None, pairs: int, mute: Mute, now: datetime
 ) -> tuple[Condition, ...]:
     """Return Ready, Reconciling and Stalled, whether all groups are healthy, and whether policies are consistent."""
     resource = observed.resource
@@ -53,12 +53,12 @@ def build_all_conditions(
             CONSISTENT, "True", Reason.POLICIES_CONSISTENT, "no other LagPolicy contradicts this one"
         )
     )
-    health = condition(LAG_HEALTHY, *say_health(observed, worst, shares))
-    common = build_conditions(build_verdict(observed, shares, mute), previous, generation, now)
+    health = condition(LAG_HEALTHY, *say_health(observed, worst, pairs))
+    common = build_conditions(build_verdict(observed, pairs, mute), previous, generation, now)
     return (*common, *merge_conditions(previous, (health, fits)))
 
 
-def build_verdict(observed: LagPolicyObserved, shares: int, mute: Mute) -> Verdict:
+def build_verdict(observed: LagPolicyObserved, pairs: int, mute: Mute) -> Verdict:
     """Return whether the policy is evaluated, for any lag."""
     if observed.problem is not None:
         return judge_error(LagState.UNKNOWN, observed.problem)
@@ -69,23 +69,23 @@ def build_verdict(observed: LagPolicyObserved, shares: int, mute: Mute) -> Verdi
     if observed.problems:
         message = "; ".join(problem.message for problem in observed.problems)
         return stalled(LagState.UNKNOWN, observed.problems[0].reason, f"{message}. The rest is evaluated")
-    if observed.sweep is None:
+    if observed.sampled is None:
         message = f"the groups of KafkaCluster {observed.cluster} have no sample yet; wait"
         return working(LagState.UNKNOWN, Reason.LAG_UNKNOWN, message)
     return ready(LagState.OK, Reason.LAG_EVALUATED, "the groups that the policy selects are judged")
 
 
 def say_health(
-    observed: LagPolicyObserved, worst: LaggingPartition | None, shares: int
+    observed: LagPolicyObserved, worst: LaggingPartition | None, pairs: int
 ) -> tuple[ConditionStatus, Reason, str]:
     """Return status, reason and message of the condition LagHealthy."""
     if observed.problem is not None:
         return "Unknown", observed.problem.reason, observed.problem.message
     if worst is None or worst.state is LagState.OK:
-        return "True", Reason.LAG_WITHIN_BOUNDS, f"all of {shares} partitions of groups keep the bounds"
+        return "True", Reason.LAG_WITHIN_BOUNDS, f"all of {pairs} partitions of groups keep the bounds"
     message = f"{worst.name}: {worst.why}" if worst.name else worst.why
     if worst.state is LagState.UNKNOWN:
-        reason = Reason.LAG_UNKNOWN if worst.name or observed.sweep is None else Reason.NO_GROUP_SELECTED
+        reason = Reason.LAG_UNKNOWN if worst.name or observed.sampled is None else Reason.NO_GROUP_SELECTED
         before = f" (before, it was {worst.severity})" if worst.severity is not Severity.NONE else ""
         return "Unknown", reason, f"{message}{before}"
     return "False", _REASONS[worst.state], f"{worst.severity}: {message}"
@@ -95,7 +95,7 @@ def say_missing(observed: LagPolicyObserved, missing: Sequence[str]) -> str:
     """Explain why groups are unknown."""
     if observed.problem is not None:
         return observed.problem.message
-    if observed.sweep is None:
+    if observed.sampled is None:
         return f"the groups of KafkaCluster {observed.cluster} have no sample yet"
     if not missing:
         return "no group that Kafka knows is selected; correct spec.selector, or start the consumer"

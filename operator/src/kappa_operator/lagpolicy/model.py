@@ -9,9 +9,9 @@ from kappa_crds.quantities import parse_duration
 from kappa_crds.resource import Resource
 from kappa_operator.engine.plan import Failure
 from kappa_operator.errors import KappaError
-from kappa_operator.lag.history import Standing
+from kappa_operator.lag.history import LagHistory
 from kappa_operator.lag.load import Load
-from kappa_operator.lag.model import Partition, Share, Sweep
+from kappa_operator.lag.model import ClusterSample, GroupPartition, Partition
 from kappa_operator.lag.rules import Rules, Threshold
 from kappa_operator.lagpolicy.notification import Delivery
 from kappa_operator.lagpolicy.remediation.model import PipelineFacts, SavepointFacts, TopicFacts
@@ -38,15 +38,15 @@ class Rival:
 class LagPolicyObserved:
     """All that a decision about a policy needs.
 
-    `sweep` has only samples of the groups that the policy selects; None before the first sample. `wanted` are groups that the
+    `sampled` has only samples of the groups that the policy selects; None before the first sample. `wanted` are groups that the
     spec names. `alive` is whether pipelines' groups live, by the pipelines' own status. `problems` are what keeps a part of the
     policy from meaning anything, `problem` what keeps all of it.
     """
 
     resource: LagPolicyResource
     cluster: str | None = None
-    sweep: Sweep | None = None
-    standings: Mapping[Share, Standing] = field(default_factory=dict)
+    sampled: ClusterSample | None = None
+    histories: Mapping[GroupPartition, LagHistory] = field(default_factory=dict)
     wanted: tuple[str, ...] = ()
     pipelines: Mapping[str, PipelineFacts] = field(default_factory=dict)
     topics: Mapping[str, TopicFacts] = field(default_factory=dict)
@@ -88,21 +88,21 @@ def _build_threshold(bounds: Bounds | None) -> Threshold | None:
     )
 
 
-def write_standings(standings: Mapping[Share, Standing]) -> dict[str, str]:
-    """Return standings as a status holds them: by group, topic and partition."""
+def write_histories(histories: Mapping[GroupPartition, LagHistory]) -> dict[str, str]:
+    """Return lag histories in the form of the status: by group, topic and partition."""
     return {
-        f"{share.group} {share.partition.topic} {share.partition.number}": standing.to_json()
-        for share, standing in standings.items()
+        f"{pair.group} {pair.partition.topic} {pair.partition.number}": history.to_json()
+        for pair, history in histories.items()
     }
 
 
-def read_standings(written: Mapping[str, str]) -> dict[Share, Standing]:
+def read_histories(written: Mapping[str, str]) -> dict[GroupPartition, LagHistory]:
     """Return the lag history of a status; an unreadable entry is dropped."""
-    found: dict[Share, Standing] = {}
+    found: dict[GroupPartition, LagHistory] = {}
     for name, text in written.items():
         try:
             group, topic, number = name.rsplit(" ", 2)
-            found[Share(group, Partition(topic, int(number)))] = Standing.from_json(text)
+            found[GroupPartition(group, Partition(topic, int(number)))] = LagHistory.from_json(text)
         except ValueError:
             continue
     return found

@@ -16,13 +16,13 @@ from kappa_operator.engine.references import find_referred
 from kappa_operator.errors import KappaError, ReferenceProblem
 from kappa_operator.lag.groups import find_groups, find_named, name_group
 from kappa_operator.lag.memory import Remembered
-from kappa_operator.lag.model import Sweep
+from kappa_operator.lag.model import ClusterSample
 from kappa_operator.lagpolicy.model import (
     LagPolicyObserved,
     LagPolicyResource,
     Rival,
+    read_histories,
     read_loads,
-    read_standings,
 )
 from kappa_operator.lagpolicy.quotas import Quotas, observe_quotas
 from kappa_operator.lagpolicy.remediation.observe import find_savepoints, find_topics, read_pipeline
@@ -40,7 +40,7 @@ async def observe_lagpolicy(
         cluster = find_referred(context.cache, "KafkaCluster", key.namespace, resource.spec.cluster_ref)
     except ReferenceProblem as problem:
         return LagPolicyObserved(
-            resource, standings=known.standings, loads=known.loads, problem=problem, failures=failures,
+            resource, histories=known.histories, loads=known.loads, problem=problem, failures=failures,
             quotas=await observe_quotas(context, resource, None), delivery=context.webhooks.get(key),
         )  # fmt: skip
     quotas = await observe_quotas(context, resource, cluster)
@@ -49,16 +49,16 @@ async def observe_lagpolicy(
 
 def forget_policy(context: OperatorContext, key: Key) -> None:
     """Forget the lag history of a policy that is gone, and end its call of a webhook."""
-    context.standings.forget(key)
+    context.histories.forget(key)
     context.webhooks.forget(key)
 
 
 def _recall(context: OperatorContext, key: Key, resource: LagPolicyResource) -> Remembered:
     """Return what is remembered: in memory, or else in the status."""
-    known = context.standings.recall(key, resource.metadata.uid)
+    known = context.histories.recall(key, resource.metadata.uid)
     if known is not None:
         return known
-    return Remembered(read_standings(resource.status.lag_history), read_loads(resource.status.loads))
+    return Remembered(read_histories(resource.status.lag_history), read_loads(resource.status.loads))
 
 
 def _observe(
@@ -73,12 +73,12 @@ def _observe(
 ) -> LagPolicyObserved:
     cache, selector = context.cache, resource.spec.selector
     pipelines = find_pipelines(cache, key.namespace, selector.pipelines, cluster)
-    sweep = context.lag.get(cluster)
-    seen = frozenset() if sweep is None else frozenset(share.group for share in sweep.samples)
+    sampled = context.lag.get(cluster)
+    seen = frozenset() if sampled is None else frozenset(pair.group for pair in sampled.samples)
     groups = select(cache, key.namespace, resource.spec, cluster, seen)
     return LagPolicyObserved(
-        resource, cluster.name, _narrow(sweep, groups),
-        {share: each for share, each in known.standings.items() if share.group in groups or share.group not in seen},
+        resource, cluster.name, _narrow(sampled, groups),
+        {pair: each for pair, each in known.histories.items() if pair.group in groups or pair.group not in seen},
         wanted=(*sorted(pipelines), *find_named(selector.groups)),
         pipelines={group: read_pipeline(body) for group, body in pipelines.items()},
         topics=find_topics(cache, key.namespace, cluster) if _needs_topics(resource) else {},
@@ -129,11 +129,11 @@ def _reads_from(cache: ResourceCache, namespace: str, body: Body, cluster: Key) 
         return False
 
 
-def _narrow(sweep: Sweep | None, groups: frozenset[str]) -> Sweep | None:
-    if sweep is None:
+def _narrow(sampled: ClusterSample | None, groups: frozenset[str]) -> ClusterSample | None:
+    if sampled is None:
         return None
     return replace(
-        sweep, samples={share: sample for share, sample in sweep.samples.items() if share.group in groups}
+        sampled, samples={pair: sample for pair, sample in sampled.samples.items() if pair.group in groups}
     )
 
 

@@ -8,15 +8,15 @@ from datetime import datetime
 from kappa_crds.lagstate import LagState, Severity
 from kappa_crds.progress import Progress
 from kappa_operator.lag.evaluate import Verdict, judge
-from kappa_operator.lag.model import Partition, PartitionLog, Sample, Share, Sweep
+from kappa_operator.lag.model import ClusterSample, GroupPartition, Partition, PartitionLog, Sample
 from kappa_operator.pipeline.progress import find_last_batch, measure_rate
 from kappa_operator.report.inputs import ClusterInput, PipelineInput, PolicyInput, ReportInput
 from kappa_operator.report.model import (
     ClusterReport,
     LagReport,
+    PartitionReport,
     PipelineReport,
     Report,
-    ShareReport,
     TopicReport,
 )
 
@@ -47,53 +47,56 @@ def build_report(inputs: ReportInput, now: datetime, *, with_partitions: bool = 
 def _build_cluster(
     cluster: ClusterInput, pipelines: Mapping[str, str], now: datetime, with_partitions: bool
 ) -> ClusterReport:
-    namespace, name, sweep = cluster.key.namespace, cluster.key.name, cluster.sweep
-    if sweep is None:
+    namespace, name, sampled = cluster.key.namespace, cluster.key.name, cluster.sampled
+    if sampled is None:
         return ClusterReport(namespace=namespace, name=name, every=cluster.every)
     verdicts = _judge(cluster.policies, now)
     return ClusterReport(
         namespace=namespace,
         name=name,
         every=cluster.every,
-        at=sweep.at,
-        seconds=sweep.seconds,
-        failure=sweep.failure,
-        lags=tuple(_build_lags(sweep, verdicts, pipelines, with_partitions)),
-        topics=tuple(_build_topics(sweep)),
+        at=sampled.at,
+        seconds=sampled.seconds,
+        failure=sampled.failure,
+        lags=tuple(_build_lags(sampled, verdicts, pipelines, with_partitions)),
+        topics=tuple(_build_topics(sampled)),
     )
 
 
-def _judge(policies: Iterable[PolicyInput], now: datetime) -> dict[Share, Verdict]:
+def _judge(policies: Iterable[PolicyInput], now: datetime) -> dict[GroupPartition, Verdict]:
     """Return the worst verdict of policies for each group partition."""
-    found: dict[Share, Verdict] = {}
+    found: dict[GroupPartition, Verdict] = {}
     for policy in policies:
-        for share, standing in policy.standings.items():
-            verdict = judge(standing, now, policy.rules)
-            if share not in found or verdict.rank > found[share].rank:
-                found[share] = verdict
+        for pair, history in policy.histories.items():
+            verdict = judge(history, now, policy.rules)
+            if pair not in found or verdict.rank > found[pair].rank:
+                found[pair] = verdict
     return found
 
 
 def _build_lags(
-    sweep: Sweep, verdicts: Mapping[Share, Verdict], pipelines: Mapping[str, str], with_partitions: bool
+    sampled: ClusterSample,
+    verdicts: Mapping[GroupPartition, Verdict],
+    pipelines: Mapping[str, str],
+    with_partitions: bool,
 ) -> Iterable[LagReport]:
     rows: defaultdict[tuple[str, str], _Row] = defaultdict(_Row)
-    for share, sample in sweep.samples.items():
-        group, (topic, number) = share
-        verdict, row = verdicts.get(share), rows[group, topic]
+    for pair, sample in sampled.samples.items():
+        group, (topic, number) = pair
+        verdict, row = verdicts.get(pair), rows[group, topic]
         row.take(number, sample, verdict)
         if with_partitions:
-            row.shares.append(_build_share(number, sample, verdict))
-    for share, why in sweep.unknown.items():
-        if share not in sweep.samples:
-            row = rows[share.group, share.partition.topic]
-            row.miss(share.partition.number, why, verdicts.get(share))
+            row.pairs.append(_build_partition(number, sample, verdict))
+    for pair, why in sampled.unknown.items():
+        if pair not in sampled.samples:
+            row = rows[pair.group, pair.partition.topic]
+            row.miss(pair.partition.number, why, verdicts.get(pair))
             if with_partitions:
-                row.shares.append(_build_unseen(share.partition.number, why, verdicts.get(share)))
+                row.pairs.append(_build_unknown(pair.partition.number, why, verdicts.get(pair)))
     for (group, topic), row in rows.items():
         yield row.build(group, topic, pipelines.get(group))
     seen = {group for group, _ in rows}
-    for group, why in sweep.unread.items():
+    for group, why in sampled.unread.items():
         if group not in seen:
             yield LagReport(
                 group=group, pipeline=pipelines.get(group), state=LagState.UNKNOWN, unknown=1, why=why
@@ -116,7 +119,7 @@ class _Row:
     worst: int | None = None
     why: str | None = None
     rank: Rank = _LOWEST
-    shares: list[ShareReport] = field(default_factory=list)
+    pairs: list[PartitionReport] = field(default_factory=list)
 
     def take(self, number: int, sample: Sample, verdict: Verdict | None) -> None:
         """Add a partition with a sample."""
@@ -174,7 +177,7 @@ class _Row:
             severity=Severity.NONE if verdict is None else verdict.severity,
             worst=self.worst,
             why=self.why,
-            shares=tuple(sorted(self.shares, key=lambda share: share.partition)),
+            by_partition=tuple(sorted(self.pairs, key=lambda pair: pair.partition)),
         )
 
 
@@ -186,11 +189,11 @@ def _join(one: Verdict, other: Verdict) -> Verdict:
     return Verdict(state, one.severity if one.severity.rank >= other.severity.rank else other.severity)
 
 
-def _build_share(number: int, sample: Sample, verdict: Verdict | None) -> ShareReport:
+def _build_partition(number: int, sample: Sample, verdict: Verdict | None) -> PartitionReport:
     log, committed = sample.log, sample.committed
     why = _find_unknown(sample)
     is_known = why is None or why is _UNDATED
-    return ShareReport.model_construct(
+    return PartitionReport.model_construct(
         partition=number,
         committed=committed,
         start=log.start,
@@ -218,22 +221,22 @@ def _find_behind(sample: Sample) -> float | None:
     return sample.behind if sample.lag else 0.0
 
 
-def _build_unseen(number: int, why: str, verdict: Verdict | None) -> ShareReport:
+def _build_unknown(number: int, why: str, verdict: Verdict | None) -> PartitionReport:
     severity = Severity.NONE if verdict is None else verdict.severity
-    return ShareReport(partition=number, state=LagState.UNKNOWN, severity=severity, why=why)
+    return PartitionReport(partition=number, state=LagState.UNKNOWN, severity=severity, why=why)
 
 
-def rank_share(share: ShareReport) -> tuple[int, int, bool, float, int]:
+def rank_partition(pair: PartitionReport) -> tuple[int, int, bool, float, int]:
     """Return the rank of a group partition, as in `Rank`."""
-    state = -1 if share.state is None else share.state.rank
-    return share.severity.rank, state, bool(share.lost), share.behind or 0.0, share.lag or 0
+    state = -1 if pair.state is None else pair.state.rank
+    return pair.severity.rank, state, bool(pair.lost), pair.behind or 0.0, pair.lag or 0
 
 
-def _build_topics(sweep: Sweep) -> Iterable[TopicReport]:
+def _build_topics(sampled: ClusterSample) -> Iterable[TopicReport]:
     sizes: defaultdict[str, list[PartitionLog | None]] = defaultdict(list)
-    for partition, log in sweep.logs.items():
+    for partition, log in sampled.logs.items():
         sizes[partition.topic].append(log)
-    for partition in sweep.unavailable:
+    for partition in sampled.unavailable:
         sizes[Partition(*partition).topic].append(None)
     for topic, logs in sizes.items():
         known = [log.end - log.start for log in logs if log is not None]
@@ -241,7 +244,7 @@ def _build_topics(sweep: Sweep) -> Iterable[TopicReport]:
             topic=topic,
             partitions=len(logs),
             records=sum(known) if len(known) == len(logs) else None,
-            rate=sweep.rates.get(topic),
+            rate=sampled.rates.get(topic),
         )
 
 

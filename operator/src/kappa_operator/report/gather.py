@@ -36,10 +36,10 @@ def _find_policies(context: OperatorContext, namespace: str | None) -> Mapping[K
             policy: LagPolicyResource | None = context.cache.get(key)
             if policy is None or namespace not in (None, key.namespace):
                 continue
-            known = context.standings.recall(key, policy.metadata.uid)
+            known = context.histories.recall(key, policy.metadata.uid)
             if known is not None:
                 cluster = find_referred(context.cache, "KafkaCluster", key.namespace, policy.spec.cluster_ref)
-                found[cluster].append(PolicyInput(build_rules(policy.spec), known.standings))
+                found[cluster].append(PolicyInput(build_rules(policy.spec), known.histories))
     return found
 
 

@@ -6,8 +6,8 @@ from datetime import datetime
 
 from kappa_crds.progress import Progress
 from kappa_operator.engine.keys import Key
-from kappa_operator.lag.history import Standing
-from kappa_operator.lag.model import Share, Sweep
+from kappa_operator.lag.history import LagHistory
+from kappa_operator.lag.model import ClusterSample, GroupPartition
 from kappa_operator.lag.rules import Rules
 
 
@@ -16,7 +16,7 @@ class PolicyInput:
     """A LagPolicy: its rules, and its lag histories."""
 
     rules: Rules
-    standings: Mapping[Share, Standing]
+    histories: Mapping[GroupPartition, LagHistory]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class ClusterInput:
 
     key: Key
     every: float
-    sweep: Sweep | None = None
+    sampled: ClusterSample | None = None
     policies: tuple[PolicyInput, ...] = ()
 
 

@@ -10,7 +10,7 @@ from kappa_crds.lagstate import LagState, Severity
 from kappa_crds.model import Status
 
 
-class ShareReport(Status):
+class PartitionReport(Status):
     """A group in a partition. `lag` are the unread records, `behind` is the age of the oldest, `loss` the time until it may be removed.
 
     `why` is the reason of an unknown figure.
@@ -52,7 +52,7 @@ class LagReport(Status):
     severity: Severity = Severity.NONE
     worst: int | None = None
     why: str | None = None
-    shares: tuple[ShareReport, ...] = ()
+    by_partition: tuple[PartitionReport, ...] = ()
 
 
 class TopicReport(Status):

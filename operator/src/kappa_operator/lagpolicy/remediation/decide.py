@@ -20,7 +20,7 @@ from kappa_operator.engine.actions import Action
 from kappa_operator.lag.evaluate import WELL
 from kappa_operator.lag.groupwise import Judged
 from kappa_operator.lag.load import Load, advance_load, measure_flow
-from kappa_operator.lag.messages import explain, name_share
+from kappa_operator.lag.messages import explain, name_pair
 from kappa_operator.lag.rules import Rules
 from kappa_operator.lagpolicy.alert import find_alerts, raise_judged
 from kappa_operator.lagpolicy.model import LagPolicyObserved
@@ -172,17 +172,17 @@ def measure_loads(
     observed: LagPolicyObserved, judged: Mapping[str, Sequence[Judged]], records: Sequence[RemediationStatus]
 ) -> dict[str, Load]:
     """Return what is known of the rates of the pipelines that may be scaled or get larger batches, after one more sample."""
-    if observed.sweep is None or not _needs_loads(observed, records):
+    if observed.sampled is None or not _needs_loads(observed, records):
         return {}
     flows = defaultdict(list)
-    for share, sample in observed.sweep.samples.items():
-        flows[share.group].append((observed.standings.get(share), sample))
+    for pair, sample in observed.sampled.samples.items():
+        flows[pair.group].append((observed.histories.get(pair), sample))
     loads: dict[str, Load] = {}
     for group, facts in observed.pipelines.items():
         if group not in flows:
             continue
         loads[facts.name] = advance_load(
-            observed.loads.get(facts.name), measure_flow(flows[group]), facts.executors, observed.sweep.at,
+            observed.loads.get(facts.name), measure_flow(flows[group]), facts.executors, observed.sampled.at,
             well=judged[group][0].verdict.state is LagState.OK,
             span=_measure_span(observed.resource.spec.remediation or Remediation(), records, facts), steady=facts.steady,
         )  # fmt: skip
@@ -217,7 +217,7 @@ def group_judged(judged: Sequence[Judged]) -> dict[str, list[Judged]]:
     """Return what is judged by group, the worst first as before."""
     groups: defaultdict[str, list[Judged]] = defaultdict(list)
     for each in judged:
-        groups[each.share.group].append(each)
+        groups[each.pair.group].append(each)
     return groups
 
 
@@ -248,7 +248,7 @@ def _find_for_topics(
     for topic, facts in observed.topics.items():
         before = find_record(records, RemediationKind.HOLD_RETENTION, facts.name)
         if before is None or before.result is not RemediationResult.PENDING:
-            readers = [each for each in judged if each.share.partition.topic == topic]
+            readers = [each for each in judged if each.pair.partition.topic == topic]
             yield from _some(decide_hold(observed.resource.spec, facts, readers, before, now))
 
 
@@ -257,7 +257,7 @@ def build_alarm(observed: LagPolicyObserved, judged: Sequence[Judged], rules: Ru
     status = observed.resource.status
     worst = next((each for each in judged if each.verdict.severity is Severity.CRITICAL), None)
     if worst is not None:
-        return Alarm(critical=True, why=f"{name_share(worst.share)}: {explain(worst, rules, now)}")
+        return Alarm(critical=True, why=f"{name_pair(worst.pair)}: {explain(worst, rules, now)}")
     is_well = bool(judged) and all(each.verdict == WELL for each in judged)
     was_well = status.state == LagState.OK and status.severity is Severity.NONE and not status.alerts
     if not is_well or not was_well or status.since is None:

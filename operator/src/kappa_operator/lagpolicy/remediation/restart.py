@@ -40,5 +40,5 @@ def decide_restart(
 
 def has_moved(worst: Judged, since: datetime) -> bool:
     """Return whether a stalled group has moved since the decision to restart: its state is cleared only later."""
-    moved = worst.standing.moved
+    moved = worst.history.moved
     return worst.verdict.state is not LagState.STALLED or (moved is not None and moved > since)

@@ -91,5 +91,5 @@ def _find_end(now: datetime) -> datetime:
 def _explain(worst: Judged, present: float, wanted: float) -> str:
     loss = None if worst.sample is None else worst.sample.loss
     soon = "" if loss is None else f" in {format_duration(loss)}"
-    reader = f"{worst.share.group} in partition {worst.share.partition.number}"
+    reader = f"{worst.pair.group} in partition {worst.pair.partition.number}"
     return f"{reader} would lose records{soon}; retention {format_duration(wanted)} instead of {format_duration(present)}"
