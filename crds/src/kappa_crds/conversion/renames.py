@@ -1,7 +1,7 @@
 """Names that changed since release 0.1, and the conversion of manifests and stored objects to the present names.
 
 The API server keeps a renamed field of an object that it stored before, so that nothing is lost, and refuses it in a new manifest with the
-present name. The operator converts stored objects when it reads them, and writes them back (ADR 36). `kappa convert` converts files.
+present name. The operator converts stored objects when it reads them, and writes them back (ADR 39). `kappa convert` converts files.
 """
 
 from collections.abc import Mapping
