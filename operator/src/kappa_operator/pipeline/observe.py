@@ -10,8 +10,6 @@ from dataclasses import replace
 from datetime import datetime
 from functools import partial
 
-from pydantic import ValidationError
-
 from kappa_crds.conversion.renames import convert
 from kappa_crds.pipeline_status import NEEDS_SAVEPOINT, TAKEN_BACK, UpgradePhase
 from kappa_crds.progress import DriverState, Progress
@@ -36,7 +34,7 @@ from kappa_operator.pipeline.objects import (
 )
 from kappa_operator.pipeline.pods import Body, explain_executor, parse_driver
 from kappa_operator.pipeline.progress_cache import Samples
-from kappa_operator.pipeline.revision import Images
+from kappa_operator.pipeline.revision import Images, replace_image
 from kappa_operator.pipeline.savepoints import concerns_savepoint
 from kappa_operator.pipeline.upgrade.handover import would_start
 from kappa_operator.savepoint.objects import SavepointResource
@@ -195,10 +193,17 @@ def _parse_revision(text: str) -> Revision:
 async def read_revision(context: OperatorContext, namespace: str, name: str) -> Revision | None:
     """Return a revision by its name; None where it is lost, or where another version of the operator wrote it with other fields."""
     body = await context.read_recent(ObjectRef("v1", "ConfigMap", namespace, name), LONGEST)
-    try:
-        return None if body is None else _parse_revision(body["data"][REVISION_KEY])
-    except ValidationError:
+    if body is None:
         return None
+    try:
+        stored = json.loads(body["data"][REVISION_KEY])
+        present = convert("Pipeline", stored) if isinstance(stored, dict) else stored
+        revision = Revision.model_validate(present)
+    except ValueError:
+        return None
+    # A runtime of an earlier release cannot read the present names, so what is restarted gets the present runtime.
+    is_custom = present is stored or revision.spec.image is not None
+    return revision if is_custom else replace_image(revision, context.settings.runtime_image)
 
 
 def find_change_savepoint(context: OperatorContext, resource: PipelineResource) -> SavepointResource | None:

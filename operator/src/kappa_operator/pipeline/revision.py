@@ -41,6 +41,7 @@ from kappa_operator.statestore.storage import (
 )
 
 _HEAP_SHARE = 0.6
+_IMAGE = "spark.kubernetes.container.image"
 _MEBIBYTE = 2**20
 
 
@@ -128,6 +129,12 @@ def move_revision(revision: Revision, metadata: Metadata, place: Place) -> Revis
             "from_beginning": place.from_beginning,
         }
     )
+
+
+def replace_image(revision: Revision, image: str) -> Revision:
+    """Return the revision with another image for driver and executors."""
+    conf = {key: image if key == _IMAGE else value for key, value in revision.spark_conf.items()}
+    return revision.model_copy(update={"image": image, "spark_conf": conf})
 
 
 def read_checkpoint_number(revision: Revision) -> int:
@@ -226,7 +233,7 @@ def build_spark_conf(resource: PipelineResource, image: str, images: Images) -> 
         "spark.executor.memory": heap,
         "spark.executor.memoryOverhead": f"{overhead}m",
         "spark.kubernetes.namespace": namespace,
-        "spark.kubernetes.container.image": image,
+        _IMAGE: image,
         "spark.kubernetes.container.image.pullPolicy": images.pull_policy,
         "spark.kubernetes.executor.request.cores": executors.cpu,
         "spark.kubernetes.executor.podTemplateFile": f"{REVISION_DIR}/{EXECUTOR_TEMPLATE_KEY}",

@@ -249,9 +249,7 @@ def _save(observed: PipelineObserved, change: UpgradeStatus, now: datetime) -> P
 def _give_up_standby(observed: PipelineObserved, change: UpgradeStatus, now: datetime) -> Plan:
     """The previous driver is lost while its savepoint is taken: a pod takes it, once no standby driver is left."""
     message = "the previous driver is lost; a pod takes the savepoint, and then the new driver starts"
-    change = change.replace(handover=Handover.COLD)
-    verdict = working(PipelineState.PENDING, Reason.UPGRADE_SAVING, message)
-    return record(observed, verdict, now, upgrade=change)
+    return _record(observed, change.replace(handover=Handover.COLD), Reason.UPGRADE_SAVING, message, now)
 
 
 def _prepare_standby(
