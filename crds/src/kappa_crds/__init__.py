@@ -1,6 +1,6 @@
 """The contract of the Kappa platform.
 
-Everything that two parts of the platform tell each other is a frozen model here: the custom resources that users
+All data that two parts of the platform exchange are frozen models here: the custom resources that users
 write (`kafkacluster`, `topic`, `statestore`, `pipeline`), the conditions that the operator answers with
 (`conditions`, `reasons`), the revision that the operator hands to a driver (`revision`) and the progress that the
 driver reports back (`progress`). Operator and runtime import this package and never each other.

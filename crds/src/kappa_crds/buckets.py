@@ -1,4 +1,4 @@
-"""How a bucket of an S3-compatible store is reached, by the operator and by pods; and what such stores say when they refuse."""
+"""Access to a bucket of an S3-compatible store, by the operator and by pods, and the errors of such stores."""
 
 import re
 from collections.abc import Iterable
@@ -30,7 +30,7 @@ class BucketConnection(Model):
 
 
 def explain_refusal(text: str, secrets: Iterable[str] = ()) -> tuple[str | None, str]:
-    """Return the code in a client's error, where the store gave one, and what it said, without any secret."""
+    """Return the code in a client error, if the store returned one, and its message, without any secret."""
     code = _find(text, "Code")
     said = f"{code}: {_find(text, 'Message') or ''}" if code else _shorten(text)
     for secret in filter(None, secrets):

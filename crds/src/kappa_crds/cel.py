@@ -52,7 +52,7 @@ def _compile(expression: str) -> cel.Expression:
 
 
 def evaluate(expression: str, value: Any) -> Any:
-    """Return what an expression says of a value, its `self`; RuntimeError where it cannot be evaluated."""
+    """Return the result of an expression for a value, its `self`; RuntimeError if it cannot be evaluated."""
     result = _compile(expression).eval(data={"self": value})
     if result.type() == cel.Type.ERROR:
         raise RuntimeError(str(result.value()))

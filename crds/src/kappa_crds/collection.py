@@ -12,14 +12,14 @@ from kappa_crds.topic import DeletionPolicy
 
 
 class Collection(Model):
-    """When the store is looked through. What savepoints left that no savepoint names always goes; checkpoints go where that is said."""
+    """When the store is collected. Files that no savepoint names are always deleted; checkpoints only if configured."""
 
     interval: PositiveDuration | None = None
     """How often; only on request where left out."""
     request: Annotated[str, Field(max_length=64)] = ""
     """Any text; with another one the store is looked through at once."""
     replaced_checkpoints: DeletionPolicy = DeletionPolicy.RETAIN
-    """Whether checkpoints go that a Pipeline does not go on in, since it has begun again from a savepoint."""
+    """Whether to delete checkpoints that a Pipeline left when it was restored from a savepoint."""
     orphaned_checkpoints: DeletionPolicy = DeletionPolicy.RETAIN
     """Whether checkpoints go whose Pipeline was deleted."""
 

@@ -2,7 +2,7 @@
 
 Every kind has three: `Ready` (it does what the spec asks), `Reconciling` (the operator is still working towards it)
 and `Stalled` (it cannot get there without a change from outside). `Reconciling` and `Stalled` are abnormal-true:
-they are `False` when all is well. Source: the kstatus convention of kubernetes-sigs/cli-utils.
+they are `False` on a healthy resource. Source: the kstatus convention of kubernetes-sigs/cli-utils.
 """
 
 from collections.abc import Iterable

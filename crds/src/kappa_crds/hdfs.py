@@ -1,4 +1,4 @@
-"""How a folder in HDFS is reached: by Spark at the namenode's own port, by Python over WebHDFS; and what HDFS says when it refuses.
+"""Access to a folder in HDFS, by Spark at the RPC port of the namenode and by Python over WebHDFS, and the errors of HDFS.
 
 Source: the WebHDFS REST API of Apache Hadoop 3. A request that moves data is answered with the address of a datanode, and made there
 once more. A refusal is JSON with the name of Hadoop's exception.
@@ -33,7 +33,7 @@ def build_web_url(connection: HdfsConnection, path: str, operation: str, **query
 
 
 def explain_refusal(status: int, body: bytes) -> tuple[str, str]:
-    """Return the name of the exception in an answer, empty where there is none, and what was said, in one line."""
+    """Return the name of the exception in a response, empty if there is none, and its message, in one line."""
     try:
         said: dict[str, Any] = json.loads(body)["RemoteException"]
         name, message = str(said["exception"]), str(said["message"])

@@ -32,7 +32,7 @@ BootstrapServer = Annotated[
 
 
 class SaslMechanism(StrEnum):
-    """The SASL mechanisms that the platform speaks."""
+    """The supported SASL mechanisms."""
 
     PLAIN = "PLAIN"
     SCRAM_SHA_256 = "SCRAM-SHA-256"
@@ -71,7 +71,7 @@ class LagSampling(Model):
         PositiveDuration,
         Rule("self.matches('^([0-9]+(s|m|h|d|w))+$')", "must be whole seconds or more, such as 10s or 1m"),
     ] = "30s"
-    """How often all groups and partitions are swept."""
+    """How often all groups and partitions are sampled."""
     include: Annotated[tuple[GroupPattern, ...], Field(max_length=64)] = ()
     """Groups to sample, by name or with * for any text; all where left out."""
     exclude: Annotated[tuple[GroupPattern, ...], Field(max_length=64)] = ()
@@ -79,7 +79,7 @@ class LagSampling(Model):
 
 
 class LagSampled(Status):
-    """What the last sweep came to."""
+    """The result of the last sample."""
 
     at: datetime
     """When it began to read where logs end."""
@@ -132,7 +132,7 @@ class KafkaClusterStatus(ResourceStatus):
     last_seen: datetime | None = None
     """When the cluster last answered."""
     lag: LagSampled | None = None
-    """The last sweep of consumer lag at that time."""
+    """The last sample of consumer lag at that time."""
 
 
 KAFKA_CLUSTER = Kind(

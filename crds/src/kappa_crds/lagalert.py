@@ -1,4 +1,4 @@
-"""Alerts that Alertmanager has told the operator of, as they stand with a LagPolicy."""
+"""Alerts that Alertmanager sent to the operator, as recorded in a LagPolicy."""
 
 from datetime import datetime
 
@@ -19,4 +19,4 @@ class AlertStatus(Status):
     state: LagState = LagState.WARNING
     """The state that it stands for."""
     until: datetime
-    """Until when it holds, if Alertmanager does not tell of it again."""
+    """When it expires, if Alertmanager does not send it again."""

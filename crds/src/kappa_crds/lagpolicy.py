@@ -125,9 +125,9 @@ class LagPolicySpec(Model):
     clear_after: Duration = "2m"
     """How long all has to be well again before what was raised is cleared."""
     unknown_after: PositiveDuration = "5m"
-    """How long there is no look that tells enough before the state is Unknown."""
+    """How long without a sufficient sample until the state is Unknown."""
     mute: Annotated[tuple[MuteWindow, ...], Field(max_length=16)] = ()
-    """Times in which no Event about lag is written; status tells the truth, and remediations are taken."""
+    """Times without Events about lag. Status is updated and remediations are applied as usual."""
     remediation: Remediation | None = None
     """What is done about it. Nothing, where it is left out."""
 
@@ -193,7 +193,7 @@ class LagPolicyStatus(ResourceStatus):
     alerts_ended: datetime | None = None
     """When the last of them had ended."""
     notifications: tuple[NotificationStatus, ...] = ()
-    """What the webhook is still to be told, in order, after the last that it was told."""
+    """Pending notifications of the webhook, in order, after the last delivered one."""
     loads: dict[str, str] = Field(default_factory=dict)
     """What was measured of the rates of pipelines that may be scaled, by name. For programs."""
     lag_history: dict[str, str] = Field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""What a LagPolicy may do by itself about lag: each remediation is asked for, has bounds, and is told of."""
+"""Remediations of a LagPolicy: each one is opt-in, bounded, and reported."""
 
 from datetime import datetime
 from enum import StrEnum
@@ -77,9 +77,9 @@ class SavepointBefore(Model):
 
     when: SavepointWhen = SavepointWhen.WHERE_KEPT
     """WhereKept: of pipelines whose spec.savepoints has maxCount or maxAge, so that they go again. Always: of
-    all; those of other pipelines stay until somebody deletes them. Never: of none."""
+    all; those of other pipelines stay until a user deletes them. Never: of none."""
     within: PositiveDuration = "2m"
-    """How long the remediation waits for it. Then it is taken without, and says so."""
+    """How long the remediation waits for it. Then it is applied without the savepoint, and reports it."""
 
 
 class Remediation(Model):
@@ -104,7 +104,7 @@ class Remediation(Model):
     throttle_producers: ThrottleRemediation | None = None
     """A quota for producers that obey, while anything that is selected is Critical."""
     webhook: Webhook | None = None
-    """Who is told when it gets worse or better."""
+    """A server that is notified of changes of the severity."""
     on_alerts: bool = False
     """Whether alerts that Alertmanager tells the operator of, with the labels namespace and lagpolicy, set
     the remediations off too."""
@@ -159,7 +159,7 @@ class RemediationStatus(Status):
     before: str | None = None
     """What it was before."""
     original: str | None = None
-    """What it is brought back to when all is well; absent where it is so."""
+    """The value to restore when everything is healthy; absent if it is already restored."""
     rates: tuple[float, ...] = ()
     """Records a second that were taken before each step away from that. For programs."""
     at: datetime
@@ -173,7 +173,7 @@ class RemediationStatus(Status):
     savepoint: str | None = None
     """Name of the Savepoint that is taken before."""
     saved: Saved | None = None
-    """Whether it was taken; the message says why not."""
+    """Whether it was taken; the message has the cause if not."""
     count: Annotated[int, Field(ge=0)] = 1
     """Restarts since the pipeline was well; times that fewer executors, smaller batches or an end of the
     pause were too soon."""

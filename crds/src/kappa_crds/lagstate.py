@@ -1,4 +1,4 @@
-"""What can be said of a consumer group's lag, in one word, and how bad it is.
+"""The lag state and severity of a consumer group.
 
 Both are ordered: the worst of several is their `max` by `rank`.
 """
@@ -24,7 +24,7 @@ class LagState(StrEnum):
 
 
 class Severity(StrEnum):
-    """How much it matters, as the bounds of a LagPolicy say."""
+    """The severity, by the bounds of a LagPolicy."""
 
     NONE = "None"
     WARNING = "Warning"

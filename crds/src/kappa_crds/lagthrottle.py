@@ -36,7 +36,7 @@ class ProducerRef(Model):
     """Producers that obey, as Kafka's quotas name them."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
-        Rule("has(self.clientId) || has(self.user)", "names nobody; set clientId, user, or both"),
+        Rule("has(self.clientId) || has(self.user)", "names no producer; set clientId, user, or both"),
     )
     client_id: ClientId | None = None
     """Their client.id."""
@@ -55,7 +55,7 @@ class ThrottleRemediation(Model):
             "names a producer twice; leave one of them out",
         ),
     ]
-    """Who is slowed down; nobody else is."""
+    """The producers to throttle; others are not affected."""
     bytes_per_second: Annotated[int, Field(ge=1, le=1_000_000_000)] = 1024
     """What each of them may still send to one broker. One that has a smaller quota keeps it."""
     at_most: PositiveDuration = "1h"

@@ -1,4 +1,4 @@
-"""Whom a LagPolicy tells by HTTP when it gets worse or better, and what became of that."""
+"""Notifications of a LagPolicy by HTTP about changes of the severity, and their delivery."""
 
 from datetime import datetime
 from enum import StrEnum
@@ -26,7 +26,7 @@ class TokenSecretRef(SecretRef):
 
 
 class Webhook(Model):
-    """A server that is told by POST of a JSON document. Which hosts may be called is a setting of the operator."""
+    """A server that receives a JSON document by POST. A setting of the operator lists the allowed hosts."""
 
     url: Annotated[
         str,
@@ -36,11 +36,11 @@ class Webhook(Model):
             "must be an http or https address without user and password, such as https://hooks.example.com/lag",
         ),
     ]
-    """Its address. Whoever may read the policy may read it; keep secrets in tokenSecretRef."""
+    """Its address. Readers of the policy can read it; keep secrets in tokenSecretRef."""
     token_secret_ref: TokenSecretRef | None = None
     """The token that is sent as Authorization: Bearer."""
     min_severity: WebhookLevel = WebhookLevel.WARNING
-    """Warning: told of each change of the severity. Critical: of Critical, and of its end."""
+    """Warning: notify of each change of the severity. Critical: of Critical, and of its end."""
 
 
 class NotificationResult(StrEnum):
@@ -52,7 +52,7 @@ class NotificationResult(StrEnum):
 
 
 class NotificationStatus(Status):
-    """What a webhook is told, recorded before it is. It may be told twice, with one id."""
+    """A notification, recorded before it is sent. It may be delivered twice, with one id."""
 
     id: str
     """The same in each attempt, and in no other notification."""

@@ -39,7 +39,7 @@ class _Loader(yaml.SafeLoader):
 
 
 def read_documents(text: str) -> Iterator[dict[str, Any]]:
-    """Yield the documents of the platform's kinds, tests included; ManifestError says what is wrong with one."""
+    """Yield the documents of the platform's kinds, tests included; ManifestError names the problem of one."""
     try:
         documents = list(yaml.load_all(text, _Loader))
     except yaml.MarkedYAMLError as error:

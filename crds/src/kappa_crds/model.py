@@ -2,7 +2,7 @@
 
 Every model is frozen and refuses unknown fields. Python names are snake_case, manifests camelCase. A rule that the
 API server evaluates (Common Expression Language, `x-kubernetes-validations`) is written once, beside the field or on
-the class, with a message that says what to do; `kappa_crds.schema` carries it into the CRD.
+the class, with a message that has the fix; `kappa_crds.schema` carries it into the CRD.
 """
 
 from collections.abc import Callable
@@ -42,17 +42,17 @@ INT_OR_STRING = "x-kubernetes-int-or-string"
 class Rule:
     """One CEL rule. As field metadata it sees the field as `self`; in `Model.rules` it sees the whole object.
 
-    `said` is a CEL expression for a message that names what is wrong; `message` is what documentation shows.
+    `detail` is a CEL expression for a message that names the problem; `message` is for the documentation.
     """
 
     cel: str
     message: str
-    said: str = ""
+    detail: str = ""
 
     def as_schema(self) -> dict[str, str]:
         """Return the rule as the API server reads it."""
         schema = {"rule": self.cel, "message": self.message}
-        return schema | ({"messageExpression": self.said} if self.said else {})
+        return schema | ({"messageExpression": self.detail} if self.detail else {})
 
     def __get_pydantic_json_schema__(
         self, core: CoreSchema, handler: GetJsonSchemaHandler
@@ -74,7 +74,7 @@ class IntOrText:
     def __get_pydantic_json_schema__(
         self, core: CoreSchema, handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
-        """Say so in the API server's way, which names no type."""
+        """Report it in the form of the API server, which names no type."""
         schema = {key: value for key, value in handler(core).items() if key != "type"}
         return {**schema, INT_OR_STRING: True}
 

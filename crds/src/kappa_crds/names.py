@@ -1,4 +1,4 @@
-"""What a name that nobody knows may have meant, and which views wait for each other. Pure."""
+"""Suggestions for an unknown name, and cycles of views. Pure."""
 
 import difflib
 import itertools

@@ -1,4 +1,4 @@
-"""Patterns: events that follow each other as is said, after `MATCH_RECOGNIZE` of SQL."""
+"""Patterns of events, after `MATCH_RECOGNIZE` of SQL."""
 
 from enum import StrEnum
 from typing import Annotated, ClassVar
@@ -19,7 +19,7 @@ class SkipTo(StrEnum):
 
 
 class Skip(Model):
-    """Where the search goes on after a match, as `AFTER MATCH SKIP` in SQL."""
+    """Where the search continues after a match, as `AFTER MATCH SKIP` in SQL."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
         Rule(
@@ -30,14 +30,14 @@ class Skip(Model):
     to: SkipTo = SkipTo.PAST_LAST_ROW
     """After the match's last row, at the row after its first, or at its first or last row of a step."""
     step: ColumnName | None = None
-    """The step at whose first or last row the search goes on."""
+    """The step at whose first or last row the search continues."""
 
 
 _Expression = Annotated[str, Field(min_length=1, max_length=4096)]
 
 
 class Pattern(KeyedEvents):
-    """Events of a key that follow each other as a pattern says, as `MATCH_RECOGNIZE` in SQL: one row for each match.
+    """Sequences of events of a key that match a pattern, as `MATCH_RECOGNIZE` in SQL: one row for each match.
 
     Events are sorted by event time once the watermark has passed them, so the order in which they arrive changes nothing. A
     row has the key, the measures, `match_start` and `match_end`, and `match_time`: when the match became certain, which carries
@@ -57,4 +57,4 @@ class Pattern(KeyedEvents):
     within: PositiveDuration | None = None
     """How long after its first event the last one of a match may be; without it state is unbounded."""
     skip: Skip = Skip()
-    """Where the search goes on after a match."""
+    """Where the search continues after a match."""

@@ -75,7 +75,7 @@ class Restart(Model):
     max_delay: PositiveDuration = "5m"
     """Longest wait between restarts."""
     reset_after: Duration = "10m"
-    """A driver that ran this long without failure starts counting anew."""
+    """A driver that ran this long without failure resets the count of failures."""
 
 
 def _reads(topic: str) -> str:
@@ -87,7 +87,7 @@ _HAS_SIDE_OUTPUT = (
     "(has(v.window) && has(v.window.lateRecords) && has(v.window.lateRecords.sideOutput))"  # of view `v`
 )
 _LATE_AGAIN = (
-    "the stragglers of a view are written to a topic that is a source of the same pipeline; they would come too late"
+    "the late records of a view are written to a topic that is a source of the same pipeline; they would be late again"
     " again, and that would never end; write them to another topic"
 )
 
@@ -197,7 +197,7 @@ class PipelineSpec(Model):
     """What the pods get."""
     state_partitions: Annotated[int | None, Field(ge=1, le=4096)] = None
     """Partitions of the state. Left out: one for each core when the checkpoint is born, and as many ever
-    since. Another number has the state divided anew, which reads and writes all of it once."""
+    since. Another number repartitions the state, which reads and writes all of it once."""
     state: StateSettings | None = None
     """How state is kept: snapshots, changelogs, compression, memory; may be changed while there is state."""
     restart: Restart = Restart()
@@ -205,7 +205,7 @@ class PipelineSpec(Model):
     stop_timeout: Duration = "2m"
     """How long a batch may take to end when the driver is asked to stop."""
     savepoints: SavepointPolicy | None = None
-    """Savepoints that are taken by themselves, and how long they are kept."""
+    """Scheduled savepoints, and how long they are kept."""
     upgrade: Upgrade = Upgrade()
     """How a changed spec takes the place of the one that runs."""
     restore: Restore | None = None
@@ -233,7 +233,7 @@ class PipelineSpec(Model):
 
     @property
     def side_outputs(self) -> dict[str, str]:
-        """Return the topics that stragglers are written to, by the names of their views."""
+        """Return the topics of late records, by the names of their views."""
         windows = {view.name: view.window or view.sliding for view in self.views}
         found = {name: window.side_output for name, window in windows.items() if window is not None}
         return {name: side_output.topic for name, side_output in found.items() if side_output is not None}

@@ -74,7 +74,7 @@ class QueryProgress(Status):
     """The last committed batch of one sink's query, and totals since the driver started.
 
     Durations are milliseconds by phase, rates records a second, state sizes rows and bytes over all operators. `written_rows` is None where
-    Spark does not tell it.
+    Spark does not report it.
     """
 
     sink: str
@@ -124,7 +124,7 @@ class SavepointProgress(Status):
 class Recovery(Status):
     """How a driver's start went. Durations are in seconds.
 
-    `since` is when its process began, or, of one that stood by and is `warm`, when it was told to take over; `seconds` go from then until each
+    `since` is when its process began, or, for a `warm` one that was on standby, its activation; `seconds` go from then until each
     query had committed a batch or found nothing to do, `prepare_seconds` until the first batch began. In their first batches the
     queries spent `state_seconds` loading state, summed over all partitions, which came to `state_rows`; `records` were left to be read.
     """
@@ -139,7 +139,7 @@ class Recovery(Status):
 
 
 class Progress(Status):
-    """All that a driver reports, by its own clock. One that stands by has a `verdict`, and no queries yet."""
+    """All that a driver reports, by its own clock. A standby driver has a `verdict`, and no queries yet."""
 
     namespace: str
     pipeline: str
@@ -169,7 +169,7 @@ class Progress(Status):
 
 
 class DriverExit(Status):
-    """Why a driver ended, as its termination message says it.
+    """Why a driver ended, from its termination message.
 
     `retryable` is False where the same revision would fail again in the same way, so that restarting is of no use.
     """

@@ -52,7 +52,7 @@ def parse_cpu(text: str) -> float:
 
 
 def format_duration(seconds: float) -> str:
-    """Say a duration shortly, for people: `850ms`, `12.3s`, `4m10s`, `3h05m`, `2d4h`."""
+    """Format a duration for users: `850ms`, `12.3s`, `4m10s`, `3h05m`, `2d4h`."""
     if round(seconds * 1000) < 1000:
         return f"{seconds * 1000:.0f}ms"
     if round(seconds, 1) < 60:
@@ -66,7 +66,7 @@ def format_duration(seconds: float) -> str:
 
 
 def format_size(size: float) -> str:
-    """Say a number of bytes shortly, for people: `950 B`, `1.5 KiB`, `12 MiB`."""
+    """Format a number of bytes for users: `950 B`, `1.5 KiB`, `12 MiB`."""
     if round(size) < 1024:
         return f"{size:.0f} B"
     for unit in ("KiB", "MiB", "GiB"):
@@ -77,7 +77,7 @@ def format_size(size: float) -> str:
 
 
 def format_count(count: float) -> str:
-    """Say a count shortly, for people: `950`, `84.2k`, `1.3M`."""
+    """Format a count for users: `950`, `84.2k`, `1.3M`."""
     if round(count) < 1000:
         return f"{count:.0f}"
     for unit in ("k", "M"):

@@ -1,4 +1,4 @@
-"""A schema registry that speaks Confluent's REST interface: where it is, and which of its schemas is meant."""
+"""A schema registry with the Confluent REST API: its address, and the schema to use."""
 
 from typing import Annotated, ClassVar
 

@@ -57,7 +57,7 @@ class ResourceStatus(Status):
     """The part of every status that tools rely on."""
 
     observed_generation: Annotated[int | None, Field(ge=0)] = None
-    """The metadata.generation that this status speaks of."""
+    """The metadata.generation that this status describes."""
     conditions: tuple[Condition, ...] = ()
     """Ready, Reconciling and Stalled, as kstatus defines them."""
     state: str | None = None

@@ -75,7 +75,7 @@ class Revision(Model):
     `bucket` or `hdfs` is how the store of the checkpoint is reached, where that is mounted nowhere.
     `restoration` is what the checkpoint is made of, where it does not begin empty.
     `modules` are the texts of the Python modules that are not in the image, by file name.
-    `from_beginning` are sources that the checkpoint was begun with at their first record, as `spec` says here, whatever the pipeline does.
+    `from_beginning` are sources that the checkpoint was created with at their first record, as in `spec` here, for any spec of the pipeline.
     `content` is a hash of all but where the state is and what it is made of, and `spec.restart_nonce`.
     """
 

@@ -27,7 +27,7 @@ class Cause(StrEnum):
 
 
 class Restore(Model):
-    """A savepoint to go on from."""
+    """A savepoint to restore from."""
 
     savepoint: ResourceName
     """Name of the Savepoint: of this pipeline, to go back to it, or of another one, to begin as its copy."""
@@ -71,18 +71,18 @@ class SavepointSpec(Model):
         ),
     )
     pipeline_ref: ResourceName
-    """Name of the Pipeline. It goes on while its savepoint is taken, and may be suspended or have failed."""
+    """Name of the Pipeline. It continues while its savepoint is taken, and may be suspended or have failed."""
     import_: Annotated[Import | None, Field(alias="import")] = None
     """Have none taken, but a savepoint that is there already. The Pipeline need not be there any more."""
     exports: Annotated[tuple[Export, ...], Field(max_length=8), ONE_STORE_EACH] = ()
     """Copies in other StateStores, made once it was taken; the condition Exported says whether all are there.
     One that is taken out stays where it is."""
     cause: Cause = Cause.MANUAL
-    """Why it is taken; those that are not Manual are deleted as spec.savepoints of the Pipeline says."""
+    """Why it is taken. Those that are not Manual are deleted according to spec.savepoints of the Pipeline."""
     deletion_policy: DeletionPolicy = DeletionPolicy.DELETE
     """Whether the savepoint's files go when this resource is deleted; files that other savepoints share stay."""
     verify: Verify | None = None
-    """Read it back; the condition Verified says what was found. Not done where left out."""
+    """Read it back; the condition Verified has the result. Default: no verification."""
 
 
 class SavepointState(StrEnum):

@@ -1,4 +1,4 @@
-"""When a pipeline's savepoints are taken by themselves, and how long those are kept."""
+"""The schedule of the savepoints of a pipeline, and how long they are kept."""
 
 from typing import Annotated
 
@@ -26,7 +26,7 @@ CRON_PATTERN = "^" + " ".join(map(_write_field, (_MINUTE, _HOUR, _DAY, _MONTH, _
 
 
 class SavepointPolicy(Model):
-    """What is done by itself. Savepoints with the cause Manual are nobody's but their maker's: they are never deleted by it."""
+    """Schedule and retention of savepoints. Savepoints with the cause Manual are never deleted by it."""
 
     schedule: Annotated[
         str | None,

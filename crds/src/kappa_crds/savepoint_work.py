@@ -119,7 +119,7 @@ class WorkRequest(Model):
 class Removal(Status):
     """What was freed: objects that no savepoint names any more, folders of checkpoints, and the bytes of both.
 
-    Where `postponed` says why, nothing could be freed; a later collection does it.
+    If `postponed` has a cause, nothing could be freed; a later collection does it.
     """
 
     objects: int = 0

@@ -63,7 +63,7 @@ def _drop_nulls(value: Any) -> Any:
 
 
 def _resolve(node: JsonSchema, definitions: dict[str, JsonSchema]) -> JsonSchema:
-    """Follow `$ref` and drop `| None`; what is said beside a reference wins over what it refers to."""
+    """Follow `$ref` and drop `| None`; fields next to a reference override those of its target."""
     while "$ref" in node or "anyOf" in node:
         beside = {key: value for key, value in node.items() if key not in ("$ref", "anyOf")}
         if "$ref" in node:

@@ -13,11 +13,11 @@ class StoredQueries(Model):
     from_: Annotated[SqlName, Field(alias="from")]
     """Source or view with the queries."""
     id: ColumnName
-    """Column that says which query a row is a version of; NULL for a row that is none."""
+    """Column with the id of the query of which a row is a version; NULL for a row that is not a query."""
     query: ColumnName
     """STRING column with the query's text."""
     deleted: ColumnName | None = None
-    """BOOLEAN column that is true where the row deletes the query; without it every query is kept for ever."""
+    """BOOLEAN column that is true if the row deletes the query. Default: every query is kept without limit."""
 
 
 class Search(Model):
@@ -39,5 +39,5 @@ class Search(Model):
     columns: Annotated[dict[ColumnName, ColumnName], Field(min_length=1, max_length=256), COLUMN_KEYS]
     """New columns and the columns of the query's row that they are: `{search: id, owner: owner}`."""
     error: ColumnName = "search_error"
-    """New column that says what is wrong with a query that cannot be read: such a query has one row, with its
+    """New column with the error of an invalid query: such a query has one row, with its
     own columns and event time and no document."""

@@ -67,7 +67,7 @@ class Sink(Model):
         ),
         Rule(
             "!has(self.kafka) || self.mode == 'append' || has(self.kafka.key)",
-            "a sink with mode update or complete needs a key, so that readers can tell which row is replaced",
+            "a sink with mode update or complete needs a key, so that readers know which row is replaced",
         ),
     )
     name: SqlName

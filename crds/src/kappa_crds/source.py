@@ -28,7 +28,7 @@ class IsolationLevel(StrEnum):
 
 
 class ClockCorrection(Model):
-    """Event time by the clock of whoever received a record, where the clocks of its senders may be wrong.
+    """Event time by the clock of the receiver of a record, because the clocks of senders may be wrong.
 
     Event time = occurred + (received - sent): what a sender's clock is off by is in both of its own times and falls
     out; what is left is the time on the way, which counts as part of the correction. Source: M. Kleppmann, Designing
@@ -76,7 +76,7 @@ class EventTime(Model):
     clock_correction: ClockCorrection | None = None
     """Computes the event time from three times, for senders whose clocks may be wrong."""
     idle_after: PositiveDuration | None = None
-    """How long the source may be silent, read to its end, until it holds the watermark no more: it is then
+    """How long the source may have no records, read to its end, until it no longer holds back the watermark: it is then
     taken to be as far as what is read with it, and rows that it sends later may be late. Left out, it holds
     it for ever."""
 

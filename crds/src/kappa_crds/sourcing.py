@@ -11,7 +11,7 @@ _Key = Annotated[
     Field(
         min_length=1,
         max_length=16,
-        description="Columns that say which aggregate it is.",
+        description="Columns that identify the aggregate.",
         json_schema_extra={LIST_TYPE: "set"},
     ),
 ]
@@ -55,7 +55,7 @@ class EventSourcing(Model):
 class Projection(Model):
     """The state of each aggregate, folded from its events: a row with `sequence` and `state` after each event.
 
-    Events may come in any order and more than once; their sequence, 1, 2 and so on, says where they belong. Where `evolve`
+    Events may arrive in any order and more than once; their sequence, 1, 2 and so on, defines their order. Where `evolve`
     fails, the row has no state and an `error`, and the event is tried again.
     """
 

@@ -32,7 +32,7 @@ _IS_SIZE = f"(key in {[*_SIZES, 'spark.driver.memory']})"
 
 
 def _refuse_settings(refused: str, message: str) -> Rule:
-    """Build the rule that no key of sparkConf is refused; what the API server says names the first that is."""
+    """Build the rule that no key of sparkConf is refused; the message of the API server names the first refused one."""
     return Rule(
         f"!has(self.sparkConf) || self.sparkConf.all(key, !{refused})",
         f"spec.sparkConf sets {message}",

@@ -1,6 +1,6 @@
 """How a pipeline keeps its state: what is written with each batch, how much of it is kept, and in how much memory.
 
-Every field can be changed on a pipeline that has state: they say how files are written from now on, and each file says itself how it was.
+Every field can be changed on a pipeline that has state: they define how later files are written, and each file records its own format.
 What is written into a checkpoint at its birth, such as the format of its versions and the codec of changelogs, is not here.
 """
 

@@ -130,7 +130,7 @@ class Hdfs(Model):
             "must be a user's name: lower-case letters, digits, '_', '.' and '-'",
         ),
     ] = "kappa"
-    """Who drivers say that they are; HDFS without Kerberos believes it."""
+    """The user name of drivers. HDFS without Kerberos does not verify it."""
     replication: Annotated[int, Field(ge=1, le=512)] = 3
     """Number of datanodes that keep a copy of each block."""
 
@@ -168,7 +168,7 @@ class StateStoreSpec(Model):
     hdfs: Hdfs | None = None
     """Keep state in a folder in HDFS."""
     collection: Collection | None = None
-    """When what nothing needs any more is removed; never by itself where left out."""
+    """When unused files are removed. Default: never automatically."""
     measure_interval: PositiveDuration | None = None
     """How often a pod counts what the store holds, for status.measurement and metrics; never where left out."""
     import_namespaces: Annotated[tuple[ResourceName, ...], Field(max_length=64)] = ()

@@ -9,7 +9,7 @@ from kappa_crds.model import Status
 
 
 class StoreContents(Status):
-    """What the store holds of this namespace. Where there was more than is counted, `partial` says so, and each figure is at least that."""
+    """Contents of the store for this namespace. If there is more than is counted, `partial` is set and the figures are lower bounds."""
 
     checkpoints: Annotated[int, Field(ge=0)] = 0
     """Checkpoints, those of pipelines that are gone among them."""

@@ -8,7 +8,7 @@ from kappa_crds.model import Duration, Model, PositiveDuration, Rule
 
 
 class RealTime(Model):
-    """Each record goes through by itself, within milliseconds; batches only say how far it is."""
+    """Each record is processed separately, within milliseconds; batches only record the progress."""
 
     checkpoint_interval: PositiveDuration = "1m"
     """How long a batch lasts, 5s or more; its offsets are kept when it ends. A stop waits for that, and after

@@ -6,7 +6,7 @@ from kappa_crds.model import Model, PositiveDuration, Status
 
 
 class UpgradeMode(StrEnum):
-    """Where a new revision goes on from."""
+    """From which state a new revision continues."""
 
     LAST_STATE = "LastState"
     SAVEPOINT = "Savepoint"
@@ -26,7 +26,7 @@ class Upgrade(Model):
     """How a changed spec takes the place of the one that runs."""
 
     mode: UpgradeMode = UpgradeMode.LAST_STATE
-    """LastState goes on from the last batch, and refuses a change that its state does not fit. Savepoint does
+    """LastState continues from the last batch, and refuses a change that its state does not fit. Savepoint does
     so too, but takes a savepoint before, without which nothing is changed, and goes back to it if the change
     fails. Stateless leaves the state behind and begins anew where the sources say; it is never chosen by
     itself. Reprocess goes on from the last batch where the state fits; where it does not, it begins with an
@@ -43,7 +43,7 @@ class Upgrade(Model):
 
 
 class VerdictKind(StrEnum):
-    """What a change means for the state that there is."""
+    """What a change means for the existing state."""
 
     RESUME = "Resume"
     REPARTITION = "Repartition"
@@ -51,10 +51,10 @@ class VerdictKind(StrEnum):
 
 
 class UpgradeVerdict(Status):
-    """What a dry start of a revision on a copy of the last batch has shown."""
+    """The result of the dry run of a revision on a copy of the last batch."""
 
     kind: VerdictKind
-    """Resume: it goes on from the last batch. Repartition: so it does, once its state was divided anew.
+    """Resume: it continues from the last batch. Repartition: the same, after its state was repartitioned.
     Reprocess: its state does not fit."""
     reasons: tuple[str, ...] = ()
     """What was changed, and what that means."""

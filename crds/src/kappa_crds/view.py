@@ -30,7 +30,7 @@ class SlidingLateRecords(Model):
 class SlidingWindow(KeyedEvents):
     """For each event, aggregates over all events of its key within a length of time up to it, itself included.
 
-    What SQL says as `RANGE BETWEEN INTERVAL length PRECEDING AND CURRENT ROW`. A row comes out for each event, as soon as the
+    The same as `RANGE BETWEEN INTERVAL length PRECEDING AND CURRENT ROW` in SQL. A row is written for each event, as soon as the
     watermark has passed it; the row has the event's columns and the aggregates.
     """
 
@@ -49,8 +49,8 @@ class SlidingWindow(KeyedEvents):
 class PythonView(Model):
     """A function that makes rows of rows: `def enrich(flights: DataFrame) -> DataFrame`.
 
-    It is called once, when the pipeline starts, and returns a plan; Python code runs for a record only where that plan
-    says so.
+    It is called once, when the pipeline starts, and returns a plan; Python code runs for a record only if that plan
+    contains it.
     """
 
     function: FunctionName
@@ -90,7 +90,7 @@ class View(Model):
     python: PythonView | None = None
     """A Python function that makes the rows."""
     window: Window | None = None
-    """Aggregates over windows, with a choice of what becomes of stragglers."""
+    """Aggregates over windows, with settings for late records."""
     sliding: SlidingWindow | None = None
     """Aggregates over a window that slides from event to event."""
     as_of: AsOfJoin | None = None
@@ -106,7 +106,7 @@ class View(Model):
     projection: Projection | None = None
     """The state of each aggregate, folded from its events by a Python function."""
     pattern: Pattern | None = None
-    """Events of a key that follow each other as a pattern says."""
+    """Sequences of events of a key that match a pattern."""
     allow_unbounded_state: bool = False
     """Accept state that no watermark ends. It grows with the number of keys, or of records where records are
     joined or collected."""
@@ -123,5 +123,5 @@ class View(Model):
 
     @property
     def operator(self) -> object:
-        """Return what its kind says: the operator's fields, or the SQL."""
+        """Return the definition of its kind: the fields of the operator, or the SQL."""
         return getattr(self, to_snake(self.kind))

@@ -1,4 +1,4 @@
-"""Windows as an operator: what SQL says with `GROUP BY window(…)`, and what becomes of stragglers, for which it has no word."""
+"""Windows as an operator: `GROUP BY window(…)` of SQL, and late records, which SQL does not cover."""
 
 from typing import Annotated, ClassVar
 
@@ -29,19 +29,19 @@ class SideOutput(Model):
     """Rows that came too late are written to a topic, so that none is lost."""
 
     topic: TopicName
-    """Name of a Topic resource in the namespace, or of a topic in Kafka where there is none. A record has the
+    """Name of a Topic resource in the namespace, or of a topic that exists in Kafka. A record has the
     row as a JSON object, and headers that say where it came from, which window it missed and by which
     watermark."""
 
 
 class LateRecords(Model):
-    """What becomes of rows that come after the result of their window."""
+    """Settings for rows that arrive after the result of their window."""
 
     correct: Corrections | None = None
-    """Write corrected results, each after a retraction of the result before; the columns `revision` and
+    """Write corrected results, each after a retraction of the previous result; the columns `revision` and
     `retraction` tell them apart."""
     side_output: SideOutput | None = None
-    """Write rows that came too late to a topic; with `correct`, those that came too late for the last
+    """Write late records to a topic; with `correct`, those that were late for the last
     correction."""
 
 
