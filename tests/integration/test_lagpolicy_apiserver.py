@@ -12,12 +12,12 @@ from integration.bench import Bench
 from integration.manifests import read_smallest
 from kappa_crds import API_VERSION
 from kappa_crds.lagthrottle import LAG_FINALIZER
-from kappa_crds.topic import HOLD_ANNOTATION
 from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.lag.memory import LagMemory
 from kappa_operator.lag.model import ClusterSample, GroupPartition, Partition, PartitionLog, Sample
 from kappa_operator.lagpolicy.alertmanager import build_alert_app
 from kappa_operator.lagpolicy.webhooks import HttpWebhooks
+from kappa_operator.topic.retention import name_hold
 
 SPEC: dict[str, Any] = {
     "selector": {"pipelines": {"names": ["delays"]}},
@@ -108,7 +108,7 @@ async def test_remediations_arrive_and_leave_the_rest_of_a_spec_alone(bench: Ben
     before["spec"]["resources"]["executors"].pop("count")
     assert (count, after["spec"]) == (3, before["spec"])
     assert "kappa-lag-scale" in {each["manager"] for each in after["metadata"]["managedFields"]}
-    assert held["metadata"]["annotations"][HOLD_ANNOTATION].startswith("7200s until 2026-01-01T")
+    assert held["metadata"]["annotations"][name_hold("lagpolicy.gold")].startswith("7200s until 2026-01-01T")
     assert held["metadata"]["generation"] == 1
     done = {(each["kind"], each["result"]) for each in (await looks.read())["remediations"]}
     assert done == {("Scale", "Done"), ("HoldRetention", "Done")}

@@ -9,8 +9,11 @@ from kappa_crds.model import Model, PositiveDuration, PositiveSize, ResourceName
 from kappa_crds.resource import AGE, MESSAGE, READY, REASON, STATE, Kind, PrinterColumn, ResourceStatus
 
 TOPIC_FINALIZER = "kappa-platform.io/topic"
-HOLD_ANNOTATION = "kappa-platform.io/hold-retention"
-"""On a Topic: a longer retention than its spec has, and until when, as `14d until 2026-01-01T12:00:00Z`; a LagPolicy renews it."""
+HOLD_PREFIX = "hold-retention.kappa-platform.io/"
+"""Annotations of a Topic that start with this hold a longer retention than its spec has, one for each holder, with its end:
+`14d until 2026-01-01T12:00:00Z`. A holder renews its own."""
+FORMER_HOLD = "kappa-platform.io/hold-retention"
+"""The only hold of a Topic in release 0.1. It is read until it ends."""
 
 
 class Cleanup(StrEnum):

@@ -6,10 +6,10 @@ from fakes.cluster import Body
 from fakes.context import Operator, build_resource
 from fakes.fuse import Killed
 from kappa_crds import API_VERSION
-from kappa_crds.topic import HOLD_ANNOTATION
 from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.kinds import KIND_TABLE
 from kappa_operator.lag.model import ClusterSample, GroupPartition, Partition, PartitionLog, Sample
+from kappa_operator.topic.retention import name_hold
 
 CLUSTER = Key("KafkaCluster", "shop", "main")
 POLICY = Key("LagPolicy", "shop", "gold")
@@ -20,6 +20,8 @@ BASE: dict[str, Any] = {
     "selector": {"pipelines": {"names": ["delays"]}},
     "warning": {"lag": "60s", "timeToLoss": "10m"},
 }
+
+HOLD = name_hold("lagpolicy.gold")
 
 
 class Shop:
@@ -69,7 +71,7 @@ class Shop:
     @property
     def hold(self) -> str:
         body = self.operator.get(TOPIC) or {}
-        found: str = body["metadata"].get("annotations", {}).get(HOLD_ANNOTATION, "")
+        found: str = body["metadata"].get("annotations", {}).get(HOLD, "")
         return found
 
     @property

@@ -81,7 +81,7 @@ def _observe(
         {pair: each for pair, each in known.histories.items() if pair.group in groups or pair.group not in seen},
         wanted=(*sorted(pipelines), *find_named(selector.groups)),
         pipelines={group: read_pipeline(body) for group, body in pipelines.items()},
-        topics=find_topics(cache, key.namespace, cluster) if _needs_topics(resource) else {},
+        topics=find_topics(cache, key, cluster) if _needs_topics(resource) else {},
         savepoints=find_savepoints(cache, resource),
         quotas=quotas,
         loads=known.loads,

@@ -12,7 +12,7 @@ from typing import Any
 from kappa_crds.conditions import ConditionType, find_condition
 from kappa_crds.reasons import Reason
 from kappa_crds.resource import ResourceStatus
-from kappa_crds.topic import HOLD_ANNOTATION, TOPIC_FINALIZER, DeletionPolicy
+from kappa_crds.topic import TOPIC_FINALIZER, DeletionPolicy
 from kappa_operator import backoff, intervals
 from kappa_operator.engine.actions import (
     Action,
@@ -48,6 +48,7 @@ from kappa_operator.topic.configs import (
     is_same_value,
 )
 from kappa_operator.topic.deletion import delete_topic
+from kappa_operator.topic.retention import is_hold
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,9 +179,9 @@ def _record_managed(resource: TopicResource) -> list[Action]:
 
 
 def _build_change_event(resource: TopicResource, text: str, change: Change) -> EmitEvent:
-    is_held = HOLD_ANNOTATION in resource.metadata.annotations
-    if is_held and change.partitions is None and set(change.configs) == {RETENTION_TIME}:
-        return EmitEvent(Reason.ALTERED, f"{text}, by its annotation {HOLD_ANNOTATION}")
+    holders = [name for name in resource.metadata.annotations if is_hold(name)]
+    if holders and change.partitions is None and set(change.configs) == {RETENTION_TIME}:
+        return EmitEvent(Reason.ALTERED, f"{text}, by its annotation {', '.join(sorted(holders))}")
     if resource.status.observed_generation == resource.metadata.generation:
         return EmitEvent(Reason.DRIFT_REPAIRED, f"the topic had been changed from outside: {text}", True)
     return EmitEvent(Reason.ALTERED, text)

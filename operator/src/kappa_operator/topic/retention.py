@@ -1,15 +1,20 @@
-"""A retention that is held: longer than in a topic's spec, for a time, by an annotation of the Topic.
+"""Held retentions: longer than a topic's spec declares, for a time. Each holder has an annotation of its own on the Topic.
 
-The annotation has an end, so its author may be deleted: the topic returns to its spec at the next reconcile after that.
+A hold ends at its time, so a holder may stop or be deleted: the topic then returns to its spec. While several hold, the longest
+retention counts, and the end of one leaves the others.
 """
 
+import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
 from kappa_crds.quantities import parse_duration
-from kappa_crds.topic import HOLD_ANNOTATION
+from kappa_crds.topic import FORMER_HOLD, HOLD_PREFIX
 from kappa_operator.topic.checks import TopicResource
 
+_LONGEST_NAME = 63
+"""Characters in the name of an annotation, after its prefix."""
 _FORMAT = "%Y-%m-%dT%H:%M:%SZ"
 
 
@@ -34,14 +39,30 @@ def parse_hold(text: str) -> Hold | None:
         return None
 
 
+def name_hold(holder: str) -> str:
+    """Return the annotation of a holder; a name that is too long for one gets a hash."""
+    if len(holder) > _LONGEST_NAME:
+        holder = f"{holder[: _LONGEST_NAME - 9]}-{hashlib.sha256(holder.encode()).hexdigest()[:8]}"
+    return f"{HOLD_PREFIX}{holder}"
+
+
+def is_hold(annotation: str) -> bool:
+    """Return whether an annotation is one of a holder."""
+    return annotation == FORMER_HOLD or annotation.startswith(HOLD_PREFIX)
+
+
+def find_holds(annotations: Mapping[str, str]) -> dict[str, Hold]:
+    """Return the holds in annotations, by annotation."""
+    found = {name: parse_hold(text) for name, text in annotations.items() if is_hold(name)}
+    return {name: hold for name, hold in found.items() if hold is not None}
+
+
 def hold_retention(resource: TopicResource, now: datetime) -> TopicResource:
-    """Return the topic with the retention that is held, where that is longer than the one that its spec declares."""
-    hold, declared = (
-        parse_hold(resource.metadata.annotations.get(HOLD_ANNOTATION, "")),
-        resource.spec.retention,
-    )
-    if hold is None or hold.until <= now or declared is None or declared.time is None:
+    """Return the topic with the longest retention that is held now, if it is longer than the one that its spec declares."""
+    declared = resource.spec.retention
+    holds = find_holds(resource.metadata.annotations).values()
+    held = [hold.retention for hold in holds if hold.until > now]
+    if not held or declared is None or declared.time is None:
         return resource
-    if parse_duration(hold.retention) <= parse_duration(declared.time):
-        return resource
-    return resource.replace(spec=resource.spec.replace(retention=declared.replace(time=hold.retention)))
+    longest = max(declared.time, *held, key=parse_duration)
+    return resource.replace(spec=resource.spec.replace(retention=declared.replace(time=longest)))

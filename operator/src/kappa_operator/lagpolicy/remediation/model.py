@@ -7,7 +7,6 @@ from datetime import datetime
 from kappa_crds import API_VERSION
 from kappa_crds.lagremediation import RemediationKind, RemediationResult, RemediationStatus, Saved
 from kappa_crds.reasons import Reason
-from kappa_crds.topic import HOLD_ANNOTATION
 from kappa_operator.engine.actions import ApplyObject, EmitEvent, Manifest
 
 _MANAGERS = {
@@ -16,7 +15,7 @@ _MANAGERS = {
     RemediationKind.RESTART_STALLED: "kappa-lag-restart",
     RemediationKind.HOLD_RETENTION: "kappa-lag-retention",
 }
-"""A field manager for each: one apply says all that its manager wants, so two remediations of one must not take each other's fields away."""
+"""A field manager for each: one apply says all that its manager wants, so two remediations of one must not take each other's fields away. Holds of several policies have one each."""
 _REASONS = {
     RemediationKind.SCALE: Reason.PIPELINE_SCALED,
     RemediationKind.RAISE_BATCH_LIMIT: Reason.BATCH_LIMIT_CHANGED,
@@ -67,6 +66,8 @@ class TopicFacts:
     uid: str
     retention: float | None
     hold: str = ""
+    annotation: str = ""
+    """The annotation of this policy's hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +106,13 @@ def is_cooling(record: RemediationStatus | None, seconds: float, now: datetime) 
 
 def build_action(record: RemediationStatus, facts: PipelineFacts | TopicFacts) -> ApplyObject:
     """Return what carries a remediation out; doing it again changes nothing. The uid keeps it from another object of that name."""
-    metadata = {"name": facts.name, "namespace": facts.namespace, "uid": facts.uid}
+    metadata: Manifest = {"name": facts.name, "namespace": facts.namespace, "uid": facts.uid}
     manifest: Manifest = {"apiVersion": API_VERSION, "metadata": metadata}
+    if isinstance(facts, TopicFacts):
+        metadata["annotations"] = {facts.annotation: record.wanted}
+        return ApplyObject(
+            {**manifest, "kind": "Topic"}, f"{_MANAGERS[record.kind]}-{facts.annotation.rpartition('/')[2]}"
+        )
     match record.kind:
         case RemediationKind.SCALE:
             spec = {"resources": {"executors": {"count": int(record.wanted)}}}
@@ -115,9 +121,6 @@ def build_action(record: RemediationStatus, facts: PipelineFacts | TopicFacts) -
             manifest |= {"kind": "Pipeline", "spec": {"trigger": {"maxRecords": int(record.wanted)}}}
         case RemediationKind.RESTART_STALLED:
             manifest |= {"kind": "Pipeline", "spec": {"restartNonce": record.wanted}}
-        case RemediationKind.HOLD_RETENTION:
-            metadata |= {"annotations": {HOLD_ANNOTATION: record.wanted}}  # type: ignore[dict-item]
-            manifest |= {"kind": "Topic"}
     return ApplyObject(manifest, _MANAGERS[record.kind])
 
 

@@ -4,7 +4,6 @@ from kappa_crds.conversion.pipeline_status import convert_pipeline_status
 from kappa_crds.lagremediation import Saved
 from kappa_crds.pipeline_status import AT_WORK, PipelineState, UpgradePhase
 from kappa_crds.quantities import parse_duration
-from kappa_crds.topic import HOLD_ANNOTATION
 from kappa_crds.upgrade import UpgradeMode
 from kappa_operator.engine.cache import ResourceCache
 from kappa_operator.engine.cluster import Body
@@ -14,6 +13,7 @@ from kappa_operator.errors import ReferenceProblem
 from kappa_operator.lagpolicy.model import LagPolicyResource
 from kappa_operator.lagpolicy.remediation.model import PipelineFacts, SavepointFacts, TopicFacts
 from kappa_operator.topic.checks import TopicResource
+from kappa_operator.topic.retention import name_hold
 
 _CHANGING = {phase.value for phase in (*AT_WORK, UpgradePhase.WATCHING, UpgradePhase.ROLLING_BACK)}
 
@@ -58,8 +58,9 @@ def _read_savepoint(body: Body) -> SavepointFacts:
     )  # fmt: skip
 
 
-def find_topics(cache: ResourceCache, namespace: str, cluster: Key) -> dict[str, TopicFacts]:
+def find_topics(cache: ResourceCache, policy: Key, cluster: Key) -> dict[str, TopicFacts]:
     """Return the Topics of the namespace that stand for topics of the cluster, by their names in Kafka."""
+    namespace, annotation = policy.namespace, name_hold(f"lagpolicy.{policy.name}")
     found: dict[str, TopicFacts] = {}
     for key in cache.find("Topic", namespace):
         try:
@@ -75,6 +76,6 @@ def find_topics(cache: ResourceCache, namespace: str, cluster: Key) -> dict[str,
         time = None if retention is None else retention.time
         found[topic.spec.topic_name or key.name] = TopicFacts(
             key.name, namespace, metadata.uid, None if time is None else parse_duration(time),
-            metadata.annotations.get(HOLD_ANNOTATION, ""),
+            metadata.annotations.get(annotation, ""), annotation,
         )  # fmt: skip
     return found
