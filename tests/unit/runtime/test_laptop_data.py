@@ -9,6 +9,8 @@ from kappa_crds.manifests import ManifestError
 from kappa_crds.pipeline import PipelineSpec
 from kappa_pipelines.laptop.cases import check_case, parse_case, split_input
 from kappa_pipelines.laptop.data import read_batches
+from kappa_pipelines.laptop.manifests import read_tests
+from lab.paths import REPOSITORY
 
 
 def _spec(**reads: Any) -> PipelineSpec:
@@ -76,3 +78,10 @@ def test_what_is_wrong_with_a_test_case_is_told_with_its_field(step: dict[str, A
     with pytest.raises(ManifestError) as refused:
         parse_case(case)
     assert str(refused.value).startswith(f"test 't': {message}")
+
+
+@pytest.mark.parametrize(
+    "file", sorted((REPOSITORY / "pipelines" / "examples").glob("*/tests/*.yaml")), ids=str
+)
+def test_the_test_cases_of_the_examples_are_valid(file: Path) -> None:
+    assert read_tests([str(file)])[1]
