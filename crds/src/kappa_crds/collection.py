@@ -12,12 +12,13 @@ from kappa_crds.topic import DeletionPolicy
 
 
 class Collection(Model):
-    """When the store is collected. Files that no savepoint names are always deleted; checkpoints only if configured."""
+    """When the store is collected. Files that no savepoint names are always deleted; checkpoints only if
+    configured."""
 
     interval: PositiveDuration | None = None
     """How often; only on request where left out."""
     request: Annotated[str, Field(max_length=64)] = ""
-    """Any text; with another one the store is looked through at once."""
+    """Any text; a change starts a collection at once."""
     replaced_checkpoints: DeletionPolicy = DeletionPolicy.RETAIN
     """Whether to delete checkpoints that a Pipeline left when it was restored from a savepoint."""
     orphaned_checkpoints: DeletionPolicy = DeletionPolicy.RETAIN
@@ -25,7 +26,7 @@ class Collection(Model):
 
 
 class CollectionStatus(Status):
-    """The last time that the store was looked through."""
+    """The last collection of the store."""
 
     number: Annotated[int, Field(ge=1)]
     """Number of its pod; recorded before the pod is made."""
@@ -40,7 +41,7 @@ class CollectionStatus(Status):
 
 
 class Measurement(Status):
-    """The last time that it was counted what the store holds."""
+    """The last measurement of the contents of the store."""
 
     number: Annotated[int, Field(ge=1)]
     """Number of its pod; recorded before the pod is made."""

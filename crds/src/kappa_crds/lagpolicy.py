@@ -44,7 +44,7 @@ TimeZone = Annotated[
 
 
 class Bounds(Model):
-    """What is too much. Each bound that is given counts, and one that is overstepped is enough."""
+    """Limits of lag. Each one that is set applies; exceeding one is enough."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
         Rule(
@@ -53,13 +53,13 @@ class Bounds(Model):
         ),
     )
     lag: PositiveDuration | None = None
-    """Age of the oldest record that waits, such as 60s."""
+    """Age of the oldest unprocessed record, such as 60s."""
     records: Annotated[int | None, Field(ge=0)] = None
-    """Records that wait, in one partition."""
+    """Unprocessed records in one partition."""
     time_to_loss: PositiveDuration | None = None
-    """Shortest time until retention removes a record that waits, such as 6h."""
+    """Minimum time until retention removes an unprocessed record, such as 6h."""
     for_: Annotated[Duration, Field(alias="for")] = "2m"
-    """How long a bound is overstepped before it counts."""
+    """How long a bound must be exceeded before it counts."""
 
 
 class MuteWindow(Model):
@@ -81,7 +81,7 @@ class MuteWindow(Model):
 
 
 class LagPolicySpec(Model):
-    """How far behind consumer groups and pipelines may be, and what is done about it."""
+    """Bounds for the lag of consumer groups and pipelines, and automatic remediation."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
         Rule(
@@ -116,20 +116,20 @@ class LagPolicySpec(Model):
     selector: LagSelector
     """The consumer groups that the policy is about."""
     warning: Bounds | None = None
-    """What is worth a look."""
+    """Bounds for the severity Warning."""
     critical: Bounds | None = None
-    """What must not last."""
+    """Bounds for the severity Critical."""
     window: PositiveDuration = "5m"
-    """How long an offset does not move, while records wait, before the group is Stalled or Stopped. Longer
-    than a group takes from commit to commit."""
+    """How long an offset may stay unchanged while records wait before the group is Stalled or Stopped. It
+    must be longer than the commit interval of the group."""
     clear_after: Duration = "2m"
-    """How long all has to be well again before what was raised is cleared."""
+    """How long all partitions must be healthy before a raised severity is cleared."""
     unknown_after: PositiveDuration = "5m"
     """How long without a sufficient sample until the state is Unknown."""
     mute: Annotated[tuple[MuteWindow, ...], Field(max_length=16)] = ()
     """Times without Events about lag. Status is updated and remediations are applied as usual."""
     remediation: Remediation | None = None
-    """What is done about it. Nothing, where it is left out."""
+    """Automatic remediation. Default: none."""
 
 
 class LaggingPartition(Status):
@@ -179,11 +179,11 @@ class LagPolicyStatus(ResourceStatus):
     group_partitions: dict[str, int] = Field(default_factory=dict)
     """How many partitions of groups are in each state."""
     missing: tuple[str, ...] = ()
-    """Groups that are asked for by name and were not seen, ten at most."""
+    """Groups that the selector names and that were not observed, at most ten."""
     muted_until: datetime | None = None
     """Until when Events are muted."""
     last_sampled: datetime | None = None
-    """When Kafka was last looked at, as of the last write of this status."""
+    """When Kafka was last sampled, as of the last write of this status."""
     evaluated: datetime | None = None
     """When this status was written."""
     remediations: tuple[RemediationStatus, ...] = ()
@@ -197,8 +197,8 @@ class LagPolicyStatus(ResourceStatus):
     loads: dict[str, str] = Field(default_factory=dict)
     """What was measured of the rates of pipelines that may be scaled, by name. For programs."""
     lag_history: dict[str, str] = Field(default_factory=dict)
-    """What an operator that starts anew goes on from: for the 100 worst partitions of groups that are not
-    plainly OK, by name, what was seen and since when. For programs."""
+    """History that a restarted operator continues from: observations of the 100 worst group partitions
+    that are not OK, by name. For programs."""
 
 
 _HEALTH = f'.status.conditions[?(@.type=="{LAG_HEALTHY}")]'
@@ -208,7 +208,7 @@ LAG_POLICY = Kind(
     plural="lagpolicies",
     short_names=("kpl",),
     conditions=(LAG_HEALTHY, CONSISTENT),
-    description="How far behind consumer groups and pipelines may be, and what is done about it.",
+    description="Bounds for the lag of consumer groups and pipelines, and automatic remediation.",
     spec=LagPolicySpec,
     status=LagPolicyStatus,
     columns=(

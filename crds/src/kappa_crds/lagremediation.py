@@ -22,46 +22,48 @@ class ScaleRemediation(Model):
     max: Annotated[int, Field(ge=1, le=1000)]
     """Most executors."""
     drain_within: PositiveDuration = "5m"
-    """How soon all that waits should be processed, at the rates that were measured."""
+    """Target time to process the lag, at the measured rates."""
     cool_down: PositiveDuration = "3m"
-    """Shortest time from one change to the next; longer than executors take to start."""
+    """Minimum time between changes; longer than the start of executors takes."""
     quiet_for: PositiveDuration = "10m"
-    """How long all is well before there are fewer; longer than what comes in goes up and down by itself. It
-    doubles each time that more were needed soon after, up to eight times."""
+    """How long the pipeline must be healthy before executors are removed; longer than the usual
+    fluctuation of its input. It doubles, up to eight times, when a reduction came too early."""
 
 
 class BatchLimitRemediation(Model):
-    """Larger batches for a pipeline that is behind because spec.trigger.maxRecords bounds them, and the bound before again."""
+    """Larger batches for a pipeline that is behind because spec.trigger.maxRecords bounds them, and the
+    bound before again."""
 
     up_to: Annotated[int, Field(ge=1, le=1_000_000_000)]
     """Most records that a batch may take; what fits into memory."""
     factor: Annotated[int, Field(ge=2, le=10)] = 2
     """How much larger they become at a time."""
     drain_within: PositiveDuration = "5m"
-    """How soon all that waits should be processed, at the rates that were measured."""
+    """Target time to process the lag, at the measured rates."""
     cool_down: PositiveDuration = "3m"
-    """Shortest time from one change to the next, each of which is another driver."""
+    """Minimum time between changes; each one starts another driver."""
     quiet_for: PositiveDuration = "10m"
-    """How long all is well before the bound is what it was. It doubles each time that it was too small soon
-    after, up to eight times."""
+    """How long the pipeline must be healthy before the previous limit is restored. It doubles, up to eight
+    times, when a reduction came too early."""
 
 
 class RestartRemediation(Model):
     """Another driver for a pipeline that runs and does not move; its state is kept in every mode."""
 
     at_most: Annotated[int, Field(ge=1, le=10)] = 3
-    """How often, until the pipeline has been well again."""
+    """Maximum number of restarts until the pipeline is healthy again."""
     cool_down: PositiveDuration = "10m"
-    """Shortest time from one restart to the next."""
+    """Minimum time between restarts."""
 
 
 class RetentionRemediation(Model):
-    """Longer retention of a topic while records that wait would be removed, and the retention before afterwards."""
+    """Longer retention of a topic while records that wait would be removed, and the retention before
+    afterwards."""
 
     up_to: PositiveDuration
     """Longest retention, such as 14d."""
     cool_down: Duration = "10m"
-    """Shortest time from one change to the next."""
+    """Minimum time between changes."""
 
 
 class SavepointWhen(StrEnum):
@@ -113,7 +115,7 @@ class Remediation(Model):
 
     @property
     def names(self) -> frozenset[str]:
-        """Return the names of the remediations that are asked for, and that change something."""
+        """Return the names of the configured remediations that change a resource."""
         return frozenset(self.to_manifest()) - {"onAlerts", "savepoint", "webhook"}
 
 

@@ -45,7 +45,8 @@ class ProducerRef(Model):
 
 
 class ThrottleRemediation(Model):
-    """Producers that are slowed down by a quota while it is critical, and have the quota that they had before afterwards."""
+    """Producers that are slowed down by a quota while it is critical, and have the quota that they had
+    before afterwards."""
 
     producers: Annotated[
         tuple[ProducerRef, ...],
@@ -59,9 +60,10 @@ class ThrottleRemediation(Model):
     bytes_per_second: Annotated[int, Field(ge=1, le=1_000_000_000)] = 1024
     """What each of them may still send to one broker. One that has a smaller quota keeps it."""
     at_most: PositiveDuration = "1h"
-    """Longest pause. After it they are let go, and not slowed down again until all has been well once."""
+    """Maximum duration. Then the producers are released, and not throttled again until all groups were
+    healthy once."""
     quiet_for: PositiveDuration = "5m"
-    """How long all is well before they are let go. It doubles each time that it was too short, up to eight
-    times."""
+    """How long all groups must be healthy before producers are released. It doubles, up to eight times,
+    when a release came too early."""
     cool_down: Duration = "10m"
-    """Shortest time from letting them go to the next pause."""
+    """Minimum time between a release and the next throttling."""

@@ -59,7 +59,7 @@ class ExecutorResources(Model):
 
 
 class Resources(Model):
-    """What the pods get."""
+    """Resources of the pods."""
 
     driver: DriverResources = DriverResources()
     """The driver."""
@@ -68,10 +68,10 @@ class Resources(Model):
 
 
 class Restart(Model):
-    """How a driver that failed is started again."""
+    """Back-off for restarts of a failed driver."""
 
     initial_delay: PositiveDuration = "5s"
-    """Wait before the first restart; doubles each time."""
+    """Delay before the first restart; it doubles with each one."""
     max_delay: PositiveDuration = "5m"
     """Longest wait between restarts."""
     reset_after: Duration = "10m"
@@ -184,7 +184,7 @@ class PipelineSpec(Model):
     state_store_ref: ResourceName | None = None
     """Name of the StateStore; may be left out where the namespace has just one."""
     sources: Annotated[tuple[Source, ...], Field(min_length=1, max_length=16)]
-    """The topics read."""
+    """Sources of the pipeline."""
     views: Annotated[tuple[View, ...], Field(max_length=64)] = ()
     """Queries over sources and other views, in any order."""
     sinks: Annotated[tuple[Sink, ...], Field(min_length=1, max_length=16)]
@@ -194,30 +194,29 @@ class PipelineSpec(Model):
     trigger: Trigger = Trigger()
     """When a batch starts, and how much it takes."""
     resources: Resources = Resources()
-    """What the pods get."""
+    """Resources of the pods."""
     state_partitions: Annotated[int | None, Field(ge=1, le=4096)] = None
     """Partitions of the state. Left out: one for each core when the checkpoint is born, and as many ever
     since. Another number repartitions the state, which reads and writes all of it once."""
     state: StateSettings | None = None
     """How state is kept: snapshots, changelogs, compression, memory; may be changed while there is state."""
     restart: Restart = Restart()
-    """How a driver that failed is started again."""
+    """Back-off for restarts of a failed driver."""
     stop_timeout: Duration = "2m"
-    """How long a batch may take to end when the driver is asked to stop."""
+    """How long a batch may continue after a stop request."""
     savepoints: SavepointPolicy | None = None
     """Scheduled savepoints, and how long they are kept."""
     upgrade: Upgrade = Upgrade()
-    """How a changed spec takes the place of the one that runs."""
+    """How a changed spec replaces the active revision."""
     restore: Restore | None = None
-    """Go on from a savepoint instead of the present checkpoint, once for each value; the checkpoint is left
-    as it is."""
+    """Restore from a savepoint, once for each value. The current checkpoint is not changed."""
     suspend: bool = False
-    """Stop at the end of a batch, and stay stopped."""
+    """Stop after the current batch, and do not start again."""
     restart_nonce: Annotated[str, Field(max_length=64)] = ""
-    """Any text; with another one a new driver takes over, warm where spec.upgrade.handover says so. The state
-    is kept in every mode."""
+    """Any text; a change starts a new driver, with the handover of spec.upgrade.handover. The state is
+    kept in every mode."""
     revision_history_limit: Annotated[int, Field(ge=0, le=1000)] = 10
-    """How many revisions are kept, as ConfigMaps to be looked at, besides the one that runs."""
+    """Number of previous revisions to keep as ConfigMaps, besides the active one."""
     image: Annotated[
         str | None,
         Field(min_length=1, max_length=512),

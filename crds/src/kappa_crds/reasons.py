@@ -19,13 +19,15 @@ LAG = "LagPolicy"
 
 
 class Reason(StrEnum):
-    """Why a condition is as it is: the word for programs, the group it belongs to, and what it means for people."""
+    """Why a condition is as it is: the word for programs, the group it belongs to, and what it means for
+    people."""
 
     group: str
     description: str
 
     def __new__(cls, word: str, group: str = "", description: str = "") -> "Reason":
-        """Make the member equal to its word; group and description are only beside it, so `Reason(word)` finds it."""
+        """Make the member equal to its word; group and description are only beside it, so `Reason(word)`
+        finds it."""
         member = str.__new__(cls, word)
         member._value_ = word
         member.group = group
@@ -55,7 +57,7 @@ class Reason(StrEnum):
     SECRET_NOT_FOUND = "SecretNotFound", REFERENCE, "The Secret that the message names is not in the namespace; create it or correct the reference."
     SECRET_INCOMPLETE = "SecretIncomplete", REFERENCE, "The Secret lacks a key, or its value cannot be used; the message names the key to add."
 
-    CONNECTED = "Connected", CLUSTER, "The cluster answers; there is nothing to do."
+    CONNECTED = "Connected", CLUSTER, "The cluster is connected; there is nothing to do."
     BROKER_UNREACHABLE = "BrokerUnreachable", CLUSTER, "No broker answers; check `spec.bootstrapServers`, the brokers, their advertised listeners and network policies."
     AUTHENTICATION_FAILED = "AuthenticationFailed", CLUSTER, "Kafka refuses the log-in; check `spec.sasl` and the user name and password in its Secret."
     AUTHORIZATION_FAILED = "AuthorizationFailed", CLUSTER, "Kafka knows the user but does not let it do this; grant what the message names."

@@ -46,7 +46,8 @@ class Verify(Model):
 
 
 class Restoration(Status):
-    """What a checkpoint is made of. In a fork, queries have other ids than in the pipeline that the savepoint is of."""
+    """What a checkpoint is made of. In a fork, queries have other ids than in the pipeline that the
+    savepoint is of."""
 
     location: str
     """URI of the folder with the savepoints."""
@@ -57,7 +58,7 @@ class Restoration(Status):
 
 
 class SavepointSpec(Model):
-    """A savepoint to be taken. It is taken once; whatever is changed afterwards does not concern it."""
+    """A savepoint to be taken. It is taken once; later changes of the spec have no effect on it."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
         Rule(
@@ -75,12 +76,13 @@ class SavepointSpec(Model):
     import_: Annotated[Import | None, Field(alias="import")] = None
     """Have none taken, but a savepoint that is there already. The Pipeline need not be there any more."""
     exports: Annotated[tuple[Export, ...], Field(max_length=8), ONE_STORE_EACH] = ()
-    """Copies in other StateStores, made once it was taken; the condition Exported says whether all are there.
-    One that is taken out stays where it is."""
+    """Copies in other StateStores, written after the savepoint was taken; the condition Exported shows
+    whether all exist. A copy that is removed from the list is not deleted."""
     cause: Cause = Cause.MANUAL
     """Why it is taken. Those that are not Manual are deleted according to spec.savepoints of the Pipeline."""
     deletion_policy: DeletionPolicy = DeletionPolicy.DELETE
-    """Whether the savepoint's files go when this resource is deleted; files that other savepoints share stay."""
+    """Whether the savepoint's files go when this resource is deleted; files that other savepoints share
+    stay."""
     verify: Verify | None = None
     """Read it back; the condition Verified has the result. Default: no verification."""
 

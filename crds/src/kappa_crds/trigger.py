@@ -25,8 +25,8 @@ class Trigger(Model):
         ),
     )
     interval: Duration | None = None
-    """Time from batch to batch; as soon as possible where left out."""
+    """Interval between batches. Default: as soon as possible."""
     max_records: Annotated[int | None, Field(ge=1)] = None
-    """Most records that one batch takes from all sources together."""
+    """Maximum number of records in a batch, over all sources."""
     real_time: RealTime | None = None
     """Real-time mode, for pipelines without state: a record waits for no batch."""

@@ -23,7 +23,7 @@ class Handover(StrEnum):
 
 
 class Upgrade(Model):
-    """How a changed spec takes the place of the one that runs."""
+    """How a changed spec replaces the active revision."""
 
     mode: UpgradeMode = UpgradeMode.LAST_STATE
     """LastState continues from the last batch, and refuses a change that its state does not fit. Savepoint does

@@ -21,7 +21,7 @@ from kappa_crds.window import SideOutput, Window
 
 
 class SlidingLateRecords(Model):
-    """What becomes of events that the watermark has passed: they have no row, and are in no other event's window."""
+    """Handling of late events: they have no row, and are in no window of another event."""
 
     side_output: SideOutput
     """Write events that came too late to a topic."""
@@ -38,7 +38,7 @@ class SlidingWindow(KeyedEvents):
     """How far back from an event its window goes."""
     aggregates: Aggregates
     late_records: SlidingLateRecords | None = None
-    """What becomes of events that come too late; dropped and counted where left out."""
+    """Handling of late events. Default: they are dropped and counted."""
 
     @property
     def side_output(self) -> SideOutput | None:
@@ -54,7 +54,8 @@ class PythonView(Model):
     """
 
     function: FunctionName
-    """The function as `package.module:function`, on the Python path: in the image, or from `spec.pythonFrom`."""
+    """The function as `package.module:function`, on the Python path: in the image, or from
+    `spec.pythonFrom`."""
     reads: Annotated[tuple[SqlName, ...], Field(min_length=1, max_length=16)]
     """Sources and views whose DataFrames the function is given, in its order."""
 

@@ -18,11 +18,12 @@ class Hopping(Model):
 
 
 class Corrections(Model):
-    """Rows that came too late for a window's result are counted in, and its result is written again where that changed it."""
+    """Rows that came too late for a window's result are counted in, and its result is written again where
+    that changed it."""
 
     after: Annotated[tuple[PositiveDuration, ...], Field(min_length=1, max_length=4)]
-    """When a window is looked at again, in event time after its first result, shortest first. What comes
-    after the last of them is dropped and counted."""
+    """When a window is evaluated again, in event time after its first result, shortest first. Later
+    records are dropped and counted."""
 
 
 class SideOutput(Model):
@@ -69,7 +70,7 @@ class Window(KeyedEvents):
     """Longest time between two events of one session; it ends that long after its last event."""
     aggregates: Aggregates
     late_records: LateRecords | None = None
-    """What becomes of rows that come too late; dropped and counted where left out."""
+    """Handling of late records. Default: they are dropped and counted."""
 
     @property
     def side_output(self) -> SideOutput | None:
