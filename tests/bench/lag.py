@@ -45,7 +45,7 @@ WIDTH = 20
 RECORDS, APART = 12, 20_000
 """Records in each partition, and the milliseconds between their timestamps."""
 STEP = 2
-"""Records that those who are behind move on from sweep to sweep."""
+"""Records that groups which are behind read between two samples."""
 SWEEPS = 3
 HOMES: dict[int, int] = {}
 """The brokers that coordinate the groups."""

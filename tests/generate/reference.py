@@ -138,7 +138,7 @@ def build_kind(kind: Kind) -> str:
         build_fields(spec, "spec"),
         *(
             [
-                "What the API server says where fields do not go together:",
+                "Messages of the API server for invalid combinations of fields:",
                 "\n".join(f"- {rule}" for rule in rules),
             ]
             if rules

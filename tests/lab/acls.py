@@ -19,7 +19,7 @@ PROPERTIES = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": "User:ANONYMOUS",
 }
-"""Settings of a broker that allows nobody anything who has logged in, and those who need not everything."""
+"""Settings of a broker that denies everything to authenticated users without ACLs."""
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ _ARCHIVE = Archive(
     "cc0177d8a22b85ed266f6204c0642fd5c24ab583d1ef221d4b60bce29d4fa4ef",
 )
 _AS_NOBODY = ("unshare", "--user", "--map-user=1000", "--map-group=1000")
-"""PostgreSQL refuses to run as root; so it is another user in a namespace of its own, to whom root's files belong."""
+"""PostgreSQL refuses to run as root, so it runs as another user in a namespace of its own, who owns the files of root."""
 
 
 def _unpack(file: Path, folder: Path) -> None:

@@ -22,11 +22,13 @@ def find_strings(path: Path) -> list[tuple[int, str]]:
 
 
 def _find_docstrings(tree: ast.Module) -> set[int]:
-    return {
-        id(node.value)
+    """Return the strings that Vale reads itself: not those below a field."""
+    first = (
+        node.body[0]
         for node in ast.walk(tree)
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-    }
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and node.body
+    )
+    return {id(each.value) for each in first if isinstance(each, ast.Expr)}
 
 
 def _join(node: ast.Constant | ast.JoinedStr) -> str:

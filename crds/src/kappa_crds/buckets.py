@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from kappa_crds.model import Model
 
 DEFAULT_KEYS = "AWS"
-"""What the names of the variables with keys begin with where the clients of Python and of the JVM look by themselves."""
+"""Prefix of the variables in which the Python and JVM clients expect keys by default."""
 _TEXT_LIMIT = 400
 
 

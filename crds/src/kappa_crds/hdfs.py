@@ -14,7 +14,7 @@ from kappa_crds.model import Model
 
 SCHEME = "hdfs"
 USER_VARIABLE = "HADOOP_USER_NAME"
-"""The variable in which Hadoop's client finds whom it is to say that it is."""
+"""The variable with the user name for the Hadoop client."""
 _TEXT_LIMIT = 400
 
 

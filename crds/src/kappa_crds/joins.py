@@ -30,8 +30,8 @@ class AsOfJoin(Model):
     columns: Annotated[dict[ColumnName, ColumnName], Field(min_length=1, max_length=256), COLUMN_KEYS]
     """New columns and the columns of the version that they are: `{wind: wind_speed}`."""
     max_age: PositiveDuration | None = None
-    """A version older than this at the time of the event counts as none; without it every version is kept for
-    ever."""
+    """A version older than this at the time of the event is ignored. Default: every version is kept
+    without limit."""
     unmatched: Unmatched = Unmatched.KEEP
     """Keep events without a version, with NULLs, or drop them."""
 

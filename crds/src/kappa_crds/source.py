@@ -76,9 +76,9 @@ class EventTime(Model):
     clock_correction: ClockCorrection | None = None
     """Computes the event time from three times, for senders whose clocks may be wrong."""
     idle_after: PositiveDuration | None = None
-    """How long the source may have no records, read to its end, until it no longer holds back the watermark: it is then
-    taken to be as far as what is read with it, and rows that it sends later may be late. Left out, it holds
-    it for ever."""
+    """How long the source may have no records, read to its end, until it no longer holds back the
+    watermark: it is then taken to be as far as the sources that are read with it, and later rows may be
+    late. Default: it holds back the watermark without limit."""
 
 
 class RecordColumns(Model):

@@ -12,7 +12,8 @@ from pydantic import Field
 from kappa_crds.model import Model, PositiveDuration, PositiveSize, Rule
 
 KEPT_BATCHES = 100
-"""Batches that are kept at least: a savepoint is copied while batches go on, and a straggler's batch is looked up afterwards."""
+"""The minimum of retained batches: a savepoint is copied while batches continue, and the batch of a
+late record is read later."""
 MOST_DELTAS = 100
 """Batches from snapshot to snapshot at most. A changelog begins with the ids of all versions since the last snapshot as one text in the form of Java's
 `DataOutput.writeUTF`, 65,535 bytes at most, of which an id takes some eighty; snapshots come late, by what is uploaded beside the batches."""
@@ -54,8 +55,8 @@ class StateSettings(Model):
     """How often snapshots that are due are uploaded, and files that no kept batch needs are deleted; 10s to
     2m."""
     retain_batches: Annotated[int, Field(ge=KEPT_BATCHES, le=10_000)] = KEPT_BATCHES
-    """Batches whose state and offsets are kept. Fewer than 100 are not allowed: a savepoint is copied while
-    batches go on."""
+    """Batches whose state and offsets are kept. Fewer than 100 are not allowed: a savepoint is copied
+    while batches continue."""
     compression: Compression = Compression.LZ4
     """How tables are packed. zstd takes less space and more of the processors; files that are there stay as
     they are."""

@@ -172,8 +172,8 @@ class StateStoreSpec(Model):
     measure_interval: PositiveDuration | None = None
     """How often a pod counts what the store holds, for status.measurement and metrics; never where left out."""
     import_namespaces: Annotated[tuple[ResourceName, ...], Field(max_length=64)] = ()
-    """Other namespaces whose savepoints in this store may be imported in this one; none where left out. What
-    its keys may read says the bucket's own policy."""
+    """Other namespaces whose savepoints in this store may be imported in this one. Default: none. The
+    bucket policy decides what its keys may read."""
     check_interval: PositiveDuration = "5m"
     """How often the store is checked by writing and reading."""
     deletion_policy: DeletionPolicy = DeletionPolicy.RETAIN

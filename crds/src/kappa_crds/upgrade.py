@@ -26,13 +26,12 @@ class Upgrade(Model):
     """How a changed spec replaces the active revision."""
 
     mode: UpgradeMode = UpgradeMode.LAST_STATE
-    """LastState continues from the last batch, and refuses a change that its state does not fit. Savepoint does
-    so too, but takes a savepoint before, without which nothing is changed, and goes back to it if the change
-    fails. Stateless leaves the state behind and begins anew where the sources say; it is never chosen by
-    itself. Reprocess goes on from the last batch where the state fits; where it does not, it begins with an
-    empty state, reads its sources from the first record that they still have, whatever startingOffsets says,
-    and writes its outputs again. Auto does the same, and warns when it begins anew, as nobody has asked for
-    that by name."""
+    """LastState continues from the last batch, and refuses a change that its state does not fit.
+    Savepoint does the same, but takes a savepoint first, and restores it if the change fails. Stateless
+    drops the state and starts at startingOffsets of the sources; it is never chosen automatically.
+    Reprocess continues from the last batch if the state fits. Otherwise it starts with empty state,
+    reads its sources from their first available record, regardless of startingOffsets, and writes its
+    output again. Auto does the same, and emits a warning when it starts with empty state."""
     handover: Handover = Handover.WARM
     """Warm starts the new driver beside the old one, which needs room for both, and falls back to Cold where
     no node takes it. Cold starts the new one when the old one has ended."""

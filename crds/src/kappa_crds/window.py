@@ -31,16 +31,15 @@ class SideOutput(Model):
 
     topic: TopicName
     """Name of a Topic resource in the namespace, or of a topic that exists in Kafka. A record has the
-    row as a JSON object, and headers that say where it came from, which window it missed and by which
-    watermark."""
+    row as a JSON object, and headers with its origin, the window that it missed, and the watermark."""
 
 
 class LateRecords(Model):
     """Settings for rows that arrive after the result of their window."""
 
     correct: Corrections | None = None
-    """Write corrected results, each after a retraction of the previous result; the columns `revision` and
-    `retraction` tell them apart."""
+    """Write corrected results, each after a retraction of the previous result; the columns `revision`
+    and `retraction` distinguish them."""
     side_output: SideOutput | None = None
     """Write late records to a topic; with `correct`, those that were late for the last
     correction."""

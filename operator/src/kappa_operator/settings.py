@@ -28,7 +28,7 @@ class Settings:
     lease_name: str = "kappa-operator"
     lease_duration: float = 10.0
     lag_series: int = 10_000
-    """Series of consumer lag for each KafkaCluster; above that only those that matter most are told to Prometheus."""
+    """Series of consumer lag for each KafkaCluster; above that only the most important ones are exported to Prometheus."""
     alerts_dir: str = ""
     """Folder with the token, and where there is one the certificate, of the endpoint for Alertmanager; it is not served where empty."""
     alerts_port: int = 8082

@@ -18,7 +18,7 @@ from kappa_operator.verdict.forecast import explain_forecast, forecast
 
 _JUDGED = "  ? before the driver stops, a dry run on a copy of the last batch checks it with the state itself"
 Judge = Callable[[Revision, Revision], UpgradeVerdict]
-"""Compares two revisions on this machine; RuntimeError says why it cannot."""
+"""Compares two revisions on this machine; RuntimeError has the cause if it cannot."""
 
 
 def find_judge() -> Judge | None:

@@ -12,7 +12,7 @@ class Exit(IntEnum):
 
     OK = 0
     FAILED = 1
-    """The command failed, or a pipeline is invalid or failed; the message says what to do."""
+    """The command failed, or a pipeline is invalid or failed; the message has the fix."""
     USAGE = 2
     """Options or files cannot be used."""
     UNHEALTHY = 3

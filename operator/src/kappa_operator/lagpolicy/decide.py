@@ -39,7 +39,7 @@ from kappa_operator.lagpolicy.remediation.decide import decide_remediation
 _MANY = 500
 SHOWN, REMEMBERED, MISSED = 10, 100, 10
 _SOON, _SELDOM = timedelta(minutes=1), timedelta(minutes=10)
-"""How old a status may be while something is on its way, and while all is well."""
+"""Maximum age of a status while a condition is pending, and while everything is healthy."""
 _CHANGING = ("last_sampled", "evaluated", "lag_history", "loads", "lag", "worst", "lagging", "conditions")
 """Fields whose figures change with each sample; of group partitions and conditions only the verdict counts."""
 

@@ -25,7 +25,7 @@ GAIN = 1.1
 """How much faster a pipeline has to have become by a step, for another one to be worth another driver."""
 
 _AGAIN = 180.0
-"""Seconds until a way back that was refused is tried again, where no policy says how long."""
+"""Seconds until a refused restoration is retried, without a policy."""
 
 
 @dataclass(frozen=True, slots=True)
