@@ -15,7 +15,7 @@ _MANAGERS = {
     RemediationKind.RESTART_STALLED: "kappa-lag-restart",
     RemediationKind.HOLD_RETENTION: "kappa-lag-retention",
 }
-"""A field manager for each: one apply says all that its manager wants, so two remediations of one must not take each other's fields away. Holds of several policies have one each."""
+"""A field manager for each: an apply replaces all fields of its manager, so two remediations must not share one. Holds of several policies have one each."""
 _REASONS = {
     RemediationKind.SCALE: Reason.PIPELINE_SCALED,
     RemediationKind.RAISE_BATCH_LIMIT: Reason.BATCH_LIMIT_CHANGED,
