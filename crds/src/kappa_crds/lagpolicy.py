@@ -15,9 +15,9 @@ from kappa_crds.resource import AGE, READY, STATE, Kind, PrinterColumn, Resource
 from kappa_crds.savepoint_policy import CRON_PATTERN
 
 LAG_HEALTHY = "LagHealthy"
-"""The condition that tells whether all that a policy selects keeps its bounds."""
+"""The condition that is True if everything that a policy selects keeps its bounds."""
 CONSISTENT = "Consistent"
-"""The condition that tells whether policies that select the same groups fit each other."""
+"""The condition that is True if policies with the same groups are consistent."""
 
 
 def _in_ms(duration: str) -> str:

@@ -108,7 +108,7 @@ class Remediation(Model):
     webhook: Webhook | None = None
     """A server that is notified of changes of the severity."""
     on_alerts: bool = False
-    """Whether alerts that Alertmanager tells the operator of, with the labels namespace and lagpolicy, set
+    """Whether alerts that Alertmanager sends to the operator, with the labels namespace and lagpolicy, set
     the remediations off too."""
     savepoint: SavepointBefore = SavepointBefore()
     """The savepoint before scale, raiseBatchLimit and restartStalled, which give a pipeline another driver."""
