@@ -81,7 +81,7 @@ def test_no_record_was_dropped_as_late(demo: Demo) -> None:
     assert demo.outcome.status.late == 0
 
 
-def test_the_status_says_what_was_done(demo: Demo) -> None:
+def test_the_status_shows_the_result(demo: Demo) -> None:
     status = demo.outcome.status
     assert (status.records, status.lag_records) == (len(demo.data.log), 0)
     assert status.restarts.total == 0

@@ -76,7 +76,7 @@ def test_prometheus_finds_the_operator_and_the_drivers_by_monitors_and_by_annota
 
 
 @pytest.mark.chaos  # takes a minute; tests/integration/test_monitoring.py has such an alert come and go
-def test_a_consumer_that_is_slowed_down_is_told_of_and_that_it_has_caught_up_too(
+def test_a_slow_consumer_is_reported_and_its_catching_up_too(
     watched: Monitoring, counting: Counting, reader: Reader
 ) -> None:
     place, group = counting.place, f"billing-{counting.place.name}"
@@ -104,7 +104,7 @@ def test_a_consumer_that_is_slowed_down_is_told_of_and_that_it_has_caught_up_too
     assert [reason for reason, _ in place.events("billing")] == ["LagOverBound", "LagWithinBounds"]
 
 
-def test_commands_tell_the_same_whichever_of_the_two_replicas_is_asked(
+def test_commands_give_the_same_result_from_either_replica(
     watched: Monitoring, counting: Counting, reader: Reader
 ) -> None:
     place, group = counting.place, f"billing-{counting.place.name}"

@@ -118,7 +118,7 @@ def is_drained(status: LagPolicyStatus) -> bool:
     return status.state == LagState.OK.value and status.worst is not None and not status.worst.lag_records
 
 
-def test_batches_become_larger_after_a_savepoint_and_small_again_and_a_webhook_is_told(
+def test_batches_grow_after_a_savepoint_shrink_again_and_a_webhook_is_notified(
     small: Small, capsys: pytest.CaptureFixture[str]
 ) -> None:
     place, told = small.place, Told()

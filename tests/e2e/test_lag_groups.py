@@ -205,7 +205,7 @@ class Glances:
                 self.seen.append((time.monotonic(), say(self._place, self._policy, LAG_HEALTHY)[0]))
 
 
-def test_while_the_broker_is_away_nothing_is_said_to_be_well_and_afterwards_it_is_again(
+def test_while_the_broker_is_unavailable_nothing_is_healthy_and_afterwards_it_is(
     groups: Groups,
 ) -> None:
     place = groups.place

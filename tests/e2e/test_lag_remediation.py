@@ -208,7 +208,7 @@ def test_each_query_of_each_dashboard_has_data_of_a_pipeline_with_event_time(
     assert watched.find_empty(queries, 120) == {}
 
 
-def test_a_driver_that_stands_still_is_restarted_from_its_checkpoint(slow: Slow) -> None:
+def test_a_stalled_driver_is_restarted_from_its_checkpoint(slow: Slow) -> None:
     place = slow.place
     slow.traffic.rate = BASE / 2
     before = place.await_pipeline(lambda status: status.state == PipelineState.RUNNING, "runs", name="slow")

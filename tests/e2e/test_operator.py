@@ -77,7 +77,7 @@ def test_when_the_leader_is_killed_the_standby_acts_within_15_seconds(
 
 
 @pytest.mark.chaos
-def test_while_there_is_no_operator_a_pipeline_goes_on_and_a_change_waits_for_the_next_one(
+def test_without_an_operator_a_pipeline_continues_and_a_change_waits(
     counting: Counting, served: Place
 ) -> None:
     counting.check()

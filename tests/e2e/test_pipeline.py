@@ -38,7 +38,7 @@ def read_revision(counting: Counting) -> dict[str, str]:
     return found
 
 
-def test_a_pipeline_from_manifests_is_ready_and_its_results_are_right(counting: Counting) -> None:
+def test_a_pipeline_from_manifests_is_ready_and_its_results_are_correct(counting: Counting) -> None:
     counting.check()
     assert counting.ledger.results > 0
     assert set(counting.ledger.counted) == set(counting.ledger.written)
@@ -101,7 +101,7 @@ def test_kubectl_scale_starts_a_new_revision_with_that_many_executors(counting: 
     assert [pod["status"]["phase"] for pod in executors] == ["Running"]
 
 
-def test_a_change_of_spec_is_rehearsed_and_taken_over_at_the_same_checkpoint(counting: Counting) -> None:
+def test_a_change_of_spec_has_a_dry_run_and_takes_over_the_same_checkpoint(counting: Counting) -> None:
     before, checkpoint = counting.place.pipeline(), read_revision(counting)["checkpoint"]
     counting.place.patch(
         "kp/counts", {"trigger": {"maxRecords": 50_000}, "resources": {"executors": {"count": 0}}}
@@ -142,7 +142,7 @@ def change_view(counting: Counting, sql: str) -> None:
     counting.place.patch("kp/counts", {"views": [view]})
 
 
-def test_a_suspended_pipeline_stays_stopped_and_goes_on_where_it_was_with_what_was_changed_meanwhile(
+def test_a_suspended_pipeline_stays_stopped_and_continues_with_its_changes(
     counting: Counting,
 ) -> None:
     before, checkpoint = counting.place.pipeline(), read_revision(counting)["checkpoint"]
@@ -232,7 +232,9 @@ BAD_SQL = {
 
 @pytest.mark.chaos
 @pytest.mark.parametrize("wrong", BAD_SQL)
-def test_bad_sql_is_refused_with_its_place_while_the_pipeline_goes_on(counting: Counting, wrong: str) -> None:
+def test_invalid_sql_is_refused_with_its_place_while_the_pipeline_continues(
+    counting: Counting, wrong: str
+) -> None:
     before = counting.place.pipeline()
     good = counting.place.get("Pipeline", "counts").spec.views[0].sql
     text, words = BAD_SQL[wrong]

@@ -66,7 +66,7 @@ def dry_run(place: Place, manifest: str) -> str:
     return done.stderr
 
 
-def test_a_dry_run_at_the_api_server_says_what_a_change_means(running_count: Counting) -> None:
+def test_a_server_dry_run_reports_the_effects_of_a_change(running_count: Counting) -> None:
     """Stands first: it needs the operator, which is stopped for the others."""
     place = running_count.place
     view = {"name": "counted", "allowUnboundedState": True}
@@ -92,7 +92,7 @@ def test_a_new_pipeline_would_be_made_with_all_that_belongs_to_it(frozen: Place,
     assert "state partitions: " in said
 
 
-def test_a_changed_pipeline_would_be_rehearsed_beside_its_driver_first(frozen: Place, tmp_path: Path) -> None:
+def test_a_changed_pipeline_would_have_a_dry_run_first(frozen: Place, tmp_path: Path) -> None:
     said = plan(frozen, tmp_path, build_pipeline(frozen, "counts", trigger={"maxRecords": 77}))
     assert "UpgradeDryRun" in said
     assert "a driver of the new revision starts" in said

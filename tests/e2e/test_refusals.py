@@ -99,7 +99,7 @@ def test_a_broker_that_cannot_be_reached_is_named_and_the_pipeline_waits(place: 
     assert place.drivers() == []
 
 
-def test_a_wrong_password_is_said_and_a_right_one_is_taken_without_a_restart(
+def test_a_wrong_password_is_reported_and_the_correct_one_is_used_without_a_restart(
     place: Place, sasl_broker: Broker
 ) -> None:
     place.apply(build_secret("user", "battery-staple"))

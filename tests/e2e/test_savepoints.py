@@ -220,7 +220,7 @@ spec: {pvc: {size: 100Mi}, deletionPolicy: Delete}
 
 
 @pytest.mark.chaos
-def test_a_store_keeps_its_claim_while_copies_of_savepoints_are_there_and_names_them(
+def test_a_store_keeps_its_pvc_while_copies_of_savepoints_exist_and_names_them(
     counting: Counting,
 ) -> None:
     place = counting.place

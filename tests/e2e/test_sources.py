@@ -87,7 +87,7 @@ def sources(platform: None) -> Iterator[Sources]:
         future.result(30)
 
 
-def test_a_registry_that_refuses_a_secrets_password_is_told_and_the_right_one_is_taken(
+def test_a_registry_that_refuses_a_password_is_reported_and_the_correct_one_is_used(
     sources: Sources,
 ) -> None:
     place = sources.place

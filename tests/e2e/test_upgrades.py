@@ -79,7 +79,7 @@ def test_a_change_takes_a_savepoint_before_and_one_that_fails_goes_back_to_it(co
     counting.place.await_reason("Pipeline", "counts", "Running", 120)
 
 
-def test_with_auto_what_does_not_fit_begins_anew_over_the_whole_log(counting: Counting) -> None:
+def test_mode_auto_starts_with_empty_state_over_the_whole_log(counting: Counting) -> None:
     good = read_sql(counting)
     more = good.replace("max(seq) AS last", "max(seq) AS last, min(seq) AS first")
     after = change(counting, {"mode": "Auto", "handover": "Warm"}, views=view(more))
@@ -98,7 +98,7 @@ def test_with_auto_what_does_not_fit_begins_anew_over_the_whole_log(counting: Co
 
 
 @pytest.mark.parametrize("mode", ["Reprocess", "Stateless"])
-def test_a_mode_that_begins_anew_counts_the_whole_log_again(counting: Counting, mode: str) -> None:
+def test_a_mode_with_empty_state_counts_the_whole_log_again(counting: Counting, mode: str) -> None:
     before, good = counting.place.pipeline(), read_sql(counting)
     more = good.replace("max(seq) AS last", "max(seq) AS last, min(seq) AS first")
     for sql in (more, good):
@@ -125,7 +125,9 @@ def test_another_nonce_is_a_new_driver_and_nothing_else(counting: Counting) -> N
     assert len(counting.place.find("configmaps", "-l", history)) == 2
 
 
-def test_where_no_driver_can_stand_by_the_change_is_refused_and_what_runs_goes_on(counting: Counting) -> None:
+def test_without_a_standby_driver_the_change_is_refused_and_the_active_driver_continues(
+    counting: Counting,
+) -> None:
     before = counting.place.pipeline()
     sources = counting.place.find("pipelines")[0]["spec"]["sources"]
     nowhere = {"avro": {"registry": {"url": "http://no-registry:8081"}}}

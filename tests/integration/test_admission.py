@@ -174,7 +174,9 @@ async def set_status(bench: Bench, key: Key, status: dict[str, Any]) -> None:
     )
 
 
-async def test_a_dry_run_says_what_a_change_means_and_stores_nothing(bench: Bench, tmp_path: Path) -> None:
+async def test_a_server_dry_run_reports_the_effects_of_a_change_and_stores_nothing(
+    bench: Bench, tmp_path: Path
+) -> None:
     installed = Installed(bench, tmp_path)
     await make_running(bench)
     key = Key("Pipeline", bench.namespace, "counts")
@@ -230,7 +232,7 @@ async def test_the_api_server_takes_the_configuration_as_the_chart_makes_it(benc
     assert "created" in server.kubectl("create", "--dry-run=server", "--filename=-", stdin=wanted)
 
 
-def test_the_chart_asks_about_pipelines_of_the_watched_namespaces_alone() -> None:
+def test_the_webhook_covers_pipelines_of_the_watched_namespaces_only() -> None:
     webhook = render_webhook("watchNamespaces={one,two}")["webhooks"][0]
     assert webhook["namespaceSelector"]["matchExpressions"][0]["values"] == ["one", "two"]
     assert (webhook["failurePolicy"], webhook["sideEffects"], webhook["timeoutSeconds"]) == (
@@ -244,7 +246,7 @@ def test_the_chart_asks_about_pipelines_of_the_watched_namespaces_alone() -> Non
     assert "namespaceSelector" not in render_webhook()["webhooks"][0]
 
 
-def test_cert_manager_brings_the_certificate_where_it_is_asked_to() -> None:
+def test_cert_manager_provides_the_certificate_if_enabled() -> None:
     found = render_webhook("admission.certManager.enabled=true")
     assert "caBundle" not in found["webhooks"][0]["clientConfig"]
     annotations = found["metadata"]["annotations"]

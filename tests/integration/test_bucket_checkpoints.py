@@ -85,7 +85,7 @@ class TestBucketView(FolderSuite):
         return claim(whole, 1).files
 
 
-def test_a_store_that_refuses_is_told_without_its_secret(
+def test_a_refusing_store_is_reported_without_its_secret(
     whole: BucketFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wrong-word")
@@ -94,7 +94,7 @@ def test_a_store_that_refuses_is_told_without_its_secret(
     assert "wrong-word" not in failure.value.message
 
 
-def test_each_generation_goes_on_where_the_one_before_was(whole: BucketFolder, tmp_path: Path) -> None:
+def test_each_generation_continues_where_the_previous_one_was(whole: BucketFolder, tmp_path: Path) -> None:
     fill(claim(whole, 1).files, tmp_path)
     first = {path: last(whole).read(path) for path in last(whole).walk("")}
     fence = claim(whole, 4)
@@ -115,9 +115,7 @@ def test_each_generation_goes_on_where_the_one_before_was(whole: BucketFolder, t
     assert {path: third.files.read(path) for path in third.files.walk("")} == second
 
 
-def test_what_a_driver_does_that_was_taken_over_from_nobody_reads(
-    whole: BucketFolder, tmp_path: Path
-) -> None:
+def test_writes_of_a_replaced_driver_are_not_read(whole: BucketFolder, tmp_path: Path) -> None:
     old = claim(whole, 1)
     fill(old.files, tmp_path)
     new = claim(whole, 2)
@@ -140,7 +138,7 @@ def test_a_driver_of_a_generation_before_the_present_one_is_refused(whole: Bucke
 
 
 @pytest.mark.parametrize("step", ["_claim", "_copy", "_load", "_delete_older"])
-def test_of_two_that_claim_it_at_once_the_newer_one_has_it(
+def test_of_two_concurrent_takeovers_the_newer_one_wins(
     whole: BucketFolder, tmp_path: Path, step: str
 ) -> None:
     fill(claim(whole, 1).files, tmp_path)

@@ -83,7 +83,7 @@ def check(store: SavepointStore, *names: str) -> None:
 
 
 @pytest.mark.parametrize(("first", "second"), [("near", "far"), ("far", "near")])
-def test_it_goes_from_a_claim_to_a_bucket_to_another_bucket_and_back(
+def test_it_moves_from_a_pvc_to_a_bucket_to_another_bucket_and_back(
     ways: Ways, first: str, second: str, tmp_path: Path
 ) -> None:
     exported = ways.work(SavepointTask.EXPORT, "claim", first).taken
@@ -100,7 +100,7 @@ def test_it_goes_from_a_claim_to_a_bucket_to_another_bucket_and_back(
     check(ways.open("claim"), "back", "one")
 
 
-def test_a_checkpoint_in_a_bucket_is_made_of_what_was_taken_on_a_claim(ways: Ways) -> None:
+def test_a_savepoint_of_a_pvc_is_restored_to_a_bucket(ways: Ways) -> None:
     ways.work(SavepointTask.IMPORT, "near", "claim", name="moved", source="one")
     checkpoint = open_folder("s3a://near/moved/shop/orders/uid", ways.buckets["near"])
     assert isinstance(checkpoint, BucketFolder)
@@ -144,7 +144,7 @@ def test_a_large_file_that_was_changed_never_gets_a_place_in_the_bucket(ways: Wa
 
 
 @pytest.mark.parametrize("keys", ["KAPPA_OWN", "KAPPA_OTHER"])
-def test_keys_that_are_refused_are_told_with_their_bucket_and_without_the_secret(
+def test_refused_keys_are_reported_with_their_bucket_and_without_the_secret(
     ways: Ways, monkeypatch: pytest.MonkeyPatch, keys: str
 ) -> None:
     ways.work(SavepointTask.EXPORT, "claim", "near")

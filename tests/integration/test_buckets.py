@@ -45,13 +45,15 @@ async def test_a_missing_bucket_is_named(server: ObjectStore) -> None:
     assert failure.value.reason == Reason.BUCKET_NOT_FOUND
 
 
-async def test_a_wrong_key_is_told_in_the_stores_words_and_not_repeated(server: ObjectStore) -> None:
+async def test_a_wrong_key_is_reported_with_the_store_message_and_without_the_key(
+    server: ObjectStore,
+) -> None:
     with pytest.raises(StoreFailure, match="SignatureDoesNotMatch") as failure:
         await S3Buckets().check(build_store(server.endpoint), keys(server, "wrong-word"))
     assert "wrong-word" not in failure.value.message
 
 
-async def test_a_server_that_is_away_is_told() -> None:
+async def test_an_unavailable_server_is_reported() -> None:
     with pytest.raises(StoreFailure, match="could not be written") as failure:
         credentials = {"accessKeyId": "id", "secretAccessKey": "word"}
         await S3Buckets().check(build_store("http://127.0.0.1:1"), credentials)

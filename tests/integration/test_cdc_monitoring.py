@@ -76,7 +76,7 @@ def test_the_choices_of_its_dashboard_have_values(capture: Capture) -> None:
         assert values == [VARIABLES[variable.name]]
 
 
-def test_the_exporter_tells_what_is_declared_with_these_labels_and_nothing_else(capture: Capture) -> None:
+def test_the_exporter_exports_exactly_the_declared_metrics(capture: Capture) -> None:
     found = capture.monitoring.query('{job="connect", __name__=~"debezium_.+|kafka_connect_.+"}')
     told = {
         each["metric"]["__name__"]: set(each["metric"]) - {"__name__", "job", "instance"} for each in found
@@ -84,7 +84,7 @@ def test_the_exporter_tells_what_is_declared_with_these_labels_and_nothing_else(
     assert told == {name: set(labels) for name, _, labels in list_connect()}
 
 
-def test_a_task_that_failed_is_told_to_people(capture: Capture) -> None:
+def test_a_failed_task_reaches_a_receiver(capture: Capture) -> None:
     """Last in this file: the connector reads nothing afterwards."""
     assert capture.monitoring.receiver.find("KappaCdcTaskFailed", "firing") is None
     capture.database.execute("SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots")

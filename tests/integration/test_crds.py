@@ -230,7 +230,7 @@ def test_every_kind_has_its_short_names(server: ApiServer) -> None:
 
 
 @pytest.mark.usefixtures("pipeline")
-def test_a_short_name_stands_for_its_kind(server: ApiServer) -> None:
+def test_a_short_name_is_its_kind(server: ApiServer) -> None:
     assert "pipeline.kappa-platform.io/delays" in server.kubectl("get", "kp", "--output=name")
 
 

@@ -49,9 +49,7 @@ async def test_a_folder_is_made_written_read_and_left_clean(server: Hdfs, folder
     assert root.names("prod/_kappa") == []
 
 
-async def test_one_that_the_user_may_not_write_to_is_told_in_the_servers_words(
-    server: Hdfs, folders: HdfsFolders
-) -> None:
+async def test_an_unwritable_hdfs_reports_the_server_message(server: Hdfs, folders: HdfsFolders) -> None:
     with pytest.raises(StoreFailure, match=r"a file under /state/prod .* could not be written: .*user=other"):
         await folders.check(build_store(server.namenode, server.web, user="other"))
 

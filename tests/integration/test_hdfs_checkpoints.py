@@ -95,7 +95,7 @@ def test_below_a_file_there_is_nothing(whole: HdfsFolder) -> None:
     assert not whole.move("a/b/below", "a/c")
 
 
-def test_a_user_who_may_not_is_told_in_the_servers_words(whole: HdfsFolder, store: str) -> None:
+def test_a_user_without_permission_gets_the_server_message(whole: HdfsFolder, store: str) -> None:
     stranger = whole.connection.replace(user="stranger")
     with pytest.raises(UnavailableError, match=r"could not be written: .*Permission denied: user=stranger"):
         HdfsFolder(store, stranger).write("a", b"")
@@ -107,7 +107,7 @@ def test_a_server_that_is_away_is_named(whole: HdfsFolder) -> None:
         HdfsFolder(whole.root, away).read("a")
 
 
-def test_each_generation_goes_on_where_the_one_before_was(whole: HdfsFolder, tmp_path: Path) -> None:
+def test_each_generation_continues_where_the_previous_one_was(whole: HdfsFolder, tmp_path: Path) -> None:
     fill(claim(whole, 1).files, tmp_path)
     first = read_all(last(whole))
     fence = claim(whole, 4)
@@ -158,7 +158,7 @@ STEPS = ["_claim", "_rename", "_refuse_newer", "_fence_off_older"]
 
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("begun", [True, False])
-def test_of_two_that_claim_it_at_once_the_newer_one_has_it(
+def test_of_two_concurrent_takeovers_the_newer_one_wins(
     whole: HdfsFolder, tmp_path: Path, step: str, begun: bool
 ) -> None:
     if begun:
@@ -189,9 +189,7 @@ def test_of_two_that_claim_it_at_once_the_newer_one_has_it(
     assert claim(whole, 10).files.read("out/commits/6") == b"v1"
 
 
-def test_one_that_has_it_renamed_between_its_look_and_its_rename_looks_again(
-    whole: HdfsFolder, tmp_path: Path
-) -> None:
+def test_a_takeover_overtaken_before_its_rename_checks_again(whole: HdfsFolder, tmp_path: Path) -> None:
     old = claim(whole, 1)
     fill(old.files, tmp_path)
     before = read_all(old.files)
@@ -278,7 +276,7 @@ def test_what_a_driver_made_in_a_place_that_is_not_its_own_is_no_checkpoint(
     assert read_all(last(whole)) == before
 
 
-def test_a_checkpoint_that_was_begun_and_is_nowhere_is_not_begun_anew(whole: HdfsFolder) -> None:
+def test_a_lost_checkpoint_is_not_replaced_by_an_empty_one(whole: HdfsFolder) -> None:
     claim(whole, 1)
     whole.remove("_kappa/g1")
     with pytest.raises(UnavailableError, match="a driver has created it, but no folder"):

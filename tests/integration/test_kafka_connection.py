@@ -47,7 +47,7 @@ async def test_tls_alone_connects(secured: Broker) -> None:
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
-async def test_a_wrong_password_is_told_in_the_brokers_words_and_not_repeated(
+async def test_a_wrong_password_is_reported_with_the_broker_message_and_without_the_password(
     secured: Broker, mechanism: str
 ) -> None:
     spec = {"tls": TLS, "sasl": sasl(mechanism)}
@@ -67,7 +67,7 @@ async def test_a_corrected_secret_is_used_at_the_next_check(secured: Broker) -> 
         assert operator.get_condition(CLUSTER)[:2] == ("True", "Connected")
 
 
-async def test_an_unknown_authority_is_told(secured: Broker) -> None:
+async def test_an_unknown_authority_is_reported(secured: Broker) -> None:
     async with connect(secured.tls_bootstrap, secured, tls={}) as operator:
         await operator.reconcile(CLUSTER)
         status, reason, message = operator.get_condition(CLUSTER)
@@ -75,7 +75,7 @@ async def test_an_unknown_authority_is_told(secured: Broker) -> None:
         assert "certificate verify failed" in message
 
 
-async def test_a_broker_that_nobody_runs_is_unreachable() -> None:
+async def test_a_missing_broker_is_unreachable() -> None:
     port = free_ports(1)[0]
     async with RealKafkaOperator(f"127.0.0.1:{port}") as operator:
         await operator.reconcile(CLUSTER)

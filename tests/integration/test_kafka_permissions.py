@@ -45,7 +45,7 @@ async def declare(operator: RealKafkaOperator, name: str, **spec: Any) -> Key:
     return key
 
 
-async def test_a_connection_needs_no_right(broker: Broker) -> None:
+async def test_a_connection_needs_no_permission(broker: Broker) -> None:
     async with connect(broker, {}) as operator:
         await operator.reconcile(CLUSTER)
         assert operator.get_condition(CLUSTER)[:2] == ("True", "Connected")
@@ -66,7 +66,7 @@ async def test_topics_need_what_the_guide_names_and_no_more(broker: Broker) -> N
 
 
 @pytest.mark.parametrize("missing", OPERATIONS)
-async def test_a_right_that_is_missing_is_named(broker: Broker, missing: str) -> None:
+async def test_a_missing_permission_is_named(broker: Broker, missing: str) -> None:
     name = f"without-{missing.lower()}"
     if missing != "Create":
         async with connect(broker, OPERATIONS) as allowed:

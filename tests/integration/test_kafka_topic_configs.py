@@ -75,7 +75,7 @@ def get(found: object) -> TopicConfigs:
     return found
 
 
-async def test_only_what_is_wanted_comes_and_says_whether_it_was_set(broker: Broker) -> None:
+async def test_only_requested_configs_are_returned_with_their_source(broker: Broker) -> None:
     async with read_from(plain(broker)) as reader:
         found = await reader.read({**dict.fromkeys([*MANY, "plain"], WANTED), "gone": WANTED})
     assert found["gone"] is None

@@ -206,7 +206,7 @@ async def test_on_fifty_partitions_records_are_exact_and_times_within_a_second(
     assert not wrong
 
 
-async def test_before_markers_nobody_is_behind_and_only_what_was_aborted_makes_a_bound_too_high(
+async def test_a_group_before_markers_has_no_lag_and_only_aborted_records_raise_the_bound(
     broker: Broker, scene: Scene
 ) -> None:
     async with sampling(plain(broker)) as sampler:
@@ -245,9 +245,7 @@ async def test_what_was_truncated_is_lost_and_no_longer_counted(broker: Broker, 
     assert (all_gone.lag, all_gone.lost, all_gone.loss, all_gone.behind) == (0, 90, 0.0, 0.0)
 
 
-async def test_a_group_that_has_committed_nothing_is_there_and_no_zero_stands_for_it(
-    broker: Broker, scene: Scene
-) -> None:
+async def test_a_group_without_commits_is_listed_without_a_zero(broker: Broker, scene: Scene) -> None:
     consumer = Consumer(
         {"bootstrap.servers": broker.bootstrap, "group.id": "silent", "enable.auto.commit": False}
     )
@@ -263,9 +261,7 @@ async def test_a_group_that_has_committed_nothing_is_there_and_no_zero_stands_fo
     assert (other.committed, other.behind) == (None, None)
 
 
-async def test_a_group_ahead_of_a_topic_that_was_made_anew_is_not_up_to_date(
-    broker: Broker, scene: Scene
-) -> None:
+async def test_a_group_ahead_of_a_recreated_topic_is_not_up_to_date(broker: Broker, scene: Scene) -> None:
     partition = Partition("anew", 0)
     pair = GroupPartition("ahead", partition)
     scene.make("anew", 1)
@@ -319,7 +315,7 @@ async def test_a_clock_that_jumps_makes_no_nonsense(broker: Broker, scene: Scene
     assert sampled.samples[pair].behind == pytest.approx(truth, abs=2)
 
 
-async def test_time_to_loss_by_age_and_by_hand_is_right_within_a_tenth(broker: Broker) -> None:
+async def test_time_to_loss_by_age_and_by_deletion_is_correct_within_a_tenth(broker: Broker) -> None:
     scene = Scene(broker.bootstrap)
     aged, cut = Partition("aged", 0), Partition("cut", 0)
     scene.make("aged", 1, retention_ms="40000", segment_ms="1000")
@@ -359,7 +355,7 @@ async def cut_evenly(scene: Scene, partition: Partition) -> None:
         await asyncio.sleep(max(0.0, began + before / 100 - time.monotonic()))
 
 
-async def test_describe_rights_are_enough_and_more_is_not_told(broker: Broker, scene: Scene) -> None:
+async def test_describe_permissions_are_sufficient(broker: Broker, scene: Scene) -> None:
     rights = [
         (ResourceType.TOPIC, "steady", AclOperation.DESCRIBE),
         (ResourceType.TOPIC, "transactional", AclOperation.DESCRIBE),

@@ -73,7 +73,7 @@ def say(status: dict[str, Any], kind: str) -> tuple[str, str]:
     return next((each["status"], each["reason"]) for each in status["conditions"] if each["type"] == kind)
 
 
-async def test_what_is_said_of_a_group_is_in_the_status_and_outlives_the_operator(bench: Bench) -> None:
+async def test_the_state_of_a_group_is_in_the_status_and_survives_the_operator(bench: Bench) -> None:
     looks = await start(bench)
     await looks.take(3)
     before = await looks.read()

@@ -68,7 +68,7 @@ def test_no_rule_fails(monitored: Monitored) -> None:
     assert [(rule["name"], rule["lastError"]) for rule in rules if rule["health"] != "ok"] == []
 
 
-def test_a_group_that_falls_behind_is_told_to_people_and_that_it_caught_up_too(monitored: Monitored) -> None:
+def test_an_alert_reports_a_group_that_falls_behind_and_clears(monitored: Monitored) -> None:
     assert monitored.receiver.find("KappaConsumerLag", "firing") is None
     monitored.exporter.behind = 900.0
     told = monitored.await_alert("KappaConsumerLag", "firing")

@@ -12,7 +12,7 @@ from monitored.chart import Body, find, render
 KINDS = ("PrometheusRule", "PodMonitor")
 
 
-def test_nothing_is_shipped_that_was_not_asked_for() -> None:
+def test_nothing_is_shipped_unless_enabled() -> None:
     assert {body["kind"] for body in render()}.isdisjoint({*KINDS, "ConfigMap"})
 
 
@@ -79,7 +79,7 @@ def test_a_value_that_is_not_known_is_refused() -> None:
         render("monitoring.podMonitors.enabled=true")
 
 
-def test_the_endpoint_for_alertmanager_is_there_where_it_is_asked_for_and_needs_a_token() -> None:
+def test_the_alertmanager_endpoint_exists_if_enabled_and_needs_a_token() -> None:
     name = "kappa-operator-alerts"
     assert name not in find(render(), "Service")
     asked = ("alerts.enabled=true", "alerts.tokenSecretRef.name=told")

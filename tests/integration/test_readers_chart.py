@@ -10,7 +10,7 @@ from monitored.chart import find, render
 TEAM = '{"kind": "Group", "name": "data-team", "apiGroup": "rbac.authorization.k8s.io"}'
 
 
-def test_nobody_may_ask_who_is_not_named() -> None:
+def test_only_readers_may_request_the_report() -> None:
     assert "kappa-operator-reader" not in find(render(), "RoleBinding")
 
 
@@ -24,7 +24,7 @@ def test_who_is_named_may_ask_for_the_report_and_see_who_acts_and_nothing_else()
     ]  # fmt: skip
 
 
-def test_the_service_that_is_asked_leads_to_the_port_of_the_report() -> None:
+def test_the_service_leads_to_the_port_of_the_report() -> None:
     bodies = render()
     (port,) = find(bodies, "Service")[SERVICE]["spec"]["ports"]
     (container,) = find(bodies, "Deployment")[SERVICE]["spec"]["template"]["spec"]["containers"]
@@ -32,7 +32,7 @@ def test_the_service_that_is_asked_leads_to_the_port_of_the_report() -> None:
     assert {each["name"]: each["containerPort"] for each in container["ports"]}[port["targetPort"]] == 8080
 
 
-def test_whoever_may_view_a_namespace_may_view_each_kind_of_the_platform() -> None:
+def test_readers_of_a_namespace_may_read_each_kind_of_the_platform() -> None:
     view = find(render(), "ClusterRole")["kappa-view"]
     assert view["metadata"]["labels"]["rbac.authorization.k8s.io/aggregate-to-view"] == "true"
     (rule,) = view["rules"]

@@ -42,7 +42,7 @@ async def test_a_secret_that_is_missing_is_named(bench: Bench, broker: Broker) -
     assert 'Secret "login" not found' in status["conditions"][0]["message"]
 
 
-async def test_a_claim_is_made_bound_and_checked_by_a_pod(bench: Bench) -> None:
+async def test_a_pvc_is_created_bound_and_checked_by_a_pod(bench: Bench) -> None:
     store = await bench.put("StateStore", "main", pvc={"size": "64Mi"})
     status = await bench.await_reason(store, "StoreVerified")
     assert status["claimName"] == "main-state"
@@ -52,7 +52,7 @@ async def test_a_claim_is_made_bound_and_checked_by_a_pod(bench: Bench) -> None:
     assert claim["status"]["phase"] == "Bound"
 
 
-async def test_a_class_that_does_not_exist_is_told_rather_than_waited_for(bench: Bench) -> None:
+async def test_a_missing_storage_class_is_reported_at_once(bench: Bench) -> None:
     pvc = {"size": "64Mi", "storageClassName": "no-such-class"}
     store = await bench.put("StateStore", "main", pvc=pvc)
     deadline = time.monotonic() + PATIENCE
@@ -64,7 +64,7 @@ async def test_a_class_that_does_not_exist_is_told_rather_than_waited_for(bench:
         await asyncio.sleep(1)
 
 
-async def test_shrinking_a_claim_is_refused_in_the_api_servers_words(bench: Bench) -> None:
+async def test_shrinking_a_pvc_is_refused_with_the_api_server_message(bench: Bench) -> None:
     store = await bench.put("StateStore", "main", pvc={"size": "64Mi"})
     await bench.await_reason(store, "StoreVerified")
     await bench.put("StateStore", "main", pvc={"size": "32Mi"})

@@ -134,7 +134,7 @@ async def until(ask: Callable[[], Awaitable[Said]], holds: Callable[[Said], bool
         await asyncio.sleep(0.2)
 
 
-async def test_lag_top_and_status_show_what_the_operator_knows_with_least_rights(
+async def test_lag_top_and_status_work_with_least_permissions(
     bench: Bench, scene: Scene, tmp_path: Path
 ) -> None:
     place = ("-n", bench.namespace, "--operator-namespace", bench.namespace)

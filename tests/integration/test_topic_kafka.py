@@ -71,7 +71,7 @@ async def test_drift_is_repaired_and_foreign_configs_are_left_alone(
     assert len(operator.list_events("DriftRepaired")) == 1
 
 
-async def test_a_topic_deleted_by_hand_is_made_anew_and_told(
+async def test_a_topic_deleted_by_hand_is_created_again_and_reported(
     operator: RealKafkaOperator, broker: Broker
 ) -> None:
     key = await declare(operator, "vanishing")
@@ -107,7 +107,7 @@ async def test_what_kafka_cannot_do_is_refused_and_the_rest_is_done(
     assert view.configs["max.message.bytes"] == "3000"
 
 
-async def test_an_invalid_config_is_told_in_the_brokers_words_and_the_valid_one_is_set(
+async def test_an_invalid_config_is_reported_with_the_broker_message_and_the_valid_one_is_set(
     operator: RealKafkaOperator,
 ) -> None:
     await declare(operator, "invalid")
@@ -126,7 +126,7 @@ async def test_an_invalid_config_is_told_in_the_brokers_words_and_the_valid_one_
         ("wide", {"replication": 5}, "KafkaError", "only 1 broker(s) are registered"),
     ],
 )
-async def test_a_creation_that_kafka_refuses_is_told(
+async def test_a_refused_creation_is_reported(
     operator: RealKafkaOperator, name: str, spec: Any, reason: str, words: str
 ) -> None:
     key = await declare(operator, name, **spec)
@@ -152,7 +152,7 @@ async def test_five_hundred_topics_take_a_few_calls(operator: RealKafkaOperator)
 
 
 @pytest.mark.chaos  # `make test` has it in test_kafka_connection.py
-async def test_a_broker_that_dies_amid_topics_is_survived(broker: Broker) -> None:
+async def test_a_broker_failure_during_topic_creation_is_survived(broker: Broker) -> None:
     with Broker() as fragile:
         async with RealKafkaOperator(fragile.bootstrap) as operator:
             await operator.reconcile(CLUSTER)

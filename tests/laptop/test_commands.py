@@ -127,7 +127,7 @@ def test_over_topics_it_reads_what_is_there_and_writes_nothing(
     assert set(topics.admin.list_topics(timeout=10).topics) == before
 
 
-def test_a_kafka_that_is_not_there_is_said_so(
+def test_a_missing_kafka_is_reported(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "closed.yaml").write_text(CLOSED)
@@ -343,7 +343,7 @@ def test_over_files_windows_of_a_watermark_that_a_function_sets_close_too(
 
 
 @pytest.mark.parametrize("module", WRONG_MODULES)
-def test_what_is_wrong_with_a_python_view_is_told_with_its_line(
+def test_an_error_of_a_python_view_names_its_line(
     module: str, spark: SparkSession, scores: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (scores / "kappa_test_scores" / "views.py").write_text(module)

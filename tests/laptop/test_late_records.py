@@ -86,7 +86,7 @@ def feed(run: LocalRun, batches: int, seed: int) -> int:
 @pytest.mark.chaos  # `make test` has the example below, and `tests/spark/test_late_records.py`
 @pytest.mark.parametrize("batches", [3, 5, 17])
 @pytest.mark.parametrize("window", WINDOWS)
-def test_results_and_stragglers_together_are_all_rows(
+def test_results_and_late_records_together_are_all_rows(
     window: str, batches: int, spark: SparkSession, tmp_path: Path
 ) -> None:
     count = {"from": "both", "key": ["k"], "aggregates": {"rows": "collect_list(n)"}, "lateRecords": LATE}
@@ -107,7 +107,7 @@ def test_results_and_stragglers_together_are_all_rows(
 
 @pytest.mark.chaos
 @pytest.mark.parametrize("batches", [3, 5, 17])
-def test_of_sliding_windows_each_event_has_a_row_or_is_a_straggler_and_in_no_window(
+def test_each_event_of_a_sliding_window_has_a_row_or_is_a_late_record(
     batches: int, spark: SparkSession, tmp_path: Path
 ) -> None:
     run = build_run(spark, tmp_path, {"sliding": SLIDING})
@@ -122,7 +122,7 @@ def test_of_sliding_windows_each_event_has_a_row_or_is_a_straggler_and_in_no_win
         assert record.headers["windowEnd"] <= record.headers["watermark"]
 
 
-def test_the_case_of_the_example_passes_and_explain_says_where_stragglers_go(
+def test_the_test_case_of_the_example_passes_and_explain_shows_the_side_output(
     spark: SparkSession, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pipeline = str(EXAMPLE / "pipeline.yaml")

@@ -138,7 +138,7 @@ def test_matches_can_be_counted_in_windows(spark: SparkSession, tmp_path: Path) 
     assert len(found) == 3
 
 
-def test_explain_says_what_a_pattern_keeps(spark: SparkSession, tmp_path: Path) -> None:
+def test_explain_shows_the_state_of_a_pattern(spark: SparkSession, tmp_path: Path) -> None:
     run = build_run(tmp_path, {})
     said = "\n".join(explain("story", spark, build_revision({}), run.compiled))
     assert "view answer ← ticker" in said
@@ -247,7 +247,7 @@ WRONG: dict[str, tuple[dict[str, Any], Reason, tuple[str, ...]]] = {
 
 
 @pytest.mark.parametrize("wrong", WRONG)
-def test_a_wrong_pattern_says_where_and_what(wrong: str, spark: SparkSession, tmp_path: Path) -> None:
+def test_a_wrong_pattern_reports_place_and_problem(wrong: str, spark: SparkSession, tmp_path: Path) -> None:
     change, reason, words = WRONG[wrong]
     fields = {name: value for name, value in {**V_SHAPE, **change}.items() if value is not None}
     if "steps" not in change and "define" in change:

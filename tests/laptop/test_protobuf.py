@@ -85,7 +85,7 @@ def test_objects_become_messages_and_other_text_none(
     assert f"columns of subject framed-value version 1; reads records of versions 1 (id {id_})" in out
 
 
-def test_what_is_wrong_with_a_schema_is_told_with_source_and_line_and_that_there_is_no_real_time(
+def test_an_error_of_a_schema_names_source_and_line_and_real_time_is_refused(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     broken = _pipeline(

@@ -18,7 +18,7 @@ from spark.topics import Topics
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.chaos)])
-def test_it_follows_topics_until_it_is_asked_to_stop(
+def test_it_follows_topics_until_a_stop_request(
     number: signal.Signals,
     spark: SparkSession,
     topics: Topics,
@@ -88,7 +88,7 @@ def test_a_folder_cannot_be_followed(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 
 @pytest.mark.chaos
-def test_an_error_in_the_rules_is_told_and_what_workers_say_of_themselves_is_not() -> None:
+def test_an_error_in_the_rules_is_reported_without_worker_noise() -> None:
     folder = FLIGHTS.parent / "auction-commands"
     kappa = str(Path(sys.executable).parent / "kappa")
     files = ["-f", str(folder / "pipeline.yaml"), "-f", str(folder / "tests" / "rules.yaml")]

@@ -48,9 +48,7 @@ def hours(spark: SparkSession) -> Iterator[None]:
     spark.catalog.clearCache()
 
 
-def test_what_spark_builds_merges_and_asks_is_what_they_mean(
-    spark: SparkSession, digest: Hash, hours: None
-) -> None:
+def test_sketches_in_spark_match_the_reference(spark: SparkSession, digest: Hash, hours: None) -> None:
     kept = bloom_reference.build(VALUES, bloom.count_slices(20_000, 0.01), digest)
     counts = frequency_reference.build(VALUES, *frequency.find_size(0.02, 0.95), digest)
     assert bytes(ask(spark, "SELECT f FROM day").collect()[0].f) == kept

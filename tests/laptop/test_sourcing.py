@@ -104,7 +104,7 @@ def build_wrong(manifest: dict[str, Any]) -> Iterator[dict[str, Any]]:
         }
 
 
-def test_what_is_wrong_is_said_with_its_view_and_field(
+def test_an_error_names_its_view_and_field(
     spark: SparkSession, manifest: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "wrong.yaml").write_text(yaml.safe_dump_all(build_wrong(manifest)))

@@ -184,7 +184,7 @@ def test_an_aggregation_of_what_may_still_change_is_two_pipelines_and_no_check_t
     assert PARTS_OF_PLANS.findall(refused.value.message) == []
 
 
-def test_another_refusal_of_spark_is_told_without_parts_of_plans(spark: SparkSession) -> None:
+def test_another_refusal_of_spark_is_reported_without_plan_fragments(spark: SparkSession) -> None:
     with pytest.raises(SpecError) as refused:
         compile_views(
             "SELECT id, count(*) AS n FROM bids GROUP BY id LIMIT 3", mode="update", allowUnboundedState=True

@@ -47,7 +47,7 @@ def test_a_filter_before_it_does() -> None:
     assert any("view 'counted' was changed" in reason for reason in verdict.reasons)
 
 
-def test_other_partitions_are_told() -> None:
+def test_additional_partitions_are_reported() -> None:
     more = build()
     more = more.model_copy(update={"tuning": more.tuning.model_copy(update={"shuffle_partitions": 4})})
     assert judge_change(build(), more).kind is VerdictKind.REPARTITION
@@ -62,6 +62,6 @@ def test_each_revision_is_compiled_with_its_own_modules() -> None:
     assert judge_change(old, new).kind is VerdictKind.REPROCESS
 
 
-def test_what_cannot_be_compiled_here_is_said() -> None:
+def test_a_pipeline_that_cannot_be_compiled_here_is_reported() -> None:
     with pytest.raises(RuntimeError, match="UnknownColumn"):
         judge_change(build(), build("SELECT nothing FROM clicks"))

@@ -184,9 +184,7 @@ def test_a_schema_is_read_with_those_that_it_refers_to(spark: SparkSession) -> N
     ],
     ids=["no schema", "no JSON", "a schema that contains itself", "columns that SQL cannot tell apart"],
 )
-def test_a_schema_that_cannot_be_used_is_told_with_its_source(
-    spark: SparkSession, schema: str, words: str
-) -> None:
+def test_an_unusable_schema_is_reported_with_its_source(spark: SparkSession, schema: str, words: str) -> None:
     with pytest.raises(SpecError, match=words) as raised:
         build_bare("readings", schema)
     assert raised.value.reason is Reason.INVALID_SCHEMA

@@ -173,7 +173,7 @@ def test_a_savepoint_there_is_taken_read_gone_back_to_and_deleted(
 
 @pytest.mark.chaos
 @pytest.mark.parametrize("to_bucket", [True, False], ids=["to the bucket", "to the claim"])
-def test_a_pipeline_moves_between_a_claim_and_a_bucket_with_its_savepoint(
+def test_a_pipeline_moves_between_a_pvc_and_a_bucket_with_its_savepoint(
     start: Any, build: Any, topics: Any, bucket: BucketConnection, tmp_path: Path, *, to_bucket: bool
 ) -> None:
     roots = [f"file://{tmp_path}/claim", "s3a://state/prod"]
@@ -211,7 +211,7 @@ def test_a_pipeline_moves_between_a_claim_and_a_bucket_with_its_savepoint(
 
 
 @pytest.mark.chaos
-def test_a_driver_that_was_killed_is_followed_by_another_that_goes_on(
+def test_a_killed_driver_is_replaced_by_one_that_continues(
     start: Any, build: Any, topics: Any, bucket: BucketConnection
 ) -> None:
     revision = build(SPEC)

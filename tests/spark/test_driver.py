@@ -160,7 +160,7 @@ def _other_authority(folder: Path) -> str:
     return (folder / "stranger.crt").read_text()
 
 
-def test_a_driver_without_a_generation_says_so_and_ends(tmp_path: Path) -> None:
+def test_a_driver_without_a_generation_reports_it_and_exits(tmp_path: Path) -> None:
     environment = {**os.environ, "KAPPA_TERMINATION_FILE": str(tmp_path / "exit")}
     environment.pop("KAPPA_GENERATION", None)
     done = subprocess.run(

@@ -349,9 +349,7 @@ def test_a_broker_that_does_not_answer_is_given_up(
     assert "127.0.0.1:1" in error.message
 
 
-def test_a_checkpoint_that_cannot_be_written_is_said_so(
-    run: Any, broker: Any, names: Any, tmp_path: Path
-) -> None:
+def test_an_unwritable_checkpoint_is_reported(run: Any, broker: Any, names: Any, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     error = run(build_revision(_spec(), tmp_path / "file" / "ck", broker.bootstrap, topics=names)).failure()
     assert (error.reason, error.retryable) == (Reason.CHECKPOINT_UNAVAILABLE, True)

@@ -32,7 +32,7 @@ def random_rows(count: int) -> list[tuple[datetime, datetime | None, datetime | 
     return [(o, None if rng.random() < 0.1 else s, None if rng.random() < 0.1 else r) for o, s, r in rows]
 
 
-def test_the_plan_computes_what_the_rule_says(spark: SparkSession) -> None:
+def test_the_plan_computes_the_same_as_the_rule(spark: SparkSession) -> None:
     edge = timedelta(hours=1)
     tick = timedelta(microseconds=1)
     edges = [
@@ -52,7 +52,7 @@ def test_the_plan_computes_what_the_rule_says(spark: SparkSession) -> None:
     assert len({row.t for row in found}) > 1000, "the rows must differ, or nothing was compared"
 
 
-def test_a_device_that_is_an_hour_behind_counts_in_the_right_window(
+def test_a_device_clock_an_hour_behind_counts_in_the_correct_window(
     run: Any, broker: Any, topics: Any, checkpoint: Path
 ) -> None:
     names = {name: topics.make(name) for name in ("flights", "out")}

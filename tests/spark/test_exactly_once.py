@@ -156,7 +156,9 @@ def test_partitions_are_those_that_the_producer_of_spark_chooses(run: Any, place
 
 
 @pytest.mark.chaos
-def test_a_driver_that_hangs_amid_a_batch_adds_no_record_when_it_wakes_up(start: Any, place: Place) -> None:
+def test_a_driver_that_hangs_during_a_batch_adds_no_record_when_it_continues(
+    start: Any, place: Place
+) -> None:
     old = start(place.build(APPEND), 1)
     place.write(400)
     old.wait_for("a batch", lambda p: p.queries and p.queries[0].batch_id >= 0)

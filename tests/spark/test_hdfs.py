@@ -149,7 +149,7 @@ def test_a_savepoint_there_is_taken_read_gone_back_to_and_deleted(
 
 
 @pytest.mark.chaos
-def test_a_driver_ends_where_the_servers_go_away_and_the_next_goes_on_when_they_are_back(
+def test_a_driver_exits_without_the_servers_and_the_next_continues_when_they_return(
     start: Any, build: Any, topics: Any, place: Place
 ) -> None:
     revision = build(SPEC)
@@ -168,7 +168,7 @@ def test_a_driver_ends_where_the_servers_go_away_and_the_next_goes_on_when_they_
 
 
 @pytest.mark.chaos
-def test_state_is_divided_anew_there(start: Any, build: Any, topics: Any, place: Place) -> None:
+def test_state_is_repartitioned_there(start: Any, build: Any, topics: Any, place: Place) -> None:
     revision = build(SPEC)
     events = revision.topics["events"]
     for generation, partitions in enumerate((2, 5), start=1):
@@ -185,7 +185,7 @@ def test_state_is_divided_anew_there(start: Any, build: Any, topics: Any, place:
 
 
 @pytest.mark.chaos  # `make test` does so in a bucket, and has the folder and the fence of HDFS in tests/integration
-def test_a_driver_that_was_killed_is_followed_by_another_that_goes_on(
+def test_a_killed_driver_is_replaced_by_one_that_continues(
     start: Any, build: Any, topics: Any, place: Place
 ) -> None:
     revision = build(SPEC)

@@ -115,7 +115,7 @@ MISSING = {
 
 
 @pytest.mark.parametrize("what", MISSING)
-def test_a_right_that_is_missing_is_named(
+def test_a_missing_permission_is_named(
     run: Callable[..., Any], secured: Secured, checkpoint: Path, what: str
 ) -> None:
     missing, named = MISSING[what]
@@ -129,7 +129,7 @@ def test_a_right_that_is_missing_is_named(
     assert named in error.message, error.message
 
 
-def test_without_its_group_a_pipeline_works_and_says_so(
+def test_without_its_group_a_pipeline_works_and_reports_it(
     run: Callable[..., Any], secured: Secured, checkpoint: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     revision = secured.build(checkpoint, "AtLeastOnce", tuple(r for r in LEAST_ONCE if r.kind is not GROUP))

@@ -89,7 +89,7 @@ def is_done(count: int) -> Any:
     return holds
 
 
-def test_a_straggler_is_a_record_that_says_what_it_missed(
+def test_a_late_record_has_the_window_that_it_missed(
     run: Any, broker: Broker, topics: Topics, checkpoint: Path
 ) -> None:
     names = {"clicks": topics.make("clicks", partitions=1), **{n: topics.make(n) for n in ("out", "late")}}
@@ -120,7 +120,7 @@ def test_a_straggler_is_a_record_that_says_what_it_missed(
 
 
 @pytest.mark.chaos
-def test_no_straggler_is_lost_when_drivers_are_killed(
+def test_no_late_record_is_lost_when_drivers_are_killed(
     start: Any, broker: Broker, topics: Topics, checkpoint: Path
 ) -> None:
     names = {n: topics.make(n) for n in ("clicks", "out", "late")}

@@ -52,7 +52,7 @@ def test_huge_values_become_dead_letters_that_are_cut_and_say_where_the_record_i
 
 
 @pytest.mark.parametrize("delivery", ["AtLeastOnce", pytest.param("ExactlyOnce", marks=pytest.mark.chaos)])
-def test_rows_that_their_topic_would_refuse_become_dead_letters_and_the_query_goes_on(
+def test_refused_rows_become_dead_letters_and_the_query_continues(
     run: Any, broker: Any, topics: Any, checkpoint: Path, delivery: str
 ) -> None:
     names = {

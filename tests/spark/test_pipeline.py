@@ -259,7 +259,7 @@ def test_a_new_pipeline_starts_at_a_time(run: Any, broker: Any, topics: Any, che
     }
 
 
-def test_a_stop_at_its_timeout_interrupts_and_says_so(
+def test_a_stop_at_its_timeout_interrupts_and_reports_it(
     run: Any, broker: Any, topics: Any, checkpoint: Path
 ) -> None:
     names = {name: topics.make(name) for name in ("flights", "out")}

@@ -154,9 +154,7 @@ def test_two_sources_and_a_table_in_the_view_are_not_refused(spark: Any, checkpo
     assert compiled.sinks[0].sources == ("flights", "planes")
 
 
-def test_explain_says_what_real_time_mode_means_for_offsets_stops_and_crashes(
-    spark: Any, checkpoint: Path
-) -> None:
+def test_explain_shows_the_effects_of_real_time_mode(spark: Any, checkpoint: Path) -> None:
     revision = build_revision(_real_time(), checkpoint, "nowhere:9092")
     lines = list(explain("delays", spark, revision, _compile(checkpoint)))
     assert (

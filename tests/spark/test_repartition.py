@@ -26,7 +26,7 @@ STATEFUL = tuple(name for name in BASES if name != "plain")
 
 @pytest.mark.chaos  # `make test` divides the state of a count on the cluster
 @pytest.mark.parametrize("base", STATEFUL)
-def test_a_query_goes_on_with_its_state_in_more_partitions_and_then_in_fewer(
+def test_a_query_continues_with_its_state_in_more_partitions_and_then_in_fewer(
     run: Any, bases: Bases, topics: Any, tmp_path: Path, base: str
 ) -> None:
     born = bases.get(base, run)

@@ -117,7 +117,7 @@ def take(store: SavepointStore) -> Take:
 
 
 @pytest.mark.chaos  # `make test` goes back to a savepoint on the cluster
-def test_what_is_restored_goes_on_as_the_pipeline_did_after_its_savepoint(
+def test_a_restored_pipeline_continues_as_after_its_savepoint(
     run: Any,
     broker: Any,
     topics: Any,

@@ -55,7 +55,7 @@ def list_versions(checkpoint: Path) -> dict[int, set[str]]:
 
 
 @pytest.mark.chaos
-def test_state_without_changelogs_is_divided_anew_and_has_them_again(
+def test_state_without_changelogs_is_repartitioned_and_has_them_again(
     run: Any, broker: Any, topics: Any, checkpoint: Path
 ) -> None:
     names = {"clicks": topics.make("clicks"), "out": topics.make("out")}
@@ -74,7 +74,7 @@ def test_state_without_changelogs_is_divided_anew_and_has_them_again(
 
 
 @pytest.mark.chaos  # `make test` makes each of these changes in test_upgrades.py
-def test_state_goes_on_whichever_way_it_was_kept_before_and_each_last_batch_can_be_copied(
+def test_state_continues_across_all_formats_and_each_last_batch_can_be_copied(
     run: Any, broker: Any, topics: Any, checkpoint: Path
 ) -> None:
     names = {"clicks": topics.make("clicks"), "out": topics.make("out")}

@@ -32,7 +32,7 @@ def _spec(**fields: Any) -> dict[str, Any]:
     }
 
 
-def test_several_topics_are_one_source_with_right_offsets_letters_and_lag(
+def test_several_topics_are_one_source_with_correct_offsets_dead_letters_and_lag(
     run: Any, broker: Any, topics: Any, checkpoint: Path
 ) -> None:
     names = {name: topics.make(name, partitions=1) for name in ("one", "two", "out", "dead")}

@@ -46,7 +46,7 @@ def specify(**fields: Any) -> dict[str, Any]:
     [({}, [1, 2, 7, 8], 1), ({"isolationLevel": "ReadUncommitted"}, [1, 2, 5, 6, 7, 8], 2)],
     ids=["committed", "uncommitted"],
 )
-def test_records_of_aborted_transactions_are_read_only_where_that_is_asked_for(
+def test_records_of_aborted_transactions_are_read_only_if_configured(
     run: Any,
     broker: Broker,
     topics: Any,

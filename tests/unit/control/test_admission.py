@@ -23,7 +23,7 @@ async def ask(operator: Operator, path: str, review: Any) -> tuple[int, Any]:
         return response.status, await response.json() if is_json else await response.text()
 
 
-async def test_a_pipeline_is_taken_with_what_is_to_be_said_of_it() -> None:
+async def test_a_pipeline_is_accepted_with_warnings() -> None:
     status, answer = await ask(Operator(KIND_TABLE), "/pipelines/s3cret", REVIEW)
     assert status == 200
     assert answer["response"] == {
@@ -35,7 +35,7 @@ async def test_a_pipeline_is_taken_with_what_is_to_be_said_of_it() -> None:
     }
 
 
-async def test_whoever_does_not_know_the_path_is_told_nothing() -> None:
+async def test_without_the_secret_path_nothing_is_returned() -> None:
     assert (await ask(Operator(KIND_TABLE), "/pipelines/guess", REVIEW))[0] == 404
     assert (await ask(Operator(KIND_TABLE), "/pipelines/", REVIEW))[0] == 404
 

@@ -37,11 +37,11 @@ def test_a_new_pipeline_with_all_that_it_needs_is_no_reason_to_say_anything() ->
     assert explain_applying(observed(pipeline(VIEWS)), None) == ()
 
 
-def test_what_only_the_operator_looks_at_is_no_change() -> None:
+def test_fields_of_the_operator_are_no_change() -> None:
     assert explain({**VIEWS, "suspend": True, "upgrade": {"mode": "Auto"}}) == ""
 
 
-def test_an_aggregate_more_cannot_be_continued_and_the_mode_says_what_follows() -> None:
+def test_an_added_aggregate_cannot_continue_and_the_mode_decides() -> None:
     assert explain(MORE).split("\n") == [
         "delays: changed: view 'counted' is changed (sql)",
         "delays: the state probably cannot be continued: view 'counted': new aggregates, for which there is no state: max(k)",
@@ -79,7 +79,7 @@ def test_a_change_that_the_state_fits_is_warm_or_cold() -> None:
     assert "takes effect when spec.suspend is false" in explain({**small, "suspend": True})
 
 
-def test_state_is_divided_anew_where_its_partitions_change() -> None:
+def test_state_is_repartitioned_if_its_partitions_change() -> None:
     assert "is 3 and the state has 1 partitions: all state is repartitioned" in explain(
         {**VIEWS, "statePartitions": 3}
     )
@@ -98,7 +98,7 @@ def test_a_change_that_was_taken_back_is_not_tried_again() -> None:
     assert "was rolled back and is not tried again: max is new" in explain(MORE, upgrade=refused)
 
 
-def test_what_is_missing_is_said_unless_it_comes_by_itself() -> None:
+def test_missing_references_are_reported_unless_they_are_created_automatically() -> None:
     missing = Verdict(
         "Pending", Reason.SAVEPOINT_NOT_READY, "Savepoint s of spec.restore is not there; create it"
     )
@@ -124,14 +124,14 @@ def test_a_savepoint_to_go_back_to_is_named() -> None:
     assert "is restored from savepoint before" in said[0]
 
 
-def test_a_name_that_nobody_knows_is_said_of_a_new_pipeline_too() -> None:
+def test_an_unknown_name_is_reported_for_a_new_pipeline_too() -> None:
     spec = {**VIEWS, "views": [{"name": "counted", "sql": COUNT.replace("events", "event")}]}
     assert explain_applying(observed(pipeline(spec)), None) == (
         "delays: no driver can run this: view 'counted': there is no source or view 'event'; did you mean 'events'?",
     )
 
 
-def test_a_revision_that_is_lost_is_said() -> None:
+def test_a_lost_revision_is_reported() -> None:
     assert "is no longer readable" in explain_applying(apply(MORE), None)[0]
 
 

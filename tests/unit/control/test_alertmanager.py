@@ -84,7 +84,7 @@ async def test_an_alert_that_fires_is_kept_with_the_policy_and_goes_when_it_is_r
     assert list(find(operator)) == [f"{2:016x}"]
 
 
-async def test_one_that_is_told_again_holds_longer_and_one_that_is_not_goes_with_the_next(
+async def test_a_repeated_alert_is_extended_and_an_expired_one_is_removed(
     operator: Operator, folder: Path
 ) -> None:
     await post(operator, folder, payload(alert(1), alert(2)))
@@ -113,14 +113,14 @@ async def test_a_policy_keeps_no_more_than_so_many(operator: Operator, folder: P
     "headers",
     [{}, {"Authorization": "Bearer wrong"}, {"Authorization": TOKEN}, {"Authorization": "Basic YTpi"}, {"Authorization": "Bearer "}],
 )  # fmt: skip
-async def test_whoever_does_not_know_the_token_changes_nothing(
+async def test_without_the_token_nothing_changes(
     operator: Operator, folder: Path, headers: dict[str, str]
 ) -> None:
     assert (await post(operator, folder, payload(alert()), headers))[0] == 401
     assert find(operator) == {}
 
 
-async def test_without_a_token_nobody_is_known(operator: Operator, folder: Path) -> None:
+async def test_without_a_token_every_request_is_refused(operator: Operator, folder: Path) -> None:
     (folder / "token").write_text("")
     assert (await post(operator, folder, payload(alert()), {"Authorization": "Bearer "}))[0] == 401
     (folder / "token").unlink()
@@ -156,7 +156,7 @@ async def test_what_is_no_payload_is_refused_with_its_place_and_not_repeated(
     assert find(operator) == {}
 
 
-async def test_alerts_that_name_no_policy_are_said_and_hold_no_other_up(
+async def test_alerts_without_a_policy_are_reported_and_delay_no_other(
     operator: Operator, folder: Path
 ) -> None:
     unnamed = {**alert(2), "labels": {"alertname": "Other"}}
@@ -181,7 +181,7 @@ class Silent(FakeCluster):
         raise ApiUnavailable("connection refused")
 
 
-async def test_alertmanager_is_told_to_try_again_where_the_api_server_does_not_answer(folder: Path) -> None:
+async def test_alertmanager_retries_if_the_api_server_does_not_answer(folder: Path) -> None:
     operator = Operator(KIND_TABLE, cluster=Silent())
     operator.cluster.put(
         build_resource("LagPolicy", "gold", selector={"groups": ["*"]}, warning={"lag": "60s"})

@@ -31,7 +31,7 @@ class Calls:
         return [ValueError(f"{item} is negative") if item < 0 else item * 2 for item in items]
 
 
-async def test_what_is_asked_at_the_same_time_goes_into_one_call() -> None:
+async def test_concurrent_requests_are_batched_into_one_call() -> None:
     calls = Calls()
     batcher: Batcher[int, int] = Batcher(calls, linger=0.01)
     assert await asyncio.gather(*(batcher.submit(n) for n in range(5))) == [0, 2, 4, 6, 8]
@@ -83,7 +83,7 @@ async def test_what_comes_while_all_calls_are_under_way_shares_the_next_one() ->
     assert calls.batches == [[0], [1, 2, 3, 4, 5]]
 
 
-async def test_an_asker_that_gave_up_harms_nobody_else() -> None:
+async def test_a_cancelled_caller_affects_no_other_call() -> None:
     batcher: Batcher[int, int] = Batcher(Calls(), linger=0.02)
     impatient = asyncio.create_task(batcher.submit(1))
     patient = asyncio.create_task(batcher.submit(2))

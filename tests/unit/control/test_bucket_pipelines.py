@@ -67,7 +67,7 @@ def find_revision(life: Life) -> tuple[dict[str, Any], dict[str, Any]]:
     return json.loads(config["data"]["revision.json"]), json.loads(config["data"]["executor-pod.yaml"])
 
 
-async def test_it_runs_with_the_keys_as_variables_and_without_a_claim(life: Life) -> None:
+async def test_it_runs_with_the_keys_as_variables_and_without_a_pvc(life: Life) -> None:
     assert get(life, PIPELINE)["status"]["state"] == "Running"
     (driver,) = life.operator.cluster.find("v1", "Pod", "shop")
     revision, executor = find_revision(life)
@@ -89,7 +89,7 @@ async def test_its_savepoints_are_in_the_bucket_and_are_found_there_later(life: 
     assert [location for _, _, location in operator.drivers.savepoints] == [status["location"]]
 
 
-async def test_the_pod_that_takes_one_at_rest_has_the_keys_and_no_claim(life: Life) -> None:
+async def test_the_savepoint_pod_has_the_keys_and_no_pvc(life: Life) -> None:
     operator = life.operator
     operator.cluster.put(build_resource("Pipeline", "delays", **SPEC, suspend=True))
     await life.settle()

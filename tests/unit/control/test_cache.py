@@ -23,14 +23,14 @@ def test_an_older_version_does_not_replace_a_newer_one() -> None:
     assert resource.spec.partitions == 5
 
 
-def test_what_nobody_reads_is_not_kept() -> None:
+def test_unused_values_are_not_kept() -> None:
     cache = ResourceCache(KIND_TABLE)
     kept = cache.get_body(cache.put(body()))
     assert kept is not None
     assert "managedFields" not in kept["metadata"]
 
 
-def test_claims_are_found_by_the_name_in_kafka_in_any_namespace() -> None:
+def test_claims_on_a_topic_are_found_by_its_kafka_name_in_any_namespace() -> None:
     cache = ResourceCache(KIND_TABLE)
     cache.put(body(name="orders"))
     other = body(name="mine", topicName="orders")
@@ -52,7 +52,7 @@ def test_a_dropped_resource_is_gone_though_it_was_parsed_before() -> None:
     assert cache.find("KafkaCluster", "shop") == []
 
 
-def test_a_new_version_is_parsed_anew() -> None:
+def test_a_new_version_is_parsed_again() -> None:
     cache = ResourceCache(KIND_TABLE)
     key = cache.put(body("KafkaCluster", "main", 1, bootstrapServers=["a:1"]))
     cache.get(key)

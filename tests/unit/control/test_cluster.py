@@ -60,7 +60,7 @@ async def test_a_token_of_the_kubeconfig_is_sent(
         assert await ask(cluster) == "Bearer s3cret"
 
 
-async def test_a_log_in_plugin_is_asked_again_when_its_token_has_expired(
+async def test_a_credential_plugin_runs_again_when_its_token_has_expired(
     server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plugin = tmp_path / "log-in"

@@ -171,7 +171,7 @@ def test_each_output_format_works_for_each_command_that_lists(output: str, confi
             assert yaml.safe_load(done.stdout) is not None
 
 
-def test_a_folder_stands_for_its_manifests(tmp_path: Path) -> None:
+def test_a_folder_is_read_as_its_manifests(tmp_path: Path) -> None:
     for name in ("b.yaml", "a.json", "c.txt"):
         (tmp_path / name).write_text(json.dumps(read_smallest("Topic")))
     done = run("validate", str(tmp_path), "-o", "name")

@@ -79,7 +79,7 @@ async def test_a_bug_delays_only_the_resource_that_shows_it() -> None:
     assert queue.due_within(70.0) == 1
 
 
-async def test_a_resource_that_changed_behind_a_dead_watch_is_read_anew() -> None:
+async def test_a_resource_that_changed_during_a_dead_watch_is_read_again() -> None:
     operator = Operator(KIND_TABLE)
     queue = WorkQueue(time.monotonic)
     controller = Controller(operator.context, queue)
@@ -121,7 +121,7 @@ async def test_a_replica_that_does_not_lead_writes_nothing() -> None:
     assert "orders" not in operator.brokers["kafka:9092"].topics
 
 
-async def test_resync_looks_at_everything() -> None:
+async def test_a_resync_reconciles_everything() -> None:
     operator = Operator(KIND_TABLE)
     for name in ("a", "b", "c"):
         operator.cluster.put(build_resource("Topic", name))
@@ -132,7 +132,7 @@ async def test_resync_looks_at_everything() -> None:
     assert (REGISTRY.get_sample_value("kappa_operator_last_resync_timestamp_seconds") or 0) >= began
 
 
-def test_an_unknown_resource_wakes_nobody() -> None:
+def test_an_unknown_resource_wakes_no_dependent() -> None:
     assert find_dependents(ResourceCache(KIND_TABLE), ORDERS) == []
 
 

@@ -123,7 +123,7 @@ async def test_without_a_pipeline_and_with_several_stores_the_target_has_to_be_n
     assert "or name a StateStore in spec.import.targetStoreRef" in condition["message"]
 
 
-async def test_a_pipeline_in_another_store_is_told_to_import_it() -> None:
+async def test_a_pipeline_in_another_store_gets_the_import_command() -> None:
     life = Life()
     await life.prepare()
     add_backup(life)
@@ -157,9 +157,7 @@ def mount(life: Life, claim: str, node: str, mode: str) -> None:
         ("Delete", "ReadWriteOnce", ("two",)),
     ],
 )
-async def test_a_pod_has_to_be_where_the_claims_are_mounted_that_it_needs(
-    task: str, mode: str, nodes: tuple[str, ...]
-) -> None:
+async def test_a_pod_runs_on_the_node_of_its_pvcs(task: str, mode: str, nodes: tuple[str, ...]) -> None:
     life = Life()
     mount(life, "near", "one", "ReadWriteOnce")
     mount(life, "far", "two", mode)

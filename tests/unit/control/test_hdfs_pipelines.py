@@ -35,14 +35,14 @@ def find_users(pod: dict[str, Any]) -> list[str]:
     return [each["value"] for each in variables if each["name"] == "HADOOP_USER_NAME"]
 
 
-async def test_the_store_is_checked_without_a_secret_and_says_where_it_is(life: Life) -> None:
+async def test_the_store_is_checked_without_a_secret_and_shows_its_location(life: Life) -> None:
     status = get(life, STORE_KEY)["status"]
     assert (status["state"], status["location"], status.get("claimName")) == ("Ready", ROOT, None)
     assert life.operator.get_condition(STORE_KEY)[1] == "StoreVerified"
     assert life.operator.buckets.checks == [{}]
 
 
-async def test_a_store_that_fails_says_so_in_the_servers_words(life: Life) -> None:
+async def test_a_failing_store_reports_the_server_message(life: Life) -> None:
     life.operator.buckets.failure = StoreFailure("a file could not be written: Permission denied")
     life.operator.clock.advance(600)
     await life.operator.reconcile(STORE_KEY)
@@ -51,7 +51,7 @@ async def test_a_store_that_fails_says_so_in_the_servers_words(life: Life) -> No
     assert "Permission denied" in ready["message"]
 
 
-async def test_it_runs_as_the_stores_user_and_without_a_claim(life: Life) -> None:
+async def test_it_runs_as_the_user_of_the_store_and_without_a_pvc(life: Life) -> None:
     assert get(life, PIPELINE)["status"]["state"] == "Running"
     (driver,) = life.operator.cluster.find("v1", "Pod", "shop")
     revision, executor = find_revision(life)

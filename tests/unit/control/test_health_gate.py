@@ -134,7 +134,7 @@ def test_where_two_batches_do_not_fit_into_the_time_one_is_enough(trigger: dict[
     assert "no batch" in judge(at(-1, 10), LATE, trigger=trigger)
 
 
-def test_two_batches_that_just_fit_are_asked_for() -> None:
+def test_two_batches_that_just_fit_are_required() -> None:
     assert "no other one" in judge(at(42, 10), LATE, trigger={"interval": "150s"})
 
 

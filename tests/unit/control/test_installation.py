@@ -56,7 +56,7 @@ async def test_an_operator_that_watches_all_is_found() -> None:
     ],
     ids=["none", "forbidden"],
 )
-async def test_without_an_operator_the_plan_says_what_it_assumes(
+async def test_without_an_operator_the_plan_lists_its_assumptions(
     cluster: FakeCluster, says: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KAPPA_RUNTIME_IMAGE", "mine:1")

@@ -34,7 +34,7 @@ def start(broker: FakeBroker | None = None, **spec: Any) -> Operator:
     return operator
 
 
-async def test_a_cluster_that_answers_is_ready_and_says_who_it_is() -> None:
+async def test_a_cluster_that_answers_is_ready_and_reports_its_id() -> None:
     operator = start()
     outcome = await operator.reconcile(MAIN)
     status = (operator.get(MAIN) or {})["status"]
@@ -43,7 +43,7 @@ async def test_a_cluster_that_answers_is_ready_and_says_who_it_is() -> None:
     assert outcome.requeue_after == 60
 
 
-async def test_a_cluster_that_is_away_says_so_in_the_brokers_words_and_is_asked_again_soon() -> None:
+async def test_an_unavailable_cluster_reports_the_broker_message_and_is_retried_soon() -> None:
     broker = FakeBroker()
     broker.trouble = BrokerUnreachable(
         "kafka:9092/bootstrap: Connect to ipv4#10.0.0.1:9092 failed: timed out"
@@ -65,7 +65,7 @@ async def test_the_time_of_the_last_answer_stays_when_a_cluster_goes_away() -> N
     assert (status["lastSeen"], status["clusterId"]) == ("2026-01-01T00:00:00Z", "kafka-1")
 
 
-async def test_a_look_out_of_turn_writes_nothing() -> None:
+async def test_an_early_reconcile_writes_nothing() -> None:
     operator = start()
     await operator.reconcile(MAIN)
     writes = operator.cluster.fuse.writes
@@ -186,7 +186,7 @@ def test_errors_of_the_library_become_ours(code: int, kind: type[KafkaFailure], 
     assert "said so" in failure.message
 
 
-def test_a_timeout_is_explained_by_what_was_heard_before() -> None:
+def test_a_timeout_is_explained_by_earlier_errors() -> None:
     words = ClientErrors()
     words.record(KafkaError(KafkaError._AUTHENTICATION, "SASL authentication error: Invalid username"))
     words.record(KafkaError(KafkaError._TRANSPORT, "Disconnected"))
@@ -229,7 +229,7 @@ async def test_topics_that_wait_are_woken_when_their_cluster_becomes_ready_and_n
         ({"a": 9}, {}, None),
     ],
 )
-async def test_status_says_how_much_comes_in_as_far_as_it_is_known(
+async def test_status_shows_the_known_incoming_rate(
     written: dict[str, int], rates: dict[str, float], said: str | None
 ) -> None:
     operator = start()

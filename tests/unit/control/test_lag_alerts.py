@@ -78,7 +78,7 @@ async def test_an_annotation_that_is_no_alert_is_left_alone(text: str) -> None:
     assert (shop.operator.get(POLICY) or {})["status"].get("alerts", []) == []
 
 
-async def test_a_driver_is_replaced_where_an_alert_says_that_it_stands_still_with_its_pause_and_end() -> None:
+async def test_an_alert_about_a_stalled_driver_replaces_it_within_its_bounds() -> None:
     shop = Shop(RESTART)
     await shop.run(60, 80)
     nonces = set()
@@ -90,7 +90,7 @@ async def test_a_driver_is_replaced_where_an_alert_says_that_it_stands_still_wit
     assert all("alert TooSlow fires" in each for each in shop.operator.list_events("PipelineRestarted"))
 
 
-async def test_retention_is_held_where_an_alert_says_that_records_are_lost() -> None:
+async def test_an_alert_about_lost_records_holds_the_retention() -> None:
     shop = Shop(HOLD)
     await shop.run(60, 80)
     ring(shop, "Critical", "Losing")

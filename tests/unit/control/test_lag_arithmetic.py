@@ -104,12 +104,12 @@ def test_who_has_read_all_is_not_behind_and_loses_nothing() -> None:
     assert (found.lag, found.behind, found.loss) == (0, 0.0, None)
 
 
-def test_who_is_ahead_of_the_log_stands_in_another_one_and_is_not_said_to_be_up_to_date() -> None:
+def test_a_group_ahead_of_the_log_is_not_up_to_date() -> None:
     found = build_sample(place(GROUP, 40, log(0, 30)), evidence())
     assert (found.lag, found.behind, found.ahead) == (0, None, 10)
 
 
-def test_who_has_committed_nothing_is_not_said_to_be_up_to_date() -> None:
+def test_a_group_without_commits_is_not_up_to_date() -> None:
     assert build_sample(place(GROUP, None, log(0, 30)), evidence()).behind is None
 
 
@@ -118,7 +118,7 @@ def test_what_has_gone_is_lost_at_once_even_where_all_has_gone() -> None:
     assert (found.lag, found.lost, found.loss) == (0, 20, 0.0)
 
 
-def test_who_stands_before_nothing_but_markers_is_not_behind() -> None:
+def test_a_group_before_markers_only_has_no_lag() -> None:
     markers = Markers()
     for offset in (28, 29):
         markers.take(T0, Batch(offset, offset, True))
@@ -134,13 +134,13 @@ def test_markers_between_records_are_not_counted_and_others_may_be_there() -> No
     assert (found.lag, found.bound) == (3, True)
 
 
-def test_where_nobody_may_look_for_markers_a_lag_is_an_upper_bound() -> None:
+def test_without_permission_to_check_markers_lag_is_an_upper_bound() -> None:
     position = place(GROUP, 10, log(0, 14))
     assert not build_sample(position, evidence()).bound
     assert build_sample(position, evidence(secret=frozenset({"t"}))).bound
 
 
-def test_of_few_offsets_all_are_asked_about_and_of_many_only_those_up_to_a_record() -> None:
+def test_all_of_few_offsets_and_a_part_of_many_are_checked_for_markers() -> None:
     markers = Markers()
     asked = []
     while (offset := markers.ask(T0, 10, 14)) is not None:
@@ -155,7 +155,7 @@ def test_of_few_offsets_all_are_asked_about_and_of_many_only_those_up_to_a_recor
     assert markers.ask(T1, 10, 11 + FEW) is None
 
 
-def test_of_offsets_that_nobody_has_to_come_to_only_that_there_are_markers_is_remembered() -> None:
+def test_of_old_offsets_only_the_presence_of_markers_is_kept() -> None:
     markers = Markers()
     for offset, is_marker in ((1, False), (2, True), (3, False), (9, False)):
         markers.take(T0, Batch(offset, offset, is_marker))
@@ -234,7 +234,7 @@ def test_a_single_move_is_spread_over_what_was_seen_and_none_is_no_speed() -> No
     assert looks.measure_removal(T1) is None
 
 
-def test_when_a_record_came_is_guessed_between_two_looks() -> None:
+def test_the_arrival_of_a_record_is_estimated_between_two_samples() -> None:
     looks = LogHistory()
     looks.add(100.0, {T0: log(0, 1000)})
     looks.add(130.0, {T0: log(0, 1300)})

@@ -90,7 +90,7 @@ async def test_a_pipeline_that_declares_no_bound_is_left_alone() -> None:
     assert (shop.batch_limit, shop.remediation) == (None, [])
 
 
-async def test_one_that_stands_still_gets_no_larger_batches() -> None:
+async def test_a_stalled_pipeline_gets_no_larger_batches() -> None:
     shop = open_shop()
     shop.each = 0.0
     await shop.run(3000, 100)
@@ -117,7 +117,7 @@ async def test_noise_around_what_is_needed_does_not_make_it_flap(seed: int) -> N
     assert count_drivers(shop) - before <= 1, "back, once"
 
 
-async def test_a_bound_that_somebody_changed_meanwhile_is_theirs() -> None:
+async def test_a_bound_that_a_user_changed_meanwhile_is_kept() -> None:
     shop = open_shop()
     await shop.run(300, 80)
     await shop.run(1500, 250)
@@ -177,7 +177,7 @@ async def test_dying_after_any_write_changes_nothing_about_the_end() -> None:
         assert (end, changed) == (wanted, changes), f"died after write {number} of {writes}"
 
 
-async def test_a_refused_step_is_told_and_nothing_goes_back_from_it() -> None:
+async def test_a_refused_step_is_reported_and_not_reverted() -> None:
     shop = open_shop()
     shop.operator.cluster.refusals.append(
         lambda before, after: (

@@ -44,7 +44,7 @@ def test_the_worst_is_shown_first_and_what_is_not_known_is_not_zero() -> None:
     assert render(build_lag_view(build_report(START), START)) == SCREEN
 
 
-def test_wide_says_why_something_is_not_known() -> None:
+def test_wide_output_shows_the_cause_of_unknown_values() -> None:
     text = render(build_lag_view(build_report(START), START, wide=True))
     assert "the broker says NOT_LEADER_OR_FOLLOWER" in text
     assert text.splitlines()[0].split()[-4:] == ["LOST", "SEVERITY", "WHY", "UNKNOWN"]
@@ -67,12 +67,12 @@ def test_groups_and_topics_are_chosen_by_globs() -> None:
     assert groups(narrow(build_report(START), topics=["dim"])) == ["idle"]
 
 
-def test_an_old_sample_is_said_to_be_old() -> None:
+def test_an_old_sample_is_marked_as_old() -> None:
     said = render(build_lag_view(build_report(START), START + timedelta(minutes=5)))
     assert "shop/main: sampled 5m12s ago: late, the interval is 30s" in said
 
 
-def test_a_cluster_that_cannot_be_seen_is_said_with_the_reason() -> None:
+def test_an_invisible_cluster_is_reported_with_the_reason() -> None:
     blind = ClusterReport(namespace="shop", name="main", every=30.0, at=START, failure="no broker answers")
     new = ClusterReport(namespace="shop", name="new", every=30.0)
     said = render(build_lag_view(Report(at=START, clusters=(blind, new)), START))
@@ -103,7 +103,7 @@ async def test_the_replica_that_acts_is_found_by_asking_again() -> None:
         (ValueError("no JSON"), "it may be of another version"),
     ],
 )  # fmt: skip
-async def test_why_the_operator_cannot_be_asked_is_said(answer: Exception, said: str) -> None:
+async def test_the_cause_of_an_unreachable_operator_is_reported(answer: Exception, said: str) -> None:
     with pytest.raises(OperatorUnavailable, match=said):
         await request_report(FakeAsking(answer), SCOPE, no_sleep)
 
@@ -145,7 +145,7 @@ async def test_without_the_operator_statuses_are_shown_and_time_is_unknown() -> 
     assert check_bound(report, Bound(seconds=60), report.at) is Exit.UNKNOWN
 
 
-async def test_where_nothing_may_be_read_both_missing_rights_are_said() -> None:
+async def test_without_any_access_both_missing_permissions_are_reported() -> None:
     class Locked(FakeAsking):
         async def list_objects(self, *_: object, **__: object) -> list[dict[str, object]]:
             raise Refused("pipelines is forbidden")
@@ -203,8 +203,6 @@ def test_a_bound_that_is_none_is_refused() -> None:
         (["--watch", "--interval", "often"], "is not a duration"),
     ],
 )
-def test_options_that_make_no_sense_are_refused_before_anybody_is_asked(
-    options: list[str], said: str
-) -> None:
+def test_invalid_options_are_refused_before_a_request(options: list[str], said: str) -> None:
     done = CliRunner().invoke(app, ["lag", *options], env={"KUBECONFIG": "/nowhere", "COLUMNS": "200"})
     assert (done.exit_code, said in done.output) == (2, True), done.output

@@ -65,7 +65,7 @@ HISTORY = [look(now, 100, 200 + now, behind=5.0) for now in every(30, 300)]
 SETTLED = [look(now) for now in every(30, 300)]
 
 
-def test_what_keeps_its_bounds_is_ok_at_the_first_look() -> None:
+def test_a_group_within_its_bounds_is_ok_at_the_first_sample() -> None:
     assert say(fold(look(0, 90, 100, behind=2.0))) == "OK"
 
 
@@ -79,7 +79,7 @@ def test_lag_in_records_counts_where_the_time_lag_is_not_known() -> None:
     assert say(fold(*many)) == "Warning"
 
 
-def test_a_share_that_is_over_a_bound_at_the_first_look_is_not_ok_meanwhile() -> None:
+def test_a_group_partition_over_a_bound_at_the_first_sample_is_not_ok() -> None:
     assert say(fold(late(0, 0), late(30, 30))) == "Unknown"
 
 
@@ -87,7 +87,7 @@ def test_a_higher_bound_is_critical() -> None:
     assert say(fold(*(late(now, now, behind=700) for now in every(30, 60)))) == "Warning!"
 
 
-def test_an_offset_that_stands_while_the_group_moves_elsewhere_is_stalled() -> None:
+def test_an_offset_without_progress_in_a_moving_group_is_stalled() -> None:
     assert say(fold(*HISTORY, alive=True)) == "Stalled"
 
 
@@ -122,7 +122,7 @@ def test_an_offset_that_goes_back_is_rewound_until_it_is_where_it_was() -> None:
     assert say(again) == "OK"
 
 
-def test_a_long_way_back_is_told_for_one_window() -> None:
+def test_a_long_rewind_is_reported_for_one_window() -> None:
     far = [look(now, 1000 + now, 100_000, behind=5.0) for now in every(30, 480, 60)]
     plain = Rules(window=300.0)
     assert (
@@ -166,41 +166,41 @@ def test_records_that_soon_are_removed_are_being_lost() -> None:
     assert say(fold(*soon)) == "Losing!"
 
 
-def test_without_a_look_nothing_can_be_said() -> None:
+def test_without_a_sample_nothing_is_known() -> None:
     well = fold(look(0))
     assert judge(well, at(300), RULES).state is LagState.OK
     assert judge(well, at(301), RULES) == Verdict(LagState.UNKNOWN, Severity.NONE)
 
 
-def test_what_was_raised_matters_as_much_while_nothing_can_be_said() -> None:
+def test_a_severity_stays_while_the_state_is_unknown() -> None:
     stopped = fold(*HISTORY)
     assert judge(stopped, at(7200), RULES) == Verdict(LagState.UNKNOWN, Severity.WARNING)
 
 
-def test_looks_without_the_time_lag_that_a_bound_needs_tell_nothing_in_the_end() -> None:
+def test_samples_without_the_time_lag_of_a_bound_become_unknown() -> None:
     unavailable = [late(now, now, behind=None) for now in every(30, 330, 30)]
     assert say(fold(look(0), *unavailable[:-1])) == "OK"
     assert say(fold(look(0), *unavailable)) == "Unknown"
 
 
-def test_a_time_without_looks_neither_raises_nor_clears() -> None:
+def test_a_time_without_samples_neither_raises_nor_clears() -> None:
     assert say(fold(look(0), late(30, 30), late(4000, 60))) == "Unknown", "it may have been over all the time"
     assert say(fold(look(0), look(4000))) == "OK"
     assert say(fold(*MOVING_LATE, look(180), look(4000))) == "Warning"
 
 
-def test_what_was_raised_is_cleared_when_all_was_well_for_as_long_as_asked() -> None:
+def test_a_severity_clears_after_the_configured_healthy_time() -> None:
     warned = fold(*MOVING_LATE)
     assert say(fold(*(look(now) for now in every(30, 270, 180)), first=warned)) == "Warning"
     assert say(fold(*(look(now) for now in every(30, 300, 180)), first=warned)) == "OK"
 
 
-def test_a_moment_of_trouble_while_it_clears_begins_the_wait_anew() -> None:
+def test_a_problem_while_it_clears_restarts_the_wait() -> None:
     looks = [look(180), look(210), *(late(now, now) for now in every(30, 360, 240)), look(390), look(450)]
     assert say(fold(*MOVING_LATE, *looks)) == "Warning"
 
 
-def test_a_look_that_comes_too_late_changes_nothing() -> None:
+def test_a_late_sample_changes_nothing() -> None:
     history = fold(look(0), look(60, 120, 120))
     assert advance(history, look(30, 110, 110), RULES) is history
     assert advance(history, look(60, 500, 110), RULES) is history
@@ -218,17 +218,17 @@ def test_a_clock_that_goes_back_counts_for_nothing_and_is_followed() -> None:
     assert say(fold(look(300, 100, 200, behind=5.0), first=back)) == "Stopped"
 
 
-def test_a_topic_that_is_made_anew_has_not_been_rewound() -> None:
+def test_a_recreated_topic_is_not_rewound() -> None:
     anew = fold(look(0, 100, 100), look(30, 5, 10, behind=1.0))
     assert (say(anew), anew.rewound) == ("OK", None)
 
 
-def test_an_offset_of_the_topic_before_says_nothing_of_the_new_one() -> None:
+def test_an_offset_of_a_previous_topic_is_unknown_in_the_new_one() -> None:
     stale = [look(now, 100, 10 + now // 30, behind=0.0) for now in every(30, 360, 30)]
     assert say(fold(look(0, 100, 100), *stale)) == "Unknown"
 
 
-def test_an_offset_that_was_looked_at_later_than_the_end_is_one_that_moves() -> None:
+def test_an_offset_sampled_after_the_end_counts_as_moving() -> None:
     ahead = [look(now, now + 5, now, behind=None) for now in every(30, 900, 30)]
     assert say(fold(look(0, 0, 0), *ahead)) == "OK"
 
@@ -241,7 +241,7 @@ def test_a_group_that_has_committed_nothing_is_unknown_where_there_are_records()
     assert say(fold(*(look(now, None, 100, behind=None) for now in every(30, 900)))) == "Unknown"
 
 
-def test_a_group_that_vanishes_is_unknown_and_begins_anew_when_it_is_back() -> None:
+def test_a_group_that_disappears_is_unknown_and_returns_without_history() -> None:
     gone = fold(look(0), *(look(now, None, 100, behind=None) for now in every(30, 360, 30)))
     assert say(gone) == "Unknown"
     back = fold(look(390, 10, 100, behind=5.0), first=gone)
@@ -276,7 +276,7 @@ def test_a_standing_of_another_version_is_read_without_what_is_unknown() -> None
     assert LagHistory.from_json(history.to_json()[:-1] + ',"invented":7}') == history
 
 
-def test_only_a_share_that_is_plainly_well_need_not_be_remembered() -> None:
+def test_only_the_history_of_a_healthy_group_partition_is_dropped() -> None:
     assert fold(look(0)).is_plain
     assert not fold(look(0), late(30, 30)).is_plain
     assert not fold(*HISTORY).is_plain
@@ -356,9 +356,7 @@ def test_between_two_improvements_there_is_time_enough(
 
 @settings(max_examples=examples(300), deadline=None)
 @given(trace=histories, jumps=st.lists(st.integers(-100_000, 100_000), max_size=60))
-def test_whatever_the_clock_does_there_is_an_answer_and_it_is_of_the_last_look(
-    trace: list[Step], jumps: list[int]
-) -> None:
+def test_any_clock_gives_a_result_of_the_last_sample(trace: list[Step], jumps: list[int]) -> None:
     history: LagHistory | None = None
     off = 0
     for number, (sample, alive) in enumerate(build_looks(trace)):

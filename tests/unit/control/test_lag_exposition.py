@@ -31,7 +31,7 @@ def read(metric: Metric) -> dict[tuple[str, ...], float]:
     return {tuple(sample.labels.values()): sample.value for sample in metric.samples}
 
 
-def test_shares_partitions_and_groups_are_told_under_the_names_that_dashboards_know() -> None:
+def test_group_partitions_partitions_and_groups_have_common_metric_names() -> None:
     found = collect(build_sweep())
     assert found["kafka_consumergroup_group_lag"].samples[0].labels == {
         "cluster_name": "shop/main",
@@ -53,7 +53,7 @@ def test_shares_partitions_and_groups_are_told_under_the_names_that_dashboards_k
     assert read(found["kappa_consumergroup_lost_records"])["shop/main", "g0", "t", "0"] == 0
 
 
-def test_a_sweep_tells_how_long_it_took_and_how_old_it_is() -> None:
+def test_a_sample_has_its_duration_and_age() -> None:
     found = collect(build_sweep())
     assert read(found["kappa_lag_sample_seconds"]) == {("shop/main",): 1.5}
     assert read(found["kappa_lag_sample_age_seconds"]) == {("shop/main",): 20.0}
@@ -61,7 +61,7 @@ def test_a_sweep_tells_how_long_it_took_and_how_old_it_is() -> None:
     assert read(found["kappa_lag_left_out_series"]) == {("shop/main",): 0.0}
 
 
-def test_every_declared_metric_is_told_and_no_other() -> None:
+def test_every_declared_metric_is_exported_and_no_other() -> None:
     assert sorted(collect(build_sweep())) == sorted(metric.name for metric in METRICS)
     assert len({metric.name for metric in METRICS}) == len(METRICS)
 
@@ -86,7 +86,7 @@ def test_of_what_is_not_known_there_is_no_sample_and_a_count() -> None:
     assert read(found["kappa_lag_unread_groups"]) == {("shop/main",): 1.0}
 
 
-def test_above_the_limit_the_worst_are_told_and_all_groups_and_how_many_are_not() -> None:
+def test_above_the_limit_the_worst_series_all_groups_and_the_missing_number_are_exported() -> None:
     sampled = build_sweep(pairs=100)
     found = collect(sampled, limit=50)
     lags = read(found["kafka_consumergroup_group_lag_seconds"])

@@ -16,7 +16,7 @@ def parts(topic: str = "t", **ends: int) -> dict[Partition, PartitionLog]:
     return {Partition(topic, int(name[1:])): log(end) for name, end in ends.items()}
 
 
-def test_records_that_were_there_at_the_first_look_are_not_counted() -> None:
+def test_records_before_the_first_sample_are_not_counted() -> None:
     flows = Flows()
     flows.add(0.0, parts(p0=1000), ())
     assert (flows.totals, flows.rates) == ({"t": 0}, {})
@@ -46,7 +46,7 @@ def test_a_log_that_became_shorter_counts_from_there() -> None:
     assert (flows.totals, flows.rates) == ({"t": 100}, {"t": 5.0})
 
 
-def test_a_topic_made_anew_has_no_rate_until_it_was_seen_twice() -> None:
+def test_a_recreated_topic_has_no_rate_before_two_samples() -> None:
     flows = Flows()
     flows.add(0.0, parts(p0=1000), ())
     flows.forget(Partition("t", 0))
@@ -56,7 +56,7 @@ def test_a_topic_made_anew_has_no_rate_until_it_was_seen_twice() -> None:
     assert flows.rates == {"t": 5.0}
 
 
-def test_a_partition_that_is_added_counts_from_its_first_look() -> None:
+def test_a_new_partition_counts_from_its_first_sample() -> None:
     flows = Flows()
     flows.add(0.0, parts(p0=10), ())
     flows.add(10.0, parts(p0=20, p1=5000), ())
@@ -74,7 +74,7 @@ def test_while_a_partition_is_dark_there_is_no_rate_and_afterwards_none_is_made_
     assert flows.rates == {"t": 10.0}
 
 
-def test_a_rate_is_of_the_last_minute_and_of_more_where_looks_are_further_apart() -> None:
+def test_a_rate_covers_the_last_minute_or_the_sample_interval() -> None:
     flows = Flows()
     for second in range(0, 600, 10):
         flows.add(float(second), parts(p0=second * (1 if second < 300 else 5)), ())
@@ -83,7 +83,7 @@ def test_a_rate_is_of_the_last_minute_and_of_more_where_looks_are_further_apart(
     assert 0.0 <= flows.rates["t"] < 1.0
 
 
-def test_what_was_told_of_a_topic_does_not_change_when_it_is_made_anew() -> None:
+def test_counters_of_a_recreated_topic_do_not_change() -> None:
     flows = Flows()
     flows.add(0.0, parts(p0=0), ())
     flows.add(10.0, parts(p0=50), ())
@@ -94,7 +94,7 @@ def test_what_was_told_of_a_topic_does_not_change_when_it_is_made_anew() -> None
     assert (told, flows.totals) == ({"t": 50}, {"t": 0})
 
 
-def test_a_topic_that_is_gone_is_not_told_any_more() -> None:
+def test_a_deleted_topic_has_no_metrics() -> None:
     flows = Flows()
     flows.add(0.0, parts(p0=10), ())
     flows.add(10.0, parts("u", p0=10), ())

@@ -56,7 +56,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("wanted", "said"), CASES, ids=[wanted[:40] for wanted, _ in CASES])
-def test_why_is_said_in_words_with_the_figures(wanted: str, said: str) -> None:
+def test_the_cause_is_explained_with_figures(wanted: str, said: str) -> None:
     assert said == wanted
 
 

@@ -43,7 +43,7 @@ def get_notifications(shop: Shop) -> list[dict[str, Any]]:
     return found
 
 
-async def test_it_is_told_when_it_gets_worse_and_when_it_is_well_again() -> None:
+async def test_it_is_notified_of_worse_and_of_healthy_states() -> None:
     shop = await rise_and_fall(Shop(TELL))
     assert list_told(shop) == [("None", "Warning"), ("Warning", "Critical"), ("Critical", "None")]
     (last,) = get_notifications(shop)
@@ -51,7 +51,7 @@ async def test_it_is_told_when_it_gets_worse_and_when_it_is_well_again() -> None
     assert len(shop.operator.list_events("WebhookDelivered")) == 3
 
 
-async def test_the_document_says_of_what_it_is_and_why() -> None:
+async def test_the_document_has_its_object_and_cause() -> None:
     shop = await rise_and_fall(Shop(TELL))
     document = dict(shop.operator.webhooks.calls[0].document)
     assert document.pop("id").endswith("-Warning")
@@ -63,12 +63,12 @@ async def test_the_document_says_of_what_it_is_and_why() -> None:
     }  # fmt: skip
 
 
-async def test_one_that_wants_critical_only_hears_of_that_and_of_its_end() -> None:
+async def test_min_severity_critical_sends_only_its_start_and_end() -> None:
     shop = await rise_and_fall(Shop(ask(minSeverity="Critical")))
     assert list_told(shop) == [("None", "Critical"), ("Critical", "None")]
 
 
-async def test_one_that_is_well_from_the_start_is_not_told() -> None:
+async def test_a_policy_that_is_healthy_from_the_start_sends_nothing() -> None:
     shop = Shop(TELL)
     await shop.run(300, 10)
     assert shop.operator.webhooks.calls == []
@@ -94,7 +94,7 @@ async def test_an_attempt_that_fails_is_made_again_with_the_same_id_and_longer_p
     assert get_notifications(shop)[-1]["result"] == "Delivered"
 
 
-async def test_it_is_given_up_in_the_end_and_that_is_told_but_the_next_change_is_tried() -> None:
+async def test_it_is_abandoned_and_reported_but_the_next_change_is_delivered() -> None:
     shop = Shop(TELL)
     shop.operator.webhooks.answers = ["it answered 401"] * 8
     await shop.run(60, 10)
@@ -120,7 +120,7 @@ async def test_changes_wait_for_the_one_before_them() -> None:
     assert list_told(shop) == [("None", "Warning"), ("Warning", "Critical"), ("Critical", "None")]
 
 
-async def test_the_token_comes_from_its_secret_and_stands_nowhere() -> None:
+async def test_the_token_comes_from_its_secret_and_is_shown_nowhere() -> None:
     shop = Shop(ask(tokenSecretRef={"name": "hook"}))
     await shop.run(60, 10)
     shop.each = 1.0
@@ -138,7 +138,7 @@ async def test_the_token_comes_from_its_secret_and_stands_nowhere() -> None:
     assert "code=hidden" not in json.dumps([shop.operator.list_events(), get_notifications(shop)])
 
 
-async def test_a_host_that_may_not_be_called_is_said() -> None:
+async def test_a_forbidden_host_is_reported() -> None:
     shop = Shop(TELL)
     shop.operator.webhooks.refused = "the operator may not call hooks.example.com"
     await shop.run(60, 10)
@@ -157,7 +157,7 @@ async def test_a_webhook_that_fails_holds_no_other_remediation_up() -> None:
     assert shop.executors > 1
 
 
-async def test_nothing_is_told_in_a_mute_window_and_what_is_still_bad_afterwards_is() -> None:
+async def test_nothing_is_sent_in_a_mute_window_and_a_lasting_severity_is_sent_afterwards() -> None:
     shop = Shop({**TELL, "mute": [{"start": "0 0 * * *", "duration": "30m"}]})
     await shop.run(60, 10)
     shop.each = 1.0
@@ -208,7 +208,7 @@ async def test_dying_after_any_write_leaves_nothing_untold() -> None:
 
 
 @pytest.mark.parametrize("seconds", [1200])
-async def test_a_policy_that_goes_on_as_it_is_writes_no_more_than_before(seconds: int) -> None:
+async def test_an_unchanged_policy_writes_no_more_than_before(seconds: int) -> None:
     shop = await rise_and_fall(Shop(TELL))
     await shop.run(100, 10)
     before = shop.operator.cluster.fuse.writes

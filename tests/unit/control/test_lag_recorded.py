@@ -71,13 +71,13 @@ def test_what_ours_and_burrows_rules_say_of_what_was_recorded(scene: str) -> Non
 
 
 @pytest.mark.parametrize("scene", BESIDE)
-def test_an_operator_that_starts_anew_before_every_look_says_the_same(scene: str) -> None:
+def test_a_restart_before_every_sample_gives_the_same_states(scene: str) -> None:
     recorded = read_recorded(scene)
     assert run_ours(recorded, anew=True) == run_ours(recorded)
 
 
 @pytest.mark.parametrize("scene", BESIDE)
-def test_looks_are_taken_all_the_time_and_know_how_old_what_waits_is(scene: str) -> None:
+def test_samples_are_taken_continuously_with_the_age_of_the_oldest_record(scene: str) -> None:
     looks = read_recorded(scene).looks
     times = [at for at, _ in looks]
     assert max(later - earlier for earlier, later in pairwise(times)) < RULES.silence

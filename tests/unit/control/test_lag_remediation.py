@@ -71,7 +71,7 @@ async def test_what_is_not_scaled(case: str, spec: dict[str, Any], status: dict[
     assert (shop.executors, shop.remediation) == (before, []), case
 
 
-async def test_a_pipeline_that_stands_still_is_restarted_a_few_times_and_then_left_to_people() -> None:
+async def test_a_stalled_pipeline_is_restarted_a_limited_number_of_times() -> None:
     shop = Shop(RESTART)
     shop.each = 0
     nonces: list[str] = []
@@ -125,7 +125,7 @@ async def test_a_hold_ends_too_where_the_bound_leaves_little_of_the_retention() 
     assert shop.hold == ""
 
 
-async def test_a_hold_is_renewed_while_it_is_needed_and_ends_by_itself_when_nobody_does() -> None:
+async def test_a_hold_is_renewed_while_needed_and_expires_otherwise() -> None:
     shop = Shop(HOLD)
     shop.each, shop.loss = 1.0, 300.0
     await shop.run(9000, 100, behind=1500)

@@ -30,7 +30,7 @@ class Stage:
         return {topic: self.found.get(topic) for topic in wanted}
 
 
-async def test_a_topic_is_asked_about_once_in_two_minutes_and_a_new_one_at_once() -> None:
+async def test_a_topic_is_requested_every_two_minutes_and_a_new_one_at_once() -> None:
     stage = Stage(found={"a": HOUR, "b": HOUR})
     assert await stage.retentions.read(["a"]) == {"a": Retention(known=True, time=3600.0)}
     stage.seconds = 60.0
@@ -40,7 +40,7 @@ async def test_a_topic_is_asked_about_once_in_two_minutes_and_a_new_one_at_once(
     assert stage.calls == [["a"], ["b"], ["a"]]
 
 
-async def test_topics_are_asked_about_in_calls_of_five_hundred() -> None:
+async def test_topics_are_described_in_calls_of_five_hundred() -> None:
     stage = Stage()
     await stage.retentions.read([f"t{number}" for number in range(1200)])
     assert [len(call) for call in stage.calls] == [500, 500, 200]
@@ -59,7 +59,7 @@ async def test_what_was_known_stays_while_a_cluster_does_not_answer() -> None:
     assert await stage.retentions.read(["a", "b"]) == {**before, "b": UNKNOWN}
 
 
-async def test_a_topic_that_nobody_reads_any_more_is_forgotten() -> None:
+async def test_an_unread_topic_is_dropped() -> None:
     stage = Stage(found={"a": HOUR, "b": HOUR})
     await stage.retentions.read(["a", "b"])
     assert set(await stage.retentions.read(["b"])) == {"b"}

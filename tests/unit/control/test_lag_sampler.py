@@ -78,7 +78,7 @@ async def test_records_and_time_are_sampled_and_other_partitions_of_the_topic_ha
     assert sampled.failure is None
 
 
-async def test_who_stands_still_is_asked_about_once() -> None:
+async def test_a_group_without_progress_is_requested_once() -> None:
     stage = Stage()
     stage.commit(400)
     await stage.sample()
@@ -121,7 +121,7 @@ async def test_what_is_not_found_in_time_is_unknown_and_found_later() -> None:
     assert (await stage.look()).behind is not None
 
 
-async def test_groups_at_different_places_in_a_partition_are_all_told() -> None:
+async def test_groups_at_different_offsets_of_a_partition_are_all_reported() -> None:
     stage = Stage()
     for number in range(30):
         stage.commit(number * 33, group=f"g{number}")
@@ -198,7 +198,7 @@ async def test_a_share_that_is_refused_alone_is_unknown_alone() -> None:
     assert set(sampled.samples) == {GroupPartition("g", T1)}
 
 
-async def test_a_topic_that_goes_amid_a_sweep_is_unknown() -> None:
+async def test_a_topic_deleted_during_a_sample_is_unknown() -> None:
     stage = Stage()
     stage.commit(400)
     gone = stage.brokers.read_logs
@@ -229,7 +229,7 @@ async def test_a_cluster_that_is_away_leaves_nothing_known_and_nothing_forgotten
     assert (await stage.look()).lag == 600
 
 
-async def test_of_a_topic_that_was_made_anew_nothing_old_is_believed() -> None:
+async def test_old_values_of_a_recreated_topic_are_dropped() -> None:
     stage = Stage()
     stage.commit(400)
     await stage.sample()
@@ -241,7 +241,7 @@ async def test_of_a_topic_that_was_made_anew_nothing_old_is_believed() -> None:
     assert (await stage.look()).behind == pytest.approx(stage.age_of(400), abs=0.8)
 
 
-async def test_before_a_marker_nobody_is_behind_once_it_was_looked_at() -> None:
+async def test_a_group_before_a_known_marker_has_no_lag() -> None:
     stage = Stage(records=999)
     log = stage.brokers.logs[T0]
     stage.append(log, 1)
@@ -269,7 +269,7 @@ async def test_a_marker_at_the_front_does_not_make_what_follows_older() -> None:
     assert found.behind == pytest.approx(stage.age_of(1000), abs=0.8)
 
 
-async def test_where_topics_may_not_be_read_nobody_looks_twice_and_lag_is_a_bound() -> None:
+async def test_without_read_permission_markers_are_not_requested_again_and_lag_is_a_bound() -> None:
     stage = Stage()
     stage.brokers.may_read = False
     stage.commit(990)
@@ -291,7 +291,7 @@ async def test_an_open_transaction_ends_what_counts_for_those_who_wait_for_it() 
 
 
 @pytest.mark.parametrize("jump", [timedelta(days=-1), timedelta(days=400), timedelta(seconds=-30)])
-async def test_a_clock_that_jumps_makes_nothing_negative_and_all_is_well_when_it_is_back(
+async def test_a_clock_jump_makes_nothing_negative_and_recovers(
     jump: timedelta,
 ) -> None:
     stage = Stage()

@@ -194,7 +194,7 @@ async def test_a_cluster_that_goes_away_is_swept_on_so_that_nothing_old_is_belie
     assert stage.made[0].samples == 2
 
 
-async def test_status_says_the_last_sweep_and_sweeps_write_none() -> None:
+async def test_status_shows_the_last_sample_and_samples_write_no_status() -> None:
     stage = await start()
     await stage.turn()
     operator = stage.operator
@@ -234,6 +234,6 @@ def test_groups_are_chosen_by_name_or_pattern_and_only_the_star_is_special(group
     assert build_filter(sampling)(group) is kept
 
 
-def test_all_groups_are_kept_where_nothing_is_said() -> None:
+def test_all_groups_are_kept_by_default() -> None:
     assert build_filter(LagSampling())("any")
     assert not build_filter(LagSampling(exclude=("a*",)))("any")

@@ -31,7 +31,7 @@ def get_nonce(shop: Shop) -> str:
     return found
 
 
-async def test_a_driver_that_stands_still_is_replaced_once_its_savepoint_is_taken() -> None:
+async def test_a_stalled_driver_is_replaced_after_its_savepoint() -> None:
     shop = await stall()
     (savepoint,) = shop.savepoints
     assert savepoint["spec"]["cause"] == "BeforeRemediation"
@@ -47,7 +47,7 @@ async def test_a_driver_that_stands_still_is_replaced_once_its_savepoint_is_take
     assert len(shop.operator.list_events("PipelineRestarted")) == 1
 
 
-async def test_it_is_replaced_without_where_the_savepoint_is_not_taken_in_time_and_that_is_told() -> None:
+async def test_it_is_replaced_without_a_late_savepoint_and_that_is_reported() -> None:
     shop = await stall(ask(RESTART, within="1m"))
     await shop.run(50, 1)
     assert get_nonce(shop) == ""

@@ -110,7 +110,7 @@ def test_when_load_doubles_there_are_more_executors_and_what_waits_is_drained_wi
 
 
 @pytest.mark.parametrize("batch", [20.0, 30.0, 60.0])
-def test_batches_that_are_longer_than_looks_do_not_make_executors_look_faster(batch: float) -> None:
+def test_batches_longer_than_samples_do_not_overstate_the_rate_of_executors(batch: float) -> None:
     model = Model(batch=batch).run(600, 800).run(1800, 1600)
     assert model.load is not None
     assert model.load.each == pytest.approx(1000, rel=0.1)
@@ -168,7 +168,7 @@ def test_a_number_that_held_for_long_is_no_regret() -> None:
     assert count_regrets(record, fell=None, now=at, regrets=1) == 1
 
 
-def test_one_that_stands_still_gets_no_more_of_the_same() -> None:
+def test_a_stalled_pipeline_gets_no_more_executors() -> None:
     model = Model(each=0.0).run(3600, 100)
     assert model.counts == []
 
@@ -211,7 +211,7 @@ def test_a_change_is_young_until_its_executors_have_been_at_work_for_a_time() ->
     assert decide_executors(REMEDY, since, 30_000, warned, last=last, regrets=0) is not None
 
 
-def test_a_topic_that_is_made_anew_is_no_flow() -> None:
+def test_a_recreated_topic_adds_no_records() -> None:
     at = START + timedelta(seconds=10)
     history = LagHistory(START, START, START, end=500, committed=400)
     log = PartitionLog(0, 20, 20)

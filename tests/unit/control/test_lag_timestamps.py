@@ -112,7 +112,7 @@ def test_a_timestamp_from_the_future_hides_those_that_come_after_it(log: Log, at
 
 @settings(max_examples=examples(300), deadline=None)
 @given(ascending(), st.data())
-def test_what_was_answered_is_not_asked_again(log: Log, data: st.DataObject) -> None:
+def test_known_answers_are_not_requested_again(log: Log, data: st.DataObject) -> None:
     target = data.draw(st.sampled_from(sorted(log)))
     first = search_to_the_end(begin(log, target, max(log) + 1), log)
     grown = {**log, max(log) + 1: NOW, max(log) + 2: NOW}
@@ -148,7 +148,7 @@ def test_a_steady_log_takes_few_questions_and_fewer_with_a_guess() -> None:
     assert search_to_the_end(recalled, log).rounds <= 3
 
 
-def test_the_next_record_takes_one_question_and_one_further_on_no_look_at_the_end() -> None:
+def test_the_next_record_takes_one_request() -> None:
     log = {offset: NOW - MONTH + offset * 20_000 for offset in range(0, 100)}
     known = search_to_the_end(begin(log, 40, 100), log).remember()
     following = begin(log, 41, 100)

@@ -68,18 +68,18 @@ def test_what_ours_and_burrows_rules_say_of_a_trace(name: str) -> None:
     assert list(dict.fromkeys(run_burrow(TRACES[name]()))) == burrow
 
 
-def test_a_job_that_commits_more_seldom_than_the_window_is_told_to_be_stopped() -> None:
+def test_a_commit_interval_longer_than_the_window_is_reported_as_stopped() -> None:
     assert "Stopped" in run_ours(batches(), RULES)
 
 
-def test_what_is_stopped_is_told_so_within_the_window_and_two_looks() -> None:
+def test_a_stopped_group_is_reported_within_the_window_and_two_samples() -> None:
     trace = stopped()
     before = replace(trace, looks=trace.looks[: (600 + 300) // 10])
     after = replace(trace, looks=trace.looks[: (600 + 320) // 10 + 1])
     assert ("Stopped" in run_ours(before), "Stopped" in run_ours(after)) == (False, True)
 
 
-def test_an_operator_that_did_not_look_for_an_hour_goes_on_with_what_it_had_said() -> None:
+def test_an_operator_without_samples_for_an_hour_continues_with_its_last_state() -> None:
     trace = stopped()
     trace.jumps = {240: 3600.0}
     assert run_ours(trace) == BESIDE["stopped consumer"][0]

@@ -106,7 +106,7 @@ async def test_events_come_with_changes_of_severity_only() -> None:
     assert desk.say()[0] == "True"
 
 
-async def test_a_status_is_not_written_at_each_look() -> None:
+async def test_a_status_is_not_written_at_each_reconcile() -> None:
     desk = Desk()
     await desk.look_for(60, 0.0)
     before = desk.version
@@ -118,14 +118,14 @@ async def test_a_status_is_not_written_at_each_look() -> None:
     assert desk.operator.cluster.fuse.writes - writes <= 10, "as bad as before: once a minute"
 
 
-async def test_figures_of_what_is_not_well_are_a_minute_old_at_most() -> None:
+async def test_figures_of_unhealthy_partitions_are_at_most_a_minute_old() -> None:
     desk = Desk()
     await desk.look_for(300, 90.0)
     await desk.look_for(70, 130.0)
     assert desk.status["worst"]["lagSeconds"] == 130
 
 
-async def test_without_a_look_the_state_is_unknown_and_not_ok() -> None:
+async def test_without_a_sample_the_state_is_unknown_and_not_ok() -> None:
     desk = Desk()
     await desk.operator.reconcile(POLICY)
     said = "the groups of KafkaCluster main have no sample yet"
@@ -139,7 +139,7 @@ async def test_without_a_look_the_state_is_unknown_and_not_ok() -> None:
     assert "last sample at 2026-01-01 00:00:10 UTC" in desk.say()[2]
 
 
-async def test_kafka_that_is_down_for_hours_is_said_with_its_reason_and_nothing_is_forgotten() -> None:
+async def test_an_outage_of_kafka_for_hours_is_reported_and_nothing_is_lost() -> None:
     desk = Desk()
     await desk.look_for(60, 0.0)
     desk.operator.clock.advance(7200)
@@ -174,7 +174,7 @@ async def test_what_was_critical_matters_as_much_while_kafka_is_down() -> None:
     assert len(desk.operator.list_events()) == 1, "no all-clear"
 
 
-async def test_an_operator_that_starts_anew_goes_on_with_what_was_said() -> None:
+async def test_a_restarted_operator_continues_from_the_stored_state() -> None:
     desk = Desk()
     await desk.look_for(60, 0.0)
     await desk.look_for(200, 90.0)
@@ -189,9 +189,7 @@ async def test_an_operator_that_starts_anew_goes_on_with_what_was_said() -> None
     assert desk.say()[1] == "LagWithinBounds"
 
 
-async def test_an_operator_that_starts_anew_says_nothing_before_it_has_looked_unless_it_takes_too_long() -> (
-    None
-):
+async def test_a_restarted_operator_reports_no_state_before_its_first_sample_unless_late() -> None:
     desk = Desk()
     await desk.look_for(70, 0.0)
     desk.operator = desk.operator.restart()
@@ -205,7 +203,7 @@ async def test_an_operator_that_starts_anew_says_nothing_before_it_has_looked_un
     assert desk.say()[:2] == ("Unknown", "LagUnknown")
 
 
-async def test_what_stands_still_is_found_by_several_operators_together() -> None:
+async def test_stalled_partitions_are_found_across_restarts() -> None:
     desk = Desk(**{**BILLING, "warning": {"lag": "1h"}, "critical": {"lag": "1d"}})
     await desk.look_for(60, 0.0)
     for _ in range(4):
@@ -215,7 +213,7 @@ async def test_what_stands_still_is_found_by_several_operators_together() -> Non
     assert desk.say()[1] in ("ConsumerStalled", "ConsumerStopped")
 
 
-async def test_a_policy_that_is_made_anew_remembers_nothing() -> None:
+async def test_a_recreated_policy_has_no_history() -> None:
     desk = Desk()
     await desk.look_for(300, 90.0)
     desk.operator.cluster.remove(REF)
@@ -225,7 +223,7 @@ async def test_a_policy_that_is_made_anew_remembers_nothing() -> None:
     assert desk.say()[0] == "True"
 
 
-async def test_a_status_that_cannot_be_read_begins_anew() -> None:
+async def test_an_unreadable_history_starts_empty() -> None:
     desk = Desk()
     await desk.look_for(200, 90.0)
     histories = {"billing in 0": "{", "billing in x": "{}", "x": "{}", "billing in 1": '{"at": 7}'}
@@ -257,13 +255,13 @@ async def test_a_group_that_is_named_and_missing_is_unknown() -> None:
     assert desk.status["missing"] == ["ledger"]
 
 
-async def test_a_pattern_that_matches_nothing_is_said() -> None:
+async def test_a_pattern_without_matches_is_reported() -> None:
     desk = Desk()
     await desk.look(other=(100, 100, 0.0))
     assert desk.say()[:2] == ("Unknown", "NoGroupSelected")
 
 
-async def test_a_cluster_that_is_not_there_is_said() -> None:
+async def test_a_missing_cluster_is_reported() -> None:
     desk = Desk(**{**BILLING, "clusterRef": "elsewhere"})
     await desk.look(billing=(100, 100, 0.0))
     assert desk.say("Ready")[:2] == ("False", "ClusterNotFound")
@@ -289,7 +287,7 @@ async def test_pipelines_are_selected_by_their_labels() -> None:
     ("state", "reason"),
     [("Running", "ConsumerStalled"), ("Suspended", "ConsumerStopped"), ("Failed", "ConsumerStopped")],
 )
-async def test_whether_a_pipeline_lives_its_own_status_says(state: str, reason: str) -> None:
+async def test_the_status_of_a_pipeline_shows_whether_it_runs(state: str, reason: str) -> None:
     desk = Desk(
         **{
             **BILLING,
@@ -312,7 +310,7 @@ async def test_a_pipeline_that_has_committed_nothing_is_unknown_with_its_own_sta
     assert desk.say() == ("Unknown", "LagUnknown", said)
 
 
-async def test_a_pipeline_that_is_not_there_is_said_and_the_rest_is_evaluated() -> None:
+async def test_a_missing_pipeline_is_reported_and_the_rest_is_evaluated() -> None:
     desk = Desk(**{**BILLING, "selector": {"groups": ["billing"], "pipelines": {"names": ["gone"]}}})
     await desk.look(billing=(100, 100, 0.0))
     status, reason, message = desk.say("Ready")
@@ -321,7 +319,7 @@ async def test_a_pipeline_that_is_not_there_is_said_and_the_rest_is_evaluated() 
     assert desk.status["groupPartitions"] == {"OK": 1}
 
 
-async def test_a_mute_policy_tells_the_truth_and_writes_no_event_until_the_window_is_over() -> None:
+async def test_a_muted_policy_updates_status_without_events_until_the_window_ends() -> None:
     mute = [{"start": "0 0 * * *", "duration": "10m"}]
     desk = Desk(**{**BILLING, "mute": mute})
     await desk.look_for(300, 90.0)
@@ -332,7 +330,7 @@ async def test_a_mute_policy_tells_the_truth_and_writes_no_event_until_the_windo
     assert "mutedUntil" not in desk.status
 
 
-async def test_a_time_zone_that_is_not_known_is_said_and_the_rest_is_evaluated() -> None:
+async def test_an_unknown_time_zone_is_reported_and_the_rest_is_evaluated() -> None:
     mute = [
         {"start": "0 0 * * *", "duration": "1h", "timeZone": "Mars/Base"},
         {"start": "0 0 31 2 *", "duration": "1h"},
@@ -415,7 +413,7 @@ def read_metrics(operator: Operator) -> dict[str, list[tuple[dict[str, str], flo
     return {name: samples for name, samples in found.items() if name.startswith("kappa_lagpolicy_")}
 
 
-async def test_prometheus_gets_what_a_policy_says_and_nothing_of_one_that_is_gone() -> None:
+async def test_prometheus_gets_the_metrics_of_existing_policies_only() -> None:
     desk = Desk()
     assert [len(samples) for samples in read_metrics(desk.operator).values()] == [0, 0, 1, 1, 1]
     await desk.look_for(300, 700.0)

@@ -121,11 +121,11 @@ async def test_a_leader_that_is_cut_off_stops_leading_by_its_own_clock() -> None
     assert not first.leading
 
 
-def test_the_holders_clock_does_not_matter_only_how_long_the_lease_stood_still() -> None:
+def test_the_clock_of_the_holder_does_not_matter_only_the_time_without_renewal() -> None:
     view = LeaseView(holder="other", version="1", seen_at=100.0, duration=10.0)
     assert not may_take(view, "me", 110.0)
     assert may_take(view, "me", 110.1)
 
 
-def test_a_lease_that_nobody_holds_may_be_taken_at_once() -> None:
+def test_a_lease_without_a_holder_is_taken_at_once() -> None:
     assert may_take(LeaseView(holder="", version="1", seen_at=0.0, duration=10.0), "me", 0.0)

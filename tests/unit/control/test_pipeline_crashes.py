@@ -119,7 +119,7 @@ async def test_dying_after_any_write_changes_nothing_about_the_end(name: str) ->
         assert end == wanted, f"died after write {number} of {writes}"
 
 
-async def test_the_ends_are_what_was_asked_for() -> None:
+async def test_the_ends_are_as_requested() -> None:
     ends = {name: (await live(steps, None))[0] for name, steps in STEPS.items()}
     check_states(ends)
     check_savepoints(ends)

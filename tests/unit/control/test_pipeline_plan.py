@@ -113,7 +113,7 @@ def test_a_topic_that_a_driver_saw_vanish_is_not_just_missing() -> None:
     assert (reason_of(plan), find_message(plan)) == (Reason.SOURCE_TOPIC_DELETED, "in was deleted")
 
 
-def test_a_running_driver_goes_on_while_its_cluster_is_away() -> None:
+def test_a_running_driver_continues_while_its_cluster_is_unavailable() -> None:
     missing = Verdict("Pending", Reason.CLUSTER_NOT_READY, "KafkaCluster main is not ready")
     plan = decide(observed(started(), pod(), dependencies=missing, progress=running()))
     assert plan.actions == ()
@@ -127,7 +127,7 @@ def find_message(plan: Plan) -> str:
     return ready.message
 
 
-def test_a_first_look_at_the_driver_pod_notes_its_uid() -> None:
+def test_the_first_observation_of_a_driver_pod_records_its_uid() -> None:
     plan = decide(observed(started(driverUid=None), pod()))
     assert status_of(plan).active.driver_uid == "pod-1"
 
@@ -144,7 +144,7 @@ def test_progress_of_another_generation_is_not_believed() -> None:
     assert status_of(plan).state == "Starting"
 
 
-def test_a_driver_that_waits_for_executors_says_so() -> None:
+def test_a_driver_that_waits_for_executors_reports_it() -> None:
     plan = decide(observed(started(), pod(), progress=running(state=DriverState.WAITING_FOR_EXECUTORS)))
     assert reason_of(plan) == Reason.WAITING_FOR_EXECUTORS
 
@@ -155,7 +155,7 @@ def test_what_keeps_executors_from_starting_is_in_the_message() -> None:
     assert find_message(plan).endswith("first executor; exec-1: no node takes the executor")
 
 
-def test_a_driver_without_a_batch_claims_none() -> None:
+def test_a_driver_without_a_batch_reports_none() -> None:
     progress = running()
     fresh = progress.replace(queries=tuple(query.replace(batch_id=-1) for query in progress.queries))
     plan = decide(observed(started(), pod(), progress=fresh))
@@ -169,20 +169,20 @@ def test_a_ready_driver_that_does_not_answer_is_unknown_not_failed() -> None:
     assert (ready.status, ready.reason) == ("Unknown", Reason.DRIVER_UNRESPONSIVE)
 
 
-def test_an_unschedulable_driver_says_why_and_is_left_to_the_scheduler() -> None:
+def test_an_unschedulable_driver_reports_the_reason_and_stays_with_the_scheduler() -> None:
     waiting = (Reason.DRIVER_UNSCHEDULABLE, "no node takes the pod: insufficient memory")
     plan = decide(observed(started(), pod(phase="Pending", started=False, waiting=waiting)))
     assert plan.actions == ()
     assert reason_of(plan) == Reason.DRIVER_UNSCHEDULABLE
 
 
-def test_a_changed_spec_first_records_that_the_driver_is_asked_to_stop() -> None:
+def test_a_changed_spec_first_records_the_stop_of_the_driver() -> None:
     plan = decide(observed(started({"trigger": {"maxRecords": 10}}), pod(revision="delays-old")))
     assert kinds(plan) == ["RecordStatus"]
     assert status_of(plan).active.stopping_since == NOW
 
 
-def test_then_it_asks_the_driver_to_stop_at_the_end_of_its_batch() -> None:
+def test_then_the_driver_is_stopped_at_the_end_of_its_batch() -> None:
     resource = started({"trigger": {"maxRecords": 10}}, stoppingSince=NOW.isoformat())
     plan = decide(observed(resource, pod(revision="delays-old")))
     assert [type(action) for action in plan.actions] == [StopDriver]
@@ -195,7 +195,7 @@ def test_a_driver_that_does_not_stop_in_time_is_deleted() -> None:
     assert [type(action) for action in plan.actions] == [DeleteObject]
 
 
-def test_a_driver_that_is_stopping_is_not_asked_again() -> None:
+def test_a_stopping_driver_gets_no_second_request() -> None:
     resource = started({"trigger": {"maxRecords": 10}}, stoppingSince=NOW.isoformat())
     plan = decide(
         observed(resource, pod(revision="delays-old"), progress=running(state=DriverState.STOPPING))
@@ -217,7 +217,7 @@ def test_a_driver_that_does_not_hear_it_may_be_ending_already() -> None:
     assert reason_of(plan) == Reason.STOPPING_PREVIOUS
 
 
-def test_a_driver_that_cannot_be_asked_is_deleted_gracefully() -> None:
+def test_an_unreachable_driver_is_deleted_gracefully() -> None:
     plan = decide_unheard(timedelta(seconds=20))
     assert [type(action) for action in plan.actions] == [DeleteObject]
 
@@ -332,7 +332,7 @@ def test_a_suspended_pipeline_does_not_need_what_it_refers_to() -> None:
     assert status_of(plan).state == "Suspended"
 
 
-def test_deleting_a_pipeline_stops_its_driver_first_and_says_what_it_waits_for() -> None:
+def test_deleting_a_pipeline_stops_its_driver_first_and_reports_what_it_waits_for() -> None:
     resource = started(stoppingSince=NOW.isoformat())
     leaving = resource.replace(metadata=resource.metadata.replace(deletion_timestamp=NOW))
     plan = decide(observed(leaving, pod()))
@@ -348,7 +348,7 @@ def test_deleting_a_pipeline_without_a_driver_lets_go_at_once() -> None:
     assert [type(action) for action in plan.actions] == [RemoveFinalizer]
 
 
-def test_changing_what_only_the_operator_looks_at_restarts_nothing() -> None:
+def test_changing_fields_of_the_operator_restarts_nothing() -> None:
     changed = started({"restart": {"initialDelay": "30s"}})
     assert decide(observed(changed, pod(), progress=running())).actions == ()
 

@@ -26,7 +26,7 @@ def test_generation_and_revision_come_from_the_pod_itself() -> None:
     assert (pod.generation, pod.revision) == (4, "delays-1")
 
 
-def test_a_pod_that_nobody_stamped_is_of_generation_zero() -> None:
+def test_a_pod_without_a_label_has_generation_zero() -> None:
     raw = body()
     del raw["metadata"]["annotations"]
     assert parse_driver(raw).generation == 0
@@ -52,7 +52,7 @@ def test_without_a_last_word_exit_code_and_log_lines_are_reported() -> None:
     assert "boom" in pod.exit.message
 
 
-def test_running_out_of_memory_says_which_limit_to_raise() -> None:
+def test_running_out_of_memory_names_the_limit_to_raise() -> None:
     pod = parse_driver(body("Failed", terminated(exitCode=137, reason="OOMKilled")))
     assert pod.exit is not None
     assert pod.exit.reason is Reason.DRIVER_OUT_OF_MEMORY

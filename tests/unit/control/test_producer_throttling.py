@@ -90,7 +90,7 @@ async def test_one_that_has_a_smaller_quota_keeps_it() -> None:
     assert get_broker(shop).quotas == {LOADER: 1024.0, ETL: 100.0}
 
 
-async def test_a_pause_has_an_end_and_does_not_begin_again_before_all_was_well() -> None:
+async def test_throttling_has_an_end_and_restarts_only_after_a_healthy_time() -> None:
     shop = await open_shop(ask(atMost="10m"))
     shop.each = 50.0
     await worsen(shop, 4000)
@@ -103,7 +103,7 @@ async def test_a_pause_has_an_end_and_does_not_begin_again_before_all_was_well()
     assert get_broker(shop).quotas == {LOADER: 1024.0, ETL: 1024.0}
 
 
-async def test_a_quota_that_somebody_else_sets_meanwhile_is_theirs() -> None:
+async def test_a_quota_that_a_user_sets_meanwhile_is_kept() -> None:
     shop = await stay_behind()
     get_broker(shop).quotas[LOADER] = 77.0
     await mend(shop, 700)
@@ -159,7 +159,7 @@ async def test_what_is_held_goes_back_before_a_policy_that_is_deleted_goes() -> 
     assert shop.operator.get(POLICY) is None
 
 
-async def test_a_deletion_that_cannot_reach_kafka_says_so_and_goes_on_when_it_can() -> None:
+async def test_a_deletion_without_kafka_is_reported_and_continues_later() -> None:
     shop = await stay_behind()
     get_broker(shop).quota_trouble = BrokerUnreachable("kafka:9092: Connection refused")
     shop.operator.cluster.remove(POLICY_REF)
@@ -174,7 +174,7 @@ async def test_a_deletion_that_cannot_reach_kafka_says_so_and_goes_on_when_it_ca
     assert shop.operator.get(POLICY) is None
 
 
-async def test_a_policy_whose_kafkacluster_is_gone_goes_and_says_what_stays() -> None:
+async def test_a_policy_without_its_kafkacluster_is_deleted_and_reports_what_stays() -> None:
     shop = await stay_behind()
     shop.operator.cluster.remove(ObjectRef(API_VERSION, *CLUSTER))
     shop.operator.kafka.release(CLUSTER)
@@ -186,7 +186,7 @@ async def test_a_policy_whose_kafkacluster_is_gone_goes_and_says_what_stays() ->
     )
 
 
-async def test_a_user_without_the_rights_is_told_so_once() -> None:
+async def test_a_user_without_permissions_gets_one_message() -> None:
     shop = await open_shop()
     get_broker(shop).quota_trouble = AuthorizationFailed("ClusterAuthorizationFailed", retryable=False)
     shop.each = 50.0
@@ -201,7 +201,7 @@ async def test_a_policy_without_the_remediation_has_no_finalizer() -> None:
     assert "finalizers" not in (shop.operator.get(POLICY) or {})["metadata"]
 
 
-async def test_two_policies_with_one_group_slow_nobody_down() -> None:
+async def test_two_policies_with_one_group_throttle_no_producer() -> None:
     shop = await open_shop()
     shop.operator.cluster.put(build_resource("LagPolicy", "other", **PAUSE))
     shop.each = 50.0

@@ -122,7 +122,7 @@ async def test_a_third_group_finds_a_slot_beside_two_that_are_blocked() -> None:
     assert await queue.take() == Key("Topic", "c", "orders")
 
 
-async def test_groups_take_turns() -> None:
+async def test_groups_share_slots_fairly() -> None:
     queue = WorkQueue(Time())
     for key in (*build_keys("Topic", 100), *build_keys("Pipeline", 2)):
         queue.add(key)

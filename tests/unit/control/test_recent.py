@@ -97,7 +97,7 @@ async def test_a_reader_that_is_cancelled_leaves_the_request_to_others() -> None
     assert (await second, source.requests) == ("first", 1)
 
 
-async def test_what_nobody_reads_any_more_is_forgotten() -> None:
+async def test_unused_entries_are_dropped() -> None:
     source = Source()
     for number in range(1000):
         await View(source.reads).read(number, MINUTE, source.load)
@@ -143,7 +143,7 @@ async def test_a_pipeline_that_runs_costs_no_request() -> None:
     assert counting.requests == []
 
 
-async def test_a_driver_that_does_not_answer_is_looked_up_within_seconds_though_no_event_came() -> None:
+async def test_a_silent_driver_is_listed_within_seconds_without_an_event() -> None:
     life, counting = await run()
     life.operator.misses_pods = True
     (pod,) = life.operator.cluster.find("v1", "Pod", "shop")

@@ -70,7 +70,7 @@ def test_a_warm_start_counts_from_the_handover_and_knows_a_cold_one_by_the_last(
     assert (recovery.prepare_seconds, recovery.expected_seconds) == (10.0, 14)
 
 
-def test_until_a_start_is_over_the_one_before_stands() -> None:
+def test_until_a_start_is_complete_the_previous_value_stays() -> None:
     before = look(progress()).recovery
     assert before is not None
     starting = replace(observed(started(recovery=before.to_manifest()), pod()), progress=running())

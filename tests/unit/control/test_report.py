@@ -66,7 +66,7 @@ def test_lag_is_added_up_and_the_furthest_partition_is_named() -> None:
         (sample(900), 0, 1, "the age of the oldest unread record is unknown"),
     ],
 )
-def test_what_is_not_known_of_a_partition_is_counted_and_said(
+def test_unknown_partitions_are_counted_and_reported(
     look: Sample, unknown: int, undated: int, why: str
 ) -> None:
     lag = only(build(ClusterSample(START, 0.4, samples={pair(0): sample(990, behind=1.0), pair(1): look})))
@@ -91,7 +91,7 @@ def test_a_group_whose_offsets_could_not_be_read_has_a_line_of_its_own() -> None
     assert (lag.group, lag.topic, lag.lag, lag.why) == ("secret", None, None, "not allowed")
 
 
-def test_the_state_is_the_worst_that_any_policy_says() -> None:
+def test_the_state_is_the_worst_of_all_policies() -> None:
     seen = {"at": START, "since": START, "watched": START, "judged": START}
     well = LagHistory(**seen, state=LagState.OK)  # type: ignore[arg-type]
     bad = LagHistory(**seen, state=LagState.STALLED, severity=Severity.CRITICAL)  # type: ignore[arg-type]
@@ -146,7 +146,7 @@ def pipeline() -> dict[str, Any]:
     )
 
 
-def test_a_pipeline_tells_what_its_driver_said_last() -> None:
+def test_a_pipeline_reports_the_last_progress_of_its_driver() -> None:
     key = Key("Pipeline", "shop", "delays")
     pipeline = PipelineInput(key, "kappa.shop.delays", "Running", "Running", (START, progress()))
     (told,) = build_report(ReportInput("one", (), (pipeline,)), START).pipelines
@@ -154,7 +154,7 @@ def test_a_pipeline_tells_what_its_driver_said_last() -> None:
     assert (told.lag, told.batch_seconds, told.watermark_delay, told.state_rows) == (40, 1.5, 90.0, 12)
 
 
-def test_of_a_pipeline_whose_driver_said_nothing_yet_nothing_is_told() -> None:
+def test_a_pipeline_without_progress_has_no_metrics() -> None:
     pipeline = PipelineInput(Key("Pipeline", "shop", "delays"), "kappa.shop.delays")
     (told,) = build_report(ReportInput("one", (), (pipeline,)), START).pipelines
     assert (told.executors, told.done, told.lag, told.batch_seconds) == (None, None, None, None)
@@ -194,12 +194,12 @@ async def ask(operator: Operator, query: str = "", *, acting: bool = True) -> tu
         return response.status, await response.json() if response.status == 200 else await response.text()
 
 
-async def test_only_the_replica_that_acts_tells_anything() -> None:
+async def test_only_the_leader_exports_metrics() -> None:
     status, text = await ask(put_operator(), acting=False)
     assert (status, "retry at another one" in text) == (421, True)
 
 
-async def test_a_namespace_is_told_without_what_is_in_others() -> None:
+async def test_the_report_of_a_namespace_excludes_others() -> None:
     operator = put_operator()
     remember(operator.context, "gold", LagState.OK)
     _, told = await ask(operator, "?namespace=shop")
@@ -219,20 +219,20 @@ async def test_a_namespace_is_told_without_what_is_in_others() -> None:
     assert sorted(each["name"] for each in told["clusters"]) == ["far", "main"]
 
 
-async def test_partitions_are_told_where_they_are_asked_for() -> None:
+async def test_partitions_are_shown_on_request() -> None:
     _, told = await ask(put_operator(), "?namespace=shop&partitions=true")
     assert told["clusters"][0]["lags"][0]["byPartition"] == [
         {"partition": 0, "committed": 10, "start": 0, "end": 40, "lag": 30, "behind": 3.0, "lost": 0, "severity": "None"}
     ]  # fmt: skip
 
 
-async def test_a_cluster_that_was_not_looked_at_yet_is_told_as_such() -> None:
+async def test_a_cluster_without_a_sample_is_reported_as_such() -> None:
     _, told = await ask(put_operator(), "?namespace=elsewhere")
     (cluster,) = told["clusters"]
     assert (cluster["name"], "at" in cluster, cluster["lags"], cluster["topics"]) == ("far", False, [], [])
 
 
-async def test_standings_of_a_policy_that_was_made_anew_are_not_told() -> None:
+async def test_the_history_of_a_recreated_policy_is_not_used() -> None:
     operator = put_operator()
     remember(operator.context, "gold", LagState.LOSING)
     key = Key("LagPolicy", "shop", "gold")

@@ -84,7 +84,7 @@ def test_a_pipeline_has_one_series_of_each_metric() -> None:
     }
 
 
-def test_the_last_change_of_a_pipeline_says_how_far_it_is_and_what_it_reads_again() -> None:
+def test_the_last_change_of_a_pipeline_exports_its_progress() -> None:
     cluster = Cluster()
     new = {"checkpoint": 2, "insteadOf": 1, "fromBeginning": ["orders", "rates"]}
     verdict = {"kind": "Reprocess", "reasons": ["another key"]}
@@ -99,7 +99,7 @@ def test_the_last_change_of_a_pipeline_says_how_far_it_is_and_what_it_reads_agai
     assert found["kappa_pipeline_upgrade_sources_from_beginning"] == [(ORDERS, 2.0)]
 
 
-def test_a_change_that_is_still_rehearsed_has_no_verdict_and_begins_nothing_anew() -> None:
+def test_a_change_in_its_dry_run_has_no_verdict_and_no_new_checkpoint() -> None:
     cluster = Cluster()
     cluster.show("Pipeline", "orders", {"upgrade": {"phase": "DryRun", "revision": "r"}}, **SPEC)
     found = cluster.read()
@@ -125,7 +125,7 @@ def test_savepoints_are_counted_for_their_pipeline_and_the_newest_good_one_has_i
     assert found["kappa_pipeline_savepoint_failed_timestamp_seconds"] == [(ORDERS, find_seconds(ONE))]
 
 
-def test_a_savepoint_that_changed_is_read_anew() -> None:
+def test_a_changed_savepoint_is_read_again() -> None:
     cluster = Cluster()
     cluster.show("Pipeline", "orders", {}, **SPEC)
     cluster.show("Savepoint", "a", {"state": "Taking"}, pipelineRef="orders")
@@ -135,7 +135,7 @@ def test_a_savepoint_that_changed_is_read_anew() -> None:
     assert cluster.read()[name] == [(ORDERS, find_seconds(NOON))]
 
 
-def test_a_kafka_cluster_says_what_its_last_check_found() -> None:
+def test_a_kafka_cluster_exports_its_last_check() -> None:
     cluster = Cluster()
     status = {
         "conditions": say_ready("False", "ConnectionFailed"),
@@ -164,7 +164,7 @@ def test_resources_are_counted_by_kind_and_state_so_that_many_topics_are_few_ser
     ]
 
 
-def test_nothing_is_told_of_a_resource_that_is_gone_or_that_no_model_can_read() -> None:
+def test_deleted_and_unreadable_resources_have_no_metrics() -> None:
     cluster = Cluster()
     gone = cluster.show("Pipeline", "orders", {}, **SPEC)
     cluster.show("Savepoint", "broken", {"state": "Ready"}, pipelineRef=7)
@@ -174,7 +174,7 @@ def test_nothing_is_told_of_a_resource_that_is_gone_or_that_no_model_can_read() 
     assert {name for name, samples in found.items() if samples} == {"kappa_operator_resources"}
 
 
-def test_a_replica_that_does_not_act_tells_nothing() -> None:
+def test_a_replica_that_is_not_the_leader_exports_nothing() -> None:
     cluster = Cluster()
     cluster.show("Pipeline", "orders", {}, **SPEC)
     cluster.leading = False
@@ -194,7 +194,7 @@ def test_no_metric_of_a_pipeline_has_a_name_that_its_driver_uses_too() -> None:
 
 
 @pytest.mark.parametrize("kind", [kind.name for kind in KINDS])
-def test_what_is_counted_is_told_before_anything_happened(kind: str) -> None:
+def test_counters_exist_before_the_first_event(kind: str) -> None:
     found = {
         outcome: REGISTRY.get_sample_value(
             "kappa_operator_reconciles_total", {"kind": kind, "outcome": outcome}

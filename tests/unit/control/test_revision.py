@@ -114,7 +114,7 @@ def test_every_pod_is_fit_for_the_restricted_standard() -> None:
     }
 
 
-def test_drivers_get_rights_on_pods_and_nothing_else() -> None:
+def test_drivers_get_permissions_on_pods_and_nothing_else() -> None:
     role = next(manifest for manifest in build_support(pipeline()) if manifest["kind"] == "Role")
     assert [rule["resources"] for rule in role["rules"]] == [["pods"]]
 
@@ -133,7 +133,7 @@ def executor_affinity(storage: Storage) -> dict[str, Any]:
     return dict(revision.executor_pod["spec"].get("affinity", {}).get("podAffinity", {}))
 
 
-def test_executors_run_where_their_driver_has_mounted_a_claim_for_one_node() -> None:
+def test_executors_run_on_the_node_of_their_driver_with_a_one_node_pvc() -> None:
     required = executor_affinity(store(size="10Gi"))
     (term,) = required["requiredDuringSchedulingIgnoredDuringExecution"]
     assert term["topologyKey"] == "kubernetes.io/hostname"
@@ -149,7 +149,7 @@ def test_executors_run_where_their_driver_has_mounted_a_claim_for_one_node() -> 
     )
 
 
-def test_executors_are_near_their_driver_where_it_is_not_known_how_a_claim_can_be_mounted() -> None:
+def test_executors_prefer_the_node_of_their_driver_for_a_pvc_of_unknown_access_mode() -> None:
     (preferred,) = executor_affinity(store(claimName="mine"))[
         "preferredDuringSchedulingIgnoredDuringExecution"
     ]

@@ -80,9 +80,7 @@ async def test_an_unchanged_pipeline_has_no_change() -> None:
     assert await describe({}) == []
 
 
-async def test_where_the_runtime_is_not_installed_the_plan_says_what_is_changed_and_who_will_judge_it() -> (
-    None
-):
+async def test_without_the_runtime_the_plan_shows_the_changes_and_the_coming_dry_run() -> None:
     lines = await describe({"views": [VIEW]})
     assert lines[0] == "  ~ view 'seen' is new"
     assert "install the package kappa-pipelines" in lines[1]
@@ -99,7 +97,7 @@ async def test_without_the_runtime_the_texts_tell_what_they_can() -> None:
     )
 
 
-async def test_where_it_is_the_verdict_is_told_with_its_reasons_and_what_follows() -> None:
+async def test_with_the_runtime_the_verdict_is_shown_with_reasons_and_effects() -> None:
     lines = await describe({"views": [VIEW], "upgrade": {"mode": "Reprocess"}}, DOES_NOT_FIT)
     assert lines[1:4] == [
         "  ? verdict of this machine: Reprocess",
@@ -119,7 +117,7 @@ async def test_a_restart_is_not_judged() -> None:
     assert lines[-1] == "  ? a new driver continues from the last batch"
 
 
-async def test_a_revision_that_is_lost_is_said() -> None:
+async def test_a_lost_revision_is_reported() -> None:
     resource = started({"views": [VIEW]}, revision="delays-lost")
     lines = await describe_change(Operator(KIND_TABLE).context, observed(resource), None)
     assert lines == ["  ~ revision delays-lost cannot be read, so the change is unknown"]

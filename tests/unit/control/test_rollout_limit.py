@@ -25,16 +25,14 @@ def upgrade(phase: str, minutes: float = 0) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("phase", UpgradePhase)
-def test_a_change_holds_its_turn_until_it_has_ended_or_stands_still(phase: UpgradePhase) -> None:
+def test_a_change_holds_its_slot_until_it_ends_or_makes_no_progress(phase: UpgradePhase) -> None:
     ended = (UpgradePhase.DONE, UpgradePhase.REFUSED, UpgradePhase.ROLLED_BACK, UpgradePhase.WITHDRAWN)
     assert is_in_progress(upgrade(phase), NOW) is (phase not in ended)
     assert not is_in_progress(upgrade(phase, minutes=16), NOW)
     assert not is_in_progress({}, NOW)
 
 
-def test_turns_that_were_given_count_before_the_status_says_so_and_are_forgotten_where_it_never_does() -> (
-    None
-):
+def test_acquired_slots_count_before_the_status_and_expire_without_it() -> None:
     turns, nothing = RolloutLimiter(), [(key, dict[str, Any]()) for key in KEYS]
     assert [turns.try_acquire(key, nothing, 2, NOW) for key in KEYS] == [True, True, False, False, False]
     assert turns.try_acquire(KEYS[0], nothing, 2, NOW), "whoever has one may ask again"

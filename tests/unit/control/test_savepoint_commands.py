@@ -103,7 +103,7 @@ async def test_a_savepoint_is_created_of_a_pipeline_that_is_there(cluster: FakeC
         await make(cluster)
 
 
-async def test_to_be_read_back_is_asked_for_anew_each_time(cluster: FakeCluster) -> None:
+async def test_each_verification_needs_a_new_request(cluster: FakeCluster) -> None:
     await make(cluster)
     await request_verification(cluster, ONE, VerifyBy.STATE_READER, "now")
     assert spec_of(cluster, ONE)["verify"] == {"by": "StateReader", "request": "now"}
@@ -236,7 +236,7 @@ class Waiting:
         return await wait_for(self.cluster, self.key, judge, seconds, show, sleep=self.sleep, now=now)
 
 
-async def test_what_is_under_way_is_shown_once_and_the_end_is_told(cluster: FakeCluster) -> None:
+async def test_progress_is_shown_once_and_the_end_is_reported(cluster: FakeCluster) -> None:
     await make(cluster)
     under_way = told("False", message="1 of 2 files are kept")
     waiting = Waiting(cluster, ONE, {}, under_way, under_way, told("True", message="batch 7 of log"))
@@ -250,7 +250,7 @@ async def test_a_failure_ends_the_wait(cluster: FakeCluster) -> None:
         await Waiting(cluster, ONE, told("False", "True", "given up after 5 attempts")).end(judge_taken)
 
 
-async def test_what_takes_too_long_goes_on_by_itself(cluster: FakeCluster) -> None:
+async def test_a_lost_wait_continues_automatically(cluster: FakeCluster) -> None:
     await make(cluster)
     with pytest.raises(
         CommandError, match="not done within 5s, it continues in the cluster; last status: 1 of 2"
@@ -275,7 +275,7 @@ async def test_damage_that_is_found_is_a_failure(cluster: FakeCluster) -> None:
         cluster.patch(refer(ONE), status={"verified": None})
 
 
-async def test_a_pipeline_runs_from_it_when_it_says_so(cluster: FakeCluster) -> None:
+async def test_a_pipeline_starts_from_it_if_its_spec_names_it(cluster: FakeCluster) -> None:
     await make(cluster, **TAKEN)
     await request_restore(cluster, ONE, None, "now")
     old = told("True", message="running", observedGeneration=2)
@@ -285,7 +285,7 @@ async def test_a_pipeline_runs_from_it_when_it_says_so(cluster: FakeCluster) -> 
     assert waiting.shown[0] == "running"
 
 
-async def test_a_store_is_looked_through_when_its_last_request_is(cluster: FakeCluster) -> None:
+async def test_a_store_is_collected_when_its_last_request_is(cluster: FakeCluster) -> None:
     await request_collection(cluster, "shop", None, "now")
     done = {"number": 1, "request": "now", "at": "2026-01-01T00:00:00Z", "message": "all is free"}
     statuses: tuple[dict[str, Any], ...] = (

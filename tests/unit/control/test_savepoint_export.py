@@ -144,7 +144,7 @@ def test_an_attempt_is_recorded_before_its_pod_is_made() -> None:
     assert told(plan)[:2] == ("False", Reason.SAVEPOINT_EXPORTING)
 
 
-def test_a_pod_reads_the_claim_and_has_the_buckets_keys_under_names_of_their_own() -> None:
+def test_a_pod_reads_the_pvc_and_has_the_bucket_keys_as_separate_variables() -> None:
     pod, request = made(decide(begun(ON_BACKUP)))
     assert (request.task, request.name, request.location) == (SavepointTask.EXPORT, NAME, HERE)
     assert mounts_of(pod) == {"/var/lib/kappa/state": ("state", True)}
@@ -159,7 +159,7 @@ def test_a_pod_reads_the_claim_and_has_the_buckets_keys_under_names_of_their_own
     assert pod["spec"]["automountServiceAccountToken"] is False
 
 
-def test_from_claim_to_claim_both_are_mounted_and_only_one_can_be_written() -> None:
+def test_between_pvcs_both_are_mounted_and_only_one_is_writable() -> None:
     copies = {"backup": build_claim_storage("copies")}
     pod, request = made(decide(begun(ON_BACKUP, copies=copies), copies=copies))
     assert mounts_of(pod) == {
@@ -170,7 +170,7 @@ def test_from_claim_to_claim_both_are_mounted_and_only_one_can_be_written() -> N
     assert request.other.location == "file:///var/lib/kappa/other/savepoints/flights/delays"
 
 
-def test_from_bucket_to_bucket_neither_has_keys_where_clients_look_by_themselves() -> None:
+def test_between_buckets_no_keys_are_in_default_variables() -> None:
     resource = begun(ON_BACKUP, storage=NEAR)
     pod, request = made(decide(resource, storage=NEAR))
     assert {name: secret for name, (secret, _) in keys_of(pod).items()} == {
@@ -182,7 +182,7 @@ def test_from_bucket_to_bucket_neither_has_keys_where_clients_look_by_themselves
     assert "Secret" not in pod["metadata"]["annotations"][REQUEST_ANNOTATION]
 
 
-def test_what_was_copied_is_told_and_nothing_is_done_after_that() -> None:
+def test_a_copied_savepoint_is_reported_and_needs_no_more_work() -> None:
     resource = begun(ON_BACKUP)
     plan = decide(resource, worker=worker(DONE))
     assert told(plan) == ("True", Reason.SAVEPOINT_EXPORTED, f"{THERE} of StateStore backup")
@@ -225,7 +225,7 @@ def test_one_that_failed_is_tried_again_after_a_pause_and_the_others_are_not_hel
     assert (again.work.store, again.exports[0].attempts) == ("backup", 2)
 
 
-def test_after_some_attempts_it_is_given_up_until_it_is_asked_for_anew() -> None:
+def test_after_some_attempts_it_is_abandoned_until_a_new_request() -> None:
     tried = {"storeRef": "backup", "state": "Copying", "attempts": MOST_ATTEMPTS}
     work = {"number": 5, "task": "Export", "state": "Running", "store": "backup"}
     resource = savepoint(ON_BACKUP, work=work, exports=[tried])
@@ -275,12 +275,12 @@ def test_it_is_read_back_first() -> None:
     assert status.work.task is SavepointTask.VERIFY
 
 
-def test_claims_that_are_mounted_on_different_nodes_are_an_attempt_that_failed() -> None:
+def test_pvcs_mounted_on_different_nodes_are_a_failed_attempt() -> None:
     plan = decide(begun(ON_BACKUP), nodes=("one", "two"))
     assert "mounted on different nodes (one and two)" in told(plan)[2]
 
 
-def test_what_keeps_the_pod_is_told() -> None:
+def test_the_cause_of_a_pending_pod_is_reported() -> None:
     plan = decide(begun(ON_BACKUP), worker=worker(waits="Unschedulable: 0/1 nodes"))
     assert told(plan)[2].endswith("waits: Unschedulable: 0/1 nodes")
 
@@ -335,7 +335,7 @@ def test_it_waits_for_the_store_that_it_comes_from() -> None:
 # Deletion
 
 
-def test_a_copy_goes_with_it_where_that_is_said() -> None:
+def test_a_copy_is_deleted_with_it_if_its_policy_is_delete() -> None:
     leaving = {"storeRef": "backup", "deletionPolicy": "Delete"}
     copied = {"storeRef": "backup", "state": "Exported", "attempts": 1}
     resource = savepoint(leaving, deleted=True, exports=[copied])
@@ -349,7 +349,7 @@ def test_a_copy_goes_with_it_where_that_is_said() -> None:
     assert set(keys_of(pod)) == {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"}
 
 
-def test_a_copy_that_cannot_be_deleted_says_what_to_do() -> None:
+def test_a_copy_that_cannot_be_deleted_reports_the_fix() -> None:
     leaving = {"storeRef": "backup", "deletionPolicy": "Delete"}
     copied = {"storeRef": "backup", "state": "Exported", "attempts": 1}
     gone = ReferenceProblem("there is no StateStore backup", reason=Reason.STATE_STORE_NOT_FOUND)

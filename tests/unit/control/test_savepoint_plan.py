@@ -80,7 +80,7 @@ def test_it_waits_for_a_pipeline_that_runs(fields: dict[str, Any], reason: Reaso
     assert plan.requeue_after is not None
 
 
-def test_an_attempt_is_recorded_before_the_driver_is_asked() -> None:
+def test_an_attempt_is_recorded_before_the_request_to_the_driver() -> None:
     plan = decide(observed(savepoint()))
     assert [type(action) for action in plan.actions] == [RecordStatus]
     assert (status_of(plan).driver, status_of(plan).attempts, plan.requeue) == (DRIVER, 1, True)
@@ -95,19 +95,19 @@ def test_the_next_driver_is_another_attempt() -> None:
     assert (status_of(plan).driver, status_of(plan).attempts) == (DRIVER, 2)
 
 
-def test_a_driver_that_does_not_hear_is_told() -> None:
+def test_a_driver_that_does_not_answer_a_stop_is_reported() -> None:
     ask = decide(observed(savepoint(driver=DRIVER, attempts=1))).actions[0]
     failures = (Failure(ask, DriverUnreachable("no answer")),)
     plan = decide(observed(savepoint(driver=DRIVER, attempts=1), failures=failures))
     assert told(plan) == ("Taking", Reason.SAVEPOINT_TAKING, "no answer")
 
 
-def test_while_it_is_taken_it_says_how_far_it_is() -> None:
+def test_the_progress_of_a_savepoint_is_reported() -> None:
     plan = decide(observed(savepoint(driver=DRIVER, attempts=1), report(files=40, files_done=12)))
     assert told(plan) == ("Taking", Reason.SAVEPOINT_TAKING, "12 of 40 files are kept")
 
 
-def test_what_was_taken_is_told() -> None:
+def test_a_taken_savepoint_is_reported() -> None:
     done = report(
         done=True,
         taken=NOW,
@@ -123,7 +123,7 @@ def test_what_was_taken_is_told() -> None:
     assert decide(observed(savepoint(**status.to_manifest()))) == Plan()
 
 
-def test_a_failure_is_told_and_tried_again_after_a_pause_that_grows() -> None:
+def test_a_failure_is_reported_and_retried_with_back_off() -> None:
     plan = decide(observed(savepoint(driver=DRIVER, attempts=3), broken()))
     assert told(plan) == ("Taking", Reason.SAVEPOINT_FAILED, "attempt 3 failed: a lacks b")
     due = status_of(plan).next_attempt

@@ -44,7 +44,7 @@ def decide(
     return decide_pipeline(observed(resource, pod(), progress=running(), savepoints=savepoints, **more), now)
 
 
-def test_the_copies_that_the_policy_wants_are_asked_for_with_each_savepoint() -> None:
+def test_the_copies_of_the_policy_are_declared_in_each_savepoint() -> None:
     exports = [{"storeRef": "far", "deletionPolicy": "Delete", "request": ""}]
     yesterday = NOW - timedelta(days=1)
     (manifest,) = made(decide({**NIGHTLY, "exports": exports}, seen=yesterday))
@@ -121,7 +121,7 @@ def test_none_is_taken_while_the_one_before_is_not() -> None:
     assert made(decide(NIGHTLY, given_up, seen=TODAY_AT_THREE - timedelta(hours=1)))
 
 
-def test_a_time_that_never_comes_is_told_now_and_then() -> None:
+def test_an_unreachable_time_is_reported_periodically() -> None:
     never = {"schedule": "0 0 31 2 *"}
     event, _ = decide(never, seen=NOW - timedelta(hours=2)).actions
     assert isinstance(event, EmitEvent)
@@ -166,16 +166,16 @@ def test_what_is_too_old_is_let_go_but_never_the_newest() -> None:
     assert expired({"maxAge": "30m"}, savepoint("s9", 9), savepoint("s8", 8)) == ["s9"]
 
 
-def test_the_newest_may_be_one_that_somebody_made() -> None:
+def test_the_newest_can_be_a_manual_savepoint() -> None:
     assert expired({"maxAge": "30m"}, savepoint("by hand", 1, "Manual"), savepoint("s2", 2)) == ["s2"]
 
 
-def test_those_that_somebody_made_are_nobody_elses() -> None:
+def test_manual_savepoints_are_not_deleted_by_the_policy() -> None:
     by_hand = [savepoint(f"m{age}", age, "Manual") for age in (5, 6, 7)]
     assert expired({"maxCount": 1, "maxAge": "1h"}, savepoint("s1", 1), *by_hand) == []
 
 
-def test_one_that_a_pipeline_goes_on_from_is_kept() -> None:
+def test_a_savepoint_to_be_restored_is_kept() -> None:
     three = [savepoint(f"s{age}", age) for age in (1, 2, 3)]
     assert expired({"maxCount": 1}, *three, restored="s3") == ["s2"]
 

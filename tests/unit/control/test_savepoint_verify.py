@@ -57,7 +57,7 @@ def taken() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("verify", "again"), [(None, None), ({"by": "Checksums"}, intervals.WORKING)])
-def test_one_that_a_driver_has_taken_is_looked_at_again_where_it_is_to_be_verified(
+def test_a_taken_savepoint_is_observed_again_if_it_is_to_be_verified(
     verify: dict[str, str] | None, again: float | None
 ) -> None:
     done = SavepointProgress(name="before-abcdef01", location="file:///s", done=True, taken=NOW)
@@ -92,7 +92,7 @@ def verify(by: str, result: WorkResult, **status: Any) -> Plan:
     return decide(savepoint({"by": by}, **{**begun, **status}), worker=worker)
 
 
-def test_one_that_nobody_asks_to_be_verified_is_at_rest() -> None:
+def test_a_savepoint_without_verification_needs_no_work() -> None:
     assert decide(savepoint(None, **taken())) == Plan()
 
 
@@ -118,7 +118,7 @@ def test_the_state_reader_has_memory_for_its_jvm() -> None:
     assert memory == {VerifyBy.CHECKSUMS: "512Mi", VerifyBy.STATE_READER: "1536Mi"}
 
 
-def test_what_is_whole_is_told_with_its_files_and_once() -> None:
+def test_complete_savepoints_are_measured_once_with_their_files() -> None:
     plan = verify("Checksums", WorkResult(verification=WHOLE))
     assert (condition(plan).status, condition(plan).message) == ("True", "3 files, 2 KiB, were read again")
     status = status_of(plan)
@@ -132,7 +132,7 @@ def test_what_is_whole_is_told_with_its_files_and_once() -> None:
     assert work.number == 2
 
 
-def test_the_state_reader_tells_rows() -> None:
+def test_the_state_reader_counts_rows() -> None:
     plan = verify("StateReader", WorkResult(verification=WHOLE.replace(state=ROWS)))
     assert condition(plan).message.endswith("rows of state: 1.2k of log/stateStoreSave")
     assert status_of(plan).state_rows == ROWS
@@ -170,7 +170,7 @@ def test_a_pod_that_found_nothing_out_is_followed_by_another_one_and_at_last_by_
     assert status_of(plan).verified == savepoint({"by": "Checksums"}).spec.verify
 
 
-def test_without_a_known_claim_it_says_why() -> None:
+def test_without_a_known_pvc_it_reports_the_cause() -> None:
     unknown = ReferenceProblem("there is no StateStore", reason=Reason.STATE_STORE_NOT_FOUND)
     plan = decide(savepoint({}, **taken()), storage=unknown)
     assert (plan.actions, condition(plan).status, condition(plan).message) == (

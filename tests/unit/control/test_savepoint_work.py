@@ -108,7 +108,7 @@ def test_at_rest_the_attempt_is_recorded_before_the_pod_is_made() -> None:
     assert (status.location, status.claim_name, plan.requeue) == (LOCATION, "state", True)
 
 
-def test_the_pod_sees_its_request_the_revision_and_the_claim_and_nothing_else() -> None:
+def test_the_pod_has_its_request_the_revision_and_the_pvc_and_nothing_else() -> None:
     plan = decide(savepoint(work=TAKE, attempts=1, location=LOCATION))
     pod, request = made(plan), request_of(plan)
     assert pod["metadata"]["name"] == f"{NAME}-1"
@@ -123,7 +123,7 @@ def test_the_pod_sees_its_request_the_revision_and_the_claim_and_nothing_else() 
     assert container["securityContext"]["readOnlyRootFilesystem"] is True
 
 
-def test_the_pod_runs_where_the_claim_is_mounted() -> None:
+def test_the_pod_runs_on_the_node_of_the_pvc() -> None:
     spec = made(decide(savepoint(work=TAKE, attempts=1), nodes=("one",)))["spec"]
     (term,) = spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"][
         "nodeSelectorTerms"
@@ -157,7 +157,7 @@ def test_a_pipeline_that_has_failed_is_at_rest() -> None:
     assert told(plan)[1] == Reason.SAVEPOINT_TAKING
 
 
-def test_what_keeps_the_pod_is_told() -> None:
+def test_the_cause_of_a_pending_pod_is_reported() -> None:
     plan = decide(savepoint(work=TAKE, attempts=1), worker=worker(waits="Unschedulable: 0/1 nodes"))
     assert "waits: Unschedulable: 0/1 nodes" in told(plan)[2]
 
@@ -214,7 +214,7 @@ def deleted(**status: Any) -> SavepointResource:
     return savepoint(deleted=True, **{**base, **status})
 
 
-def test_one_that_nobody_began_to_take_goes_at_once() -> None:
+def test_a_savepoint_that_was_not_started_is_deleted_at_once() -> None:
     assert decide(savepoint(deleted=True)) == Plan((RemoveFinalizer(SAVEPOINT_FINALIZER),))
 
 
@@ -229,7 +229,7 @@ def test_a_pod_deletes_the_files_also_without_the_pipeline() -> None:
     assert "revision" not in {volume["name"] for volume in made(plan)["spec"]["volumes"]}
 
 
-def test_it_is_let_go_when_its_files_are_gone_and_an_event_says_what_is_free() -> None:
+def test_it_is_released_when_its_files_are_deleted_and_an_event_reports_the_freed_space() -> None:
     result = WorkResult(removed=Removal(objects=3, size_bytes=2048))
     plan = decide(deleted(work=DELETE), worker=worker(result))
     delete, event, release = plan.actions
@@ -241,14 +241,14 @@ def test_it_is_let_go_when_its_files_are_gone_and_an_event_says_what_is_free() -
     assert release == RemoveFinalizer(SAVEPOINT_FINALIZER)
 
 
-def test_what_could_not_be_freed_is_told() -> None:
+def test_space_that_could_not_be_freed_is_reported() -> None:
     result = WorkResult(removed=Removal(postponed="other is being taken"))
     event = decide(deleted(work=DELETE), worker=worker(result)).actions[1]
     assert isinstance(event, EmitEvent)
     assert event.message.endswith("is freed with the next savepoint that is deleted: other is being taken")
 
 
-def test_a_pipeline_that_is_to_go_on_from_it_keeps_it() -> None:
+def test_a_pipeline_to_be_restored_from_it_keeps_it() -> None:
     plan = decide(deleted(), awaited_by=("delays", "copy"))
     assert told(plan)[:2] == ("Deleting", Reason.SAVEPOINT_IN_USE)
     assert "Pipeline delays, copy is to be restored from it" in told(plan)[2]
@@ -295,7 +295,7 @@ def test_with_retain_the_files_stay_and_it_goes() -> None:
     assert (event.reason, release) == (Reason.RETAINED, RemoveFinalizer(SAVEPOINT_FINALIZER))
 
 
-def test_with_its_claim_gone_it_goes() -> None:
+def test_it_is_deleted_with_its_pvc() -> None:
     event, release = decide(deleted(), lost=True).actions
     assert isinstance(event, EmitEvent)
     assert "the claim with" in event.message
@@ -309,7 +309,7 @@ def test_in_a_namespace_that_goes_it_does_not_hold_it_up() -> None:
     assert plan.actions[-1] == RemoveFinalizer(SAVEPOINT_FINALIZER)
 
 
-def test_without_a_known_claim_it_says_what_to_do() -> None:
+def test_without_a_known_pvc_it_reports_the_fix() -> None:
     unknown = ReferenceProblem("there is no StateStore", reason=Reason.STATE_STORE_NOT_FOUND)
     plan = decide(deleted(claimName=None), storage=unknown)
     assert told(plan)[1] == Reason.DELETION_BLOCKED
@@ -324,7 +324,7 @@ def test_a_pod_that_cannot_delete_it_is_followed_by_another_one() -> None:
     assert decide(waiting) == Plan(requeue_after=10)
 
 
-def test_a_pod_that_leaves_no_word_is_told_with_its_exit_code() -> None:
+def test_a_pod_without_a_message_is_reported_with_its_exit_code() -> None:
     terminated = {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}
     body = {"status": {"phase": "Failed", "containerStatuses": [{"state": terminated}]}}
     result = parse_work(body)

@@ -49,7 +49,7 @@ async def make_ready(operator: Operator) -> Operator:
     return await operator.settle(STORE)
 
 
-async def test_the_claim_is_made_and_checked_and_the_pod_goes() -> None:
+async def test_the_pvc_is_created_and_checked_and_the_pod_is_deleted() -> None:
     operator = await start().settle(STORE)
     claim = operator.cluster.read(CLAIM) or {}
     assert claim["spec"]["resources"]["requests"]["storage"] == "1Gi"
@@ -62,7 +62,7 @@ async def test_the_claim_is_made_and_checked_and_the_pod_goes() -> None:
     assert operator.cluster.find("v1", "Pod") == []
 
 
-async def test_a_retained_claim_has_no_owner_and_survives_its_store() -> None:
+async def test_a_retained_pvc_has_no_owner_and_survives_its_store() -> None:
     operator = await make_ready(start())
     assert "ownerReferences" not in (operator.cluster.read(CLAIM) or {})["metadata"]
     operator.cluster.remove(REF)
@@ -71,7 +71,7 @@ async def test_a_retained_claim_has_no_owner_and_survives_its_store() -> None:
     assert operator.cluster.read(CLAIM) is not None
 
 
-async def test_the_probe_runs_as_the_restricted_standard_asks() -> None:
+async def test_the_probe_runs_by_the_restricted_standard() -> None:
     operator = await start().settle(STORE)
     pod = operator.cluster.read(find_probe(operator)) or {}
     security, container = pod["spec"]["securityContext"], pod["spec"]["containers"][0]
@@ -125,7 +125,7 @@ async def test_a_store_that_failed_is_checked_again_soon() -> None:
     assert operator.get_condition(STORE)[0] == "True"
 
 
-async def test_a_claim_that_stays_pending_says_why_in_the_provisioners_words() -> None:
+async def test_a_pending_pvc_reports_the_message_of_the_provisioner() -> None:
     operator = await start().settle(STORE)
     operator.cluster.patch(CLAIM, status={"phase": "Pending"})
     event = {
@@ -185,13 +185,13 @@ async def test_growing_applies_and_shrinking_is_refused_in_the_api_servers_words
     assert operator.get_condition(STORE)[0] == "True"
 
 
-async def test_a_claim_that_should_exist_and_does_not_is_named() -> None:
+async def test_a_missing_existing_pvc_is_named() -> None:
     operator = await start(pvc={"claimName": "theirs"}).settle(STORE)
     assert operator.get_condition(STORE)[:2] == ("False", "PvcNotFound")
     assert 'PVC "theirs" not found' in operator.get_condition(STORE)[2]
 
 
-async def test_a_claim_deleted_from_outside_is_made_anew_and_the_loss_is_told() -> None:
+async def test_a_pvc_deleted_from_outside_is_created_again_and_the_loss_is_reported() -> None:
     operator = await make_ready(start())
     operator.cluster.remove(CLAIM)
     await operator.settle(STORE)
@@ -199,7 +199,7 @@ async def test_a_claim_deleted_from_outside_is_made_anew_and_the_loss_is_told() 
     assert any("with all state" in said for said in operator.list_events("PvcNotFound"))
 
 
-async def test_delete_takes_the_claim_along_but_never_while_a_pipeline_uses_it() -> None:
+async def test_delete_removes_the_pvc_but_not_while_a_pipeline_uses_it() -> None:
     operator = await make_ready(start(pvc={"size": "1Gi"}, deletionPolicy="Delete"))
     pipeline = build_resource("Pipeline", "delays", stateStoreRef="main")
     operator.cluster.put(pipeline)
@@ -221,7 +221,7 @@ def put_savepoint(operator: Operator, name: str, spec: dict[str, Any], **status:
     return ObjectRef.of(body)
 
 
-async def test_delete_never_takes_a_claim_along_on_which_a_savepoint_or_a_copy_is() -> None:
+async def test_delete_keeps_a_pvc_with_a_savepoint_or_a_copy() -> None:
     operator = await make_ready(start(pvc={"size": "1Gi"}, deletionPolicy="Delete"))
     there = put_savepoint(operator, "there", {}, claimName="main-state")
     copied = [{"storeRef": "main", "state": "Exported"}]
@@ -245,7 +245,7 @@ async def test_delete_never_takes_a_claim_along_on_which_a_savepoint_or_a_copy_i
     assert (operator.cluster.read(CLAIM), operator.cluster.read(copy) is None) == (None, False)
 
 
-async def test_a_claim_with_many_savepoints_names_some() -> None:
+async def test_a_pvc_with_many_savepoints_names_some() -> None:
     operator = await make_ready(start(pvc={"size": "1Gi"}, deletionPolicy="Delete"))
     for number in range(1, 8):
         put_savepoint(operator, f"s{number}", {}, claimName="main-state")
@@ -258,13 +258,13 @@ async def test_a_claim_with_many_savepoints_names_some() -> None:
 
 
 @pytest.mark.parametrize("pvc", [{"size": "1Gi"}, {"claimName": "theirs"}])
-async def test_only_a_claim_that_the_operator_made_holds_the_deletion(pvc: dict[str, str]) -> None:
+async def test_only_a_pvc_of_the_operator_blocks_the_deletion(pvc: dict[str, str]) -> None:
     operator = await start(pvc=pvc, deletionPolicy="Delete").settle(STORE)
     held = bool((operator.get(STORE) or {})["metadata"].get("finalizers"))
     assert held == ("size" in pvc)
 
 
-async def test_dying_at_any_write_of_a_check_leaves_one_claim_and_no_second_pod() -> None:
+async def test_a_crash_at_any_write_of_a_check_leaves_one_pvc_and_no_second_pod() -> None:
     for number in range(1, 6):
         operator = start()
         operator.cluster.fuse.die_after(number)
@@ -296,7 +296,7 @@ async def test_a_bucket_is_checked_with_the_secrets_keys_when_it_is_due() -> Non
     assert len(operator.buckets.checks) == 2
 
 
-async def test_a_bucket_that_fails_says_so_and_recovers() -> None:
+async def test_a_failing_bucket_is_reported_and_recovers() -> None:
     operator = start(**BUCKET)
     operator.cluster.put(build_secret("keys", accessKeyId="id", secretAccessKey="word"))
     operator.buckets.failure = StoreFailure("there is no bucket state", reason=Reason.BUCKET_NOT_FOUND)

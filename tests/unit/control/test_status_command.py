@@ -39,12 +39,12 @@ BAD = condition(
 )
 
 
-def test_a_resource_that_is_ready_is_well() -> None:
+def test_a_ready_resource_is_healthy() -> None:
     health = assess(topic("one", WELL))
     assert (health.ready, health.healthy, health.reason, health.next) == ("True", True, "Synced", "")
 
 
-def test_what_is_not_ready_says_why_and_what_to_do() -> None:
+def test_unready_resources_have_a_reason_and_a_fix() -> None:
     health = assess(topic("one", BAD))
     assert (health.ready, health.healthy, health.message) == ("False", False, BAD["message"])
     assert health.next == Reason.PARTITIONS_CANNOT_SHRINK.description
@@ -63,7 +63,7 @@ def test_what_is_not_ready_says_why_and_what_to_do() -> None:
         ),
     ],
 )
-def test_what_the_operator_has_not_seen_or_nobody_can_read_is_not_well(
+def test_unobserved_and_unreadable_resources_are_unhealthy(
     body: dict[str, Any], reason: str, said: str
 ) -> None:
     health = assess(body)
@@ -71,7 +71,7 @@ def test_what_the_operator_has_not_seen_or_nobody_can_read_is_not_well(
     assert said in health.next
 
 
-def test_what_was_suspended_on_purpose_is_well() -> None:
+def test_suspended_resources_are_healthy() -> None:
     source = {"name": "events", "topic": "in", "format": {"json": {"schema": "k STRING"}}}
     sinks = [{"name": "o", "from": "events", "kafka": {"topic": "out"}}]
     body = build_resource("Pipeline", "delays", sources=[source], sinks=sinks, suspend=True)
@@ -79,7 +79,7 @@ def test_what_was_suspended_on_purpose_is_well() -> None:
     assert assess(body).healthy
 
 
-def test_a_policy_that_is_ready_is_not_well_while_lag_is_not() -> None:
+def test_a_ready_policy_is_unhealthy_while_lag_is() -> None:
     body = build_resource("LagPolicy", "gold", selector={"groups": ["*"]}, warning={"lag": "60s"})
     conditions = [
         condition("Ready", "True", "LagEvaluated"),
@@ -91,7 +91,7 @@ def test_a_policy_that_is_ready_is_not_well_while_lag_is_not() -> None:
     assert not assess(body | {"status": {"conditions": conditions}}).healthy
 
 
-def test_a_savepoint_that_is_being_read_back_is_well_and_a_damaged_one_is_not() -> None:
+def test_a_savepoint_in_verification_is_healthy_and_a_damaged_one_is_not() -> None:
     body = build_resource("Savepoint", "one", pipelineRef="delays")
     ready = condition("Ready", "True", "SavepointReady")
     under_way = condition("Verified", "Unknown", "SavepointVerifying")
@@ -120,7 +120,7 @@ GOOD, ILL = assess(topic("good", WELL)), assess(topic("ill", BAD))
         (overview(GOOD, operator=Operator(why="no right to get leases")), Exit.OK),
     ],
 )
-def test_scripts_learn_whether_all_is_well_and_what_is_not_known_is_not(seen: Overview, end: Exit) -> None:
+def test_exit_codes_show_health_and_unknown_is_not_healthy(seen: Overview, end: Exit) -> None:
     assert choose_exit(seen, START) is end
     assert build_status_data(seen, START)["healthy"] is (end is Exit.OK)
 
@@ -136,12 +136,12 @@ SCREEN = """\
 operator: kappa-operator-1 is the leader"""
 
 
-def test_what_is_not_well_comes_first_with_what_to_do() -> None:
+def test_unhealthy_resources_come_first_with_a_fix() -> None:
     seen = overview(ILL, GOOD)
     assert render(build_status_view(seen, START, mixed=False), width=150) == SCREEN
 
 
-def test_many_that_are_well_are_counted_and_all_that_are_not_are_shown() -> None:
+def test_many_healthy_resources_are_counted_and_all_unhealthy_ones_are_shown() -> None:
     many = [assess(topic(f"t{number:02}", WELL)) for number in range(30)]
     ill = [assess(topic(f"ill{number:02}", BAD)) for number in range(30)]
     text = render(build_status_view(overview(*ill, *many), START, mixed=True))
@@ -151,7 +151,7 @@ def test_many_that_are_well_are_counted_and_all_that_are_not_are_shown() -> None
     assert every.count("Synced") == 30
 
 
-def test_an_operator_that_is_away_or_not_to_be_seen_is_said_to_be_so() -> None:
+def test_an_unavailable_or_invisible_operator_is_reported() -> None:
     away = overview(GOOD, operator=Operator("one", START - timedelta(minutes=5)))
     said = render(build_status_view(away, START, mixed=False))
     assert "operator: no active leader since 5m; the status above may be stale" in said
@@ -172,7 +172,7 @@ class Locked(FakeCluster):
         return await super().list_objects(api_version, kind, *args, **more)
 
 
-async def test_kinds_that_may_not_be_listed_keep_nobody_from_seeing_the_others() -> None:
+async def test_kinds_without_list_permission_do_not_hide_others() -> None:
     cluster = Locked()
     cluster.put(build_resource("StateStore", "main", pvc={"size": "1Gi"}))
     seen = await read_overview(cluster, "shop", "kappa-system")

@@ -57,12 +57,12 @@ async def finish(operator: Operator, result: WorkResult = FREED) -> Operator:
     return await operator.settle(STORE)
 
 
-async def test_nothing_is_looked_through_unless_that_is_asked_for() -> None:
+async def test_nothing_is_collected_unless_requested() -> None:
     operator = await (await start()).settle(STORE)
     assert (find_collectors(operator), read_status(operator)) == ([], {})
 
 
-async def test_a_request_is_seen_to_once_and_told() -> None:
+async def test_a_request_is_processed_once_and_reported() -> None:
     operator = await (await start(request="1")).settle(STORE)
     assert [ref.name for ref in find_collectors(operator)] == ["main-collect-1"]
     operator = await finish(operator)
@@ -86,7 +86,7 @@ async def test_it_is_done_again_when_that_is_due() -> None:
     assert [ref.name for ref in find_collectors(operator)] == ["main-collect-2"]
 
 
-async def test_the_request_says_which_checkpoints_pipelines_go_on_in() -> None:
+async def test_the_request_lists_the_checkpoints_in_use() -> None:
     operator = await start(request="1", replacedCheckpoints="Delete")
     source = {"name": "events", "topic": "in", "format": {"json": {"schema": "k STRING"}}}
     sink = {"name": "log", "from": "events", "kafka": {"topic": "out"}}
@@ -112,13 +112,13 @@ async def test_the_request_says_which_checkpoints_pipelines_go_on_in() -> None:
     assert (asked.namespace, asked.replaced, asked.orphaned) == ("shop", True, False)
 
 
-async def test_why_nothing_could_be_removed_is_told() -> None:
+async def test_the_cause_of_a_failed_collection_is_reported() -> None:
     failure = DriverExit(reason=Reason.CHECKPOINT_UNAVAILABLE, message="the disk is read-only")
     operator = await finish(await (await start(request="1")).settle(STORE), WorkResult(failure=failure))
     assert read_status(operator)["message"] == "the disk is read-only"
 
 
-async def test_a_pod_that_cannot_be_made_is_told_and_the_store_stays_ready() -> None:
+async def test_a_pod_that_cannot_be_created_is_reported_and_the_store_stays_ready() -> None:
     operator = await start(request="1")
     operator.cluster.refusals.append(
         lambda _, after: "exceeded quota" if "collect" in after["metadata"]["name"] else None

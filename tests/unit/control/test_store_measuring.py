@@ -88,7 +88,7 @@ async def test_a_store_is_measured_soon_after_it_was_found_to_work_not_at_its_ne
     assert outcome.requeue_after == 1.0
 
 
-async def test_nothing_is_measured_unless_that_is_asked_for() -> None:
+async def test_nothing_is_measured_unless_requested() -> None:
     operator = await start(measureInterval=None)
     assert (find_pods(operator), read_status(operator)) == ([], {})
 
@@ -108,7 +108,7 @@ async def test_it_is_done_again_when_that_is_due_and_not_before() -> None:
     )
 
 
-async def test_one_that_failed_says_so_and_what_was_found_before_stays() -> None:
+async def test_a_failed_measurement_is_reported_and_the_previous_one_stays() -> None:
     operator = await finish(await start())
     operator.clock.advance(3600)
     operator = await finish(await operator.settle(STORE), FAILED)
@@ -117,7 +117,7 @@ async def test_one_that_failed_says_so_and_what_was_found_before_stays() -> None
     assert status["contents"] == HOLDS.to_manifest()
 
 
-async def test_a_pod_that_cannot_be_made_is_told() -> None:
+async def test_a_pod_that_cannot_be_created_is_reported() -> None:
     operator = await finish(await start())
     operator.clock.advance(3600)
     operator.cluster.refusals.append(

@@ -180,7 +180,7 @@ async def test_no_watch_event_is_awaited_of_a_resource_that_is_gone() -> None:
     assert shop.sync._pending_events.age == 0.0, "the kubelet would restart the operator for it"
 
 
-async def test_resources_that_waited_for_one_that_is_gone_are_looked_at() -> None:
+async def test_resources_that_depend_on_a_deleted_one_are_reconciled() -> None:
     shop = Shop()
     shop.cluster.put(build_resource("Topic", "orders", topicName="one"))
     shop.cluster.put(build_resource("Topic", "rival", topicName="one"))
@@ -203,7 +203,7 @@ async def test_a_deletion_that_a_watch_shows_wakes_the_rivals_for_a_topic_of_ano
     assert shop.cache.get(ORDERS) is None
 
 
-async def test_an_own_write_that_a_watch_shows_has_nothing_looked_at() -> None:
+async def test_the_watch_event_of_an_own_write_triggers_no_reconcile() -> None:
     shop = Shop("orders")
     await shop.settle()
     shop.note(ORDERS, "MODIFIED")
@@ -232,7 +232,9 @@ async def test_a_watch_that_begins_again_with_a_list_has_everything_read_at_once
     await run_resync(shop, lambda: shop.cache.find("Topic", "shop") == [ORDERS])
 
 
-async def test_a_resync_goes_on_after_the_api_server_was_away(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_resync_continues_after_the_api_server_was_unavailable(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("kappa_operator.engine.sync._PAUSE", 0.0)
     monkeypatch.setattr("kappa_operator.engine.sync._RETRY", 0.01)
     shop = Shop("orders", settings=Settings(resync=0.01))

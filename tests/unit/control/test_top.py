@@ -98,7 +98,7 @@ def test_what_one_list_does_not_need_the_other_gets(
     assert share_room(first, second, room) == shared
 
 
-def test_while_nobody_answers_that_is_said_in_the_place_of_how_old_it_is() -> None:
+def test_without_an_answer_the_age_is_replaced_by_the_reason() -> None:
     text = render(
         build_top(build_report(START), START, ViewOptions(height=40), "the operator does not answer")
     )

@@ -37,7 +37,7 @@ def broker(operator: Operator) -> FakeBroker:
     return operator.brokers["kafka:9092"]
 
 
-async def test_a_topic_is_created_as_the_spec_says_and_its_status_says_what_was_seen() -> None:
+async def test_a_topic_is_created_from_its_spec_and_its_status_shows_the_observed_one() -> None:
     operator = await start(partitions=4, retention={"time": "30d"}, config={"min.insync.replicas": "1"})
     await operator.settle(ORDERS)
     topic = broker(operator).topics["orders"]
@@ -86,7 +86,7 @@ async def test_a_config_that_leaves_the_spec_returns_to_its_default() -> None:
     assert "segment.bytes" not in broker(operator).topics["orders"].configs
 
 
-async def test_a_config_that_somebody_set_by_hand_is_left_alone() -> None:
+async def test_a_config_that_a_user_set_by_hand_is_not_changed() -> None:
     operator = await start()
     await operator.settle(ORDERS)
     broker(operator).topics["orders"].configs["segment.bytes"] = "1048576"
@@ -105,7 +105,7 @@ async def test_a_value_in_another_spelling_is_no_difference() -> None:
     assert operator.get_condition(ORDERS)[0] == "True"
 
 
-async def test_drift_is_repaired_and_told() -> None:
+async def test_drift_is_repaired_and_reported() -> None:
     operator = await start(retention={"time": "1d"})
     await operator.settle(ORDERS)
     broker(operator).topics["orders"].configs["retention.ms"] = "1"
@@ -114,7 +114,7 @@ async def test_drift_is_repaired_and_told() -> None:
     assert "retention.ms=86400000" in operator.list_events("DriftRepaired")[0]
 
 
-async def test_a_topic_deleted_from_outside_is_made_anew_and_the_loss_is_told() -> None:
+async def test_a_topic_deleted_from_outside_is_created_again_and_the_loss_is_reported() -> None:
     operator = await start()
     await operator.settle(ORDERS)
     del broker(operator).topics["orders"]
@@ -178,7 +178,7 @@ async def test_a_change_to_compact_is_refused_until_it_is_allowed() -> None:
     assert operator.get_condition(ORDERS)[0] == "True"
 
 
-async def test_an_invalid_config_is_told_in_the_brokers_words_and_the_valid_ones_are_applied() -> None:
+async def test_an_invalid_config_is_reported_with_the_broker_message_and_the_valid_ones_are_applied() -> None:
     operator = await start()
     await operator.settle(ORDERS)
     change(operator, config={"segment.bytes": "many", "max.message.bytes": "2000"})
@@ -216,7 +216,7 @@ async def test_a_suspended_topic_that_is_missing_is_not_created() -> None:
     assert operator.get_condition(ORDERS)[:2] == ("False", "Suspended")
 
 
-async def test_the_oldest_resource_keeps_a_topic_that_two_claim_in_the_same_kafka() -> None:
+async def test_the_oldest_of_two_resources_keeps_a_topic_in_the_same_kafka() -> None:
     operator = await start(partitions=1)
     await operator.settle(ORDERS)
     operator.clock.advance(60)
@@ -262,7 +262,7 @@ async def test_delete_takes_the_topic_along() -> None:
     assert broker(operator).topics == {}
 
 
-async def test_a_deletion_that_kafka_cannot_follow_says_what_to_do() -> None:
+async def test_a_deletion_that_kafka_refuses_reports_the_fix() -> None:
     operator = await start(deletionPolicy="Delete")
     await operator.settle(ORDERS)
     broker(operator).trouble = BrokerUnreachable("kafka:9092: Connection refused")
@@ -287,7 +287,7 @@ async def test_switching_to_retain_removes_the_finalizer() -> None:
     assert (operator.get(ORDERS) or {})["metadata"]["finalizers"] == []
 
 
-async def test_a_topic_that_another_resource_claims_is_never_deleted() -> None:
+async def test_a_topic_of_another_resource_is_never_deleted() -> None:
     operator = await start(deletionPolicy="Delete")
     await operator.settle(ORDERS)
     operator.cluster.put(build_resource("Topic", "same", topicName="orders"))
@@ -349,7 +349,7 @@ async def test_a_cluster_that_is_gone_and_forgotten_blocks_the_deletion_with_the
         (["a"], {}, "ClusterNotReady", "BrokerUnreachable: nowhere:1: Connection refused"),
     ],
 )
-async def test_what_is_wrong_with_the_reference_is_said(
+async def test_an_error_of_the_reference_is_reported(
     clusters: list[str], spec: dict[str, str], reason: str, words: str
 ) -> None:
     operator = Operator(KIND_TABLE)
@@ -379,7 +379,7 @@ async def test_kafka_that_is_away_is_tried_again_ever_more_slowly() -> None:
     assert operator.get_condition(ORDERS)[0] == "True"
 
 
-async def test_an_invalid_stored_resource_says_so_and_harms_nobody() -> None:
+async def test_an_invalid_stored_resource_is_reported_and_affects_no_other() -> None:
     operator = await start(partitions=0)
     other = Key("Topic", "shop", "fine")
     operator.cluster.put(build_resource("Topic", "fine"))

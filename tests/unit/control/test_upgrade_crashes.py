@@ -103,7 +103,7 @@ async def test_dying_after_any_write_changes_nothing_about_the_end(name: str) ->
         assert end == wanted, f"died after write {number} of {writes}"
 
 
-async def test_the_ends_are_what_was_asked_for() -> None:
+async def test_the_ends_are_as_requested() -> None:
     ends = {name: tell(*(await live(steps, None))) for name, steps in STEPS.items()}
     assert ends == {
         "after a savepoint": ("Done", 0, [], 1),

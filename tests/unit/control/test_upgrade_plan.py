@@ -118,7 +118,7 @@ def at_rest(status: PipelineStatus) -> PipelineStatus:
     return status.replace(runs=status.update_active(driver=None, driver_uid=None, stopping_since=None))
 
 
-def test_a_change_is_recorded_before_a_driver_is_made_for_it_and_the_old_one_goes_on() -> None:
+def test_a_change_is_recorded_before_its_driver_is_created_and_the_active_driver_continues() -> None:
     plan, status = decide(look(changed(), pod()))
     assert kinds(plan) == [TakeRolloutSlot, RecordStatus]
     assert (upgrade_of(status).phase, standby_of(status).generation) == (UpgradePhase.DRY_RUN, 2)
@@ -157,7 +157,7 @@ def test_where_the_state_fits_the_old_one_is_stopped(kind: VerdictKind) -> None:
     assert upgrade_of(status).verdict == verdict
 
 
-def test_where_it_does_not_the_change_is_refused_with_the_reason_and_the_old_one_goes_on() -> None:
+def test_a_change_that_does_not_fit_is_refused_with_the_reason_and_the_active_driver_continues() -> None:
     plan, status = decide(look(changed(upgrade=change()), standby=standing(DOES_NOT)))
     assert kinds(plan) == [RecordStatus]
     assert ready_of(status) == ("False", Reason.UPGRADE_REFUSED)
@@ -186,7 +186,7 @@ def build_previous(situation: PipelineObserved) -> Any:
     return Revision.model_validate_json(config.manifest["data"][REVISION_KEY])
 
 
-def test_when_the_old_one_says_that_its_queries_have_ended_the_new_one_takes_over_at_once() -> None:
+def test_when_the_queries_of_the_old_driver_have_ended_the_new_one_takes_over() -> None:
     handing = changed(upgrade=change(UpgradePhase.HANDING_OVER), stoppingSince=NOW.isoformat())
     plan, _ = decide(look(handing))
     assert kinds(plan) == [StopDriver]
@@ -210,7 +210,7 @@ def taken_over(
     return started(CHANGED, generation=2, **{**status, **fields})
 
 
-def test_it_is_told_again_until_it_has_heard() -> None:
+def test_it_is_notified_again_until_it_acknowledges() -> None:
     plan, _ = decide(look(taken_over(), standby(), progress=standing(FITS)))
     assert kinds(plan) == [ActivateDriver]
 
@@ -326,7 +326,7 @@ def test_where_no_node_takes_a_second_driver_the_old_one_is_stopped_first() -> N
     assert status.active.stopping_since == NOW
 
 
-def test_a_quota_that_refuses_the_second_pod_is_told_and_the_old_one_is_stopped_first() -> None:
+def test_a_quota_against_the_second_pod_is_reported_and_the_old_one_stops_first() -> None:
     made = decide_pipeline(look(changed(upgrade=change(), standby={"driverUid": None}), pod()), NOW).actions[
         -1
     ]
@@ -345,7 +345,7 @@ def test_one_that_ends_with_an_error_of_its_spec_is_refused_with_that_error() ->
     assert upgrade_of(status).message == "there is no column 'x'"
 
 
-def test_one_that_ends_for_a_passing_reason_is_followed_by_another_and_what_runs_goes_on() -> None:
+def test_a_standby_with_a_transient_failure_is_replaced_and_the_active_driver_continues() -> None:
     end = DriverExit(reason=Reason.REGISTRY_UNAVAILABLE, message="the registry does not answer")
     plan, status = decide(look(changed(upgrade=change()), pod(), standby(phase="Failed", exit=end)))
     again = upgrade_of(status)
@@ -355,7 +355,7 @@ def test_one_that_ends_for_a_passing_reason_is_followed_by_another_and_what_runs
     assert not any(isinstance(action, StopDriver) for action in plan.actions)
 
 
-def test_after_three_the_change_is_refused_and_what_runs_goes_on() -> None:
+def test_after_three_the_change_is_refused_and_the_active_driver_continues() -> None:
     end = DriverExit(reason=Reason.AUTHORIZATION_FAILED, message="grant WRITE on topic 'out'")
     last = change(attempts=2)
     plan, status = decide(look(changed(upgrade=last), pod(), standby(phase="Failed", exit=end)))
@@ -375,7 +375,7 @@ def test_one_that_had_no_room_beside_the_old_one_makes_the_change_cold(reason: R
     )
 
 
-def test_taking_the_change_back_removes_the_driver_that_stands_by() -> None:
+def test_reverting_the_change_removes_the_standby_driver() -> None:
     back = started(upgrade=change())
     plan, _ = decide(look(back))
     assert [a.ref.name for a in plan.actions if isinstance(a, DeleteObject)] == ["delays-driver-2"]
@@ -384,7 +384,7 @@ def test_taking_the_change_back_removes_the_driver_that_stands_by() -> None:
     assert ready_of(status) == ("True", Reason.RUNNING)
 
 
-def test_another_change_begins_anew_with_a_driver_of_its_own() -> None:
+def test_another_change_starts_with_its_own_driver() -> None:
     again = started({"trigger": {"maxRecords": 11}}, revision=OLD, upgrade=change())
     plan, _ = decide(look(again))
     assert [a.ref.name for a in plan.actions if isinstance(a, DeleteObject)] == ["delays-driver-2"]
@@ -395,7 +395,7 @@ def test_another_change_begins_anew_with_a_driver_of_its_own() -> None:
     )
 
 
-def test_while_a_driver_does_not_run_the_cure_is_not_held_up_by_a_rehearsal() -> None:
+def test_a_failed_pipeline_starts_its_new_revision_without_a_dry_run() -> None:
     _, status = decide(look(changed(), pod(), progress=running(state=DriverState.STARTING)))
     assert status.active.stopping_since == NOW
     assert status.upgrade is None
@@ -419,7 +419,7 @@ def test_a_change_without_state_begins_in_a_checkpoint_of_its_own_and_leaves_the
 SAVED = {**CHANGED, "upgrade": {"mode": "Savepoint"}}
 
 
-def test_with_mode_savepoint_the_name_is_recorded_then_the_savepoint_is_made_and_the_old_one_goes_on() -> (
+def test_mode_savepoint_records_the_name_then_creates_the_savepoint_while_the_active_driver_continues() -> (
     None
 ):
     waiting = started(SAVED, revision=OLD, upgrade=change(mode=UpgradeMode.SAVEPOINT))
@@ -453,7 +453,7 @@ def before(state: str, **status: Any) -> SavepointResource:
 TAKEN = before("Ready", taken=NOW.isoformat(), location="file:///kept", shufflePartitions=5)
 
 
-def test_while_it_is_taken_the_status_says_how_far_it_is() -> None:
+def test_the_status_shows_the_progress_of_a_savepoint() -> None:
     plan, status = decide(look(saving(), savepoint=before("Taking")))
     assert plan.actions == ()
     assert ready_of(status) == ("False", Reason.UPGRADE_SAVING)
@@ -469,7 +469,7 @@ def test_when_it_is_taken_the_old_one_is_stopped() -> None:
 
 
 @pytest.mark.parametrize("state", ["Failed", "Damaged"])
-def test_without_it_the_change_is_refused_and_the_old_one_goes_on(state: str) -> None:
+def test_without_it_the_change_is_refused_and_the_active_driver_continues(state: str) -> None:
     _, status = decide(look(saving(), savepoint=before(state)))
     assert (upgrade_of(status).phase, status.active.stopping_since) == (UpgradePhase.REFUSED, None)
     assert "there is no savepoint to restore from" in (upgrade_of(status).message or "")
@@ -496,7 +496,7 @@ def test_what_fails_goes_back_to_the_savepoint_in_a_new_checkpoint() -> None:
     assert "restored from savepoint before" in (upgrade_of(status).message or "")
 
 
-def test_where_the_savepoint_is_gone_it_is_said_that_the_state_that_was_left_is_gone_on_from() -> None:
+def test_without_its_savepoint_a_rollback_continues_from_the_last_state_and_reports_it() -> None:
     restarts = {"crashes": 2, "lastReason": "DriverCrashed", "lastFailure": "out of luck"}
     gone = taken_over(restarts=restarts, driver=None, driverUid=None)
     known = upgrade_of(gone.status).replace(mode=UpgradeMode.SAVEPOINT, savepoint="before")
@@ -506,9 +506,7 @@ def test_where_the_savepoint_is_gone_it_is_said_that_the_state_that_was_left_is_
 
 
 @pytest.mark.parametrize(("mode", "warns"), [(UpgradeMode.REPROCESS, False), (UpgradeMode.AUTO, True)])
-def test_what_does_not_fit_begins_with_an_empty_state_and_the_whole_log_where_the_mode_says_so(
-    mode: UpgradeMode, warns: bool
-) -> None:
+def test_mode_reprocess_starts_with_empty_state_over_the_whole_log(mode: UpgradeMode, warns: bool) -> None:
     sources = [{**SPEC["sources"][0], "startingOffsets": "latest"}]
     spec = {**CHANGED, "sources": sources, "upgrade": {"mode": mode}}
     asked = started(spec, revision=OLD, checkpoint=3, runningCheckpoint=3)

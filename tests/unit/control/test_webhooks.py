@@ -93,7 +93,7 @@ async def test_an_attempt_is_made_once_however_often_it_is_begun(
 
 
 @pytest.mark.parametrize("status", [400, 401, 404, 429, 500, 503])
-async def test_an_answer_that_is_no_success_is_said_without_its_text(
+async def test_an_unsuccessful_answer_is_reported_without_its_text(
     receiver: Receiver, webhooks: HttpWebhooks, status: int
 ) -> None:
     webhooks.start(call(receiver.url(str(status))), None)
@@ -108,7 +108,7 @@ async def test_a_redirect_is_not_followed(receiver: Receiver, webhooks: HttpWebh
     assert len(receiver.got) == 1
 
 
-async def test_a_server_that_never_answers_holds_nobody_up(receiver: Receiver) -> None:
+async def test_a_server_that_never_answers_delays_no_other_call(receiver: Receiver) -> None:
     webhooks = HttpWebhooks(("127.0.0.1",), timeout=0.3)
     webhooks.start(call(receiver.url("never")), None)
     await receiver.hanging.wait()
@@ -125,14 +125,14 @@ async def test_a_server_that_is_not_there(receiver: Receiver, webhooks: HttpWebh
     assert found.error == "no answer (ClientConnectorError)"
 
 
-async def test_a_policy_that_is_gone_is_told_of_no_more(receiver: Receiver, webhooks: HttpWebhooks) -> None:
+async def test_a_deleted_policy_has_no_metrics(receiver: Receiver, webhooks: HttpWebhooks) -> None:
     webhooks.start(call(receiver.url("never")), None)
     await receiver.hanging.wait()
     webhooks.forget(POLICY)
     assert webhooks.get(POLICY) is None
 
 
-async def test_without_a_list_nobody_is_called(receiver: Receiver) -> None:
+async def test_without_allowed_hosts_no_webhook_is_called(receiver: Receiver) -> None:
     with pytest.raises(WebhookFailure, match="calls no webhooks"):
         HttpWebhooks().start(call(receiver.url()), None)
     with pytest.raises(WebhookFailure, match=r"may not call 127\.0\.0\.1"):

@@ -27,7 +27,7 @@ def test_a_bad_manifest_is_refused_as_the_api_server_refuses_it(case: Case) -> N
     assert [part for part in expected if part not in message] == [], message
 
 
-def test_a_field_that_is_misspelled_is_told_with_the_one_that_was_meant() -> None:
+def test_a_misspelled_field_is_reported_with_a_suggestion() -> None:
     manifest = read_smallest("Pipeline")
     manifest["spec"]["sources"][0]["topc"] = manifest["spec"]["sources"][0].pop("topic")
     assert [(each.field, str(each)) for each in find_problems(manifest)] == [
@@ -35,7 +35,7 @@ def test_a_field_that_is_misspelled_is_told_with_the_one_that_was_meant() -> Non
     ]
 
 
-def test_a_value_that_a_comma_has_cut_is_told_to_be_put_in_quotes() -> None:
+def test_a_value_cut_by_a_comma_is_reported_with_quotes_as_the_fix() -> None:
     manifest = read_smallest("Pipeline")
     manifest["spec"]["views"] = [{"name": "v", "sql": "SELECT a", "b FROM c": None}]
     (problem,) = find_problems(manifest)
@@ -49,5 +49,5 @@ def test_what_is_null_counts_as_left_out() -> None:
     assert [each.field for each in find_problems({**manifest, "spec": None})] == ["spec"]
 
 
-def test_a_status_in_a_manifest_is_not_looked_at_as_the_api_server_drops_it() -> None:
+def test_a_status_in_a_manifest_is_ignored() -> None:
     assert find_problems({**read_smallest("Topic"), "status": {"conditions": "none"}}) == []

@@ -29,7 +29,7 @@ def test_the_guarantee_names_the_sinks_where_they_differ(deliveries: list[str], 
     assert compute_guarantee([SOURCE], [build(f"s{n}", each) for n, each in enumerate(deliveries)]) == said
 
 
-def test_the_explanation_says_for_whom_it_is_exactly_once_and_when_not() -> None:
+def test_the_explanation_shows_when_a_sink_is_exactly_once() -> None:
     said = explain_guarantee([SOURCE], build("out", "ExactlyOnce"), Trigger())
     assert "isolation.level=read_committed" in said
     assert "savepoint" in said

@@ -22,7 +22,7 @@ def read(text: str | bytes) -> list[dict[str, Any]]:
     return list(read_manifests(FILE, "shop"))
 
 
-def test_a_resource_without_a_namespace_gets_the_one_that_is_asked_for() -> None:
+def test_a_resource_without_a_namespace_gets_the_requested_one() -> None:
     (manifest,) = read(TOPIC)
     assert manifest["metadata"] == {"name": "flights", "namespace": "shop"}
 
@@ -56,7 +56,7 @@ def test_a_time_stays_the_text_that_it_is() -> None:
         (TOPIC.replace("partitions: 3", "partitions: 3, partitions: 4"), "duplicate key 'partitions'"),
     ],
 )
-def test_what_is_no_manifest_of_ours_and_was_meant_to_be_is_told(text: str | bytes, message: str) -> None:
+def test_a_misspelled_api_version_or_kind_is_reported(text: str | bytes, message: str) -> None:
     with pytest.raises(ManifestError, match="(?s)" + message.replace("?", r"\?")):
         read(text)
 

@@ -200,7 +200,7 @@ def test_a_resource_without_status_is_read_with_an_empty_one() -> None:
 
 
 @pytest.mark.parametrize("reason", Reason)
-def test_a_reason_is_its_word_and_says_what_to_do(reason: Reason) -> None:
+def test_a_reason_is_its_name_and_has_a_fix(reason: Reason) -> None:
     assert reason == reason.value == str(reason)
     assert Reason(reason.value) is reason
     assert reason.value == "".join(part.title() for part in reason.name.split("_"))

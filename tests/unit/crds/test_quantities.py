@@ -100,12 +100,12 @@ def test_what_is_no_number_of_cores_is_refused_with_examples(text: str) -> None:
         (187_200, "2d4h"),
     ],
 )
-def test_a_duration_is_said_shortly(seconds: float, text: str) -> None:
+def test_a_duration_is_formatted_shortly(seconds: float, text: str) -> None:
     assert format_duration(seconds) == text
 
 
 @given(st.floats(0, 10**8))
-def test_what_is_said_of_a_duration_never_reads_as_the_next_unit(seconds: float) -> None:
+def test_a_formatted_duration_never_rounds_to_the_next_unit(seconds: float) -> None:
     said = format_duration(seconds)
     assert "60s" not in said
     assert "1000ms" not in said
@@ -126,12 +126,12 @@ def test_what_is_said_of_a_duration_never_reads_as_the_next_unit(seconds: float)
         (1.05e6, "1.1M"),
     ],
 )
-def test_a_count_is_said_shortly(count: float, text: str) -> None:
+def test_a_count_is_formatted_shortly(count: float, text: str) -> None:
     assert format_count(count) == text
 
 
 @given(st.floats(0, 10**12))
-def test_what_is_said_of_a_count_never_reads_as_the_next_unit(count: float) -> None:
+def test_a_formatted_count_never_rounds_to_the_next_unit(count: float) -> None:
     assert not re.fullmatch(r"1000[kM]?", format_count(count))
 
 
@@ -146,5 +146,5 @@ def test_what_is_said_of_a_count_never_reads_as_the_next_unit(count: float) -> N
         (2**50, "1024 TiB"),
     ],
 )
-def test_sizes_are_said_shortly(size: int, text: str) -> None:
+def test_sizes_are_formatted_shortly(size: int, text: str) -> None:
     assert format_size(size) == text

@@ -59,7 +59,7 @@ def test_the_last_text_is_always_shown() -> None:
 
 
 @pytest.mark.parametrize(("kept", "words"), [(True, "make demo REMOVE=1"), (False, "make demo KEEP=1")])
-def test_the_end_says_what_to_try_next(kept: bool, words: str) -> None:
+def test_the_end_lists_next_steps(kept: bool, words: str) -> None:
     text = "\n".join(list_next_steps("flights", kept=kept))
     assert words in text
     assert ("kappa top -n flights" in text) is kept

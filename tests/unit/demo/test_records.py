@@ -122,7 +122,7 @@ def test_a_small_slice_has_every_kind_too(january: Frame) -> None:
     assert set(build_log(january.head(100)).faults) == set(Fault)
 
 
-def test_partitions_take_turns(log: Log) -> None:
+def test_partitions_are_cycled(log: Log) -> None:
     assert [partition for partition, _ in log][:6] == [0, 1, 2, 3, 0, 1]
 
 

@@ -116,5 +116,5 @@ def test_a_line_has_records_lag_batch_and_rate() -> None:
     assert line == "Running: records in 60 of 100 · lag 40 · batch 3 · rate 12k/s · dead letters 2"
 
 
-def test_before_the_first_progress_the_line_says_what_it_waits_for() -> None:
+def test_before_the_first_progress_the_line_shows_what_it_waits_for() -> None:
     assert say_status(stalled(), TARGET) == "new: waiting for the operator"

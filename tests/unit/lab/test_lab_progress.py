@@ -31,7 +31,7 @@ def test_a_short_step_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert line.endswith("node: ready")
 
 
-def test_a_step_that_fails_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_failed_step_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(ZeroDivisionError), progress.step("node"):
         raise ZeroDivisionError
     assert capsys.readouterr().err.splitlines()[-1].endswith("node: FAILED")

@@ -48,7 +48,7 @@ def test_names_of_alerts_are_used_once_and_begin_with_the_platforms_name() -> No
 
 
 @EACH
-def test_an_alert_says_what_is_wrong_with_what_and_what_to_do_first(alert: Alert) -> None:
+def test_an_alert_names_the_object_the_problem_and_the_first_step(alert: Alert) -> None:
     assert alert.summary.endswith(".")
     assert len(alert.summary) < 140
     assert re.search(r"\bFirst\b", alert.description), "the description says what to do first"

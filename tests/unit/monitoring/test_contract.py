@@ -46,7 +46,7 @@ def test_each_declared_metric_is_documented_once() -> None:
     assert [metric.name for metric in list_metrics() if page.count(f"| `{metric.name}` |") != 1] == []
 
 
-def test_each_declared_metric_has_a_name_of_its_own_and_says_what_it_means() -> None:
+def test_each_declared_metric_has_a_unique_name_and_a_description() -> None:
     metrics = list_metrics()
     assert len({metric.name for metric in metrics}) == len(metrics)
     assert [metric.name for metric in metrics if not metric.help.strip()] == []

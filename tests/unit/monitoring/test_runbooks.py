@@ -32,7 +32,7 @@ def find_place(alert: Alert) -> str:
 
 
 @pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: alert.name)
-def test_an_alert_points_to_a_section_that_says_what_it_means_and_what_to_do(alert: Alert) -> None:
+def test_an_alert_links_to_a_section_with_meaning_and_fix(alert: Alert) -> None:
     section = SECTIONS[find_place(alert)]
     assert [part for part in PARTS if part not in section] == []
 

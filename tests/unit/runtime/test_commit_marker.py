@@ -38,7 +38,7 @@ def test_what_this_runtime_did_not_write_is_no_mark(text: str | None) -> None:
     assert parse_marker(text) is None
 
 
-def test_a_takeover_keeps_what_was_written_and_whom_nobody_may_go_on_as() -> None:
+def test_a_takeover_keeps_written_batches_and_fenced_producers() -> None:
     mark = MARK.taken_over(9, "new/q", 12)
     assert (mark.generation, mark.producer, mark.written) == (9, "", MARK.written)
 
@@ -61,6 +61,6 @@ def test_of_many_lives_the_last_ones_are_remembered_within_what_kafka_takes() ->
     assert len(mark.to_text()) < 4096
 
 
-def test_a_life_that_goes_on_is_the_last_to_be_forgotten() -> None:
+def test_a_continuing_life_is_the_last_to_be_dropped() -> None:
     mark = MARK.after("old/q", 41, "client")
     assert list(mark.written.items()) == [("new/q", 12), ("old/q", 41)]

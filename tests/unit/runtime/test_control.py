@@ -121,7 +121,7 @@ def test_a_stop_is_not_taken_from_a_get(token: Path) -> None:
 ONE = "/savepoints/one-1?location=file%3A%2F%2F%2Fs"
 
 
-def test_a_driver_takes_over_when_it_stands_by_and_is_told_so_with_the_token(token: Path) -> None:
+def test_a_standby_driver_takes_over_when_activated_with_the_token(token: Path) -> None:
     doors = Doors(token, DriverState.STANDING_BY)
     assert doors.ask("/activate", "Bearer wrong", method="POST").status == 401
     assert doors.ask("/activate", "Bearer right").status == 405
@@ -132,7 +132,7 @@ def test_a_driver_takes_over_when_it_stands_by_and_is_told_so_with_the_token(tok
     assert rehearsing.ask("/activate", "Bearer right", method="POST").status == 409
 
 
-def test_a_savepoint_is_asked_for_with_the_token_while_the_queries_run(token: Path) -> None:
+def test_a_savepoint_is_requested_with_the_token_while_the_queries_run(token: Path) -> None:
     doors = Doors(token)
     assert doors.ask(ONE, "Bearer wrong", method="POST").status == 401
     assert doors.ask(ONE, "Bearer right").status == 405

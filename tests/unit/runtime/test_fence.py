@@ -27,7 +27,7 @@ def test_what_a_driver_writes_is_in_the_checkpoint(checkpoint: str) -> None:
     fence.check()
 
 
-def test_each_generation_goes_on_where_the_one_before_was(checkpoint: str) -> None:
+def test_each_generation_continues_where_the_previous_one_was(checkpoint: str) -> None:
     LocalFolder(claim(checkpoint, 1).root).write("out/commits/0", b"v1")
     assert LocalFolder(claim(checkpoint, 4).root).read("out/commits/0") == b"v1"
 
@@ -75,7 +75,7 @@ def test_a_driver_of_a_generation_before_the_present_one_is_refused(checkpoint: 
     claim(checkpoint, 3).check()
 
 
-def test_of_two_that_claim_it_at_once_the_newer_one_has_it(checkpoint: str) -> None:
+def test_of_two_concurrent_takeovers_the_newer_one_wins(checkpoint: str) -> None:
     class Overtaken(LinkFence):
         """Another driver claims the checkpoint after this one has looked, before it makes its link."""
 

@@ -78,7 +78,7 @@ def test_a_batch_that_was_written_in_part_is_completed_by_no_other_views(tmp_pat
     assert json.loads(files.read("_writers/out") or "") == OTHER
 
 
-def test_state_is_not_divided_while_a_batch_is_written_in_part(tmp_path: Path) -> None:
+def test_state_is_not_repartitioned_while_a_batch_is_in_doubt(tmp_path: Path) -> None:
     write_checkpoint(tmp_path)
     files = LocalFolder(f"file://{tmp_path}")
     partly = replace(WANTED, is_in_doubt=True)

@@ -38,7 +38,7 @@ def test_each_batch_takes_from_every_topic_of_a_source(folder: Path, reads: dict
     assert batches == [["f-2012", "f-2012", "f-2013", "f-2013"], ["f-2012", "f-2013"]]
 
 
-def test_a_pattern_that_no_file_fits_is_told(folder: Path) -> None:
+def test_a_pattern_without_a_file_is_reported(folder: Path) -> None:
     with pytest.raises(ManifestError, match="no records of a topic like g-"):
         next(read_batches(folder, _spec(topicPattern="g-.*"), 4))
 
@@ -55,7 +55,7 @@ def test_a_record_of_a_test_case_may_name_its_topic() -> None:
     assert [record.topic for record in records["flights"]] == ["f-9"]
 
 
-def test_a_topic_that_the_source_does_not_read_is_told() -> None:
+def test_a_topic_outside_of_the_source_is_reported() -> None:
     with pytest.raises(ManifestError, match="does not read 'g-9', only topics like f-"):
         check_case(parse_case(_case("g-9")), _spec(topicPattern="f-.*"))
 
@@ -72,7 +72,7 @@ def test_a_topic_that_the_source_does_not_read_is_told() -> None:
     ],
     ids=str,
 )  # fmt: skip
-def test_what_is_wrong_with_a_test_case_is_told_with_its_field(step: dict[str, Any], message: str) -> None:
+def test_an_error_of_a_test_case_names_its_field(step: dict[str, Any], message: str) -> None:
     case = _case("f-9")
     case["spec"]["input"] = [step]
     with pytest.raises(ManifestError) as refused:

@@ -43,7 +43,7 @@ def test_a_batch_that_dropped_nothing_is_not_read_again() -> None:
     assert note(note(Ledger(), 0, 0), 1, 0) == Ledger(1)
 
 
-def test_batches_of_which_nothing_was_heard_are_read_again_and_none_twice() -> None:
+def test_batches_without_progress_are_read_again_and_none_twice() -> None:
     ledger = note(note(Ledger(4), 7, 0), 7, 3)
     assert [batch.number for batch in ledger.pending] == [5, 6]
     assert note(ledger, 6, None) == ledger
@@ -65,7 +65,7 @@ def test_after_a_checkpoint_was_set_back_batches_are_known_up_to_there() -> None
 
 
 @given(st.lists(st.tuples(st.integers(0, 30), st.sampled_from([None, 0, 2])), max_size=30))
-def test_whatever_is_heard_each_batch_that_dropped_rows_is_pending_once(
+def test_each_batch_with_dropped_rows_is_pending_once_for_any_progress(
     heard: list[tuple[int, int | None]],
 ) -> None:
     ledger = Ledger()

@@ -82,7 +82,7 @@ def test_a_password_that_the_login_would_misread_is_refused(tmp_path: Path, pass
     assert password not in caught.value.message
 
 
-def test_how_state_is_kept_is_always_said_whole() -> None:
+def test_state_settings_are_always_written_completely() -> None:
     place = "spark.sql.streaming.stateStore"
     assert build_state_settings(None) == {
         f"{place}.rocksdb.changelogCheckpointing.enabled": "true",

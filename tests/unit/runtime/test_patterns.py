@@ -308,7 +308,7 @@ def test_batches_change_nothing(
         ("A !B | C", "!B must be between two steps"),
     ],
 )
-def test_a_pattern_that_cannot_be_read_says_where(steps: str, said: str) -> None:
+def test_an_invalid_pattern_reports_the_place(steps: str, said: str) -> None:
     with pytest.raises(PatternError, match=said):
         parse_steps(steps)
 

@@ -83,7 +83,7 @@ def test_a_batch_that_moved_on_without_rows_is_not_believed_to_be_clean() -> Non
     assert count_malformed(event, folded.sources) == {"flights": None}
 
 
-def test_two_sources_of_one_topic_are_told_apart_by_the_plans_order() -> None:
+def test_two_sources_of_one_topic_are_distinguished_by_the_order_of_the_plan() -> None:
     folded = fold_event(None, _event(), READS)
     assert {source.name: source.end_offsets[source.topic][0] for source in folded.sources} == {
         "flights": 10,
@@ -92,7 +92,7 @@ def test_two_sources_of_one_topic_are_told_apart_by_the_plans_order() -> None:
     }
 
 
-def test_sources_of_several_topics_are_told_apart_by_what_they_subscribe_to() -> None:
+def test_sources_of_several_topics_are_distinguished_by_their_subscription() -> None:
     reads = (("some", Subscription(("a", "b"))), ("all", Subscription(pattern="[ab]")))
     offsets = {"a": {"0": 1}, "b": {"0": 2}}
     sources = [

@@ -187,7 +187,7 @@ def test_huge_values_are_read_and_huge_lengths_are_refused(reading: Schema) -> N
     ],
     ids=["no syntax", "an unknown type", "an unknown import", "an unknown message", "a circle", "no fields", "columns alike", "too many"],
 )  # fmt: skip
-def test_a_schema_that_cannot_be_used_is_told_with_its_source_and_place(
+def test_an_unusable_schema_is_reported_with_its_source_and_place(
     text: str, message: str, words: str
 ) -> None:
     with pytest.raises(SpecError) as raised:

@@ -103,7 +103,7 @@ def test_the_first_message_is_read_where_none_is_named() -> None:
     ],
     ids=["null", "too short", "an unknown id", "a wrong start", "no indexes", "a negative length", "a message that is not there", "another message", "no message", "a version that does not fit"],
 )  # fmt: skip
-def test_a_value_that_cannot_be_read_says_why(written: bytes | None, words: str) -> None:
+def test_an_unreadable_value_has_a_reason(written: bytes | None, words: str) -> None:
     good = write_framed(7, build_schema(V1, "plant.Reading"), {"n": 1})
     assert _decode(_build(V1, V3), good, written, good) == [
         {"sensor": "", "n": 1},
@@ -185,7 +185,7 @@ def test_what_every_schema_may_import_needs_no_reference() -> None:
     ],
     ids=["no message", "an unknown type", "a path that leads elsewhere", "an import with an error"],
 )
-def test_a_registered_schema_that_cannot_be_used_is_told_with_its_version(
+def test_an_unusable_registered_schema_is_reported_with_its_version(
     text: str, references: tuple[Reference, ...], words: str
 ) -> None:
     registered = Registered(1, 4, text, references)

@@ -63,7 +63,7 @@ def test_a_sink_that_writes_at_least_once_has_no_writers() -> None:
     assert build_publishers(build({"delivery": "AtLeastOnce"}), 1, {}) == {}
 
 
-def test_a_plan_that_nobody_starts_has_writers_that_may_not_write() -> None:
+def test_a_plan_that_is_not_started_has_writers_without_permission_to_write() -> None:
     publisher = KafkaEndpoints(cast(SparkSession, None), build({})).targets.publishers["out"]
     assert decide_write(CommitMarker(1), publisher.generation, "any/life", 0) is WriteDecision.FENCED
 
@@ -78,7 +78,7 @@ def test_batches_are_no_larger_than_the_smallest_topic_takes_and_records_as_larg
     assert (config["linger.ms"], config["partitioner"]) == ("100", "murmur2_random")
 
 
-def test_real_time_mode_is_refused_also_where_no_api_server_looks() -> None:
+def test_real_time_mode_is_refused_without_an_api_server_too() -> None:
     spec = build({}).spec
     real_time = spec.model_copy(update={"trigger": type(spec.trigger).model_validate({"realTime": {}})})
     with pytest.raises(SpecError, match="ExactlyOnce, which writes batch by batch"):

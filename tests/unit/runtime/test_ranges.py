@@ -38,7 +38,7 @@ def test_batches_that_come_while_one_waits_are_merged_into_one_range() -> None:
     assert ledger.pending() == Span(_at({0: 0}), _at({0: 100}))
 
 
-def test_a_batch_that_nobody_has_counted_is_pending() -> None:
+def test_an_uncounted_batch_is_pending() -> None:
     assert Ledger.at(_at({0: 5})).with_batch(_at({0: 5}), _at({0: 10}), malformed=None).pending() == Span(
         _at({0: 5}), _at({0: 10})
     )

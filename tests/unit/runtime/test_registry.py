@@ -54,7 +54,7 @@ def test_a_pinned_version_is_the_reader(registry: RegistryDouble) -> None:
     assert fetch(registry, version=1).reader.version == 1
 
 
-def test_ids_that_are_asked_for_are_refused_unless_the_subject_has_them(registry: RegistryDouble) -> None:
+def test_requested_ids_are_refused_unless_the_subject_has_them(registry: RegistryDouble) -> None:
     known = registry.register("a/b-value", '"int"')
     assert fetch(registry, asked=(4711, known)).unknown == (4711,)
 
@@ -68,7 +68,7 @@ def test_schemas_that_a_schema_refers_to_come_before_it_each_once(registry: Regi
     assert fetch(registry).reader.references == (Reference("unit", "unit"), Reference("place", "place"))
 
 
-def test_credentials_are_sent_and_a_refusal_is_told_without_them(
+def test_credentials_are_sent_and_a_refusal_is_reported_without_them(
     registry: RegistryDouble, tmp_path: Path
 ) -> None:
     registry.register("a/b-value", '"int"')
@@ -120,7 +120,7 @@ def refuse(work: Callable[[], object]) -> DriverError:
     ],
     ids=["an error of the server", "an answer without message", "a page", "an object for a list"],
 )
-def test_an_answer_that_is_none_is_told_and_can_be_tried_again(
+def test_an_invalid_answer_is_reported_and_retryable(
     registry: RegistryDouble, breakdown: tuple[int, object] | bytes, words: str
 ) -> None:
     registry.breakdown = breakdown
@@ -130,7 +130,7 @@ def test_an_answer_that_is_none_is_told_and_can_be_tried_again(
     assert registry.url in error.message
 
 
-def test_a_registry_that_is_not_there_is_told_with_its_address(registry: RegistryDouble) -> None:
+def test_a_missing_registry_is_reported_with_its_address(registry: RegistryDouble) -> None:
     gone = RegistryDouble()
     gone.close()
     error = refuse(lambda: fetch(gone))
@@ -138,7 +138,7 @@ def test_a_registry_that_is_not_there_is_told_with_its_address(registry: Registr
     assert gone.url in error.message
 
 
-def test_a_subject_or_version_that_is_not_there_is_told_with_those_that_are(registry: RegistryDouble) -> None:
+def test_a_missing_subject_or_version_is_reported_with_the_existing_ones(registry: RegistryDouble) -> None:
     error = refuse(lambda: fetch(registry))
     assert (error.reason, error.retryable) == (Reason.SCHEMA_NOT_FOUND, True)
     assert "no subject 'a/b-value'" in error.message

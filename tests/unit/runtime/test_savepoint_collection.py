@@ -131,7 +131,7 @@ def test_a_taker_at_any_step_of_a_collection_loses_nothing(old: Place, patience:
         place.check("new")
 
 
-def test_a_taker_and_two_collections_that_take_turns_lose_nothing(old: Place) -> None:
+def test_a_taker_and_two_interleaved_collections_lose_nothing(old: Place) -> None:
     """The taker begins at one step of the first collection, and the second one runs whole at a step of that taker."""
     for outer in range(1, 50, 9):
         for inner in (2, 3, 4):
@@ -142,7 +142,7 @@ def test_a_taker_and_two_collections_that_take_turns_lose_nothing(old: Place) ->
             place.check("new")
 
 
-def test_a_collection_that_died_at_any_step_harms_nobody_and_the_next_one_ends_it(old: Place) -> None:
+def test_a_collection_that_died_at_any_step_is_completed_by_the_next_one(old: Place) -> None:
     old.go_on()
     old.take("kept")
     model = old.copy("model")

@@ -73,7 +73,7 @@ def test_a_missing_file_is_named(names: set[str], missing: str) -> None:
     assert raised.value.reason is Reason.CHECKPOINT_DAMAGED
 
 
-def test_a_lineage_that_begins_too_late_is_told() -> None:
+def test_a_lineage_that_starts_too_late_is_reported() -> None:
     with pytest.raises(LostDataError, match="lacks a snapshot of version 6 or before"):
         find_state_files(
             "state/0/0", changelogs(6, 7), VERSIONS[6], lambda name: [VERSIONS[5]], lambda name: ()
@@ -150,7 +150,7 @@ def test_a_manifest_is_read_as_it_was_written() -> None:
         ({"files": [{"path": "a", "size": 1, "sha256": "x"}]}, "files.0.sha256: "),
     ],
 )
-def test_a_manifest_that_is_damaged_is_told_with_the_place(change: dict[str, object], words: str) -> None:
+def test_a_damaged_manifest_is_reported_with_the_place(change: dict[str, object], words: str) -> None:
     text = json.dumps({**json.loads(MANIFEST.to_json()), **change})
     with pytest.raises(LostDataError, match=words) as raised:
         read_manifest("savepoints/one/manifest.json", text)

@@ -97,7 +97,7 @@ def test_it_is_brought_in_under_another_name_and_restored_from_there(
         assert files.read(path) == LocalFolder(f"file://{near.checkpoint}").read(path)
 
 
-def test_one_that_was_brought_in_says_itself_of_which_pipeline_it_was_taken(near: Place, far: Place) -> None:
+def test_an_imported_savepoint_has_the_pipeline_of_its_manifest(near: Place, far: Place) -> None:
     transfer_savepoint(near.open(), "one", far.open(), "brought")
     manifest, own = far.open().read("brought"), build_revision(near.checkpoint)
     assert not is_of_another(manifest, own)
@@ -132,7 +132,7 @@ def test_what_is_damaged_is_named_and_never_gets_a_place_there(near: Place, far:
     assert far.open().files.names("taking") == []
 
 
-def test_one_that_is_not_there_is_told_with_those_that_are(near: Place, far: Place) -> None:
+def test_a_missing_savepoint_is_reported_with_the_existing_ones(near: Place, far: Place) -> None:
     with pytest.raises(
         LostDataError, match=r"savepoint 'three' not found below .*near/savepoints; savepoints there: one"
     ):
@@ -221,7 +221,7 @@ def test_one_at_any_step_of_a_collection_loses_nothing(near: Place, far: Place) 
         at.check("one")
 
 
-def test_a_pod_exports_and_imports_as_its_request_says(near: Place, far: Place, tmp_path: Path) -> None:
+def test_a_pod_exports_and_imports_as_requested(near: Place, far: Place, tmp_path: Path) -> None:
     here, there = (f"file://{at.root}/savepoints" for at in (near, far))
     ask = WorkRequest(task=SavepointTask.EXPORT, name="one", location=here, other=OtherPlace(location=there))
     exported = do_work(ask, tmp_path).taken

@@ -293,7 +293,7 @@ def test_damage_to_any_file_of_state_in_a_checkpoint_is_named_and_no_savepoint_i
         store.read("one")
 
 
-def test_a_place_that_cannot_be_written_is_told_with_the_file(take: Take, tmp_path: Path) -> None:
+def test_an_unwritable_place_is_reported_with_the_file(take: Take, tmp_path: Path) -> None:
     (tmp_path / "savepoints").write_text("a file, where a folder should be")
     with pytest.raises(UnavailableError, match=r"could not be .*: Not a directory"):
         take("one")
@@ -304,7 +304,7 @@ def test_a_place_that_is_no_volume_is_refused() -> None:
         LocalFolder("s3a://bucket/x")
 
 
-def test_a_manifest_that_is_none_is_told(take: Take, store: SavepointStore, tmp_path: Path) -> None:
+def test_an_invalid_manifest_is_reported(take: Take, store: SavepointStore, tmp_path: Path) -> None:
     take("one")
     (tmp_path / "savepoints" / "one" / "manifest.json").write_text("{")
     with pytest.raises(

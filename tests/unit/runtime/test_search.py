@@ -154,7 +154,7 @@ def test_queries_are_read_from_state_only_where_those_of_another_digest_are_know
     assert loads == ["read", "read"]
 
 
-def test_an_index_holds_what_its_digest_says_whatever_it_held_before() -> None:
+def test_an_index_matches_its_digest_after_any_history() -> None:
     loads: list[str] = []
 
     def hold(digest: str, *texts: str) -> int:

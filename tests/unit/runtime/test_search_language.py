@@ -135,7 +135,7 @@ def test_a_condition_on_null_does_not_hold_and_its_negation_does() -> None:
         ("(" * (DEEPEST + 1) + "a" + ")" * (DEEPEST + 1), f"nested deeper than {DEEPEST}"),
     ],
 )
-def test_a_query_that_cannot_be_read_says_why(query: str | None, said: str) -> None:
+def test_an_invalid_query_reports_the_reason(query: str | None, said: str) -> None:
     found = read_query(FIELDS, query)
     assert isinstance(found, QueryError), found
     assert said in str(found)

@@ -45,7 +45,7 @@ def test_merged_filters_are_the_filter_of_all_values_and_forget_none(
 
 @settings(max_examples=8, deadline=None)
 @given(size=st.sampled_from([(500, 0.01), (6000, 0.02), (12000, 0.1)]), salt=salts)
-def test_a_filter_takes_no_more_other_values_for_its_own_than_was_asked_for(
+def test_the_false_positive_rate_of_a_filter_is_at_most_as_requested(
     size: tuple[int, float], salt: int
 ) -> None:
     items, share = size
@@ -77,7 +77,7 @@ def test_merged_sketches_are_the_sketch_of_all_values_and_never_estimate_too_low
 
 @settings(max_examples=8, deadline=None)
 @given(error=st.sampled_from([0.005, 0.05]), confidence=st.sampled_from([0.5, 0.9]), salt=salts)
-def test_a_sketch_seldom_estimates_further_above_the_truth_than_was_asked_for(
+def test_the_error_of_a_sketch_seldom_exceeds_the_requested_bound(
     error: float, confidence: float, salt: int
 ) -> None:
     digest = digest_with(salt)
@@ -142,13 +142,13 @@ def window_view(sql: str) -> View:
         ),
     ],
 )
-def test_a_call_that_is_wrong_is_told_with_its_place(view: View, words: str) -> None:
+def test_an_invalid_call_is_reported_with_its_place(view: View, words: str) -> None:
     with pytest.raises(SpecError) as caught:
         expand_calls(view)
     assert words in caught.value.message
 
 
-def test_what_a_view_keeps_in_sketches_is_told() -> None:
+def test_the_state_of_sketches_is_explained() -> None:
     view = sql_view(
         "SELECT frequency_estimate(frequency_sketch(x, 0.01, 0.99), 'a'), bloom_filter(y, 1000, 0.01) FROM a"
     )

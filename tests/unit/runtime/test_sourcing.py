@@ -134,7 +134,7 @@ def test_a_replay_gives_the_same_bytes() -> None:
     assert run(build_step(snapshot_every=2), [rows]) == run(build_step(snapshot_every=2), [[r] for r in rows])
 
 
-def test_a_function_that_fails_says_where_and_the_aggregate_goes_on() -> None:
+def test_a_failing_function_reports_its_line_and_the_aggregate_continues() -> None:
     rows = run(build_step(), [[build_command(1, 5), build_command(2, 13, id=7), build_command(3, -1, id=7)]])
     assert [row[1:3] for row in rows] == [(1, "event"), (1, "error"), (2, "event")]
     assert rows[1][3] == "ValueError"
@@ -158,7 +158,7 @@ def test_a_command_without_a_place_of_its_own_is_an_error(second: Row, said: str
     assert event[1:3] == (2, "event")
 
 
-def test_so_many_identifiers_are_remembered_as_is_said() -> None:
+def test_the_configured_number_of_identifiers_is_kept() -> None:
     rows = [build_command(at, id=id) for at, id in enumerate("xyxzxy")]
     kinds = [row[2] for row in run(build_step(remember=2), [[row] for row in rows])]
     assert kinds == ["event", "event", "duplicate", "event", "event", "event"]
@@ -191,7 +191,7 @@ def test_a_projection_begins_at_a_snapshot_and_waits_for_what_is_missing() -> No
     ]
 
 
-def test_an_event_that_cannot_be_folded_is_told_and_tried_again() -> None:
+def test_an_event_that_cannot_be_folded_is_reported_and_retried() -> None:
     step = Projecting(Here("evolve", ""), 1)
     rows = run(
         step, [[("a", "1", "[]", None)], [("a", "2", '{"type": "coin"}', None)], [("a", None, "{}", None)]]

@@ -78,7 +78,7 @@ def test_a_checkpoint_of_which_a_savepoint_is_taken_stays(files: LocalFolder) ->
     assert removed.postponed == "one is being taken"
 
 
-def test_checkpoints_of_pipelines_that_are_gone_go_where_that_is_said(files: LocalFolder) -> None:
+def test_orphaned_checkpoints_are_deleted_if_the_policy_is_delete(files: LocalFolder) -> None:
     removed = collect_store(files, request(orphaned=True))
     assert (removed.checkpoints, left(files)) == (1, ALL - {"gone"})
     assert files.names("other/orders") == ["33333333-1a2b-4c3d-8e4f-0123456789ab"], (
@@ -94,12 +94,12 @@ def test_a_checkpoint_that_may_be_of_a_newer_pipeline_stays(files: LocalFolder) 
     assert collect_store(files, soon).checkpoints == 1
 
 
-def test_what_a_pipeline_that_never_restored_goes_on_in_stays(files: LocalFolder) -> None:
+def test_the_checkpoint_of_a_pipeline_without_a_restore_stays(files: LocalFolder) -> None:
     collect_store(files, request(replaced=True, orphaned=True, current=LIVE))
     assert left(files) == ALL - {"gone"}
 
 
-def test_what_savepoints_left_goes_and_one_that_is_damaged_is_told(files: LocalFolder) -> None:
+def test_remains_of_savepoints_are_deleted_and_a_damaged_one_is_reported(files: LocalFolder) -> None:
     for pipeline in ("orders", "returns"):
         files.write(f"savepoints/shop/{pipeline}/objects/ab/abandoned", b"123")
     files.write("savepoints/shop/returns/one/manifest.json", b"{")

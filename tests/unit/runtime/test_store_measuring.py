@@ -54,7 +54,7 @@ def test_a_namespace_that_keeps_nothing_holds_nothing(files: LocalFolder) -> Non
     assert measure_store(files, "empty") == StoreContents()
 
 
-def test_where_there_is_too_much_it_is_said_that_there_is_more(files: LocalFolder) -> None:
+def test_a_partial_measurement_is_marked(files: LocalFolder) -> None:
     assert measure_store(files, "shop", most=5).partial
     assert measure_store(files, "shop", most=0) == StoreContents(partial=True)
     counted = len(list(files.list_files("shop"))) + len(list(files.list_files("savepoints/shop")))

@@ -38,12 +38,12 @@ def with_parts(**parts: tuple[str, ...]) -> OperatorFingerprint:
     return COUNT.model_copy(update={"parts": {**COUNT.parts, **parts}})
 
 
-def test_the_same_query_goes_on_and_there_is_nothing_to_say() -> None:
+def test_the_same_query_continues_without_warnings() -> None:
     verdict = judge(compare_pipelines({"out": OLD}, {"out": OLD}))
     assert (verdict.kind, verdict.reasons) == (VerdictKind.RESUME, ())
 
 
-def test_the_gravest_finding_counts_and_stands_first() -> None:
+def test_the_most_severe_finding_decides_and_comes_first() -> None:
     findings = [
         Finding(VerdictKind.RESUME, "a"),
         Finding(VerdictKind.REPROCESS, "c"),
@@ -73,9 +73,7 @@ def test_more_partitions_are_a_division_of_the_state() -> None:
         (PYTHON, "a state in Python instead of an aggregation"),
     ],
 )
-def test_an_operator_that_keeps_something_else_has_no_state_to_go_on_from(
-    shape: OperatorFingerprint, said: str
-) -> None:
+def test_an_operator_with_other_state_cannot_continue(shape: OperatorFingerprint, said: str) -> None:
     found = change(operators=(shape,))
     assert {each.kind for each in found} == {VerdictKind.REPROCESS}
     assert any(said in each.text for each in found), found
@@ -93,7 +91,7 @@ def test_of_a_definition_the_fields_that_were_changed_are_named() -> None:
     assert "its definition has changed (within)" in found[0].text
 
 
-def test_a_changed_view_is_told_once() -> None:
+def test_a_changed_view_is_reported_once() -> None:
     assert "computed by the previous one" in change(views={"counted": "two"})[0].text
     both = change(views={"counted": "two"}, operators=(with_parts(keys=("w",)),))
     assert [each.kind for each in both] == [VerdictKind.REPROCESS]
@@ -116,7 +114,7 @@ def test_the_ends_of_a_query(fields: dict[str, Any], kind: VerdictKind, said: st
     assert said in found[0].text
 
 
-def test_sinks_that_come_and_go_are_told() -> None:
+def test_added_and_removed_sinks_are_reported() -> None:
     verdict = judge(compare_pipelines({"out": OLD}, {"more": OLD}))
     assert verdict.kind is VerdictKind.RESUME
     assert sorted(verdict.reasons) == [

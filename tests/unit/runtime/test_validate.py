@@ -86,7 +86,9 @@ def test_files_are_named_with_an_option_or_without(
 
 
 @pytest.mark.parametrize("command", ["validate", "explain", "run", "test"])
-def test_a_command_without_a_file_asks_for_one(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_command_without_a_file_reports_the_missing_argument(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert kappa(command, ["--data", "."] if command == "run" else []) == UNUSABLE
     assert "name a manifest: FILE or -f FILE" in capsys.readouterr().err
 
