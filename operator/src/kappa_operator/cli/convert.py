@@ -16,9 +16,9 @@ Pair = tuple[yaml.Node, yaml.Node]
 
 
 def convert(files: Files = None, *, filename: Filename = None) -> None:
-    """Print manifests with the present names of fields, for `kappa convert FILE > NEW_FILE`."""
+    """Print manifests of an earlier release with the present names. Comments stay where the layout allows that."""
     for number, path in enumerate(list_files(files, filename)):
-        text, is_exact = convert_text(Path(path).read_text())
+        text, is_exact = convert_text(sys.stdin.read() if path == "-" else Path(path).read_text())
         if not is_exact:
             print(f"{path}: comments could not be kept; compare it with the original", file=sys.stderr)
         typer.echo(f"---\n{text}" if number else text, nl=False)
