@@ -49,6 +49,7 @@ from kappa_crds.reasons import Reason
 from kappa_operator.engine.cluster import ApiCluster, build_collection_path
 from kappa_operator.engine.keys import ObjectRef
 from kappa_operator.errors import AlreadyExists
+from kappa_operator.pipeline.pace import IDLE
 from lab.broker import free_ports
 from lab.paths import REPOSITORY
 from lab.shell import run
@@ -56,7 +57,7 @@ from lab.toolchain import program
 
 CHANGES_PER_SECOND = 10
 SETTLE = 35.0
-"""Seconds until all drivers were polled again, and the figures written."""
+"""Seconds until all drivers with lag were polled again, and their figures written."""
 SPEC: dict[str, Any] = {
     "sources": [{"name": "events", "topic": "in", "format": {"json": {"schema": "k STRING, v BIGINT"}}}],
     "views": [{"name": "large", "sql": "SELECT k, v FROM events WHERE v > 100"}],
@@ -277,7 +278,7 @@ async def measure(folder: Path, url: str, count: int, seconds: float) -> dict[st
             await asyncio.sleep(SETTLE)
             requests, busy = await measure_rest(cluster, operator, seconds)
             drivers.idle_since = datetime.now(UTC)
-            await asyncio.sleep(SETTLE)
+            await asyncio.sleep(2 * IDLE.longest)
             _, idle = await measure_rest(cluster, operator, seconds)
             drivers.idle_since = None
             tasks.append(asyncio.create_task(run_node(node)))
