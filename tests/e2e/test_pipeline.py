@@ -63,7 +63,7 @@ def test_kubectl_get_fills_every_column(counting: Counting) -> None:
     status = counting.place.await_pipeline(
         lambda status: status.batch is not None and status.rate is not None, "reports a batch", 30
     )
-    header, line = counting.place.kubectl("get", "kp", "counts", "-o", "wide").splitlines()
+    header, line = counting.place.kubectl("get", "kpp", "counts", "-o", "wide").splitlines()
     assert header.split() == [
         *("NAME", "READY", "STATE", "LAG", "RATE", "GUARANTEE", "EXECUTORS", "REVISION"),
         *("RECOVERY", "RESTARTS", "REASON", "MESSAGE", "AGE"),
@@ -85,7 +85,7 @@ def test_kubectl_get_fills_every_column(counting: Counting) -> None:
 @pytest.mark.chaos
 def test_kubectl_scale_starts_a_new_revision_with_that_many_executors(counting: Counting) -> None:
     before = counting.place.pipeline()
-    counting.place.kubectl("scale", "kp", "counts", "--replicas=1")
+    counting.place.kubectl("scale", "kpp", "counts", "--replicas=1")
     after = await_generation(counting, before.active.generation + 1)
     counting.check()
     assert after.active.revision != before.active.revision
@@ -201,7 +201,7 @@ def test_a_driver_whose_jvm_is_killed_is_started_again(counting: Counting) -> No
     assert not recovered.warm
     assert recovered.seconds >= (recovered.prepare_seconds or 0) > 0
     assert recovered.state_rows == len(counting.ledger.counted)
-    assert recovered.took in counting.place.kubectl("get", "kp", "counts", "-o", "wide")
+    assert recovered.took in counting.place.kubectl("get", "kpp", "counts", "-o", "wide")
 
 
 @pytest.mark.chaos

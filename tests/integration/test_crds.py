@@ -231,7 +231,7 @@ def test_every_kind_has_its_short_names(server: ApiServer) -> None:
 
 @pytest.mark.usefixtures("pipeline")
 def test_a_short_name_is_its_kind(server: ApiServer) -> None:
-    assert "pipeline.kappa-platform.io/delays" in server.kubectl("get", "kp", "--output=name")
+    assert "pipeline.kappa-platform.io/delays" in server.kubectl("get", "kpp", "--output=name")
 
 
 def test_a_pipeline_is_scaled_by_kubectl(server: ApiServer) -> None:
@@ -245,7 +245,7 @@ def test_a_pipeline_is_scaled_by_kubectl(server: ApiServer) -> None:
     ("path", "says"),
     [
         ("pipeline", "A streaming job from topics through SQL views to topics."),
-        ("pipeline.spec.sources", "The topics read."),
+        ("pipeline.spec.sources", "Sources of the pipeline."),
         ("pipeline.spec.sources.eventTime.watermark", "How far out of order records may be"),
         ("topic.spec.retention.size", "for each partition"),
         ("statestore.spec.pvc.accessMode", "ReadWriteMany lets drivers and executors run on several nodes."),

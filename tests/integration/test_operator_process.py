@@ -31,7 +31,7 @@ async def test_the_permissions_of_the_chart_are_enough_for_an_operator_that_reco
         )
     try:
         async with asyncio.timeout(PATIENCE):
-            while not await _read_message(bench, store) or "claim" not in await _read_message(bench, pending):
+            while not await _read_message(bench, store) or "PVC" not in await _read_message(bench, pending):
                 assert operator.returncode is None, log.read_text()
                 await asyncio.sleep(0.1)
             operator.send_signal(signal.SIGTERM)

@@ -211,7 +211,7 @@ async def check_rights(bench: Bench, place: tuple[str, ...], folder: Path) -> No
     refused = await kappa("lag", *place, kubeconfig=nobody)
     assert refused.code == 1
     assert 'cannot get resource "services/proxy"' in refused.err
-    assert "the chart's value readers grants it" in refused.err
+    assert "the chart's value `readers` grants it" in refused.err
     assert 'cannot list resource "pipelines"' in refused.err
 
 

@@ -41,7 +41,7 @@ async def test_a_topic_is_created_and_what_was_seen_is_reported(operator: RealKa
     assert view is not None
     assert (view.partitions, view.configs["retention.ms"]) == (3, "2592000000")
     status = (operator.get(key) or {})["status"]
-    assert status["summary"] == "3 partitions · 30d · 1Gi per partition"
+    assert status["summary"] == "3 partitions · 30d · 1 GiB per partition"
     assert (status["topicId"], status["replication"]) == (view.topic_id, 1)
     assert operator.get_condition(key)[:2] == ("True", "Synced")
     assert operator.list_events("Adopted") == []

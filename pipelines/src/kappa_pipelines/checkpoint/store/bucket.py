@@ -64,11 +64,13 @@ class BucketFolder(Folder):
                     yield Listed(path, each["size"], each["last_modified"].timestamp())
 
     def stat(self, path: str) -> Listed | None:
-        with self._explain("read", path):
-            try:
-                found = obstore.head(self._store, self._key(path))
-            except FileNotFoundError:
-                return None
+        try:
+            found = obstore.head(self._store, self._key(path))
+        except FileNotFoundError:
+            return None
+        except BaseError:  # the response to HEAD has no body; that to GET has the store's own code
+            with self._explain("read", path):
+                found = obstore.get(self._store, self._key(path)).meta
         return Listed(path, found["size"], found["last_modified"].timestamp())
 
     def read(self, path: str) -> bytes | None:
