@@ -67,10 +67,10 @@ def test_an_object_with_the_present_names_stays_the_same_object(kind: Any) -> No
     assert convert(kind.name, present) is present
 
 
-def test_where_both_names_are_set_the_present_one_counts() -> None:
+def test_where_both_names_are_set_the_old_one_counts_as_the_other_is_a_default() -> None:
     sink = {"name": "out", "topic": "old", "key": ["k"], "kafka": {"topic": "new"}}
     assert convert("Pipeline", {"spec": {"sinks": [sink]}})["spec"]["sinks"] == [
-        {"name": "out", "kafka": {"topic": "new", "key": ["k"]}}
+        {"name": "out", "kafka": {"topic": "old", "key": ["k"]}}
     ]
 
 

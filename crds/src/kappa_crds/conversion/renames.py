@@ -59,7 +59,7 @@ def convert(kind: str, stored: Json) -> Json:
 
 
 def _move(value: Any, old: list[str], new: list[str]) -> Any:
-    """Return the value with the field at `old` at `new`; where both are set the new one counts."""
+    """Return the value with the field at `old` at `new`. If both are set the old one counts: the other is a default of the CRD."""
     if not isinstance(value, dict):
         return value
     if len(old) > 1 and old[0] == new[0]:
@@ -72,7 +72,7 @@ def _move(value: Any, old: list[str], new: list[str]) -> Any:
 
 def _put(value: Json, path: list[str], item: Any) -> Json:
     if len(path) == 1:
-        return {path[0]: item, **value}
+        return {**value, path[0]: item}
     below = value.get(path[0])
     return {**value, path[0]: _put(below if isinstance(below, dict) else {}, path[1:], item)}
 
