@@ -20,10 +20,7 @@ kappa-operator-admission-{{ if .Values.admission.certManager.enabled }}issued{{ 
 {{- define "kappa.rules" -}}
 - apiGroups: [kappa-platform.io]
   resources: [kafkaclusters, topics, statestores, pipelines, savepoints, lagpolicies]
-  verbs: [get, list, watch]
-- apiGroups: [kappa-platform.io]
-  resources: [topics, statestores, pipelines, savepoints, lagpolicies]
-  verbs: [patch]
+  verbs: [get, list, watch, patch]
 - apiGroups: [kappa-platform.io]
   resources: [savepoints]
   verbs: [create, delete]
