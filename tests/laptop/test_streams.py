@@ -16,6 +16,7 @@ from kappa_pipelines.errors import SpecError
 from kappa_pipelines.laptop.revision import build_local_revision
 from kappa_pipelines.laptop.session import start_spark
 from kappa_pipelines.plan.compile import compile_revision
+from kappa_pipelines.revision.settings import CHECKPOINT_SETTINGS
 from kappa_pipelines.transforms.events import select_events
 from kappa_pipelines.transforms.inputs import Input
 
@@ -231,7 +232,10 @@ def test_equal_events_stay_apart_and_a_task_that_runs_again_gives_each_the_same_
     for part in range(3):
         (tmp_path / f"{part}.json").write_text('{"k": "x", "at": "2026-01-01T08:00:00Z"}\n' * 4)
     schema = StructType().add("k", "string").add("at", "timestamp")
-    spark.readStream.schema(schema).json(str(tmp_path)).createOrReplaceTempView("events")
+    for name, value in CHECKPOINT_SETTINGS.items():  # with these, sources have names
+        spark.conf.set(name, value)
+    stream = spark.readStream.name("events").schema(schema)
+    stream.json(str(tmp_path)).createOrReplaceTempView("events")
     found: list[list[str]] = []
 
     def run_twice(frame: DataFrame, batch: int) -> None:
