@@ -101,11 +101,8 @@ async def run(settings: Settings) -> None:
         elector = Elector(
             lease_cluster, lease, settings.identity, time.monotonic, duration=settings.lease_duration
         )
-        kafka, cache, webhooks = (
-            AdminClients(),
-            ResourceCache(KIND_TABLE),
-            HttpWebhooks(settings.webhook_hosts),
-        )
+        kafka, cache = AdminClients(), ResourceCache(KIND_TABLE)
+        webhooks = HttpWebhooks(settings.webhook_hosts)
 
         def wake_policies(cluster: Key) -> None:
             for policy in find_users(cache, cluster, "LagPolicy"):
@@ -127,13 +124,7 @@ async def run(settings: Settings) -> None:
         sync = CacheSync(context, queue, controller, pending_events)
         app = build_health_app(pending_events, synced.is_set)
         add_report(app, context, lambda: elector.leading and acting.is_set())
-        servers = [await serve_health(app, settings.health_port)]
-        if settings.admission_dir:
-            servers.append(
-                await serve_admission(context, Path(settings.admission_dir), settings.admission_port)
-            )
-        if settings.alerts_dir:
-            servers.append(await serve_alerts(context, Path(settings.alerts_dir), settings.alerts_port))
+        servers = await serve(app, context)
         try:
             await run_until_first_ends(
                 watch(build_registry(sync, queue, KIND_TABLE, context.reads.reads), settings, synced),
@@ -150,21 +141,32 @@ async def run(settings: Settings) -> None:
                 await server.cleanup()
 
 
-async def wait_for_signal(watching: asyncio.Event) -> None:
-    """Return when the process is asked to end.
+async def serve(app: web.Application, context: OperatorContext) -> list[web.AppRunner]:
+    """Start the servers that the settings ask for; raise OSError for a port that is taken."""
+    settings = context.settings
+    servers = [await serve_health(app, settings.health_port)]
+    if settings.admission_dir:
+        servers.append(await serve_admission(context, Path(settings.admission_dir), settings.admission_port))
+    if settings.alerts_dir:
+        servers.append(await serve_alerts(context, Path(settings.alerts_dir), settings.alerts_port))
+    return servers
 
-    kopf takes the signals for itself while it starts, and would end its watches first and with them, unasked, every
-    reconcile under way. So they are taken back as soon as it watches.
+
+async def wait_for_signal(watching: asyncio.Event) -> None:
+    """Return when the process receives a signal to end.
+
+    kopf installs its own signal handlers while it starts, and would stop its watches before the reconciles in progress
+    have ended. So the handlers are installed again as soon as it watches.
     """
-    asked = asyncio.Event()
+    requested = asyncio.Event()
 
     def take_signals() -> None:
         for number in (signal.SIGTERM, signal.SIGINT):
-            asyncio.get_running_loop().add_signal_handler(number, asked.set)
+            asyncio.get_running_loop().add_signal_handler(number, requested.set)
 
     take_signals()
     watches = asyncio.ensure_future(watching.wait())
-    end = asyncio.ensure_future(asked.wait())
+    end = asyncio.ensure_future(requested.wait())
     await asyncio.wait([watches, end], return_when=asyncio.FIRST_COMPLETED)
     take_signals()
     await end
