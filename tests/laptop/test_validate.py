@@ -140,7 +140,7 @@ def test_what_spark_itself_fails_on_is_an_error_of_that_pipeline(spark: SparkSes
         ("just words", "no kind"),
         (
             "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}",
-            "there is no resource of kappa-platform.io/",
+            "no resource of kappa-platform.io/v1alpha1 found",
         ),
     ],
 )

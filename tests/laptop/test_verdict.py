@@ -44,7 +44,7 @@ def test_another_aggregate_does_not_fit() -> None:
 def test_a_filter_before_it_does() -> None:
     verdict = judge_change(build(), build(_COUNTED.replace("FROM clicks", "FROM clicks WHERE v > 0")))
     assert verdict.kind is VerdictKind.RESUME
-    assert any("view 'counted' was changed" in reason for reason in verdict.reasons)
+    assert any("view 'counted' has changed" in reason for reason in verdict.reasons)
 
 
 def test_additional_partitions_are_reported() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kappa_crds.reasons import Reason
-from kappa_pipelines.driver import driver as module
+from kappa_pipelines.driver import supervision
 from kappa_pipelines.reporting.record import DriverRecord
 from spark.conftest import wait_for
 from spark.revisions import build_revision, source
@@ -65,7 +65,7 @@ def test_a_stop_does_not_fail_when_events_are_late_and_their_dead_letters_are_fo
         return taken(*arguments)
 
     monkeypatch.setattr(DriverRecord, "add_event", hold)
-    monkeypatch.setattr(module, "_EVENTS_MILLISECONDS", 100)
+    monkeypatch.setattr(supervision, "_EVENTS_MILLISECONDS", 100)
     topics.write(names["flights"], ['{"k":1}', "{", '{"k":2}'])
     driver = run(_divide(names, checkpoint, broker.bootstrap))
     try:

@@ -94,8 +94,8 @@ def test_refused_rows_become_dead_letters_and_the_query_continues(
     assert [key for key, value in written.items() if value is None] == ["5"]
     letters = {_headers(m).get("kappa.key"): m for m in topics.read(names["dead"])}
     assert {key: _headers(letter)["kappa.error"] for key, letter in letters.items()} == {
-        None: f"column k is NULL; topic {names['out']} is compacted and takes no record without key",
-        "4": f"the record has 2000018 bytes; topic {names['out']} takes at most 99488",
+        None: f"column k is NULL; topic {names['out']} is compacted and accepts no record without a key",
+        "4": f"the record has 2000018 bytes; topic {names['out']} accepts at most 99488",
     }
     assert json.loads(letters[None].value() or b"") == {"k": None, "note": "nn"}
     assert _headers(letters["4"]).items() >= {"kappa.pipeline": "test/delays", "kappa.sink": "out"}.items()

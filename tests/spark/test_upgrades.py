@@ -94,7 +94,7 @@ CHANGES = (
     Change("plain", "smaller batches", setting("trigger", "maxRecords", to=10), RESUME),
     Change("plain", "another start of a source", setting("sources", 0, "startingOffsets", to="latest"), RESUME),
     Change("count", "nothing", lambda spec: None, RESUME),
-    Change("count", "another name of a result", sql(COUNT.replace("AS n", "AS number")), RESUME, "view 'result' was changed"),
+    Change("count", "another name of a result", sql(COUNT.replace("AS n", "AS number")), RESUME, "view 'result' has changed"),
     Change("count", "something computed of results", sql(COUNT.replace("sum(v) AS total", "sum(v) * 2 AS total")), RESUME),
     Change("count", "another filter before", sql(COUNT.replace("FROM clicks", "FROM clicks WHERE v > 3")), RESUME, "was computed by the previous one"),
     Change("count", "an aggregate more", sql(COUNT.replace("sum(v) AS total", "sum(v) AS total, max(v) AS most")), REPROCESS, "new aggregates without state: max("),
