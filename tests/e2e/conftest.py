@@ -19,12 +19,12 @@ from e2e.volume import SmallVolume
 from lab import kafka, network
 from lab.broker import Broker
 
-_FIRST = ("test_lab", "test_flights")
-_LAST = "test_removal"
+_FIRST = ("test_lab", "test_flights", "test_pod_security")
+_LAST = "test_deletion"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run first what takes the cluster down or wants it for itself, and last what removes what the others share."""
+    """Run first the tests that stop the cluster or need all pipelines healthy, and last those that delete shared ones."""
 
     def find_place(item: pytest.Item) -> int:
         after = len(_FIRST) + (_LAST in item.nodeid)
