@@ -73,7 +73,7 @@ def change(counting: Counting, checkpoint: Path, number: int, handover: Handover
     """Change the pipeline, wait until the change is done, check all counts, and return the downtime in seconds."""
     before = counting.place.pipeline()
     counting.place.patch(
-        "kp/counts", {"trigger": {"maxRecords": 50_000 + number}, "upgrade": {"handover": handover.value}}
+        "kpp/counts", {"trigger": {"maxRecords": 50_000 + number}, "upgrade": {"handover": handover.value}}
     )
     after = counting.place.await_pipeline(
         lambda status: is_done(status, before, handover), f"is changed for the {number}th time"

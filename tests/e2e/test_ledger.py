@@ -154,7 +154,7 @@ class Changes:
         }
 
     def _patch(self, **spec: Any) -> str:
-        self.place.patch("kp/counts", spec)
+        self.place.patch("kpp/counts", spec)
         return ", ".join(f"{name} {json.dumps(value)}" for name, value in spec.items())
 
 

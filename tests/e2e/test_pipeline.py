@@ -104,7 +104,7 @@ def test_kubectl_scale_starts_a_new_revision_with_that_many_executors(counting: 
 def test_a_change_of_spec_has_a_dry_run_and_takes_over_the_same_checkpoint(counting: Counting) -> None:
     before, checkpoint = counting.place.pipeline(), read_revision(counting)["checkpoint"]
     counting.place.patch(
-        "kp/counts", {"trigger": {"maxRecords": 50_000}, "resources": {"executors": {"count": 0}}}
+        "kpp/counts", {"trigger": {"maxRecords": 50_000}, "resources": {"executors": {"count": 0}}}
     )
     after = await_generation(counting, before.active.generation + 1)
     counting.check()
@@ -139,14 +139,14 @@ def test_a_change_that_the_state_does_not_fit_is_refused_and_nothing_stops(count
 
 def change_view(counting: Counting, sql: str) -> None:
     view = {"name": "counted", "sql": sql, "allowUnboundedState": True}
-    counting.place.patch("kp/counts", {"views": [view]})
+    counting.place.patch("kpp/counts", {"views": [view]})
 
 
 def test_a_suspended_pipeline_stays_stopped_and_continues_with_its_changes(
     counting: Counting,
 ) -> None:
     before, checkpoint = counting.place.pipeline(), read_revision(counting)["checkpoint"]
-    counting.place.patch("kp/counts", {"suspend": True})
+    counting.place.patch("kpp/counts", {"suspend": True})
     counting.place.await_reason("Pipeline", "counts", "Suspended")
     counting.place.wait(lambda: counting.place.drivers() == [], "no driver pod is left", 30)
     written = counting.ledger.total
@@ -156,7 +156,7 @@ def test_a_suspended_pipeline_stays_stopped_and_continues_with_its_changes(
     counting.ledger.read()
     assert counting.ledger.counted == counted, "a suspended pipeline counts nothing"
     changed = {"trigger": {"maxRecords": 60_000}, "resources": {"executors": {"count": 0}}}
-    counting.place.patch("kp/counts", {"suspend": False, "statePartitions": 3, **changed})
+    counting.place.patch("kpp/counts", {"suspend": False, "statePartitions": 3, **changed})
     after = await_generation(counting, before.active.generation + 1)
     counting.check()
     assert (before.shuffle_partitions, after.shuffle_partitions) == (1, 3), "its state was divided"
@@ -169,11 +169,11 @@ def test_a_suspended_pipeline_stays_stopped_and_continues_with_its_changes(
 @pytest.mark.chaos
 def test_what_was_changed_while_it_was_suspended_and_does_not_fit_is_taken_back(counting: Counting) -> None:
     good = counting.place.get("Pipeline", "counts").spec.views[0].sql
-    counting.place.patch("kp/counts", {"suspend": True})
+    counting.place.patch("kpp/counts", {"suspend": True})
     counting.place.await_reason("Pipeline", "counts", "Suspended")
     before = counting.place.pipeline()
     change_view(counting, good.replace("max(seq)", "min(seq)"))
-    counting.place.patch("kp/counts", {"suspend": False})
+    counting.place.patch("kpp/counts", {"suspend": False})
     said = counting.place.await_reason("Pipeline", "counts", "RolledBack", START_SECONDS).message
     assert "view 'counted': new aggregates without state: min(" in said
     counting.check()

@@ -95,7 +95,7 @@ def test_a_new_pipeline_would_be_made_with_all_that_belongs_to_it(frozen: Place,
 def test_a_changed_pipeline_would_have_a_dry_run_first(frozen: Place, tmp_path: Path) -> None:
     said = plan(frozen, tmp_path, build_pipeline(frozen, "counts", trigger={"maxRecords": 77}))
     assert "UpgradeDryRun" in said
-    assert "a driver of the new revision starts" in said
+    assert "standby driver of the new revision" in said
 
 
 def test_an_unchanged_pipeline_has_nothing_to_do(frozen: Place, tmp_path: Path) -> None:

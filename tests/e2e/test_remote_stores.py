@@ -182,12 +182,12 @@ def test_a_pipeline_in_a_remote_store_outlives_its_driver_and_goes_back_to_its_s
     counting.check()
     assert counting.ledger.repeated == 0, "a sink that writes exactly once writes no result again"
 
-    place.patch("kp/counts", {"suspend": True})
+    place.patch("kpp/counts", {"suspend": True})
     place.await_pipeline(lambda status: status.state == PipelineState.SUSPENDED, "is suspended", 90)
     second = take(place, "second")
     assert second.queries[0].batch > first.queries[0].batch
     assert second.copied_bytes is not None
-    place.patch("kp/counts", {"suspend": False, "restore": {"savepoint": "first"}})
+    place.patch("kpp/counts", {"suspend": False, "restore": {"savepoint": "first"}})
     place.await_pipeline(
         lambda status: status.state == PipelineState.RUNNING and status.checkpoint == 1, "has gone back"
     )

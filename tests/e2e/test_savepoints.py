@@ -75,7 +75,7 @@ def test_a_savepoint_is_taken_while_records_come_in_and_can_be_gone_back_to(coun
     assert header.split() == ["NAME", "PIPELINE", "READY", "STATE", "SIZE", "TAKEN", "VERIFIED", "AGE"]
     assert line.split()[:4] == ["first", "counts", "True", "Ready"]
 
-    counting.place.patch("kp/counts", {"restore": {"savepoint": "first"}})
+    counting.place.patch("kpp/counts", {"restore": {"savepoint": "first"}})
 
     def is_back(status: PipelineStatus) -> bool:
         return status.state == PipelineState.RUNNING and status.active.generation > before.active.generation
@@ -111,7 +111,7 @@ def kappa(counting: Counting, *arguments: str) -> str:
 @pytest.mark.chaos
 def test_a_suspended_pipeline_is_saved_by_a_pod(counting: Counting) -> None:
     place = counting.place
-    place.patch("kp/counts", {"suspend": True})
+    place.patch("kpp/counts", {"suspend": True})
     suspended = place.await_pipeline(
         lambda status: status.state == PipelineState.SUSPENDED, "is suspended", 90
     )
@@ -124,7 +124,7 @@ def test_a_suspended_pipeline_is_saved_by_a_pod(counting: Counting) -> None:
     assert second.copied_bytes == 0, "nothing has changed since"
     assert "rest" in kappa(counting, "list", "--pipeline", "counts")
     assert "of log" in kappa(counting, "show", "rest")
-    place.patch("kp/counts", {"suspend": False})
+    place.patch("kpp/counts", {"suspend": False})
     place.await_pipeline(lambda status: status.state == PipelineState.RUNNING, "runs again")
     counting.check()
 
@@ -159,7 +159,7 @@ def test_what_the_resource_of_a_savepoint_left_can_be_imported_and_gone_back_to(
     assert (brought.queries, brought.copied_bytes) == (first.queries, 0)
 
     before = place.pipeline()
-    place.patch("kp/counts", {"restore": {"savepoint": "brought-back"}})
+    place.patch("kpp/counts", {"restore": {"savepoint": "brought-back"}})
     place.await_pipeline(
         lambda status: status.state == PipelineState.RUNNING and status.checkpoint > before.checkpoint,
         "runs from what was imported",
@@ -170,7 +170,7 @@ def test_what_the_resource_of_a_savepoint_left_can_be_imported_and_gone_back_to(
 @pytest.mark.chaos
 def test_a_schedule_takes_savepoints_and_keeps_as_many_as_are_wanted(counting: Counting) -> None:
     place = counting.place
-    place.patch("kp/counts", {"savepoints": {"schedule": "* * * * *", "maxCount": 1}})
+    place.patch("kpp/counts", {"savepoints": {"schedule": "* * * * *", "maxCount": 1}})
     seen: set[str] = set()
 
     def keeps_one_of_three() -> bool:
@@ -181,7 +181,7 @@ def test_a_schedule_takes_savepoints_and_keeps_as_many_as_are_wanted(counting: C
     place.wait(
         keeps_one_of_three, "three savepoints were taken by the schedule, and the last one is kept", 300
     )
-    place.patch("kp/counts", {"savepoints": None})
+    place.patch("kpp/counts", {"savepoints": None})
     counting.check()
     place.kubectl("delete", "savepoint", *list_scheduled(counting), "--timeout=60s", timeout=70)
 
@@ -193,7 +193,7 @@ def test_what_a_schedule_takes_is_copied_to_a_bucket_and_goes_by_age(
     place = counting.place
     add_archive(counting, archive)
     policy = {"schedule": "* * * * *", "maxAge": "70s", "exports": [{"storeRef": "archive"}]}
-    place.patch("kp/counts", {"savepoints": policy})
+    place.patch("kpp/counts", {"savepoints": policy})
     seen: set[str] = set()
 
     def has_dropped_the_first() -> bool:
@@ -202,7 +202,7 @@ def test_what_a_schedule_takes_is_copied_to_a_bucket_and_goes_by_age(
         return len(seen) >= 3 and min(seen) not in there and max(seen) in there
 
     place.wait(has_dropped_the_first, "the first of three was deleted for its age", 300)
-    place.patch("kp/counts", {"savepoints": None})
+    place.patch("kpp/counts", {"savepoints": None})
     for name in list_scheduled(counting):
         place.kubectl("wait", "--for=condition=Exported", f"savepoint/{name}", "--timeout=60s")
     place.kubectl("delete", "savepoint", *list_scheduled(counting), "--timeout=60s", timeout=70)
@@ -224,7 +224,7 @@ def test_a_store_keeps_its_pvc_while_copies_of_savepoints_exist_and_names_them(
     counting: Counting,
 ) -> None:
     place = counting.place
-    place.patch("kp/counts", {"stateStoreRef": "default"})
+    place.patch("kpp/counts", {"stateStoreRef": "default"})
     place.apply(SPARE)
     place.await_ready("statestore/spare", 90)
     kappa(counting, "create", "counts", "--name", "held", "--wait")
@@ -252,7 +252,7 @@ def list_scheduled(counting: Counting) -> list[str]:
 def add_archive(counting: Counting, archive: ObjectStore) -> None:
     """Add the bucket as another store. With two in the namespace it has to be said which is the pipeline's."""
     place = counting.place
-    place.patch("kp/counts", {"stateStoreRef": "default"})
+    place.patch("kpp/counts", {"stateStoreRef": "default"})
     keys = {"access": archive.access_key, "secret": archive.secret_key}
     encoded = {name: b64encode(value.encode()).decode() for name, value in keys.items()}
     place.apply(ARCHIVE.format(endpoint=archive.endpoint, region=REGION, **encoded))

@@ -121,10 +121,10 @@ def test_in_real_time_on_an_executor_a_stop_neither_loses_nor_repeats_a_row(sour
     sources.write_numbers(0, 40)
     place.wait(lambda: sources.read_numbers() == list(range(0, 40, 2)), "the rows are there", 60)
     sources.write_numbers(40, 60)
-    place.patch("kp/copies", {"suspend": True})
+    place.patch("kpp/copies", {"suspend": True})
     place.await_reason("Pipeline", "copies", "Suspended", 90)
     sources.write_numbers(60, 80)
-    place.patch("kp/copies", {"suspend": False})
+    place.patch("kpp/copies", {"suspend": False})
     place.wait(lambda: len(sources.read_numbers()) >= 40, "the rows of both are there", START_SECONDS)
     assert sources.read_numbers() == list(range(0, 80, 2))
     assert place.pipeline("copies").restarts.total == 0

@@ -23,7 +23,7 @@ spec: {pipelineRef: counts}
 def change(counting: Counting, upgrade: dict[str, str], **spec: object) -> PipelineStatus:
     """Change the pipeline, and return its status once the change has come to its end."""
     before = counting.place.pipeline()
-    counting.place.patch("kp/counts", {"upgrade": upgrade, **spec})
+    counting.place.patch("kpp/counts", {"upgrade": upgrade, **spec})
     return counting.place.await_pipeline(lambda status: has_ended(status, before), "is changed, or is not")
 
 
@@ -75,7 +75,7 @@ def test_a_change_takes_a_savepoint_before_and_one_that_fails_goes_back_to_it(co
         "in a checkpoint of its own"
     )
     counting.check()
-    counting.place.patch("kp/counts", {"views": view(good)})
+    counting.place.patch("kpp/counts", {"views": view(good)})
     counting.place.await_reason("Pipeline", "counts", "Running", 120)
 
 
@@ -113,7 +113,7 @@ def test_a_mode_with_empty_state_counts_the_whole_log_again(counting: Counting, 
 
 def test_another_nonce_is_a_new_driver_and_nothing_else(counting: Counting) -> None:
     before = counting.place.pipeline()
-    counting.place.patch("kp/counts", {"revisionHistoryLimit": 1})
+    counting.place.patch("kpp/counts", {"revisionHistoryLimit": 1})
     for nonce in ("again", "and again", "and once more"):
         after = change(counting, {"mode": "LastState", "handover": "Warm"}, restartNonce=nonce)
         assert after.upgrade is not None
@@ -142,7 +142,7 @@ def test_without_a_standby_driver_the_change_is_refused_and_the_active_driver_co
         before.restarts.total,
     )
     counting.check()
-    counting.place.patch("kp/counts", {"sources": sources})
+    counting.place.patch("kpp/counts", {"sources": sources})
     counting.place.await_reason("Pipeline", "counts", "Running", 120)
     assert counting.place.pipeline().active.generation == before.active.generation
 
@@ -161,7 +161,7 @@ def test_a_savepoint_whose_records_are_gone_is_not_gone_back_to(counting: Counti
         future.result(20)
     before = counting.place.pipeline()
     with counting.ledger.writing():
-        counting.place.patch("kp/counts", {"restore": {"savepoint": "too-old"}})
+        counting.place.patch("kpp/counts", {"restore": {"savepoint": "too-old"}})
         said = counting.place.await_reason("Pipeline", "counts", "RolledBack", START_SECONDS).message
         assert "no longer in the topic" in said
         assert "it continues in the previous checkpoint" in said
