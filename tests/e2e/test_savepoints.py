@@ -70,7 +70,7 @@ def test_a_savepoint_is_taken_while_records_come_in_and_can_be_gone_back_to(coun
     assert first.queries[0].batch < second.queries[0].batch
     assert (second.copied_bytes or 0) < (second.size_bytes or 0), "what the first one has is not copied again"
     counting.check()
-    assert counting.place.pipeline().active.generation == before.active.generation, "the pipeline went on"
+    assert counting.place.pipeline().active.generation == before.active.generation, "the pipeline continued"
     header, line, _ = counting.place.kubectl("get", "kpsp").splitlines()
     assert header.split() == ["NAME", "PIPELINE", "READY", "STATE", "SIZE", "TAKEN", "VERIFIED", "AGE"]
     assert line.split()[:4] == ["first", "counts", "True", "Ready"]

@@ -106,9 +106,9 @@ def test_whatever_is_seen_totals_never_fall_and_no_rate_is_negative(
     looks: list[tuple[int, bool, bool]],
 ) -> None:
     flows, before = Flows(), 0
-    for second, (end, unavailable, anew) in enumerate(looks):
+    for second, (end, unavailable, recreated) in enumerate(looks):
         partition = Partition("t", 0)
-        if anew:
+        if recreated:
             flows.forget(partition)
             before = 0
         flows.add(

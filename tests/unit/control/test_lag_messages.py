@@ -1,4 +1,4 @@
-"""What is said of a share to people."""
+"""Messages about the lag of a group partition."""
 
 from datetime import timedelta
 
