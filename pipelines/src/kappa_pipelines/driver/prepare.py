@@ -35,6 +35,7 @@ from kappa_pipelines.sinks.publisher import Publisher, Publishers, build_publish
 from kappa_pipelines.sinks.targets import Targets, fetch_targets
 from kappa_pipelines.sinks.writer_fence import fence_writers
 from kappa_pipelines.sources.idleness import IdleWatch
+from kappa_pipelines.upgrade.dry_run import remove_copies
 from kappa_pipelines.upgrade.fingerprints import check_fit, write_fingerprints
 from kappa_pipelines.upgrade.repartition import check_repartition, repartition_checkpoint
 
@@ -156,6 +157,7 @@ def _acquire(spark: SparkSession, revision: Revision, generation: int) -> Fence:
     fence = _build_fence(revision, generation)
     fence.acquire()
     fence.files.remove(PINS)
+    remove_copies(fence.files, generation)
     _restore(revision, fence.files)
     rewrite_all_schema_paths(fence.files, fence.root)
     fence.publish()

@@ -6,6 +6,7 @@ few small batches process the next records: they try the new views on real recor
 because the files of a checkpoint never change, and costs almost nothing.
 """
 
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,6 +25,7 @@ from kappa_pipelines.checkpoint.fence.fence import INTERNAL_FOLDER
 from kappa_pipelines.checkpoint.format.offsets import Offsets
 from kappa_pipelines.checkpoint.format.schemas import rewrite_all_schema_paths
 from kappa_pipelines.checkpoint.location import open_checkpoint
+from kappa_pipelines.checkpoint.store.folder import Folder
 from kappa_pipelines.errors import DriverError, LostDataError, UnavailableError
 from kappa_pipelines.failures.classify import classify
 from kappa_pipelines.failures.diagnose import check_with_kafka
@@ -42,6 +44,7 @@ from kappa_pipelines.upgrade.compare import Finding, compare_partitions, compare
 from kappa_pipelines.upgrade.fingerprints import read_fingerprints
 from kappa_pipelines.upgrade.repartition import repartition_copy, set_partitions
 
+_COPY = "dry-run-"
 _BATCH_SECONDS = 300
 _BATCHES = 3
 _BATCH_RECORDS = 1000
@@ -83,12 +86,14 @@ class DryRun:
         self._spark = spark
         self._revision = revision
         self._files = open_checkpoint(revision.checkpoint, revision.connection).files
-        self._copy = self._files.below(f"{INTERNAL_FOLDER}/dry-run-{generation}")
+        self._generation = generation
+        self._copy = self._files.below(f"{INTERNAL_FOLDER}/{_COPY}{generation}")
         self._targets = targets
         self._idle_folder = idle_folder
 
     def run(self) -> UpgradeVerdict:
         """Return the verdict on the state; DriverError if the revision cannot start with any state."""
+        remove_copies(self._files, self._generation)
         try:
             points = self._make_copy()
             compiled = self._compile()
@@ -188,6 +193,18 @@ class DryRun:
             return None if failure is None else check_with_kafka(classify(failure, where), self._revision)
         finally:
             query.stop()
+
+
+def remove_copies(files: Folder, generation: int) -> None:
+    """Remove the copies that killed dry runs left in a checkpoint, up to a generation. A newer dry run may be in progress.
+
+    The links of a copy keep deleted files of the checkpoint on the volume.
+    """
+    for name in files.names(INTERNAL_FOLDER):
+        found = re.fullmatch(rf"{_COPY}(\d+)", name)
+        if found and int(found[1]) <= generation:
+            log.info("removing the copy of a killed dry run", generation=int(found[1]))
+            files.remove(f"{INTERNAL_FOLDER}/{name}")
 
 
 def _await_batch(query: StreamingQuery, batch: int, seconds: float) -> bool:
