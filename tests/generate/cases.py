@@ -3,6 +3,7 @@
 from typing import Any
 
 from generate.reference import build_fields
+from kappa_crds import TEST_SUFFIX
 from kappa_crds.schema import build_structural_schema
 from kappa_pipelines.laptop.cases import KIND, CaseSpec
 
@@ -10,8 +11,8 @@ INTRODUCTION = f"""# Test cases
 
 <!-- Generated from the model of test cases by `make generate`; do not edit. -->
 
-`kappa test` runs documents of kind `{KIND}`. They are not resources of a cluster. See
-[Write and test a pipeline on a laptop](../how-to/laptop.md).
+`kappa test` runs documents of kind `{KIND}`, in files that end with `{TEST_SUFFIX}`. They are not resources
+of a cluster. See [Write and test a pipeline on a laptop](../how-to/laptop.md).
 """
 
 

@@ -20,9 +20,7 @@ SKETCHES = str(FLIGHTS.parent / "sketches" / "pipeline.yaml")
 
 
 def test_the_cases_of_the_flights_pass(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
-    assert kappa("test", ["-f", PIPELINE, "-f", str(FLIGHTS / "tests" / "delays.yaml")]) == 0, (
-        capsys.readouterr().out
-    )
+    assert kappa("test", [PIPELINE]) == 0, capsys.readouterr().out
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 5
     assert all(line.startswith("✓ delays: ") for line in lines[:4])

@@ -126,7 +126,7 @@ def test_the_test_case_of_the_example_passes_and_explain_shows_the_side_output(
     spark: SparkSession, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pipeline = str(EXAMPLE / "pipeline.yaml")
-    assert kappa("test", ["-f", pipeline, "-f", str(EXAMPLE / "tests" / "late.yaml")]) == 0, (
+    assert kappa("test", ["-f", pipeline, "-f", str(EXAMPLE / "tests" / "late.kappatest")]) == 0, (
         capsys.readouterr().out
     )
     assert kappa("explain", ["-f", pipeline]) == 0

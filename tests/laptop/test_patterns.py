@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from kappa_crds.reasons import Reason
 from kappa_crds.revision import Revision
 from kappa_pipelines.errors import SpecError
-from kappa_pipelines.laptop.explain import explain
+from kappa_pipelines.laptop.explanation import explain
 from kappa_pipelines.laptop.records import Record
 from kappa_pipelines.laptop.revision import build_local_revision
 from kappa_pipelines.laptop.runs import LocalRun

@@ -91,7 +91,7 @@ def test_a_folder_cannot_be_followed(tmp_path: Path, capsys: pytest.CaptureFixtu
 def test_an_error_in_the_rules_is_reported_without_worker_noise() -> None:
     folder = FLIGHTS.parent / "auction-commands"
     kappa = str(Path(sys.executable).parent / "kappa")
-    files = ["-f", str(folder / "pipeline.yaml"), "-f", str(folder / "tests" / "rules.yaml")]
+    files = ["-f", str(folder / "pipeline.yaml"), "-f", str(folder / "tests" / "rules.kappatest")]
     done = subprocess.run(
         [kappa, "test", *files, "-k", "with its line"], capture_output=True, text=True, check=False
     )

@@ -129,5 +129,5 @@ def test_the_state_of_aggregates_is_explained(
 
 @pytest.mark.chaos
 def test_the_cases_of_the_example_pass(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
-    files = [EXAMPLE / "pipeline.yaml", EXAMPLE / "tests" / "rules.yaml"]
+    files = [EXAMPLE / "pipeline.yaml", EXAMPLE / "tests" / "rules.kappatest"]
     assert kappa("test", [f"-f{file}" for file in files]) == 0, capsys.readouterr().out

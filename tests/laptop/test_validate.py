@@ -9,8 +9,8 @@ import yaml
 from pyspark.sql import SparkSession
 
 from kappa_pipelines.errors import DriverError
+from kappa_pipelines.laptop.compiled import describe_pipeline
 from kappa_pipelines.laptop.console import FAILED, UNUSABLE
-from kappa_pipelines.laptop.each import describe_pipeline
 from lab.paths import REPOSITORY
 from laptop.commands import kappa
 

@@ -9,7 +9,7 @@ import pytest
 from kappa_crds.reasons import Reason
 from kappa_pipelines.driver.session import create_session
 from kappa_pipelines.errors import SpecError, UnavailableError
-from kappa_pipelines.laptop.explain import explain
+from kappa_pipelines.laptop.explanation import explain
 from kappa_pipelines.plan.compile import Compiled, compile_revision
 from kappa_pipelines.plan.realtime import build_real_time_settings, check_growth
 from spark.conftest import wait_for

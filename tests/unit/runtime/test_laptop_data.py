@@ -81,7 +81,7 @@ def test_an_error_of_a_test_case_names_its_field(step: dict[str, Any], message: 
 
 
 @pytest.mark.parametrize(
-    "file", sorted((REPOSITORY / "pipelines" / "examples").glob("*/tests/*.yaml")), ids=str
+    "file", sorted((REPOSITORY / "pipelines" / "examples").glob("*/tests/*.kappatest")), ids=str
 )
 def test_the_test_cases_of_the_examples_are_valid(file: Path) -> None:
-    assert read_tests([str(file)])[1]
+    assert read_tests([str(file)]).cases

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from kappa_crds import TEST_SUFFIX
 from kappa_crds.quantities import parse_duration
 from kappa_operator.cli.errors import CommandError, Exit
 from kappa_operator.cli.output import Output
@@ -33,23 +34,26 @@ Filename = Annotated[
     list[Path] | None,
     typer.Option("-f", "--filename", metavar="FILE", allow_dash=True, help="The same, as in kubectl."),
 ]
-_MANIFESTS = frozenset({".yaml", ".yml", ".json"})
+_MANIFESTS = frozenset({".yaml", ".yml", ".json", TEST_SUFFIX})
 
 
 def list_files(files: list[Path] | None, filename: list[Path] | None) -> list[str]:
-    """Return the manifest files that a command names, those of a folder by name; CommandError without one."""
+    """Return the manifest files that a command names, those of a folder by name, with its test files; CommandError without one."""
     named = [*(files or ()), *(filename or ())]
     if not named:
         raise CommandError("name a manifest: FILE or -f FILE", Exit.USAGE)
     found: list[str] = []
     for path in named:
-        inner = (
-            sorted(each for each in path.iterdir() if each.suffix in _MANIFESTS) if path.is_dir() else [path]
-        )
+        inner = _list_folder(path) if path.is_dir() else [path]
         if not inner:
             raise CommandError(f"{path}: the folder has no YAML or JSON file", Exit.USAGE)
         found += map(str, inner)
     return found
+
+
+def _list_folder(folder: Path) -> list[Path]:
+    tests = sorted(folder.glob(f"tests/*{TEST_SUFFIX}"))
+    return sorted(each for each in folder.iterdir() if each.suffix in _MANIFESTS) + tests
 
 
 def parse_duration_option(text: str, option: str) -> float:

@@ -22,7 +22,7 @@ spec:
 
 Marks are part of the input, so a test of a recovery reads in the order of its events: `batch` ends a batch, `stop` ends it and stops the
 driver gracefully, `abort` ends the driver during the batch, and `end` is the end of the input, at which every window closes. A test is
-not a resource of a cluster; `kappa test` reads it.
+not a resource of a cluster, so its file ends with `.kappatest`, which kubectl does not apply.
 """
 
 import json

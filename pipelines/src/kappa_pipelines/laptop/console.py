@@ -4,11 +4,10 @@ import contextlib
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from kappa_crds.manifests import ManifestError
-from kappa_pipelines.errors import DriverError
 from kappa_pipelines.jars import JarError
 
 FAILED, UNUSABLE = 1, 2
@@ -59,23 +58,6 @@ def complain(message: str) -> int:
 def name_resource(manifest: dict[str, Any]) -> str:
     """Return the name of a resource as kubectl prints it."""
     return f"{manifest['kind'].lower()}/{manifest['metadata']['name']}"
-
-
-def report_each(
-    manifests: Iterable[dict[str, Any]], describe: Callable[[dict[str, Any]], Iterable[str]], report: Report
-) -> int:
-    """Report the lines about each resource, or what is wrong with it; return 0, or 1 where one is wrong."""
-    failed = False
-    for manifest in manifests:
-        name = name_resource(manifest)
-        try:
-            lines = list(describe(manifest))
-            report(lines, {"resource": name, "valid": True, "lines": lines})
-        except DriverError as error:
-            failed = True
-            found = {"resource": name, "valid": False, "reason": error.reason, "message": error.message}
-            report([f"{name}: {error.reason}: {error.message}"], found)
-    return FAILED if failed else 0
 
 
 def say(text: str) -> None:

@@ -1,32 +1,40 @@
-"""Compiles a pipeline in a file on this machine, by the code of a driver."""
+"""Reports on each resource in the files of a command. A manifest that the API server would refuse is reported before Spark is loaded."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from kappa_crds import API_VERSION
+from kappa_pipelines.errors import DriverError
+from kappa_pipelines.laptop.console import FAILED, Report, complain, guard, name_resource
+from kappa_pipelines.laptop.manifests import read_resources
+from kappa_pipelines.laptop.revision import check_manifest
 
-from kappa_crds.revision import Revision
-from kappa_pipelines.failures.classify import classify
-from kappa_pipelines.failures.exceptions import read_failure
-from kappa_pipelines.laptop.console import name_resource
-from kappa_pipelines.laptop.revision import build_local_revision
-from kappa_pipelines.laptop.session import start_spark
-from kappa_pipelines.plan.compile import Compiled, compile_revision
-
-Describe = Callable[[str, SparkSession, Revision, Compiled], Iterable[str]]
-"""Returns the lines about a compiled pipeline, with its name."""
+Describe = Callable[[dict[str, Any]], list[str]]
+"""Returns the lines about a resource that the API server accepts; DriverError if it is invalid."""
 
 
-def describe_pipeline(manifest: dict[str, Any], describe: Describe) -> list[str]:
-    """Return the lines about a pipeline; DriverError if it is invalid."""
-    revision = build_local_revision(manifest)
-    spark = start_spark(revision)
+def report_each(files: list[str], report: Report, describe: Describe, kind: str | None = None) -> int:
+    """Report on each resource, or on those of one kind; return 0, 1 if one is invalid, 2 if there is none."""
+
+    def report_files() -> int:
+        manifests = [each for each in read_resources(files) if kind in (None, each["kind"])]
+        if not manifests:
+            return complain(f"no {kind or f'resource of {API_VERSION}'} found in {', '.join(files)}")
+        results = [_report_one(each, describe, report) for each in manifests]
+        return 0 if all(results) else FAILED
+
+    return guard(report_files)
+
+
+def _report_one(manifest: dict[str, Any], describe: Describe, report: Report) -> bool:
+    """Report the lines about a resource, or what is wrong with it; return whether it is valid."""
+    name = name_resource(manifest)
     try:
-        return list(describe(name_resource(manifest), spark, revision, compile_revision(spark, revision)))
-    except (
-        PySparkException,
-        Py4JError,
-    ) as error:  # an unexpected error must not hide the next pipeline
-        raise classify(read_failure(error), "the pipeline") from error
+        check_manifest(manifest)
+        lines = describe(manifest)
+    except DriverError as error:
+        found = {"resource": name, "valid": False, "reason": error.reason, "message": error.message}
+        report([f"{name}: {error.reason}: {error.message}"], found)
+        return False
+    report(lines, {"resource": name, "valid": True, "lines": lines})
+    return True

@@ -1,109 +1,18 @@
 """`kappa explain`: the graph of a pipeline, its state with its bounds, and the guarantees of its sinks."""
 
-from collections.abc import Iterator
+from typing import Any
 
-from pyspark.sql import SparkSession
-
-from kappa_crds.guarantee import explain_guarantee
-from kappa_crds.pipeline import PipelineSpec
-from kappa_crds.revision import Revision
-from kappa_crds.sink import Sink
-from kappa_crds.source import Source
-from kappa_crds.trigger import Trigger
-from kappa_crds.view import View
-from kappa_pipelines.analysis.catalyst import find_reads, get_plan
-from kappa_pipelines.analysis.state import State
-from kappa_pipelines.laptop.console import Report, complain, guard, report_each
-from kappa_pipelines.laptop.each import describe_pipeline
-from kappa_pipelines.laptop.manifests import read_pipelines
-from kappa_pipelines.plan.compile import Compiled
-from kappa_pipelines.sources.framing import Framed
-from kappa_pipelines.sources.protobuf import COST, BareProtobuf, FramedProtobuf
-from kappa_pipelines.sources.values import Values
-from kappa_pipelines.transforms.frames import describe_cost
+from kappa_pipelines.laptop.console import Report
+from kappa_pipelines.laptop.each import report_each
 
 
 def main(files: list[str], report: Report) -> int:
     """Explain the pipelines in the files; return 0, 1 if one is invalid, 2 if none can be explained."""
-
-    def explain_files() -> int:
-        pipelines = list(read_pipelines(files))
-        if not pipelines:
-            return complain(f"no Pipeline found in {', '.join(files)}")
-        return report_each(pipelines, lambda manifest: describe_pipeline(manifest, explain), report)
-
-    return guard(explain_files)
+    return report_each(files, report, _explain, kind="Pipeline")
 
 
-def explain(name: str, spark: SparkSession, revision: Revision, compiled: Compiled) -> Iterator[str]:
-    """Yield the lines that explain a compiled pipeline."""
-    yield name
-    spec = revision.spec
-    yield from _explain_trigger(spec.trigger)
-    for source in spec.sources:
-        yield from _explain_source(source, is_read=any(source.name in s.sources for s in compiled.sinks))
-        yield from _explain_values(compiled.sources[source.name].values)
-    for view in spec.views:
-        reads = dict.fromkeys(find_reads(get_plan(spark.table(view.name)).child()))
-        yield f"view {view.name} ← {', '.join(reads) or 'nothing'}"
-        states = dict.fromkeys(s for sink in compiled.sinks for s in sink.states if s.view == view.name)
-        yield from (f"    {_explain_state(state)}" for state in states)
-        yield from _explain_late_records(view, compiled)
-        yield from (f"    {line}" for line in describe_cost(view))
-    for each in compiled.sinks:
-        yield from _explain_sink(spec, each.sink)
-        yield from (f"    {_explain_state(state)}" for state in each.states if state.view is None)
+def _explain(manifest: dict[str, Any]) -> list[str]:
+    from kappa_pipelines.laptop.compiled import describe_pipeline  # noqa: PLC0415 - loads Spark
+    from kappa_pipelines.laptop.explanation import explain  # noqa: PLC0415 - as above
 
-
-def _explain_source(source: Source, *, is_read: bool) -> Iterator[str]:
-    yield f"source {source.name} ← {source.reads}" + ("" if is_read else " (no sink reads it)")
-    time = source.event_time
-    if time is None:
-        yield "    no event time: no result of it is final"
-    else:
-        yield f"    event time {time.column}; records more than {time.watermark} out of order are late"
-        if time.idle_after is not None:
-            yield f"    after {time.idle_after} without records it no longer holds back the watermark, until the next record"
-
-
-def _explain_values(values: Values) -> Iterator[str]:
-    if isinstance(values, BareProtobuf | FramedProtobuf):
-        yield f"    {COST}"
-    if isinstance(values, Framed):
-        versions = ", ".join(f"{each.version} (id {each.id})" for each in values.subject.versions)
-        yield f"    columns of subject {values.subject.name} version {values.subject.reader.version};" + (
-            f" reads records of versions {versions}"
-        )
-
-
-def _explain_late_records(view: View, compiled: Compiled) -> Iterator[str]:
-    for each in compiled.late_records:
-        if each.name == view.name:
-            yield (
-                f"    late records go to topic {each.topic}, at least once and with the same key each time;"
-                f" the query of sink {each.owner} decides which records are late"
-            )
-
-
-def _explain_state(state: State) -> str:
-    by = f" by {', '.join(state.by)}" if state.by else ""
-    if state.until is None:
-        growth = (
-            f"without bound: it grows with the number of {state.grows_with}"
-            if state.grows_with
-            else "in one row"
-        )
-        return f"keeps the {state.operator}{by} {growth}"
-    return f"keeps the {state.operator}{by} until {state.until}"
-
-
-def _explain_trigger(trigger: Trigger) -> Iterator[str]:
-    if trigger.real_time is not None:
-        every = trigger.real_time.checkpoint_interval
-        yield f"real-time mode: no record waits for a batch; offsets are kept every {every}, and a stop waits as long"
-
-
-def _explain_sink(spec: PipelineSpec, sink: Sink) -> Iterator[str]:
-    key = f", key {', '.join(sink.key)}" if sink.key else ""
-    yield f"sink {sink.name} ← {sink.from_} → topic {sink.topic} (mode {sink.mode}{key})"
-    yield f"    {explain_guarantee(spec.sources, sink, spec.trigger)}"
+    return describe_pipeline(manifest, explain)

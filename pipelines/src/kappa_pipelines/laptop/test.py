@@ -1,24 +1,15 @@
 """`kappa test`: runs the test cases of pipelines on this machine, in Spark, batch by batch."""
 
-import shutil
-import tempfile
 import time
-from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
-
-from pyspark.sql import SparkSession
 
 from kappa_crds.manifests import ManifestError
 from kappa_crds.revision import Revision
 from kappa_pipelines.errors import DriverError
-from kappa_pipelines.laptop.cases import Case, Expectation, ExpectedLetter, Mark, check_case, split_input
-from kappa_pipelines.laptop.compare import compare_rows, is_table, read_rows
+from kappa_pipelines.laptop.cases import Case, check_case
 from kappa_pipelines.laptop.console import FAILED, Report, complain, guard
-from kappa_pipelines.laptop.manifests import read_tests
+from kappa_pipelines.laptop.manifests import FoundCases, read_tests
 from kappa_pipelines.laptop.revision import build_local_revision
-from kappa_pipelines.laptop.runs import Letter, LocalRun
-from kappa_pipelines.laptop.session import start_spark
 
 
 def main(files: list[str], report: Report, words: str = "") -> int:
@@ -27,18 +18,20 @@ def main(files: list[str], report: Report, words: str = "") -> int:
 
 
 def _run_cases(files: list[str], report: Report, words: str) -> int:
-    pipelines, cases = read_tests(files)
-    cases = [case for case in cases if words in case.name]
+    tests = read_tests(files)
+    cases = [case for case in tests.cases if words in case.name]
+    skipped = _describe_skipped(tests)
     if not cases:
-        return complain(
-            f"no PipelineTest found in {', '.join(files)}" + (f" with {words!r}" if words else "")
-        )
-    revisions = _find_revisions(pipelines, cases)
+        wanted = f" with {words!r}" if words else ""
+        return complain(f"no PipelineTest found in or beside {', '.join(files)}{wanted}{skipped}")
+    revisions = _find_revisions(tests.pipelines, cases)
+    from kappa_pipelines.laptop.case_run import run_case  # noqa: PLC0415 - loads Spark
+
     failed = 0
     for case in cases:
         revision, name = revisions[case.spec.pipeline], case.spec.pipeline
         started = time.monotonic()
-        problems = run_case(start_spark(revision), revision, case)
+        problems = run_case(revision, case)
         failed += bool(problems)
         seconds = round(time.monotonic() - started, 1)
         lines = [f"{'✗' if problems else '✓'} {name}: {case.name} ({seconds} s)"]
@@ -46,92 +39,28 @@ def _run_cases(files: list[str], report: Report, words: str) -> int:
         report(
             lines + [f"    {each}" for each in problems], {**found, "seconds": seconds, "problems": problems}
         )
-    report([f"{len(cases) - failed} passed" + (f", {failed} failed" if failed else "")], None)
+    report([f"{len(cases) - failed} passed{f', {failed} failed' if failed else ''}{skipped}"], None)
     return FAILED if failed else 0
 
 
-def _find_revisions(manifests: list[dict[str, Any]], cases: list[Case]) -> dict[str, Revision]:
-    by_name = {manifest["metadata"]["name"]: manifest for manifest in manifests}
+def _describe_skipped(tests: FoundCases) -> str:
+    names = dict.fromkeys(case.spec.pipeline for case in tests.skipped)
+    return f", {len(tests.skipped)} skipped (no file has Pipeline {', '.join(names)})" if names else ""
+
+
+def _find_revisions(pipelines: dict[str, dict[str, Any]], cases: list[Case]) -> dict[str, Revision]:
     revisions: dict[str, Revision] = {}
     for case in cases:
         name = case.spec.pipeline
-        if name not in by_name:
-            there = ", ".join(by_name) or "none"
+        if name not in pipelines:
+            there = ", ".join(pipelines) or "none"
             raise ManifestError(
                 f"test {case.name!r}: there is no Pipeline {name!r} in the files; there are: {there}"
             )
         if name not in revisions:
             try:
-                revisions[name] = build_local_revision(by_name[name])
+                revisions[name] = build_local_revision(pipelines[name])
             except DriverError as error:
                 raise ManifestError(f"pipeline/{name}: {error.message}") from error
         check_case(case, revisions[name].spec)
     return revisions
-
-
-def run_case(spark: SparkSession, revision: Revision, case: Case) -> list[str]:
-    """Run a case in a temporary folder; return the differences, a line each."""
-    folder = Path(tempfile.mkdtemp(prefix="kappa-test-"))
-    try:
-        run = LocalRun(spark, revision, folder)
-        play(run, case)
-        return list(_find_problems(run, revision, case.spec.expect))
-    except DriverError as error:
-        return [f"{error.reason}: {error.message}"]
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def play(run: LocalRun, case: Case) -> None:
-    """Feed a case's records and execute its marks. Batches between two marks run together."""
-    for records, mark in split_input(case.spec.input, run.spec):
-        if mark is Mark.ABORT:
-            run.process()
-        if records:
-            run.feed(records)
-        _ACTIONS[mark](run)
-    run.process()
-
-
-_ACTIONS: dict[Mark, Callable[[LocalRun], object]] = {
-    Mark.BATCH: lambda run: None,
-    Mark.STOP: LocalRun.process,
-    Mark.ABORT: LocalRun.crash,
-    Mark.END: LocalRun.end,
-}
-
-
-def _find_problems(run: LocalRun, revision: Revision, expect: Expectation) -> list[str]:
-    problems: list[str] = []
-    sinks = {sink.name: sink for sink in revision.spec.sinks}
-    for sink in expect.sinks:
-        rows = read_rows(run.outputs(sink.name), sinks[sink.name])
-        lines = compare_rows(sink.rows, rows)
-        if lines:
-            kind = "last rows of each key" if is_table(sinks[sink.name]) else "rows"
-            problems += [f"sink {sink.name}, {kind}: `-` is missing, `+` was not expected", *lines]
-    late_records = run.late_records() if expect.late_records else []
-    for view in expect.late_records:
-        lines = compare_rows(view.rows, [each.fields for each in late_records if each.view == view.name])
-        if lines:
-            problems += [f"late records of view {view.name}: `-` is missing, `+` was not expected", *lines]
-    if expect.dead_letters is not None:
-        problems += compare_letters(expect.dead_letters, run.letters())
-    if expect.late is not None and run.late != expect.late:
-        problems.append(f"{run.late} rows were dropped as late, {expect.late} expected")
-    return problems
-
-
-def compare_letters(expected: Sequence[ExpectedLetter], found: Sequence[Letter]) -> list[str]:
-    """Return a line for each dead letter that is missing (`-`) or was not expected (`+`)."""
-    left = list(found)
-    lines = []
-    for want in expected:
-        match = next((x for x in left if want.source in (None, x.source) and want.error in x.error), None)
-        if match is None:
-            lines.append(f"- dead letter of {want.source or 'any source'}: {want.error}")
-        else:
-            left.remove(match)
-    return lines + [
-        f"+ dead letter of {letter.source} at offset {letter.offset}: {letter.error}" for letter in left
-    ]

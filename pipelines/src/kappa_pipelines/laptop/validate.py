@@ -7,10 +7,8 @@ modes and watermarks of pipelines on this machine. `kappa plan` checks what need
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from kappa_crds import API_VERSION
-from kappa_pipelines.laptop.console import Report, complain, guard, name_resource, report_each
-from kappa_pipelines.laptop.manifests import read_resources
-from kappa_pipelines.laptop.revision import check_manifest
+from kappa_pipelines.laptop.console import Report, name_resource
+from kappa_pipelines.laptop.each import report_each
 
 if TYPE_CHECKING:  # Spark takes a second to load; the rules of the API server do not need it
     from pyspark.sql import SparkSession
@@ -21,21 +19,13 @@ if TYPE_CHECKING:  # Spark takes a second to load; the rules of the API server d
 
 def main(files: list[str], report: Report) -> int:
     """Check the resources in the files; return 0 if all are right, 1 if not, 2 where nothing can be checked."""
-
-    def check_files() -> int:
-        manifests = list(read_resources(files))
-        if not manifests:
-            return complain(f"no resource of {API_VERSION} found in {', '.join(files)}")
-        return report_each(manifests, _check, report)
-
-    return guard(check_files)
+    return report_each(files, report, _check)
 
 
 def _check(manifest: dict[str, Any]) -> list[str]:
-    check_manifest(manifest)
     if manifest["kind"] != "Pipeline":
         return [f"{name_resource(manifest)}: valid"]
-    from kappa_pipelines.laptop.each import describe_pipeline  # noqa: PLC0415 - see above
+    from kappa_pipelines.laptop.compiled import describe_pipeline  # noqa: PLC0415 - see above
 
     return describe_pipeline(manifest, _describe)
 

@@ -1,0 +1,29 @@
+"""Compiles a pipeline on this machine, by the code of a driver."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from kappa_crds.revision import Revision
+from kappa_pipelines.failures.classify import classify
+from kappa_pipelines.failures.exceptions import read_failure
+from kappa_pipelines.laptop.console import name_resource
+from kappa_pipelines.laptop.revision import build_local_revision
+from kappa_pipelines.laptop.session import start_spark
+from kappa_pipelines.plan.compile import Compiled, compile_revision
+
+Describe = Callable[[str, SparkSession, Revision, Compiled], Iterable[str]]
+"""Returns the lines about a compiled pipeline, with its name."""
+
+
+def describe_pipeline(manifest: dict[str, Any], describe: Describe) -> list[str]:
+    """Return the lines about a pipeline; DriverError if it is invalid."""
+    revision = build_local_revision(manifest)
+    spark = start_spark(revision)
+    try:
+        return list(describe(name_resource(manifest), spark, revision, compile_revision(spark, revision)))
+    except (PySparkException, Py4JError) as error:  # an unexpected error must not hide the next pipeline
+        raise classify(read_failure(error), "the pipeline") from error
