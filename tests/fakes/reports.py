@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
+from fakes.cluster import FakeCluster
 from kappa_crds.lagstate import LagState, Severity
 from kappa_operator.engine.keys import ObjectRef
 from kappa_operator.report.model import (
@@ -58,12 +59,13 @@ def build_report(at: datetime) -> Report:
     return Report(at=at, replica="kappa-operator-1", clusters=(cluster,), pipelines=build_pipelines(at))
 
 
-class FakeAsking:
+class FakeAsking(FakeCluster):
     """Answers with reports, or raises what is put in their place; `resources` are found by kind."""
 
     def __init__(
         self, *answers: Report | Exception, resources: Mapping[str, list[dict[str, Any]]] | None = None
     ) -> None:
+        super().__init__()
         self.answers = list(answers)
         self.resources = resources or {}
         self.asked: list[tuple[ObjectRef, str, str, dict[str, str]]] = []
@@ -84,6 +86,7 @@ class FakeAsking:
         kind: str,
         namespace: str | None = None,
         labels: Mapping[str, str] | None = None,
+        fields: str = "",
     ) -> list[dict[str, Any]]:
         """Return the resources of a kind."""
         return self.resources.get(kind, [])

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -11,7 +12,7 @@ from fakes.reports import FakeAsking, build_report
 from kappa_crds.lagstate import LagState
 from kappa_operator.cli.app import app
 from kappa_operator.cli.errors import Exit
-from kappa_operator.cli.lag_bound import Bound, check_bound
+from kappa_operator.cli.lag import Bound, check_bound
 from kappa_operator.cli.lag_view import build_lag_view, narrow
 from kappa_operator.cli.report_read import OperatorUnavailable, Scope, read_report, request_report
 from kappa_operator.errors import ApiUnavailable, KubernetesError, NotActing, NotFound, Refused
@@ -147,7 +148,7 @@ async def test_without_the_operator_statuses_are_shown_and_time_is_unknown() -> 
 
 async def test_without_any_access_both_missing_permissions_are_reported() -> None:
     class Locked(FakeAsking):
-        async def list_objects(self, *_: object, **__: object) -> list[dict[str, object]]:
+        async def list_objects(self, *_: object, **__: object) -> list[dict[str, Any]]:
             raise Refused("pipelines is forbidden")
 
     with pytest.raises(

@@ -2,21 +2,37 @@
 
 import sys
 import time
+from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
 
+from kappa_crds.quantities import parse_duration
 from kappa_operator.cli import options
-from kappa_operator.cli.lag_bound import Bound, check_bound
-from kappa_operator.cli.lag_view import build_lag_view, narrow
+from kappa_operator.cli.errors import Exit
+from kappa_operator.cli.lag_view import build_lag_view, is_old, narrow
 from kappa_operator.cli.output import Output, print_result
 from kappa_operator.cli.report_read import Scope, read_report
 from kappa_operator.cli.requests import call, choose_scope
-from kappa_operator.report.model import Report, Source
+from kappa_operator.report.model import LagReport, Report, Source
 
 _CLEAR = "\x1b[H\x1b[2J"
+
+
+@dataclass(frozen=True)
+class Bound:
+    """The largest lag that is allowed: in seconds, or in records."""
+
+    seconds: float | None = None
+    records: int | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> "Bound":
+        """Return the bound of a text such as 60s, 10m or 1000; raise ValueError for anything else."""
+        return cls(records=int(text)) if text.isdigit() else cls(seconds=parse_duration(text))
 
 
 def lag(
@@ -96,3 +112,27 @@ def _show(report: Report, now: datetime, output: Output, partitions: bool) -> No
         report.replace(pipelines=()).to_manifest,
         lambda: dict.fromkeys(lag.group for cluster in report.clusters for lag in cluster.lags),
     )
+
+
+def check_bound(report: Report, bound: Bound, now: datetime, wanted: Iterable[str] = ()) -> Exit:
+    """Return whether all lag is within the bound; unknown lag is not. `wanted` are groups that must exist."""
+    lags = [lag for cluster in report.clusters for lag in cluster.lags]
+    if any(_is_over(lag, bound) for lag in lags):
+        return Exit.UNHEALTHY
+    missing = set(wanted) - {lag.group for lag in lags}
+    blind = report.source is Source.OPERATOR and (
+        not report.clusters or any(is_old(each, now) or each.failure for each in report.clusters)
+    )
+    if missing or blind or not lags or any(_is_unknown(lag, bound) for lag in lags):
+        return Exit.UNKNOWN
+    return Exit.OK
+
+
+def _is_over(lag: LagReport, bound: Bound) -> bool:
+    if bound.records is not None:
+        return lag.lag is not None and lag.lag > bound.records
+    return lag.behind is not None and bound.seconds is not None and lag.behind > bound.seconds
+
+
+def _is_unknown(lag: LagReport, bound: Bound) -> bool:
+    return bool(lag.unknown or (bound.seconds is not None and lag.undated))

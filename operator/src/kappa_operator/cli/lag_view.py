@@ -11,14 +11,14 @@ from rich.text import Text
 
 from kappa_crds.lagstate import LagState, Severity
 from kappa_operator.cli.figures import NONE, UNKNOWN, render_age, render_count, render_seconds
-from kappa_operator.cli.output import start_table
+from kappa_operator.cli.output import start_table, to_cell
 from kappa_operator.report.build import rank_partition
 from kappa_operator.report.model import ClusterReport, LagReport, PartitionReport, Report, Source
 
 _OLD = 3.0
 """Intervals after which a sample is old."""
 _SLACK = 5.0
-_COLOURS = {Severity.CRITICAL: "red", Severity.WARNING: "yellow", Severity.NONE: ""}
+COLOURS = {Severity.CRITICAL: "red", Severity.WARNING: "yellow", Severity.NONE: ""}
 _NARROW = ("GROUP", "TOPIC", "LAG", "BEHIND", "LOSS IN", "STATE", "WORST")
 _WIDE = ("PARTITIONS", "LOST", "SEVERITY", "WHY UNKNOWN")
 _SINGLE = ("GROUP", "TOPIC", "PARTITION", "COMMITTED", "END", "LAG", "BEHIND", "LOSS IN", "STATE")
@@ -89,7 +89,7 @@ def _build_groups(rows: Iterable[Row], wide: bool, mixed: bool) -> Table:
         ]  # fmt: skip
         more = [str(lag.partitions), str(lag.lost), lag.severity.value, lag.why or NONE] if wide else []
         place = [f"{row.cluster.namespace}/{row.cluster.name}"] if mixed else []
-        table.add_row(*map(_cell, (*place, *cells, *more)))
+        table.add_row(*map(to_cell, (*place, *cells, *more)))
     return table
 
 
@@ -108,12 +108,8 @@ def _build_partitions(rows: Iterable[Row], wide: bool) -> Table:
                 pair.severity.value,
                 pair.why or NONE,
             ]
-            table.add_row(*map(_cell, (*cells, *(more if wide else []))))
+            table.add_row(*map(to_cell, (*cells, *(more if wide else []))))
     return table
-
-
-def _cell(value: object) -> Text:
-    return value if isinstance(value, Text) else Text(str(value))
 
 
 def _render_offset(offset: int | None) -> str:
@@ -128,11 +124,17 @@ def render_lag(lag: LagReport) -> str:
     return f"{sign}{render_count(lag.lag)}"
 
 
-def render_behind(lag: LagReport) -> str:
-    """Return a lag in time; `≥` where that of some partitions is unknown."""
-    if lag.behind is None or (lag.behind == 0 and lag.undated + lag.unknown):
+def find_behind(lags: Iterable[LagReport]) -> float | None:
+    """Return the largest lag in time."""
+    return max((lag.behind for lag in lags if lag.behind is not None), default=None)
+
+
+def render_behind(*lags: LagReport) -> str:
+    """Return the largest lag in time; `≥` where that of some partitions is unknown."""
+    behind, partly = find_behind(lags), any(lag.undated or lag.unknown for lag in lags)
+    if behind is None or (behind == 0 and partly):
         return UNKNOWN
-    return f"{'≥' if lag.undated + lag.unknown else ''}{render_seconds(lag.behind)}"
+    return f"{'≥' if partly else ''}{render_seconds(behind)}"
 
 
 def render_loss(loss: float | None, of: LagReport | PartitionReport) -> str:
@@ -144,7 +146,7 @@ def render_loss(loss: float | None, of: LagReport | PartitionReport) -> str:
 
 def render_state(state: LagState | None, severity: Severity) -> Text:
     """Return a state in the colour of its severity; `-` where no policy selects the group."""
-    return Text(NONE if state is None else state.value, style=_COLOURS[severity])
+    return Text(NONE if state is None else state.value, style=COLOURS[severity])
 
 
 def explain_report(report: Report, now: datetime) -> Iterator[str]:

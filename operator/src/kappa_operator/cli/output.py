@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Container, Iterable
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 import yaml
@@ -13,6 +13,7 @@ from kappa_crds import GROUP
 if TYPE_CHECKING:  # the help must not load it
     from rich.console import Console, RenderableType
     from rich.table import Table
+    from rich.text import Text
 
 _WIDE = 250
 
@@ -62,14 +63,22 @@ def open_console() -> "Console":
     return console if console.is_terminal else Console(width=_WIDE)
 
 
-def start_table(columns: Iterable[str], right: Container[str] = ()) -> "Table":
-    """Return a table with columns, some of them aligned to the right; a narrow screen folds cells and cuts nothing off."""
+def start_table(columns: Iterable[str], right: Container[str] = (), *, fold: bool = True) -> "Table":
+    """Return a table with columns, some of them aligned to the right; a narrow screen folds cells, or cuts them off."""
     from rich.table import Table  # noqa: PLC0415 - see above
 
     table = Table(box=None, pad_edge=False)
     for column in columns:
-        table.add_column(column, overflow="fold", justify="right" if column in right else "left")
+        justify: Literal["right", "left"] = "right" if column in right else "left"
+        table.add_column(column, overflow="fold" if fold else "ellipsis", no_wrap=not fold, justify=justify)
     return table
+
+
+def to_cell(value: object) -> "Text":
+    """Return a value as it is, without markup."""
+    from rich.text import Text  # noqa: PLC0415 - see above
+
+    return value if isinstance(value, Text) else Text(str(value))
 
 
 def print_plain(console: "Console", view: "RenderableType") -> None:

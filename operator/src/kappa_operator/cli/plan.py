@@ -1,21 +1,27 @@
-"""The plan of `kappa plan`: the operator's own observe and decide over the cluster with the manifests, and no action.
+"""`kappa plan`: the operator's own observe and decide over the cluster with the manifests, and no action.
 
 It shows the next decision of the operator. A step that depends on the outcome of an earlier one is not guessed: the plan names what it
 waits for.
 """
 
+import asyncio
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from kappa_crds import API_VERSION
 from kappa_crds.conditions import ConditionType, find_condition
 from kappa_crds.manifests import ManifestError, read_manifests
 from kappa_crds.resource import ResourceStatus
-from kappa_operator.cli.change import Judge, describe_change
+from kappa_operator.cli.change import Judge, describe_change, find_judge
 from kappa_operator.cli.errors import CommandError, Exit
 from kappa_operator.cli.installation import find_settings
+from kappa_operator.cli.options import Context, Filename, Files, Namespace, OutputFormat, list_files
+from kappa_operator.cli.output import Output, name_resource, print_result
+from kappa_operator.cli.requests import choose_namespace
 from kappa_operator.engine.actions import AddFinalizer, KeepLagHistories, RecordStatus, describe_action
 from kappa_operator.engine.cache import ResourceCache
 from kappa_operator.engine.cluster import ApiCluster
@@ -60,6 +66,31 @@ class PlannedResource:
         status = None if self.status is None else self.status.to_manifest()
         change = [line.strip() for line in self.change]
         return {**self.key._asdict(), "actions": list(self.actions), "change": change, "status": status}
+
+
+def plan(
+    files: Files = None,
+    *,
+    filename: Filename = None,
+    namespace: Namespace = "",
+    context: Context = None,
+    verdict: Annotated[
+        bool, typer.Option(help="Compile changed pipelines on this machine and check what a change means for the state.")
+    ] = True,
+    output: OutputFormat = Output.TABLE,
+) -> None:  # fmt: skip
+    """Show what the operator would do if the manifests were applied now, and why. Changes nothing."""
+    judge = find_judge() if verdict else None
+    planned, note = asyncio.run(
+        plan_manifests(list_files(files, filename), choose_namespace(namespace, context), context, judge)
+    )
+    notes = [] if note is None else [f"# {note}"]
+    print_result(
+        output,
+        lambda: "\n".join([*notes, *(line for each in planned for line in each.describe())]),
+        lambda: [each.to_data() for each in planned],
+        lambda: (name_resource(each.key.kind, each.key.name) for each in planned),
+    )
 
 
 async def plan_manifests(

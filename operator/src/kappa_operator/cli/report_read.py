@@ -17,7 +17,7 @@ from kappa_crds import API_VERSION
 from kappa_crds.kinds import find_kind
 from kappa_crds.lagpolicy import LagPolicyStatus
 from kappa_crds.lagstate import LagState, Severity
-from kappa_operator.engine.cluster import Body
+from kappa_operator.engine.cluster import Body, Cluster
 from kappa_operator.engine.keys import ObjectRef
 from kappa_operator.errors import ApiUnavailable, KubernetesError, NotActing, NotFound, Refused
 from kappa_operator.lag.groups import name_group
@@ -32,16 +32,13 @@ _PAUSE = 0.25
 """Seconds between two tries; each goes to one of the replicas, and only the leader answers."""
 
 
-class ReportApi(Protocol):
-    """The part of the API server that reports come from."""
+class ReportApi(Cluster, Protocol):
+    """An API server that forwards requests to Services."""
 
     async def ask_service(
         self, service: ObjectRef, port: str, path: str, query: dict[str, str] | None = None
     ) -> Body:
         """Return the JSON response of a pod of a Service."""
-
-    async def list_objects(self, api_version: str, kind: str, namespace: str | None = None) -> list[Body]:
-        """Return the objects of a kind."""
 
 
 class OperatorUnavailable(Exception):

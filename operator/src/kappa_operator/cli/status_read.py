@@ -3,26 +3,15 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Protocol
 
 from kappa_crds import API_VERSION
 from kappa_crds.kinds import KINDS
 from kappa_operator.cli.health import Health, assess, sort_health
-from kappa_operator.engine.cluster import Body
+from kappa_operator.engine.cluster import Cluster
 from kappa_operator.engine.keys import ObjectRef
 from kappa_operator.errors import ApiUnavailable, KubernetesError
 
 LEASE = "kappa-operator"
-
-
-class StatusApi(Protocol):
-    """The part of the API server that `kappa status` reads."""
-
-    async def get(self, ref: ObjectRef) -> Body | None:
-        """Return the object, or None where there is none."""
-
-    async def list_objects(self, api_version: str, kind: str, namespace: str | None = None) -> list[Body]:
-        """Return the objects of a kind."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +32,7 @@ class Overview:
     unreadable: Mapping[str, str] = field(default_factory=dict)
 
 
-async def read_overview(api: StatusApi, namespace: str | None, operator_namespace: str) -> Overview:
+async def read_overview(api: Cluster, namespace: str | None, operator_namespace: str) -> Overview:
     """Return the health of all resources; raise ApiUnavailable where the API server does not respond."""
     found: list[Health] = []
     unreadable: dict[str, str] = {}
@@ -58,7 +47,7 @@ async def read_overview(api: StatusApi, namespace: str | None, operator_namespac
     return Overview(tuple(sort_health(found)), operator, unreadable)
 
 
-async def _read_operator(api: StatusApi, namespace: str) -> Operator:
+async def _read_operator(api: Cluster, namespace: str) -> Operator:
     try:
         lease = await api.get(ObjectRef("coordination.k8s.io/v1", "Lease", namespace, LEASE))
     except KubernetesError as error:

@@ -12,7 +12,15 @@ from rich.text import Text
 
 from kappa_crds.lagstate import LagState, Severity
 from kappa_operator.cli.figures import NONE, UNKNOWN, render_age, render_count, render_rate, render_seconds
-from kappa_operator.cli.lag_view import explain_report, render_behind, render_lag, render_state
+from kappa_operator.cli.lag_view import (
+    COLOURS,
+    explain_report,
+    find_behind,
+    render_behind,
+    render_lag,
+    render_state,
+)
+from kappa_operator.cli.output import start_table, to_cell
 from kappa_operator.report.model import ClusterReport, LagReport, PipelineReport, Report, TopicReport
 
 _PIPELINE = ("PIPELINE", "STATE", "EXEC", "IN", "DONE", "LAG", "BEHIND", "LAG STATE", "BATCH", "WATERMARK", "STATE ROWS", "REPORTED")  # fmt: skip
@@ -67,20 +75,6 @@ class PipelineLine:
 
     pipeline: PipelineReport
     lags: tuple[LagReport, ...]
-
-    @property
-    def behind(self) -> float | None:
-        """Return the largest lag in time."""
-        return max((lag.behind for lag in self.lags if lag.behind is not None), default=None)
-
-    def render_behind(self) -> str:
-        """Return the largest lag in time; `≥` where some of it is unknown."""
-        if self.behind is None:
-            return UNKNOWN
-        partly = any(lag.undated or lag.unknown for lag in self.lags)
-        if partly and self.behind == 0:
-            return UNKNOWN
-        return f"{'≥' if partly else ''}{render_seconds(self.behind)}"
 
 
 @dataclass(frozen=True)
@@ -149,7 +143,7 @@ def sort_pipelines(report: Report, options: ViewOptions) -> list[PipelineLine]:
     ]
     keys: dict[SortBy, Callable[[PipelineLine], float | None]] = {
         SortBy.LAG: lambda line: line.pipeline.lag,
-        SortBy.BEHIND: lambda line: line.behind,
+        SortBy.BEHIND: lambda line: find_behind(line.lags),
         SortBy.RATE: lambda line: line.pipeline.done,
     }
     return _sort(lines, options, keys, lambda line: (line.pipeline.namespace, line.pipeline.name))
@@ -199,7 +193,7 @@ def _show_pipeline(line: PipelineLine, now: datetime) -> list[str | Text]:
     )
     return [
         f"{report.namespace}/{report.name}", report.state or UNKNOWN, render_count(report.executors), render_rate(report.came),
-        render_rate(report.done), render_count(report.lag), line.render_behind(),
+        render_rate(report.done), render_count(report.lag), render_behind(*line.lags),
         render_state(worst.state, worst.severity) if worst else Text(NONE), render_seconds(report.batch_seconds),
         delay, render_count(report.state_rows), f"{render_age(report.at, now)}{' ago' if report.at else ''}",
     ]  # fmt: skip
@@ -212,23 +206,18 @@ def _rank(state: LagState | None) -> int:
 def _show_topic(line: TopicLine) -> list[str | Text]:
     topic, furthest = line.topic, line.furthest
     severity = max((lag.severity for lag in line.lags), key=lambda each: each.rank, default=Severity.NONE)
-    style = {Severity.CRITICAL: "red", Severity.WARNING: "yellow"}.get(severity, "")
     return [
         topic.topic, str(topic.partitions), render_count(topic.records), render_rate(topic.rate), str(len(line.lags)),
         render_lag(furthest) if furthest else NONE, render_behind(furthest) if furthest else NONE,
-        Text(furthest.group, style) if furthest and furthest.lag else NONE,
+        Text(furthest.group, COLOURS[severity]) if furthest and furthest.lag else NONE,
     ]  # fmt: skip
 
 
-def _build(options: ViewOptions, columns: Iterable[str], rows: Iterable[Sequence[str | Text]]) -> Table:
-    table, named = Table(box=None, pad_edge=False), tuple(columns)
+def _build(options: ViewOptions, columns: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> Table:
     left_out = {name for width, names in _NARROW if options.width and options.width < width for name in names}
-    for column in named:
-        if column in left_out:
-            continue
-        justify = "left" if column in _LEFT else "right"
-        table.add_column(column, justify=justify, no_wrap=True, overflow="ellipsis")  # type: ignore[arg-type]
+    shown = [column for column in columns if column not in left_out]
+    table = start_table(shown, frozenset(shown) - _LEFT, fold=False)
     for row in rows:
-        kept = (cell for name, cell in zip(named, row, strict=True) if name not in left_out)
-        table.add_row(*(cell if isinstance(cell, Text) else Text(cell) for cell in kept))
+        cells = zip(columns, row, strict=True)
+        table.add_row(*(to_cell(cell) for column, cell in cells if column not in left_out))
     return table
