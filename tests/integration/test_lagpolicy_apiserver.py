@@ -32,7 +32,7 @@ class Looks:
     def __init__(self, bench: Bench, cluster: Key, policy: Key) -> None:
         self.bench, self.cluster, self.policy = bench, cluster, policy
         self.samples, self.clock = FakeSamples(), Clock()
-        bench.context = replace(bench.context, lag=self.samples, now=self.clock)
+        bench.context = replace(bench.context, get_lag=self.samples.get, now=self.clock)
         self.pair = GroupPartition(f"kappa.{bench.namespace}.delays", Partition("in", 0))
         self.count = 0
 

@@ -99,7 +99,7 @@ class Scene(RealKafkaOperator):
 
     def __init__(self, broker: Broker) -> None:
         super().__init__(broker.bootstrap)
-        self.context = replace(self.context, lag=self.lag, now=self.clock)
+        self.context = replace(self.context, get_lag=self.lag.get, now=self.clock)
         self.cluster.put(build_resource("LagPolicy", "gold", **SPEC))
         self.end = 1000
 

@@ -115,7 +115,7 @@ async def run(settings: Settings) -> None:
         )
         context = OperatorContext(
             cluster=cluster, cache=cache, kafka=kafka, drivers=HttpDrivers(session), buckets=RemoteStores(session),
-            settings=settings, lag=sampling, webhooks=webhooks, is_leading=lambda: elector.leading, expect_event=pending_events.expect,
+            settings=settings, get_lag=sampling.get, webhooks=webhooks, is_leading=lambda: elector.leading, expect_event=pending_events.expect,
         )  # fmt: skip
         REGISTRY.register(ResourceCollector(context.cache, context.is_leading))
         REGISTRY.register(LagCollector(sampling.list_found, settings.lag_series))

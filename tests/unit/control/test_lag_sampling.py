@@ -198,7 +198,7 @@ async def test_status_shows_the_last_sample_and_samples_write_no_status() -> Non
     stage = await start()
     await stage.turn()
     operator = stage.operator
-    operator.context = replace(operator.context, lag=stage.sampling)
+    operator.context = replace(operator.context, get_lag=stage.sampling.get)
     await operator.reconcile(MAIN)
     status = (operator.get(MAIN) or {})["status"]
     assert status["lag"] == {

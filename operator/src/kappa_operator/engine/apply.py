@@ -14,34 +14,7 @@ import structlog
 from kappa_crds import API_VERSION
 from kappa_crds.conditions import ConditionType, find_condition
 from kappa_crds.resource import Resource, ResourceStatus
-from kappa_operator.engine.actions import (
-    Action,
-    ActivateDriver,
-    AddFinalizer,
-    AlterConfigs,
-    ApplyObject,
-    CallWebhook,
-    CheckStore,
-    CreateObject,
-    CreateToken,
-    CreateTopic,
-    DeleteObject,
-    DeleteTopic,
-    DriverAction,
-    EmitEvent,
-    GrowPartitions,
-    KeepLagHistories,
-    Manifest,
-    ObjectAction,
-    Reconnect,
-    RecordStatus,
-    RemoveFinalizer,
-    SetQuota,
-    StopDriver,
-    TakeRolloutSlot,
-    TakeSavepoint,
-    describe_action,
-)
+from kappa_operator.engine import actions as act
 from kappa_operator.engine.context import OperatorContext
 from kappa_operator.engine.events import build_event
 from kappa_operator.engine.keys import Key
@@ -56,7 +29,7 @@ AnyResource = Resource[Any, Any]
 
 
 async def apply_actions(
-    context: OperatorContext, resource: AnyResource, actions: Sequence[Action]
+    context: OperatorContext, resource: AnyResource, actions: Sequence[act.Action]
 ) -> Failure | None:
     """Execute the actions in order; return the first failure, which leaves the rest undone.
 
@@ -67,11 +40,11 @@ async def apply_actions(
         try:
             await _apply(context, resource, action)
         except KappaError as error:
-            if isinstance(action, RecordStatus | AddFinalizer | RemoveFinalizer):
+            if isinstance(action, act.RecordStatus | act.AddFinalizer | act.RemoveFinalizer):
                 raise
             return Failure(action, error)
-        if not isinstance(action, EmitEvent | KeepLagHistories):
-            log.info("applied", resource=describe(resource), action=describe_action(action))
+        if not isinstance(action, act.EmitEvent | act.KeepLagHistories):
+            log.info("applied", resource=str(Key.of(resource)), action=act.describe_action(action))
     return None
 
 
@@ -111,48 +84,50 @@ async def _announce(context: OperatorContext, resource: AnyResource, status: Res
         return  # healthy from the start is no news, and ten thousand such Events would be spam
     stalled = find_condition(status.conditions, ConditionType.STALLED)
     warning = stalled is not None and stalled.status == "True"
-    await emit_event(context, resource, EmitEvent(after.reason, after.message, warning))
+    await emit_event(context, resource, act.EmitEvent(after.reason, after.message, warning))
 
 
-async def _apply(context: OperatorContext, resource: AnyResource, action: Action) -> None:
+async def _apply(context: OperatorContext, resource: AnyResource, action: act.Action) -> None:
     match action:
-        case RecordStatus(status):
+        case act.RecordStatus(status):
             await apply_status(context, resource, status)
-        case AddFinalizer() | RemoveFinalizer():
+        case act.AddFinalizer() | act.RemoveFinalizer():
             await _change_finalizers(context, resource, action)
-        case ApplyObject() | CreateObject() | CreateToken() | DeleteObject():
+        case act.ApplyObject() | act.CreateObject() | act.CreateToken() | act.DeleteObject():
             await _change_object(context, action)
-        case EmitEvent():
+        case act.EmitEvent():
             await emit_event(context, resource, action)
-        case KeepLagHistories(histories, loads):
-            context.histories.keep(_get_key(resource), resource.metadata.uid, Remembered(histories, loads))
-        case CallWebhook(secret=secret, secret_key=name):
+        case act.KeepLagHistories(histories, loads):
+            context.histories.keep(Key.of(resource), resource.metadata.uid, Remembered(histories, loads))
+        case act.CallWebhook(secret=secret, secret_key=name):
             token = None if secret is None else await read_secret_key(context, secret, name)
             context.webhooks.start(action, token)
-        case TakeRolloutSlot():
-            _take_slot(context, _get_key(resource))
-        case Reconnect(cluster, access):
+        case act.TakeRolloutSlot():
+            _take_slot(context, Key.of(resource))
+        case act.Reconnect(cluster, access):
             context.kafka.connect(cluster, access)
-        case CheckStore(_, secret, keys):
+        case act.CheckStore(_, secret, keys):
             namespace = resource.metadata.namespace
             credentials = {} if secret is None else await read_secret(context, namespace, secret, keys)
             await context.buckets.check(resource, credentials)
-        case StopDriver() | ActivateDriver() | TakeSavepoint():
+        case act.StopDriver() | act.ActivateDriver() | act.TakeSavepoint():
             await _call_driver(context, action, await read_secret_key(context, action.token, "token"))
-        case CreateTopic() | GrowPartitions() | AlterConfigs() | DeleteTopic() | SetQuota():
+        case (
+            act.CreateTopic() | act.GrowPartitions() | act.AlterConfigs() | act.DeleteTopic() | act.SetQuota()
+        ):
             await context.kafka.apply(action)
         case _:
             assert_never(action)
 
 
 async def _change_finalizers(
-    context: OperatorContext, resource: AnyResource, action: AddFinalizer | RemoveFinalizer
+    context: OperatorContext, resource: AnyResource, action: act.AddFinalizer | act.RemoveFinalizer
 ) -> None:
     others = tuple(name for name in resource.metadata.finalizers if name != action.finalizer)
-    wanted = (*others, action.finalizer) if isinstance(action, AddFinalizer) else others
+    wanted = (*others, action.finalizer) if isinstance(action, act.AddFinalizer) else others
     ours = [name for name in wanted if name.startswith("kappa-platform.io/")]
     written = await context.cluster.apply(_build_body(resource, {"finalizers": ours}))
-    if isinstance(action, AddFinalizer):
+    if isinstance(action, act.AddFinalizer):
         context.note(written)
     elif resource.metadata.deletion_timestamp is None:
         context.cache.put(written)
@@ -164,62 +139,55 @@ def _take_slot(context: OperatorContext, key: Key) -> None:
         raise NoRolloutSlot("as many pipelines as allowed are being changed")
 
 
-async def _change_object(context: OperatorContext, action: ObjectAction) -> None:
+async def _change_object(context: OperatorContext, action: act.ObjectAction) -> None:
     match action:
-        case ApplyObject(manifest, manager):
+        case act.ApplyObject(manifest, manager):
             await context.cluster.apply(manifest, manager)
-        case CreateObject(manifest):
+        case act.CreateObject(manifest):
             await _create(context, manifest)
-        case CreateToken(manifest):
+        case act.CreateToken(manifest):
             token = base64.b64encode(secrets.token_urlsafe(32).encode()).decode()
             await _create(context, {**manifest, "data": {"token": token}})
-        case DeleteObject(ref, uid, _):
+        case act.DeleteObject(ref, uid, _):
             await context.cluster.delete(ref, uid)
         case _:
             assert_never(action)
 
 
-def _get_key(resource: AnyResource) -> Key:
-    return Key(resource.kind, resource.metadata.namespace, resource.metadata.name)
-
-
-async def _call_driver(context: OperatorContext, action: DriverAction, token: str) -> None:
+async def _call_driver(context: OperatorContext, action: act.DriverAction, token: str) -> None:
     match action:
-        case StopDriver(_, address, _, timeout):
+        case act.StopDriver(_, address, _, timeout):
             await context.drivers.stop(address, token, timeout)
-        case ActivateDriver(_, address, _):
+        case act.ActivateDriver(_, address, _):
             await context.drivers.activate(address, token)
-        case TakeSavepoint(_, address, _, name, location):
+        case act.TakeSavepoint(_, address, _, name, location):
             await context.drivers.take_savepoint(address, token, name, location)
         case _:
             assert_never(action)
 
 
-async def _create(context: OperatorContext, manifest: Manifest) -> None:
+async def _create(context: OperatorContext, manifest: act.Manifest) -> None:
     try:
         await context.cluster.create(manifest)
     except AlreadyExists:
         return
 
 
-async def emit_event(context: OperatorContext, resource: AnyResource, event: EmitEvent) -> None:
+async def emit_event(context: OperatorContext, resource: AnyResource, event: act.EmitEvent) -> None:
     """Write an Event; one that is there already is enough, and a failure is only logged: events are for people."""
     manifest = build_event(resource, event, context.settings.identity, context.now())
     try:
         await _create(context, manifest)
     except KappaError as error:
-        log.warning("event not written", resource=describe(resource), event=event.reason, error=error.message)
+        log.warning(
+            "event not written", resource=str(Key.of(resource)), event=event.reason, error=error.message
+        )
 
 
-def _build_body(resource: AnyResource, metadata: Manifest, **parts: Any) -> Manifest:
+def _build_body(resource: AnyResource, metadata: act.Manifest, **parts: Any) -> act.Manifest:
     """Return what identifies the resource, with more metadata and other parts."""
     known = resource.metadata
     identity = {"name": known.name, "namespace": known.namespace, "uid": known.uid}
     return {
         "apiVersion": API_VERSION, "kind": resource.kind, "metadata": {**identity, **metadata}, **parts,
     }  # fmt: skip
-
-
-def describe(resource: AnyResource) -> str:
-    """Return the resource's name for logs."""
-    return f"{resource.kind}/{resource.metadata.namespace}/{resource.metadata.name}"

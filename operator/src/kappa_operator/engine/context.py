@@ -18,11 +18,12 @@ from kappa_operator.engine.cluster import Body, Cluster
 from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.engine.kinds import KindTable
 from kappa_operator.engine.recent import RecentReads, View
-from kappa_operator.errors import NotLeading, WebhookFailure
+from kappa_operator.errors import NotLeading
 from kappa_operator.kafka.clients import KafkaClients
 from kappa_operator.lag.memory import LagMemory
 from kappa_operator.lag.model import ClusterSample
 from kappa_operator.lagpolicy.notification import Delivery
+from kappa_operator.lagpolicy.webhooks import HttpWebhooks
 from kappa_operator.pipeline.progress_cache import ProgressCache
 from kappa_operator.pipeline.rollout import RolloutLimiter
 from kappa_operator.settings import Settings
@@ -53,20 +54,6 @@ class Buckets(Protocol):
         """Write, read and delete a file or an object; raise StoreFailure in the store's own words."""
 
 
-class Lag(Protocol):
-    """What is known of consumer lag, by KafkaCluster."""
-
-    def get(self, cluster: Key) -> ClusterSample | None:
-        """Return the last lag sample of the cluster; None before the first one of this leader."""
-
-
-class NoLag:
-    """Nothing is sampled."""
-
-    def get(self, cluster: Key) -> ClusterSample | None:
-        """Return None."""
-
-
 class Webhooks(Protocol):
     """The webhooks of policies: one call of each policy at a time, beside the reconciles."""
 
@@ -80,20 +67,6 @@ class Webhooks(Protocol):
         """End and forget the call of a policy that is gone."""
 
 
-class NoWebhooks:
-    """No webhook is called."""
-
-    def start(self, action: CallWebhook, token: str | None) -> None:
-        """Raise WebhookFailure."""
-        raise WebhookFailure("there is no way to webhooks here")
-
-    def get(self, policy: Key) -> Delivery | None:
-        """Return None."""
-
-    def forget(self, policy: Key) -> None:
-        """Do nothing."""
-
-
 @dataclass(frozen=True, slots=True)
 class OperatorContext:
     """All that the operator can reach."""
@@ -104,8 +77,9 @@ class OperatorContext:
     drivers: Drivers
     buckets: Buckets
     settings: Settings
-    lag: Lag = NoLag()  # noqa: RUF009 - it holds nothing
-    webhooks: Webhooks = NoWebhooks()  # noqa: RUF009 - it holds nothing
+    get_lag: Callable[[Key], ClusterSample | None] = lambda _cluster: None
+    """Returns the last lag sample of a KafkaCluster; None before the first one of this leader."""
+    webhooks: Webhooks = field(default_factory=HttpWebhooks)
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
     is_leading: Callable[[], bool] = lambda: True
     expect_event: Callable[[Key, int], None] = lambda _key, _version: None

@@ -2,6 +2,8 @@
 
 from typing import Any, NamedTuple
 
+from kappa_crds.resource import Resource
+
 
 class Key(NamedTuple):
     """One custom resource: kind, namespace and name."""
@@ -12,6 +14,11 @@ class Key(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.kind}/{self.namespace}/{self.name}"
+
+    @staticmethod
+    def of(resource: Resource[Any, Any]) -> "Key":
+        """Return the key of a resource."""
+        return Key(resource.kind, resource.metadata.namespace, resource.metadata.name)
 
 
 class ObjectRef(NamedTuple):

@@ -34,6 +34,6 @@ async def connect(context: OperatorContext, cluster: KafkaClusterResource) -> Ke
 
     An existing client is kept: the check of the KafkaCluster replaces it when a Secret changes.
     """
-    key = Key("KafkaCluster", cluster.metadata.namespace, cluster.metadata.name)
+    key = Key.of(cluster)
     await context.kafka.ensure(key, partial(read_access, context, cluster))
     return key

@@ -38,9 +38,7 @@ def reconnect(observed: KafkaClusterObserved, _now: datetime) -> Plan | None:
     """Replace a client whose settings or Secrets changed."""
     if observed.access is None or observed.problem is not None:
         return None
-    metadata = observed.resource.metadata
-    cluster = Key("KafkaCluster", metadata.namespace, metadata.name)
-    return Plan((Reconnect(cluster, observed.access),), requeue=True)
+    return Plan((Reconnect(Key.of(observed.resource), observed.access),), requeue=True)
 
 
 def report_connection(observed: KafkaClusterObserved, now: datetime) -> Plan:

@@ -30,7 +30,7 @@ async def observe_kafkacluster(
         if not context.kafka.uses(key, access):
             return KafkaClusterObserved(resource, access=access)
         view = await context.kafka.describe_cluster(key)
-        return KafkaClusterObserved(resource, view, context.lag.get(key))
+        return KafkaClusterObserved(resource, view, context.get_lag(key))
     except (SecretProblem, KafkaFailure) as problem:
         return KafkaClusterObserved(resource, problem=problem)
 

@@ -104,7 +104,7 @@ class Sampling:
 
     async def start_due(self) -> None:
         """Start due samples, and stop those of clusters that were deleted or are not sampled."""
-        wanted = {_get_key(cluster): cluster for cluster in self._find() if cluster.spec.lag.enabled}
+        wanted = {Key.of(cluster): cluster for cluster in self._find() if cluster.spec.lag.enabled}
         await self._stop([key for key in (self._samplers.keys() | self._found.keys()) if key not in wanted])
         for key, cluster in wanted.items():
             is_idle = key not in self._tasks or self._tasks[key].done()
@@ -182,10 +182,6 @@ def build_filter(sampling: LagSampling) -> Keeps:
 def _matches(group: str, pattern: str) -> bool:
     """Only * is special: a group's name may hold the other characters of shell patterns."""
     return fnmatchcase(group, pattern.replace("[", "[[]").replace("?", "[?]"))
-
-
-def _get_key(cluster: KafkaClusterResource) -> Key:
-    return Key("KafkaCluster", cluster.metadata.namespace, cluster.metadata.name)
 
 
 def _is_ready(cluster: KafkaClusterResource) -> bool:

@@ -73,7 +73,7 @@ def _observe(
 ) -> LagPolicyObserved:
     cache, selector = context.cache, resource.spec.selector
     pipelines = find_pipelines(cache, key.namespace, selector.pipelines, cluster)
-    sampled = context.lag.get(cluster)
+    sampled = context.get_lag(cluster)
     seen = frozenset() if sampled is None else frozenset(pair.group for pair in sampled.samples)
     groups = select(cache, key.namespace, resource.spec, cluster, seen)
     return LagPolicyObserved(

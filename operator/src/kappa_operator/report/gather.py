@@ -22,10 +22,10 @@ def gather_report(context: OperatorContext, namespace: str | None) -> ReportInpu
     policies = _find_policies(context, namespace)
     clusters = []
     for cluster in list_clusters(context.cache):
-        key = Key("KafkaCluster", cluster.metadata.namespace, cluster.metadata.name)
+        key = Key.of(cluster)
         if namespace in (None, key.namespace) and cluster.spec.lag.enabled:
             every = parse_duration(cluster.spec.lag.interval)
-            clusters.append(ClusterInput(key, every, context.lag.get(key), tuple(policies.get(key, ()))))
+            clusters.append(ClusterInput(key, every, context.get_lag(key), tuple(policies.get(key, ()))))
     return ReportInput(context.settings.identity, tuple(clusters), tuple(_find_pipelines(context, namespace)))
 
 

@@ -226,8 +226,7 @@ class ResourceCollector(ComputedMetrics):
         for _, facts in self._savepoints.values():
             savepoints[facts.pipeline].append(facts)
         for resource in self._cache.parse_all("Pipeline"):
-            key = Key("Pipeline", resource.metadata.namespace, resource.metadata.name)
-            yield PipelineFacts(resource, tuple(savepoints[key]))
+            yield PipelineFacts(resource, tuple(savepoints[Key.of(resource)]))
 
     def _read_savepoint(self, key: Key, raw: bytes) -> SavepointFacts:
         known, facts = self._savepoints.get(key, (None, None))
