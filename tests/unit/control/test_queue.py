@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from kappa_operator.backoff import Backoff
 from kappa_operator.engine.keys import Key
-from kappa_operator.engine.queue import WorkQueue
+from kappa_operator.engine.queue import HEAD_START, WorkQueue
 
 A, B = Key("Topic", "n", "a"), Key("Topic", "n", "b")
 
@@ -127,6 +127,37 @@ async def test_groups_share_slots_fairly() -> None:
     for key in (*build_keys("Topic", 100), *build_keys("Pipeline", 2)):
         queue.add(key)
     assert [(await queue.take()).kind for _ in range(4)] == ["Pipeline", "Topic", "Pipeline", "Topic"]
+
+
+async def test_events_come_before_timers_that_are_a_little_late() -> None:
+    time = Time()
+    queue = WorkQueue(time)
+    for key in build_keys("Topic", 3):
+        queue.add(key, 1)
+    time.now = HEAD_START
+    assert await queue.take() == Key("Topic", "n", "0000")
+    queue.add(A)
+    assert await queue.take() == A
+
+
+async def test_events_do_not_starve_timers() -> None:
+    time = Time()
+    queue = WorkQueue(time)
+    queue.add(B, 1)
+    time.now = HEAD_START + 2
+    queue.add(A)
+    assert await queue.take() == B
+
+
+async def test_a_timer_that_becomes_an_event_comes_once() -> None:
+    time = Time()
+    queue = WorkQueue(time)
+    queue.add(A, 1)
+    time.now = 2
+    queue.add(A)
+    assert await queue.take() == A
+    queue.done(A)
+    assert await is_idle(queue)
 
 
 async def test_a_single_slot_is_enough_for_all() -> None:

@@ -36,13 +36,18 @@ class Controller:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Work until cancelled.
+
+        Each round of the event loop starts one key at most. So a busy operator continues what it has begun, and keys wait in the
+        queue, where the most urgent one is next.
+        """
         try:
             while True:
                 key = await self._queue.take()
                 task = asyncio.create_task(self._work(key))
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
+                await asyncio.sleep(0)
         finally:
             await self.drain()
 

@@ -21,6 +21,8 @@ from kappa_operator.errors import AlreadyExists, Conflict, KubernetesError
 log = structlog.get_logger(__name__)
 
 Body = dict[str, Any]
+_RENEWALS, _CHECKS = 5, 10
+"""How often a leader renews its lease, and a candidate reads it, in the duration of the lease."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +78,7 @@ class Elector:
             if was_leading and not self.leading:
                 log.error("lease lost", identity=self._identity)
                 return
-            await asyncio.sleep(self._duration / 10)
+            await asyncio.sleep(self._duration / (_RENEWALS if self.leading else _CHECKS))
 
     async def attempt(self) -> None:
         """Take or renew the lease where that is allowed."""

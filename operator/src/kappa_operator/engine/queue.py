@@ -5,11 +5,14 @@ Failures delay a key by growing pauses.
 
 Keys of one kind and namespace are a group. Groups take turns, and none may hold more slots than are free: the first
 group that is blocked gets half of them, the next one a third of them, so that another group always finds one.
+
+Within a group, events come before timers: a busy operator polls less often before it decides later. A timer that is
+late by more than the head start of an event comes first, so events cannot starve it.
 """
 
 import asyncio
 import heapq
-from collections import Counter, defaultdict, deque
+from collections import Counter, defaultdict
 from collections.abc import Callable
 
 from kappa_operator import backoff
@@ -18,6 +21,8 @@ from kappa_operator.engine.keys import Key
 
 Entry = tuple[float, Key]
 Group = tuple[str, str]
+HEAD_START = 30.0
+"""Seconds. An event counts as due so long ago."""
 
 
 class WorkQueue:
@@ -35,7 +40,7 @@ class WorkQueue:
         self._delays = delays
         self._due: dict[Key, float] = {}
         self._later: list[Entry] = []
-        self._ready: defaultdict[Group, deque[Entry]] = defaultdict(deque)
+        self._ready: defaultdict[Group, list[Entry]] = defaultdict(list)
         self._working: set[Key] = set()
         self._held: Counter[Group] = Counter()
         self._failures: dict[Key, int] = {}
@@ -55,8 +60,8 @@ class WorkQueue:
         return sum(1 for due in self._due.values() if due <= limit)
 
     def add(self, key: Key, delay: float = 0.0) -> None:
-        """Have the key reconciled after `delay` seconds, or sooner where an earlier call asked for that."""
-        due = self._clock() + delay
+        """Reconcile the key after `delay` seconds, or sooner if an earlier call requires it. No delay is an event."""
+        due = self._clock() + (delay or -HEAD_START)
         if due < self._due.get(key, float("inf")):
             self._due[key] = due
             heapq.heappush(self._later, (due, key))
@@ -79,7 +84,7 @@ class WorkQueue:
         while self._later and self._later[0][0] <= self._clock():
             due, key = heapq.heappop(self._later)
             if self._due.get(key) == due:
-                self._ready[_get_group(key)].append((due, key))
+                heapq.heappush(self._ready[_get_group(key)], (due, key))
         return self._pick()
 
     def _pick(self) -> Key | None:
@@ -87,7 +92,7 @@ class WorkQueue:
         while (group := self._find_group()) is not None:
             entries = self._ready.pop(group)
             while entries:
-                due, key = entries.popleft()
+                due, key = heapq.heappop(entries)
                 if self._due.get(key) == due and key not in self._working:
                     if entries:
                         self._ready[group] = entries  # last now, as it had its turn

@@ -125,6 +125,11 @@ class PipelineObserved:
             return asked
         return build_from_empty(self, new)
 
+    @cached_property
+    def wanted_name(self) -> str | None:
+        """Return the name of the revision that should run, which is a hash; None without one."""
+        return None if self.wanted is None else self.wanted.name
+
 
 def build_from_empty(observed: PipelineObserved, new: NewCheckpoint) -> Revision:
     """Return the revision of the spec that starts from empty state in a new checkpoint."""

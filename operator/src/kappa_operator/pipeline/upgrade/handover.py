@@ -74,7 +74,7 @@ def would_start(observed: PipelineObserved) -> bool:
     current, revision = observed.alive, observed.wanted
     if current is None or current.deleting or revision is None or observed.resource.spec.suspend:
         return False
-    if revision.name == current.revision or is_at_work(observed.status.upgrade, revision):
+    if observed.wanted_name == current.revision or is_at_work(observed.status.upgrade, revision):
         return False
     return _may_start(observed, current)
 
