@@ -17,6 +17,7 @@ KappaError
 ├── ReferenceProblem           a resource that another one refers to is missing, ambiguous or not ready
 ├── SecretProblem              a Secret is missing or lacks a key
 ├── StoreFailure               a state store cannot be written or read
+├── NameTaken                  an object of the expected name belongs to another owner
 ├── DriverUnreachable          a driver did not respond at its control port
 ├── NoRolloutSlot              as many pipelines as allowed are being changed
 └── WebhookFailure             a webhook may not be called
@@ -140,6 +141,12 @@ class StoreFailure(KappaError):
     """A state store cannot be written or read."""
 
     reason = Reason.STORE_CHECK_FAILED
+
+
+class NameTaken(KappaError):
+    """An object of the expected name belongs to another owner."""
+
+    reason = Reason.NAME_TAKEN
 
 
 class DriverUnreachable(KappaError):

@@ -17,7 +17,8 @@ from kappa_crds.resource import Resource, ResourceStatus
 from kappa_operator.engine import actions as act
 from kappa_operator.engine.context import OperatorContext
 from kappa_operator.engine.events import build_event
-from kappa_operator.engine.keys import Key
+from kappa_operator.engine.keys import Key, ObjectRef
+from kappa_operator.engine.ownership import require_own
 from kappa_operator.engine.plan import Failure
 from kappa_operator.errors import AlreadyExists, KappaError, NoRolloutSlot
 from kappa_operator.lag.memory import Remembered
@@ -141,6 +142,8 @@ def _take_slot(context: OperatorContext, key: Key) -> None:
 
 async def _change_object(context: OperatorContext, action: act.ObjectAction) -> None:
     match action:
+        case act.ApplyObject(manifest, None):
+            await _apply_own(context, manifest)
         case act.ApplyObject(manifest, manager):
             await context.cluster.apply(manifest, manager)
         case act.CreateObject(manifest):
@@ -166,18 +169,33 @@ async def _call_driver(context: OperatorContext, action: act.DriverAction, token
             assert_never(action)
 
 
+async def _apply_own(context: OperatorContext, manifest: act.Manifest) -> None:
+    """Create the object, or change the one of that name if it is the operator's own."""
+    body = await context.cluster.get(ObjectRef.of(manifest))
+    if body is None:
+        await context.cluster.create(manifest)
+        return
+    require_own(body, manifest)
+    metadata = {**manifest["metadata"], "uid": body["metadata"]["uid"]}
+    await context.cluster.apply({**manifest, "metadata": metadata})
+
+
 async def _create(context: OperatorContext, manifest: act.Manifest) -> None:
     try:
         await context.cluster.create(manifest)
     except AlreadyExists:
-        return
+        body = await context.cluster.get(ObjectRef.of(manifest))
+        if body is not None:
+            require_own(body, manifest)
 
 
 async def emit_event(context: OperatorContext, resource: AnyResource, event: act.EmitEvent) -> None:
     """Write an Event; one that is there already is enough, and a failure is only logged: events are for people."""
     manifest = build_event(resource, event, context.settings.identity, context.now())
     try:
-        await _create(context, manifest)
+        await context.cluster.create(manifest)
+    except AlreadyExists:
+        return
     except KappaError as error:
         log.warning(
             "event not written", resource=str(Key.of(resource)), event=event.reason, error=error.message

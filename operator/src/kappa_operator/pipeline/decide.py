@@ -27,6 +27,7 @@ from kappa_operator.engine.actions import (
 )
 from kappa_operator.engine.kinds import Step, take_first
 from kappa_operator.engine.plan import Plan, Verdict, hold_deletion, judge_error, stalled, working
+from kappa_operator.errors import NameTaken
 from kappa_operator.pipeline import lifecycle, savepoints, verdicts
 from kappa_operator.pipeline import progress as figures
 from kappa_operator.pipeline.driver import DriverPod, count_failure, forgive
@@ -77,7 +78,7 @@ def report_failure(observed: PipelineObserved, now: datetime) -> Plan | None:
         verdict = working(PipelineState.STARTING, Reason.HANDING_OVER, message)
         return wait(observed, verdict, now)
     created: Manifest = action.manifest if isinstance(action, CreateObject) else {"kind": ""}
-    if created["kind"] == "Pod":
+    if created["kind"] == "Pod" and not isinstance(failure.error, NameTaken):
         is_standby = STANDBY_ANNOTATION in created["metadata"].get("annotations", {})
         if change is not None and is_standby:
             return handover.go_cold(observed, change, message, now)
@@ -159,10 +160,10 @@ def follow_driver(observed: PipelineObserved, now: datetime) -> Plan | None:
 
 def _is_wanted(observed: PipelineObserved, current: DriverPod) -> bool:
     """A running driver continues while a dependency is missing; it stops for a new revision or when suspended."""
-    wanted, is_stopping = observed.wanted, observed.status.active.stopping_since is not None
+    is_stopping = observed.status.active.stopping_since is not None
     if current.deleting or observed.resource.spec.suspend or is_stopping:
         return False
-    return wanted is None or wanted.name == current.revision
+    return observed.wanted_name in (None, current.revision)
 
 
 def _choose_poll(observed: PipelineObserved, change: UpgradeStatus | None, progress: Progress) -> float:

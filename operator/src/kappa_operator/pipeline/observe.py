@@ -17,6 +17,7 @@ from kappa_crds.revision import REVISION_KEY, Revision
 from kappa_operator.engine.cache import ResourceCache
 from kappa_operator.engine.context import OperatorContext
 from kappa_operator.engine.keys import Key, ObjectRef
+from kappa_operator.engine.ownership import is_controlled
 from kappa_operator.engine.plan import Failure
 from kappa_operator.engine.recent import LONGEST, SHORT
 from kappa_operator.engine.references import find_users
@@ -118,12 +119,16 @@ def _is_confirmed(resource: PipelineResource, pods: tuple[DriverPod, ...], progr
 async def observe_drivers(
     context: OperatorContext, resource: PipelineResource, age: float = 0.0
 ) -> tuple[DriverPod, ...]:
-    """Return all driver pods of the pipeline as of at most `age` seconds ago, oldest generation first."""
+    """Return all driver pods of the pipeline as of at most `age` seconds ago, oldest generation first.
+
+    Labels are not enough: a driver has a Pipeline of this name as its controller, this one or one that was deleted a moment ago.
+    """
     namespace, name = resource.metadata.namespace, resource.metadata.name
     labels = {PIPELINE_LABEL: name, **DRIVER_ROLE}
     read = partial(context.cluster.list_objects, "v1", "Pod", namespace, labels)
     bodies = await context.reads.read(Key("Pipeline", namespace, name), age, read)
-    return tuple(sorted(map(parse_driver, bodies), key=lambda pod: pod.generation))
+    own = [body for body in bodies if is_controlled(body, "Pipeline", name)]
+    return tuple(sorted(map(parse_driver, own), key=lambda pod: pod.generation))
 
 
 async def observe_progress(
@@ -173,9 +178,10 @@ async def observe_revisions(context: OperatorContext, resource: PipelineResource
     change = resource.status.upgrade
     if change is None or change.phase is not UpgradePhase.WATCHING:
         return ()
-    labels = {PIPELINE_LABEL: resource.metadata.name}
+    name, labels = resource.metadata.name, {PIPELINE_LABEL: resource.metadata.name}
     bodies = await context.cluster.list_objects("v1", "ConfigMap", resource.metadata.namespace, labels)
-    return tuple(_parse_kept(body) for body in bodies if REVISION_LABEL in body["metadata"]["labels"])
+    own = (body for body in bodies if is_controlled(body, "Pipeline", name))
+    return tuple(_parse_kept(body) for body in own if REVISION_LABEL in body["metadata"]["labels"])
 
 
 def _parse_kept(body: Body) -> KeptRevision:
