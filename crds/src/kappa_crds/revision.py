@@ -23,6 +23,8 @@ REVISION_DIR = "/etc/kappa/revision"
 KAFKA_DIR = "/etc/kappa/kafka"
 REGISTRY_DIR = "/etc/kappa/registry"
 CONTROL_TOKEN_FILE = "/etc/kappa/control/token"  # noqa: S105 - a path
+RPC_SECRET_FILE = "/etc/kappa/rpc/token"  # noqa: S105 - a path
+"""The secret by which driver and executors authenticate each other: a file, as Spark would otherwise put it into the environment of executors."""
 CHECKPOINT_DIR = "/var/lib/kappa/state"
 TERMINATION_FILE = "/dev/termination-log"
 CONTROL_PORT = 8080

@@ -12,8 +12,9 @@ _PINNED = [
     "spark.app.name", "spark.master", "spark.submit.deployMode", "spark.blockManager.port",
     "spark.sql.session.timeZone", "spark.sql.shuffle.partitions", "spark.sql.exchange.reuse",
 ]  # fmt: skip
+_PINNED_PREFIXES = ["spark.kubernetes.", "spark.authenticate", "spark.network.crypto.", "spark.ssl."]
 _IS_PINNED = (
-    f"(key in {_PINNED} || key.startsWith('spark.kubernetes.')"
+    f"(key in {_PINNED} || {_PINNED_PREFIXES}.exists(prefix, key.startsWith(prefix))"
     " || (key.startsWith('spark.driver.') && key != 'spark.driver.memory'))"
 )
 # Of Spark's settings of streaming most switch off a check (statefulOperator.checkCorrectness.enabled), change which rows are late

@@ -1,6 +1,7 @@
 """What a revision is made of: when it changes, and when it must not."""
 
 from dataclasses import replace
+from pathlib import PurePosixPath
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from kappa_crds.kafkacluster import KafkaClusterSpec
 from kappa_crds.kinds import find_kind
 from kappa_crds.revision import Revision
 from kappa_crds.statestore import S3
-from kappa_operator.pipeline.objects import build_config, build_driver, build_support
+from kappa_operator.pipeline.objects import build_config, build_driver, build_support, build_tokens
 from kappa_operator.pipeline.revision import Dependencies, build_driver_mounts, build_mounts, build_revision
 from kappa_operator.pipeline.tuning import explain_tuning
 from kappa_operator.statestore.objects import build_storage
@@ -101,6 +102,34 @@ def test_secrets_of_a_schema_registry_are_files_in_the_driver_and_not_in_executo
     assert secrets.ca_file == "/etc/kappa/registry/events/ca/ca.crt"
     assert secrets.ca_file.removesuffix("/ca.crt") in paths
     assert "registry" not in build_config(resource, revision)["data"]["executor-pod.yaml"]
+
+
+def test_driver_and_executors_authenticate_by_a_file_that_only_they_mount() -> None:
+    resource = pipeline({"resources": {"executors": {"count": 2}}})
+    revision = build_revision(resource, DEPENDENCIES, IMAGES)
+    assert revision.spark_conf["spark.authenticate"] == "true"
+    assert revision.spark_conf["spark.network.crypto.enabled"] == "true"
+    driver = build_driver(resource, revision, build_driver_mounts(DEPENDENCIES, revision.spec), 1, "Never")
+    file = PurePosixPath(revision.spark_conf["spark.authenticate.secret.file"])
+    for pod in (driver, revision.executor_pod):
+        (volume,) = (each for each in pod["spec"]["volumes"] if each["name"] == "rpc")
+        assert volume["secret"]["secretName"] == "delays-rpc"
+        assert [item["path"] for item in volume["secret"]["items"]] == [file.name]
+        (container,) = pod["spec"]["containers"]
+        mounts = {each["name"]: each for each in container["volumeMounts"]}
+        assert (mounts["rpc"]["mountPath"], mounts["rpc"]["readOnly"]) == (str(file.parent), True)
+        assert not [name for name in container.get("env", []) if "secret" in str(name).lower()]
+    assert [each["metadata"]["name"] for each in build_tokens(resource, revision)] == [
+        "delays-control",
+        "delays-rpc",
+    ]
+
+
+def test_without_executors_no_other_pod_reaches_the_ports_of_spark() -> None:
+    resource = pipeline({"resources": {"executors": {"count": 0}}})
+    revision = build_revision(resource, DEPENDENCIES, IMAGES)
+    assert revision.spark_conf["spark.driver.bindAddress"] == "127.0.0.1"
+    assert [each["metadata"]["name"] for each in build_tokens(resource, revision)] == ["delays-control"]
 
 
 def test_every_pod_is_fit_for_the_restricted_standard() -> None:

@@ -34,8 +34,8 @@ from kappa_operator.pipeline.objects import (
     build_config,
     build_driver,
     build_support,
-    build_token,
     build_token_ref,
+    build_tokens,
     name_driver,
 )
 from kappa_operator.pipeline.revision import build_driver_mounts, read_checkpoint_number
@@ -102,7 +102,7 @@ def create_driver(
     policy = observed.images.pull_policy
     return (
         *(ApplyObject(manifest) for manifest in build_support(resource)),
-        CreateToken(build_token(resource)),
+        *(CreateToken(manifest) for manifest in build_tokens(resource, revision)),
         CreateObject(build_config(resource, revision)),
         CreateObject(build_driver(resource, revision, mounts, generation, policy, standby=standby)),
     )

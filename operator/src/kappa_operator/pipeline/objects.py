@@ -21,6 +21,7 @@ from kappa_crds.revision import (
     GENERATION_VARIABLE,
     REVISION_DIR,
     REVISION_KEY,
+    RPC_SECRET_FILE,
     STANDBY_ANNOTATION,
     STANDBY_VARIABLE,
     Revision,
@@ -28,7 +29,7 @@ from kappa_crds.revision import (
 from kappa_operator.engine.actions import Manifest
 from kappa_operator.engine.keys import ObjectRef
 from kappa_operator.engine.restricted import CONTAINER_SECURITY, POD_SECURITY, build_owner
-from kappa_operator.statestore.storage import Mounts, Storage
+from kappa_operator.statestore.storage import Mounts, Storage, mount_secret
 
 PipelineResource = Resource[PipelineSpec, PipelineStatus]
 
@@ -63,6 +64,16 @@ def build_token_ref(resource: PipelineResource) -> ObjectRef:
     """Return the Secret with the token of the control port."""
     metadata = resource.metadata
     return ObjectRef("v1", "Secret", metadata.namespace, f"{metadata.name}-control")
+
+
+def _name_rpc_secret(pipeline: str) -> str:
+    return f"{pipeline}-rpc"
+
+
+def build_rpc_mounts(pipeline: str) -> Mounts:
+    """Return the mount of the Secret by which driver and executors authenticate each other."""
+    folder, _, key = RPC_SECRET_FILE.rpartition("/")
+    return mount_secret("rpc", _name_rpc_secret(pipeline), folder, [{"key": key, "path": key}])
 
 
 def _build_metadata(resource: PipelineResource, name: str, **more: Any) -> Manifest:
@@ -127,13 +138,22 @@ def build_service(resource: PipelineResource) -> Manifest:
     }
 
 
-def build_token(resource: PipelineResource) -> Manifest:
-    """Return the Secret for the control port, without its random value."""
-    ref = build_token_ref(resource)
+def has_executors(spec: PipelineSpec) -> bool:
+    """Return whether tasks run in executor pods; without them they run in the driver."""
+    return spec.resources.executors.count > 0
+
+
+def build_tokens(resource: PipelineResource, revision: Revision) -> tuple[Manifest, ...]:
+    """Return the Secrets for the control port and, with executors, for Spark's RPC, without their random values."""
+    rpc = (_name_rpc_secret(resource.metadata.name),) if has_executors(revision.spec) else ()
+    return tuple(_build_token(resource, name) for name in (build_token_ref(resource).name, *rpc))
+
+
+def _build_token(resource: PipelineResource, name: str) -> Manifest:
     return {
         "apiVersion": "v1",
         "kind": "Secret",
-        "metadata": _build_metadata(resource, ref.name),
+        "metadata": _build_metadata(resource, name),
         "type": "Opaque",
     }
 
@@ -168,6 +188,7 @@ def build_executor_affinity(pipeline: str, storage: Storage) -> Manifest:
 
 def build_executor_template(pipeline: str, mounts: Mounts, affinity: Manifest) -> Manifest:
     """Return the pod template that Spark completes for each executor; scratch space at /tmp is Spark's to add."""
+    mounts += build_rpc_mounts(pipeline)
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -201,6 +222,7 @@ def build_driver(
 ) -> Manifest:
     """Return the driver pod of a generation of the pipeline. One in standby makes a dry run and waits until it is activated."""
     pipeline = resource.metadata.name
+    mounts += build_rpc_mounts(pipeline) if has_executors(revision.spec) else Mounts()
     volumes = [
         {"name": "tmp", "emptyDir": {}},
         {"name": "revision", "configMap": {"name": revision.name}},
@@ -223,7 +245,7 @@ def build_driver(
         ),
         "spec": {
             "serviceAccountName": name_account(pipeline),
-            "automountServiceAccountToken": revision.spec.resources.executors.count > 0,
+            "automountServiceAccountToken": has_executors(revision.spec),
             "enableServiceLinks": False,
             "restartPolicy": "Never",
             "terminationGracePeriodSeconds": int(parse_duration(revision.spec.stop_timeout)) + 30,

@@ -17,6 +17,7 @@ from kappa_crds.revision import (
     DRIVER_PORT,
     EXECUTOR_TEMPLATE_KEY,
     REVISION_DIR,
+    RPC_SECRET_FILE,
     Revision,
 )
 from kappa_crds.savepoint import Restoration
@@ -26,6 +27,7 @@ from kappa_operator.pipeline.objects import (
     PipelineResource,
     build_executor_affinity,
     build_executor_template,
+    has_executors,
     name_account,
 )
 from kappa_operator.pipeline.tuning import build_tuning
@@ -43,6 +45,15 @@ from kappa_operator.statestore.storage import (
 _HEAP_SHARE = 0.6
 _IMAGE = "spark.kubernetes.container.image"
 _MEBIBYTE = 2**20
+_ALONE = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
+"""Without executors, no other pod reaches the ports of Spark."""
+_AUTHENTICATED = {
+    "spark.authenticate": "true",
+    "spark.authenticate.secret.file": RPC_SECRET_FILE,
+    "spark.network.crypto.enabled": "true",
+    "spark.network.crypto.saslFallback": "false",
+}
+"""Driver and executors authenticate each other and encrypt RPC and block transfer (AES). Source: Spark's security page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +87,7 @@ def build_mounts(dependencies: Dependencies) -> Mounts:
 
 
 def build_driver_mounts(dependencies: Dependencies, spec: PipelineSpec) -> Mounts:
-    """Return what a driver mounts."""
+    """Return what a driver mounts to reach what its spec names."""
     return build_mounts(dependencies) + build_registry_mounts(spec.sources)
 
 
@@ -183,7 +194,7 @@ def name_checkpoint(metadata: Metadata, number: int) -> str:
 
 
 def _build_executor_pod(resource: PipelineResource, dependencies: Dependencies) -> Manifest:
-    if resource.spec.resources.executors.count == 0:
+    if not has_executors(resource.spec):
         return {}
     return build_executor_template(
         resource.metadata.name,
@@ -218,31 +229,35 @@ def build_spark_conf(resource: PipelineResource, image: str, images: Images) -> 
         **_build_java_options(images.java_options, spec.spark_conf),
     }
     if executors.count == 0:
-        return conf | {"spark.master": f"local[{max(1, math.ceil(parse_cpu(driver.cpu)))}]"}
+        return conf | _ALONE | {"spark.master": f"local[{max(1, math.ceil(parse_cpu(driver.cpu)))}]"}
     heap = _share(executors.memory)
     overhead = parse_size(executors.memory) // _MEBIBYTE - int(heap[:-1])
-    return conf | {
-        "spark.master": "k8s://https://kubernetes.default.svc",
-        "spark.submit.deployMode": "client",
-        "spark.driver.host": f"{name_account(name)}.{namespace}.svc",
-        "spark.driver.bindAddress": "0.0.0.0",  # noqa: S104 - the pod's own address, behind its Service
-        "spark.driver.port": str(DRIVER_PORT),
-        "spark.blockManager.port": str(BLOCK_MANAGER_PORT),
-        "spark.executor.instances": str(executors.count),
-        "spark.executor.cores": str(max(1, math.ceil(parse_cpu(executors.cpu)))),
-        "spark.executor.memory": heap,
-        "spark.executor.memoryOverhead": f"{overhead}m",
-        "spark.kubernetes.namespace": namespace,
-        _IMAGE: image,
-        "spark.kubernetes.container.image.pullPolicy": images.pull_policy,
-        "spark.kubernetes.executor.request.cores": executors.cpu,
-        "spark.kubernetes.executor.podTemplateFile": f"{REVISION_DIR}/{EXECUTOR_TEMPLATE_KEY}",
-        "spark.kubernetes.executor.podTemplateContainerName": "executor",
-        "spark.kubernetes.executor.disableConfigMap": "true",
-        # Else Spark deletes Services and PVCs that it never created, and a driver has no permission for.
-        "spark.kubernetes.driver.service.deleteOnTermination": "false",
-        "spark.kubernetes.driver.ownPersistentVolumeClaim": "false",
-    }
+    return (
+        conf
+        | _AUTHENTICATED
+        | {
+            "spark.master": "k8s://https://kubernetes.default.svc",
+            "spark.submit.deployMode": "client",
+            "spark.driver.host": f"{name_account(name)}.{namespace}.svc",
+            "spark.driver.bindAddress": "0.0.0.0",  # noqa: S104 - the pod's own address, behind its Service
+            "spark.driver.port": str(DRIVER_PORT),
+            "spark.blockManager.port": str(BLOCK_MANAGER_PORT),
+            "spark.executor.instances": str(executors.count),
+            "spark.executor.cores": str(max(1, math.ceil(parse_cpu(executors.cpu)))),
+            "spark.executor.memory": heap,
+            "spark.executor.memoryOverhead": f"{overhead}m",
+            "spark.kubernetes.namespace": namespace,
+            _IMAGE: image,
+            "spark.kubernetes.container.image.pullPolicy": images.pull_policy,
+            "spark.kubernetes.executor.request.cores": executors.cpu,
+            "spark.kubernetes.executor.podTemplateFile": f"{REVISION_DIR}/{EXECUTOR_TEMPLATE_KEY}",
+            "spark.kubernetes.executor.podTemplateContainerName": "executor",
+            "spark.kubernetes.executor.disableConfigMap": "true",
+            # Else Spark deletes Services and PVCs that it never created, and a driver has no permission for.
+            "spark.kubernetes.driver.service.deleteOnTermination": "false",
+            "spark.kubernetes.driver.ownPersistentVolumeClaim": "false",
+        }
+    )
 
 
 def _build_java_options(common: str, own: Mapping[str, str]) -> dict[str, str]:

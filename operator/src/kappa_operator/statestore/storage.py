@@ -16,6 +16,7 @@ _OWN_KEYS, _OTHER_KEYS = "KAPPA_OWN", "KAPPA_OTHER"
 _SECRET_MODE = 0o440
 _WEB_PORT = 9870
 _LOGIN: list[Manifest] = [{"key": key, "path": key} for key in ("username", "password")]
+_CERTIFICATE: list[Manifest] = [{"key": key, "path": key} for key in ("tls.crt", "tls.key")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,12 +139,14 @@ def build_kafka_mounts(spec: KafkaClusterSpec) -> Mounts:
     mounts = Mounts()
     if spec.tls and spec.tls.ca_secret_ref:
         items = [{"key": spec.tls.ca_secret_ref.key, "path": "ca.crt"}]
-        mounts += _mount_secret("kafka-ca", spec.tls.ca_secret_ref.name, f"{KAFKA_DIR}/ca", items)
+        mounts += mount_secret("kafka-ca", spec.tls.ca_secret_ref.name, f"{KAFKA_DIR}/ca", items)
     if spec.tls and spec.tls.client_secret_ref:
-        mounts += _mount_secret("kafka-client", spec.tls.client_secret_ref.name, f"{KAFKA_DIR}/client", None)
+        mounts += mount_secret(
+            "kafka-client", spec.tls.client_secret_ref.name, f"{KAFKA_DIR}/client", _CERTIFICATE
+        )
     if spec.sasl:
         name = spec.sasl.credentials_secret_ref.name
-        mounts += _mount_secret("kafka-sasl", name, f"{KAFKA_DIR}/sasl", _LOGIN)
+        mounts += mount_secret("kafka-sasl", name, f"{KAFKA_DIR}/sasl", _LOGIN)
     return mounts
 
 
@@ -154,10 +157,10 @@ def build_registry_mounts(sources: tuple[Source, ...]) -> Mounts:
         folder = f"{REGISTRY_DIR}/{source}"
         if registry.credentials_secret_ref:
             name = registry.credentials_secret_ref.name
-            mounts += _mount_secret(f"registry-{number}-user", name, f"{folder}/user", _LOGIN)
+            mounts += mount_secret(f"registry-{number}-user", name, f"{folder}/user", _LOGIN)
         if registry.ca_secret_ref:
             items = [{"key": registry.ca_secret_ref.key, "path": "ca.crt"}]
-            mounts += _mount_secret(
+            mounts += mount_secret(
                 f"registry-{number}-ca", registry.ca_secret_ref.name, f"{folder}/ca", items
             )
     return mounts
@@ -175,10 +178,9 @@ def build_registry_secrets(sources: tuple[Source, ...]) -> dict[str, RegistrySec
     }
 
 
-def _mount_secret(volume: str, secret: str, folder: str, items: list[Manifest] | None) -> Mounts:
-    source: Manifest = {"secretName": secret, "defaultMode": _SECRET_MODE}
-    if items:
-        source["items"] = items
+def mount_secret(volume: str, secret: str, folder: str, items: list[Manifest]) -> Mounts:
+    """Return the mount of these keys of a Secret, and no others."""
+    source: Manifest = {"secretName": secret, "defaultMode": _SECRET_MODE, "items": items}
     return Mounts(
         ({"name": volume, "secret": source},),
         ({"name": volume, "mountPath": folder, "readOnly": True},),
