@@ -17,7 +17,7 @@ from kappa_monitoring import MONITORING
 from kappa_monitoring.boards.cdc import CDC
 from kappa_monitoring.boards.model import Board
 from kappa_monitoring.config import Config
-from kappa_monitoring.dashboards import BOARDS, find_queries, render_board
+from kappa_monitoring.dashboards import BOARDS, list_panels
 from kappa_monitoring.rules import load_groups, render_group
 from lab.broker import free_ports
 from lab.prometheus import build_alertmanager, find_program
@@ -56,9 +56,9 @@ def list_queries(
 ) -> dict[str, str]:
     """Return each query of dashboards, by the dashboard and its number there."""
     return {
-        f"{board.uid}-{number}": fill_variables(query, variables)
+        f"{board.uid}-{number}": fill_variables(config.fill(query.expr), variables)
         for board in boards
-        for number, query in enumerate(find_queries(render_board(board, config)))
+        for number, query in enumerate(query for _, panel in list_panels(board) for query in panel.queries)
     }
 
 

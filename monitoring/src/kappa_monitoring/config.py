@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from kappa_monitoring import MONITORING
-from kappa_monitoring.errors import UnknownValue, UnusedValue
+from kappa_monitoring.errors import MonitoringError
 
 CONFIG = MONITORING / "config.yaml"
 PLACE = re.compile(r"<<([\w.]+)>>")
@@ -25,23 +25,23 @@ class Config:
         self._used: set[str] = set()
 
     def get(self, name: str) -> str:
-        """Return a value as it is to be written; raise UnknownValue."""
+        """Return a value as it is to be written; raise MonitoringError."""
         if name not in self._values:
-            raise UnknownValue(
+            raise MonitoringError(
                 f"monitoring/config.yaml has no {name}; add it, or correct the name where it is used"
             )
         self._used.add(name)
         return self._values[name]
 
     def fill(self, text: str) -> str:
-        """Return the text with all values filled in; raise UnknownValue."""
+        """Return the text with all values filled in; raise MonitoringError."""
         return PLACE.sub(lambda found: self.get(found[1]), text)
 
     def check_used(self) -> None:
-        """Raise UnusedValue if the config has values that were not used."""
+        """Raise MonitoringError if the config has values that were not used."""
         unused = sorted(self._values.keys() - self._used)
         if unused:
-            raise UnusedValue(f"nothing uses {', '.join(unused)} of monitoring/config.yaml; take it out")
+            raise MonitoringError(f"nothing uses {', '.join(unused)} of monitoring/config.yaml; take it out")
 
 
 def load_config(path: Path = CONFIG, override: Mapping[str, str] | None = None) -> Config:
@@ -49,7 +49,7 @@ def load_config(path: Path = CONFIG, override: Mapping[str, str] | None = None) 
     values = dict(_flatten(yaml.safe_load(path.read_text())))
     for name, value in (override or {}).items():
         if name not in values:
-            raise UnknownValue(f"{path} has no {name}, so it cannot be overridden")
+            raise MonitoringError(f"{path} has no {name}, so it cannot be overridden")
         values[name] = value
     return Config(values)
 

@@ -4,7 +4,7 @@ A worker exposes them as JMX beans. The JMX exporter of Prometheus runs as an ag
 The rules are generated from the lists here, so both always match. Beans: Debezium's documentation of its connectors, "Monitoring", and Kafka's, "Connect Monitoring".
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import yaml
 
@@ -39,6 +39,7 @@ _TASK_ERROR: Mapping[str, str] = {
     "total-retries": "Retried operations.",
     "total-errors-logged": "Errors that were logged.",
 }
+_TASKS = {"source-task": _SOURCE_TASK, "task-error": _TASK_ERROR}
 _STATUS = "kafka_connect_connector_task_status"
 Described = tuple[str, str, tuple[str, ...]]
 """Name, meaning and labels of a metric."""
@@ -49,16 +50,15 @@ def list_connect() -> tuple[Described, ...]:
     ours = ("connector", "task")
     return (
         *(
-            (f"debezium_metrics_{name}", said, ("plugin", "name", "context"))
-            for name, said in _DEBEZIUM.items()
+            (f"debezium_metrics_{name}", text, ("plugin", "name", "context"))
+            for name, text in _DEBEZIUM.items()
         ),
         (
             _STATUS,
             "1 with the state that a task is in: running, paused, failed, unassigned.",
             (*ours, "status"),
         ),
-        *((_name("source-task", name), said, ours) for name, said in _SOURCE_TASK.items()),
-        *((_name("task-error", name), said, ours) for name, said in _TASK_ERROR.items()),
+        *((_name(kind, name), text, ours) for kind, names in _TASKS.items() for name, text in names.items()),
     )
 
 
@@ -67,34 +67,25 @@ def build_exporter_rules() -> str:
     task = r"connector=([^,>]+), task=(\d+)"
     source = r"debezium\.([a-z_]+)<type=connector-metrics, context=(snapshot|streaming), server=([^,>]+)(?:, task=[^,>]+)?>"
     labels = {"connector": "$1", "task": "$2"}
-    rules = [
-        _build_rule(
-            f"{source}<>({_either(_DEBEZIUM)}):",
-            "debezium_metrics_$4",
-            {"plugin": "$1", "context": "$2", "name": "$3"},
-        ),
-        _build_rule(
-            rf"kafka\.connect<type=connector-task-metrics, {task}><>status: (.+)",
-            _STATUS,
-            {**labels, "status": "$3"},
-            value=1,
-        ),
-        *(
-            _build_rule(
-                rf"kafka\.connect<type={kind}-metrics, {task}><>({_either(names)}):",
-                _name(kind, "$3"),
-                dict(labels),
-            )
-            for kind, names in (("source-task", _SOURCE_TASK), ("task-error", _TASK_ERROR))
-        ),
-    ]
-    kinds = ("connector-task", "source-task", "task-error")
+    debezium = {"plugin": "$1", "context": "$2", "name": "$3"}
+    status = rf"kafka\.connect<type=connector-task-metrics, {task}><>status: (.+)"
     body = {
         "includeObjectNames": [
             "debezium.*:type=connector-metrics,*",
-            *(f"kafka.connect:type={kind}-metrics,*" for kind in kinds),
+            *(f"kafka.connect:type={kind}-metrics,*" for kind in ("connector-task", *_TASKS)),
         ],
-        "rules": rules,
+        "rules": [
+            _build_rule(f"{source}<>({'|'.join(_DEBEZIUM)}):", "debezium_metrics_$4", debezium),
+            _build_rule(status, _STATUS, {**labels, "status": "$3"}, value=1),
+            *(
+                _build_rule(
+                    rf"kafka\.connect<type={kind}-metrics, {task}><>({'|'.join(names)}):",
+                    _name(kind, "$3"),
+                    dict(labels),
+                )
+                for kind, names in _TASKS.items()
+            ),
+        ],
     }
     return _HEAD + yaml.safe_dump(body, sort_keys=False, width=1000)
 
@@ -111,7 +102,3 @@ def _build_rule(pattern: str, name: str, labels: dict[str, str], **more: object)
 
 def _name(kind: str, name: str) -> str:
     return f"kafka_connect_{kind}_{name}".replace("-", "_")
-
-
-def _either(names: Iterable[str]) -> str:
-    return "|".join(names)

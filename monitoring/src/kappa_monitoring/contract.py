@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 
 from kappa_monitoring.declared import find_series
-from kappa_monitoring.errors import BadRule, MonitoringError, UnknownLabel
+from kappa_monitoring.errors import MonitoringError
 from kappa_monitoring.promql import find_labels
 from kappa_monitoring.rules import Alert, Group
 
@@ -19,7 +19,7 @@ def find_all_series(groups: Iterable[Group]) -> dict[str, frozenset[str]]:
         level = record.name.partition(":")[0]
         labels = check_query(record.expr, series, f"record {record.name}")
         if sorted(level.split("_")) != sorted("_".join(labels).split("_")):
-            raise BadRule(
+            raise MonitoringError(
                 f"record {record.name} has the labels {', '.join(sorted(labels))}; its name must begin with them"
             )
         series[record.name] = labels
@@ -31,7 +31,7 @@ def check_query(query: str, series: dict[str, frozenset[str]], where: str) -> fr
     try:
         return find_labels(query, series)
     except (MonitoringError, ValueError) as error:
-        raise type(error)(f"{where}: {error}; the query is {query}") from error
+        raise MonitoringError(f"{where}: {error}; the query is {query}") from error
 
 
 def check_alert(alert: Alert, series: dict[str, frozenset[str]]) -> None:
@@ -39,13 +39,15 @@ def check_alert(alert: Alert, series: dict[str, frozenset[str]]) -> None:
     labels = check_query(alert.expr, series, f"alert {alert.name}") | {"severity"}
     used = set(_LABEL.findall(alert.summary + alert.description))
     if used - labels:
-        raise UnknownLabel(
+        raise MonitoringError(
             f"alert {alert.name}: its text has {', '.join(sorted(used - labels))}, which its result has not"
         )
 
 
 def check_legend(legend: str, labels: frozenset[str], where: str) -> None:
-    """Raise UnknownLabel if the legend of a query uses a label that its result lacks."""
+    """Raise MonitoringError if the legend of a query uses a label that its result lacks."""
     unknown = set(_LEGEND.findall(legend)) - labels
     if unknown:
-        raise UnknownLabel(f"{where}: the legend has {', '.join(sorted(unknown))}, which the result has not")
+        raise MonitoringError(
+            f"{where}: the legend has {', '.join(sorted(unknown))}, which the result has not"
+        )

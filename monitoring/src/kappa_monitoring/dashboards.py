@@ -1,6 +1,5 @@
 """The JSON of each dashboard, built with the library of Grafana. Equal input gives equal text."""
 
-import json
 from collections.abc import Iterator
 from itertools import count
 
@@ -30,7 +29,7 @@ from kappa_monitoring.boards.savepoints import SAVEPOINTS
 from kappa_monitoring.boards.topic import TOPIC
 from kappa_monitoring.config import Config
 from kappa_monitoring.contract import check_legend, check_query
-from kappa_monitoring.errors import UnknownLabel
+from kappa_monitoring.errors import MonitoringError
 
 BOARDS: tuple[Board, ...] = (FLEET, PIPELINE, TOPIC, CDC, SAVEPOINTS, REPROCESSING)
 _SOURCE = DataSourceRef(type_val="prometheus", uid="${datasource}")
@@ -133,17 +132,8 @@ def check_board(board: Board, config: Config, series: dict[str, frozenset[str]])
     for variable in board.variables:
         labels = check_query(variable.query, series, f"dashboard {board.uid}, variable {variable.name}")
         if variable.label not in labels:
-            raise UnknownLabel(f"dashboard {board.uid}: {variable.metric} has no label {variable.label}")
+            raise MonitoringError(f"dashboard {board.uid}: {variable.metric} has no label {variable.label}")
     for row, panel in list_panels(board):
         where = f"dashboard {board.uid}, {row.title}: {panel.title}"
         for query in panel.queries:
             check_legend(query.legend, check_query(config.fill(query.expr), series, where), where)
-
-
-def find_queries(text: str) -> list[str]:
-    """Return all queries of a dashboard's JSON."""
-    return [target["expr"] for panel in json.loads(text)["panels"] for target in _find_targets(panel)]
-
-
-def _find_targets(panel: dict[str, list[dict[str, str]]]) -> list[dict[str, str]]:
-    return panel.get("targets", [])

@@ -1,12 +1,13 @@
 """All metrics that rules and dashboards may use, as Prometheus stores them: those of the platform and of Kafka Connect."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from kappa_monitoring.connect import list_connect
 from kappa_operator.lag import exposition as lag
 from kappa_operator.telemetry import metrics as operator
 from kappa_operator.telemetry import resource_metrics
+from kappa_operator.telemetry.declare import Declared
 from kappa_pipelines.reporting import metrics as driver
 
 
@@ -36,30 +37,18 @@ CONNECT = "Kafka Connect with Debezium"
 def list_metrics() -> tuple[Metric, ...]:
     """Return all of them, those of drivers first."""
     return (
-        *_list_of_drivers(),
-        *_list_of_operator(),
-        *_list_of_connect(),
+        *(_build(each, DRIVER, driver.PREFIX, ("namespace", "pipeline")) for each in driver.METRICS),
+        *(_build(each, OPERATOR) for each in (*resource_metrics.METRICS, *operator.METRICS, *lag.METRICS)),
+        *(Metric(name, "gauge", meaning, labels, CONNECT) for name, meaning, labels in list_connect()),
     )
 
 
-def _name(name: str, kind: str) -> str:
-    return f"{name}_total" if kind == "counter" and not name.endswith("_total") else name
-
-
-def _list_of_drivers() -> Iterator[Metric]:
-    for each in driver.METRICS:
-        labels = ("namespace", "pipeline", *each.labels)
-        yield Metric(_name(driver.PREFIX + each.name, each.kind), each.kind, each.help, labels, DRIVER)
-
-
-def _list_of_operator() -> Iterator[Metric]:
-    for each in (*resource_metrics.METRICS, *operator.METRICS, *lag.METRICS):
-        yield Metric(_name(each.name, each.kind), each.kind, each.help, each.labels, OPERATOR)
-
-
-def _list_of_connect() -> Iterator[Metric]:
-    for name, said, labels in list_connect():
-        yield Metric(name, "gauge", said, labels, CONNECT)
+def _build(
+    declared: driver.Declared | Declared[Any], source: str, prefix: str = "", labels: tuple[str, ...] = ()
+) -> Metric:
+    needs_suffix = declared.kind == "counter" and not declared.name.endswith("_total")
+    name = f"{prefix}{declared.name}{'_total' if needs_suffix else ''}"
+    return Metric(name, declared.kind, declared.help, (*labels, *declared.labels), source)
 
 
 def find_series() -> dict[str, tuple[str, ...]]:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 
 import promql_parser as promql
 
-from kappa_monitoring.errors import UnknownLabel, UnknownMetric
+from kappa_monitoring.errors import MonitoringError
 
 ATTACHED = frozenset({"instance", "job", "pod"})
 """Labels that Prometheus attaches when it scrapes."""
@@ -17,7 +17,7 @@ Series = Mapping[str, Collection[str]]
 
 
 def find_labels(query: str, series: Series) -> frozenset[str]:
-    """Return the labels of a query's result; raise UnknownMetric or UnknownLabel if no series has the name."""
+    """Return the labels of a query's result; raise MonitoringError if no series has the name."""
     return _visit(promql.parse(query), series)
 
 
@@ -42,7 +42,7 @@ def _visit(node: object, series: Series) -> frozenset[str]:
 def _select(node: promql.VectorSelector, series: Series) -> frozenset[str]:
     name = node.name or ""
     if name not in series:
-        raise UnknownMetric(
+        raise MonitoringError(
             f"no code and no rule declares {name or 'a metric without a name'}; correct the name"
         )
     labels = frozenset(series[name]) | ATTACHED
@@ -79,4 +79,6 @@ def _combine(node: promql.BinaryExpr, series: Series) -> frozenset[str]:
 def _check(used: Collection[str], present: Collection[str], where: str) -> None:
     unknown = sorted(set(used) - set(present))
     if unknown:
-        raise UnknownLabel(f"{where} has no label {', '.join(unknown)}; it has {', '.join(sorted(present))}")
+        raise MonitoringError(
+            f"{where} has no label {', '.join(unknown)}; it has {', '.join(sorted(present))}"
+        )

@@ -5,25 +5,22 @@ from pathlib import Path
 from typing import Any, Literal
 
 import yaml
+from pydantic import BaseModel, Field, ValidationError
 
 from kappa_monitoring import MONITORING
 from kappa_monitoring.config import Config
-from kappa_monitoring.errors import BadRule
+from kappa_monitoring.errors import MonitoringError
 
 TEMPLATES = MONITORING / "rules"
-SEVERITIES = ("critical", "warning")
-_FIELDS = {"alert", "expr", "for", "severity", "summary", "description"}
-_REQUIRED = _FIELDS - {"for"}
 
 
-@dataclass(frozen=True)
-class Alert:
+class Alert(BaseModel, frozen=True, extra="forbid"):
     """An alert. `topic` is the group, and the page of its runbook; `wait` is how long its condition must hold before it fires."""
 
     topic: str
-    name: str
+    name: str = Field(alias="alert")
     expr: str
-    wait: str
+    wait: str = Field("", alias="for")
     severity: Literal["critical", "warning"]
     summary: str
     description: str
@@ -49,7 +46,6 @@ class Alert:
 class Record:
     """A series that is computed from others. Its name lists the labels, the metric and the operation."""
 
-    topic: str
     name: str
     expr: str
 
@@ -73,41 +69,25 @@ class Group:
 
 
 def load_groups(config: Config, folder: Path = TEMPLATES) -> tuple[Group, ...]:
-    """Read all templates and fill in the values of the config; raise UnknownValue or BadRule."""
+    """Read all templates and fill in the values of the config; raise MonitoringError."""
     return tuple(_load_group(path, config) for path in sorted(folder.glob("*.yaml")))
 
 
 def _load_group(path: Path, config: Config) -> Group:
     body = yaml.safe_load(path.read_text())
-    records = (
-        Record(path.stem, rule["record"], config.fill(rule["expr"])) for rule in body.get("records", ())
-    )
-    return Group(
-        path.stem, tuple(records), tuple(_build_alert(path.stem, rule, config) for rule in body["alerts"])
-    )
+    records = (Record(rule["record"], config.fill(rule["expr"])) for rule in body.get("records", ()))
+    alerts = (_build_alert(path.stem, rule, config) for rule in body["alerts"])
+    return Group(path.stem, tuple(records), tuple(alerts))
 
 
 def _build_alert(topic: str, rule: dict[str, str], config: Config) -> Alert:
     name = rule.get("alert", "?")
-    missing, unknown = _REQUIRED - rule.keys(), rule.keys() - _FIELDS
-    if missing or unknown:
-        wrong = ", ".join(sorted(missing | unknown))
-        raise BadRule(f"alert {name} in monitoring/rules/{topic}.yaml: {wrong} missing or not known")
-    severity = rule["severity"]
-    if severity not in SEVERITIES:
-        raise BadRule(
-            f"alert {name} in monitoring/rules/{topic}.yaml: severity is one of {', '.join(SEVERITIES)}"
-        )
-    return Alert(
-        topic=topic,
-        name=name,
-        expr=config.fill(rule["expr"]),
-        wait=config.fill(rule.get("for", "")),
-        severity="critical" if severity == "critical" else "warning",
-        summary=config.fill(rule["summary"]),
-        description=config.fill(rule["description"]),
-        runbook_url=f"{config.get('runbooks')}/{topic}.md#{name.lower()}",
-    )
+    runbook = f"{config.get('runbooks')}/{topic}.md#{name.lower()}"
+    filled = {field: config.fill(text) for field, text in rule.items()}
+    try:
+        return Alert.model_validate({**filled, "topic": topic, "runbook_url": runbook})
+    except ValidationError as error:
+        raise MonitoringError(f"alert {name} in monitoring/rules/{topic}.yaml: {error}") from error
 
 
 class _Dumper(yaml.SafeDumper):

@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 from kappa_monitoring import MONITORING
-from kappa_monitoring.errors import BadRule
+from kappa_monitoring.errors import MonitoringError
 from kappa_monitoring.rules import Alert
 
 CASES = MONITORING / "tests"
@@ -70,7 +70,7 @@ def _expect(alert: Alert, firing: Firing) -> dict[str, Any]:
 def _render(text: str, alert: Alert, firing: Firing) -> str:
     shown = _VALUE.sub(firing.shows, _LABEL.sub(lambda found: firing.labels[found[1]], text))
     if "{{" in shown:
-        raise BadRule(
+        raise MonitoringError(
             f"alert {alert.name}: cases only know {{{{ $labels.x }}}} and {{{{ $value | … }}}}, not {shown}"
         )
     return shown

@@ -11,14 +11,7 @@ from kappa_monitoring import REPOSITORY
 from kappa_monitoring.config import Config, load_config
 from kappa_monitoring.contract import check_alert, check_query
 from kappa_monitoring.declared import CONNECT, list_metrics
-from kappa_monitoring.errors import (
-    BadRule,
-    MonitoringError,
-    UnknownLabel,
-    UnknownMetric,
-    UnknownValue,
-    UnusedValue,
-)
+from kappa_monitoring.errors import MonitoringError
 from kappa_monitoring.promql import find_labels
 from kappa_monitoring.rules import Alert, load_groups
 from kappa_operator.engine.cache import ResourceCache
@@ -73,47 +66,55 @@ def test_the_labels_of_a_result_are_known_from_the_query(query: str, labels: set
 
 
 @pytest.mark.parametrize(
-    ("query", "error", "said"),
+    ("query", "named"),
     [
-        ("rate(lagg[5m])", UnknownMetric, "lagg"),
-        ('{namespace="shop"}', UnknownMetric, "without a name"),
-        ('lag{group="a"}', UnknownLabel, "group"),
-        ("sum by (kind) (lag)", UnknownLabel, "kind"),
-        ("max by (namespace) (lag) * on (topic) ready", UnknownLabel, "topic"),
-        ("lag * on (namespace) group_left (state) ready", UnknownLabel, "state"),
-        ("sum by (topic) (max by (namespace) (lag))", UnknownLabel, "topic"),
+        ("rate(lagg[5m])", "lagg"),
+        ('{namespace="shop"}', "without a name"),
+        ('lag{group="a"}', "group"),
+        ("sum by (kind) (lag)", "kind"),
+        ("max by (namespace) (lag) * on (topic) ready", "topic"),
+        ("lag * on (namespace) group_left (state) ready", "state"),
+        ("sum by (topic) (max by (namespace) (lag))", "topic"),
     ],
 )
-def test_what_no_metric_has_is_refused(query: str, error: type[MonitoringError], said: str) -> None:
-    with pytest.raises(error, match=said) as raised:
+def test_what_no_metric_has_is_refused(query: str, named: str) -> None:
+    with pytest.raises(MonitoringError, match=named) as raised:
         check_query(query, {name: frozenset(labels) for name, labels in SERIES.items()}, "alert X")
     assert "alert X" in str(raised.value)
 
 
 def test_a_label_that_only_a_text_uses_is_refused_where_the_result_has_it_not() -> None:
-    alert = Alert("a", "A", "max by (namespace) (lag)", "", "warning", "{{ $labels.topic }}", "", "")
-    with pytest.raises(UnknownLabel, match="topic"):
+    alert = Alert(
+        topic="a",
+        alert="A",
+        expr="max by (namespace) (lag)",
+        severity="warning",
+        summary="{{ $labels.topic }}",
+        description="",
+        runbook_url="",
+    )
+    with pytest.raises(MonitoringError, match="topic"):
         check_alert(alert, {name: frozenset(labels) for name, labels in SERIES.items()})
 
 
 def test_a_value_that_is_missing_and_one_that_nothing_uses_are_errors() -> None:
     config = Config({"a.b": "5m", "a.c": "1"})
     assert config.fill("for <<a.b>>") == "for 5m"
-    with pytest.raises(UnknownValue, match=r"a\.d"):
+    with pytest.raises(MonitoringError, match=r"a\.d"):
         config.fill("<<a.d>>")
-    with pytest.raises(UnusedValue, match=r"a\.c"):
+    with pytest.raises(MonitoringError, match=r"a\.c"):
         config.check_used()
-    with pytest.raises(UnknownValue, match=r"x\.y"):
+    with pytest.raises(MonitoringError, match=r"x\.y"):
         load_config(override={"x.y": "1"})
 
 
 def test_a_rule_that_is_not_complete_is_refused(tmp_path: Path) -> None:
     rule = {"alert": "A", "expr": "1", "severity": "loud", "summary": "s", "description": "d"}
     (tmp_path / "t.yaml").write_text(yaml.safe_dump({"alerts": [rule]}))
-    with pytest.raises(BadRule, match="critical, warning"):
+    with pytest.raises(MonitoringError, match="severity"):
         load_groups(load_config(), tmp_path)
     (tmp_path / "t.yaml").write_text(yaml.safe_dump({"alerts": [{**rule, "summery": "s"}]}))
-    with pytest.raises(BadRule, match="summery"):
+    with pytest.raises(MonitoringError, match="summery"):
         load_groups(load_config(), tmp_path)
 
 
