@@ -4,9 +4,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from kappa_crds.conversion.pipeline_status import convert_pipeline_status
 from kappa_crds.model import LIST_MAP_KEYS, LIST_TYPE, Status
 from kappa_crds.recovery import RecoveryStatus
 from kappa_crds.resource import ResourceStatus
@@ -239,12 +238,6 @@ class PipelineStatus(ResourceStatus):
     """Event-time watermark."""
     sources: tuple[SourceStatus, ...] = ()
     """The position in each source."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _convert(cls, stored: Any) -> Any:
-        """Read a status that an earlier release wrote."""
-        return convert_pipeline_status(stored) if isinstance(stored, dict) else stored
 
     @property
     def active(self) -> Run:

@@ -4,7 +4,7 @@ A kind of `kappa_crds` that is not in the table is an error when this module is 
 """
 
 from kappa_crds import kinds
-from kappa_crds.conversion.pipeline_status import convert_pipeline_status
+from kappa_crds.conversion.renames import convert
 from kappa_crds.kafkacluster import KAFKA_CLUSTER
 from kappa_crds.lagpolicy import LAG_POLICY
 from kappa_crds.lagthrottle import LAG_FINALIZER
@@ -81,7 +81,7 @@ KIND_TABLE = build_table(
             find_dependents=find_held_by_pipeline,
             pods=OwnedPods(PIPELINE_LABEL, DRIVER_ROLE),
             on_deleted=forget_pipeline,
-            excerpt=lambda body: convert_pipeline_status(body.get("status") or {}).get("upgrade") or {},
+            excerpt=lambda body: (convert("Pipeline", body).get("status") or {}).get("upgrade") or {},
         ),
         KindEntry(
             SAVEPOINT,

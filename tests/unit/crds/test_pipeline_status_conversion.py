@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fakes.release import write_as_release_0_1
-from kappa_crds.conversion.pipeline_status import convert_pipeline_status
+from kappa_crds.conversion.renames import convert
 from kappa_crds.pipeline_status import AT_WORK, PipelineStatus, RunRole, UpgradePhase
 
 RECORDED = json.loads(Path(__file__).with_name("pipeline_statuses.json").read_text())
@@ -20,6 +20,14 @@ JSON = st.recursive(
 )
 
 
+def convert_status(stored: Any) -> Any:
+    return convert("Pipeline", {"status": stored})["status"]
+
+
+def read_status(stored: dict[str, Any]) -> PipelineStatus:
+    return PipelineStatus.model_validate(convert_status(stored))
+
+
 def test_every_phase_is_recorded() -> None:
     phases = {(status.get("upgrade") or {}).get("phase") for status in STATUSES}
     assert {"Rehearsing", None, *phases} == {None, "Rehearsing", *UpgradePhase} - {UpgradePhase.DRY_RUN}
@@ -27,7 +35,7 @@ def test_every_phase_is_recorded() -> None:
 
 @pytest.mark.parametrize("old", STATUSES, ids=[each["scene"] for each in RECORDED])
 def test_a_recorded_status_becomes_runs_without_a_field_left_over(old: dict[str, Any]) -> None:
-    status = PipelineStatus.model_validate(old)
+    status = read_status(old)
     assert not status.model_extra
     active, change = status.active, old.get("upgrade", {})
     assert (active.generation, active.revision, active.driver) == (
@@ -50,7 +58,7 @@ def test_a_recorded_status_becomes_runs_without_a_field_left_over(old: dict[str,
 
 @pytest.mark.parametrize("old", STATUSES, ids=[each["scene"] for each in RECORDED])
 def test_nothing_is_lost(old: dict[str, Any]) -> None:
-    back = write_as_release_0_1(convert_pipeline_status(old))
+    back = write_as_release_0_1(convert_status(old))
     if old.get("upgrade", {}).get("phase") not in ("Rehearsing", "Saving", "HandingOver"):
         for status in (old, back):  # the driver that took over is the active run, which has both
             status.get("upgrade", {}).pop("uid", None)
@@ -60,16 +68,16 @@ def test_nothing_is_lost(old: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("old", STATUSES, ids=[each["scene"] for each in RECORDED])
 def test_the_present_form_is_not_converted_again(old: dict[str, Any]) -> None:
-    present = PipelineStatus.model_validate(old).to_manifest()
-    assert convert_pipeline_status(present) is present
-    assert PipelineStatus.model_validate(present).to_manifest() == present
+    present = read_status(old).to_manifest()
+    assert convert_status(present) is present
+    assert read_status(present).to_manifest() == present
 
 
 def test_fields_that_neither_version_knows_survive_at_every_level() -> None:
     old = json.loads(json.dumps(next(each for each in STATUSES if "upgrade" in each)))
     for part in (old, old["upgrade"], old["restarts"]):
         part["fromAnotherVersion"] = {"kept": [1]}
-    status = PipelineStatus.model_validate(old).to_manifest()
+    status = read_status(old).to_manifest()
     for part in (status, status["upgrade"], status["restarts"]):
         assert part["fromAnotherVersion"] == {"kept": [1]}
 
@@ -77,12 +85,12 @@ def test_fields_that_neither_version_knows_survive_at_every_level() -> None:
 @pytest.mark.parametrize("old", STATUSES, ids=[each["scene"] for each in RECORDED])
 def test_defaults_that_the_api_server_adds_to_the_old_form_change_nothing(old: dict[str, Any]) -> None:
     defaulted = {"runs": [], "lastGeneration": 0, **old}
-    assert PipelineStatus.model_validate(defaulted) == PipelineStatus.model_validate(old)
+    assert read_status(defaulted) == read_status(old)
 
 
 def test_after_a_rollback_of_the_operator_the_fields_that_the_older_one_wrote_count() -> None:
     present = {"runs": [{"role": "active", "generation": 3}], "lastGeneration": 7}
-    status = PipelineStatus.model_validate({**present, "generation": 5, "driver": "counts-driver-5"})
+    status = read_status({**present, "generation": 5, "driver": "counts-driver-5"})
     assert [(run.role, run.generation, run.driver) for run in status.runs] == [
         (RunRole.ACTIVE, 5, "counts-driver-5")
     ]
@@ -91,4 +99,4 @@ def test_after_a_rollback_of_the_operator_the_fields_that_the_older_one_wrote_co
 
 @given(st.dictionaries(st.sampled_from(["generation", "driver", "upgrade", "restarts", "runs", "x"]), JSON))
 def test_no_status_makes_the_conversion_fail(stored: dict[str, Any]) -> None:
-    assert convert_pipeline_status(convert_pipeline_status(stored)) == convert_pipeline_status(stored)
+    assert convert_status(convert_status(stored)) == convert_status(stored)

@@ -27,6 +27,9 @@ RENAMED: Mapping[str, Mapping[str, str]] = {
         "spec.views[].window.hopping.every": "spec.views[].window.hopping.slide",
         "spec.views[].sliding.stragglers": "spec.views[].sliding.lateRecords",
         "spec.trigger.realTime.checkpointEvery": "spec.trigger.realTime.checkpointInterval",
+        "status.stragglers": "status.lateRecords",
+        "status.restarts.hopelessRevision": "status.restarts.nonRetryableRevision",
+        "status.upgrade.anew": "status.upgrade.newCheckpoint",
     },
     "LagPolicy": {
         "spec.remedies": "spec.remediation",
@@ -40,6 +43,7 @@ RENAMED: Mapping[str, Mapping[str, str]] = {
 }
 """Fields by kind, as their paths were and are; `[]` stands for each item of a list. A path may have a name from a line above it."""
 RENAMED_VALUES: Mapping[str, Mapping[str, Mapping[str, str]]] = {
+    "Pipeline": {"status.upgrade.phase": {"Rehearsing": "DryRun"}},
     "Savepoint": {"spec.cause": {"BeforeRemedy": "BeforeRemediation"}},
     "LagPolicy": {"status.remediations[].kind": {"PauseProducers": "ThrottleProducers"}},
 }
@@ -52,10 +56,11 @@ def convert(kind: str, stored: Json) -> Json:
         converted = _move(converted, old.split("."), new.split("."))
     for path, words in RENAMED_VALUES.get(kind, {}).items():
         converted = _replace(converted, path.split("."), words)
-    status = converted.get("status")
-    if kind == "Pipeline" and isinstance(status, dict) and convert_pipeline_status(status) is not status:
-        converted = {**converted, "status": convert_pipeline_status(status)}
-    return converted
+    return _change_child(converted, "status", _convert_status) if kind == "Pipeline" else converted
+
+
+def _convert_status(status: Any) -> Any:
+    return convert_pipeline_status(status) if isinstance(status, dict) else status
 
 
 def _move(value: Any, old: list[str], new: list[str]) -> Any:

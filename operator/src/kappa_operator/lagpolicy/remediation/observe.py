@@ -1,6 +1,6 @@
 """What remediations act on, read from the cache: pipelines, topics, and the savepoints that are taken before."""
 
-from kappa_crds.conversion.pipeline_status import convert_pipeline_status
+from kappa_crds.conversion.renames import convert
 from kappa_crds.lagremediation import Saved
 from kappa_crds.pipeline_status import AT_WORK, PipelineState, UpgradePhase
 from kappa_crds.quantities import parse_duration
@@ -21,7 +21,7 @@ _CHANGING = {phase.value for phase in (*AT_WORK, UpgradePhase.WATCHING, UpgradeP
 def read_pipeline(body: Body) -> PipelineFacts:
     """Return what a remediation needs to know of a pipeline."""
     metadata, spec = body["metadata"], body.get("spec", {})
-    status = convert_pipeline_status(body.get("status") or {})
+    status = convert("Pipeline", body).get("status") or {}
     kept, mode = spec.get("savepoints") or {}, (spec.get("upgrade") or {}).get("mode")
     wanted = spec.get("resources", {}).get("executors", {}).get("count", 1)
     is_seen = status.get("observedGeneration") == metadata.get("generation")
