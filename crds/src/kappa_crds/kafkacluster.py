@@ -7,18 +7,7 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from kappa_crds.model import Model, PositiveDuration, Rule, Status
-from kappa_crds.resource import (
-    AGE,
-    MESSAGE,
-    READY,
-    REASON,
-    STATE,
-    CaSecretRef,
-    Kind,
-    PrinterColumn,
-    ResourceStatus,
-    SecretRef,
-)
+from kappa_crds.resource import CaSecretRef, Kind, PrinterColumn, ResourceStatus, SecretRef, build_columns
 
 BootstrapServer = Annotated[
     str,
@@ -142,14 +131,9 @@ KAFKA_CLUSTER = Kind(
     description="A Kafka cluster: where it is and how to talk to it.",
     spec=KafkaClusterSpec,
     status=KafkaClusterStatus,
-    columns=(
-        READY,
-        STATE,
+    columns=build_columns(
         PrinterColumn("Brokers", ".status.brokers", "integer"),
         PrinterColumn("Topics", ".status.topics", "integer"),
         PrinterColumn("Rate", ".status.lag.rate"),
-        REASON,
-        MESSAGE,
-        AGE,
     ),
 )

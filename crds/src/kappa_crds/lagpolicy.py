@@ -11,7 +11,7 @@ from kappa_crds.lagselector import LagSelector
 from kappa_crds.lagstate import LagState, Severity
 from kappa_crds.lagwebhook import NotificationStatus
 from kappa_crds.model import Duration, Model, PositiveDuration, ResourceName, Rule, Status
-from kappa_crds.resource import AGE, READY, STATE, Kind, PrinterColumn, ResourceStatus
+from kappa_crds.resource import Kind, PrinterColumn, ResourceStatus, build_columns
 from kappa_crds.savepoint_policy import CRON_PATTERN
 
 LAG_HEALTHY = "LagHealthy"
@@ -201,8 +201,6 @@ class LagPolicyStatus(ResourceStatus):
     that are not OK, by name. For programs."""
 
 
-_HEALTH = f'.status.conditions[?(@.type=="{LAG_HEALTHY}")]'
-
 LAG_POLICY = Kind(
     name="LagPolicy",
     plural="lagpolicies",
@@ -211,14 +209,10 @@ LAG_POLICY = Kind(
     description="Bounds for the lag of consumer groups and pipelines, and automatic remediation.",
     spec=LagPolicySpec,
     status=LagPolicyStatus,
-    columns=(
-        READY,
-        STATE,
+    columns=build_columns(
         PrinterColumn("Severity", ".status.severity", priority=1),
         PrinterColumn("Worst", ".status.worst.name"),
         PrinterColumn("Lag", ".status.lag"),
-        PrinterColumn("Reason", f"{_HEALTH}.reason", priority=1),
-        PrinterColumn("Message", f"{_HEALTH}.message", priority=1),
-        AGE,
+        explained=LAG_HEALTHY,
     ),
 )

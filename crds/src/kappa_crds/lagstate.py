@@ -4,9 +4,19 @@ Both are ordered: the worst of several is their `max` by `rank`.
 """
 
 from enum import StrEnum
+from functools import cached_property
 
 
-class LagState(StrEnum):
+class Ranked(StrEnum):
+    """Words in order, the best first."""
+
+    @cached_property
+    def rank(self) -> int:
+        """Return the place in the order, 0 for the best."""
+        return list(type(self)).index(self)
+
+
+class LagState(Ranked):
     """The states of a share (a group in a partition), of a group and of a LagPolicy, from good to bad."""
 
     OK = "OK"
@@ -17,24 +27,10 @@ class LagState(StrEnum):
     STOPPED = "Stopped"
     LOSING = "Losing"
 
-    @property
-    def rank(self) -> int:
-        """Return how bad it is, 0 for OK."""
-        return _STATES[self]
 
-
-class Severity(StrEnum):
+class Severity(Ranked):
     """The severity, by the bounds of a LagPolicy."""
 
     NONE = "None"
     WARNING = "Warning"
     CRITICAL = "Critical"
-
-    @property
-    def rank(self) -> int:
-        """Return how bad it is, 0 for None."""
-        return _SEVERITIES[self]
-
-
-_STATES = {state: rank for rank, state in enumerate(LagState)}
-_SEVERITIES = {severity: rank for rank, severity in enumerate(Severity)}

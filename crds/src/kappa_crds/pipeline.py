@@ -15,16 +15,7 @@ from kappa_crds.model import (
     TopicName,
 )
 from kappa_crds.pipeline_status import PipelineStatus
-from kappa_crds.resource import (
-    AGE,
-    MESSAGE,
-    READY,
-    REASON,
-    STATE,
-    ConfigMapRef,
-    Kind,
-    PrinterColumn,
-)
+from kappa_crds.resource import ConfigMapRef, Kind, PrinterColumn, build_columns
 from kappa_crds.savepoint import Restore
 from kappa_crds.savepoint_policy import SavepointPolicy
 from kappa_crds.sink import Sink
@@ -253,9 +244,7 @@ PIPELINE = Kind(
     description="A streaming job from topics through SQL views to topics.",
     spec=PipelineSpec,
     status=PipelineStatus,
-    columns=(
-        READY,
-        STATE,
+    columns=build_columns(
         PrinterColumn("Lag", ".status.lag"),
         PrinterColumn("Rate", ".status.rate"),
         PrinterColumn("Guarantee", ".status.guarantee"),
@@ -263,9 +252,6 @@ PIPELINE = Kind(
         PrinterColumn("Revision", '.status.runs[?(@.role=="active")].revision', priority=1),
         PrinterColumn("Recovery", ".status.recovery.took", priority=1),
         PrinterColumn("Restarts", ".status.restarts.total", "integer", priority=1),
-        REASON,
-        MESSAGE,
-        AGE,
     ),
     name_limit=40,
     name_rules=(

@@ -67,21 +67,18 @@ def format_duration(seconds: float) -> str:
 
 def format_size(size: float) -> str:
     """Format a number of bytes for users: `950 B`, `1.5 KiB`, `12 MiB`."""
-    if round(size) < 1024:
-        return f"{size:.0f} B"
-    for unit in ("KiB", "MiB", "GiB"):
-        size /= 1024
-        if round(size, 1) < 1024:
-            return f"{size:.1f} {unit}".replace(".0 ", " ")
-    return f"{size / 1024:.1f} TiB".replace(".0 ", " ")
+    return _scale(size, 1024, (" B", " KiB", " MiB", " GiB", " TiB"))
 
 
 def format_count(count: float) -> str:
     """Format a count for users: `950`, `84.2k`, `1.3M`."""
-    if round(count) < 1000:
-        return f"{count:.0f}"
-    for unit in ("k", "M"):
-        count /= 1000
-        if round(count, 1) < 1000:
-            return f"{count:.1f}{unit}".replace(".0", "")
-    return f"{count / 1000:.1f}G".replace(".0", "")
+    return _scale(count, 1000, ("", "k", "M", "G"))
+
+
+def _scale(number: float, step: int, units: tuple[str, ...]) -> str:
+    """Format a number with the unit in which it is below `step`, or with the last one."""
+    for digits, unit in zip((0, *[1] * len(units)), units, strict=False):
+        if round(number, digits) < step or unit == units[-1]:
+            break
+        number /= step
+    return f"{number:.{digits}f}".removesuffix(".0") + unit

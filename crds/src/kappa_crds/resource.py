@@ -83,24 +83,28 @@ class PrinterColumn:
     name: str
     path: str
     type: str = "string"
-    description: str = ""
     priority: int = 0
 
     def as_schema(self) -> dict[str, Any]:
         """Return the column as the CRD spells it."""
         column: dict[str, Any] = {"name": self.name, "type": self.type, "jsonPath": self.path}
-        if self.description:
-            column["description"] = self.description
-        if self.priority:
-            column["priority"] = self.priority
-        return column
+        return column | ({"priority": self.priority} if self.priority else {})
 
 
-READY = PrinterColumn("Ready", '.status.conditions[?(@.type=="Ready")].status')
-STATE = PrinterColumn("State", ".status.state")
-REASON = PrinterColumn("Reason", '.status.conditions[?(@.type=="Ready")].reason', priority=1)
-MESSAGE = PrinterColumn("Message", '.status.conditions[?(@.type=="Ready")].message', priority=1)
-AGE = PrinterColumn("Age", ".metadata.creationTimestamp", "date")
+def build_columns(
+    *own: PrinterColumn, first: tuple[PrinterColumn, ...] = (), explained: str = "Ready"
+) -> tuple[PrinterColumn, ...]:
+    """Return the columns of a kind: its own between those of every kind. `explained` is the condition whose reason is shown."""
+    condition = f'.status.conditions[?(@.type=="{explained}")]'
+    return (
+        *first,
+        PrinterColumn("Ready", '.status.conditions[?(@.type=="Ready")].status'),
+        PrinterColumn("State", ".status.state"),
+        *own,
+        PrinterColumn("Reason", f"{condition}.reason", priority=1),
+        PrinterColumn("Message", f"{condition}.message", priority=1),
+        PrinterColumn("Age", ".metadata.creationTimestamp", "date"),
+    )
 
 
 @dataclass(frozen=True)

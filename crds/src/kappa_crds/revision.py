@@ -11,11 +11,10 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from kappa_crds.buckets import BucketConnection
-from kappa_crds.hdfs import HdfsConnection
 from kappa_crds.model import Model
 from kappa_crds.pipeline import PipelineSpec
 from kappa_crds.savepoint import Restoration
+from kappa_crds.store_access import StoreAccess
 
 REVISION_KEY = "revision.json"
 EXECUTOR_TEMPLATE_KEY = "executor-pod.yaml"
@@ -68,13 +67,12 @@ class Tuning(Model):
     producer: dict[str, str] = Field(default_factory=dict)
 
 
-class Revision(Model):
+class Revision(StoreAccess):
     """A pipeline with every reference resolved.
 
     `registries` has an entry for each source with a registry that wants Secrets. `topics` maps each name used in the spec (sources, sinks, dead letter) to the topic's name in Kafka.
     `checkpoint` is the URI under which each sink's query has a folder of its own. `spark_conf` is complete: the
     driver adds nothing that depends on the cluster. `executor_pod` is the pod template that Spark completes.
-    `bucket` or `hdfs` is how the store of the checkpoint is reached, where that is mounted nowhere.
     `restoration` is what the checkpoint is made of, where it does not begin empty.
     `modules` are the texts of the Python modules that are not in the image, by file name.
     `from_beginning` are sources that the checkpoint was created with at their first record, as in `spec` here, for any spec of the pipeline.
@@ -97,8 +95,6 @@ class Revision(Model):
     restoration: Restoration | None = None
     from_beginning: tuple[str, ...] = ()
     content: str = ""
-    bucket: BucketConnection | None = None
-    hdfs: HdfsConnection | None = None
 
     def to_manifest(self) -> dict[str, Any]:
         """Return what is not as the contract's defaults: a field that a later contract has besides changes no revision (ADR 29)."""
@@ -107,11 +103,6 @@ class Revision(Model):
     def to_json(self) -> str:
         """Return canonical JSON: the same revision gives the same bytes, in whatever order its maps were made."""
         return json.dumps(self.to_manifest(), sort_keys=True, ensure_ascii=False, indent=1)
-
-    @property
-    def connection(self) -> BucketConnection | HdfsConnection | None:
-        """Return how the store of the checkpoint is reached; None where it is mounted."""
-        return self.bucket or self.hdfs
 
     @property
     def content_hash(self) -> str:

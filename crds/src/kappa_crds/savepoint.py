@@ -8,7 +8,7 @@ from pydantic import Field
 
 from kappa_crds.conditions import EXPORTED, VERIFIED
 from kappa_crds.model import Model, ResourceName, Rule, Status
-from kappa_crds.resource import AGE, MESSAGE, READY, REASON, STATE, Kind, PrinterColumn, ResourceStatus
+from kappa_crds.resource import Kind, PrinterColumn, ResourceStatus, build_columns
 from kappa_crds.savepoint_transfer import ONE_STORE_EACH, Export, ExportStatus, Import
 from kappa_crds.savepoint_work import StateRows, VerifyBy, Work
 from kappa_crds.topic import DeletionPolicy
@@ -156,17 +156,12 @@ SAVEPOINT = Kind(
     description="A committed batch of every query of a pipeline, kept apart from its checkpoint.",
     spec=SavepointSpec,
     status=SavepointStatus,
-    columns=(
-        PrinterColumn("Pipeline", ".spec.pipelineRef"),
-        READY,
-        STATE,
+    columns=build_columns(
         PrinterColumn("Cause", ".spec.cause", priority=1),
         PrinterColumn("Size", ".status.size"),
         PrinterColumn("Taken", ".status.taken", "date"),
         PrinterColumn("Verified", ".status.lastVerified", "date"),
         PrinterColumn("Exported", '.status.conditions[?(@.type=="Exported")].status', priority=1),
-        REASON,
-        MESSAGE,
-        AGE,
+        first=(PrinterColumn("Pipeline", ".spec.pipelineRef"),),
     ),
 )

@@ -10,10 +10,9 @@ from typing import Annotated
 
 from pydantic import Field
 
-from kappa_crds.buckets import BucketConnection
-from kappa_crds.hdfs import HdfsConnection
 from kappa_crds.model import Model, Status
 from kappa_crds.progress import DriverExit, SavepointProgress
+from kappa_crds.store_access import StoreAccess
 from kappa_crds.store_contents import StoreContents
 
 REQUEST_ANNOTATION = "kappa-platform.io/request"
@@ -76,23 +75,16 @@ class CollectRequest(Model):
     orphaned: bool = False
 
 
-class OtherPlace(Model):
-    """The savepoints of a pipeline in another folder, mostly of another store, and how that is reached where it is mounted nowhere."""
+class OtherPlace(StoreAccess):
+    """The savepoints of a pipeline in another folder, mostly of another store."""
 
     location: str
-    bucket: BucketConnection | None = None
-    hdfs: HdfsConnection | None = None
-
-    @property
-    def connection(self) -> BucketConnection | HdfsConnection | None:
-        """Return how the store is reached; None where it is mounted."""
-        return self.bucket or self.hdfs
 
 
-class WorkRequest(Model):
+class WorkRequest(StoreAccess):
     """One piece of work: on the savepoint `name` below `location`, or where `collect` is set, on all of a store at `location`.
 
-    `bucket` or `hdfs` is how the store is reached, where that is mounted nowhere. `source` is the name of the savepoint that is imported, and `other` where that is
+    `source` is the name of the savepoint that is imported, and `other` where that is
     if it is not below the same location. It is exported to `other` under its own name.
     What is measured is all of `namespace` in the store at `location`.
     `needed_by` are checkpoints that are made of the savepoint: it is not deleted before they are.
@@ -107,13 +99,6 @@ class WorkRequest(Model):
     other: OtherPlace | None = None
     verify_by: VerifyBy = VerifyBy.CHECKSUMS
     collect: CollectRequest | None = None
-    bucket: BucketConnection | None = None
-    hdfs: HdfsConnection | None = None
-
-    @property
-    def connection(self) -> BucketConnection | HdfsConnection | None:
-        """Return how the store is reached; None where it is mounted."""
-        return self.bucket or self.hdfs
 
 
 class Removal(Status):

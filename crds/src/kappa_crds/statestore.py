@@ -7,17 +7,7 @@ from pydantic import Field
 
 from kappa_crds.collection import Collection, CollectionStatus, Measurement
 from kappa_crds.model import Model, PositiveDuration, PositiveSize, ResourceName, Rule
-from kappa_crds.resource import (
-    AGE,
-    MESSAGE,
-    READY,
-    REASON,
-    STATE,
-    Kind,
-    PrinterColumn,
-    ResourceStatus,
-    SecretRef,
-)
+from kappa_crds.resource import Kind, PrinterColumn, ResourceStatus, SecretRef, build_columns
 from kappa_crds.topic import DeletionPolicy
 
 STATE_STORE_FINALIZER = "kappa-platform.io/state-store"
@@ -206,15 +196,10 @@ STATE_STORE = Kind(
     description="Where checkpoints live: a PersistentVolumeClaim, a bucket or a folder in HDFS.",
     spec=StateStoreSpec,
     status=StateStoreStatus,
-    columns=(
-        READY,
-        STATE,
+    columns=build_columns(
         PrinterColumn("Location", ".status.location"),
         PrinterColumn("Checked", ".status.lastCheck", "date"),
         PrinterColumn("Holds", ".status.measurement.message", priority=1),
-        REASON,
-        MESSAGE,
-        AGE,
     ),
     name_limit=50,
 )

@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from kappa_crds.model import Model, PositiveDuration, PositiveSize, ResourceName, Rule, TopicName
-from kappa_crds.resource import AGE, MESSAGE, READY, REASON, STATE, Kind, PrinterColumn, ResourceStatus
+from kappa_crds.resource import Kind, PrinterColumn, ResourceStatus, build_columns
 
 TOPIC_FINALIZER = "kappa-platform.io/topic"
 HOLD_PREFIX = "hold-retention.kappa-platform.io/"
@@ -133,14 +133,9 @@ TOPIC = Kind(
     description="A Kafka topic.",
     spec=TopicSpec,
     status=TopicStatus,
-    columns=(
-        READY,
-        STATE,
+    columns=build_columns(
         PrinterColumn("Topic", ".status.summary"),
         PrinterColumn("Cluster", ".status.cluster", priority=1),
-        REASON,
-        MESSAGE,
-        AGE,
     ),
     name_limit=249,
 )
