@@ -265,7 +265,7 @@ def test_a_standing_is_read_back_as_it_was_written() -> None:
         assert LagHistory.from_json(history.to_json()) == history
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[]", '{"at": 1, "since": 1, "watched": 1}', '{"at": "x"}'])
+@pytest.mark.parametrize("text", ["", "{}", "[]", '{"at": [], "since": [], "watched": []}', '{"at": "x"}'])
 def test_what_is_no_standing_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"."):
         LagHistory.from_json(text)

@@ -248,5 +248,5 @@ def test_a_load_is_read_back_as_it_was_written() -> None:
     model = Model().run(900, 1600)
     assert model.load is not None
     assert Load.from_json(model.load.to_json()) == model.load
-    with pytest.raises(ValueError, match="not the load"):
+    with pytest.raises(ValueError, match="for Load"):
         Load.from_json('{"at": "2026-01-01T00:00:00+00:00"}')

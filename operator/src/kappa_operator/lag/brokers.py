@@ -6,7 +6,7 @@ responds is an error. Requests are split so that no response blocks the event lo
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from aiokafka.client import AIOKafkaClient
@@ -125,20 +125,14 @@ class Brokers:
 
         Without such a record the offset of the response is -1.
         """
-        chunks = _cut_by_leader(questions, leaders)
-        requests = {
-            leader: [
-                request_offsets(
-                    _group((partition, questions[partition]) for partition in some), committed=False
-                )
-                for some in lists
-            ]
-            for leader, lists in chunks.items()
-        }
+
+        def request(some: Sequence[Partition]) -> Any:
+            return request_offsets(_group((each, questions[each]) for each in some), committed=False)
+
         found: dict[Partition, Answer | str] = {}
-        for leader, index, answer in await self._send_all(requests):
+        for some, answer in await self._ask_leaders(questions, leaders, request):
             if isinstance(answer, Unanswered):
-                found |= dict.fromkeys(chunks[leader][index], str(answer))
+                found |= dict.fromkeys(some, str(answer))
                 continue
             for topic, rows, _ in answer.topics:
                 for number, error, stamp, offset, *_ in rows:
@@ -155,18 +149,14 @@ class Brokers:
         Only this needs the permission to READ the topic. Only batches as small as a transaction marker are sent, and their records are not
         decoded; a larger batch counts as data that ends at the requested offset.
         """
-        chunks = _cut_by_leader(offsets, leaders)
-        requests = {
-            leader: [
-                request_records(_group((each, offsets[each], _SMALL) for each in some), _SMALL * len(some))
-                for some in lists
-            ]
-            for leader, lists in chunks.items()
-        }
+
+        def request(some: Sequence[Partition]) -> Any:
+            return request_records(_group((each, offsets[each], _SMALL) for each in some), _SMALL * len(some))
+
         found: dict[Partition, Batch | str] = {}
-        for leader, index, answer in await self._send_all(requests):
+        for some, answer in await self._ask_leaders(offsets, leaders, request):
             if isinstance(answer, Unanswered):
-                found |= dict.fromkeys(chunks[leader][index], str(answer))
+                found |= dict.fromkeys(some, str(answer))
                 continue
             for topic, rows in answer.topics:
                 for number, error, _, _, _, batches in rows:
@@ -188,6 +178,18 @@ class Brokers:
                 return answer
             refused = answer
         raise refused or Unanswered("no broker is known")
+
+    async def _ask_leaders(
+        self,
+        partitions: Iterable[Partition],
+        leaders: Mapping[Partition, int],
+        build: Callable[[Sequence[Partition]], Any],
+    ) -> list[tuple[Sequence[Partition], Any]]:
+        """Return partitions with the response of their leader, or Unanswered; `build` returns the request for some."""
+        chunks = _cut_by_leader(partitions, leaders)
+        requests = {leader: [build(some) for some in lists] for leader, lists in chunks.items()}
+        answers = await self._send_all(requests)
+        return [(chunks[leader][index], answer) for leader, index, answer in answers]
 
     async def _send_all(self, requests: Mapping[int, Sequence[Any]]) -> list[tuple[int, int, Any]]:
         """Send each broker its requests in order; return broker, number of the request, and the response or Unanswered."""

@@ -8,7 +8,9 @@ from functools import lru_cache
 from io import BytesIO
 from itertools import starmap
 from struct import Struct
+from typing import Any
 
+from aiokafka.protocol.abstract import AbstractType
 from aiokafka.protocol.types import UnsignedVarInt32
 
 Row = tuple[int, ...]
@@ -20,7 +22,7 @@ _PLAIN = Struct(">iqiBhB")
 """A commit without metadata and tags."""
 
 
-class Rows:
+class Rows(AbstractType[Any]):  # type: ignore[misc]
     """An array whose entries have one size each, by their `struct` format."""
 
     def __init__(self, entry: str) -> None:
@@ -34,10 +36,6 @@ class Rows:
         """Return the entries."""
         (length,) = _LENGTH.unpack(data.read(4))
         return list(self._entry.iter_unpack(data.read(max(length, 0) * self._entry.size)))
-
-    def repr(self, rows: Sequence[Row]) -> str:
-        """Return the number of entries as text."""
-        return f"({len(rows)} rows)"
 
 
 class CompactRows(Rows):
@@ -180,7 +178,7 @@ def _skip_tags(buffer: memoryview, position: int) -> int:
     return position
 
 
-class Uuid:
+class Uuid(AbstractType[bytes]):  # type: ignore[misc]
     """Sixteen bytes."""
 
     @classmethod
@@ -193,13 +191,8 @@ class Uuid:
         """Return them as they are."""
         return data.read(16)
 
-    @classmethod
-    def repr(cls, value: bytes) -> str:
-        """Return them as hexadecimal digits."""
-        return value.hex()
 
-
-class Batches:
+class Batches(AbstractType[Any]):  # type: ignore[misc]
     """The batches of a fetch: base offset, last offset and whether it is a transaction marker. Records are never decoded.
 
     Source of the layout: the class DefaultRecordBatch of Kafka's clients.
@@ -207,11 +200,6 @@ class Batches:
 
     _HEADER = Struct(">qiiBIhi")
     _CONTROL = 0x20
-
-    @classmethod
-    def encode(cls, value: object) -> bytes:
-        """Raise NotImplementedError: batches are only read here."""
-        raise NotImplementedError
 
     @classmethod
     def decode(cls, data: BytesIO) -> list[tuple[int, int, bool]]:
@@ -225,8 +213,3 @@ class Batches:
                 break
             batches.append((base, base + delta, bool(attributes & cls._CONTROL)))
         return batches
-
-    @classmethod
-    def repr(cls, value: Sequence[object]) -> str:
-        """Return the number of entries as text."""
-        return f"({len(value)} batches)"

@@ -5,8 +5,11 @@ is still valid: an operator continues from it after a restart.
 """
 
 import json
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple, Self
+
+from pydantic import TypeAdapter
 
 from kappa_crds.lagstate import LagState, Severity
 
@@ -14,8 +17,6 @@ _CLOCKS = (
     "watched", "moved", "still", "over_warning", "over_critical", "near_warning", "near_critical", "rewound", "easing",
 )  # fmt: skip
 """The fields that durations start from; a time without samples moves them."""
-_TIMES = frozenset({*_CLOCKS, "at", "since", "judged"})
-_REQUIRED = ("at", "since", "watched")
 
 
 class LagHistory(NamedTuple):
@@ -61,32 +62,20 @@ class LagHistory(NamedTuple):
 
     def to_json(self) -> str:
         """Return the lag history as JSON text without absent fields."""
-        kept = {
-            name: value.isoformat() if name in _TIMES else value
-            for name, value in self._asdict().items()
-            if value is not None
-        }
-        return json.dumps(kept, separators=(",", ":"))
+        return write_json(self._asdict())
 
     @classmethod
     def from_json(cls, text: str) -> Self:
         """Return the lag history of a text; raise ValueError where it is none. Fields of another version are ignored."""
-        raw = json.loads(text)
-        if not isinstance(raw, dict) or not all(name in raw for name in _REQUIRED):
-            raise ValueError(f"not a lag history: {text[:80]!r}")
-        try:
-            return cls(**{name: _read(name, value) for name, value in raw.items() if name in cls._fields})
-        except TypeError as error:
-            raise ValueError(f"not a lag history: {error}") from None
+        raw = _OBJECT.validate_json(text)
+        return cls(*_HISTORY.validate_python({name: raw[name] for name in cls._fields if name in raw}))
 
 
-def _read(name: str, value: Any) -> Any:
-    if name in _TIMES:
-        return datetime.fromisoformat(value)
-    if name == "state":
-        return LagState(value)
-    if name == "severity":
-        return Severity(value)
-    if not isinstance(value, int):
-        raise TypeError(f"{name} is {value!r}, not an offset")
-    return value
+_OBJECT = TypeAdapter(dict[str, Any])
+_HISTORY = TypeAdapter(LagHistory)
+
+
+def write_json(values: Mapping[str, Any]) -> str:
+    """Return values as JSON text without absent ones; times are in ISO format."""
+    kept = {name: value for name, value in values.items() if value is not None}
+    return json.dumps(kept, separators=(",", ":"), default=datetime.isoformat)

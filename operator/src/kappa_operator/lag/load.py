@@ -3,14 +3,15 @@
 All rates are records per second. Offsets count as records, transaction markers included.
 """
 
-import json
 import math
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
-from kappa_operator.lag.history import LagHistory
+from pydantic import TypeAdapter
+
+from kappa_operator.lag.history import LagHistory, write_json
 from kappa_operator.lag.model import Sample
 
 SMOOTHING = 60.0
@@ -59,26 +60,15 @@ class Load:
 
     def to_json(self) -> str:
         """Return the load as JSON text."""
-        values = {
-            name: value.isoformat() if isinstance(value, datetime) else value
-            for name, value in asdict(self).items()
-            if value is not None
-        }
-        return json.dumps(values, separators=(",", ":"))
+        return write_json(asdict(self))
 
-    @classmethod
-    def from_json(cls, text: str) -> Self:
+    @staticmethod
+    def from_json(text: str) -> "Load":
         """Return the load of a text; raise ValueError where it is none."""
-        raw = json.loads(text)
-        try:
-            times = {
-                name: datetime.fromisoformat(raw[name])
-                for name in ("at", "since", "peak_since", "well_since")
-                if name in raw
-            }
-            return cls(**{**raw, **times})
-        except (TypeError, KeyError) as error:
-            raise ValueError(f"not the load of a pipeline: {error}") from None
+        return _LOAD.validate_json(text)
+
+
+_LOAD = TypeAdapter(Load)
 
 
 def measure_flow(looks: Iterable[tuple[LagHistory | None, Sample]]) -> Flow:
