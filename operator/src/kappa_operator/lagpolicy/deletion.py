@@ -57,7 +57,7 @@ def delete_policy(observed: LagPolicyObserved, now: datetime) -> Plan | None:
 
 def _give_back(observed: LagPolicyObserved, record: RemediationStatus, now: datetime) -> RemediationStatus:
     """Return a record with its quota on the way back; one that cannot be read is read again."""
-    facts = observed.quotas.get((record.cluster or "", record.target))
+    facts = observed.find_quota(record)
     if not is_held(record) or facts is None:
         return record
     settled = settle_throttle(record, facts, observed.failures)
@@ -70,7 +70,7 @@ def _give_back(observed: LagPolicyObserved, record: RemediationStatus, now: date
 
 def _build_actions(observed: LagPolicyObserved, held: Sequence[RemediationStatus]) -> Iterator[Action]:
     for each in held:
-        facts = observed.quotas.get((each.cluster or "", each.target))
+        facts = observed.find_quota(each)
         if facts is not None and facts.problem is None and each.original is None:
             yield build_quota_action(each, facts)
 

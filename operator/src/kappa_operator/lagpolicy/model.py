@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from kappa_crds.lagpolicy import Bounds, LagPolicySpec, LagPolicyStatus
+from kappa_crds.lagremediation import RemediationStatus
 from kappa_crds.pipeline_status import PipelineState
 from kappa_crds.quantities import parse_duration
 from kappa_crds.resource import Resource
@@ -63,6 +64,10 @@ class LagPolicyObserved:
     def alive(self) -> dict[str, bool]:
         """Return whether pipelines' groups live, as far as the pipelines' status shows it."""
         return {group: _ALIVE[each.state] for group, each in self.pipelines.items() if each.state in _ALIVE}
+
+    def find_quota(self, record: RemediationStatus) -> QuotaFacts | None:
+        """Return the quota of a record, None where it was not read."""
+        return self.quotas.get((record.cluster or "", record.target))
 
 
 def build_rules(spec: LagPolicySpec) -> Rules:

@@ -5,7 +5,6 @@ before and after each step, with time for the new one to show, and a step that m
 and only if the rate at which it was too small would have been enough for the most that came in since.
 """
 
-from dataclasses import dataclass
 from datetime import datetime
 
 from kappa_crds.lagremediation import (
@@ -16,9 +15,8 @@ from kappa_crds.lagremediation import (
 )
 from kappa_crds.lagstate import LagState, Severity
 from kappa_crds.quantities import format_count, format_duration, parse_duration
-from kappa_operator.lag.evaluate import Verdict
 from kappa_operator.lag.load import SETTLED, Load
-from kappa_operator.lagpolicy.remediation.model import PipelineFacts, is_cooling
+from kappa_operator.lagpolicy.remediation.model import PipelineCase, PipelineFacts, is_cooling, undo
 from kappa_operator.lagpolicy.remediation.scale import SPARE, count_regrets, measure_quiet
 
 GAIN = 1.1
@@ -28,44 +26,27 @@ _AGAIN = 180.0
 """Seconds until a refused restoration is retried, without a policy."""
 
 
-@dataclass(frozen=True, slots=True)
-class Pace:
-    """A pipeline, the rates that were measured, the records that wait, and how that is judged."""
-
-    facts: PipelineFacts
-    load: Load
-    waits: int
-    verdict: Verdict
-
-    @property
-    def drains(self) -> float:
-        """Return the seconds until nothing waits, at the rates that were measured; infinite where it becomes more."""
-        faster = self.load.taken - self.load.came
-        return self.waits / faster if faster > 0 else float("inf")
-
-
 def decide_limit(
-    settings: BatchLimitRemediation | None, pace: Pace, before: RemediationStatus | None, now: datetime
+    settings: BatchLimitRemediation | None,
+    case: PipelineCase,
+    before: RemediationStatus | None,
+    now: datetime,
 ) -> RemediationStatus | None:
     """Return the change to be recorded, or the last one with what it was worth; None where nothing changes. Without a remediation, what was raised goes back."""
-    facts = pace.facts
+    facts = case.facts
     held = None if before is None else find_held(before, facts)
-    if facts.max_records is None or not facts.steady or facts.stateless:
+    if case.load is None or facts.max_records is None or not facts.steady or facts.stateless:
         return None
     if settings is None:
         refused = before is not None and before.result is RemediationResult.REFUSED
-        if refused and is_cooling(before, _AGAIN, now):
+        if held is None or (refused and is_cooling(before, _AGAIN, now)):
             return None
-        return (
-            None
-            if held is None
-            else _give_back(held, "the policy does not have this remediation any more", now)
-        )
+        return undo(held, held.original or "", "the policy does not have this remediation any more", now)
     if is_cooling(before, parse_duration(settings.cool_down), now):
         return None
-    if pace.verdict.severity is not Severity.NONE:
-        return _decide_larger(settings, pace, before, held, now)
-    return None if held is None else _decide_back(settings, pace.load, held, now)
+    if case.verdict.severity is not Severity.NONE:
+        return _decide_larger(settings, case, case.load, before, held, now=now)
+    return None if held is None else _decide_back(settings, case.load, held, now)
 
 
 def is_return(record: RemediationStatus) -> bool:
@@ -94,17 +75,21 @@ def find_held(record: RemediationStatus, facts: PipelineFacts) -> RemediationSta
 
 def _decide_larger(
     settings: BatchLimitRemediation,
-    pace: Pace,
+    case: PipelineCase,
+    load: Load,
     before: RemediationStatus | None,
     held: RemediationStatus | None,
+    *,
     now: datetime,
 ) -> RemediationStatus | None:
-    facts, load = pace.facts, pace.load
+    facts, waits = case.facts, case.waits
     size = facts.max_records or 0
-    is_full = pace.waits > size // facts.sources
-    if pace.verdict.state not in (LagState.WARNING, LagState.LOSING, LagState.REWOUND) or not is_full:
+    is_full = waits > size // facts.sources
+    if case.verdict.state not in (LagState.WARNING, LagState.LOSING, LagState.REWOUND) or not is_full:
         return None
-    if load.taken <= 0 or pace.drains <= parse_duration(settings.drain_within):
+    faster = load.taken - load.came
+    drains = waits / faster if faster > 0 else float("inf")
+    if load.taken <= 0 or drains <= parse_duration(settings.drain_within):
         return None
     if held is not None and (now - max(held.at, load.since)).total_seconds() < SETTLED:
         return None
@@ -115,7 +100,7 @@ def _decide_larger(
     if wanted <= size:
         return None
     why = (
-        f"{format_count(pace.waits)} records wait and {format_count(load.came)}/s come; full batches of {size} take"
+        f"{format_count(waits)} records wait and {format_count(load.came)}/s come; full batches of {size} take"
         f" {format_count(load.taken)}/s, which does not drain them within {settings.drain_within}"
     )
     return RemediationStatus(
@@ -151,11 +136,4 @@ def _decide_back(
         f"all has been well for {format_duration(quiet)}, and at most {format_count(load.highest)}/s came; batches of {held.original} took"
         f" {format_count(held.rates[0])}/s"
     )
-    return _give_back(held, why, now)
-
-
-def _give_back(held: RemediationStatus, why: str, now: datetime) -> RemediationStatus:
-    return RemediationStatus(
-        kind=held.kind, target=held.target, before=held.wanted, wanted=held.original or "",
-        at=now.replace(microsecond=0), why=why, count=held.count, rates=held.rates,
-    )  # fmt: skip
+    return undo(held, held.original or "", why, now)

@@ -26,6 +26,7 @@ from kappa_operator.lagpolicy.alert import find_alerts, raise_judged
 from kappa_operator.lagpolicy.model import LagPolicyObserved
 from kappa_operator.lagpolicy.remediation.batch import is_return, may_be_held
 from kappa_operator.lagpolicy.remediation.model import (
+    PipelineCase,
     PipelineFacts,
     TopicFacts,
     build_action,
@@ -36,10 +37,9 @@ from kappa_operator.lagpolicy.remediation.model import (
     name_remediation,
     tell,
 )
-from kappa_operator.lagpolicy.remediation.pipeline import PipelineCase, decide_for_pipeline
+from kappa_operator.lagpolicy.remediation.pipeline import decide_for_pipeline
 from kappa_operator.lagpolicy.remediation.producers import (
     Alarm,
-    QuotaFacts,
     build_quota_action,
     decide_throttle,
     settle_throttle,
@@ -100,7 +100,7 @@ def _settle(
     if record.result is not RemediationResult.PENDING:
         return record
     if record.kind is RemediationKind.THROTTLE_PRODUCERS:
-        return settle_throttle(record, find_quota(observed, record), observed.failures)
+        return settle_throttle(record, observed.find_quota(record), observed.failures)
     facts = find_facts(observed, record)
     if facts is None:
         return record.replace(
@@ -150,15 +150,10 @@ def _carry_out(observed: LagPolicyObserved, records: Sequence[RemediationStatus]
                 yield action
 
 
-def find_quota(observed: LagPolicyObserved, record: RemediationStatus) -> QuotaFacts | None:
-    """Return the quota that a record is about, None where it was not read."""
-    return observed.quotas.get((record.cluster or "", record.target))
-
-
 def _build_next(observed: LagPolicyObserved, record: RemediationStatus) -> Action | None:
     """Return what comes next for a pending remediation: its savepoint, nothing while that is taken, or the remediation itself."""
     if record.kind is RemediationKind.THROTTLE_PRODUCERS:
-        quota = find_quota(observed, record)
+        quota = observed.find_quota(record)
         return None if quota is None or quota.problem is not None else build_quota_action(record, quota)
     facts = find_facts(observed, record)
     if facts is None:
@@ -237,7 +232,8 @@ def _find_for_pipelines(
         own = judged.get(group, ())
         if not own or facts.name in pending:
             continue
-        case = PipelineCase(facts, own, explain(own[0], rules, now), loads.get(facts.name))
+        waits = sum(each.sample.lag for each in own if each.sample is not None)
+        case = PipelineCase(facts, own[0].verdict, explain(own[0], rules, now), waits, loads.get(facts.name))
         yield from _some(decide_for_pipeline(remediation, case, records, now))
 
 

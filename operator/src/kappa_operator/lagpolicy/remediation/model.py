@@ -8,6 +8,8 @@ from kappa_crds import API_VERSION
 from kappa_crds.lagremediation import RemediationKind, RemediationResult, RemediationStatus, Saved
 from kappa_crds.reasons import Reason
 from kappa_operator.engine.actions import ApplyObject, EmitEvent, Manifest
+from kappa_operator.lag.evaluate import Verdict
+from kappa_operator.lag.load import Load
 
 _MANAGERS = {
     RemediationKind.SCALE: "kappa-lag-scale",
@@ -22,15 +24,6 @@ _REASONS = {
     RemediationKind.RESTART_STALLED: Reason.PIPELINE_RESTARTED,
     RemediationKind.HOLD_RETENTION: Reason.RETENTION_HELD,
     RemediationKind.THROTTLE_PRODUCERS: Reason.PRODUCER_THROTTLED,
-}
-
-
-_NAMES = {
-    RemediationKind.SCALE: "scale",
-    RemediationKind.RAISE_BATCH_LIMIT: "raiseBatchLimit",
-    RemediationKind.RESTART_STALLED: "restartStalled",
-    RemediationKind.HOLD_RETENTION: "holdRetention",
-    RemediationKind.THROTTLE_PRODUCERS: "throttleProducers",
 }
 
 
@@ -55,6 +48,17 @@ class PipelineFacts:
     stateless: bool = False
     keeps_savepoints: bool = False
     saves_changes: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineCase:
+    """A pipeline with the worst verdict of its group and the reason, the records that wait in all partitions, and its load."""
+
+    facts: PipelineFacts
+    verdict: Verdict
+    why: str
+    waits: int
+    load: Load | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,12 +100,20 @@ def find_record(
 
 def name_remediation(kind: RemediationKind) -> str:
     """Return the name of a remediation in spec.remediation."""
-    return _NAMES[kind]
+    return kind.value[:1].lower() + kind.value[1:]
 
 
 def is_cooling(record: RemediationStatus | None, seconds: float, now: datetime) -> bool:
     """Return whether the last one is too young for another one."""
     return record is not None and (now - record.at).total_seconds() < seconds
+
+
+def undo(held: RemediationStatus, wanted: str, why: str, now: datetime) -> RemediationStatus:
+    """Return the end of a remediation: what was there before is restored."""
+    return RemediationStatus(
+        kind=held.kind, target=held.target, cluster=held.cluster, before=held.wanted, wanted=wanted,
+        at=now.replace(microsecond=0), why=why, count=held.count, rates=held.rates,
+    )  # fmt: skip
 
 
 def build_action(record: RemediationStatus, facts: PipelineFacts | TopicFacts) -> ApplyObject:

@@ -7,7 +7,7 @@ and when the policy is deleted. A quota that a user has changed meanwhile is kep
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from kappa_crds.lagremediation import RemediationKind, RemediationResult, RemediationStatus
 from kappa_crds.lagthrottle import ThrottleRemediation
@@ -17,8 +17,8 @@ from kappa_operator.engine.keys import Key
 from kappa_operator.engine.plan import Failure
 from kappa_operator.errors import KappaError
 from kappa_operator.kafka.model import Producer
-from kappa_operator.lagpolicy.remediation.model import is_cooling
-from kappa_operator.lagpolicy.remediation.scale import MOST_DOUBLINGS
+from kappa_operator.lagpolicy.remediation.model import is_cooling, undo
+from kappa_operator.lagpolicy.remediation.scale import count_regrets, measure_quiet
 
 _NONE = "none"
 
@@ -102,13 +102,8 @@ def _count(settings: ThrottleRemediation, before: RemediationStatus | None, now:
     """Return how often in a row the end of a pause was too soon."""
     if before is None or before.result is RemediationResult.REFUSED:
         return 0
-    lasted = (now - before.at).total_seconds() - parse_duration(settings.cool_down)
-    held = lasted >= 2 * _measure_quiet(settings, before.count)
-    return 0 if held else before.count + 1
-
-
-def _measure_quiet(settings: ThrottleRemediation, count: int) -> float:
-    return parse_duration(settings.quiet_for) * (1 << min(count, MOST_DOUBLINGS))
+    allowed = before.at + timedelta(seconds=parse_duration(settings.cool_down))
+    return count_regrets(settings, fell=allowed, now=now, regrets=before.count)
 
 
 def _decide_held(
@@ -124,7 +119,7 @@ def _decide_held(
         return None
     if settings is None or not facts.named:
         return release(held, facts, "the policy does not name it any more", now)
-    quiet = _measure_quiet(settings, held.count)
+    quiet = measure_quiet(settings, held.count)
     if alarm.well_since is not None and (now - max(alarm.well_since, held.at)).total_seconds() >= quiet:
         return release(held, facts, f"all has been well for {format_duration(quiet)}", now)
     if (now - held.at).total_seconds() >= parse_duration(settings.at_most):
@@ -140,10 +135,7 @@ def release(held: RemediationStatus, facts: QuotaFacts, why: str, now: datetime)
     if facts.rate != _parse(held.wanted):
         message = f"its quota is {_write(facts.rate)} now, set by someone else, and is kept"
         return held.replace(original=None, result=RemediationResult.DONE, message=message)
-    return RemediationStatus(
-        kind=held.kind, target=held.target, cluster=held.cluster, before=held.wanted, wanted=held.original or _NONE,
-        at=now.replace(microsecond=0), why=why, count=held.count,
-    )  # fmt: skip
+    return undo(held, held.original or _NONE, why, now)
 
 
 def lose(held: RemediationStatus, facts: QuotaFacts) -> RemediationStatus:

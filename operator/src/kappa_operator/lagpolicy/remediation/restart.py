@@ -6,21 +6,20 @@ from kappa_crds.lagremediation import RemediationKind, RemediationStatus, Restar
 from kappa_crds.lagstate import LagState
 from kappa_crds.pipeline_status import PipelineState
 from kappa_crds.quantities import parse_duration
-from kappa_operator.lag.evaluate import Verdict
 from kappa_operator.lag.groupwise import Judged
-from kappa_operator.lagpolicy.remediation.model import PipelineFacts, is_cooling
+from kappa_operator.lagpolicy.remediation.model import PipelineCase, is_cooling
 
 
 def decide_restart(
-    settings: RestartRemediation,
-    facts: PipelineFacts,
-    verdict: Verdict,
-    why: str,
-    *,
+    settings: RestartRemediation | None,
+    case: PipelineCase,
     before: RemediationStatus | None,
     now: datetime,
 ) -> RemediationStatus | None:
     """Return the restart to be recorded, or the last one with its count reset or given up; None where nothing changes."""
+    if settings is None:
+        return None
+    facts, verdict = case.facts, case.verdict
     if verdict.state is LagState.OK and before is not None and before.count:
         return before.replace(count=0, message=None)
     is_stalled = (
@@ -34,7 +33,7 @@ def decide_restart(
         return None if before.message == message else before.replace(message=message)
     return RemediationStatus(
         kind=RemediationKind.RESTART_STALLED, target=facts.name, before=facts.nonce or None, wanted=f"lag-{now:%Y%m%d%H%M%S}",
-        at=now.replace(microsecond=0), why=f"restart {count + 1} of {settings.at_most}: {why}", count=count + 1,
+        at=now.replace(microsecond=0), why=f"restart {count + 1} of {settings.at_most}: {case.why}", count=count + 1,
     )  # fmt: skip
 
 

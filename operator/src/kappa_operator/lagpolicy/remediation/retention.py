@@ -11,7 +11,7 @@ from kappa_crds.lagremediation import RemediationKind, RemediationResult, Remedi
 from kappa_crds.lagstate import LagState
 from kappa_crds.quantities import format_duration, parse_duration
 from kappa_operator.lag.groupwise import Judged
-from kappa_operator.lagpolicy.remediation.model import TopicFacts, is_cooling
+from kappa_operator.lagpolicy.remediation.model import TopicFacts, is_cooling, undo
 from kappa_operator.topic.retention import Hold, parse_hold
 
 LEASE = timedelta(hours=2)
@@ -37,14 +37,7 @@ def decide_hold(
         present = parse_duration(held.retention)
         if settings is None or is_safe(spec, facts.retention, judged):
             why = f"all that waits is safe with the {format_duration(facts.retention)} of its spec"
-            return RemediationStatus(
-                kind=before.kind,
-                target=before.target,
-                before=before.wanted,
-                wanted="",
-                at=now.replace(microsecond=0),
-                why=why,
-            )
+            return undo(before, "", why, now)
     losing = [each for each in judged if each.verdict.state is LagState.LOSING]
     if settings is not None and losing and not is_cooling(before, parse_duration(settings.cool_down), now):
         wanted = min(parse_duration(settings.up_to), 2 * present)

@@ -10,6 +10,7 @@ from datetime import datetime
 
 from kappa_crds.lagremediation import BatchLimitRemediation, ScaleRemediation
 from kappa_crds.lagstate import LagState, Severity
+from kappa_crds.lagthrottle import ThrottleRemediation
 from kappa_crds.quantities import format_count, format_duration, parse_duration
 from kappa_operator.lag.evaluate import Verdict
 from kappa_operator.lag.load import Load
@@ -18,7 +19,8 @@ MARGIN = 1.1
 """How much faster than needed, since rates are smoothed and executors take their time to start."""
 SPARE = 0.8
 """Up to which part of what executors can take they may be used after there are fewer."""
-MOST_DOUBLINGS = 3
+_MOST_DOUBLINGS = 3
+Settings = ScaleRemediation | BatchLimitRemediation | ThrottleRemediation
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +58,12 @@ def decide_executors(
     return _decide_fewer(settings, load)
 
 
-def measure_quiet(settings: ScaleRemediation | BatchLimitRemediation, regrets: int) -> float:
+def measure_quiet(settings: Settings, regrets: int) -> float:
     """Return the seconds for which all has to be well before there are fewer, and over which the most that comes in is looked for."""
-    return parse_duration(settings.quiet_for) * (1 << min(regrets, MOST_DOUBLINGS))
+    return parse_duration(settings.quiet_for) * (1 << min(regrets, _MOST_DOUBLINGS))
 
 
-def count_regrets(
-    settings: ScaleRemediation | BatchLimitRemediation, *, fell: datetime | None, now: datetime, regrets: int
-) -> int:
+def count_regrets(settings: Settings, *, fell: datetime | None, now: datetime, regrets: int) -> int:
     """Return how often in a row fewer were too few, when more are needed now. `fell` is when the last change was made, if it was to fewer.
 
     What held for twice the quiet time was right at its time.
