@@ -104,23 +104,24 @@ def build_conditions(
     verdict: Verdict, previous: tuple[Condition, ...], generation: int, now: datetime
 ) -> tuple[Condition, ...]:
     """Return Ready, Reconciling and Stalled for a verdict, keeping transition times where nothing changed."""
-
-    def condition(kind: ConditionType, status: ConditionStatus) -> Condition:
-        return Condition(
-            type=kind,
-            status=status,
-            reason=verdict.reason,
-            message=verdict.message,
-            observed_generation=generation,
-            last_transition_time=now.replace(microsecond=0),
-        )
-
-    is_ready = verdict.ready == "True"
+    at_rest = verdict.ready == "True" or verdict.stalled or verdict.settled
+    statuses: dict[str, ConditionStatus] = {
+        ConditionType.READY: verdict.ready,
+        ConditionType.RECONCILING: "False" if at_rest else "True",
+        ConditionType.STALLED: "True" if verdict.stalled else "False",
+    }
     wanted = (
-        condition(ConditionType.READY, verdict.ready),
-        condition(
-            ConditionType.RECONCILING, "False" if is_ready or verdict.stalled or verdict.settled else "True"
-        ),
-        condition(ConditionType.STALLED, "True" if verdict.stalled else "False"),
+        build_condition(kind, status, verdict.reason, verdict.message, generation=generation, now=now)
+        for kind, status in statuses.items()
     )
     return merge_conditions(previous, wanted)
+
+
+def build_condition(
+    kind: str, status: ConditionStatus, reason: str, message: str, *, generation: int, now: datetime
+) -> Condition:
+    """Return a condition whose status changed now."""
+    return Condition(
+        type=kind, status=status, reason=reason, message=message, observed_generation=generation,
+        last_transition_time=now.replace(microsecond=0),
+    )  # fmt: skip

@@ -36,6 +36,14 @@ def find_referred(cache: ResourceCache, kind: str, namespace: str, name: str | N
     raise ReferenceProblem(message, reason=reference.ambiguous)
 
 
+def is_meant(cache: ResourceCache, key: Key, name: str | None) -> bool:
+    """Return whether a reference in the namespace of a resource means it: by its name, or as the only one of its kind."""
+    try:
+        return find_referred(cache, key.kind, key.namespace, name) == key
+    except ReferenceProblem:
+        return False
+
+
 def resolve_ready(cache: ResourceCache, kind: str, namespace: str, name: str | None) -> Resource[Any, Any]:
     """Return the ready resource that is meant; raise ReferenceProblem."""
     key = find_referred(cache, kind, namespace, name)

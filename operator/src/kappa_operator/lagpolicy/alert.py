@@ -4,6 +4,7 @@ The replica that receives an alert writes the annotation; the active replica act
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 
 from pydantic import ValidationError
@@ -33,10 +34,8 @@ def read_alerts(annotations: Mapping[str, str]) -> dict[str, AlertStatus]:
     found: dict[str, AlertStatus] = {}
     for name, text in annotations.items():
         if name.startswith(ALERT_PREFIX):
-            try:
+            with suppress(ValidationError):
                 found[name] = AlertStatus.model_validate_json(text)
-            except ValidationError:
-                continue
     return found
 
 
@@ -72,8 +71,8 @@ def raise_judged(judged: Sequence[Judged], alerts: Sequence[AlertStatus]) -> lis
 def build_alert_news(before: Sequence[AlertStatus], after: Sequence[AlertStatus]) -> Iterator[EmitEvent]:
     """Yield an Event for each alert that was not there before."""
     known = {each.name for each in before}
-    for name in dict.fromkeys(each.name for each in after if each.name not in known):
-        severity = next(each.severity for each in after if each.name == name)
-        yield EmitEvent(
-            Reason.ALERT_RECEIVED, f"alert {name} fires: remediations act as if it were {severity}"
-        )
+    for alert in after:
+        if alert.name not in known:
+            known.add(alert.name)
+            message = f"alert {alert.name} fires: remediations act as if it were {alert.severity}"
+            yield EmitEvent(Reason.ALERT_RECEIVED, message)

@@ -15,7 +15,7 @@ from typing import Annotated, Literal
 
 import structlog
 from aiohttp import web
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from kappa_crds import API_VERSION
 from kappa_crds.lagalert import AlertStatus
@@ -42,8 +42,6 @@ log = structlog.get_logger(__name__)
 class Alert(BaseModel):
     """The part of an alert that is needed."""
 
-    model_config = ConfigDict(extra="ignore")
-
     status: Literal["firing", "resolved"]
     labels: dict[str, str]
     fingerprint: Annotated[str, Field(pattern="^[0-9a-f]{1,63}$")]
@@ -56,8 +54,6 @@ class Alert(BaseModel):
 
 class Payload(BaseModel):
     """What Alertmanager posts."""
-
-    model_config = ConfigDict(extra="ignore")
 
     version: Literal["4"]
     alerts: Annotated[list[Alert], Field(max_length=_MOST)]

@@ -132,7 +132,7 @@ def build_status(
     before = observed.resource.status
     missing = find_missing(observed, judged)
     worst = find_worst(observed, judged, missing, rules, now)
-    verdict = WELL if worst is None else Verdict(worst.state, worst.severity)
+    verdict = Verdict(worst.state, worst.severity)
     same = (before.state, before.severity) == (verdict.state.value, verdict.severity)
     fields: dict[str, Any] = {
         "observed_generation": observed.resource.metadata.generation,
@@ -178,21 +178,15 @@ def find_missing(observed: LagPolicyObserved, judged: Sequence[Judged]) -> tuple
 
 def find_worst(
     observed: LagPolicyObserved, judged: Sequence[Judged], missing: Sequence[str], rules: Rules, now: datetime
-) -> LaggingPartition | None:
-    """Return the worst of all, None where there is nothing to be shown at all and nothing is missed."""
+) -> LaggingPartition:
+    """Return the worst of all; an unknown one where groups are missing, or nothing is selected."""
     worst = _show(observed, _choose_worst(judged), rules, now) if judged else None
     if worst is not None and worst.severity is not Severity.NONE:
         return worst
-    if missing:
-        return LaggingPartition(
-            name=missing[0], group=missing[0], state=LagState.UNKNOWN, severity=Severity.NONE,
-            why=say_missing(observed, missing),
-        )  # fmt: skip
-    if worst is None:
-        return LaggingPartition(
-            name="", group="", state=LagState.UNKNOWN, severity=Severity.NONE, why=say_missing(observed, ())
-        )
-    return worst
+    if worst is not None and not missing:
+        return worst
+    name, why = missing[0] if missing else "", say_missing(observed, missing)
+    return LaggingPartition(name=name, group=name, state=LagState.UNKNOWN, severity=Severity.NONE, why=why)
 
 
 def _choose_worst(judged: Sequence[Judged]) -> Judged:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
+from functools import partial
 
 from kappa_crds.conditions import Condition, ConditionStatus, merge_conditions
 from kappa_crds.lagpolicy import (
@@ -16,7 +17,15 @@ from kappa_crds.lagstate import LagState, Severity
 from kappa_crds.quantities import parse_duration
 from kappa_crds.reasons import Reason
 from kappa_operator.engine.actions import EmitEvent
-from kappa_operator.engine.plan import Verdict, build_conditions, judge_error, ready, stalled, working
+from kappa_operator.engine.plan import (
+    Verdict,
+    build_condition,
+    build_conditions,
+    judge_error,
+    ready,
+    stalled,
+    working,
+)
 from kappa_operator.lagpolicy.model import LagPolicyObserved, Rival
 from kappa_operator.lagpolicy.mute import Mute
 
@@ -33,18 +42,12 @@ _SHOWN = 3
 
 
 def build_all_conditions(
-    observed: LagPolicyObserved, worst: LaggingPartition | None, pairs: int, mute: Mute, now: datetime
+    observed: LagPolicyObserved, worst: LaggingPartition, pairs: int, mute: Mute, now: datetime
 ) -> tuple[Condition, ...]:
     """Return Ready, Reconciling and Stalled, whether all groups are healthy, and whether policies are consistent."""
     resource = observed.resource
     previous, generation = resource.status.conditions, resource.metadata.generation
-
-    def condition(kind: str, status: ConditionStatus, reason: Reason, message: str) -> Condition:
-        return Condition(
-            type=kind, status=status, reason=reason, message=message, observed_generation=generation,
-            last_transition_time=now.replace(microsecond=0),
-        )  # fmt: skip
-
+    condition = partial(build_condition, generation=generation, now=now)
     contradictions = list(find_contradictions(resource.spec, observed.rivals))
     fits = (
         condition(CONSISTENT, "False", Reason.POLICIES_CONFLICT, "; ".join(contradictions[:_SHOWN]))
@@ -76,12 +79,12 @@ def build_verdict(observed: LagPolicyObserved, pairs: int, mute: Mute) -> Verdic
 
 
 def say_health(
-    observed: LagPolicyObserved, worst: LaggingPartition | None, pairs: int
+    observed: LagPolicyObserved, worst: LaggingPartition, pairs: int
 ) -> tuple[ConditionStatus, Reason, str]:
     """Return status, reason and message of the condition LagHealthy."""
     if observed.problem is not None:
         return "Unknown", observed.problem.reason, observed.problem.message
-    if worst is None or worst.state is LagState.OK:
+    if worst.state is LagState.OK:
         return "True", Reason.LAG_WITHIN_BOUNDS, f"all of {pairs} partitions of groups keep the bounds"
     message = f"{worst.name}: {worst.why}" if worst.name else worst.why
     if worst.state is LagState.UNKNOWN:

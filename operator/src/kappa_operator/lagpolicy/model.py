@@ -1,6 +1,7 @@
 """What a decision about a LagPolicy needs, and what it is made of."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from kappa_crds.lagpolicy import Bounds, LagPolicySpec, LagPolicyStatus
@@ -105,11 +106,9 @@ def read_histories(written: Mapping[str, str]) -> dict[GroupPartition, LagHistor
     """Return the lag history of a status; an unreadable entry is dropped."""
     found: dict[GroupPartition, LagHistory] = {}
     for name, text in written.items():
-        try:
+        with suppress(ValueError):
             group, topic, number = name.rsplit(" ", 2)
             found[GroupPartition(group, Partition(topic, int(number)))] = LagHistory.from_json(text)
-        except ValueError:
-            continue
     return found
 
 
@@ -117,8 +116,6 @@ def read_loads(written: Mapping[str, str]) -> dict[str, Load]:
     """Return the loads of a status; one that cannot be read is measured again."""
     found: dict[str, Load] = {}
     for name, text in written.items():
-        try:
+        with suppress(ValueError):
             found[name] = Load.from_json(text)
-        except ValueError:
-            continue
     return found

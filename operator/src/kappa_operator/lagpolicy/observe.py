@@ -12,7 +12,7 @@ from kappa_operator.engine.cluster import Body
 from kappa_operator.engine.context import OperatorContext
 from kappa_operator.engine.keys import Key
 from kappa_operator.engine.plan import Failure
-from kappa_operator.engine.references import find_referred
+from kappa_operator.engine.references import find_referred, is_meant
 from kappa_operator.errors import KappaError, ReferenceProblem
 from kappa_operator.lag.groups import find_groups, find_named, name_group
 from kappa_operator.lag.memory import Remembered
@@ -24,7 +24,7 @@ from kappa_operator.lagpolicy.model import (
     read_histories,
     read_loads,
 )
-from kappa_operator.lagpolicy.quotas import Quotas, observe_quotas
+from kappa_operator.lagpolicy.quotas import observe_quotas
 from kappa_operator.lagpolicy.remediation.observe import find_savepoints, find_topics, read_pipeline
 
 
@@ -35,16 +35,17 @@ async def observe_lagpolicy(
     resource: LagPolicyResource | None = context.cache.read(key)
     if resource is None:
         return None
-    known = _recall(context, key, resource)
+    cluster, problem = None, None
     try:
         cluster = find_referred(context.cache, "KafkaCluster", key.namespace, resource.spec.cluster_ref)
-    except ReferenceProblem as problem:
-        return LagPolicyObserved(
-            resource, histories=known.histories, loads=known.loads, problem=problem, failures=failures,
-            quotas=await observe_quotas(context, resource, None), delivery=context.webhooks.get(key),
-        )  # fmt: skip
-    quotas = await observe_quotas(context, resource, cluster)
-    return _observe(context, key, resource, cluster, known=known, quotas=quotas, failures=failures)
+    except ReferenceProblem as error:
+        problem = error
+    known, quotas = _recall(context, key, resource), await observe_quotas(context, resource, cluster)
+    observed = LagPolicyObserved(
+        resource, histories=known.histories, loads=known.loads, quotas=quotas, delivery=context.webhooks.get(key),
+        problem=problem, failures=failures,
+    )  # fmt: skip
+    return observed if cluster is None else _add_groups(context, key, observed, cluster)
 
 
 def forget_policy(context: OperatorContext, key: Key) -> None:
@@ -61,35 +62,33 @@ def _recall(context: OperatorContext, key: Key, resource: LagPolicyResource) -> 
     return Remembered(read_histories(resource.status.lag_history), read_loads(resource.status.loads))
 
 
-def _observe(
-    context: OperatorContext,
-    key: Key,
-    resource: LagPolicyResource,
-    cluster: Key,
-    *,
-    known: Remembered,
-    quotas: Quotas,
-    failures: tuple[Failure, ...],
+def _add_groups(
+    context: OperatorContext, key: Key, observed: LagPolicyObserved, cluster: Key
 ) -> LagPolicyObserved:
-    cache, selector = context.cache, resource.spec.selector
+    """Return the observation with the groups that the policy selects in the Kafka cluster, and what belongs to them."""
+    cache, resource = context.cache, observed.resource
+    selector = resource.spec.selector
     pipelines = find_pipelines(cache, key.namespace, selector.pipelines, cluster)
     sampled = context.get_lag(cluster)
     seen = frozenset() if sampled is None else frozenset(pair.group for pair in sampled.samples)
     groups = select(cache, key.namespace, resource.spec, cluster, seen)
-    return LagPolicyObserved(
-        resource, cluster.name, _narrow(sampled, groups),
-        {pair: each for pair, each in known.histories.items() if pair.group in groups or pair.group not in seen},
+    kept = {
+        pair: each
+        for pair, each in observed.histories.items()
+        if pair.group in groups or pair.group not in seen
+    }
+    return replace(
+        observed,
+        cluster=cluster.name,
+        sampled=_narrow(sampled, groups),
+        histories=kept,
         wanted=(*sorted(pipelines), *find_named(selector.groups)),
         pipelines={group: read_pipeline(body) for group, body in pipelines.items()},
         topics=find_topics(cache, key, cluster) if _needs_topics(resource) else {},
         savepoints=find_savepoints(cache, resource),
-        quotas=quotas,
-        loads=known.loads,
-        delivery=context.webhooks.get(key),
         rivals=tuple(_find_rivals(cache, key, cluster, seen, groups)),
         problems=tuple(_find_problems(cache, key.namespace, selector.pipelines)),
-        failures=failures,
-    )  # fmt: skip
+    )
 
 
 def select(
@@ -109,7 +108,8 @@ def find_pipelines(
     found: dict[str, Body] = {}
     for key in cache.find("Pipeline", namespace):
         body = cache.get_body(key) or {}
-        if _is_selected(selector, key.name, body) and _reads_from(cache, namespace, body, cluster):
+        named = body.get("spec", {}).get("clusterRef")
+        if _is_selected(selector, key.name, body) and is_meant(cache, cluster, named):
             found[name_group(namespace, key.name)] = body
     return found
 
@@ -119,14 +119,6 @@ def _is_selected(selector: PipelineSelector, name: str, body: Body) -> bool:
         return name in selector.names
     labels = body.get("metadata", {}).get("labels") or {}
     return (selector.match_labels or {}).items() <= labels.items()
-
-
-def _reads_from(cache: ResourceCache, namespace: str, body: Body, cluster: Key) -> bool:
-    try:
-        named = body.get("spec", {}).get("clusterRef")
-        return find_referred(cache, "KafkaCluster", namespace, named) == cluster
-    except ReferenceProblem:
-        return False
 
 
 def _narrow(sampled: ClusterSample | None, groups: frozenset[str]) -> ClusterSample | None:
@@ -160,16 +152,8 @@ def _find_rivals(
 ) -> Iterator[Rival]:
     """Yield the other policies of the namespace that select some of the groups."""
     for key in cache.find("LagPolicy", policy.namespace):
-        if key == policy:
-            continue
-        try:
-            other: LagPolicyResource | None = cache.get(key)
-            if (
-                other is None
-                or find_referred(cache, "KafkaCluster", key.namespace, other.spec.cluster_ref) != cluster
-            ):
-                continue
-        except ReferenceProblem:  # its own status reports that
+        other: LagPolicyResource | None = cache.get(key)
+        if key == policy or other is None or not is_meant(cache, cluster, other.spec.cluster_ref):
             continue
         shared = select(cache, key.namespace, other.spec, cluster, known) & groups
         if shared:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 
 from kappa_crds.lagstate import Severity
@@ -44,7 +45,7 @@ def find_named(policy: LagPolicyResource) -> frozenset[Producer]:
 
 def _mark(facts: QuotaFacts, named: frozenset[Producer], cluster: Key | None) -> QuotaFacts:
     is_named = facts.producer in named and cluster in (None, facts.cluster)
-    return QuotaFacts(facts.cluster, facts.producer, facts.rate, facts.problem, is_named, facts.gone)
+    return replace(facts, named=is_named)
 
 
 def _is_critical(policy: LagPolicyResource, now: datetime) -> bool:
@@ -71,7 +72,7 @@ async def _find_way(context: OperatorContext, namespace: str, name: str) -> Key 
 
 async def _read(context: OperatorContext, way: Key | QuotaFacts, producer: Producer) -> QuotaFacts:
     if isinstance(way, QuotaFacts):
-        return QuotaFacts(way.cluster, producer, problem=way.problem, gone=way.gone)
+        return replace(way, producer=producer)
     try:
         return QuotaFacts(way, producer, await context.kafka.read_quota(way, producer))
     except KappaError as problem:

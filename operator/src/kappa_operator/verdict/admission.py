@@ -15,7 +15,7 @@ from typing import Any
 
 import structlog
 from aiohttp import web
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from kappa_operator.engine.context import OperatorContext
 from kappa_operator.telemetry import metrics
@@ -38,16 +38,12 @@ log = structlog.get_logger(__name__)
 class Request(BaseModel):
     """The part of an `AdmissionReview` of version v1 that is needed."""
 
-    model_config = ConfigDict(extra="ignore")
-
     uid: str
     body: dict[str, Any] = Field(alias="object")
 
 
 class Review(BaseModel):
     """A question of the API server."""
-
-    model_config = ConfigDict(extra="ignore")
 
     request: Request
 

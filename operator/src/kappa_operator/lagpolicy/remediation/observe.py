@@ -8,8 +8,7 @@ from kappa_crds.upgrade import UpgradeMode
 from kappa_operator.engine.cache import ResourceCache
 from kappa_operator.engine.cluster import Body
 from kappa_operator.engine.keys import Key
-from kappa_operator.engine.references import find_referred
-from kappa_operator.errors import ReferenceProblem
+from kappa_operator.engine.references import is_meant
 from kappa_operator.lagpolicy.model import LagPolicyResource
 from kappa_operator.lagpolicy.remediation.model import PipelineFacts, SavepointFacts, TopicFacts
 from kappa_operator.topic.checks import TopicResource
@@ -63,14 +62,8 @@ def find_topics(cache: ResourceCache, policy: Key, cluster: Key) -> dict[str, To
     namespace, annotation = policy.namespace, name_hold(f"lagpolicy.{policy.name}")
     found: dict[str, TopicFacts] = {}
     for key in cache.find("Topic", namespace):
-        try:
-            topic: TopicResource | None = cache.get(key)
-            if (
-                topic is None
-                or find_referred(cache, "KafkaCluster", namespace, topic.spec.cluster_ref) != cluster
-            ):
-                continue
-        except ReferenceProblem:  # its own status reports that
+        topic: TopicResource | None = cache.get(key)
+        if topic is None or not is_meant(cache, cluster, topic.spec.cluster_ref):
             continue
         metadata, retention = topic.metadata, topic.spec.retention
         time = None if retention is None else retention.time
