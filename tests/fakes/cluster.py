@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from fakes.fuse import Fuse
+from kappa_operator.engine.cluster import ApiCluster
 from kappa_operator.engine.keys import ObjectRef
 from kappa_operator.errors import AlreadyExists, Conflict, NotFound, Refused
 
@@ -28,7 +29,7 @@ Refusal = Callable[[Body | None, Body], str | None]
 _OURS = "kappa-platform.io/"
 
 
-class FakeCluster:
+class FakeCluster(ApiCluster):
     """The twin of `cluster.ApiCluster`.
 
     `refusals` are asked before each write with the object before and after; a text refuses it. `between_pages` is called after
@@ -101,7 +102,7 @@ class FakeCluster:
 
     async def apply(self, manifest: Body, manager: str | None = None) -> Body:
         """Merge the manifest into the object, or create it."""
-        return self._finish(self._apply(manifest))
+        return self._finish(self._change(manifest))
 
     async def apply_status(self, manifest: Body) -> Body:
         """Replace the status."""
@@ -200,7 +201,7 @@ class FakeCluster:
         metadata["generation"] = 1
         return self._write(body, "ADDED")
 
-    def _apply(self, manifest: Body) -> Body:
+    def _change(self, manifest: Body) -> Body:
         ref, metadata = ObjectRef.of(manifest), manifest["metadata"]
         if ref not in self._objects:
             if "uid" in metadata:

@@ -27,6 +27,8 @@ from kappa_operator.engine.recent import LONGEST, RecentReads, View
 from kappa_operator.engine.reconcile import Outcome, reconcile
 from kappa_operator.errors import Conflict, DriverUnreachable, NotFound, StoreFailure, WebhookFailure
 from kappa_operator.lagpolicy.notification import Delivery
+from kappa_operator.lagpolicy.webhooks import HttpWebhooks
+from kappa_operator.pipeline.drivers import HttpDrivers
 from kappa_operator.pipeline.objects import PIPELINE_LABEL
 from kappa_operator.settings import Settings
 
@@ -63,7 +65,7 @@ class FakeBuckets:
 
 
 @dataclass
-class FakeDrivers:
+class FakeDrivers(HttpDrivers):
     """Drivers by address: their progress, and who was asked to stop. `kept` are the savepoints that are in the store.
 
     `elsewhere` are those in other stores, by location and name.
@@ -111,10 +113,10 @@ class FakeDrivers:
 
 
 @dataclass
-class FakeWebhooks:
+class FakeWebhooks(HttpWebhooks):
     """Webhooks that answer each attempt with the next of `answers`: None where they take it, or why not. They take what no answer is left for."""
 
-    fuse: Fuse
+    fuse: Fuse = field(default_factory=Fuse)
     answers: list[str | None] = field(default_factory=list)
     calls: list[CallWebhook] = field(default_factory=list)
     tokens: list[str | None] = field(default_factory=list)
@@ -199,7 +201,7 @@ class Operator:
         self.buckets = buckets or FakeBuckets()
         self.drivers = drivers or FakeDrivers()
         self.lag = lag or FakeSamples()
-        self.webhooks = webhooks or FakeWebhooks(self.cluster.fuse)
+        self.webhooks = webhooks or FakeWebhooks(fuse=self.cluster.fuse)
         self.cache = ResourceCache(kinds)
         self.reads = RecentReads(lambda: self.clock().timestamp(), LONGEST if remembers else 0.0)
         self.context = OperatorContext(

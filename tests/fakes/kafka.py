@@ -20,7 +20,7 @@ from kappa_operator.engine.actions import (
 )
 from kappa_operator.engine.keys import Key
 from kappa_operator.errors import AuthenticationFailed, BrokerUnreachable, KafkaFailure, KafkaRefused
-from kappa_operator.kafka.clients import Resolve
+from kappa_operator.kafka.clients import AdminClients, Resolve
 from kappa_operator.kafka.model import ClusterView, KafkaAccess, Producer, TopicView
 
 DEFAULTS = {
@@ -141,7 +141,7 @@ def normalise(key: str, value: str) -> str:
         raise KafkaRefused(message, code="INVALID_CONFIG", reason=Reason.CONFIG_REFUSED) from None
 
 
-class FakeKafka:
+class FakeKafka(AdminClients):
     """The twin of `kafka.AdminClients`: a process's clients for the clusters in `brokers`, by bootstrap servers."""
 
     def __init__(self, brokers: dict[str, FakeBroker], fuse: Fuse | None = None) -> None:

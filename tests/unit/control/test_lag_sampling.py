@@ -16,6 +16,7 @@ from kappa_operator.kafkacluster.decide import KafkaClusterResource
 from kappa_operator.kafkacluster.observe import list_clusters
 from kappa_operator.kinds import KIND_TABLE
 from kappa_operator.lag.model import ClusterSample, GroupPartition, Partition, PartitionLog, Sample
+from kappa_operator.lag.sampler import Sampler
 from kappa_operator.lag.sampling import Keeps, Sampling, build_filter
 
 PAIR = GroupPartition("g", Partition("t", 0))
@@ -23,7 +24,7 @@ MAIN = Key("KafkaCluster", "shop", "main")
 
 
 @dataclass
-class FakeSampler:
+class FakeSampler(Sampler):
     samples: int = 0
     closed: int = 0
     hangs: bool = False

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from kappa_operator.engine.cluster import Cluster
+from kappa_operator.engine.cluster import ApiCluster
 from kappa_operator.errors import KubernetesError
 from kappa_operator.settings import Settings
 
@@ -12,7 +12,7 @@ _CONTAINER = "operator"
 _ASSUMED = "the plan uses KAPPA_* of this environment, or the defaults"
 
 
-async def find_settings(cluster: Cluster, namespaces: Collection[str]) -> tuple[Settings, str | None]:
+async def find_settings(cluster: ApiCluster, namespaces: Collection[str]) -> tuple[Settings, str | None]:
     """Return the settings of the operator that watches the namespaces, or assumed ones and a note with the cause."""
     try:
         deployments = await cluster.list_objects("apps/v1", "Deployment", labels=_LABELS)

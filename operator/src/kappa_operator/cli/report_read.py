@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -17,7 +17,7 @@ from kappa_crds import API_VERSION
 from kappa_crds.kinds import find_kind
 from kappa_crds.lagpolicy import LagPolicyStatus
 from kappa_crds.lagstate import LagState, Severity
-from kappa_operator.engine.cluster import Body, Cluster
+from kappa_operator.engine.cluster import ApiCluster, Body
 from kappa_operator.engine.keys import ObjectRef
 from kappa_operator.errors import ApiUnavailable, KubernetesError, NotActing, NotFound, Refused
 from kappa_operator.lag.groups import name_group
@@ -30,15 +30,6 @@ PATH = "/report"
 _TRIES = 24
 _PAUSE = 0.25
 """Seconds between two tries; each goes to one of the replicas, and only the leader answers."""
-
-
-class ReportApi(Cluster, Protocol):
-    """An API server that forwards requests to Services."""
-
-    async def ask_service(
-        self, service: ObjectRef, port: str, path: str, query: dict[str, str] | None = None
-    ) -> Body:
-        """Return the JSON response of a pod of a Service."""
 
 
 class OperatorUnavailable(Exception):
@@ -54,7 +45,7 @@ class Scope:
     with_partitions: bool = False
 
 
-async def read_report(api: ReportApi, scope: Scope) -> tuple[Report, str | None]:
+async def read_report(api: ApiCluster, scope: Scope) -> tuple[Report, str | None]:
     """Return the operator's report and None; or else one from the status of resources, and why."""
     try:
         return await request_report(api, scope), None
@@ -68,7 +59,7 @@ async def read_report(api: ReportApi, scope: Scope) -> tuple[Report, str | None]
 
 
 async def request_report(
-    api: ReportApi, scope: Scope, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    api: ApiCluster, scope: Scope, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 ) -> Report:
     """Return the operator's report; OperatorUnavailable where it sends none."""
     service = ObjectRef("v1", "Service", scope.operator_namespace, SERVICE)
@@ -99,7 +90,7 @@ def _explain(error: Exception, namespace: str) -> str:
             return f"the operator's report cannot be read, it may be of another version: {error}"
 
 
-async def read_statuses(api: ReportApi, namespace: str | None) -> Report:
+async def read_statuses(api: ApiCluster, namespace: str | None) -> Report:
     """Return a report from the status of resources."""
     pipelines = await api.list_objects(API_VERSION, "Pipeline", namespace)
     policies = await api.list_objects(API_VERSION, "LagPolicy", namespace)

@@ -15,7 +15,7 @@ from yaml import YAMLError
 from kappa_operator.cli.options import Context, parse_duration_option
 from kappa_operator.cli.output import open_console
 from kappa_operator.cli.wait import Judge, wait_for
-from kappa_operator.engine.cluster import ApiCluster, Cluster
+from kappa_operator.engine.cluster import ApiCluster
 from kappa_operator.engine.keys import Key
 
 _NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
@@ -31,7 +31,7 @@ Timeout = Annotated[
 class Request:
     """What a command requests: `send` does it and returns the resource to watch, whose name `begun` may hold as {name}."""
 
-    send: Callable[[Cluster], Awaitable[Key]]
+    send: Callable[[ApiCluster], Awaitable[Key]]
     begun: str
     judge: Judge
 

@@ -12,7 +12,7 @@ from kappa_crds.savepoint import SavepointSpec, Verify
 from kappa_crds.savepoint_transfer import Export
 from kappa_crds.savepoint_work import VerifyBy
 from kappa_operator.cli.errors import CommandError
-from kappa_operator.engine.cluster import Cluster
+from kappa_operator.engine.cluster import ApiCluster
 from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.savepoint.objects import SavepointResource
 
@@ -22,7 +22,7 @@ def refer(key: Key) -> ObjectRef:
     return ObjectRef(API_VERSION, *key)
 
 
-async def read_resource(api: Cluster, key: Key) -> Resource[Any, Any]:
+async def read_resource(api: ApiCluster, key: Key) -> Resource[Any, Any]:
     """Return a resource; CommandError where it is missing or cannot be read."""
     body = await api.get(refer(key))
     if body is None:
@@ -39,7 +39,7 @@ async def read_resource(api: Cluster, key: Key) -> Resource[Any, Any]:
         raise CommandError(f"{key} cannot be read: {error.errors()[0]['msg']}") from error
 
 
-async def create_savepoint(api: Cluster, key: Key, spec: SavepointSpec) -> Key:
+async def create_savepoint(api: ApiCluster, key: Key, spec: SavepointSpec) -> Key:
     """Create a Savepoint of an existing Pipeline; an imported one needs only its StateStores to exist."""
     imported = spec.import_
     if imported is None:
@@ -55,7 +55,7 @@ async def create_savepoint(api: Cluster, key: Key, spec: SavepointSpec) -> Key:
 
 
 async def list_savepoints(
-    api: Cluster, namespace: str | None, pipeline: str | None
+    api: ApiCluster, namespace: str | None, pipeline: str | None
 ) -> list[SavepointResource]:
     """Return the savepoints of a namespace or of all, or of one pipeline, the newest first."""
     bodies = await api.list_objects(API_VERSION, "Savepoint", namespace)
@@ -64,7 +64,7 @@ async def list_savepoints(
     return sorted(wanted, key=lambda each: str(each.metadata.creation_timestamp), reverse=True)
 
 
-async def request_export(api: Cluster, key: Key, export: Export, request: str) -> Key:
+async def request_export(api: ApiCluster, key: Key, export: Export, request: str) -> Key:
     """Request a copy of a savepoint in a StateStore, also where one exists; return the savepoint."""
     found: SavepointResource = await read_resource(api, key)
     await read_resource(api, Key("StateStore", key.namespace, export.store_ref))
@@ -75,7 +75,7 @@ async def request_export(api: Cluster, key: Key, export: Export, request: str) -
     return key
 
 
-async def request_verification(api: Cluster, key: Key, by: VerifyBy, request: str) -> Key:
+async def request_verification(api: ApiCluster, key: Key, by: VerifyBy, request: str) -> Key:
     """Request the verification of a savepoint, also of a verified one; return it."""
     await read_resource(api, key)
     verify = Verify(by=by, request=request)
@@ -83,7 +83,7 @@ async def request_verification(api: Cluster, key: Key, by: VerifyBy, request: st
     return key
 
 
-async def request_restore(api: Cluster, savepoint: Key, pipeline: str | None, request: str) -> Key:
+async def request_restore(api: ApiCluster, savepoint: Key, pipeline: str | None, request: str) -> Key:
     """Request that a pipeline restores from a savepoint, also where it did before; return the pipeline."""
     found: SavepointResource = await read_resource(api, savepoint)
     if found.status.taken is None:
@@ -97,7 +97,7 @@ async def request_restore(api: Cluster, savepoint: Key, pipeline: str | None, re
     return key
 
 
-async def request_collection(api: Cluster, namespace: str, store: str | None, request: str) -> Key:
+async def request_collection(api: ApiCluster, namespace: str, store: str | None, request: str) -> Key:
     """Request the removal of unneeded files from a state store; return it."""
     key = Key("StateStore", namespace, store or await _find_only_store(api, namespace))
     await read_resource(api, key)
@@ -105,7 +105,7 @@ async def request_collection(api: Cluster, namespace: str, store: str | None, re
     return key
 
 
-async def _find_only_store(api: Cluster, namespace: str) -> str:
+async def _find_only_store(api: ApiCluster, namespace: str) -> str:
     bodies = await api.list_objects(API_VERSION, "StateStore", namespace)
     names = sorted(body["metadata"]["name"] for body in bodies)
     if len(names) != 1:

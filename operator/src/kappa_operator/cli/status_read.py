@@ -7,7 +7,7 @@ from datetime import datetime
 from kappa_crds import API_VERSION
 from kappa_crds.kinds import KINDS
 from kappa_operator.cli.health import Health, assess, sort_health
-from kappa_operator.engine.cluster import Cluster
+from kappa_operator.engine.cluster import ApiCluster
 from kappa_operator.engine.keys import ObjectRef
 from kappa_operator.errors import ApiUnavailable, KubernetesError
 
@@ -32,7 +32,7 @@ class Overview:
     unreadable: Mapping[str, str] = field(default_factory=dict)
 
 
-async def read_overview(api: Cluster, namespace: str | None, operator_namespace: str) -> Overview:
+async def read_overview(api: ApiCluster, namespace: str | None, operator_namespace: str) -> Overview:
     """Return the health of all resources; raise ApiUnavailable where the API server does not respond."""
     found: list[Health] = []
     unreadable: dict[str, str] = {}
@@ -47,7 +47,7 @@ async def read_overview(api: Cluster, namespace: str | None, operator_namespace:
     return Overview(tuple(sort_health(found)), operator, unreadable)
 
 
-async def _read_operator(api: Cluster, namespace: str) -> Operator:
+async def _read_operator(api: ApiCluster, namespace: str) -> Operator:
     try:
         lease = await api.get(ObjectRef("coordination.k8s.io/v1", "Lease", namespace, LEASE))
     except KubernetesError as error:

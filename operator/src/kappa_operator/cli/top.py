@@ -12,10 +12,11 @@ from rich.live import Live
 from kappa_operator.cli import options
 from kappa_operator.cli.lag import choose_now, fetch_report
 from kappa_operator.cli.output import Output, name_resource, print_result
-from kappa_operator.cli.report_read import ReportApi, Scope, read_report
+from kappa_operator.cli.report_read import Scope, read_report
 from kappa_operator.cli.requests import call, choose_scope
 from kappa_operator.cli.terminal import is_interactive, listen
 from kappa_operator.cli.top_view import SortBy, ViewOptions, build_top
+from kappa_operator.engine.cluster import ApiCluster
 from kappa_operator.errors import KappaError
 from kappa_operator.report.model import Report
 
@@ -50,7 +51,7 @@ def top(
 class Top:
     """The live screen: the last report, the view options, and a warning."""
 
-    def __init__(self, api: ReportApi, scope: Scope, options: ViewOptions, interval: float) -> None:
+    def __init__(self, api: ApiCluster, scope: Scope, options: ViewOptions, interval: float) -> None:
         self._api = api
         self._scope = scope
         self._options = options

@@ -13,7 +13,7 @@ from kappa_crds.savepoint_transfer import ExportState
 from kappa_crds.savepoint_work import WorkState
 from kappa_operator.cli.errors import CommandError
 from kappa_operator.cli.savepoint_requests import read_resource
-from kappa_operator.engine.cluster import Cluster
+from kappa_operator.engine.cluster import ApiCluster
 from kappa_operator.engine.keys import Key
 from kappa_operator.savepoint.export import list_copies
 
@@ -33,7 +33,7 @@ Judge = Callable[[Resource[Any, Any]], Outcome]
 
 
 async def wait_for(
-    api: Cluster,
+    api: ApiCluster,
     key: Key,
     judge: Judge,
     seconds: float,

@@ -1,7 +1,7 @@
 """The only way to the Kubernetes API.
 
-`Cluster` is the seam: `ApiCluster` talks to a real API server over one pooled connection, the tests' in-memory twin
-keeps objects in a dict and can die at any write. Writes use server-side apply with the platform's field manager.
+`ApiCluster` is the seam: the tests' in-memory twin overrides it, keeps objects in a dict and can die at any write.
+Writes use server-side apply with the platform's field manager.
 Connection settings come from the official client's configuration loader, so that kubeconfig and in-cluster accounts
 work as usual.
 """
@@ -11,7 +11,7 @@ import os
 import ssl
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Self
 from urllib.parse import quote
 
 import aiohttp
@@ -55,55 +55,8 @@ _LIMITS = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=30)
 """Seconds. The wait for one of the connections does not count: else a burst of requests would fail itself."""
 
 
-class Cluster(Protocol):
-    """What the operator needs of a Kubernetes cluster."""
-
-    async def get(self, ref: ObjectRef) -> Body | None:
-        """Return the object, None where it does not exist."""
-
-    async def list_objects(
-        self,
-        api_version: str,
-        kind: str,
-        namespace: str | None = None,
-        labels: Mapping[str, str] | None = None,
-        fields: str = "",
-    ) -> list[Body]:
-        """Return the objects of a kind, in one namespace or all, that carry the labels and match the field selector."""
-        pages = self.list_pages(api_version, kind, namespace, labels, fields)
-        return [item async for page in pages for item in page]
-
-    def list_pages(
-        self,
-        api_version: str,
-        kind: str,
-        namespace: str | None = None,
-        labels: Mapping[str, str] | None = None,
-        fields: str = "",
-    ) -> AsyncIterator[list[Body]]:
-        """Yield the same page by page, so that ten thousand objects are never in memory at once."""
-
-    async def create(self, manifest: Body) -> Body:
-        """Create the object; raise AlreadyExists where one of that name exists."""
-
-    async def replace(self, manifest: Body) -> Body:
-        """Replace the object; raise Conflict where its resource version is not the manifest's."""
-
-    async def apply(self, manifest: Body, manager: str | None = None) -> Body:
-        """Server-side apply the manifest, as the operator's field manager or another one, which takes over conflicting fields."""
-
-    async def apply_status(self, manifest: Body) -> Body:
-        """Server-side apply the status subresource; a resource version in the metadata must match."""
-
-    async def merge(self, ref: ObjectRef, patch: Body, manager: str = "kappa-cli") -> Body:
-        """Merge a patch into an object, where None takes a field away; raise NotFound."""
-
-    async def delete(self, ref: ObjectRef, uid: str | None = None) -> None:
-        """Delete the object if it still has this uid; a missing or another object is fine."""
-
-
-class ApiCluster(Cluster):
-    """A real API server."""
+class ApiCluster:
+    """The API server, over one pool of connections."""
 
     def __init__(self, configuration: Configuration, session: aiohttp.ClientSession) -> None:
         self._configuration = configuration
@@ -131,13 +84,26 @@ class ApiCluster(Cluster):
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    async def get(self, ref: ObjectRef) -> Body | None:  # noqa: D102 - see Cluster
+    async def get(self, ref: ObjectRef) -> Body | None:
+        """Return the object, None where it does not exist."""
         try:
             return await self._request("GET", build_path(ref))
         except NotFound:
             return None
 
-    async def list_pages(  # noqa: D102 - see Cluster
+    async def list_objects(
+        self,
+        api_version: str,
+        kind: str,
+        namespace: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        fields: str = "",
+    ) -> list[Body]:
+        """Return the objects of a kind, in one namespace or all, that carry the labels and match the field selector."""
+        pages = self.list_pages(api_version, kind, namespace, labels, fields)
+        return [item async for page in pages for item in page]
+
+    async def list_pages(
         self,
         api_version: str,
         kind: str,
@@ -145,6 +111,7 @@ class ApiCluster(Cluster):
         labels: Mapping[str, str] | None = None,
         fields: str = "",
     ) -> AsyncIterator[list[Body]]:
+        """Yield the same page by page, so that ten thousand objects are never in memory at once."""
         path = build_collection_path(api_version, kind, namespace)
         query = {"limit": str(_PAGE)}
         if labels:
@@ -159,22 +126,27 @@ class ApiCluster(Cluster):
                 return
             query["continue"] = token
 
-    async def create(self, manifest: Body) -> Body:  # noqa: D102 - see Cluster
+    async def create(self, manifest: Body) -> Body:
+        """Create the object; raise AlreadyExists where one of that name exists."""
         ref = ObjectRef.of(manifest)
         path = build_collection_path(ref.api_version, ref.kind, ref.namespace)
         return await self._request("POST", path, {"fieldManager": FIELD_MANAGER}, manifest)
 
-    async def replace(self, manifest: Body) -> Body:  # noqa: D102 - see Cluster
+    async def replace(self, manifest: Body) -> Body:
+        """Replace the object; raise Conflict where its resource version is not the manifest's."""
         path = build_path(ObjectRef.of(manifest))
         return await self._request("PUT", path, {"fieldManager": FIELD_MANAGER}, manifest)
 
-    async def apply(self, manifest: Body, manager: str | None = None) -> Body:  # noqa: D102 - see Cluster
+    async def apply(self, manifest: Body, manager: str | None = None) -> Body:
+        """Server-side apply the manifest, as the operator's field manager or another one, which takes over conflicting fields."""
         return await self._apply(build_path(ObjectRef.of(manifest)), manifest, manager)
 
-    async def apply_status(self, manifest: Body) -> Body:  # noqa: D102 - see Cluster
+    async def apply_status(self, manifest: Body) -> Body:
+        """Server-side apply the status subresource; a resource version in the metadata must match."""
         return await self._apply(build_path(ObjectRef.of(manifest)) + "/status", manifest)
 
-    async def delete(self, ref: ObjectRef, uid: str | None = None) -> None:  # noqa: D102 - see Cluster
+    async def delete(self, ref: ObjectRef, uid: str | None = None) -> None:
+        """Delete the object if it still has this uid; a missing or another object is fine."""
         options: Body = {"propagationPolicy": "Background"}
         if uid is not None:
             options["preconditions"] = {"uid": uid}

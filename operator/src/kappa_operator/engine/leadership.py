@@ -14,7 +14,7 @@ from typing import Any
 
 import structlog
 
-from kappa_operator.engine.cluster import Cluster
+from kappa_operator.engine.cluster import ApiCluster
 from kappa_operator.engine.keys import ObjectRef
 from kappa_operator.errors import AlreadyExists, Conflict, KubernetesError
 
@@ -45,7 +45,7 @@ class Elector:
 
     def __init__(
         self,
-        cluster: Cluster,
+        cluster: ApiCluster,
         ref: ObjectRef,
         identity: str,
         clock: Callable[[], float],

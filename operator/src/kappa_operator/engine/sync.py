@@ -14,7 +14,7 @@ import structlog
 
 from kappa_crds import API_VERSION
 from kappa_operator.engine.cache import ResourceCache, get_key, get_version
-from kappa_operator.engine.cluster import Cluster
+from kappa_operator.engine.cluster import ApiCluster
 from kappa_operator.engine.context import OperatorContext
 from kappa_operator.engine.controller import Controller
 from kappa_operator.engine.keys import Key
@@ -31,7 +31,9 @@ _SPREAD = 0.1
 """The part of the time between two resyncs over which their reconciles are spread, so that events do not wait behind all of them."""
 
 
-async def sync_cache(cluster: Cluster, cache: ResourceCache, namespaces: tuple[str, ...] = ()) -> list[Key]:
+async def sync_cache(
+    cluster: ApiCluster, cache: ResourceCache, namespaces: tuple[str, ...] = ()
+) -> list[Key]:
     """Read all custom resources into the cache; return those in it that the API server does not have any more.
 
     Raises NotFound with the remedy where the CRDs are missing. A watched namespace that may not be read is left out: the others
@@ -53,7 +55,9 @@ async def sync_cache(cluster: Cluster, cache: ResourceCache, namespaces: tuple[s
     return gone
 
 
-async def _sync_kind(cluster: Cluster, cache: ResourceCache, kind: str, namespace: str | None) -> list[Key]:
+async def _sync_kind(
+    cluster: ApiCluster, cache: ResourceCache, kind: str, namespace: str | None
+) -> list[Key]:
     """Return what was cached before the list began, is not in it, and was not written since: then it is newer than the list."""
     cached = {
         key: cache.get_version(key) for key in cache.find_all(kind) if namespace in (None, key.namespace)
@@ -62,7 +66,7 @@ async def _sync_kind(cluster: Cluster, cache: ResourceCache, kind: str, namespac
     return [key for key, version in cached.items() if key not in listed and cache.get_version(key) == version]
 
 
-async def _list(cluster: Cluster, cache: ResourceCache, kind: str, namespace: str | None) -> set[Key]:
+async def _list(cluster: ApiCluster, cache: ResourceCache, kind: str, namespace: str | None) -> set[Key]:
     """Read a kind page by page; where a page has expired (410) or the API server is briefly unavailable, restart."""
     for attempt in range(_ATTEMPTS):
         listed: set[Key] = set()

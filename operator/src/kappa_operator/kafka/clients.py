@@ -1,6 +1,6 @@
 """The only way to Kafka: the clients of all clusters, by the `KafkaCluster` resource they belong to.
 
-`KafkaClients` is the seam: `AdminClients` talks to real brokers, the tests' twin keeps topics in a dict. A client is
+`AdminClients` is the seam: the tests' twin keeps topics in a dict. A client is
 created when it is first needed and replaced when its settings, secrets included, have changed.
 """
 
@@ -8,7 +8,6 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
-from typing import Protocol
 
 from kappa_operator.engine.actions import KafkaAction
 from kappa_operator.engine.keys import Key
@@ -19,90 +18,66 @@ from kappa_operator.kafka.model import ClusterView, KafkaAccess, Producer, Topic
 Resolve = Callable[[], Awaitable[KafkaAccess]]
 
 
-class KafkaClients(Protocol):
-    """Kafka clusters by their resource. Everything here raises KafkaFailure with the broker's message."""
-
-    def connect(self, cluster: Key, access: KafkaAccess) -> None:
-        """Use this access from now on; a client with the same access is kept."""
-
-    async def ensure(self, cluster: Key, resolve: Resolve) -> None:
-        """Keep the client that is there, or make one with the access that `resolve` finds out, once for all callers."""
-
-    def has(self, cluster: Key) -> bool:
-        """Return whether there is a client for the cluster."""
-
-    def uses(self, cluster: Key, access: KafkaAccess) -> bool:
-        """Return whether the client of the cluster was made with this access."""
-
-    def release(self, cluster: Key) -> None:
-        """Close the client, if there is one."""
-
-    async def describe_cluster(self, cluster: Key) -> ClusterView:
-        """Return the cluster as it answers now."""
-
-    async def describe_topic(
-        self, cluster: Key, topic: str, configs: frozenset[str] = frozenset()
-    ) -> TopicView | None:
-        """Return the topic with these of its configs, or None where there is none."""
-
-    async def read_quota(self, cluster: Key, producer: Producer) -> float | None:
-        """Return the bytes a second that a producer may send to each broker, None where it has no quota of its own."""
-
-    async def apply(self, action: KafkaAction) -> None:
-        """Execute the action and return when its effect can be seen."""
-
-
 class AdminClients:
-    """Clients of real clusters."""
+    """Clients by KafkaCluster. Every call to Kafka raises KafkaFailure with the broker's message."""
 
     def __init__(self) -> None:
         self._clients: dict[Key, KafkaClient] = {}
         self._connecting: defaultdict[Key, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._closing: set[asyncio.Task[None]] = set()
 
-    def connect(self, cluster: Key, access: KafkaAccess) -> None:  # noqa: D102 - see KafkaClients
+    def connect(self, cluster: Key, access: KafkaAccess) -> None:
+        """Use this access from now on; a client with the same access is kept."""
         if self.uses(cluster, access):
             return
         client = KafkaClient(access)
         self.release(cluster)
         self._clients[cluster] = client
 
-    async def ensure(self, cluster: Key, resolve: Resolve) -> None:  # noqa: D102 - see KafkaClients
+    async def ensure(self, cluster: Key, resolve: Resolve) -> None:
+        """Keep the client that is there, or make one with the access that `resolve` finds out, once for all callers."""
         if cluster in self._clients:
             return
         async with self._connecting[cluster]:
             if cluster not in self._clients:
                 self.connect(cluster, await resolve())
 
-    def has(self, cluster: Key) -> bool:  # noqa: D102 - see KafkaClients
+    def has(self, cluster: Key) -> bool:
+        """Return whether there is a client for the cluster."""
         return cluster in self._clients
 
-    def uses(self, cluster: Key, access: KafkaAccess) -> bool:  # noqa: D102 - see KafkaClients
+    def uses(self, cluster: Key, access: KafkaAccess) -> bool:
+        """Return whether the client of the cluster was made with this access."""
         known = self._clients.get(cluster)
         return known is not None and known.fingerprint == access.fingerprint
 
-    def release(self, cluster: Key) -> None:  # noqa: D102 - see KafkaClients
+    def release(self, cluster: Key) -> None:
+        """Close the client, if there is one."""
         client = self._clients.pop(cluster, None)
         if client is not None:
             task = asyncio.get_running_loop().create_task(client.close())
             self._closing.add(task)
             task.add_done_callback(self._closing.discard)
 
-    async def describe_cluster(self, cluster: Key) -> ClusterView:  # noqa: D102 - see KafkaClients
+    async def describe_cluster(self, cluster: Key) -> ClusterView:
+        """Return the cluster as it answers now."""
         with self._use(cluster) as client:
             return await client.describe_cluster()
 
-    async def describe_topic(  # noqa: D102 - see KafkaClients
+    async def describe_topic(
         self, cluster: Key, topic: str, configs: frozenset[str] = frozenset()
     ) -> TopicView | None:
+        """Return the topic with these of its configs, or None where there is none."""
         with self._use(cluster) as client:
             return await client.describe_topic(topic, configs)
 
-    async def read_quota(self, cluster: Key, producer: Producer) -> float | None:  # noqa: D102 - see KafkaClients
+    async def read_quota(self, cluster: Key, producer: Producer) -> float | None:
+        """Return the bytes a second that a producer may send to each broker, None where it has no quota of its own."""
         with self._use(cluster) as client:
             return await client.read_quota(producer)
 
-    async def apply(self, action: KafkaAction) -> None:  # noqa: D102 - see KafkaClients
+    async def apply(self, action: KafkaAction) -> None:
+        """Execute the action and return when its effect can be seen."""
         with self._use(action.cluster) as client:
             await client.apply(action)
 

@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
-from typing import Protocol
 
 import structlog
 
@@ -35,16 +34,6 @@ TICK = 1.0
 Keeps = Callable[[str], bool]
 
 
-class ClusterSampler(Protocol):
-    """A sampler of one cluster."""
-
-    async def sample(self) -> ClusterSample:
-        """Return the present sample."""
-
-    async def close(self) -> None:
-        """Close the connections."""
-
-
 def build_sampler(access: KafkaAccess, keeps: Keeps) -> Sampler:
     """Return a sampler of a real cluster."""
     connection = Connection(access)
@@ -53,7 +42,7 @@ def build_sampler(access: KafkaAccess, keeps: Keeps) -> Sampler:
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    sampler: ClusterSampler
+    sampler: Sampler
     made_of: tuple[str, LagSampling]
 
 
@@ -69,7 +58,7 @@ class Sampling:
         resolve: Callable[[KafkaClusterResource], Awaitable[KafkaAccess]],
         *,
         on_new_groups: Callable[[Key], None] = lambda cluster: None,
-        build: Callable[[KafkaAccess, Keeps], ClusterSampler] = build_sampler,
+        build: Callable[[KafkaAccess, Keeps], Sampler] = build_sampler,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -136,7 +125,7 @@ class Sampling:
         if {pair.group for pair in sampled.samples} != {pair.group for pair in before.samples}:
             self._on_new_groups(key)
 
-    async def _get_sampler(self, key: Key, cluster: KafkaClusterResource) -> ClusterSampler:
+    async def _get_sampler(self, key: Key, cluster: KafkaClusterResource) -> Sampler:
         access = await self._resolve(cluster)
         made_of = (access.fingerprint, cluster.spec.lag)
         kept = self._samplers.get(key)
@@ -161,7 +150,7 @@ class Sampling:
             self._due.pop(key, None)
 
 
-async def _close(key: Key, sampler: ClusterSampler) -> None:
+async def _close(key: Key, sampler: Sampler) -> None:
     """Close a sampler; an error there ends nothing else."""
     try:
         await sampler.close()
