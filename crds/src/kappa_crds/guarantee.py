@@ -13,7 +13,7 @@ def compute_guarantee(sources: Sequence[Source], sinks: Sequence[Sink]) -> str:
     Records of aborted transactions are written again by their producer, so a pipeline that reads them counts some twice.
     """
     is_exact = all(source.is_committed for source in sources)
-    exact = [sink.name for sink in sinks if is_exact and sink.delivery is Delivery.EXACTLY_ONCE]
+    exact = [sink.name for sink in sinks if is_exact and sink.target.delivery is Delivery.EXACTLY_ONCE]
     others = [sink.name for sink in sinks if sink.name not in exact]
     if not exact:
         return Delivery.AT_LEAST_ONCE.value
@@ -29,21 +29,21 @@ def explain_guarantee(sources: Sequence[Source], sink: Sink, trigger: Trigger) -
     that writes exactly once keeps in Kafka what it has written, with the rows themselves.
     """
     uncommitted = [source.name for source in sources if not source.is_committed]
-    if uncommitted and sink.delivery is Delivery.EXACTLY_ONCE:
+    if uncommitted and sink.target.delivery is Delivery.EXACTLY_ONCE:
         names = ", ".join(uncommitted)
         return (
             f"at least once: each row is written once, but records of aborted transactions are read from {names}; set"
             " isolationLevel: ReadCommitted there"
         )
-    if sink.delivery is Delivery.EXACTLY_ONCE:
+    if sink.target.delivery is Delivery.EXACTLY_ONCE:
         return (
             "exactly once for readers of committed records (isolation.level=read_committed), also after a crash; restoring a"
             " savepoint writes the rows after it again"
         )
     if trigger.real_time is not None:
-        keys = "" if sink.key is None else ", with the same keys"
+        keys = "" if sink.target.key is None else ", with the same keys"
         return f"at least once: after a crash the rows of up to {trigger.real_time.checkpoint_interval} may be there twice{keys}"
-    if sink.mode is OutputMode.APPEND and sink.key is None:
+    if sink.mode is OutputMode.APPEND and sink.target.key is None:
         return "at least once: after a crash the rows of one batch may be there twice"
     if sink.mode is OutputMode.APPEND:
         return "at least once: after a crash the rows of one batch may be there twice, with the same keys"

@@ -66,7 +66,6 @@ class Reason(StrEnum):
     KAFKA_ERROR = "KafkaError", CLUSTER, "Kafka answered with an error; the message quotes it, and the logs of the brokers have details."
 
     SYNCED = "Synced", TOPIC, "The topic in Kafka matches the spec; there is nothing to do."
-    CREATED = "Created", TOPIC, "The topic was created in Kafka; there is nothing to do."
     ADOPTED = "Adopted", TOPIC, "The topic was in Kafka already and is managed from now on; check that the spec is what you want for it."
     ALTERED = "Altered", TOPIC, "The topic in Kafka was changed to match the spec; there is nothing to do."
     DRIFT_REPAIRED = "DriftRepaired", TOPIC, "The topic was changed without its manifest, and the change was reverted; make changes in the spec."
@@ -105,14 +104,12 @@ class Reason(StrEnum):
 
     RUNNING = "Running", DOES, "The pipeline processes records; there is nothing to do."
     NO_PROGRESS = "NoProgress", DOES, "The pipeline has lag and has committed no batch since the time in the message: the brokers, the sink or the state store may not respond, or a batch takes much longer than the one before; check the KafkaCluster and the driver's log."
-    REVISION_CREATED = "RevisionCreated", DOES, "The spec, or something it refers to, changed; a driver with the new revision follows."
     UPGRADE_WAITING = "UpgradeWaiting", DOES, "`operator.concurrentChanges` pipelines, the limit of the chart, are being changed; the active driver continues until a slot is free."
     UPGRADE_DRY_RUN = "UpgradeDryRun", DOES, "A driver with the changed spec makes a dry run on a copy of the last batch; the active driver continues meanwhile."
     UPGRADE_SAVING = "UpgradeSaving", DOES, "A savepoint is taken before the change, because of `spec.upgrade.mode`; the active driver continues meanwhile."
     UPGRADE_NEW_CHECKPOINT = "UpgradeNewCheckpoint", DOES, "The changed spec does not continue from the existing state; the message names where it starts and what is written again. The previous checkpoint stays."
     UPGRADE_REFUSED = "UpgradeRefused", DOES, "The changed spec does not fit the state, or cannot start; the active driver continues. Follow the message, or revert the change."
     ROLLED_BACK = "RolledBack", DOES, "The changed spec ran and failed, so the previous revision has taken over again; correct the spec according to the message."
-    DRIVER_STARTED = "DriverStarted", DOES, "A driver was started; there is nothing to do."
     DRIVER_STOPPED = "DriverStopped", DOES, "The driver ended after a stop request; there is nothing to do."
 
     DRIVER_CRASHED = "DriverCrashed", FAILED, "The driver exited without a reason; it restarts automatically, and the log of the pod has details."

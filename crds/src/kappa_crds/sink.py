@@ -90,28 +90,3 @@ class Sink(Model):
         """Return the settings of the one kind that is set."""
         assert self.kafka is not None  # noqa: S101 - checked when the sink is parsed
         return self.kafka
-
-    @property
-    def topic(self) -> str:
-        """Return the topic as the spec names it."""
-        return self.target.topic
-
-    @property
-    def key(self) -> tuple[str, ...] | None:
-        """Return the key columns."""
-        return self.target.key
-
-    @property
-    def value(self) -> tuple[str, ...] | None:
-        """Return the value columns; None for all columns."""
-        return self.target.value
-
-    @property
-    def tombstones(self) -> str | None:
-        """Return the column that marks deleted rows."""
-        return self.target.tombstones
-
-    @property
-    def delivery(self) -> Delivery:
-        """Return the delivery guarantee of the sink."""
-        return self.target.delivery

@@ -39,9 +39,9 @@ def list_permissions(revision: Revision) -> list[Permission]:
     spec = revision.spec
     reads = [(f"source {source.name!r}", topic) for source in spec.sources for topic in source.topic_names]
     markers = [
-        (f"sink {sink.name!r}, delivery ExactlyOnce", sink.topic)
+        (f"sink {sink.name!r}, delivery ExactlyOnce", sink.target.topic)
         for sink in spec.sinks
-        if sink.delivery is Delivery.EXACTLY_ONCE
+        if sink.target.delivery is Delivery.EXACTLY_ONCE
     ]
     named = [
         *((AclOperation.READ, each) for each in reads),

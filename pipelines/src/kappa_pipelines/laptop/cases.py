@@ -25,7 +25,6 @@ driver gracefully, `abort` ends the driver during the batch, and `end` is the en
 not a resource of a cluster, so its file ends with `.kappatest`, which kubectl does not apply.
 """
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -41,7 +40,7 @@ from kappa_crds.pipeline import PipelineSpec
 from kappa_crds.schema import build_structural_schema
 from kappa_crds.source import Source
 from kappa_pipelines.kafka.subscription import Subscription
-from kappa_pipelines.laptop.records import Record
+from kappa_pipelines.laptop.records import Record, encode_text
 
 KIND = "PipelineTest"
 _FIRST = datetime(2000, 1, 1, tzinfo=UTC)
@@ -222,22 +221,9 @@ def split_input(steps: Sequence[Step], spec: PipelineSpec) -> Iterator[Batch]:
 
 def _build_record(step: Step, number: int) -> Record:
     return Record(
-        value=_encode(step.value),
-        key=None if step.key is None else step.key.encode(),
+        value=encode_text(step.value),
+        key=encode_text(step.key),
         timestamp=step.timestamp or _FIRST + timedelta(seconds=number),
         headers=tuple((name, value.encode()) for name, value in step.headers.items()),
         topic=step.topic,
     )
-
-
-def _encode(value: Any) -> bytes | None:
-    if value is None:
-        return None
-    return value.encode() if isinstance(value, str) else json.dumps(value, default=_write_time).encode()
-
-
-def _write_time(value: Any) -> str:
-    """Return a YAML time as JSON text."""
-    if isinstance(value, datetime):
-        return (value if value.tzinfo else value.replace(tzinfo=UTC)).isoformat()
-    return str(value)

@@ -15,7 +15,7 @@ _TIME = re.compile(r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{
 
 def is_table(sink: Sink) -> bool:
     """Return whether a record replaces the previous one with the same key."""
-    return sink.mode is not OutputMode.APPEND or sink.tombstones is not None
+    return sink.mode is not OutputMode.APPEND or sink.target.tombstones is not None
 
 
 def read_rows(outputs: Iterable[Output], sink: Sink) -> list[dict[str, Any]]:

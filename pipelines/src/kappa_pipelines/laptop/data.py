@@ -16,7 +16,7 @@ from typing import Any
 from kappa_crds.manifests import ManifestError
 from kappa_crds.pipeline import PipelineSpec
 from kappa_crds.source import Source
-from kappa_pipelines.laptop.records import Record
+from kappa_pipelines.laptop.records import Record, encode_text
 
 Records = dict[str, list[Record]]
 """A batch: records by the name of their source."""
@@ -84,12 +84,9 @@ def read_topic(file: Path, topic: str) -> Iterator[Record]:
 def _parse_record(place: str, text: bytes, now: datetime) -> Record:
     try:
         fields: dict[str, Any] = json.loads(text)
-        value, key = fields["value"], fields.get("key")
-        moment = fields.get("timestamp")
+        key, moment = fields.get("key"), fields.get("timestamp")
         return Record(
-            value=None
-            if value is None
-            else (value if isinstance(value, str) else json.dumps(value)).encode(),
+            value=encode_text(fields["value"]),
             key=None if key is None else str(key).encode(),
             timestamp=now if moment is None else datetime.fromisoformat(moment),
             headers=tuple((name, str(each).encode()) for name, each in fields.get("headers", {}).items()),

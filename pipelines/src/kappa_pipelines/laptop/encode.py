@@ -70,26 +70,17 @@ def _encode_avro(source: str, columns: StructType, schema: object, is_record: bo
     row = f.from_json(read_text(), with_corrupt(columns).simpleString(), PERMISSIVE)
     values = f.struct(*[row[name].alias(name) for name in columns.names])
     record = to_avro(values if is_record else row["value"], json.dumps(schema))
-    missing = f.array_compact(f.array(*[_name_missing(row, name) for name in _find_required(schema)]))
-    start = _name_row(source)
+    required = [f.when(row[name].isNull(), f.lit(name)) for name in _find_required(schema)]
+    missing = f.array_compact(f.array(*required))
+    is_object = f.coalesce(f.startswith(f.ltrim(read_text()), f.lit("{")), f.lit(False))
+    misfit = f.lit(f" does not fit the schema's columns: {columns.simpleString()}")
+    incomplete = f.concat(f.lit(" has no value for "), f.array_join(missing, ", "))
     return (
-        f.when(~f.coalesce(f.startswith(f.ltrim(read_text()), f.lit("{")), f.lit(False)), f.col("value"))
-        .when(
-            row[CORRUPT].isNotNull(),
-            f.raise_error(
-                f.concat(start, f.lit(f" does not fit the schema's columns: {columns.simpleString()}"))
-            ),
-        )
-        .when(
-            f.size(missing) > 0,
-            f.raise_error(f.concat(start, f.lit(" has no value for "), f.array_join(missing, ", "))),
-        )
+        f.when(~is_object, f.col("value"))
+        .when(row[CORRUPT].isNotNull(), f.raise_error(f.concat(_name_row(source), misfit)))
+        .when(f.size(missing) > 0, f.raise_error(f.concat(_name_row(source), incomplete)))
         .otherwise(f.concat(f.lit(header), record))
     )
-
-
-def _name_missing(row: Column, name: str) -> Column:
-    return f.when(row[name].isNull(), f.lit(name))
 
 
 def _find_required(schema: object) -> list[str]:

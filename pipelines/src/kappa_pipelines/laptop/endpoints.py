@@ -47,11 +47,8 @@ class FileEndpoints:
     def read_idle_watermarks(self, source: KafkaSource) -> None:  # noqa: D102 - see Endpoints
         return None
 
-    def read_all(self, source: KafkaSource) -> DataFrame:
+    def read_all(self, spark: SparkSession, source: KafkaSource) -> DataFrame:
         """Return a source's records as a table."""
-        return self._read_all(self._spark, source)
-
-    def _read_all(self, spark: SparkSession, source: KafkaSource) -> DataFrame:
         records = spark.read.schema(RECORD_SCHEMA).json(str(input_folder(self._folder, source.name)))
         return records.withColumn("value", encode_value(source))
 
@@ -67,11 +64,8 @@ class FileEndpoints:
             return spark.createDataFrame([], JUDGED_SCHEMA)
         watermarks = f.create_map(*(part for number, at in judged.items() for part in (f.lit(number), at)))
         number = f.regexp_extract(f.input_file_name(), r"(\d+)\.json$", 1).cast("int")
-        return (
-            self._read_all(spark, source)
-            .withColumn("watermark", watermarks[number])
-            .where("watermark IS NOT NULL")
-        )
+        records = self.read_all(spark, source).withColumn("watermark", watermarks[number])
+        return records.where("watermark IS NOT NULL")
 
     def write(self, sink: Sink, records: DataFrame) -> DataStreamWriter:  # noqa: D102 - see Endpoints
         return _pass_on(self._folder, sink, records, self._take)

@@ -89,6 +89,6 @@ def _explain_trigger(trigger: Trigger) -> Iterator[str]:
 
 
 def _explain_sink(spec: PipelineSpec, sink: Sink) -> Iterator[str]:
-    key = f", key {', '.join(sink.key)}" if sink.key else ""
-    yield f"sink {sink.name} ← {sink.from_} → topic {sink.topic} (mode {sink.mode}{key})"
+    key = f", key {', '.join(sink.target.key)}" if sink.target.key else ""
+    yield f"sink {sink.name} ← {sink.from_} → topic {sink.target.topic} (mode {sink.mode}{key})"
     yield f"    {explain_guarantee(spec.sources, sink, spec.trigger)}"

@@ -27,6 +27,13 @@ class Record:
     topic: str | None = None
 
 
+def encode_text(value: Any) -> bytes | None:
+    """Return the bytes of a value in a file of a user: text as it is, other values as JSON, null for none."""
+    if value is None:
+        return None
+    return (value if isinstance(value, str) else json.dumps(value)).encode()
+
+
 class RecordFolder:
     """The records of one source, appended batch by batch; offsets count from 0 in partition 0."""
 

@@ -6,10 +6,9 @@ reads to their present end, or with `--follow` runs until Ctrl-C or SIGTERM. Top
 
 import shutil
 import tempfile
-from dataclasses import dataclass
+from collections.abc import Callable
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 from kappa_crds.manifests import ManifestError
 from kappa_crds.revision import Revision
@@ -23,31 +22,36 @@ _KAFKA = "kafka://"
 _SMALL_BYTES = 64 * 2**20  # less is read before a JVM with full optimization has started
 
 
-@dataclass(frozen=True)
-class RunOptions:
-    """Where the records come from, records of a source in a batch, rows to print, and whether to read new records."""
+def main(
+    files: list[str], *, data: str, batch_size: int = 10_000, rows: int = 20, follow: bool = False
+) -> int:
+    """Run one pipeline; return 0 if it succeeded, 1 if it failed, 2 where it cannot be run.
 
-    data: str
-    batch_size: int = 10_000
-    rows: int = 20
-    follow: bool = False
-
-
-def main(files: list[str], **options: Any) -> int:
-    """Run one pipeline; return 0 if it succeeded, 1 if it failed, 2 where it cannot be run."""
-    given = RunOptions(**options)
-    if given.follow and not given.data.startswith(_KAFKA):
+    `batch_size` is in records of each source. At most `rows` rows of each sink are printed. `follow` reads new records of topics.
+    """
+    is_kafka = data.startswith(_KAFKA)
+    if follow and not is_kafka:
         return complain("--follow needs --data kafka://HOST:PORT; a folder has an end")
-    return guard(lambda: _run(files, given))
+
+    def execute(revision: Revision, folder: Path) -> None:
+        if not is_kafka:
+            _run_over_folder(revision, Path(data), batch_size, rows, folder)
+            return
+        from kappa_pipelines.laptop.execute import run_over_topics  # noqa: PLC0415 - as below
+
+        servers = tuple(data.removeprefix(_KAFKA).rstrip("/").split(","))
+        run_over_topics(revision, servers, rows, folder, follow=follow)
+
+    return guard(lambda: _run(files, execute))
 
 
-def _run(files: list[str], given: RunOptions) -> int:
+def _run(files: list[str], execute: Callable[[Revision, Path], None]) -> int:
     pipelines = list(read_pipelines(files))
     if len(pipelines) != 1:
         return complain(f"found {len(pipelines)} Pipelines in {', '.join(files)}; name one")
     folder = Path(tempfile.mkdtemp(prefix="kappa-run-"))
     try:
-        _execute(build_local_revision(pipelines[0]), given, folder)
+        execute(build_local_revision(pipelines[0]), folder)
     except DriverError as error:
         print(f"{name_resource(pipelines[0])}: {error.reason}: {error.message}", flush=True)
         return FAILED
@@ -58,19 +62,12 @@ def _run(files: list[str], given: RunOptions) -> int:
     return 0
 
 
-def _execute(revision: Revision, given: RunOptions, folder: Path) -> None:
-    if given.data.startswith(_KAFKA):
-        from kappa_pipelines.laptop.execute import run_over_topics  # noqa: PLC0415 - as below
-
-        servers = tuple(given.data.removeprefix(_KAFKA).rstrip("/").split(","))
-        run_over_topics(revision, servers, given.rows, folder, follow=given.follow)
-        return
-    data = Path(given.data)
+def _run_over_folder(revision: Revision, data: Path, batch_size: int, rows: int, folder: Path) -> None:
     if not data.is_dir():
         raise ManifestError(f"{data} is not a folder")
-    batches = read_batches(data, revision.spec, given.batch_size)
+    batches = read_batches(data, revision.spec, batch_size)
     first = next(batches, {})  # reports a missing file before Spark starts
     from kappa_pipelines.laptop.execute import run_over_files  # noqa: PLC0415 - loads Spark, which takes a second
 
     is_small = sum(file.stat().st_size for file in data.iterdir()) < _SMALL_BYTES
-    run_over_files(revision, chain([first], batches), given.rows, folder, quick=is_small)
+    run_over_files(revision, chain([first], batches), rows, folder, quick=is_small)

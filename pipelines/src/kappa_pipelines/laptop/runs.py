@@ -130,14 +130,10 @@ class LocalRun:
         """Return the dead letters so far, by source and offset."""
         found: list[Letter] = []
         for name, source in self.compiled.sources.items():
-            letters = build_letters(self._ends.read_all(source), source, self._revision.pipeline)
+            letters = build_letters(self._ends.read_all(self._spark, source), source, self._revision.pipeline)
             headers = f.map_from_entries("headers")
-            texts = letters.select(
-                *[
-                    headers[HEADER_PREFIX + header].cast("string").alias(header)
-                    for header in ("offset", "error")
-                ]
-            )
+            offset, error = (headers[HEADER_PREFIX + each].cast("string") for each in ("offset", "error"))
+            texts = letters.select(offset.alias("offset"), error.alias("error"))
             found += [Letter(name, int(row.offset), row.error) for row in texts.collect()]
         return sorted(found, key=lambda letter: (letter.source, letter.offset))
 

@@ -36,4 +36,4 @@ def _describe(name: str, spark: "SparkSession", revision: "Revision", compiled: 
     for each in compiled.sinks:
         reads = ", ".join(each.sources)
         mode = each.sink.mode if revision.spec.trigger.real_time is None else "in real time"
-        yield f"  {reads} → {each.sink.from_} → topic {each.sink.topic} ({mode})"
+        yield f"  {reads} → {each.sink.from_} → topic {each.sink.target.topic} ({mode})"

@@ -66,7 +66,7 @@ def _read_query(revision: Revision, compiled: CompiledSink) -> QueryFingerprint:
     sources = [source for source in spec.sources if source.name in compiled.sources]
     return QueryFingerprint(
         sources={source.name: str(build_subscription(revision, source)) for source in sources},
-        topic=revision.topics.get(sink.topic, sink.topic),
+        topic=revision.topics.get(sink.target.topic, sink.target.topic),
         mode=sink.mode,
         operators=tuple(_Reader(rows, known).walk(get_plan(rows), None)),
         views={name: describe_view(known[name]) for name in sorted(compiled.views & known.keys())},

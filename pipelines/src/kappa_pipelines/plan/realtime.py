@@ -55,7 +55,7 @@ def check_spec(spec: PipelineSpec) -> None:
                 f" real-time mode (trigger.realTime) has no batches; {_REMEDY}",
             )
     for sink in spec.sinks:
-        if sink.delivery is Delivery.EXACTLY_ONCE:
+        if sink.target.delivery is Delivery.EXACTLY_ONCE:
             raise SpecError(
                 Reason.INVALID_SPEC,
                 f"sink {sink.name!r} has delivery ExactlyOnce, which writes batch by batch, and real-time mode (trigger.realTime)"

@@ -26,8 +26,12 @@ _QUEUE_KIBIBYTES = 65_536
 
 def write_exactly_once(targets: Targets, sink: Sink, records: DataFrame) -> DataStreamWriter:
     """Return the query that writes the records, without trigger and checkpoint location."""
-    revision, target, publisher = targets.revision, targets.find(sink.topic), targets.publishers[sink.name]
-    distributed = records.repartition(publisher.writers, *(["key"] if sink.key is not None else []))
+    revision, target, publisher = (
+        targets.revision,
+        targets.find(sink.target.topic),
+        targets.publishers[sink.name],
+    )
+    distributed = records.repartition(publisher.writers, *(["key"] if sink.target.key is not None else []))
     routed = route_records(distributed, sink, revision.full_name, target, targets.dead)
     # Most records go to the sink's own topic: a NULL costs nothing to transfer.
     named = routed.withColumn("topic", f.nullif("topic", f.lit(target.topic)))
@@ -47,7 +51,9 @@ def _build_task(
 def build_connection(targets: Targets, sink: Sink) -> Connection:
     """Return the connection of a sink's writers to Kafka."""
     revision = targets.revision
-    return Connection(revision.kafka, build_producer_config(revision, targets.find(sink.topic), targets.dead))
+    return Connection(
+        revision.kafka, build_producer_config(revision, targets.find(sink.target.topic), targets.dead)
+    )
 
 
 def build_producer_config(revision: Revision, target: Target, dead: Target | None) -> dict[str, str]:

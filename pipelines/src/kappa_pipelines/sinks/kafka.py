@@ -32,17 +32,19 @@ JSON_OPTIONS = {
 
 def build_records(sink: Sink, rows: DataFrame) -> DataFrame:
     """Return the columns `key` and `value` of the sink's records; SpecError names a missing column."""
-    mark = sink.tombstones
-    names = sink.value or tuple(name for name in rows.columns if mark is None or name.lower() != mark.lower())
+    mark = sink.target.tombstones
+    names = sink.target.value or tuple(
+        name for name in rows.columns if mark is None or name.lower() != mark.lower()
+    )
     _check_columns(sink, "value", names, rows)
-    _check_columns(sink, "key", sink.key or (), rows)
+    _check_columns(sink, "key", sink.target.key or (), rows)
     value = f.to_json(f.struct(*[_quoted(name) for name in names]), JSON_OPTIONS)
     if mark is not None:
         _check_columns(sink, "tombstones", (mark,), rows)
         value = f.when(~f.coalesce(_quoted(mark), f.lit(False)), value)
-    if sink.key is None:
+    if sink.target.key is None:
         return rows.select(value.alias("value"))
-    return rows.select(_key(sink.key, rows.schema).alias("key"), value.alias("value"))
+    return rows.select(_key(sink.target.key, rows.schema).alias("key"), value.alias("value"))
 
 
 def _key(names: tuple[str, ...], schema: StructType) -> Column:
@@ -98,9 +100,9 @@ def _check_type(sink: Sink, part: str, name: str, rows: DataFrame) -> None:
 
 def build_writer(targets: Targets, sink: Sink, records: DataFrame) -> DataStreamWriter:
     """Return the query that writes the records, ready to start."""
-    revision, target = targets.revision, targets.find(sink.topic)
+    revision, target = targets.revision, targets.find(sink.target.topic)
     _check_has_key(sink, target)
-    if sink.delivery is Delivery.EXACTLY_ONCE:
+    if sink.target.delivery is Delivery.EXACTLY_ONCE:
         started = write_exactly_once(targets, sink, records)
     else:
         started = (
@@ -136,7 +138,7 @@ def _milliseconds(duration: str) -> str:
 
 
 def _check_has_key(sink: Sink, target: Target) -> None:
-    if target.limits.needs_key and sink.key is None:
+    if target.limits.needs_key and sink.target.key is None:
         raise SpecError(
             Reason.INVALID_SPEC,
             f"sink {sink.name!r}: topic {target.topic} is compacted and accepts no record without a key; set key",
@@ -155,8 +157,8 @@ def build_write_options(revision: Revision, *targets: Target) -> dict[str, str]:
 def open_producer(spark: SparkSession, targets: Targets) -> None:
     """Create the cached producer of Spark's Kafka sink by writing an empty table to each sink's topic."""
     revision = targets.revision
-    spark_writes = [sink for sink in revision.spec.sinks if sink.delivery is Delivery.AT_LEAST_ONCE]
-    for topic in dict.fromkeys(sink.topic for sink in spark_writes):
+    spark_writes = [sink for sink in revision.spec.sinks if sink.target.delivery is Delivery.AT_LEAST_ONCE]
+    for topic in dict.fromkeys(sink.target.topic for sink in spark_writes):
         target = targets.find(topic)
         options = build_write_options(revision, target, targets.dead or target)
         # Spark would optimize a plain False away and start no task.

@@ -55,8 +55,8 @@ def build_publishers(
     """Return the publishers of all sinks that write exactly once; `partitions` are the numbers of partitions of topics."""
     found = {}
     for sink in revision.spec.sinks:
-        if sink.delivery is Delivery.EXACTLY_ONCE:
-            topic = revision.topics.get(sink.topic, sink.topic)
+        if sink.target.delivery is Delivery.EXACTLY_ONCE:
+            topic = revision.topics.get(sink.target.topic, sink.target.topic)
             found[sink.name] = Publisher(
                 sink=sink.name,
                 topic=topic,
@@ -77,7 +77,7 @@ def _hash_definition(revision: Revision, sink: Sink) -> str:
 
 def count_writers(sink: Sink, tasks: int, partitions: int) -> int:
     """Return the number of writers of a sink: one per core, at most one per partition, because markers use partition numbers."""
-    return 1 if sink.key is None else max(1, min(tasks, partitions, MAX_WRITERS))
+    return 1 if sink.target.key is None else max(1, min(tasks, partitions, MAX_WRITERS))
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ def route_records(
     records: DataFrame, sink: Sink, pipeline: str, target: Target, dead: Target | None
 ) -> DataFrame:
     """Return the records with their target `topic`. On the dead-letter topic, `headers` have the reason."""
-    key = f.col("key") if sink.key is not None else f.lit(None).cast("string")
+    key = f.col("key") if sink.target.key is not None else f.lit(None).cast("string")
     size = _measure(f.col("value")) + _measure(key)
     is_large = size > target.limits.record_bytes
     lacks_key = key.isNull() if target.limits.needs_key else f.lit(False)
@@ -63,7 +63,7 @@ def _explain_size(target: Target, size: Column) -> Column:
 
 
 def _explain_key(sink: Sink, target: Target) -> str:
-    return f"column {', '.join(sink.key or ())} is NULL; topic {target.topic} is compacted and accepts no record without a key"
+    return f"column {', '.join(sink.target.key or ())} is NULL; topic {target.topic} is compacted and accepts no record without a key"
 
 
 def _letter_key(sink: Sink, pipeline: str, key: Column) -> Column:

@@ -64,7 +64,9 @@ class NoopEndpoints(KafkaEndpoints):
     def write(self, sink: Sink, records: DataFrame) -> DataStreamWriter:
         """Return a query that drops the records of a sink."""
         revision, targets = self._original, self.targets
-        routed = route_records(records, sink, revision.full_name, targets.find(sink.topic), targets.dead)
+        routed = route_records(
+            records, sink, revision.full_name, targets.find(sink.target.topic), targets.dead
+        )
         return (
             routed.writeStream.format("noop")
             .queryName(f"dry_run_{sink.name}")
