@@ -7,7 +7,7 @@ from typing import Any
 from aiohttp.test_utils import TestServer
 
 from fakes.context import Operator, build_resource
-from kappa_crds.lagalert import AlertStatus
+from kappa_crds.lagpolicy import AlertStatus
 from kappa_operator.engine.keys import Key
 from kappa_operator.kinds import KIND_TABLE
 from kappa_operator.lagpolicy.alert import read_alerts

@@ -11,7 +11,7 @@ from fakes.samples import FakeSamples
 from integration.bench import Bench
 from integration.manifests import read_smallest
 from kappa_crds import API_VERSION
-from kappa_crds.lagthrottle import LAG_FINALIZER
+from kappa_crds.lagremediation import LAG_FINALIZER
 from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.lag.memory import LagMemory
 from kappa_operator.lag.model import ClusterSample, GroupPartition, Partition, PartitionLog, Sample

@@ -15,8 +15,8 @@ from google.protobuf.descriptor_pb2 import FileDescriptorSet
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message_factory import GetMessageClass
 
+from kappa_crds.format import SchemaRegistry
 from kappa_crds.reasons import Reason
-from kappa_crds.registry import SchemaRegistry
 from kappa_crds.revision import RegistrySecrets
 from kappa_pipelines.errors import UnavailableError
 from kappa_pipelines.protobuf.compiler import compile_text

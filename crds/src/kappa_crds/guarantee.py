@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
+from kappa_crds.pipeline import Trigger
 from kappa_crds.sink import Delivery, OutputMode, Sink
 from kappa_crds.source import Source
-from kappa_crds.trigger import Trigger
 
 
 def compute_guarantee(sources: Sequence[Source], sinks: Sequence[Sink]) -> str:

@@ -5,9 +5,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from kappa_crds.lagalert import AlertStatus
 from kappa_crds.lagremediation import Remediation, RemediationStatus
-from kappa_crds.lagselector import LagSelector
 from kappa_crds.lagstate import LagState, Severity
 from kappa_crds.lagwebhook import NotificationStatus
 from kappa_crds.model import Duration, Model, PositiveDuration, ResourceName, Rule, Status
@@ -78,6 +76,48 @@ class MuteWindow(Model):
     """How long it lasts, such as 8h."""
     time_zone: TimeZone = "UTC"
     """The time zone of start."""
+
+
+Glob = Annotated[
+    str,
+    Field(min_length=1, max_length=255),
+    Rule(
+        r"self.matches('^[!-~]+$') && !self.matches('[\\[\\]{}]')",
+        "must be the name of a group, or a pattern of names, in which only * and ? have a meaning, such as billing-*",
+    ),
+]
+LabelValue = Annotated[str, Field(max_length=63)]
+
+
+class PipelineSelector(Model):
+    """Pipelines of the namespace, by name or by labels."""
+
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "has(self.names) != has(self.matchLabels)",
+            "selector.pipelines takes either names or matchLabels; matchLabels: {} selects all pipelines of the namespace",
+        ),
+    )
+    names: Annotated[tuple[ResourceName, ...] | None, Field(min_length=1, max_length=64)] = None
+    """Names of Pipelines."""
+    match_labels: Annotated[dict[str, LabelValue] | None, Field(max_length=16)] = None
+    """Labels that a Pipeline has to have; all Pipelines where empty."""
+
+
+class LagSelector(Model):
+    """The consumer groups that a policy is about."""
+
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "has(self.pipelines) || (has(self.groups) && self.groups.size() > 0)",
+            "spec.selector selects nothing; set selector.pipelines, selector.groups, or both",
+        ),
+    )
+    pipelines: PipelineSelector | None = None
+    """Pipelines, each of which is a group of its own."""
+    groups: Annotated[tuple[Glob, ...], Field(max_length=64)] = ()
+    """Consumer groups by name; * stands for any letters, ? for one. Groups in which sinks keep their marks
+    are left out."""
 
 
 class LagPolicySpec(Model):
@@ -157,6 +197,23 @@ class LaggingPartition(Status):
     """Seconds until retention removes the oldest of them."""
     why: str = ""
     """Why it is so, in words."""
+
+
+ALERT_PREFIX = "alert.kappa-platform.io/"
+"""Annotations of a LagPolicy that begin so hold one alert each, under its fingerprint."""
+
+
+class AlertStatus(Status):
+    """An alert that fires. Remediation are taken as if all that is selected were so."""
+
+    name: str
+    """Its alertname."""
+    severity: Severity
+    """How much it matters."""
+    state: LagState = LagState.WARNING
+    """The state that it stands for."""
+    until: datetime
+    """When it expires, if Alertmanager does not send it again."""
 
 
 class LagPolicyStatus(ResourceStatus):

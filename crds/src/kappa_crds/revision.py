@@ -14,7 +14,7 @@ from pydantic import Field
 from kappa_crds.model import Model
 from kappa_crds.pipeline import PipelineSpec
 from kappa_crds.savepoint import Restoration
-from kappa_crds.store_access import StoreAccess
+from kappa_crds.stores import StoreAccess
 
 REVISION_KEY = "revision.json"
 EXECUTOR_TEMPLATE_KEY = "executor-pod.yaml"

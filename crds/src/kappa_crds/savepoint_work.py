@@ -12,8 +12,7 @@ from pydantic import Field
 
 from kappa_crds.model import Model, Status
 from kappa_crds.progress import DriverExit, SavepointProgress
-from kappa_crds.store_access import StoreAccess
-from kappa_crds.store_contents import StoreContents
+from kappa_crds.stores import StoreAccess, StoreContents
 
 REQUEST_ANNOTATION = "kappa-platform.io/request"
 REQUEST_DIR = "/etc/kappa/request"

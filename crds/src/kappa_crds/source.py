@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from kappa_crds.format import Format
+from kappa_crds.format import Format, SchemaRegistry
 from kappa_crds.model import (
     LIST_TYPE,
     ColumnName,
@@ -17,7 +17,6 @@ from kappa_crds.model import (
     TopicName,
     TopicPattern,
 )
-from kappa_crds.registry import SchemaRegistry
 
 
 class IsolationLevel(StrEnum):

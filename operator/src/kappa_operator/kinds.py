@@ -7,7 +7,7 @@ from kappa_crds import kinds
 from kappa_crds.conversion.renames import convert
 from kappa_crds.kafkacluster import KAFKA_CLUSTER
 from kappa_crds.lagpolicy import LAG_POLICY
-from kappa_crds.lagthrottle import LAG_FINALIZER
+from kappa_crds.lagremediation import LAG_FINALIZER
 from kappa_crds.pipeline import PIPELINE, PIPELINE_FINALIZER
 from kappa_crds.reasons import Reason
 from kappa_crds.savepoint import SAVEPOINT, SAVEPOINT_FINALIZER

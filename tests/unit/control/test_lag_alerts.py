@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kappa_crds import API_VERSION
-from kappa_crds.lagalert import ALERT_PREFIX
+from kappa_crds.lagpolicy import ALERT_PREFIX
 from kappa_operator.engine.keys import ObjectRef
 from kappa_operator.kafka.model import Producer
 from unit.control.lag_shop import BASE, CLUSTER, POLICY, Shop

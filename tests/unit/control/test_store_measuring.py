@@ -12,7 +12,7 @@ from fakes.fuse import Killed
 from kappa_crds.progress import DriverExit
 from kappa_crds.reasons import Reason
 from kappa_crds.savepoint_work import REQUEST_ANNOTATION, Removal, SavepointTask, WorkRequest, WorkResult
-from kappa_crds.store_contents import StoreContents
+from kappa_crds.stores import StoreContents
 from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.kinds import KIND_TABLE
 from kappa_operator.statestore.collection_pods import COLLECTOR_ROLE, MEASURER_ROLE

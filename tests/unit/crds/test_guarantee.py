@@ -3,9 +3,9 @@
 import pytest
 
 from kappa_crds.guarantee import compute_guarantee, explain_guarantee
+from kappa_crds.pipeline import Trigger
 from kappa_crds.sink import Sink
 from kappa_crds.source import Source
-from kappa_crds.trigger import Trigger
 
 SOURCE = Source.model_validate({"name": "in", "topic": "in", "format": {"json": {"schema": "k STRING"}}})
 UNCOMMITTED = Source.model_validate(SOURCE.to_manifest() | {"isolationLevel": "ReadUncommitted"})

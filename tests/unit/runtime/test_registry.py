@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from kappa_crds.format import SchemaRegistry
 from kappa_crds.reasons import Reason
-from kappa_crds.registry import SchemaRegistry
 from kappa_crds.revision import RegistrySecrets
 from kappa_crds.source import Source
 from kappa_pipelines.errors import DriverError

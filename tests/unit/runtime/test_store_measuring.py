@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kappa_crds.savepoint_work import SavepointTask, WorkRequest
-from kappa_crds.store_contents import StoreContents
+from kappa_crds.stores import StoreContents
 from kappa_pipelines.checkpoint.store.local import LocalFolder
 from kappa_pipelines.savepoint.measure import measure_store
 from kappa_pipelines.savepoint.work import do_work

@@ -9,8 +9,7 @@ from datetime import datetime
 
 from pydantic import ValidationError
 
-from kappa_crds.lagalert import ALERT_PREFIX, AlertStatus
-from kappa_crds.lagpolicy import LagPolicySpec
+from kappa_crds.lagpolicy import ALERT_PREFIX, AlertStatus, LagPolicySpec
 from kappa_crds.reasons import Reason
 from kappa_crds.resource import Metadata
 from kappa_operator.engine.actions import EmitEvent

@@ -18,7 +18,7 @@ from aiohttp import web
 from pydantic import BaseModel, Field, ValidationError
 
 from kappa_crds import API_VERSION
-from kappa_crds.lagalert import AlertStatus
+from kappa_crds.lagpolicy import AlertStatus
 from kappa_crds.lagstate import LagState, Severity
 from kappa_operator.engine.context import OperatorContext
 from kappa_operator.engine.keys import Key, ObjectRef

@@ -3,8 +3,7 @@
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
-from kappa_crds.lagremediation import RemediationStatus
-from kappa_crds.lagthrottle import LAG_FINALIZER
+from kappa_crds.lagremediation import LAG_FINALIZER, RemediationStatus
 from kappa_crds.reasons import Reason
 from kappa_crds.resource import ResourceStatus
 from kappa_operator import intervals

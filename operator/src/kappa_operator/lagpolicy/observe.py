@@ -3,9 +3,8 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from kappa_crds.lagpolicy import LagPolicySpec
+from kappa_crds.lagpolicy import LagPolicySpec, PipelineSelector
 from kappa_crds.lagremediation import RemediationKind
-from kappa_crds.lagselector import PipelineSelector
 from kappa_crds.reasons import Reason
 from kappa_operator.engine.cache import ResourceCache
 from kappa_operator.engine.cluster import Body

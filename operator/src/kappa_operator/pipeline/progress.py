@@ -4,10 +4,9 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from kappa_crds.pipeline import PipelineSpec
-from kappa_crds.pipeline_status import PipelineStatus, SourceStatus
+from kappa_crds.pipeline_status import PipelineStatus, RecoveryStatus, SourceStatus
 from kappa_crds.progress import Progress, QueryProgress, Recovery
 from kappa_crds.quantities import format_count, format_duration, parse_duration
-from kappa_crds.recovery import RecoveryStatus
 from kappa_operator.pipeline.driver import DriverPod
 from kappa_operator.pipeline.model import PipelineObserved
 from kappa_operator.pipeline.tuning import count_cores

@@ -2,10 +2,10 @@
 
 from datetime import datetime
 
-from kappa_crds.collection import Collection, CollectionStatus
 from kappa_crds.quantities import format_size, parse_duration
 from kappa_crds.reasons import Reason
 from kappa_crds.savepoint_work import CollectRequest, Removal, WorkResult, WorkState
+from kappa_crds.statestore import Collection, CollectionStatus
 from kappa_crds.topic import DeletionPolicy
 from kappa_operator import intervals
 from kappa_operator.engine.actions import CreateObject, DeleteObject, EmitEvent, RecordStatus

@@ -1,7 +1,7 @@
 """The pods that collect and measure a state store."""
 
-from kappa_crds.collection import CollectionStatus, Measurement
 from kappa_crds.savepoint_work import CollectRequest, SavepointTask, WorkRequest
+from kappa_crds.statestore import CollectionStatus, Measurement
 from kappa_operator.engine.actions import Manifest
 from kappa_operator.engine.keys import ObjectRef
 from kappa_operator.pipeline.objects import ROLE_LABEL

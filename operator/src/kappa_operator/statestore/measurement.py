@@ -5,10 +5,10 @@ The last result stays in status while the next measurement is under way, and whe
 
 from datetime import datetime
 
-from kappa_crds.collection import Measurement
 from kappa_crds.quantities import format_size, parse_duration
 from kappa_crds.savepoint_work import WorkState
-from kappa_crds.store_contents import StoreContents
+from kappa_crds.statestore import Measurement
+from kappa_crds.stores import StoreContents
 from kappa_operator import intervals
 from kappa_operator.engine.actions import CreateObject, DeleteObject, RecordStatus
 from kappa_operator.engine.plan import Plan

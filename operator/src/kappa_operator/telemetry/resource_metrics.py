@@ -25,7 +25,7 @@ from kappa_crds.quantities import parse_duration
 from kappa_crds.resource import Resource
 from kappa_crds.savepoint import SAVEPOINT, SavepointState
 from kappa_crds.statestore import StateStoreSpec, StateStoreStatus
-from kappa_crds.store_contents import StoreContents
+from kappa_crds.stores import StoreContents
 from kappa_operator.engine.cache import ResourceCache
 from kappa_operator.engine.keys import Key
 from kappa_operator.telemetry.declare import ComputedMetrics, Declared, Labels, Sample

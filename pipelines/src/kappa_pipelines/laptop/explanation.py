@@ -5,11 +5,10 @@ from collections.abc import Iterator
 from pyspark.sql import SparkSession
 
 from kappa_crds.guarantee import explain_guarantee
-from kappa_crds.pipeline import PipelineSpec
+from kappa_crds.pipeline import PipelineSpec, Trigger
 from kappa_crds.revision import Revision
 from kappa_crds.sink import Sink
 from kappa_crds.source import Source
-from kappa_crds.trigger import Trigger
 from kappa_crds.view import View
 from kappa_pipelines.analysis.catalyst import find_reads, get_plan
 from kappa_pipelines.analysis.state import State

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote
 
+from kappa_crds.format import SchemaRegistry
 from kappa_crds.reasons import Reason
-from kappa_crds.registry import SchemaRegistry
 from kappa_crds.revision import RegistrySecrets
 from kappa_pipelines.errors import UnavailableError
 

@@ -2,8 +2,8 @@
 
 import structlog
 
+from kappa_crds.format import SchemaRegistry
 from kappa_crds.reasons import Reason
-from kappa_crds.registry import SchemaRegistry
 from kappa_crds.revision import RegistrySecrets, Revision
 from kappa_crds.source import Source
 from kappa_pipelines.checkpoint.store.folder import Folder

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from kappa_crds.store_contents import StoreContents
+from kappa_crds.stores import StoreContents
 from kappa_pipelines.checkpoint.store.folder import Folder, Listed
 from kappa_pipelines.savepoint.collect_store import CHECKPOINT_FOLDER
 from kappa_pipelines.savepoint.store import GARBAGE, MANIFEST, OBJECTS

@@ -12,11 +12,11 @@ from pyspark.sql import functions as f
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 from pyspark.sql.types import ArrayType, BinaryType, BooleanType, DataType, MapType, StructType, VariantType
 
+from kappa_crds.pipeline import Trigger
 from kappa_crds.quantities import parse_duration
 from kappa_crds.reasons import Reason
 from kappa_crds.revision import Revision
 from kappa_crds.sink import Delivery, OutputMode, Sink
-from kappa_crds.trigger import Trigger
 from kappa_pipelines.errors import SpecError
 from kappa_pipelines.kafka.limits import Target
 from kappa_pipelines.kafka.options import build_spark_connection, prefix_options

@@ -9,8 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from kappa_crds.lagremediation import RemediationKind, RemediationResult, RemediationStatus
-from kappa_crds.lagthrottle import ThrottleRemediation
+from kappa_crds.lagremediation import (
+    RemediationKind,
+    RemediationResult,
+    RemediationStatus,
+    ThrottleRemediation,
+)
 from kappa_crds.quantities import format_duration, parse_duration
 from kappa_operator.engine.actions import SetQuota
 from kappa_operator.engine.keys import Key
