@@ -4,14 +4,15 @@ from typing import Any
 
 from generate.reference import build_fields
 from kappa_crds import TEST_SUFFIX
+from kappa_crds.manifests import TEST_KIND
 from kappa_crds.schema import build_structural_schema
-from kappa_pipelines.laptop.cases import KIND, CaseSpec
+from kappa_pipelines.laptop.cases import CaseSpec
 
 INTRODUCTION = f"""# Test cases
 
 <!-- Generated from the model of test cases by `make generate`; do not edit. -->
 
-`kappa test` runs documents of kind `{KIND}`, in files that end with `{TEST_SUFFIX}`. They are not resources
+`kappa test` runs documents of kind `{TEST_KIND}`, in files that end with `{TEST_SUFFIX}`. They are not resources
 of a cluster. See [Write and test a pipeline on a laptop](../how-to/laptop.md).
 """
 

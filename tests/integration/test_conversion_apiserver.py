@@ -8,7 +8,7 @@ import pytest
 
 from integration.apiserver import ApiServer
 from integration.manifests import HERE, REPOSITORY, Manifest
-from kappa_crds.conversion.renames import build_spec_patch, convert
+from kappa_crds.conversion import build_spec_patch, convert
 from kappa_crds.kinds import KINDS, find_kind
 from kappa_crds.manifests import TEST_KIND, read_documents
 

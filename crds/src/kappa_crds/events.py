@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from kappa_crds.model import COLUMN_KEYS, LIST_TYPE, ColumnName, Model, SqlName
+from kappa_crds.model import COLUMN_KEYS, UNIQUE, ColumnName, Model, SqlName
 
 Aggregates = Annotated[
     dict[ColumnName, Annotated[str, Field(min_length=1, max_length=4096)]],
@@ -22,7 +22,7 @@ class KeyedEvents(Model):
 
     from_: Annotated[SqlName, Field(alias="from")]
     """Source or view with the events."""
-    key: Annotated[tuple[ColumnName, ...], Field(max_length=16, json_schema_extra={LIST_TYPE: "set"})] = ()
+    key: Annotated[tuple[ColumnName, ...], Field(max_length=16), UNIQUE] = ()
     """Columns that events have in common; all events are together where left out."""
     time: ColumnName | None = None
     """Event-time column; may be left out where just one column has a watermark."""

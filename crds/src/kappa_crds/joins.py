@@ -5,7 +5,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from kappa_crds.model import COLUMN_KEYS, LIST_TYPE, ColumnName, Model, PositiveDuration, SqlName
+from kappa_crds.model import COLUMN_KEYS, UNIQUE, ColumnName, Model, PositiveDuration, SqlName
 
 
 class Unmatched(StrEnum):
@@ -86,9 +86,7 @@ class TableJoin(Model):
 
     left: Table
     """The table whose rows refer to the other's."""
-    key: Annotated[
-        tuple[ColumnName, ...], Field(min_length=1, max_length=16, json_schema_extra={LIST_TYPE: "set"})
-    ]
+    key: Annotated[tuple[ColumnName, ...], Field(min_length=1, max_length=16), UNIQUE]
     """Columns of the left table that are its key, in tombstones too."""
     right: Table
     """The table that they refer to."""

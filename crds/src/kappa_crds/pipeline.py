@@ -4,16 +4,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from kappa_crds.model import (
-    Cpu,
-    Duration,
-    Memory,
-    Model,
-    PositiveDuration,
-    ResourceName,
-    Rule,
-    TopicName,
-)
+from kappa_crds.model import Cpu, Duration, Memory, Model, PositiveDuration, ResourceName, Rule, TopicName
 from kappa_crds.pipeline_status import PipelineStatus
 from kappa_crds.resource import ConfigMapRef, Kind, PrinterColumn, build_columns
 from kappa_crds.savepoint import Restore

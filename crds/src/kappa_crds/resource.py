@@ -8,7 +8,7 @@ from pydantic import ConfigDict, Field
 
 from kappa_crds import API_VERSION
 from kappa_crds.conditions import Condition, ConditionType
-from kappa_crds.conversion.renames import convert
+from kappa_crds.conversion import convert
 from kappa_crds.model import Model, ResourceName, Rule, Status
 
 Spec = TypeVar("Spec", bound=Model)

@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import Field
 
 from kappa_crds.model import Model, PositiveDuration, Rule
-from kappa_crds.savepoint_transfer import ONE_STORE_EACH, Export
+from kappa_crds.savepoint import ONE_STORE_EACH, Export
 
 _MINUTE, _HOUR, _DAY, _MONTH, _WEEKDAY = (
     "[0-5]?[0-9]",

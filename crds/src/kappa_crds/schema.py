@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from kappa_crds import CATEGORY, GROUP, VERSION
-from kappa_crds.conversion.renames import RENAMED
+from kappa_crds.conversion import RENAMED
 from kappa_crds.model import INT_OR_STRING, LIST_MAP_KEYS, LIST_TYPE, PRESERVE, VALIDATIONS, Model
 from kappa_crds.resource import Kind
 

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from kappa_crds.model import COLUMN_KEYS, LIST_TYPE, ColumnName, Model, SqlName
+from kappa_crds.model import COLUMN_KEYS, UNIQUE, ColumnName, Model, SqlName
 
 
 class StoredQueries(Model):
@@ -28,11 +28,9 @@ class Search(Model):
 
     from_: Annotated[SqlName, Field(alias="from")]
     """Source or view with the documents."""
-    text: Annotated[
-        tuple[ColumnName, ...], Field(min_length=1, max_length=32, json_schema_extra={LIST_TYPE: "set"})
-    ]
+    text: Annotated[tuple[ColumnName, ...], Field(min_length=1, max_length=32), UNIQUE]
     """STRING columns in which words without a field are looked up; queries may name them as fields too."""
-    fields: Annotated[tuple[ColumnName, ...], Field(max_length=64, json_schema_extra={LIST_TYPE: "set"})] = ()
+    fields: Annotated[tuple[ColumnName, ...], Field(max_length=64), UNIQUE] = ()
     """Further columns, STRING, BOOLEAN or numbers, that queries may name: `dep_delay:>60`."""
     queries: StoredQueries
     """The stored queries."""

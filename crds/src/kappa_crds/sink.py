@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar, Self
 
 from pydantic import Field, model_validator
 
-from kappa_crds.model import LIST_TYPE, ColumnName, Model, Rule, SqlName, TopicName
+from kappa_crds.model import UNIQUE, ColumnName, Model, Rule, SqlName, TopicName
 
 
 class OutputMode(StrEnum):
@@ -34,15 +34,9 @@ class KafkaSink(Model):
     )
     topic: TopicName
     """Name of a Topic resource in the namespace, or of a topic that exists in Kafka."""
-    key: Annotated[
-        tuple[ColumnName, ...] | None,
-        Field(min_length=1, max_length=16, json_schema_extra={LIST_TYPE: "set"}),
-    ] = None
+    key: Annotated[tuple[ColumnName, ...] | None, Field(min_length=1, max_length=16), UNIQUE] = None
     """Columns of the record's key: one column as text, several as a JSON object."""
-    value: Annotated[
-        tuple[ColumnName, ...] | None,
-        Field(min_length=1, max_length=256, json_schema_extra={LIST_TYPE: "set"}),
-    ] = None
+    value: Annotated[tuple[ColumnName, ...] | None, Field(min_length=1, max_length=256), UNIQUE] = None
     """Columns of the value, a JSON object. Default: all columns."""
     tombstones: ColumnName | None = None
     """BOOLEAN column that marks the rows to write as tombstones: a key without value. The column is part of

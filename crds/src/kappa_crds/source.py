@@ -7,7 +7,7 @@ from pydantic import Field
 
 from kappa_crds.format import Format, SchemaRegistry
 from kappa_crds.model import (
-    LIST_TYPE,
+    UNIQUE,
     ColumnName,
     Duration,
     Model,
@@ -130,9 +130,7 @@ class Source(Model):
     """Name by which views refer to it."""
     topic: TopicName | None = None
     """Name of a Topic resource in the namespace, or of a topic in Kafka where there is none."""
-    topics: Annotated[
-        tuple[TopicName, ...] | None, Field(min_length=1, max_length=32, json_schema_extra={LIST_TYPE: "set"})
-    ] = None
+    topics: Annotated[tuple[TopicName, ...] | None, Field(min_length=1, max_length=32), UNIQUE] = None
     """Several topics, named like `topic`; they have the same format and share a watermark."""
     topic_pattern: TopicPattern | None = None
     """A regular expression that a topic's whole name in Kafka fits, such as `flights-.*`; topics that are

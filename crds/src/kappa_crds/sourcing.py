@@ -4,16 +4,12 @@ from typing import Annotated
 
 from pydantic import Field
 
-from kappa_crds.model import LIST_TYPE, ColumnName, FunctionName, Model, SqlName
+from kappa_crds.model import UNIQUE, ColumnName, FunctionName, Model, SqlName
 
 _Key = Annotated[
     tuple[ColumnName, ...],
-    Field(
-        min_length=1,
-        max_length=16,
-        description="Columns that identify the aggregate.",
-        json_schema_extra={LIST_TYPE: "set"},
-    ),
+    Field(min_length=1, max_length=16, description="Columns that identify the aggregate."),
+    UNIQUE,
 ]
 _Evolve = Annotated[
     FunctionName,
@@ -34,9 +30,7 @@ class EventSourcing(Model):
     from_: Annotated[SqlName, Field(alias="from")]
     """Source or view with the commands."""
     key: _Key
-    order: Annotated[
-        tuple[ColumnName, ...], Field(min_length=1, max_length=8, json_schema_extra={LIST_TYPE: "set"})
-    ]
+    order: Annotated[tuple[ColumnName, ...], Field(min_length=1, max_length=8), UNIQUE]
     """Columns by which the commands of an aggregate are in order, such as partition and offset of
     `recordColumns`; all commands of an aggregate must be in one partition."""
     decide: FunctionName
@@ -48,7 +42,7 @@ class EventSourcing(Model):
     """How many identifiers of each aggregate are remembered."""
     snapshot_every: Annotated[int | None, Field(ge=1)] = None
     """A snapshot comes out after each so many events of an aggregate."""
-    carry: Annotated[tuple[ColumnName, ...], Field(max_length=64, json_schema_extra={LIST_TYPE: "set"})] = ()
+    carry: Annotated[tuple[ColumnName, ...], Field(max_length=64), UNIQUE] = ()
     """Further columns of the command that its rows have."""
 
 

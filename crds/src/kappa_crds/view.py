@@ -7,13 +7,7 @@ from pydantic.alias_generators import to_snake
 
 from kappa_crds.events import Aggregates, KeyedEvents
 from kappa_crds.joins import AsOfJoin, Lookup, TableJoin
-from kappa_crds.model import (
-    FunctionName,
-    Model,
-    PositiveDuration,
-    Rule,
-    SqlName,
-)
+from kappa_crds.model import FunctionName, Model, PositiveDuration, Rule, SqlName
 from kappa_crds.pattern import Pattern
 from kappa_crds.search import Search
 from kappa_crds.sourcing import EventSourcing, Projection

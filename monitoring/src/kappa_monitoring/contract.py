@@ -37,17 +37,15 @@ def check_query(query: str, series: dict[str, frozenset[str]], where: str) -> fr
 def check_alert(alert: Alert, series: dict[str, frozenset[str]]) -> None:
     """Raise if the query or a text of the alert uses an unknown metric or label."""
     labels = check_query(alert.expr, series, f"alert {alert.name}") | {"severity"}
-    used = set(_LABEL.findall(alert.summary + alert.description))
-    if used - labels:
-        raise MonitoringError(
-            f"alert {alert.name}: its text has {', '.join(sorted(used - labels))}, which its result has not"
-        )
+    _check_labels(_LABEL.findall(alert.summary + alert.description), labels, f"alert {alert.name}: its text")
 
 
 def check_legend(legend: str, labels: frozenset[str], where: str) -> None:
-    """Raise MonitoringError if the legend of a query uses a label that its result lacks."""
-    unknown = set(_LEGEND.findall(legend)) - labels
+    """Raise if the legend of a query uses a label that its result lacks."""
+    _check_labels(_LEGEND.findall(legend), labels, f"{where}: the legend")
+
+
+def _check_labels(used: Iterable[str], labels: frozenset[str], text: str) -> None:
+    unknown = set(used) - labels
     if unknown:
-        raise MonitoringError(
-            f"{where}: the legend has {', '.join(sorted(unknown))}, which the result has not"
-        )
+        raise MonitoringError(f"{text} has {', '.join(sorted(unknown))}, which the result has not")

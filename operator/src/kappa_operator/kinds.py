@@ -4,7 +4,7 @@ A kind of `kappa_crds` that is not in the table is an error when this module is 
 """
 
 from kappa_crds import kinds
-from kappa_crds.conversion.renames import convert
+from kappa_crds.conversion import convert
 from kappa_crds.kafkacluster import KAFKA_CLUSTER
 from kappa_crds.lagpolicy import LAG_POLICY
 from kappa_crds.lagremediation import LAG_FINALIZER

@@ -6,7 +6,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from kappa_crds.conversion.renames import convert
+from kappa_crds.conversion import convert
 from kappa_operator.cli.app import app
 from kappa_operator.cli.convert import convert_text
 

@@ -10,8 +10,7 @@ from typer.testing import CliRunner
 
 from fakes.cluster import FakeCluster
 from fakes.context import build_resource
-from kappa_crds.savepoint import SavepointSpec
-from kappa_crds.savepoint_transfer import Export
+from kappa_crds.savepoint import Export, SavepointSpec
 from kappa_crds.savepoint_work import VerifyBy
 from kappa_crds.topic import DeletionPolicy
 from kappa_operator.cli.errors import CommandError

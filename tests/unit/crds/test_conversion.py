@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from integration.manifests import read_smallest
 from kappa_crds.admission import find_problems
-from kappa_crds.conversion.renames import RENAMED, build_spec_patch, convert
+from kappa_crds.conversion import RENAMED, build_spec_patch, convert
 from kappa_crds.kinds import KINDS, find_kind
 from kappa_crds.manifests import TEST_KIND, read_documents
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fakes.release import write_as_release_0_1
-from kappa_crds.conversion.renames import convert
+from kappa_crds.conversion import convert
 from kappa_crds.pipeline_status import AT_WORK, PipelineStatus, RunRole, UpgradePhase
 
 RECORDED = json.loads(Path(__file__).with_name("pipeline_statuses.json").read_text())

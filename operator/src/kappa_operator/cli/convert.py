@@ -8,7 +8,7 @@ from pathlib import Path
 import typer
 import yaml
 
-from kappa_crds.conversion import renames
+from kappa_crds import conversion
 from kappa_operator.cli.options import Filename, Files, list_files
 
 Edit = tuple[int, int, str]
@@ -35,14 +35,14 @@ def convert_text(text: str) -> tuple[str, bool]:
 
 
 def _edit(text: str) -> str:
-    for kind, fields in renames.RENAMED.items():
+    for kind, fields in conversion.RENAMED.items():
         for old, new in fields.items():
             text = _apply(text, [*_find_edits(text, kind, old, new)])
     return text
 
 
 def _convert_document(document: object) -> object:
-    return renames.convert(str(document.get("kind")), document) if isinstance(document, dict) else document
+    return conversion.convert(str(document.get("kind")), document) if isinstance(document, dict) else document
 
 
 def _apply(text: str, edits: list[Edit]) -> str:

@@ -5,8 +5,7 @@ from typing import Annotated
 
 import typer
 
-from kappa_crds.savepoint import SavepointSpec, Verify
-from kappa_crds.savepoint_transfer import Export, Import
+from kappa_crds.savepoint import Export, Import, SavepointSpec, Verify
 from kappa_crds.savepoint_work import VerifyBy
 from kappa_crds.topic import DeletionPolicy
 from kappa_operator.cli.errors import CommandGroup

@@ -8,8 +8,7 @@ from kappa_crds import API_VERSION
 from kappa_crds.kinds import find_kind
 from kappa_crds.pipeline import PipelineSpec
 from kappa_crds.resource import Resource
-from kappa_crds.savepoint import SavepointSpec, Verify
-from kappa_crds.savepoint_transfer import Export
+from kappa_crds.savepoint import Export, SavepointSpec, Verify
 from kappa_crds.savepoint_work import VerifyBy
 from kappa_operator.cli.errors import CommandError
 from kappa_operator.engine.cluster import ApiCluster

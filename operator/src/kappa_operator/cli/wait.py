@@ -9,7 +9,7 @@ from typing import Any
 from kappa_crds.conditions import EXPORTED, VERIFIED, Condition, find_condition
 from kappa_crds.quantities import format_duration, format_size
 from kappa_crds.resource import Resource
-from kappa_crds.savepoint_transfer import ExportState
+from kappa_crds.savepoint import ExportState
 from kappa_crds.savepoint_work import WorkState
 from kappa_operator.cli.errors import CommandError
 from kappa_operator.cli.savepoint_requests import read_resource

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from kappa_crds.conditions import ConditionType
-from kappa_crds.conversion.renames import convert
+from kappa_crds.conversion import convert
 from kappa_crds.resource import Resource
 from kappa_operator.engine.keys import Key
 from kappa_operator.engine.kinds import Body, KindTable, map_references

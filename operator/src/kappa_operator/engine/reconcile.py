@@ -12,7 +12,7 @@ import structlog
 from pydantic import ValidationError
 
 from kappa_crds import API_VERSION
-from kappa_crds.conversion.renames import build_spec_patch
+from kappa_crds.conversion import build_spec_patch
 from kappa_crds.resource import Resource
 from kappa_operator.engine.apply import apply_actions, apply_status
 from kappa_operator.engine.context import OperatorContext

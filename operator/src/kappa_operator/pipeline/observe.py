@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import datetime
 from functools import partial
 
-from kappa_crds.conversion.renames import convert
+from kappa_crds.conversion import convert
 from kappa_crds.pipeline_status import NEEDS_SAVEPOINT, TAKEN_BACK, UpgradePhase
 from kappa_crds.progress import DriverState, Progress
 from kappa_crds.revision import REVISION_KEY, Revision

@@ -8,8 +8,7 @@ from datetime import datetime
 
 from kappa_crds.quantities import format_size
 from kappa_crds.reasons import Reason
-from kappa_crds.savepoint import SAVEPOINT_FINALIZER, SavepointState
-from kappa_crds.savepoint_transfer import ExportState, ExportStatus
+from kappa_crds.savepoint import SAVEPOINT_FINALIZER, ExportState, ExportStatus, SavepointState
 from kappa_crds.savepoint_work import Removal, SavepointTask, Work, WorkRequest, WorkResult
 from kappa_crds.topic import DeletionPolicy
 from kappa_operator import intervals

@@ -10,8 +10,7 @@ from kappa_crds.conditions import EXPORTED, Condition, ConditionStatus, find_con
 from kappa_crds.progress import DriverExit
 from kappa_crds.quantities import format_size
 from kappa_crds.reasons import Reason
-from kappa_crds.savepoint import SavepointState
-from kappa_crds.savepoint_transfer import ExportState, ExportStatus
+from kappa_crds.savepoint import ExportState, ExportStatus, SavepointState
 from kappa_crds.savepoint_work import SavepointTask, Work, WorkRequest, WorkResult
 from kappa_operator import intervals
 from kappa_operator.engine.actions import RecordStatus

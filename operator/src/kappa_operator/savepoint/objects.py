@@ -6,8 +6,7 @@ from datetime import UTC, datetime
 from kappa_crds import API_VERSION
 from kappa_crds.pipeline_status import UpgradeStatus
 from kappa_crds.resource import Metadata, Resource
-from kappa_crds.savepoint import Cause, SavepointSpec, SavepointStatus
-from kappa_crds.savepoint_transfer import Export
+from kappa_crds.savepoint import Cause, Export, SavepointSpec, SavepointStatus
 from kappa_crds.savepoint_work import Work, WorkRequest
 from kappa_operator.engine.actions import Manifest
 from kappa_operator.engine.keys import ObjectRef

@@ -42,7 +42,6 @@ from kappa_crds.source import Source
 from kappa_pipelines.kafka.subscription import Subscription
 from kappa_pipelines.laptop.records import Record, encode_text
 
-KIND = "PipelineTest"
 _FIRST = datetime(2000, 1, 1, tzinfo=UTC)
 
 

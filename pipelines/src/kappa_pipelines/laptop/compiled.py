@@ -1,6 +1,6 @@
 """Compiles a pipeline on this machine, by the code of a driver."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from py4j.protocol import Py4JError
@@ -27,3 +27,12 @@ def describe_pipeline(manifest: dict[str, Any], describe: Describe) -> list[str]
         return list(describe(name_resource(manifest), spark, revision, compile_revision(spark, revision)))
     except (PySparkException, Py4JError) as error:  # an unexpected error must not hide the next pipeline
         raise classify(read_failure(error), "the pipeline") from error
+
+
+def describe_sinks(name: str, spark: SparkSession, revision: Revision, compiled: Compiled) -> Iterator[str]:
+    """Yield a line for the pipeline and one for each sink: what it reads and where it writes."""
+    yield f"{name}: valid"
+    for each in compiled.sinks:
+        reads = ", ".join(each.sources)
+        mode = each.sink.mode if revision.spec.trigger.real_time is None else "in real time"
+        yield f"  {reads} → {each.sink.from_} → topic {each.sink.target.topic} ({mode})"

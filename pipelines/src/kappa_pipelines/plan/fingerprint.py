@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import Field
 from pyspark.sql import DataFrame
 
-from kappa_crds.conversion.renames import convert
+from kappa_crds.conversion import convert
 from kappa_crds.model import Status
 from kappa_crds.revision import Revision
 from kappa_crds.sink import OutputMode

@@ -1,6 +1,6 @@
 """What remediations act on, read from the cache: pipelines, topics, and the savepoints that are taken before."""
 
-from kappa_crds.conversion.renames import convert
+from kappa_crds.conversion import convert
 from kappa_crds.lagremediation import Saved
 from kappa_crds.pipeline_status import AT_WORK, PipelineState, UpgradePhase
 from kappa_crds.quantities import parse_duration

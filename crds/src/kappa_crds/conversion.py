@@ -2,12 +2,13 @@
 
 The API server keeps a renamed field of an object that it stored before, so that nothing is lost, and refuses it in a new manifest with the
 present name. The operator converts stored objects when it reads them, and writes them back (ADR 39). `kappa convert` converts files.
+
+The status of a Pipeline had one driver in itself, and the standby driver of a change in `upgrade`; now it has a list of runs. It is the
+write-ahead log of the operator, so each of its steps has to continue after the conversion.
 """
 
 from collections.abc import Mapping
 from typing import Any
-
-from kappa_crds.conversion.pipeline_status import convert_pipeline_status
 
 Json = dict[str, Any]
 _SINK = ("topic", "key", "value", "tombstones", "delivery")
@@ -48,6 +49,14 @@ RENAMED_VALUES: Mapping[str, Mapping[str, Mapping[str, str]]] = {
     "LagPolicy": {"status.remediations[].kind": {"PauseProducers": "ThrottleProducers"}},
 }
 
+_ACTIVE = {
+    "generation": "generation", "revision": "revision", "content": "content", "runningCheckpoint": "checkpoint", "driver": "driver",
+    "driverUid": "driverUid", "runningSince": "runningSince", "stoppingSince": "stoppingSince",
+}  # fmt: skip
+"""Fields of the active run, by their names in the status of release 0.1."""
+_NOT_RUNNING_YET = ("DryRun", "Saving", "HandingOver")
+"""Phases in which the driver of the change is not the active one."""
+
 
 def convert(kind: str, stored: Json) -> Json:
     """Return an object with the present names; the same object where it has them already. Unknown fields stay."""
@@ -56,11 +65,41 @@ def convert(kind: str, stored: Json) -> Json:
         converted = _move(converted, old.split("."), new.split("."))
     for path, words in RENAMED_VALUES.get(kind, {}).items():
         converted = _replace(converted, path.split("."), words)
-    return _change_child(converted, "status", _convert_status) if kind == "Pipeline" else converted
+    return _change_child(converted, "status", _list_runs) if kind == "Pipeline" else converted
 
 
-def _convert_status(status: Any) -> Any:
-    return convert_pipeline_status(status) if isinstance(status, dict) else status
+def _list_runs(stored: Any) -> Any:
+    """Return the status, which has the present names, with a list of runs; one that has it already is returned as it is.
+
+    A field of release 0.1 beside runs shows that an operator of that release wrote last, after a rollback: its fields are the newer ones.
+    """
+    if not isinstance(stored, dict) or not stored.keys() & _ACTIVE.keys():
+        return stored
+    kept = {name: value for name, value in stored.items() if name not in _ACTIVE}
+    active = {new: stored[old] for old, new in _ACTIVE.items() if old in stored}
+    runs = [{"role": "active", **active}] if active.get("generation") or "revision" in active else []
+    generations = [stored.get("generation"), stored.get("lastGeneration")]
+    upgrade = stored.get("upgrade")
+    if isinstance(upgrade, dict):
+        kept["upgrade"] = {
+            name: value for name, value in upgrade.items() if name not in ("generation", "uid")
+        }
+        runs += [_build_standby(upgrade, active)] if str(upgrade.get("phase")) in _NOT_RUNNING_YET else []
+        generations.append(upgrade.get("generation"))
+    highest = max((each for each in generations if isinstance(each, int)), default=0)
+    return {**kept, "runs": runs, "lastGeneration": highest}
+
+
+def _build_standby(upgrade: Json, active: Json) -> Json:
+    new = upgrade.get("newCheckpoint")
+    place = new if isinstance(new, dict) else active
+    found = {
+        "generation": upgrade.get("generation"),
+        "revision": upgrade.get("revision"),
+        "checkpoint": place.get("checkpoint"),
+        "driverUid": upgrade.get("uid"),
+    }
+    return {"role": "standby", **{name: value for name, value in found.items() if value is not None}}
 
 
 def _move(value: Any, old: list[str], new: list[str]) -> Any:
