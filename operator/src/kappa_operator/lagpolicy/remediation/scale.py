@@ -8,9 +8,8 @@ import math
 from dataclasses import dataclass
 from datetime import datetime
 
-from kappa_crds.lagremediation import BatchLimitRemediation, ScaleRemediation
+from kappa_crds.lagremediation import BatchLimitRemediation, ScaleRemediation, ThrottleRemediation
 from kappa_crds.lagstate import LagState, Severity
-from kappa_crds.lagthrottle import ThrottleRemediation
 from kappa_crds.quantities import format_count, format_duration, parse_duration
 from kappa_operator.lag.evaluate import Verdict
 from kappa_operator.lag.load import Load
