@@ -16,8 +16,12 @@ from kappa_crds.model import INT_OR_STRING, LIST_TYPE, VALIDATIONS
 from kappa_crds.names import suggest
 from kappa_crds.schema import JsonSchema, build_root_schema
 
-_SUBDOMAIN = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
-_LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_NAMES: Mapping[str, tuple[str, int, str]] = {
+    "name": (rf"{_LABEL}(\.{_LABEL})*", 253, "lower-case letters, digits, '-' and '.'"),
+    "namespace": (_LABEL, 63, "lower-case letters, digits and '-'"),
+}
+"""What the API server accepts as names: their pattern, their length, and the signs in them."""
 _TYPES: Mapping[type, str] = {dict: "object", list: "array", str: "string", bool: "boolean", int: "integer", float: "number"}  # fmt: skip
 _LIMITS: Mapping[str, tuple[Callable[[Any, Any], bool], str]] = {
     "enum": (lambda value, some: value in some, "Unsupported value: {value}: supported values: {limit}"),
@@ -61,18 +65,11 @@ def _find_schema(kind: str) -> JsonSchema:
 
 
 def _check_names(metadata: dict[str, Any]) -> Iterator[Problem]:
-    for field, pattern, limit in (("name", _SUBDOMAIN, 253), ("namespace", _LABEL, 63)):
+    for field, (pattern, limit, signs) in _NAMES.items():
         value = str(metadata.get(field, "default"))
         if len(value) > limit or not re.fullmatch(pattern, value):
-            signs = (
-                "lower-case letters, digits, '-' and '.'"
-                if field == "name"
-                else "lower-case letters, digits and '-'"
-            )
-            yield Problem(
-                f"metadata.{field}",
-                f'Invalid value: "{value}": must hold only {signs}, start and end with a letter or digit, and have at most {limit} characters',
-            )
+            message = f"must hold only {signs}, start and end with a letter or digit, and have at most {limit} characters"
+            yield Problem(f"metadata.{field}", f'Invalid value: "{value}": {message}')
 
 
 def check(value: Any, schema: JsonSchema, path: str = "") -> Iterator[Problem]:
@@ -141,8 +138,8 @@ def _apply_rules(value: Any, schema: JsonSchema, path: str) -> Iterator[Problem]
 
     for rule in schema.get(VALIDATIONS, ()):
         if "oldSelf" not in rule["rule"] and not evaluate(rule["rule"], value):
-            said = rule.get("messageExpression")
-            yield Problem(path, str(evaluate(said, value)) if said else rule["message"])
+            detail = rule.get("messageExpression")
+            yield Problem(path, str(evaluate(detail, value)) if detail else rule["message"])
     if isinstance(value, dict):
         known, any_name = schema.get("properties"), schema.get("additionalProperties", {})
         for name, child in value.items():

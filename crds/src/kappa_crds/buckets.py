@@ -32,10 +32,10 @@ class BucketConnection(Model):
 def explain_refusal(text: str, secrets: Iterable[str] = ()) -> tuple[str | None, str]:
     """Return the code in a client error, if the store returned one, and its message, without any secret."""
     code = _find(text, "Code")
-    said = f"{code}: {_find(text, 'Message') or ''}" if code else _shorten(text)
+    message = f"{code}: {_find(text, 'Message') or ''}" if code else _shorten(text)
     for secret in filter(None, secrets):
-        said = said.replace(secret, "(hidden)")
-    return code, said
+        message = message.replace(secret, "(hidden)")
+    return code, message
 
 
 def _find(text: str, tag: str) -> str | None:

@@ -28,15 +28,15 @@ class HdfsConnection(Model):
 
 def build_web_url(connection: HdfsConnection, path: str, operation: str, **query: str) -> str:
     """Return the URL of an operation of WebHDFS on a path, which begins with a slash."""
-    asked = urlencode({"op": operation, "user.name": connection.user, **query})
-    return f"{connection.web}/webhdfs/v1{quote(path)}?{asked}"
+    parameters = urlencode({"op": operation, "user.name": connection.user, **query})
+    return f"{connection.web}/webhdfs/v1{quote(path)}?{parameters}"
 
 
 def explain_refusal(status: int, body: bytes) -> tuple[str, str]:
     """Return the name of the exception in a response, empty if there is none, and its message, in one line."""
     try:
-        said: dict[str, Any] = json.loads(body)["RemoteException"]
-        name, message = str(said["exception"]), str(said["message"])
+        remote: dict[str, Any] = json.loads(body)["RemoteException"]
+        name, message = str(remote["exception"]), str(remote["message"])
     except (ValueError, KeyError, TypeError):
         return "", f"HTTP {status}: {_shorten(body.decode(errors='replace'))}"
     return name, f"{name}: {_shorten(message)}"

@@ -5,10 +5,10 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from kappa_crds.lagremediation import Remediation, RemediationStatus
+from kappa_crds.lagremediation import NotificationStatus, Remediation, RemediationStatus
 from kappa_crds.lagstate import LagState, Severity
-from kappa_crds.lagwebhook import NotificationStatus
 from kappa_crds.model import Duration, Model, PositiveDuration, ResourceName, Rule, Status
+from kappa_crds.quantities import MILLISECONDS
 from kappa_crds.resource import Kind, PrinterColumn, ResourceStatus, build_columns
 from kappa_crds.savepoint_policy import CRON_PATTERN
 
@@ -20,10 +20,10 @@ CONSISTENT = "Consistent"
 
 def _in_ms(duration: str) -> str:
     """Return the CEL expression of a duration in milliseconds; CEL's own durations have no days."""
-    units = "".join(f"part.endsWith('{unit}') ? {ms} : " for unit, ms in
-                    (("ms", 1), ("s", 1000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)))  # fmt: skip
+    *units, (_, longest) = MILLISECONDS.items()
+    factors = "".join(f"part.endsWith('{unit}') ? {factor} : " for unit, factor in units)
     parts = f"{duration}.findAll('[0-9]{{1,9}}(ms|s|m|h|d|w)')"
-    return f"{parts}.map(part, int(part.find('[0-9]{{1,9}}')) * ({units}604800000)).sum()"
+    return f"{parts}.map(part, int(part.find('[0-9]{{1,9}}')) * ({factors}{longest})).sum()"
 
 
 def _both(field: str) -> str:

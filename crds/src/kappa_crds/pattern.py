@@ -5,8 +5,8 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from kappa_crds.events import KeyedEvents
 from kappa_crds.model import COLUMN_KEYS, ColumnName, Model, PositiveDuration, Rule
+from kappa_crds.window import KeyedEvents
 
 
 class SkipTo(StrEnum):

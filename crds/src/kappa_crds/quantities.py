@@ -11,14 +11,8 @@ DURATION_PATTERN = r"^([0-9]+(ms|s|m|h|d|w))+$"
 SIZE_PATTERN = r"^[0-9]+(\.[0-9]+)?(k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?$"
 CPU_PATTERN = r"^([0-9]+m|[0-9]+(\.[0-9]+)?)$"
 
-_SECONDS = {
-    "ms": Decimal("0.001"),
-    "s": Decimal(1),
-    "m": Decimal(60),
-    "h": Decimal(3600),
-    "d": Decimal(86_400),
-    "w": Decimal(604_800),
-}
+MILLISECONDS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
+"""Units of durations, the longest last."""
 _BYTES = {
     "": 1,
     "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15,
@@ -33,7 +27,7 @@ def parse_duration(text: str) -> float:
             f"{text!r} is not a duration; write whole numbers with units, such as 90s, 1h30m or 7d"
         )
     parts = re.findall(r"([0-9]+)(ms|s|m|h|d|w)", text)
-    return float(sum(Decimal(number) * _SECONDS[unit] for number, unit in parts))
+    return sum(int(number) * MILLISECONDS[unit] for number, unit in parts) / 1000
 
 
 def parse_size(text: str) -> int:

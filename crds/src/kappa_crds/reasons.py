@@ -34,11 +34,6 @@ class Reason(StrEnum):
         member.description = description
         return member
 
-    @classmethod
-    def parse(cls, word: str) -> "Reason | None":
-        """Return the reason that is spelled so; None for a word that only another version knows."""
-        return next((reason for reason in cls if reason.value == word), None)
-
     # One reason a line, so that the list can be read and searched.
     # fmt: off
     RECONCILED = "Reconciled", ANY, "Everything matches the spec; there is nothing to do."

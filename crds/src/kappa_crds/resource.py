@@ -129,11 +129,6 @@ class Kind:
         """Return the condition types that this version writes; others belong to another version, and stay."""
         return frozenset({*ConditionType, *self.conditions})
 
-    @property
-    def singular(self) -> str:
-        """Return the name for one object, as kubectl takes it."""
-        return self.name.lower()
-
     def parse(self, body: dict[str, Any]) -> "Resource[Any, Any]":
         """Return the typed resource of a JSON object, also of one with earlier names; raise pydantic.ValidationError if it is bad."""
         body = convert(self.name, body)

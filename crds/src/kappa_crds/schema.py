@@ -101,7 +101,7 @@ def build_crd(kind: Kind) -> JsonSchema:
                 "kind": kind.name,
                 "listKind": f"{kind.name}List",
                 "plural": kind.plural,
-                "singular": kind.singular,
+                "singular": kind.name.lower(),
                 "shortNames": list(kind.short_names),
                 "categories": [CATEGORY],
             },
@@ -112,7 +112,25 @@ def build_crd(kind: Kind) -> JsonSchema:
 
 def build_root_schema(kind: Kind) -> JsonSchema:
     """Return the schema of whole resources of a kind, with the fields that were renamed: stored ones stay, new ones are refused."""
-    root = _build_root_schema(kind)
+    root: JsonSchema = {
+        "type": "object",
+        "description": kind.description,
+        "required": ["spec"],
+        "properties": {
+            "apiVersion": {"type": "string"},
+            "kind": {"type": "string"},
+            "metadata": {"type": "object"},
+            "spec": build_structural_schema(kind.spec),
+            "status": _drop_enums(build_structural_schema(kind.status)),
+        },
+        VALIDATIONS: [
+            {
+                "rule": f"self.metadata.name.size() <= {kind.name_limit}",
+                "message": f"metadata.name of a {kind.name} must be at most {kind.name_limit} characters",
+            },
+            *(rule.as_schema() for rule in kind.name_rules),
+        ],
+    }
     for old, new in RENAMED.get(kind.name, {}).items():
         if old.startswith("spec."):
             _refuse_renamed(root, old, new)
@@ -138,28 +156,6 @@ def _find_schema(schema: JsonSchema, path: str) -> JsonSchema:
         schema = schema["properties"][step.removesuffix("[]")]
         schema = schema["items"] if step.endswith("[]") else schema
     return schema
-
-
-def _build_root_schema(kind: Kind) -> JsonSchema:
-    return {
-        "type": "object",
-        "description": kind.description,
-        "required": ["spec"],
-        "properties": {
-            "apiVersion": {"type": "string"},
-            "kind": {"type": "string"},
-            "metadata": {"type": "object"},
-            "spec": build_structural_schema(kind.spec),
-            "status": _drop_enums(build_structural_schema(kind.status)),
-        },
-        VALIDATIONS: [
-            {
-                "rule": f"self.metadata.name.size() <= {kind.name_limit}",
-                "message": f"metadata.name of a {kind.name} must be at most {kind.name_limit} characters",
-            },
-            *(rule.as_schema() for rule in kind.name_rules),
-        ],
-    }
 
 
 def render_crd(kind: Kind) -> str:

@@ -5,13 +5,12 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 from pydantic.alias_generators import to_snake
 
-from kappa_crds.events import Aggregates, KeyedEvents
 from kappa_crds.joins import AsOfJoin, Lookup, TableJoin
 from kappa_crds.model import FunctionName, Model, PositiveDuration, Rule, SqlName
 from kappa_crds.pattern import Pattern
 from kappa_crds.search import Search
 from kappa_crds.sourcing import EventSourcing, Projection
-from kappa_crds.window import SideOutput, Window
+from kappa_crds.window import Aggregates, KeyedEvents, SideOutput, Window
 
 
 class SlidingLateRecords(Model):

@@ -85,8 +85,7 @@ def _build(place: tuple[str, str, str], condition: Condition, ready: str, *, hea
 
 def find_advice(reason: str) -> str:
     """Return what a reason means and what to do; empty for a reason of another version."""
-    known = Reason.parse(reason)
-    return "" if known is None else known.description
+    return next((known.description for known in Reason if known.value == reason), "")
 
 
 def _show_first(error: ValidationError) -> str:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from urllib.parse import urlsplit
 
+from kappa_crds.lagremediation import NotificationResult, NotificationStatus, Webhook, WebhookLevel
 from kappa_crds.lagstate import LagState, Severity
-from kappa_crds.lagwebhook import NotificationResult, NotificationStatus, Webhook, WebhookLevel
 from kappa_crds.reasons import Reason
 from kappa_crds.resource import Metadata
 from kappa_operator import backoff

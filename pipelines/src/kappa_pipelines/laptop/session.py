@@ -33,16 +33,12 @@ def start_spark(revision: Revision, *, quick: bool = True) -> SparkSession:
 
     With `quick` the JVM is set up for a short run, if this call starts it.
     """
-    further = (
-        {_JAVA_OPTIONS: f"{_QUICK_START} {revision.spark_conf.get(_JAVA_OPTIONS, '')}".strip()}
-        if quick
-        else {}
-    )
+    options = f"{_QUICK_START} {revision.spark_conf.get(_JAVA_OPTIONS, '')}".strip()
     if SparkContext._gateway is None:
         say("starting Spark …")
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     with leave_out_chatter():
-        spark = create_session(revision, further=further)
+        spark = create_session(revision, further={_JAVA_OPTIONS: options} if quick else {})
     spark.sparkContext.setLogLevel("OFF")
     return spark
 
