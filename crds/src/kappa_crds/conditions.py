@@ -1,6 +1,6 @@
 """Conditions as kstatus and `kubectl wait` read them.
 
-Every kind has three: `Ready` (it does what the spec asks), `Reconciling` (the operator is still working towards it)
+Every kind has three: `Ready` (it does what the spec declares), `Reconciling` (the operator is still working towards it)
 and `Stalled` (it cannot get there without a change from outside). `Reconciling` and `Stalled` are abnormal-true:
 they are `False` on a healthy resource. Source: the kstatus convention of kubernetes-sigs/cli-utils.
 """
@@ -26,7 +26,7 @@ class ConditionType(StrEnum):
 VERIFIED = "Verified"
 """What a Savepoint has besides: whether it was read back whole."""
 EXPORTED = "Exported"
-"""And whether each copy that is asked for is in its store."""
+"""And whether each requested copy is in its store."""
 
 
 ConditionStatus = Literal["True", "False", "Unknown"]

@@ -19,7 +19,7 @@ _TEXT_LIMIT = 400
 
 
 class HdfsConnection(Model):
-    """Where WebHDFS is, who asks, and how many copies of a block are kept. There is no secret: HDFS believes the name."""
+    """Where WebHDFS is, the user, and how many copies of a block are kept. There is no secret: HDFS does not verify the name."""
 
     web: str
     user: str

@@ -247,9 +247,9 @@ class PipelineSpec(Model):
     def written(self) -> tuple[tuple[str, str], ...]:
         """Return the topics that are written, each after the words for whatever writes it."""
         sinks = [(f"sink {sink.name!r}", sink.target.topic) for sink in self.sinks]
-        stragglers = [(f"view {name!r}", topic) for name, topic in self.side_outputs.items()]
+        late = [(f"view {name!r}", topic) for name, topic in self.side_outputs.items()]
         dead = [] if self.dead_letter is None else [("deadLetter", self.dead_letter)]
-        return (*sinks, *stragglers, *dead)
+        return (*sinks, *late, *dead)
 
 
 PIPELINE = Kind(

@@ -38,7 +38,7 @@ TopicOffsets = dict[str, dict[int, int]]
 class SourceProgress(Status):
     """Where a query is in one source. Offsets are by topic and partition: the next offset to be read.
 
-    `topic` is the topic, topics or pattern that it reads, `latest` the latest event time in the last batch, where that is asked for.
+    `topic` is the topic, topics or pattern that it reads, `latest` the latest event time in the last batch, where it is computed.
     Totals are since the driver started; malformed records are those that become dead letters.
     """
 
@@ -102,7 +102,7 @@ class QueryProgress(Status):
 
 
 class SavepointProgress(Status):
-    """A savepoint that a driver was asked for, how far it is in files, and how it ended.
+    """A requested savepoint, how far it is in files, and how it ended.
 
     `location` is the folder of the pipeline's savepoints, `batches` the committed batch of each sink's query. Where `failure` is
     set, it was not taken; `sizes` are in bytes.

@@ -106,13 +106,13 @@ class Revision(StoreAccess):
 
     @property
     def content_hash(self) -> str:
-        """Return the first ten hex digits of the SHA-256 of canonical JSON in one line, which C writes: each look at a pipeline asks for it."""
+        """Return the first ten hex digits of the SHA-256 of canonical JSON in one line, which C writes: each reconcile of a pipeline needs it."""
         text = json.dumps(self.to_manifest(), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:10]
 
     @property
     def intent(self) -> str:
-        """Return a hash of what a driver is asked for, wherever its state is: two changes with one intent are the same change."""
+        """Return a hash of what a driver has to do, wherever its state is: two changes with one intent are the same change."""
         return hashlib.sha256(f"{self.content}/{self.spec.restart_nonce}".encode()).hexdigest()[:10]
 
     @property

@@ -1,4 +1,4 @@
-"""What the operator asks of a savepoint's worker pod, and what that answers.
+"""The request of the operator to a savepoint's worker pod, and the answer.
 
 The request is an annotation of the pod, which sees it as a file, so that one object is the whole of an attempt. The answer is the
 container's termination message; Kubernetes keeps 4096 bytes of it.
@@ -20,7 +20,7 @@ REQUEST_FILE = f"{REQUEST_DIR}/request.json"
 
 
 class SavepointTask(StrEnum):
-    """What a worker can be asked for."""
+    """The tasks of a worker."""
 
     TAKE = "Take"
     IMPORT = "Import"
@@ -126,7 +126,7 @@ class StateRows(Status):
 
 
 class Verification(Status):
-    """What was read: how many files and bytes, the rows of state where those were asked for, and what is damaged.
+    """What was read: how many files and bytes, the rows of state where they were requested, and what is damaged.
 
     `damage` names the first files; `damaged` counts all.
     """

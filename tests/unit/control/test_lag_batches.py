@@ -38,7 +38,7 @@ async def test_full_batches_become_larger_while_the_pipeline_is_behind_and_small
     assert len(shop.operator.list_events("BatchLimitChanged")) == 4
     up, *_, down = shop.operator.list_events("BatchLimitChanged")
     assert "full batches of 1000 take 100/s, which does not drain them within 5m" in up
-    assert "all has been well for 10m, and at most" in down
+    assert "all groups were healthy for 10m, and at most" in down
     assert [each["result"] for each in shop.remediation] == ["Done"]
 
 

@@ -109,7 +109,7 @@ def test_the_last_step_always_has_a_plan_where_a_revision_can_run() -> None:
 def test_revisions_are_built_once() -> None:
     situation = observed(started(), pod(), progress=running())
     steps.decide_pipeline(situation, NOW)
-    assert situation.wanted is situation.asked is situation.asked
+    assert situation.wanted is situation.requested is situation.requested
 
 
 def test_a_slot_that_another_pipeline_took_meanwhile_is_waited_for() -> None:

@@ -71,7 +71,7 @@ async def test_while_it_is_critical_they_are_slowed_down_and_afterwards_they_hav
     assert get_broker(shop).quotas == {ETL: 5e6}
     assert len(shop.operator.list_events("ProducerThrottled")) == 2
     assert [each.partition(": ")[2] for each in shop.operator.list_events("ProducerReleased")] == [
-        "all has been well for 5m"
+        "all groups were healthy for 5m"
     ] * 2
 
 

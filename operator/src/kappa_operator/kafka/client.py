@@ -175,10 +175,10 @@ class KafkaClient:
             raise KafkaRefused(message, code=refusal.code, reason=refusal.reason)
 
     async def _await_topic(
-        self, topic: str, look: Callable[[str], Awaitable[View]], is_done: Callable[[View], bool]
+        self, topic: str, read: Callable[[str], Awaitable[View]], is_done: Callable[[View], bool]
     ) -> View:
         deadline, pause = time.monotonic() + _VISIBLE_WITHIN, _FIRST_READ
-        while not is_done(view := await look(topic)):
+        while not is_done(view := await read(topic)):
             if time.monotonic() > deadline:
                 raise KafkaFailure(
                     f"Kafka accepted the change of topic {topic}, but {_VISIBLE_WITHIN:.0f} s later its brokers"

@@ -94,10 +94,10 @@ def was_watched(history: LagHistory, sample: Sample, rules: Rules) -> bool:
     return 0 < (sample.at - history.at).total_seconds() <= rules.silence
 
 
-def is_alive(looks: Iterable[tuple[LagHistory | None, Sample]], rules: Rules) -> bool | None:
+def is_alive(samples: Iterable[tuple[LagHistory | None, Sample]], rules: Rules) -> bool | None:
     """Return whether a group has moved in any partition within the window; None without samples for that long."""
     watched = True
-    for history, sample in looks:
+    for history, sample in samples:
         if history is None:
             watched = False
         elif has_advanced(history, sample):

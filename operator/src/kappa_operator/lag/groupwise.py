@@ -64,21 +64,21 @@ def find_alive(
     histories: Mapping[GroupPartition, LagHistory], samples: Mapping[GroupPartition, Sample], rules: Rules
 ) -> dict[str, bool | None]:
     """Return whether each group moves in any partition, None where that is unknown."""
-    looks: defaultdict[str, list[tuple[LagHistory | None, Sample]]] = defaultdict(list)
+    by_group: defaultdict[str, list[tuple[LagHistory | None, Sample]]] = defaultdict(list)
     for pair, sample in samples.items():
-        looks[pair.group].append((histories.get(pair), sample))
-    return {group: is_alive(each, rules) for group, each in looks.items()}
+        by_group[pair.group].append((histories.get(pair), sample))
+    return {group: is_alive(each, rules) for group, each in by_group.items()}
 
 
 def judge_all(
     histories: Mapping[GroupPartition, LagHistory], sampled: ClusterSample, rules: Rules, now: datetime
 ) -> list[Judged]:
     """Return the verdict of each group partition: the unhealthy ones first, the worst before the rest."""
-    well: list[Judged] = []
-    unwell: list[Judged] = []
+    healthy: list[Judged] = []
+    unhealthy: list[Judged] = []
     for pair, history in histories.items():
         verdict = judge(history, now, rules)
         sample = sampled.samples.get(pair)
         each = Judged(pair, history, verdict, sample, None if sample else explain_missing(pair, sampled))
-        (well if verdict == WELL else unwell).append(each)
-    return sorted(unwell, key=lambda each: each.rank, reverse=True) + well
+        (healthy if verdict == WELL else unhealthy).append(each)
+    return sorted(unhealthy, key=lambda each: each.rank, reverse=True) + healthy

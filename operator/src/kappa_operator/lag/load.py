@@ -71,10 +71,10 @@ class Load:
 _LOAD = TypeAdapter(Load)
 
 
-def measure_flow(looks: Iterable[tuple[LagHistory | None, Sample]]) -> Flow:
+def measure_flow(samples: Iterable[tuple[LagHistory | None, Sample]]) -> Flow:
     """Return the changes from the previous samples, which lag histories hold, to these, without new or recreated partitions."""
     seconds, came, taken, waits = 0.0, 0, 0, 0
-    for history, sample in looks:
+    for history, sample in samples:
         waits += sample.lag
         if history is None or history.committed is None or sample.committed is None:
             continue

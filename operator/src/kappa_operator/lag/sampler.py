@@ -206,9 +206,11 @@ class Sampler:
         if pair.partition.topic in self._secret:
             return False
         last = self._last.samples.get(pair)
-        stands = last is not None and last.committed == position.committed
+        is_unchanged = last is not None and last.committed == position.committed
         return (
-            stands or position.log.stable < position.log.end or self._markers.is_transactional(pair.partition)
+            is_unchanged
+            or position.log.stable < position.log.end
+            or self._markers.is_transactional(pair.partition)
         )
 
     async def _begin_searches(

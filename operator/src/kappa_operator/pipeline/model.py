@@ -104,7 +104,7 @@ class PipelineObserved:
         return next((pod for pod in self.pods if pod.generation == run.generation), None)
 
     @cached_property
-    def asked(self) -> Revision | None:
+    def requested(self) -> Revision | None:
         """Return the revision of the spec in the present checkpoint; None where a dependency is missing."""
         if isinstance(self.dependencies, Verdict):
             return None
@@ -113,16 +113,16 @@ class PipelineObserved:
     @cached_property
     def wanted(self) -> Revision | None:
         """Return the revision that should run: the previous one where that of the spec was refused or failed; None without one."""
-        asked, change = self.asked, self.status.upgrade
-        if asked is None:
+        requested, change = self.requested, self.status.upgrade
+        if requested is None:
             return None
-        if is_taken_back(self, asked):
+        if is_taken_back(self, requested):
             if self.previous is None:
                 return None
             return move_revision(self.previous, self.resource.metadata, read_place(self.status))
-        new = change.new_checkpoint if change is not None and is_at_work(change, asked) else None
+        new = change.new_checkpoint if change is not None and is_at_work(change, requested) else None
         if new is None or new.checkpoint == self.status.checkpoint:
-            return asked
+            return requested
         return build_from_empty(self, new)
 
     @cached_property

@@ -111,7 +111,7 @@ def build_revision(
 ) -> Revision:
     """Return the revision for the pipeline from its spec and its dependencies, in its present place or another one."""
     bare, where = _build_bare(resource, dependencies, images), place or read_place(resource.status)
-    asked = bare.spec.model_copy(
+    spec = bare.spec.model_copy(
         update={
             "restart_nonce": resource.spec.restart_nonce,
             "sources": tuple(_begin_at(each, where.from_beginning) for each in bare.spec.sources),
@@ -119,8 +119,8 @@ def build_revision(
     )
     built = bare.model_copy(
         update={
-            "spec": asked,
-            "tuning": build_tuning(asked, where.shuffle_partitions),
+            "spec": spec,
+            "tuning": build_tuning(spec, where.shuffle_partitions),
             "content": bare.content_hash,
         }
     )
@@ -130,8 +130,9 @@ def build_revision(
 def move_revision(revision: Revision, metadata: Metadata, place: Place) -> Revision:
     """Return the revision with its state in another place; its sources start where they did there."""
     store = revision.checkpoint.rsplit("/", 1)[0]
-    asked = revision.spec.state_partitions
-    partitions = asked or place.shuffle_partitions or revision.tuning.shuffle_partitions
+    partitions = (
+        revision.spec.state_partitions or place.shuffle_partitions or revision.tuning.shuffle_partitions
+    )
     return revision.model_copy(
         update={
             "checkpoint": f"{store}/{name_checkpoint(metadata, place.checkpoint)}",

@@ -251,13 +251,13 @@ def _build_topics(sampled: ClusterSample) -> Iterable[TopicReport]:
 def build_pipeline(pipeline: PipelineInput) -> PipelineReport:
     """Return the report of a pipeline: its state from its status, all else from its driver."""
     key = pipeline.key
-    told = PipelineReport(
+    report = PipelineReport(
         namespace=key.namespace, name=key.name, state=pipeline.state, reason=pipeline.reason
     )
     if pipeline.progress is None:
-        return told
+        return report
     at, progress = pipeline.progress
-    return told.replace(at=at, **_read_progress(progress, at))
+    return report.replace(at=at, **_read_progress(progress, at))
 
 
 def _read_progress(progress: Progress, at: datetime) -> dict[str, float | int | None]:

@@ -1,7 +1,7 @@
 """What to do about a savepoint: have it taken, once, and report the result.
 
-The pipeline's driver takes it where one runs, and a pod where none does. The attempt is recorded before either is asked, and a savepoint
-of one name is taken once, so a repeated request is fine. Where the driver or the pod is gone, its successor is asked: the manifest is
+The pipeline's driver takes it where one runs, and a pod where none does. The attempt is recorded before either gets the request, and a savepoint
+of one name is taken once, so a repeated request is fine. Where the driver or the pod is gone, its successor gets the request: the manifest is
 written last, so the savepoint is complete or absent.
 """
 
@@ -86,7 +86,7 @@ def take_by_driver(observed: SavepointObserved, now: datetime) -> Plan | None:
     if observed.status.driver != driver.ref.name:
         return _ask_next(observed, driver, now)
     if reported is None:
-        return _ask(observed, driver, now)
+        return _request(observed, driver, now)
     if not reported.done:
         message = f"{reported.files_done} of {reported.files} files are kept"
         verdict = working(SavepointState.TAKING, Reason.SAVEPOINT_TAKING, message)
@@ -193,8 +193,8 @@ def _ask_next(observed: SavepointObserved, driver: DriverPod, now: datetime) -> 
     return Plan((RecordStatus(status),), requeue=True)
 
 
-def _ask(observed: SavepointObserved, driver: DriverPod, now: datetime) -> Plan:
-    """Ask the driver. One that is ending may not answer; its successor is asked then."""
+def _request(observed: SavepointObserved, driver: DriverPod, now: datetime) -> Plan:
+    """Request the savepoint from the driver. One that is ending may not answer; then its successor gets the request."""
     if observed.failures:
         verdict = working(SavepointState.TAKING, Reason.SAVEPOINT_TAKING, observed.failures[-1].error.message)
         return say(observed, verdict, now, intervals.SOON)
@@ -211,18 +211,18 @@ def _ask(observed: SavepointObserved, driver: DriverPod, now: datetime) -> Plan:
 
 
 def _try_again(observed: SavepointObserved, driver: DriverPod, message: str, now: datetime) -> Plan:
-    """Record a failure, wait, and ask again."""
+    """Record a failure, wait, and repeat the request."""
     if observed.status.next_attempt is None:
         return _note_failure(observed, message, now)
     wait = measure_wait(observed, now)
     if wait > 0:
         return Plan(requeue_after=wait)
-    asked = _ask(observed, driver, now)
+    request = _request(observed, driver, now)
     verdict = working(
         SavepointState.TAKING, Reason.SAVEPOINT_TAKING, f"driver {driver.ref.name} has another request for it"
     )
     written = build_status(observed, verdict, now, attempts=observed.status.attempts + 1, next_attempt=None)
-    return Plan((RecordStatus(written), *asked.actions), requeue_after=intervals.WORKING)
+    return Plan((RecordStatus(written), *request.actions), requeue_after=intervals.WORKING)
 
 
 def _note_failure(observed: SavepointObserved, message: str, now: datetime, **fields: Any) -> Plan:

@@ -83,8 +83,8 @@ def _find_taker(observed: SavepointObserved) -> DriverPod | None:
     """Return the driver that has a request for the savepoint and does not report that it is done."""
     if observed.status.taken is not None:
         return None
-    asked = (pod for pod in observed.drivers if pod.ref.name == observed.status.driver and not pod.finished)
-    taker, reported = next(asked, None), observed.reported
+    takers = (pod for pod in observed.drivers if pod.ref.name == observed.status.driver and not pod.finished)
+    taker, reported = next(takers, None), observed.reported
     is_over = observed.progress is not None and (reported is None or reported.done)
     return None if is_over else taker
 

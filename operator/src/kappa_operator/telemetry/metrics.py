@@ -32,7 +32,7 @@ ADMISSIONS = Counter(
 METRICS: tuple[Declared[None], ...] = tuple(map(describe_counted, (
     RECONCILES, RECONCILE_SECONDS, QUEUE_KEYS, WORKING_KEYS, EVENTS, EVENT_AGE, LEADING, LAST_RESYNC, ADMISSIONS,
 )))  # fmt: skip
-OUTCOMES, ADMISSION_OUTCOMES = ("ok", "conflict", "failed", "unexpected error"), ("said", "late", "failed")
+OUTCOMES, ADMISSION_OUTCOMES = ("ok", "conflict", "failed", "unexpected error"), ("ok", "late", "failed")
 
 
 def begin_counting() -> None:

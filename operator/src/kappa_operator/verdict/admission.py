@@ -83,7 +83,7 @@ async def find_warnings(
             observed, old = await observe_applied(context, body)
             # Reading SQL takes its time, and the lease is renewed by this loop.
             warnings = await asyncio.to_thread(explain_applying, observed, old)
-        outcome = "said"
+        outcome = "ok"
     except TimeoutError:
         warnings, outcome = (
             (f"{name}: what this means could not be found out in time; see `kappa plan`",),

@@ -69,7 +69,7 @@ def _runs(observed: PipelineObserved) -> bool:
 
 
 def _explain_change(observed: PipelineObserved, old: Revision | None) -> Iterator[str]:
-    wanted = observed.asked
+    wanted = observed.requested
     if wanted is None or wanted.name == observed.status.active.revision:
         return
     if old is None:

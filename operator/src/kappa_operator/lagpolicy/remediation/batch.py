@@ -1,7 +1,7 @@
 """Larger batches for a pipeline whose batches are full: each as large as it may be, while more waits than it takes.
 
 What that is worth depends on how much of a batch's time does not depend on its size, which is unknown before. So the rate is measured
-before and after each step, with time for the new one to show, and a step that made nothing faster is the last one. The bound goes back when all has been well for long enough,
+before and after each step, with time for the new one to show, and a step that made nothing faster is the last one. The bound goes back when all groups were healthy for long enough,
 and only if the rate at which it was too small would have been enough for the most that came in since.
 """
 
@@ -133,7 +133,7 @@ def _decide_back(
     if load.highest > SPARE * held.rates[0]:
         return None
     why = (
-        f"all has been well for {format_duration(quiet)}, and at most {format_count(load.highest)}/s came; batches of {held.original} took"
+        f"all groups were healthy for {format_duration(quiet)}, and at most {format_count(load.highest)}/s came; batches of {held.original} took"
         f" {format_count(held.rates[0])}/s"
     )
     return undo(held, held.original or "", why, now)

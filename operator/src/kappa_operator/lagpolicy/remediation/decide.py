@@ -186,10 +186,10 @@ def measure_loads(
 
 def _needs_loads(observed: LagPolicyObserved, records: Sequence[RemediationStatus]) -> bool:
     remediation = observed.resource.spec.remediation
-    asked = remediation is not None and (
+    needs_rates = remediation is not None and (
         remediation.scale is not None or remediation.raise_batch_limit is not None
     )
-    return asked or any(may_be_held(each) for each in records)
+    return needs_rates or any(may_be_held(each) for each in records)
 
 
 def _measure_span(

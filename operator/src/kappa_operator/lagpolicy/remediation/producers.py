@@ -1,7 +1,7 @@
 """Quotas for producers that obey, while something is critical: what was there before is recorded first, and put back.
 
 A quota outlives the operator and the policy, so nothing here forgets one: a record that has an `original` is a quota that has to go back.
-It goes back when all has been well for long enough, when it lasted as long as it may, when the policy does not name the producer any more,
+It goes back when all groups were healthy for long enough, when it lasted as long as it may, when the policy does not name the producer any more,
 and when the policy is deleted. A quota that a user has changed meanwhile is kept.
 """
 
@@ -125,9 +125,9 @@ def _decide_held(
         return release(held, facts, "the policy does not name it any more", now)
     quiet = measure_quiet(settings, held.count)
     if alarm.well_since is not None and (now - max(alarm.well_since, held.at)).total_seconds() >= quiet:
-        return release(held, facts, f"all has been well for {format_duration(quiet)}", now)
+        return release(held, facts, f"all groups were healthy for {format_duration(quiet)}", now)
     if (now - held.at).total_seconds() >= parse_duration(settings.at_most):
-        why = f"it was slowed down for {settings.at_most}, which is as long as it may be; it is not again until all has been well"
+        why = f"it was slowed down for {settings.at_most}, which is as long as it may be; it is not again until all groups were healthy"
         return release(held, facts, why, now).replace(exhausted=True)
     return None
 

@@ -45,7 +45,7 @@ def _has_one(facts: PipelineFacts, record: RemediationStatus) -> bool:
 
 def follow_savepoint(
     record: RemediationStatus,
-    asked: SavepointBefore,
+    settings: SavepointBefore,
     found: SavepointFacts | None,
     failures: Sequence[Failure],
     now: datetime,
@@ -54,11 +54,11 @@ def follow_savepoint(
     if found is not None and found.taken and found.pipeline == record.target:
         return record.replace(saved=Saved.TAKEN)
     why = _explain_loss(record, found, failures)
-    if why is None and (now - record.at).total_seconds() < parse_duration(asked.within):
+    if why is None and (now - record.at).total_seconds() < parse_duration(settings.within):
         return record
     if why is None:
         state = "it was not made" if found is None else found.message
-        why = f"it was not taken within {asked.within} ({state})"
+        why = f"it was not taken within {settings.within} ({state})"
     return record.replace(saved=Saved.WITHOUT, message=f"without savepoint {record.savepoint}: {why}")
 
 

@@ -144,7 +144,7 @@ def _is_by_lag(observed: PipelineObserved) -> bool:
 
 def _is_held(observed: PipelineObserved) -> bool:
     """Return whether the previous revision runs in place of that of the spec."""
-    return observed.asked is None or is_taken_back(observed, observed.asked)
+    return observed.requested is None or is_taken_back(observed, observed.requested)
 
 
 def note_first_batches(health: Health | None, progress: Progress) -> Health:
