@@ -1,4 +1,4 @@
-"""An operator in memory: a cluster, Kafka, buckets and drivers, and a clock that tests turn.
+"""An operator in memory: a cluster, Kafka and drivers, and a clock that tests turn.
 
 `Process` is one life of the operator. When it is killed, `restart` gives the next one: the cluster and Kafka stay,
 everything that the process remembered is gone.
@@ -17,7 +17,6 @@ from fakes.permissions import PermittedCluster
 from fakes.samples import FakeSamples
 from kappa_crds import API_VERSION
 from kappa_crds.progress import DriverExit, Progress, SavepointProgress
-from kappa_crds.resource import Resource
 from kappa_operator.engine.actions import CallWebhook
 from kappa_operator.engine.cache import ResourceCache
 from kappa_operator.engine.context import OperatorContext
@@ -25,7 +24,7 @@ from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.engine.kinds import KindTable
 from kappa_operator.engine.recent import LONGEST, RecentReads, View
 from kappa_operator.engine.reconcile import Outcome, reconcile
-from kappa_operator.errors import Conflict, DriverUnreachable, NotFound, StoreFailure, WebhookFailure
+from kappa_operator.errors import Conflict, DriverUnreachable, NotFound, WebhookFailure
 from kappa_operator.lagpolicy.notification import Delivery
 from kappa_operator.lagpolicy.webhooks import HttpWebhooks
 from kappa_operator.pipeline.drivers import HttpDrivers
@@ -48,20 +47,6 @@ class Clock:
     def advance(self, seconds: float) -> None:
         """Let time pass."""
         self.time += timedelta(seconds=seconds)
-
-
-@dataclass
-class FakeBuckets:
-    """Buckets that answer with `failure`, if there is one; `checks` holds the credentials of each check."""
-
-    failure: StoreFailure | None = None
-    checks: list[dict[str, str]] = field(default_factory=list)
-
-    async def check(self, store: Resource[Any, Any], credentials: dict[str, str]) -> None:
-        """Record the check; raise the failure."""
-        self.checks.append(credentials)
-        if self.failure is not None:
-            raise self.failure
 
 
 @dataclass
@@ -184,7 +169,6 @@ class Operator:
         *,
         cluster: FakeCluster | None = None,
         brokers: dict[str, FakeBroker] | None = None,
-        buckets: FakeBuckets | None = None,
         drivers: FakeDrivers | None = None,
         lag: FakeSamples | None = None,
         webhooks: FakeWebhooks | None = None,
@@ -198,7 +182,6 @@ class Operator:
         self.cluster = cluster or PermittedCluster(Fuse(), self.clock)
         self.brokers = {"kafka:9092": FakeBroker()} if brokers is None else brokers
         self.kafka = FakeKafka(self.brokers, self.cluster.fuse)
-        self.buckets = buckets or FakeBuckets()
         self.drivers = drivers or FakeDrivers()
         self.lag = lag or FakeSamples()
         self.webhooks = webhooks or FakeWebhooks(fuse=self.cluster.fuse)
@@ -206,7 +189,7 @@ class Operator:
         self.reads = RecentReads(lambda: self.clock().timestamp(), LONGEST if remembers else 0.0)
         self.context = OperatorContext(
             cluster=self.cluster, cache=self.cache, kafka=self.kafka, drivers=self.drivers,
-            buckets=self.buckets, settings=settings or Settings(), now=self.clock, get_lag=self.lag.get,
+            settings=settings or Settings(), now=self.clock, get_lag=self.lag.get,
             webhooks=self.webhooks, reads=View(self.reads),
         )  # fmt: skip
         for kind in kinds:
@@ -226,7 +209,7 @@ class Operator:
         self.cluster.unsubscribe_all()
         self.cluster.fuse.die_after(None)
         return Operator(
-            self.context.kinds, cluster=self.cluster, brokers=self.brokers, buckets=self.buckets,
+            self.context.kinds, cluster=self.cluster, brokers=self.brokers,
             drivers=self.drivers, lag=self.lag, clock=self.clock, webhooks=self.webhooks.die(), settings=self.context.settings,
             remembers=self.remembers, misses_pods=self.misses_pods,
         )  # fmt: skip

@@ -15,10 +15,14 @@ from aiohttp import web
 from kappa_crds.progress import DriverExit, DriverState, Progress, QueryProgress, SourceProgress
 from kappa_crds.reasons import Reason
 from kappa_crds.revision import GENERATION_ANNOTATION
+from kappa_crds.savepoint_work import SavepointTask, StoreCheck, WorkResult
 from kappa_operator.engine.cluster import ApiCluster, build_path
 from kappa_operator.engine.keys import ObjectRef
 from kappa_operator.pipeline.objects import DRIVER_ROLE, PIPELINE_LABEL
+from kappa_operator.statestore.pods import ROLES
 
+_CHECK_ROLE = ROLES[SavepointTask.CHECK]
+_CHECKED = WorkResult(checked=StoreCheck())
 SPACE = "bench"
 BATCH_SECONDS = 3.0
 Body = dict[str, Any]
@@ -107,7 +111,10 @@ class Node:
         self.addresses: dict[str, str] = {}
 
     async def step(self) -> None:
-        """Start each new pod, and end those that were asked to stop."""
+        """Start each new pod, let each check of a store succeed, and end the drivers that were asked to stop."""
+        checks = await self._cluster.list_objects("v1", "Pod", SPACE, _CHECK_ROLE, "status.phase=Pending")
+        ended = {"terminated": {"exitCode": 0, "message": _CHECKED.model_dump_json(by_alias=True)}}
+        await gather([partial(self._write, pod["metadata"]["name"], "Succeeded", ended) for pod in checks])
         pods = await self._cluster.list_objects("v1", "Pod", SPACE, DRIVER_ROLE, "status.phase=Pending")
         await gather([partial(self._start, pod) for pod in pods])
         stopping = [driver for driver in self._drivers.by_address.values() if driver.stopping]

@@ -7,7 +7,6 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from fakes.context import FakeBuckets
 from fakes.fuse import Fuse
 from fakes.kafka import FakeBroker, FakeKafka
 from fakes.samples import FakeSamples
@@ -41,7 +40,6 @@ if __name__ == "__main__":
     setattr(drivers, "CONTROL_PORT", int(sys.argv[1]))  # noqa: B010 - a pod's port is fixed
     for name, fake in {
         "AdminClients": Kafka,
-        "RemoteStores": lambda _: FakeBuckets(),
         "Sampling": lambda *_, **_more: Sweeps(),
     }.items():
         setattr(operator, name, fake)

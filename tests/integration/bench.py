@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
-from fakes.context import FakeBuckets, FakeDrivers, build_resource
+from fakes.context import FakeDrivers, build_resource
 from fakes.permissions import read_rules
 from integration.accounts import build_kubeconfig
 from kappa_crds import API_VERSION
@@ -38,7 +38,7 @@ class Bench:
         self.kafka = AdminClients()
         self.context = OperatorContext(
             cluster=cluster, cache=ResourceCache(KIND_TABLE), kafka=self.kafka, drivers=FakeDrivers(),
-            buckets=FakeBuckets(), settings=Settings(),
+            settings=Settings(),
         )  # fmt: skip
 
     @classmethod

@@ -7,7 +7,7 @@ from typing import Any, Self
 import pytest
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
 
-from fakes.context import FakeBuckets, FakeDrivers, Operator, build_resource
+from fakes.context import FakeDrivers, Operator, build_resource
 from kappa_operator.engine.context import OperatorContext
 from kappa_operator.engine.keys import Key
 from kappa_operator.kafka.clients import AdminClients
@@ -32,7 +32,7 @@ class RealKafkaOperator(Operator):
         self.clients = AdminClients()
         self.context = OperatorContext(
             cluster=self.cluster, cache=self.cache, kafka=self.clients, drivers=FakeDrivers(),
-            buckets=FakeBuckets(), settings=Settings(),
+            settings=Settings(),
         )  # fmt: skip
         self.cluster.put(build_resource("KafkaCluster", "main", bootstrapServers=[bootstrap], **spec))
 

@@ -1,19 +1,22 @@
-"""Buckets of a real S3 server: what works, and what its refusals become."""
+"""Buckets of a real S3 server, as the pod of a check finds them: what works, and what its refusals become."""
 
 import re
 from collections.abc import Iterator
 from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from threading import Thread
 from typing import Any, ClassVar
+from urllib.parse import parse_qs
 
 import pytest
 
+from integration.checks import check
 from kappa_crds.reasons import Reason
-from kappa_crds.statestore import STATE_STORE
-from kappa_operator.errors import StoreFailure
-from kappa_operator.statestore.buckets import S3Buckets
+from kappa_crds.savepoint_work import WorkResult
 from lab.s3 import ObjectStore
+
+KEYS = {"accessKeyId": "id", "secretAccessKey": "word"}
 
 
 @pytest.fixture(scope="module")
@@ -23,41 +26,53 @@ def server() -> Iterator[ObjectStore]:
         yield running
 
 
-def build_store(endpoint: str, bucket: str = "state", prefix: str = "prod/kappa") -> Any:
-    s3 = {"bucket": bucket, "prefix": prefix, "endpoint": endpoint}
-    metadata = {"name": "s", "namespace": "shop", "uid": "u-1"}
-    return STATE_STORE.parse({"metadata": metadata, "spec": {"s3": s3}})
+def build_spec(endpoint: str, bucket: str = "state", prefix: str = "prod/kappa") -> dict[str, Any]:
+    s3 = {"bucket": bucket, "prefix": prefix, "endpoint": endpoint, "credentialsSecretRef": {"name": "keys"}}
+    return {"s3": s3}
 
 
-def keys(server: ObjectStore, secret: str | None = None) -> dict[str, str]:
-    return {"accessKeyId": server.access_key, "secretAccessKey": secret or server.secret_key}
+def keys(server: ObjectStore, word: str | None = None) -> dict[str, str]:
+    return {"accessKeyId": server.access_key, "secretAccessKey": word or server.secret_key}
+
+
+def read_failure(result: WorkResult) -> tuple[Reason, str]:
+    assert result.failure is not None
+    return result.failure.reason, result.failure.message
 
 
 @pytest.mark.parametrize("prefix", ["prod/kappa", ""])
-async def test_a_bucket_is_written_read_and_left_clean(server: ObjectStore, prefix: str) -> None:
-    await S3Buckets().check(build_store(server.endpoint, prefix=prefix), keys(server))
+def test_a_bucket_is_written_read_and_left_clean(server: ObjectStore, tmp_path: Path, prefix: str) -> None:
+    for _ in range(2):
+        result = check(tmp_path, build_spec(server.endpoint, prefix=prefix), keys(server))
+        assert (result.failure, result.checked and result.checked.free_bytes) == (None, None)
     assert [path for path in (server.folder / "state").rglob("*") if path.is_file()] == []
 
 
-async def test_a_missing_bucket_is_named(server: ObjectStore) -> None:
-    with pytest.raises(StoreFailure, match="there is no bucket absent at http") as failure:
-        await S3Buckets().check(build_store(server.endpoint, "absent"), keys(server))
-    assert failure.value.reason == Reason.BUCKET_NOT_FOUND
+def test_what_a_killed_check_left_does_not_matter(server: ObjectStore, tmp_path: Path) -> None:
+    left = server.folder / "state" / "_kappa" / "check-u-1" / "claim"
+    left.parent.mkdir(parents=True)
+    left.write_text("first")
+    assert check(tmp_path, build_spec(server.endpoint, prefix=""), keys(server)).checked is not None
 
 
-async def test_a_wrong_key_is_reported_with_the_store_message_and_without_the_key(
-    server: ObjectStore,
-) -> None:
-    with pytest.raises(StoreFailure, match="SignatureDoesNotMatch") as failure:
-        await S3Buckets().check(build_store(server.endpoint), keys(server, "wrong-word"))
-    assert "wrong-word" not in failure.value.message
+def test_a_missing_bucket_is_named(server: ObjectStore, tmp_path: Path) -> None:
+    result = check(tmp_path, build_spec(server.endpoint, "absent"), keys(server))
+    reason, message = read_failure(result)
+    assert reason is Reason.BUCKET_NOT_FOUND
+    assert "s3a://absent/prod/kappa" in message
 
 
-async def test_an_unavailable_server_is_reported() -> None:
-    with pytest.raises(StoreFailure, match="could not be written") as failure:
-        credentials = {"accessKeyId": "id", "secretAccessKey": "word"}
-        await S3Buckets().check(build_store("http://127.0.0.1:1"), credentials)
-    assert "127.0.0.1:1" in failure.value.message
+def test_a_wrong_key_is_reported_by_the_code_of_the_store(server: ObjectStore, tmp_path: Path) -> None:
+    result = check(tmp_path, build_spec(server.endpoint), keys(server, "wrong-word"))
+    reason, message = read_failure(result)
+    assert reason is Reason.STORE_CHECK_FAILED
+    assert "SignatureDoesNotMatch (HTTP 403)" in message
+    assert "wrong-word" not in message
+
+
+def test_an_unavailable_server_is_reported(tmp_path: Path) -> None:
+    _, message = read_failure(check(tmp_path, build_spec("http://127.0.0.1:1"), KEYS))
+    assert message.endswith("the store does not respond as S3 (Connect); check spec.s3.endpoint")
 
 
 class Careless(BaseHTTPRequestHandler):
@@ -70,7 +85,24 @@ class Careless(BaseHTTPRequestHandler):
         self.answer(b"")
 
     def do_GET(self) -> None:
-        self.answer(self.held[self.path])
+        path, _, query = self.path.partition("?")
+        self.answer(self.list(parse_qs(query)["prefix"][0]) if query else self.held[path])
+
+    def list(self, prefix: str) -> bytes:
+        """Return the files and folders of a folder."""
+        found = [
+            path.removeprefix(f"/state/{prefix}") for path in self.held if path.startswith(f"/state/{prefix}")
+        ]
+        folders = {name.split("/")[0] for name in found if "/" in name}
+        files = "".join(
+            f"<Contents><Key>{prefix}{name}</Key><LastModified>2026-01-01T00:00:00Z</LastModified><Size>1</Size></Contents>"
+            for name in found
+            if "/" not in name
+        )
+        inner = "".join(
+            f"<CommonPrefixes><Prefix>{prefix}{name}/</Prefix></CommonPrefixes>" for name in folders
+        )
+        return f"<ListBucketResult>{files}{inner}</ListBucketResult>".encode()
 
     def do_POST(self) -> None:
         asked = self.rfile.read(int(self.headers["Content-Length"])).decode()
@@ -92,13 +124,41 @@ class Careless(BaseHTTPRequestHandler):
         """Say nothing."""
 
 
-async def test_a_store_that_creates_what_is_there_is_refused() -> None:
-    with ThreadingHTTPServer(("127.0.0.1", 0), Careless) as server:
+class Foreign(Careless):
+    """A server that is no object store, and answers with what nobody else may read."""
+
+    status: ClassVar[int] = 404
+
+    def do_GET(self) -> None:
+        held = b"<html>account 4711, balance 12</html>"
+        self.send_response(self.status)
+        self.send_header("Content-Length", str(len(held)))
+        self.end_headers()
+        self.wfile.write(held)
+
+    do_PUT = do_POST = do_GET
+
+
+def serve(handler: type[BaseHTTPRequestHandler], folder: Path) -> WorkResult:
+    """Check a bucket of that server."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         Thread(target=server.serve_forever, daemon=True).start()
         try:
-            credentials = {"accessKeyId": "id", "secretAccessKey": "word"}
-            with pytest.raises(StoreFailure, match="ignores If-None-Match: two drivers could both"):
-                await S3Buckets().check(build_store(f"http://127.0.0.1:{server.server_port}"), credentials)
+            return check(folder, build_spec(f"http://127.0.0.1:{server.server_port}"), KEYS)
         finally:
             server.shutdown()
+
+
+def test_a_store_that_creates_what_is_there_is_refused(tmp_path: Path) -> None:
+    _, message = read_failure(serve(Careless, tmp_path))
+    assert "two drivers could both take a checkpoint" in message
     assert Careless.held == {}, "it is left clean"
+
+
+@pytest.mark.parametrize("status", [200, 301, 400, 403, 404])
+def test_the_body_of_a_foreign_server_is_not_reported(tmp_path: Path, status: int) -> None:
+    Foreign.status = status
+    reason, message = read_failure(serve(Foreign, tmp_path))
+    assert reason is Reason.STORE_CHECK_FAILED
+    assert "4711" not in message
+    assert len(message) < 300

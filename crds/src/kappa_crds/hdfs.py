@@ -1,11 +1,10 @@
-"""Access to a folder in HDFS, by Spark at the RPC port of the namenode and by Python over WebHDFS, and the errors of HDFS.
+"""Access to a folder in HDFS, by Spark at the RPC port of the namenode and by Python over WebHDFS.
 
 Source: the WebHDFS REST API of Apache Hadoop 3. A request that moves data is answered with the address of a datanode, and made there
-once more. A refusal is JSON with the name of Hadoop's exception.
+once more.
 """
 
-import json
-from typing import Annotated, Any
+from typing import Annotated
 from urllib.parse import quote, urlencode
 
 from pydantic import Field
@@ -15,7 +14,6 @@ from kappa_crds.model import Model
 SCHEME = "hdfs"
 USER_VARIABLE = "HADOOP_USER_NAME"
 """The variable with the user name for the Hadoop client."""
-_TEXT_LIMIT = 400
 
 
 class HdfsConnection(Model):
@@ -30,18 +28,3 @@ def build_web_url(connection: HdfsConnection, path: str, operation: str, **query
     """Return the URL of an operation of WebHDFS on a path, which begins with a slash."""
     parameters = urlencode({"op": operation, "user.name": connection.user, **query})
     return f"{connection.web}/webhdfs/v1{quote(path)}?{parameters}"
-
-
-def explain_refusal(status: int, body: bytes) -> tuple[str, str]:
-    """Return the name of the exception in a response, empty if there is none, and its message, in one line."""
-    try:
-        remote: dict[str, Any] = json.loads(body)["RemoteException"]
-        name, message = str(remote["exception"]), str(remote["message"])
-    except (ValueError, KeyError, TypeError):
-        return "", f"HTTP {status}: {_shorten(body.decode(errors='replace'))}"
-    return name, f"{name}: {_shorten(message)}"
-
-
-def _shorten(text: str) -> str:
-    """Drop the stack trace, which follows the message."""
-    return " ".join(text.split("\n\tat ", maxsplit=1)[0].split())[:_TEXT_LIMIT]

@@ -29,6 +29,7 @@ class SavepointTask(StrEnum):
     DELETE = "Delete"
     COLLECT = "Collect"
     MEASURE = "Measure"
+    CHECK = "Check"
 
 
 class VerifyBy(StrEnum):
@@ -85,7 +86,7 @@ class WorkRequest(StoreAccess):
 
     `source` is the name of the savepoint that is imported, and `other` where that is
     if it is not below the same location. It is exported to `other` under its own name.
-    What is measured is all of `namespace` in the store at `location`.
+    What is measured is all of `namespace` in the store at `location`. A check uses only the folder `name` below `location`.
     `needed_by` are checkpoints that are made of the savepoint: it is not deleted before they are.
     """
 
@@ -138,6 +139,12 @@ class Verification(Status):
     state: tuple[StateRows, ...] = ()
 
 
+class StoreCheck(Status):
+    """What a check of a store found besides that it works: the bytes that are free, where that is known."""
+
+    free_bytes: int | None = None
+
+
 class WorkResult(Status):
     """How a piece of work ended: with what it did, or with why it could not."""
 
@@ -145,4 +152,10 @@ class WorkResult(Status):
     removed: Removal | None = None
     verification: Verification | None = None
     contents: StoreContents | None = None
+    checked: StoreCheck | None = None
     failure: DriverExit | None = None
+
+    @property
+    def problem(self) -> str:
+        """Return why there is no result."""
+        return self.failure.message if self.failure else "the pod ended without a message"

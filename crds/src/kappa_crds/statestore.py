@@ -226,6 +226,10 @@ class StateStoreStatus(ResourceStatus):
     """When the last check ended."""
     check: int | None = None
     """Number of the last check that was started."""
+    checked: int | None = None
+    """Number of the last check that ended."""
+    check_fingerprint: str | None = None
+    """Fingerprint of the settings and of the version of the Secret the last check was started with."""
     collection: CollectionStatus | None = None
     """What was removed last that nothing needed any more."""
     measurement: Measurement | None = None

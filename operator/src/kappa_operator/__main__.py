@@ -39,7 +39,6 @@ from kappa_operator.lagpolicy.webhooks import HttpWebhooks
 from kappa_operator.pipeline.drivers import HttpDrivers, open_session
 from kappa_operator.report.serve import add_report
 from kappa_operator.settings import Settings
-from kappa_operator.statestore.remote import RemoteStores
 from kappa_operator.telemetry import metrics
 from kappa_operator.telemetry.health import PendingWatchEvents, build_health_app
 from kappa_operator.telemetry.logs import configure_logs
@@ -114,7 +113,7 @@ async def run(settings: Settings) -> None:
             on_new_groups=wake_policies,
         )
         context = OperatorContext(
-            cluster=cluster, cache=cache, kafka=kafka, drivers=HttpDrivers(session), buckets=RemoteStores(session),
+            cluster=cluster, cache=cache, kafka=kafka, drivers=HttpDrivers(session),
             settings=settings, get_lag=sampling.get, webhooks=webhooks, is_leading=lambda: elector.leading, expect_event=pending_events.expect,
         )  # fmt: skip
         REGISTRY.register(ResourceCollector(context.cache, context.is_leading))

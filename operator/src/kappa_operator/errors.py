@@ -16,7 +16,6 @@ KappaError
 │   └── KafkaRefused           a broker refused the request
 ├── ReferenceProblem           a resource that another one refers to is missing, ambiguous or not ready
 ├── SecretProblem              a Secret is missing or lacks a key
-├── StoreFailure               a state store cannot be written or read
 ├── NameTaken                  an object of the expected name belongs to another owner
 ├── DriverUnreachable          a driver did not respond at its control port
 ├── NoRolloutSlot              as many pipelines as allowed are being changed
@@ -135,12 +134,6 @@ class SecretProblem(KappaError):
     def incomplete(cls, name: str, key: str, what: str) -> Self:
         """Return the problem of one key of a Secret that is there."""
         return cls(f"key {key!r} of Secret {name} {what}", reason=Reason.SECRET_INCOMPLETE)
-
-
-class StoreFailure(KappaError):
-    """A state store cannot be written or read."""
-
-    reason = Reason.STORE_CHECK_FAILED
 
 
 class NameTaken(KappaError):

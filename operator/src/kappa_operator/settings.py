@@ -14,7 +14,6 @@ class Settings:
     namespace: str = "kappa-system"
     watch_namespaces: tuple[str, ...] = ()
     runtime_image: str = "kappa/pipelines:dev"
-    operator_image: str = "kappa/operator:dev"
     image_pull_policy: str = "IfNotPresent"
     java_options: str = ""
     resync: float = 600.0
@@ -59,7 +58,6 @@ class Settings:
             namespace=text("NAMESPACE", default.namespace),
             watch_namespaces=tuple(part for part in text("WATCH_NAMESPACES", "").split(",") if part),
             runtime_image=text("RUNTIME_IMAGE", default.runtime_image),
-            operator_image=text("OPERATOR_IMAGE", default.operator_image),
             image_pull_policy=text("IMAGE_PULL_POLICY", default.image_pull_policy),
             java_options=text("JAVA_OPTIONS", default.java_options),
             resync=number("RESYNC_SECONDS", default.resync),

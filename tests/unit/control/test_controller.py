@@ -107,7 +107,7 @@ async def test_a_replica_that_does_not_lead_writes_nothing() -> None:
     operator.cluster.put(build_resource("Topic", "orders"))
     context = OperatorContext(
         cluster=operator.cluster, cache=operator.cache, kafka=operator.kafka, drivers=operator.drivers,
-        buckets=operator.buckets, settings=operator.context.settings, now=operator.clock, is_leading=lambda: False,
+        settings=operator.context.settings, now=operator.clock, is_leading=lambda: False,
     )  # fmt: skip
     before = operator.cluster.fuse.writes
     queue = WorkQueue(time.monotonic)

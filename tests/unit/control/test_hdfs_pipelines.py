@@ -5,9 +5,11 @@ from typing import Any
 import pytest
 
 from fakes.context import build_resource
-from kappa_crds.savepoint_work import REQUEST_ANNOTATION, SavepointTask, WorkRequest
-from kappa_operator.engine.keys import Key
-from kappa_operator.errors import StoreFailure
+from kappa_crds.progress import DriverExit
+from kappa_crds.reasons import Reason
+from kappa_crds.savepoint_work import REQUEST_ANNOTATION, SavepointTask, StoreCheck, WorkRequest, WorkResult
+from kappa_operator.engine.keys import Key, ObjectRef
+from kappa_operator.statestore.pods import ROLES
 from unit.control.lives import PIPELINE, SAVEPOINT, STORE, Life
 from unit.control.test_bucket_pipelines import SPEC, find_revision, get
 
@@ -24,10 +26,21 @@ async def life() -> Life:
     await made.prepare()
     made.operator.cluster.remove(STORE)
     made.operator.cluster.put(build_resource("StateStore", "default", hdfs=HDFS))
-    await made.operator.reconcile(STORE_KEY)
+    await finish_check(made, WorkResult(checked=StoreCheck()))
     made.operator.cluster.put(build_resource("Pipeline", "delays", **SPEC))
     await made.settle()
     return made
+
+
+async def finish_check(life: Life, result: WorkResult) -> dict[str, Any]:
+    """Have the store checked, with that result; return the pod."""
+    await life.operator.settle(STORE_KEY)
+    (pod,) = life.operator.cluster.find("v1", "Pod", "shop", ROLES[SavepointTask.CHECK])
+    ended = {"exitCode": 0, "message": result.model_dump_json(by_alias=True)}
+    status = {"phase": "Succeeded", "containerStatuses": [{"state": {"terminated": ended}}]}
+    life.operator.cluster.patch(ObjectRef.of(pod), status=status)
+    await life.operator.settle(STORE_KEY)
+    return pod
 
 
 def find_users(pod: dict[str, Any]) -> list[str]:
@@ -39,16 +52,18 @@ async def test_the_store_is_checked_without_a_secret_and_shows_its_location(life
     status = get(life, STORE_KEY)["status"]
     assert (status["state"], status["location"], status.get("claimName")) == ("Ready", ROOT, None)
     assert life.operator.get_condition(STORE_KEY)[1] == "StoreVerified"
-    assert life.operator.buckets.checks == [{}]
 
 
-async def test_a_failing_store_reports_the_server_message(life: Life) -> None:
-    life.operator.buckets.failure = StoreFailure("a file could not be written: Permission denied")
+async def test_a_failing_store_reports_the_message_of_the_check(life: Life) -> None:
+    failure = DriverExit(reason=Reason.STORE_CHECK_FAILED, message="AccessControlException (HTTP 403)")
     life.operator.clock.advance(600)
-    await life.operator.reconcile(STORE_KEY)
+    pod = await finish_check(life, WorkResult(failure=failure))
+    assert find_users(pod) == ["flights"]
+    request = WorkRequest.model_validate_json(pod["metadata"]["annotations"][REQUEST_ANNOTATION])
+    assert (request.location, request.hdfs and request.hdfs.to_manifest()) == (ROOT, CONNECTION)
     assert life.operator.get_condition(STORE_KEY)[:2] == ("False", "StoreCheckFailed")
     (ready,) = (c for c in get(life, STORE_KEY)["status"]["conditions"] if c["type"] == "Ready")
-    assert "Permission denied" in ready["message"]
+    assert "AccessControlException" in ready["message"]
 
 
 async def test_it_runs_as_the_user_of_the_store_and_without_a_pvc(life: Life) -> None:

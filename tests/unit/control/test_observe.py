@@ -13,7 +13,7 @@ from unit.control.test_version_skew import SCENES
 _KAFKA = ("ensure", "has", "uses", "describe_cluster", "describe_topic", "read_quota")
 READS: dict[str, Collection[str]] = {
     "cluster": ("get", "list_objects", "list_pages"), "kafka": _KAFKA, "drivers": ("fetch_progress",),
-    "buckets": (), "webhooks": ("get",), "histories": ("recall",),
+    "webhooks": ("get",), "histories": ("recall",),
 }  # fmt: skip
 
 

@@ -73,7 +73,7 @@ def follow(resource: SavepointResource, plan: Plan, **spec: Any) -> SavepointRes
 
 
 def worker(result: WorkResult | None = None, **fields: Any) -> WorkerPod:
-    return WorkerPod(ObjectRef("v1", "Pod", "flights", f"{NAME}-1"), "w1", result=result, **fields)
+    return WorkerPod(ObjectRef("v1", "Pod", "flights", f"{NAME}-1"), "w1", NOW, result=result, **fields)
 
 
 def fail(message: str) -> WorkResult:

@@ -88,7 +88,7 @@ def condition(plan: Plan, kind: str = VERIFIED) -> Condition:
 def verify(by: str, result: WorkResult, **status: Any) -> Plan:
     """Ask for it, and have the pod end with the result."""
     begun = status_of(decide(savepoint({"by": by}, **taken()))).to_manifest()
-    worker = WorkerPod(ObjectRef("v1", "Pod", "flights", "before-abcdef01-1"), "w1", result=result)
+    worker = WorkerPod(ObjectRef("v1", "Pod", "flights", "before-abcdef01-1"), "w1", NOW, result=result)
     return decide(savepoint({"by": by}, **{**begun, **status}), worker=worker)
 
 
@@ -153,7 +153,9 @@ def test_what_was_repaired_is_ready_again() -> None:
     swept = status_of(decide(savepoint({"by": "Checksums"}, **damaged))).to_manifest()
     again = {"by": "Checksums", "request": "2"}
     begun = status_of(decide(savepoint(again, **swept))).to_manifest()
-    worker = WorkerPod(ObjectRef("v1", "Pod", "flights", "p"), "w1", result=WorkResult(verification=WHOLE))
+    worker = WorkerPod(
+        ObjectRef("v1", "Pod", "flights", "p"), "w1", NOW, result=WorkResult(verification=WHOLE)
+    )
     plan = decide(savepoint(again, **begun), worker=worker)
     assert (condition(plan).status, condition(plan, "Ready").status) == ("True", "True")
     assert (status_of(plan).state, condition(plan, "Stalled").status) == ("Ready", "False")

@@ -60,7 +60,7 @@ def decide(resource: SavepointResource, **fields: Any) -> Plan:
 
 
 def worker(result: WorkResult | None = None, **fields: Any) -> WorkerPod:
-    return WorkerPod(ObjectRef("v1", "Pod", "flights", f"{NAME}-1"), "w1", result=result, **fields)
+    return WorkerPod(ObjectRef("v1", "Pod", "flights", f"{NAME}-1"), "w1", NOW, result=result, **fields)
 
 
 def fail(message: str, reason: Reason = Reason.CHECKPOINT_DAMAGED) -> WorkResult:

@@ -1,4 +1,4 @@
-"""StateStores: the claim is made, checked by a pod, grown and never lost; a bucket is checked by the operator."""
+"""StateStores: the PVC is created, grown and never lost; a pod checks each kind of store."""
 
 import json
 from typing import Any
@@ -8,20 +8,18 @@ import pytest
 from fakes.cluster import refuse_shrinking_claims
 from fakes.context import Operator, build_resource, build_secret
 from fakes.fuse import Killed
+from kappa_crds.progress import DriverExit
 from kappa_crds.reasons import Reason
-from kappa_crds.statestore import S3
+from kappa_crds.savepoint_work import REQUEST_ANNOTATION, SavepointTask, StoreCheck, WorkRequest, WorkResult
 from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.engine.references import find_dependents
-from kappa_operator.errors import StoreFailure
 from kappa_operator.kinds import KIND_TABLE
-from kappa_operator.statestore.buckets import build_failure
 from kappa_operator.statestore.mounts import explain_waiting
-from kappa_operator.statestore.observe import parse_result
 
 STORE = Key("StateStore", "shop", "main")
 REF = ObjectRef("kappa-platform.io/v1alpha1", *STORE)
 CLAIM = ObjectRef("v1", "PersistentVolumeClaim", "shop", "main-state")
-GOOD = {"ok": True, "freeBytes": 2**30}
+GOOD = WorkResult(checked=StoreCheck(free_bytes=2**30))
 
 
 def start(**spec: Any) -> Operator:
@@ -35,10 +33,17 @@ def find_probe(operator: Operator) -> ObjectRef:
     return ObjectRef.of(pod)
 
 
-def finish_probe(operator: Operator, result: dict[str, Any] | str, phase: str = "Succeeded") -> None:
-    """Do what the kubelet does when the probe ends."""
-    text = result if isinstance(result, str) else json.dumps(result)
-    ended = {"exitCode": 0 if phase == "Succeeded" else 1, "message": text}
+def fail(reason: Reason, message: str) -> WorkResult:
+    return WorkResult(failure=DriverExit(reason=reason, message=message))
+
+
+def finish_probe(operator: Operator, result: WorkResult) -> None:
+    """Do what the kubelet does when the pod of a check ends."""
+    phase = "Succeeded" if result.failure is None else "Failed"
+    ended = {
+        "exitCode": 0 if result.failure is None else 1,
+        "message": result.model_dump_json(by_alias=True, exclude_none=True),
+    }
     status = {"phase": phase, "containerStatuses": [{"state": {"terminated": ended}}]}
     operator.cluster.patch(find_probe(operator), status=status)
 
@@ -87,7 +92,7 @@ async def test_a_store_stays_ready_while_it_is_checked_again() -> None:
     await operator.settle(STORE)
     assert find_probe(operator).name == "main-check-2"
     assert operator.get_condition(STORE)[0] == "True"
-    finish_probe(operator, {"ok": False, "reason": "StoreFull", "message": "no room"}, "Failed")
+    finish_probe(operator, fail(Reason.STORE_FULL, "no room"))
     await operator.settle(STORE)
     assert operator.get_condition(STORE) == ("False", "StoreFull", "no room")
 
@@ -113,7 +118,7 @@ async def test_a_changed_spec_is_seen_at_once_and_not_only_at_the_next_check() -
 
 async def test_a_store_that_failed_is_checked_again_soon() -> None:
     operator = await start().settle(STORE)
-    finish_probe(operator, {"ok": False, "reason": "StoreCheckFailed", "message": "EACCES"}, "Failed")
+    finish_probe(operator, fail(Reason.STORE_CHECK_FAILED, "EACCES"))
     await operator.settle(STORE)
     operator.clock.advance(31)
     await operator.settle(STORE)
@@ -282,45 +287,185 @@ async def test_a_crash_at_any_write_of_a_check_leaves_one_pvc_and_no_second_pod(
 BUCKET = {"s3": {"bucket": "state", "credentialsSecretRef": {"name": "keys"}, "endpoint": "http://s3:7070"}}
 
 
-async def test_a_bucket_is_checked_with_the_secrets_keys_when_it_is_due() -> None:
+def put_keys(operator: Operator, word: str = "word") -> None:
+    operator.cluster.put(build_secret("keys", accessKeyId="id", secretAccessKey=word))
+
+
+async def start_bucket() -> Operator:
     operator = start(**BUCKET)
-    operator.cluster.put(build_secret("keys", accessKeyId="id", secretAccessKey="word"))
-    outcome = await operator.reconcile(STORE)
-    assert operator.buckets.checks == [{"accessKeyId": "id", "secretAccessKey": "word"}]
+    put_keys(operator)
+    return operator
+
+
+async def test_a_bucket_is_checked_by_a_pod_with_the_keys_of_the_secret() -> None:
+    operator = await (await start_bucket()).settle(STORE)
+    (pod,) = operator.cluster.find("v1", "Pod", "shop")
+    container = pod["spec"]["containers"][0]
+    assert {each["name"]: each["valueFrom"]["secretKeyRef"]["key"] for each in container["env"]} == {
+        "AWS_ACCESS_KEY_ID": "accessKeyId",
+        "AWS_SECRET_ACCESS_KEY": "secretAccessKey",
+    }
+    assert "word" not in json.dumps(pod)
+    assert "terminationMessagePolicy" not in container, "a log may have a text of the server"
+    assert pod["spec"]["automountServiceAccountToken"] is False
+    assert pod["spec"]["activeDeadlineSeconds"] < 300
+    request = WorkRequest.model_validate_json(pod["metadata"]["annotations"][REQUEST_ANNOTATION])
+    assert (request.task, request.location) == (SavepointTask.CHECK, "s3a://state")
+    assert request.bucket is not None
+    finish_probe(operator, WorkResult(checked=StoreCheck()))
+    await operator.settle(STORE)
     assert operator.get_condition(STORE)[:2] == ("True", "StoreVerified")
-    assert outcome.requeue_after == 300
-    await operator.reconcile(STORE)
-    assert len(operator.buckets.checks) == 1
-    operator.clock.advance(300)
-    await operator.reconcile(STORE)
-    assert len(operator.buckets.checks) == 2
+
+
+async def test_a_bucket_is_checked_again_when_that_is_due() -> None:
+    operator = await make_ready(await start_bucket())
+    operator.clock.advance(299)
+    await operator.settle(STORE)
+    assert operator.cluster.find("v1", "Pod", "shop") == []
+    operator.clock.advance(1)
+    await operator.settle(STORE)
+    assert find_probe(operator).name == "main-check-2"
+
+
+async def test_other_keys_are_checked_within_a_minute() -> None:
+    operator = await make_ready(await start_bucket())
+    assert (await operator.reconcile(STORE)).requeue_after == 60
+    put_keys(operator, "other")
+    await operator.settle(STORE)
+    assert find_probe(operator).name == "main-check-2"
+    assert operator.get_condition(STORE)[0] == "True", "the last result holds until then"
+
+
+@pytest.mark.parametrize(
+    "change", [{"endpoint": "http://other:7070"}, {"credentialsSecretRef": {"name": "new"}}]
+)
+async def test_changed_settings_are_checked_at_once(change: dict[str, Any]) -> None:
+    operator = await make_ready(await start_bucket())
+    operator.cluster.put(build_secret("new", accessKeyId="id", secretAccessKey="word"))
+    operator.cluster.put(build_resource("StateStore", "main", s3=BUCKET["s3"] | change))
+    await operator.settle(STORE)
+    body = operator.get(STORE) or {}
+    assert find_probe(operator).name == "main-check-2"
+    assert body["status"]["observedGeneration"] < body["metadata"]["generation"], "it is not verified yet"
+
+
+async def test_a_check_of_settings_that_changed_meanwhile_does_not_count() -> None:
+    operator = await (await start_bucket()).settle(STORE)
+    put_keys(operator, "wrong")
+    finish_probe(operator, GOOD)
+    await operator.settle(STORE)
+    assert operator.get_condition(STORE)[0] == "False"
+    assert find_probe(operator).name == "main-check-2"
+
+
+async def test_a_check_of_the_release_before_does_not_count() -> None:
+    operator = await (await start_bucket()).settle(STORE)
+    operator.cluster.patch(REF, status={"checked": None, "checkFingerprint": None})
+    await operator.settle(STORE)
+    assert find_probe(operator).name == "main-check-2"
+
+
+async def test_a_store_of_the_release_before_is_not_checked_early() -> None:
+    operator = await make_ready(await start_bucket())
+    operator.cluster.patch(REF, status={"checked": None, "checkFingerprint": None})
+    await operator.settle(STORE)
+    assert operator.cluster.find("v1", "Pod", "shop") == []
 
 
 async def test_a_failing_bucket_is_reported_and_recovers() -> None:
-    operator = start(**BUCKET)
-    operator.cluster.put(build_secret("keys", accessKeyId="id", secretAccessKey="word"))
-    operator.buckets.failure = StoreFailure("there is no bucket state", reason=Reason.BUCKET_NOT_FOUND)
-    await operator.reconcile(STORE)
+    operator = await (await start_bucket()).settle(STORE)
+    finish_probe(operator, fail(Reason.BUCKET_NOT_FOUND, "no bucket state"))
+    await operator.settle(STORE)
     assert operator.get_condition(STORE)[:2] == ("False", "BucketNotFound")
-    operator.buckets.failure = None
     operator.clock.advance(31)
-    await operator.reconcile(STORE)
+    operator = await make_ready(operator)
     assert operator.get_condition(STORE)[0] == "True"
 
 
-async def test_a_buckets_secret_that_is_missing_is_named() -> None:
-    operator = start(**BUCKET)
-    await operator.reconcile(STORE)
+async def test_a_pod_of_another_owner_is_no_check() -> None:
+    operator = await start_bucket()
+    metadata = {"name": "main-check-1", "namespace": "shop"}
+    operator.cluster.put({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {}})
+    ended = {"exitCode": 0, "message": GOOD.model_dump_json(by_alias=True)}
+    status = {"phase": "Succeeded", "containerStatuses": [{"state": {"terminated": ended}}]}
+    operator.cluster.patch(ObjectRef("v1", "Pod", "shop", "main-check-1"), status=status)
+    await operator.settle(STORE)
+    assert operator.get_condition(STORE)[0] == "False"
+    assert "belongs to no Kappa resource" in operator.get_condition(STORE)[2]
+    operator.clock.advance(31)
+    operator = await operator.settle(STORE)
+    assert operator.cluster.read(ObjectRef("v1", "Pod", "shop", "main-check-2")) is not None
+
+
+async def test_a_pod_cannot_report_a_reason_of_another_kind() -> None:
+    operator = await (await start_bucket()).settle(STORE)
+    finish_probe(operator, fail(Reason.SAVEPOINT_DAMAGED, "boom"))
+    await operator.settle(STORE)
+    assert operator.get_condition(STORE) == ("False", "StoreCheckFailed", "boom")
+
+
+async def test_a_store_that_keeps_failing_is_checked_less_and_less_often() -> None:
+    operator = await (await start_bucket()).settle(STORE)
+    pauses = []
+    for _ in range(7):
+        finish_probe(operator, fail(Reason.STORE_CHECK_FAILED, "HTTP 503"))
+        await operator.settle(STORE)
+        failed = operator.clock()
+        while not operator.cluster.find("v1", "Pod", "shop"):
+            operator.clock.advance(1)
+            await operator.settle(STORE)
+        pauses.append((operator.clock() - failed).total_seconds())
+    assert 27 <= pauses[0] <= 30
+    assert pauses == sorted(pauses)
+    assert 270 <= pauses[-1] <= 300, "as often as a store that works"
+
+
+async def test_a_secret_that_is_missing_is_named_and_a_new_one_is_used_at_once() -> None:
+    operator = await start(**BUCKET).settle(STORE)
     assert operator.get_condition(STORE)[:2] == ("False", "SecretNotFound")
+    assert operator.cluster.find("v1", "Pod", "shop") == []
+    put_keys(operator)
+    operator = await make_ready(operator)
+    assert operator.get_condition(STORE)[0] == "True"
 
 
-def test_a_stores_answer_is_quoted_without_secrets() -> None:
-    s3 = S3(bucket="state")
-    text = "<Error><Code>SignatureDoesNotMatch</Code><Message>for word-1 it does not match</Message></Error>"
-    failure = build_failure(s3, "written", text, {"secretAccessKey": "word-1"})
-    assert "SignatureDoesNotMatch: for (hidden) it does not match" in failure.message
-    missing = build_failure(s3, "written", "<Code>NoSuchBucket</Code><Message>no</Message>", {})
-    assert missing.reason == Reason.BUCKET_NOT_FOUND
+async def test_a_pod_that_cannot_be_created_is_reported_and_tried_again_later() -> None:
+    operator = await start_bucket()
+    operator.cluster.refusals.append(lambda _, after: "exceeded quota" if after["kind"] == "Pod" else None)
+    operator = await operator.settle(STORE)
+    assert operator.get_condition(STORE) == ("False", "StoreCheckFailed", "exceeded quota")
+    number = (operator.get(STORE) or {})["status"]["check"]
+    operator.clock.advance(10)
+    operator = await operator.settle(STORE)
+    assert (operator.get(STORE) or {})["status"]["check"] == number
+    operator.cluster.refusals.clear()
+    operator.clock.advance(21)
+    operator = await make_ready(operator)
+    assert operator.get_condition(STORE)[0] == "True"
+
+
+async def test_a_crash_at_any_write_leaves_no_changed_settings_unchecked() -> None:
+    async def live(die_after: int | None) -> tuple[Any, int]:
+        operator = await make_ready(await start_bucket())
+        before = operator.cluster.fuse.writes
+        operator.cluster.fuse.die_after(die_after)
+        operator.cluster.put(build_resource("StateStore", "main", s3=BUCKET["s3"] | {"region": "eu"}))
+        for _ in range(6):
+            try:
+                await operator.reconcile(STORE)
+            except Killed:
+                operator = operator.restart()
+            for pod in operator.cluster.find("v1", "Pod", "shop"):
+                if "status" not in pod:
+                    finish_probe(operator, fail(Reason.STORE_CHECK_FAILED, "wrong region"))
+        writes = operator.cluster.fuse.writes - before
+        assert operator.cluster.find("v1", "Pod", "shop") == []
+        return operator.get_condition(STORE), writes
+
+    wanted, writes = await live(None)
+    assert (wanted[:2], writes > 3) == (("False", "StoreCheckFailed"), True)
+    for number in range(1, writes + 1):
+        assert (await live(number))[0] == wanted, f"died after write {number} of {writes}"
 
 
 @pytest.mark.parametrize(
@@ -334,17 +479,18 @@ def test_a_stores_answer_is_quoted_without_secrets() -> None:
         (
             {
                 "phase": "Failed",
-                "containerStatuses": [{"state": {"terminated": {"exitCode": 1, "message": "?"}}}],
+                "containerStatuses": [{"state": {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}}],
             },
-            "exit code 1: ?",
+            "exit code 137 (OOMKilled)",
         ),
     ],
 )
-def test_a_probe_that_left_no_result_is_explained_by_what_is_known(status: Any, message: str) -> None:
-    result = parse_result({"status": status})
-    assert result is not None
-    assert not result.ok
-    assert message in result.message
+async def test_a_check_that_left_no_result_is_explained_by_what_is_known(status: Any, message: str) -> None:
+    operator = await (await start_bucket()).settle(STORE)
+    operator.cluster.patch(find_probe(operator), status=status)
+    await operator.settle(STORE)
+    assert operator.get_condition(STORE)[:2] == ("False", "StoreCheckFailed")
+    assert message in operator.get_condition(STORE)[2]
 
 
 def test_a_pod_that_waits_is_explained_in_the_kubelets_or_schedulers_words() -> None:

@@ -23,9 +23,8 @@ from kappa_operator.savepoint.deletion import delete_savepoint
 from kappa_operator.savepoint.model import SavepointObserved
 from kappa_operator.savepoint.work import sweep_work
 from kappa_operator.statestore import decide as statestore
-from kappa_operator.statestore.collection import begin_collection
-from kappa_operator.statestore.measurement import begin_measurement
 from kappa_operator.statestore.model import StateStoreObserved
+from kappa_operator.statestore.upkeep import UPKEEP, begin_upkeep
 from kappa_operator.topic import decide as topic
 from kappa_operator.topic.checks import TopicObserved
 from kappa_operator.topic.deletion import delete_topic
@@ -71,9 +70,8 @@ ORDERS: list[tuple[str, Step[Any], Step[Any], Any]] = [
     ("KafkaCluster", kafkacluster.reconnect, kafkacluster.report_connection, KafkaClusterObserved(parse("KafkaCluster", {"bootstrapServers": BROKER}), ClusterView("id", 1, 1, 0), access=KafkaAccess.of({}))),
     ("StateStore", statestore.delete_store, statestore.hold_store, StateStoreObserved(parse("StateStore", {"pvc": {"size": "1Gi"}, "deletionPolicy": "Delete"}, **DELETED))),
     ("StateStore", statestore.hold_store, statestore.check_store, StateStoreObserved(parse("StateStore", {"pvc": {"size": "1Gi"}, "deletionPolicy": "Delete"}))),
-    ("StateStore", statestore.check_store, begin_collection, StateStoreObserved(parse("StateStore", BUCKET, VERIFIED, generation=2))),
-    ("StateStore", begin_collection, begin_measurement, StateStoreObserved(parse("StateStore", BUCKET, VERIFIED))),
-    ("StateStore", begin_measurement, statestore.wait_for_next, StateStoreObserved(parse("StateStore", BUCKET, VERIFIED))),
+    ("StateStore", statestore.check_store, begin_upkeep, StateStoreObserved(parse("StateStore", BUCKET, VERIFIED, generation=2))),
+    ("StateStore", begin_upkeep, statestore.wait_for_next, StateStoreObserved(parse("StateStore", BUCKET, VERIFIED))),
     ("Savepoint", sweep_work, delete_savepoint, SavepointObserved(parse("Savepoint", {"pipelineRef": "p"}, {"work": WORK}, **DELETED))),
     ("Savepoint", delete_savepoint, savepoint.hold_files, SavepointObserved(parse("Savepoint", {"pipelineRef": "p", "deletionPolicy": "Delete"}, **DELETED))),
     ("Savepoint", savepoint.hold_files, savepoint.wait_for_pipeline, SavepointObserved(parse("Savepoint", {"pipelineRef": "p", "deletionPolicy": "Delete"}))),
@@ -100,6 +98,14 @@ def test_of_two_steps_with_a_plan_the_earlier_one_decides(
     assert later is not None
     assert earlier != later, "the order does not matter here"
     assert entry.steps.index(first) < entry.steps.index(second)
+
+
+def test_a_store_is_collected_before_it_is_measured() -> None:
+    store = parse("StateStore", BUCKET, VERIFIED)
+    assert [(kind.field, kind.measure_wait(store, NOW)) for kind in UPKEEP] == [
+        ("collection", 0),
+        ("measurement", 0),
+    ]
 
 
 @pytest.mark.parametrize("entry", KIND_TABLE.values(), ids=KIND_TABLE)

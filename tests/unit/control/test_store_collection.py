@@ -7,11 +7,20 @@ from fakes.fuse import Killed
 from kappa_crds import API_VERSION
 from kappa_crds.progress import DriverExit
 from kappa_crds.reasons import Reason
-from kappa_crds.savepoint_work import REQUEST_ANNOTATION, CollectRequest, Removal, WorkRequest, WorkResult
+from kappa_crds.savepoint_work import (
+    REQUEST_ANNOTATION,
+    CollectRequest,
+    Removal,
+    SavepointTask,
+    StoreCheck,
+    WorkRequest,
+    WorkResult,
+)
 from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.kinds import KIND_TABLE
-from kappa_operator.statestore.collection_pods import COLLECTOR_ROLE
+from kappa_operator.statestore.pods import ROLES
 
+COLLECTOR_ROLE = ROLES[SavepointTask.COLLECT]
 STORE = Key("StateStore", "shop", "main")
 REF = ObjectRef(API_VERSION, *STORE)
 FREED = WorkResult(removed=Removal(objects=3, checkpoints=1, size_bytes=2048))
@@ -25,7 +34,7 @@ async def start(**collection: Any) -> Operator:
     operator.cluster.put(build_resource("StateStore", "main", **spec))
     operator = await operator.settle(STORE)
     (probe,) = operator.cluster.find("v1", "Pod", "shop")
-    end(operator, ObjectRef.of(probe), '{"ok": true}')
+    end(operator, ObjectRef.of(probe), WorkResult(checked=StoreCheck()).model_dump_json(by_alias=True))
     return operator
 
 

@@ -11,13 +11,22 @@ from fakes.context import Operator, build_resource, build_secret
 from fakes.fuse import Killed
 from kappa_crds.progress import DriverExit
 from kappa_crds.reasons import Reason
-from kappa_crds.savepoint_work import REQUEST_ANNOTATION, Removal, SavepointTask, WorkRequest, WorkResult
+from kappa_crds.savepoint_work import (
+    REQUEST_ANNOTATION,
+    Removal,
+    SavepointTask,
+    StoreCheck,
+    WorkRequest,
+    WorkResult,
+)
 from kappa_crds.stores import StoreContents
 from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.kinds import KIND_TABLE
-from kappa_operator.statestore.collection_pods import COLLECTOR_ROLE, MEASURER_ROLE
+from kappa_operator.statestore.pods import ROLES
 from kappa_operator.telemetry.resource_metrics import STORE_METRICS, ResourceCollector
 
+COLLECTOR_ROLE, MEASURER_ROLE = ROLES[SavepointTask.COLLECT], ROLES[SavepointTask.MEASURE]
+CHECKED = WorkResult(checked=StoreCheck(free_bytes=1024))
 STORE = Key("StateStore", "shop", "main")
 HOLDS = StoreContents(
     checkpoints=2, checkpoint_bytes=4096, savepoints=3, savepoint_objects=40, savepoint_bytes=2048,
@@ -35,7 +44,7 @@ async def start(**spec: Any) -> Operator:
     operator.cluster.put(build_resource("StateStore", "main", **given))
     operator = await operator.settle(STORE)
     (probe,) = operator.cluster.find("v1", "Pod", "shop")
-    end(operator, ObjectRef.of(probe), '{"ok": true, "freeBytes": 1024}')
+    end(operator, ObjectRef.of(probe), CHECKED.model_dump_json(by_alias=True))
     return await operator.settle(STORE)
 
 
@@ -82,6 +91,9 @@ async def test_a_store_is_measured_soon_after_it_was_found_to_work_not_at_its_ne
     }
     operator.cluster.put(build_resource("StateStore", "main", **spec))
     operator.cluster.put(build_secret("keys", accessKeyId="a", secretAccessKey="b"))
+    operator = await operator.settle(STORE)
+    (pod,) = operator.cluster.find("v1", "Pod", "shop")
+    end(operator, ObjectRef.of(pod), CHECKED.model_dump_json(by_alias=True))
     outcome = await operator.reconcile(STORE)
     assert operator.get_condition(STORE)[0] == "True"
     assert read_status(operator) == {}

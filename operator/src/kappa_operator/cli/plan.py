@@ -33,7 +33,6 @@ from kappa_operator.kafka.clients import AdminClients
 from kappa_operator.kinds import KIND_TABLE
 from kappa_operator.pipeline.drivers import HttpDrivers, open_session
 from kappa_operator.pipeline.model import PipelineObserved
-from kappa_operator.statestore.remote import RemoteStores
 
 Body = dict[str, Any]
 _NEWEST = 2**62
@@ -105,9 +104,7 @@ async def plan_manifests(
         kafka = AdminClients()
         namespaces = {manifest["metadata"]["namespace"] for manifest in manifests}
         settings, note = await find_settings(cluster, namespaces)
-        operator = OperatorContext(
-            cluster, ResourceCache(KIND_TABLE), kafka, HttpDrivers(session), RemoteStores(session), settings
-        )
+        operator = OperatorContext(cluster, ResourceCache(KIND_TABLE), kafka, HttpDrivers(session), settings)
         for present in namespaces:
             await sync_cache(cluster, operator.cache, present)
         keys = [await overlay(cluster, operator.cache, manifest) for manifest in manifests]

@@ -104,15 +104,6 @@ class Reconnect:
 
 
 @dataclass(frozen=True, slots=True)
-class CheckStore:
-    """Write, read and delete a file or an object in a store that no pod mounts. `secret` holds its credentials, under `keys`."""
-
-    location: str
-    secret: str | None = None
-    keys: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class CreateTopic:
     """Create a topic in Kafka. `replication` None takes the broker's default."""
 
@@ -212,7 +203,6 @@ Action = (
     | EmitEvent
     | KeepLagHistories
     | CallWebhook
-    | CheckStore
     | Reconnect
     | TakeRolloutSlot
     | ObjectAction
@@ -244,8 +234,6 @@ def describe_action(action: Action) -> str:  # noqa: PLR0912 - one line for each
             return "take a slot for the change"
         case Reconnect(cluster):
             return f"connect to {cluster} with other settings"
-        case CheckStore(location):
-            return f"write, read and delete a file in {location}"
         case StopDriver(pod, _, _, timeout):
             return f"ask {pod} to stop at the end of its batch, within {timeout:.0f} s"
         case ActivateDriver(pod, _, _):

@@ -22,7 +22,7 @@ from kappa_operator.engine.ownership import require_own
 from kappa_operator.engine.plan import Failure
 from kappa_operator.errors import AlreadyExists, KappaError, NoRolloutSlot
 from kappa_operator.lag.memory import Remembered
-from kappa_operator.secrets import read_secret, read_secret_key
+from kappa_operator.secrets import read_secret_key
 
 log = structlog.get_logger(__name__)
 
@@ -107,10 +107,6 @@ async def _apply(context: OperatorContext, resource: AnyResource, action: act.Ac
             _take_slot(context, Key.of(resource))
         case act.Reconnect(cluster, access):
             context.kafka.connect(cluster, access)
-        case act.CheckStore(_, secret, keys):
-            namespace = resource.metadata.namespace
-            credentials = {} if secret is None else await read_secret(context, namespace, secret, keys)
-            await context.buckets.check(resource, credentials)
         case act.StopDriver() | act.ActivateDriver() | act.TakeSavepoint():
             await _call_driver(context, action, await read_secret_key(context, action.token, "token"))
         case (

@@ -7,10 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
-from typing import Protocol
 
-from kappa_crds.resource import Resource
-from kappa_crds.statestore import StateStoreSpec, StateStoreStatus
 from kappa_operator.engine.cache import ResourceCache, get_version
 from kappa_operator.engine.cluster import ApiCluster, Body
 from kappa_operator.engine.keys import Key, ObjectRef
@@ -27,15 +24,6 @@ from kappa_operator.pipeline.rollout import RolloutLimiter
 from kappa_operator.settings import Settings
 
 
-class Buckets(Protocol):
-    """Stores that are mounted nowhere: buckets of S3-compatible stores, and folders in HDFS."""
-
-    async def check(
-        self, store: Resource[StateStoreSpec, StateStoreStatus], credentials: dict[str, str]
-    ) -> None:
-        """Write, read and delete a file or an object; raise StoreFailure in the store's own words."""
-
-
 @dataclass(frozen=True, slots=True)
 class OperatorContext:
     """All that the operator can reach."""
@@ -44,7 +32,6 @@ class OperatorContext:
     cache: ResourceCache
     kafka: AdminClients
     drivers: HttpDrivers
-    buckets: Buckets
     settings: Settings
     get_lag: Callable[[Key], ClusterSample | None] = lambda _cluster: None
     """Returns the last lag sample of a KafkaCluster; None before the first one of this leader."""

@@ -36,6 +36,7 @@ class WorkerPod:
 
     ref: ObjectRef
     uid: str
+    created: datetime
     deleting: bool = False
     result: WorkResult | None = None
     waits: str | None = None

@@ -1,17 +1,21 @@
 """Reads a savepoint's pipeline, its driver and what that reports, the pod that works on it, and what needs it."""
 
 from collections.abc import Iterator
+from datetime import datetime
+from typing import Any
 
 from pydantic import ValidationError
 
 from kappa_crds.pipeline_status import NEEDS_SAVEPOINT
 from kappa_crds.progress import DriverExit, DriverState
 from kappa_crds.reasons import Reason
+from kappa_crds.resource import Resource
 from kappa_crds.savepoint_work import WorkResult, WorkState
 from kappa_operator.engine.cache import ResourceCache
 from kappa_operator.engine.cluster import Body
 from kappa_operator.engine.context import OperatorContext
 from kappa_operator.engine.keys import Key, ObjectRef
+from kappa_operator.engine.ownership import find_controller
 from kappa_operator.engine.plan import Failure
 from kappa_operator.engine.references import find_users, read_referred
 from kappa_operator.errors import KappaError, ReferenceProblem
@@ -91,16 +95,20 @@ async def _find_own_worker(context: OperatorContext, resource: SavepointResource
     work = resource.status.work
     if work is None or work.state is WorkState.DONE:
         return None
-    return await find_worker(context, build_worker_ref(resource, work))
+    return await find_worker(context, resource, build_worker_ref(resource, work))
 
 
-async def find_worker(context: OperatorContext, ref: ObjectRef) -> WorkerPod | None:
-    """Return the pod of a piece of work, if it is there."""
+async def find_worker(
+    context: OperatorContext, owner: Resource[Any, Any], ref: ObjectRef
+) -> WorkerPod | None:
+    """Return the pod of a piece of work, if it is there. A pod of that name with another owner is not."""
     pod = await context.cluster.get(ref)
-    if pod is None:
+    if pod is None or find_controller(pod).get("uid") != owner.metadata.uid:
         return None
-    deleting = "deletionTimestamp" in pod["metadata"]
-    return WorkerPod(ref, pod["metadata"]["uid"], deleting, parse_work(pod), explain_waiting(pod))
+    metadata = pod["metadata"]
+    created = datetime.fromisoformat(metadata["creationTimestamp"])
+    is_deleting = "deletionTimestamp" in metadata
+    return WorkerPod(ref, metadata["uid"], created, is_deleting, parse_work(pod), explain_waiting(pod))
 
 
 def parse_work(pod: Body) -> WorkResult | None:

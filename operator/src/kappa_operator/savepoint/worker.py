@@ -19,7 +19,7 @@ from kappa_operator.engine.keys import ObjectRef
 from kappa_operator.engine.restricted import CONTAINER_SECURITY, build_owner, build_restricted_spec
 from kappa_operator.statestore.storage import Mounts, Storage, build_storage_mounts
 
-WORK_SECONDS = 4 * 3600
+WORK_SECONDS, CHECK_SECONDS = 4 * 3600, 240
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +60,15 @@ def build_worker_pod(
             "ownerReferences": [build_owner(owner)],
         },
         "spec": {
-            **build_restricted_spec(WORK_SECONDS, placement.node),
+            **build_restricted_spec(_limit_seconds(request), placement.node),
             "containers": [_build_container(request, placement, mounts)],
             "volumes": list(mounts.volumes),
         },
     }
+
+
+def _limit_seconds(request: WorkRequest) -> int:
+    return CHECK_SECONDS if request.task is SavepointTask.CHECK else WORK_SECONDS
 
 
 def _build_container(request: WorkRequest, placement: Placement, mounts: Mounts) -> Manifest:
@@ -78,7 +82,12 @@ def _build_container(request: WorkRequest, placement: Placement, mounts: Mounts)
         **({"env": list(mounts.variables)} if mounts.variables else {}),
         "resources": {"requests": {"cpu": "50m", "memory": least}, "limits": {"memory": most}},
         "securityContext": CONTAINER_SECURITY,
-        "terminationMessagePolicy": "FallbackToLogsOnError",
+        # The log of a check may have a text of the server, which belongs into no status.
+        **(
+            {}
+            if request.task is SavepointTask.CHECK
+            else {"terminationMessagePolicy": "FallbackToLogsOnError"}
+        ),
         "volumeMounts": list(mounts.volume_mounts),
     }
 

@@ -7,32 +7,18 @@ the pod is deleted; one pod works at a time.
 from dataclasses import replace
 from datetime import datetime
 
-from kappa_crds.buckets import name_key_variables
-from kappa_crds.quantities import parse_duration
 from kappa_crds.reasons import Reason
-from kappa_crds.savepoint_work import WorkState
 from kappa_crds.statestore import STATE_STORE_FINALIZER
 from kappa_crds.topic import DeletionPolicy
 from kappa_operator import intervals
-from kappa_operator.engine.actions import CheckStore, DeleteObject, EmitEvent, RemoveFinalizer
+from kappa_operator.engine.actions import DeleteObject, EmitEvent, RemoveFinalizer
 from kappa_operator.engine.kinds import Step
-from kappa_operator.engine.plan import Plan, block_deletion, find_failure, hold_deletion, judge_error, ready
-from kappa_operator.statestore.collection import (
-    begin_collection,
-    follow_collection,
-    measure_wait,
-    sweep_collection,
-)
-from kappa_operator.statestore.measurement import begin_measurement, follow_measurement, wait_to_measure
-from kappa_operator.statestore.model import (
-    StateStoreObserved,
-    describe_location,
-    get_wait,
-    is_unseen,
-    report,
-)
-from kappa_operator.statestore.objects import StateStoreResource, build_claim_ref
+from kappa_operator.engine.plan import Plan, block_deletion, hold_deletion
+from kappa_operator.statestore.check import decide_check
+from kappa_operator.statestore.model import StateStoreObserved
+from kappa_operator.statestore.objects import build_claim_ref
 from kappa_operator.statestore.pvc import decide_claim
+from kappa_operator.statestore.upkeep import begin_upkeep, find_open, follow_upkeep, measure_wait
 
 _NAMED = 5
 
@@ -60,45 +46,15 @@ def wait_for_next(observed: StateStoreObserved, now: datetime) -> Plan:
     return replace(plan, requeue_after=_choose_wait(observed, plan, now))
 
 
-def _choose_wait(observed: StateStoreObserved, plan: Plan, now: datetime) -> float:
-    resource, status = observed.resource, observed.resource.status
-    if any(
-        work is not None and work.state is not WorkState.DONE
-        for work in (status.collection, status.measurement)
-    ):
-        return intervals.WORKING
-    to_collect = measure_wait(resource.spec.collection, status.collection, now)
-    waits = (plan.requeue_after, to_collect, wait_to_measure(resource, now))
-    return min(max(intervals.WORKING, each) for each in waits if each is not None)
-
-
 def _decide_check(observed: StateStoreObserved, now: datetime) -> Plan:
-    is_claim = observed.resource.spec.pvc is not None
-    return decide_claim(observed, now) if is_claim else _decide_remote(observed, now)
+    return decide_claim(observed, now) or decide_check(observed, now)
 
 
-def _decide_remote(observed: StateStoreObserved, now: datetime) -> Plan:
-    """Check a bucket, or a folder in HDFS, when that is due. The status is written only where the check succeeds."""
-    resource, at = observed.resource, now.replace(microsecond=0)
-    every = parse_duration(resource.spec.check_interval)
-    failure = find_failure(observed.failures, CheckStore)
-    if failure is not None:
-        verdict = judge_error("Failed", failure.error)
-        return report(observed, verdict, now, min(every, intervals.FAILED), last_check=at)
-    wait = get_wait(resource, now)
-    if wait > 0 and not is_unseen(resource):
-        return Plan(requeue_after=wait)
-    what = "an object" if resource.spec.s3 is not None else "a file"
-    verified = ready("Ready", Reason.STORE_VERIFIED, f"{what} was written, read back and deleted")
-    return replace(report(observed, verified, now, every, last_check=at), actions=(_build_check(resource),))
-
-
-def _build_check(resource: StateStoreResource) -> CheckStore:
-    s3 = resource.spec.s3
-    reference = s3.credentials_secret_ref if s3 else None
-    if reference is None:
-        return CheckStore(describe_location(resource))
-    return CheckStore(describe_location(resource), reference.name, tuple(name_key_variables().values()))
+def _choose_wait(observed: StateStoreObserved, plan: Plan, now: datetime) -> float:
+    if find_open(observed.resource) is not None:
+        return intervals.WORKING
+    waits = (plan.requeue_after, measure_wait(observed.resource, now))
+    return min(max(intervals.WORKING, each) for each in waits if each is not None)
 
 
 def delete_store(observed: StateStoreObserved, now: datetime) -> Plan | None:
@@ -148,10 +104,7 @@ STATE_STORE_STEPS: tuple[Step[StateStoreObserved], ...] = (
     delete_store,
     hold_store,
     check_store,
-    sweep_collection,
-    follow_collection,
-    follow_measurement,
-    begin_collection,
-    begin_measurement,
+    follow_upkeep,
+    begin_upkeep,
     wait_for_next,
 )

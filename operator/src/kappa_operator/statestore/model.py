@@ -1,5 +1,7 @@
 """What decisions about a state store share: the observation, when a check is due, and how the status is built."""
 
+import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -7,14 +9,13 @@ from typing import Any
 
 from kappa_crds.conditions import Condition, ConditionType, find_condition, is_true
 from kappa_crds.quantities import parse_duration
-from kappa_crds.reasons import Reason
 from kappa_crds.resource import ResourceStatus
-from kappa_operator import intervals
-from kappa_operator.engine.keys import ObjectRef
+from kappa_operator import backoff, intervals
 from kappa_operator.engine.plan import Failure, Plan, Verdict, update_status
+from kappa_operator.errors import KappaError
 from kappa_operator.savepoint.model import WorkerPod
-from kappa_operator.savepoint.worker import Placement
-from kappa_operator.statestore.objects import StateStoreResource, build_storage, name_claim
+from kappa_operator.statestore.objects import StateStoreResource, name_claim
+from kappa_operator.statestore.storage import Storage
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,56 +29,36 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True)
-class ProbeResult:
-    """What the pod of a check found."""
-
-    ok: bool
-    free_bytes: int | None = None
-    reason: Reason = Reason.STORE_CHECK_FAILED
-    message: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Probe:
-    """The pod of the current check; `result` is there when it has ended, `waits` is what keeps it from starting."""
-
-    ref: ObjectRef
-    uid: str
-    created: datetime
-    result: ProbeResult | None = None
-    waits: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class StateStoreObserved:
     """All that a decision about a state store needs.
 
-    `claim`, `probe` and `node` (where the PVC is mounted already) concern a store on a PVC. `users` are the pipelines that use it,
-    and `savepoints` those on its PVC, where it is to be deleted. `worker` is the pod that collects or measures, `refused` why it cannot
-    be created, and `current` the folder of each pipeline's checkpoint by uid, None where one cannot be read.
+    `claim` and `node` (where the PVC is mounted already) concern a store on a PVC. `users` are the pipelines that use it, and `savepoints`
+    those on its PVC, where it is to be deleted. `checker` is the pod of the check under way, `worker` the one that collects or measures.
+    `fingerprint` changes with the settings and the credentials of the store, and `problem` is what is wrong with its Secret. `current` has the
+    folder of each pipeline's checkpoint by uid, None where one cannot be read.
     """
 
     resource: StateStoreResource
     users: tuple[str, ...] = ()
     savepoints: tuple[str, ...] = ()
     claim: Claim | None = None
-    probe: Probe | None = None
+    checker: WorkerPod | None = None
+    worker: WorkerPod | None = None
     node: str | None = None
     image: str = ""
-    worker_image: str = ""
     pull_policy: str = "IfNotPresent"
-    worker: WorkerPod | None = None
+    fingerprint: str = ""
+    problem: KappaError | None = None
     current: Mapping[str, str] | None = None
-    refused: str = ""
     failures: tuple[Failure, ...] = ()
 
 
-def build_placement(observed: StateStoreObserved) -> Placement:
-    """Return the placement of pods that collect or measure."""
-    storage = build_storage(observed.resource)
-    return Placement(
-        storage, node=observed.node, image=observed.worker_image, pull_policy=observed.pull_policy
-    )
+def compute_fingerprint(storage: Storage, secret_version: str) -> str:
+    """Return the fingerprint of what a check depends on. It has no secret."""
+    connection = storage.bucket or storage.hdfs
+    settings = None if connection is None else connection.to_manifest()
+    known = (storage.root, storage.claim, settings, storage.secret, secret_version)
+    return hashlib.sha256(json.dumps(known).encode()).hexdigest()[:10]
 
 
 def get_ready(resource: StateStoreResource) -> Condition | None:
@@ -95,15 +76,28 @@ def is_unseen(resource: StateStoreResource) -> bool:
     return resource.status.observed_generation != resource.metadata.generation
 
 
-def choose_interval(resource: StateStoreResource) -> float:
-    """Return the seconds from check to check; a store that is not ready is checked more often."""
-    every = parse_duration(resource.spec.check_interval)
-    return every if is_ready(resource.status) else min(every, intervals.FAILED)
+def get_wait(resource: StateStoreResource, fingerprint: str, now: datetime) -> float:
+    """Return the seconds until the next check is due, 0 for now.
+
+    It is due at once where the settings changed, or the last one was lost. An earlier version recorded neither.
+    """
+    status = resource.status
+    if status.check_fingerprint not in (None, fingerprint) or status.checked not in (None, status.check):
+        return 0.0
+    return intervals.wait_after(status.last_check, _choose_interval(resource), now)
 
 
-def get_wait(resource: StateStoreResource, now: datetime) -> float:
-    """Return the seconds until the next check is due, 0 for now."""
-    return intervals.wait_after(resource.status.last_check, choose_interval(resource), now)
+def _choose_interval(resource: StateStoreResource) -> float:
+    """Return the seconds from check to check; a store that failed is checked more often, the less the longer it fails."""
+    every, condition, last = (
+        parse_duration(resource.spec.check_interval),
+        get_ready(resource),
+        resource.status.last_check,
+    )
+    if condition is None or condition.status == "True" or last is None:
+        return every
+    failing = (last - condition.last_transition_time).total_seconds()
+    return min(every, backoff.STORE.pause_since(failing, resource.metadata.uid))
 
 
 def report(

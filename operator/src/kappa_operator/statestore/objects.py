@@ -1,10 +1,9 @@
-"""The objects of a state store: the claim that the operator makes, and the pod that checks it."""
+"""Where a state store is, and the PVC that the operator creates for it."""
 
 from kappa_crds.resource import Resource
 from kappa_crds.statestore import PersistentVolume, StateStoreSpec, StateStoreStatus
 from kappa_operator.engine.actions import Manifest
 from kappa_operator.engine.keys import ObjectRef
-from kappa_operator.engine.restricted import CONTAINER_SECURITY, build_owner, build_restricted_spec
 from kappa_operator.statestore.storage import (
     Storage,
     build_bucket_storage,
@@ -15,8 +14,6 @@ from kappa_operator.statestore.storage import (
 StateStoreResource = Resource[StateStoreSpec, StateStoreStatus]
 
 STORE_LABEL = "kappa-platform.io/state-store"
-PROBE_ROLE = {"kappa-platform.io/role": "store-check"}
-PROBE_SECONDS = 120
 
 
 def name_claim(resource: StateStoreResource) -> str:
@@ -59,43 +56,4 @@ def build_claim(resource: StateStoreResource, pvc: PersistentVolume) -> Manifest
             "labels": {STORE_LABEL: resource.metadata.name},
         },
         "spec": spec,
-    }
-
-
-def build_probe_ref(resource: StateStoreResource, number: int) -> ObjectRef:
-    """Return the reference of the pod of the check with that number."""
-    return ObjectRef("v1", "Pod", resource.metadata.namespace, f"{resource.metadata.name}-check-{number}")
-
-
-def build_probe(
-    resource: StateStoreResource, number: int, image: str, pull_policy: str, node: str | None
-) -> Manifest:
-    """Return the pod that writes and reads the claim, on the node that has it mounted already, if any."""
-    ref = build_probe_ref(resource, number)
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {
-            "name": ref.name,
-            "namespace": ref.namespace,
-            "labels": {STORE_LABEL: resource.metadata.name, **PROBE_ROLE},
-            "ownerReferences": [build_owner(resource)],
-        },
-        "spec": {
-            **build_restricted_spec(PROBE_SECONDS, node),
-            "containers": [_build_container(image, pull_policy)],
-            "volumes": [{"name": "store", "persistentVolumeClaim": {"claimName": name_claim(resource)}}],
-        },
-    }
-
-
-def _build_container(image: str, pull_policy: str) -> Manifest:
-    return {
-        "name": "check",
-        "image": image,
-        "imagePullPolicy": pull_policy,
-        "command": ["python3", "-m", "kappa_operator.statestore.probe", "/store"],
-        "volumeMounts": [{"name": "store", "mountPath": "/store"}],
-        "resources": {"requests": {"cpu": "10m", "memory": "32Mi"}, "limits": {"memory": "64Mi"}},
-        "securityContext": CONTAINER_SECURITY,
     }

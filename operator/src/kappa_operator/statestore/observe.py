@@ -1,38 +1,27 @@
-"""Reads what a decision about a state store needs: its PVC, the pod of its check, and the pod that collects or measures."""
+"""Reads what a decision about a state store needs: its PVC, its Secret, the pod of its check, and the pod that collects or measures."""
 
-import json
-from datetime import datetime
-from typing import Any
+from dataclasses import replace
 
+from kappa_crds.buckets import name_key_variables
 from kappa_crds.quantities import parse_size
-from kappa_crds.reasons import Reason
-from kappa_crds.savepoint_work import WorkState
-from kappa_operator.engine.actions import CreateObject
+from kappa_crds.savepoint_work import SavepointTask
 from kappa_operator.engine.cluster import Body
 from kappa_operator.engine.context import OperatorContext
 from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.engine.plan import Failure
+from kappa_operator.engine.recent import MINUTE
+from kappa_operator.errors import SecretProblem
+from kappa_operator.savepoint.model import WorkerPod
 from kappa_operator.savepoint.observe import find_worker
+from kappa_operator.secrets import read_secret
+from kappa_operator.statestore.check import PATIENCE
 from kappa_operator.statestore.checkpoints import find_current
-from kappa_operator.statestore.collection_pods import (
-    COLLECTOR_ROLE,
-    MEASURER_ROLE,
-    build_collector_ref,
-    build_measurer_ref,
-)
-from kappa_operator.statestore.model import Claim, Probe, ProbeResult, StateStoreObserved, get_wait
-from kappa_operator.statestore.mounts import explain_waiting, find_claim_node
-from kappa_operator.statestore.objects import (
-    StateStoreResource,
-    build_claim_ref,
-    build_probe_ref,
-    name_claim,
-)
-from kappa_operator.statestore.probe import FULL
-from kappa_operator.statestore.pvc import PATIENCE
+from kappa_operator.statestore.model import Claim, StateStoreObserved, compute_fingerprint, get_wait
+from kappa_operator.statestore.mounts import find_claim_node
+from kappa_operator.statestore.objects import StateStoreResource, build_claim_ref, build_storage, name_claim
+from kappa_operator.statestore.pods import build_pod_ref
+from kappa_operator.statestore.upkeep import find_open
 from kappa_operator.statestore.users import find_store_savepoints, find_store_users
-
-_REASONS: dict[str, Reason] = {FULL: Reason.STORE_FULL}
 
 
 async def observe_statestore(
@@ -42,61 +31,52 @@ async def observe_statestore(
     resource: StateStoreResource | None = context.cache.read(key)
     if resource is None:
         return None
-    refused = [failure for failure in failures if _concerns_worker(failure)]
-    claim, probe = await _observe_claim(context, resource)
-    ref = _find_worker_ref(resource)
-    worker = None if ref is None else await find_worker(context, ref)
-    is_due = claim is not None and probe is None and get_wait(resource, context.now()) == 0
+    claim = await _observe_claim(context, resource)
+    version, problem = await _observe_secret(context, resource)
+    fingerprint = compute_fingerprint(build_storage(resource), version)
+    checker, open_ = await _find_checker(context, resource, claim), find_open(resource)
+    ref = build_pod_ref(resource, open_[0].task, open_[1].number) if open_ else None
+    worker = None if ref is None else await find_worker(context, resource, ref)
+    is_due = checker is None and get_wait(resource, fingerprint, context.now()) == 0
+    needs_node = claim is not None and (is_due or (ref is not None and worker is None))
     return StateStoreObserved(
         resource,
         users=find_store_users(context.cache, key),
         savepoints=_find_savepoints(context, resource),
         claim=claim,
-        probe=probe,
-        node=await _find_node(context, resource) if is_due or (ref and not worker) else None,
-        image=context.settings.operator_image,
-        worker_image=context.settings.runtime_image,
-        pull_policy=context.settings.image_pull_policy,
+        checker=checker,
         worker=worker,
+        node=await find_claim_node(context, key.namespace, name_claim(resource)) if needs_node else None,
+        image=context.settings.runtime_image,
+        pull_policy=context.settings.image_pull_policy,
+        fingerprint=fingerprint,
+        problem=problem,
         current=None if ref is None else find_current(context.cache, key.namespace),
-        refused=refused[-1].error.message if refused else "",
-        failures=tuple(each for each in failures if each not in refused),
+        failures=failures,
     )
 
 
-async def _observe_claim(
-    context: OperatorContext, resource: StateStoreResource
-) -> tuple[Claim | None, Probe | None]:
-    """Return the PVC and the pod that checks it; a bucket, or a folder in HDFS, has neither."""
-    if resource.spec.pvc is None:
-        return None, None
-    body = await context.cluster.get(build_claim_ref(resource))
-    claim = None if body is None else _parse_claim(body)
-    return claim, await _find_probe(context, resource, claim)
-
-
-async def _find_node(context: OperatorContext, resource: StateStoreResource) -> str | None:
-    """Return the node where the PVC is mounted already; a bucket is not mounted."""
+async def _observe_claim(context: OperatorContext, resource: StateStoreResource) -> Claim | None:
+    """Return the PVC, if there is one; a bucket, or a folder in HDFS, has none."""
     if resource.spec.pvc is None:
         return None
-    return await find_claim_node(context, resource.metadata.namespace, name_claim(resource))
+    body = await context.cluster.get(build_claim_ref(resource))
+    return None if body is None else _parse_claim(body)
 
 
-def _find_worker_ref(resource: StateStoreResource) -> ObjectRef | None:
-    """Return the pod that collects or measures now, or is to be created for that."""
-    collection, measurement = resource.status.collection, resource.status.measurement
-    if collection is not None and collection.state is not WorkState.DONE:
-        return build_collector_ref(resource, collection)
-    if measurement is not None and measurement.state is not WorkState.DONE:
-        return build_measurer_ref(resource, measurement)
-    return None
-
-
-def _concerns_worker(failure: Failure) -> bool:
-    if not isinstance(failure.action, CreateObject):
-        return False
-    labels = failure.action.manifest["metadata"].get("labels", {})
-    return any(role.items() <= labels.items() for role in (COLLECTOR_ROLE, MEASURER_ROLE))
+async def _observe_secret(
+    context: OperatorContext, resource: StateStoreResource
+) -> tuple[str, SecretProblem | None]:
+    """Return the version of the Secret with the store's keys, empty where it needs none, and what is wrong with it."""
+    name, namespace = build_storage(resource).secret, resource.metadata.namespace
+    if name is None:
+        return "", None
+    try:
+        await read_secret(context, namespace, name, name_key_variables().values(), MINUTE)
+    except SecretProblem as problem:
+        return "", problem
+    body = await context.read_recent(ObjectRef("v1", "Secret", namespace, name), MINUTE)
+    return (body or {}).get("metadata", {}).get("resourceVersion", ""), None
 
 
 def _find_savepoints(context: OperatorContext, resource: StateStoreResource) -> tuple[str, ...]:
@@ -117,44 +97,22 @@ def _parse_claim(body: Body) -> Claim:
     )
 
 
-async def _find_probe(
+async def _find_checker(
     context: OperatorContext, resource: StateStoreResource, claim: Claim | None
-) -> Probe | None:
+) -> WorkerPod | None:
     if resource.status.check is None:
         return None
-    ref = build_probe_ref(resource, resource.status.check)
-    pod = await context.cluster.get(ref)
-    if pod is None or "deletionTimestamp" in pod["metadata"]:
+    ref = build_pod_ref(resource, SavepointTask.CHECK, resource.status.check)
+    pod = await find_worker(context, resource, ref)
+    if pod is None or pod.deleting:
         return None
-    created = datetime.fromisoformat(pod["metadata"]["creationTimestamp"])
-    result = parse_result(pod)
-    waits = explain_waiting(pod)
-    patient = (context.now() - created).total_seconds() < PATIENCE
-    if result is None and not patient and claim is not None and claim.phase == "Pending":
-        waits = await _explain_claim(context, build_claim_ref(resource)) or waits
-    return Probe(ref, pod["metadata"]["uid"], created, result, waits)
+    patient = (context.now() - pod.created).total_seconds() < PATIENCE
+    if pod.result is None and not patient and claim is not None and claim.phase == "Pending":
+        return replace(pod, waits=await _explain_claim(context, build_claim_ref(resource)))
+    return pod
 
 
-def parse_result(pod: Body) -> ProbeResult | None:
-    """Return the result of the pod, None while it has not ended."""
-    status = pod.get("status", {})
-    if status.get("phase") not in ("Succeeded", "Failed"):
-        return None
-    container: Body = next(iter(status.get("containerStatuses", [])), {})
-    ended = container.get("state", {}).get("terminated", {})
-    try:
-        found: dict[str, Any] = json.loads(ended.get("message", ""))
-        if found["ok"]:
-            return ProbeResult(ok=True, free_bytes=found.get("freeBytes"))
-        reason = _REASONS.get(found["reason"], Reason.STORE_CHECK_FAILED)
-        return ProbeResult(ok=False, reason=reason, message=found["message"])
-    except (ValueError, KeyError, TypeError):
-        why = status.get("message") or status.get("reason") or ended.get("message") or ended.get("reason")
-        code = ended.get("exitCode", "unknown")
-        return ProbeResult(ok=False, message=f"the check ended with exit code {code}: {why or 'no message'}")
-
-
-async def _explain_claim(context: OperatorContext, claim: ObjectRef) -> str | None:
+async def _explain_claim(context: OperatorContext, claim: ObjectRef) -> str:
     """Return the last Event of a PVC that stays Pending: the provisioner's own message."""
     fields = f"regarding.kind={claim.kind},regarding.name={claim.name}"
     about = await context.cluster.list_objects("events.k8s.io/v1", "Event", claim.namespace, fields=fields)

@@ -19,6 +19,7 @@ from kappa_crds.savepoint_work import (
     WorkRequest,
     WorkResult,
 )
+from kappa_pipelines.checkpoint.check import check_store
 from kappa_pipelines.checkpoint.format.offsets import read_committed_batch
 from kappa_pipelines.checkpoint.location import open_checkpoint, open_folder
 from kappa_pipelines.checkpoint.store.local import LocalFolder
@@ -60,6 +61,8 @@ def do_work(request: WorkRequest, revision_file: Path) -> WorkResult:
         case SavepointTask.MEASURE:
             files = open_folder(request.location, request.connection)
             return WorkResult(contents=measure_store(files, request.namespace))
+        case SavepointTask.CHECK:
+            return WorkResult(checked=check_store(request.location, request.name, request.connection))
         case _:
             assert_never(request.task)
 

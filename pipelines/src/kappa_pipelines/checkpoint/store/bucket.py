@@ -6,16 +6,18 @@ environment; messages do not contain them.
 
 import contextlib
 import os
+import re
 from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import obstore
+import structlog
 from obstore.exceptions import AlreadyExistsError, BaseError
 from obstore.store import S3Store
 
-from kappa_crds.buckets import DEFAULT_KEYS, BucketConnection, explain_refusal, name_key_variables
+from kappa_crds.buckets import DEFAULT_KEYS, BucketConnection, name_key_variables
 from kappa_crds.reasons import Reason
 from kappa_pipelines.checkpoint.store.folder import Counter, Digest, Folder, Listed
 from kappa_pipelines.errors import UnavailableError
@@ -27,6 +29,13 @@ SCHEME = "s3a"
 _BUFFER_BYTES = 8 * 2**20
 """Objects up to this size take one request; it is also the minimum size of a part."""
 _PAGE = 1000
+_LOGGED = 2000
+_CAUSES = re.compile(
+    r"<Code>(?P<code>[A-Za-z]{1,64})</Code>|non-2xx status code: (?P<status>\d{3})|HttpError \{\s+kind: (?P<kind>\w+)|(?P<other>BareRedirect)"
+)
+"""The parts of a client error that are reported. A server chooses none of them but the code, which is one word."""
+
+log = structlog.get_logger()
 
 
 class BucketFolder(Folder):
@@ -164,14 +173,32 @@ class BucketFolder(Folder):
     def _explain(self, verb: str, path: str) -> Iterator[None]:
         try:
             yield
-        except FileNotFoundError as error:
-            message = f"{self.root}/{path} could not be {verb}: no such object"
-            raise UnavailableError(Reason.CHECKPOINT_UNAVAILABLE, message) from error
         except (BaseError, OSError) as error:
-            _, message = explain_refusal(str(error), _read_keys(self.connection)[1:])
-            raise UnavailableError(
-                Reason.CHECKPOINT_UNAVAILABLE, f"{self.root}/{path} could not be {verb}: {message}"
-            ) from None
+            message = f"{self.root}/{path} could not be {verb}: {explain_refusal(error)}"
+            log.warning(
+                "request failed", file=f"{self.root}/{path}", error=_hide_keys(self.connection, error)
+            )
+            raise UnavailableError(Reason.CHECKPOINT_UNAVAILABLE, message) from None
+
+
+def explain_refusal(error: Exception) -> str:
+    """Return the code of the store, the HTTP status or the kind of the failure. A text of the server is only logged."""
+    found = {
+        key: held for each in _CAUSES.finditer(str(error)) for key, held in each.groupdict().items() if held
+    }
+    if "status" in found:
+        return f"{found.get('code', 'the store refuses it')} (HTTP {found['status']})"
+    if "other" in found:
+        return "the store redirects to another region; correct spec.s3.region or spec.s3.endpoint"
+    kind = found.get("kind", type(error).__name__)
+    return f"the store does not respond as S3 ({kind}); check spec.s3.endpoint"
+
+
+def _hide_keys(connection: BucketConnection, error: Exception) -> str:
+    text = str(error)
+    for key in filter(None, _read_keys(connection)[1:]):
+        text = text.replace(key, "(hidden)")
+    return text[:_LOGGED]
 
 
 def _name(key: str) -> str:
