@@ -39,7 +39,7 @@ def test_a_deleted_pipeline_stops_in_order_and_only_its_state_stays(counting: Co
 
 
 @pytest.mark.chaos
-def test_a_namespace_ends_by_itself_while_records_come_in(counting: Counting) -> None:
+def test_a_namespace_is_removed_while_records_arrive(counting: Counting) -> None:
     """The pipeline of the test before is made again: a new one, with a checkpoint of its own, counts from the start."""
     place = counting.place
     place.apply(place.render("counting.yaml"))

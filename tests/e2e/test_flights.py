@@ -99,7 +99,7 @@ def test_a_user_sees_all_resources_with_one_word(demo: Demo) -> None:
         assert f"/{name} " in listed
 
 
-def test_a_namespace_with_a_running_pipeline_ends_by_itself_and_leaves_no_topic(demo: Demo) -> None:
+def test_a_namespace_with_a_running_pipeline_is_removed_and_leaves_no_topic(demo: Demo) -> None:
     """Last in this file but for those of `make chaos`: it takes the resources of the run away."""
     kubectl("delete", "namespace", EXAMPLE.namespace, "--timeout=120s", timeout=130)
     assert run.clean(EXAMPLE, BOOTSTRAP) == [], (

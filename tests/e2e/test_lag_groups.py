@@ -139,7 +139,7 @@ def read_operator() -> str:
     return next(text for text in texts if "kappa_operator_leading 1.0" in text)
 
 
-def test_policies_that_contradict_each_other_say_so_and_both_are_evaluated(groups: Groups) -> None:
+def test_policies_that_conflict_report_it_and_both_are_evaluated(groups: Groups) -> None:
     place = groups.place
     groups.make("orders")
     groups.apply_policy("mild", "shared", "warning: {lag: 10m}")

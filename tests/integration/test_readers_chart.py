@@ -14,7 +14,7 @@ def test_only_readers_may_request_the_report() -> None:
     assert "kappa-operator-reader" not in find(render(), "RoleBinding")
 
 
-def test_who_is_named_may_ask_for_the_report_and_see_who_acts_and_nothing_else() -> None:
+def test_a_subject_with_the_role_may_request_the_report_and_read_the_lease_and_nothing_else() -> None:
     bodies = render(*(f"readers[0].{field}={value}" for field, value in json.loads(TEAM).items()))
     binding = find(bodies, "RoleBinding")["kappa-operator-reader"]
     assert (binding["roleRef"]["name"], binding["subjects"]) == ("kappa-operator-reader", [json.loads(TEAM)])

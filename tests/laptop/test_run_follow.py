@@ -101,7 +101,7 @@ def test_an_error_in_the_rules_is_reported_without_worker_noise() -> None:
     assert "Python worker" not in done.stderr
 
 
-def test_only_what_workers_say_of_themselves_is_left_out() -> None:
+def test_only_progress_messages_of_workers_are_left_out() -> None:
     worker = b"Streaming TransformWithStateInPandas Python worker"
     lines = [
         b"WARN a\n",

@@ -92,7 +92,7 @@ def validate(*arguments: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=180)
 
 
-def test_each_pipeline_is_judged_by_itself_with_place_and_remedy(tmp_path: Path) -> None:
+def test_each_pipeline_is_reported_separately_with_place_and_fix(tmp_path: Path) -> None:
     (tmp_path / "some.yaml").write_text(_WRONG + _MORE)
     done = validate("-f", str(tmp_path / "some.yaml"))
     assert done.returncode == FAILED, done.stderr

@@ -19,7 +19,7 @@ _WRONG: dict[str | None, str] = {
 }
 
 
-def test_lines_of_csv_become_columns_and_wrong_ones_dead_letters_that_say_why(
+def test_lines_of_csv_become_columns_and_malformed_ones_dead_letters_with_the_error(
     run: Any, broker: Any, topics: Any, checkpoint: Path
 ) -> None:
     names = {name: topics.make(name) for name in ("airports", "out", "dead")}

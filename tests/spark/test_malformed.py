@@ -17,7 +17,7 @@ def _headers(letter: Any) -> dict[str, str]:
     return {name: value.decode() for name, value in letter.headers()}
 
 
-def test_huge_values_become_dead_letters_that_are_cut_and_say_where_the_record_is(
+def test_huge_values_become_truncated_dead_letters_with_the_position_of_the_record(
     run: Any, broker: Any, topics: Any, checkpoint: Path
 ) -> None:
     names = {name: topics.make(name) for name in ("flights", "out", "dead")}

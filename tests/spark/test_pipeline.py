@@ -135,7 +135,7 @@ MALFORMED: dict[str | None, str] = {
 }
 
 
-def test_records_that_do_not_parse_become_dead_letters_that_say_why(
+def test_records_that_do_not_parse_become_dead_letters_with_the_error(
     run: Any, broker: Any, topics: Any, checkpoint: Path
 ) -> None:
     names = {name: topics.make(name) for name in ("flights", "out", "dead")}

@@ -51,7 +51,7 @@ def _errors(topics: Any, topic: str) -> list[str]:
     return sorted(dict(m.headers())["kappa.error"].decode() for m in topics.read(topic))
 
 
-def test_bare_messages_become_columns_and_other_bytes_dead_letters_that_say_why(
+def test_bare_messages_become_columns_and_other_bytes_dead_letters_with_the_error(
     run: Any, broker: Any, topics: Any, checkpoint: Path
 ) -> None:
     names = {name: topics.make(name, 1) for name in ("readings", "out", "dead")}

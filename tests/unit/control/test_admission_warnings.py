@@ -33,7 +33,7 @@ def explain(spec: dict[str, Any], **status: Any) -> str:
     return "\n".join(explain_applying(apply(spec, **status), OLD))
 
 
-def test_a_new_pipeline_with_all_that_it_needs_is_no_reason_to_say_anything() -> None:
+def test_a_new_pipeline_with_all_dependencies_has_no_warning() -> None:
     assert explain_applying(observed(pipeline(VIEWS)), None) == ()
 
 

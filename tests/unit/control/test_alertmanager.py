@@ -191,7 +191,7 @@ async def test_alertmanager_retries_if_the_api_server_does_not_answer(folder: Pa
 
 
 @pytest.mark.parametrize("encrypted", [False, True])
-async def test_it_speaks_https_where_there_is_a_certificate_and_http_where_there_is_none(
+async def test_it_serves_https_with_a_certificate_and_http_without_one(
     operator: Operator, folder: Path, encrypted: bool
 ) -> None:
     (port,) = free_ports(1)

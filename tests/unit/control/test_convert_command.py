@@ -63,7 +63,7 @@ def test_every_manifest_of_release_0_1_is_converted_as_the_operator_converts_it(
     assert convert_text(text)[0] == text, "once is enough"
 
 
-def test_what_cannot_be_edited_in_place_is_written_anew_and_said(tmp_path: Path) -> None:
+def test_a_text_that_cannot_be_edited_in_place_is_rewritten_and_reported(tmp_path: Path) -> None:
     block = FLOW.replace("      key: [hour, origin]\n", "      key:\n        - hour\n        - origin\n")
     path = tmp_path / "pipeline.yaml"
     path.write_text(block)

@@ -53,7 +53,7 @@ async def test_executors_are_added_while_an_alert_holds() -> None:
     assert (shop.operator.get(POLICY) or {})["status"].get("alerts", []) == []
 
 
-async def test_a_policy_that_does_not_say_so_does_not_act_on_alerts() -> None:
+async def test_a_policy_without_on_alerts_does_not_act_on_alerts() -> None:
     shop = Shop({**SCALE, "remediation": {"scale": {"min": 1, "max": 4}}})
     await shop.run(300, 80)
     await shop.run(300, 300)

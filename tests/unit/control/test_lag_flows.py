@@ -63,7 +63,7 @@ def test_a_new_partition_counts_from_its_first_sample() -> None:
     assert flows.totals == {"t": 10}
 
 
-def test_while_a_partition_is_dark_there_is_no_rate_and_afterwards_none_is_made_up() -> None:
+def test_while_a_partition_is_unavailable_there_is_no_rate_and_afterwards_none_is_estimated() -> None:
     flows = Flows()
     flows.add(0.0, parts(p0=0, p1=0), ())
     flows.add(10.0, parts(p0=100), [Partition("t", 1)])

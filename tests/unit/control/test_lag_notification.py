@@ -111,7 +111,7 @@ async def test_it_is_abandoned_and_reported_but_the_next_change_is_delivered() -
     assert list_told(shop)[-1] == ("Warning", "None")
 
 
-async def test_changes_wait_for_the_one_before_them() -> None:
+async def test_changes_wait_for_the_previous_one() -> None:
     shop = Shop(TELL)
     shop.operator.webhooks.answers = ["it answered 503"] * 6
     await rise_and_fall(shop)

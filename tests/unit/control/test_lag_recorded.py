@@ -65,7 +65,7 @@ def test_every_scene_was_recorded() -> None:
 
 
 @pytest.mark.parametrize("scene", BESIDE)
-def test_what_ours_and_burrows_rules_say_of_what_was_recorded(scene: str) -> None:
+def test_the_verdicts_of_our_rules_and_burrows_on_recorded_traces(scene: str) -> None:
     recorded = read_recorded(scene)
     assert (run_ours(recorded), run_burrow(recorded)) == BESIDE[scene]
 

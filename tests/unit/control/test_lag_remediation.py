@@ -141,7 +141,7 @@ async def test_a_hold_is_renewed_while_needed_and_expires_otherwise() -> None:
     assert configs["retention.ms"] == "1800000"
 
 
-async def test_a_remediation_that_is_refused_is_told_and_not_tried_at_each_look() -> None:
+async def test_a_refused_remediation_is_reported_and_not_retried_at_each_reconcile() -> None:
     shop = Shop(SCALE)
     tries: list[int] = []
 
@@ -165,7 +165,7 @@ async def test_a_remediation_that_is_refused_is_told_and_not_tried_at_each_look(
     assert len(tries) <= 2
 
 
-async def test_two_policies_with_the_same_remediation_say_so_and_neither_takes_it() -> None:
+async def test_two_policies_with_the_same_remediation_report_the_conflict_and_neither_applies_it() -> None:
     shop = Shop(SCALE)
     shop.operator.cluster.put(build_resource("LagPolicy", "other", **SCALE))
     await shop.run(300, 80)

@@ -224,7 +224,7 @@ def test_a_recreated_topic_adds_no_records() -> None:
     waits=st.integers(0, 10**12), state=st.sampled_from(LagState), severity=st.sampled_from(Severity),
     executors=st.integers(1, 50), quiet=st.integers(0, 10**6), regrets=st.integers(0, 100),
 )  # fmt: skip
-def test_whatever_is_measured_it_stays_within_the_bounds_and_goes_one_way(
+def test_any_measurement_keeps_the_bounds_and_one_direction(
     came: float,
     taken: float,
     each: float | None,

@@ -83,7 +83,7 @@ def test_out_of_order_it_is_the_newest_timestamp_that_the_log_has_reached(
 
 @settings(max_examples=examples(300), deadline=None)
 @given(ascending(), st.data())
-def test_over_a_gap_it_is_the_next_record_that_is_there_or_the_one_before_within_the_tolerance(
+def test_over_a_gap_it_is_the_next_existing_record_or_the_previous_one_within_the_tolerance(
     log: Log, data: st.DataObject
 ) -> None:
     kept = {offset: log[offset] for offset in log if offset == max(log) or data.draw(st.booleans())}

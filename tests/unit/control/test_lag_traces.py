@@ -62,7 +62,7 @@ SEPARATE = {"a job every ten minutes": Rules(Threshold(lag=900), window=900)}
 
 
 @pytest.mark.parametrize("name", TRACES)
-def test_what_ours_and_burrows_rules_say_of_a_trace(name: str) -> None:
+def test_the_verdicts_of_our_rules_and_burrows_on_a_trace(name: str) -> None:
     ours, burrow = BESIDE[name]
     assert run_ours(TRACES[name](), SEPARATE.get(name, RULES)) == ours
     assert list(dict.fromkeys(run_burrow(TRACES[name]()))) == burrow

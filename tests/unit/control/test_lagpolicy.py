@@ -359,7 +359,7 @@ def test_a_mute_window_follows_the_clock_of_its_time_zone(now: datetime, until: 
     assert find_mute([window], now).until == until
 
 
-async def test_policies_that_contradict_each_other_both_say_so_and_are_both_evaluated() -> None:
+async def test_policies_that_conflict_both_report_it_and_are_both_evaluated() -> None:
     desk = Desk()
     strict = Key("LagPolicy", "shop", "strict")
     desk.operator.cluster.put(

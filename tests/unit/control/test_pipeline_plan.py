@@ -211,7 +211,7 @@ def decide_unheard(since: timedelta) -> Plan:
     return decide(observed(resource, pod(revision="delays-old"), failures=(failure,)))
 
 
-def test_a_driver_that_does_not_hear_it_may_be_ending_already() -> None:
+def test_a_driver_that_does_not_get_the_request_may_be_ending_already() -> None:
     plan = decide_unheard(timedelta(seconds=3))
     assert plan.actions == ()
     assert reason_of(plan) == Reason.STOPPING_PREVIOUS

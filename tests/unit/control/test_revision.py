@@ -204,7 +204,7 @@ def test_without_executors_the_driver_runs_the_tasks() -> None:
     assert not any(key.startswith("spark.kubernetes") for key in conf)
 
 
-def test_state_partitions_stay_as_they_were_born() -> None:
+def test_state_partitions_stay_as_they_were_created() -> None:
     grown = pipeline({"resources": {"executors": {"count": 4}}}, shufflePartitions=1)
     tuning = build_revision(grown, DEPENDENCIES, IMAGES).tuning
     assert tuning.shuffle_partitions == 1

@@ -87,7 +87,7 @@ async def test_without_the_runtime_the_plan_shows_the_changes_and_the_coming_dry
     assert "a dry run on a copy of the last batch checks it" in lines[2]
 
 
-async def test_without_the_runtime_the_texts_tell_what_they_can() -> None:
+async def test_without_the_runtime_the_texts_are_compared() -> None:
     counting = [{"name": "events_by_key", "sql": "SELECT k, count(*) AS n FROM events GROUP BY k"}]
     sinks = [{**SPEC["sinks"][0], "from": "events_by_key"}]
     lines = await describe({"views": counting, "sinks": sinks})

@@ -113,7 +113,7 @@ def test_none_is_taken_of_a_pipeline_at_rest() -> None:
     assert (made(plan), seen_until(plan)) == ([], [NOW])
 
 
-def test_none_is_taken_while_the_one_before_is_not() -> None:
+def test_none_is_taken_before_the_previous_one() -> None:
     waiting = savepoint("before", taken=None, state="Taking")
     plan = decide(NIGHTLY, waiting, seen=TODAY_AT_THREE - timedelta(hours=1))
     assert (made(plan), seen_until(plan)) == ([], [NOW])

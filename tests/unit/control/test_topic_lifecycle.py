@@ -310,7 +310,7 @@ async def test_the_loser_of_a_conflict_never_deletes_the_topic() -> None:
     assert "orders" in broker(operator).topics
 
 
-async def test_suspend_holds_a_deletion_and_says_so() -> None:
+async def test_suspend_holds_a_deletion_and_reports_it() -> None:
     operator = await start(deletionPolicy="Delete")
     await operator.settle(ORDERS)
     change(operator, deletionPolicy="Delete", suspend=True)

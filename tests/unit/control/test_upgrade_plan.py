@@ -215,7 +215,7 @@ def test_it_is_notified_again_until_it_acknowledges() -> None:
     assert kinds(plan) == [ActivateDriver]
 
 
-def test_the_pod_of_the_old_one_may_end_by_itself_for_a_while() -> None:
+def test_the_pod_of_the_old_driver_has_time_to_end() -> None:
     plan, _ = decide(look(taken_over(), progress=standing(FITS)))
     assert kinds(plan) == [ActivateDriver]
     later = decide_pipeline(look(taken_over()), NOW + timedelta(minutes=2))

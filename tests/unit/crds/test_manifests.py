@@ -27,7 +27,7 @@ def test_a_resource_without_a_namespace_gets_the_requested_one() -> None:
     assert manifest["metadata"] == {"name": "flights", "namespace": "shop"}
 
 
-def test_documents_of_others_and_tests_are_no_manifests_of_ours() -> None:
+def test_documents_of_other_groups_and_tests_are_not_manifests() -> None:
     other = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"
     tekton = "apiVersion: tekton.dev/v1\nkind: Pipeline\nmetadata: {name: a}\n"
     case = f"apiVersion: {API_VERSION}\nkind: PipelineTest\nmetadata: {{name: a b}}\n"

@@ -123,7 +123,7 @@ def test_a_crd_is_yaml_that_reads_back_as_it_was_built() -> None:
         assert yaml.safe_load(schema.render_crd(kind)) == schema.build_crd(kind)
 
 
-def test_a_union_of_types_is_refused_because_no_structural_schema_can_say_it() -> None:
+def test_a_union_of_types_is_refused_because_a_structural_schema_cannot_express_it() -> None:
     class Union(Model):
         value: int | str
 

@@ -60,7 +60,7 @@ def test_panels_do_not_lie_upon_each_other(board: Board) -> None:
 
 
 @EACH
-def test_numbers_are_in_the_config_but_those_that_say_how_many_are_shown(board: Board) -> None:
+def test_numbers_are_in_the_config_except_for_the_number_of_series(board: Board) -> None:
     queries = [query.expr for _, panel in list_panels(board) for query in panel.queries]
     bare = [re.sub(r'<<[\w.]+>>|"[^"]*"|topk\(10,|\b\w*[A-Za-z_:]\w*\b', " ", query) for query in queries]
     assert [query for query, rest in zip(queries, bare, strict=True) if re.search(r"[2-9]|\d\d", rest)] == []

@@ -22,7 +22,7 @@ def write(folder: Path, *manifests: dict[str, object]) -> list[str]:
     return ["-f", str(file)]
 
 
-def test_resources_of_every_kind_are_checked_each_by_itself(
+def test_resources_of_every_kind_are_checked_separately(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     topic, store = read_smallest("Topic"), read_smallest("StateStore")
