@@ -62,8 +62,11 @@ def test_test_files_beside_a_manifest_and_in_tests_are_found(folder: Path) -> No
 
 
 def test_a_folder_has_its_pipelines_and_all_of_its_tests(folder: Path) -> None:
-    files = list_files([folder], None)
+    files = list_files([folder], None, with_tests=True)
     assert name_cases(read_tests(files)) == (["beside", "below", "other"], [])
+    assert list_files([folder / "tests"], None, with_tests=True) == [
+        str(folder / "tests" / f"below{TEST_SUFFIX}")
+    ]
 
 
 @pytest.mark.parametrize("name", [f"tests/one{TEST_SUFFIX}", "tests/one.yaml", "one-tests.yml"])
@@ -81,10 +84,16 @@ def test_cases_of_other_pipelines_are_reported_where_none_is_left(
     assert "3 skipped (no file has Pipeline one, two)" in error
 
 
+def test_a_test_that_cannot_be_read_fails_no_other_command(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "tests" / f"below{TEST_SUFFIX}").write_text("kind: [")
+    assert [Path(file).name for file in list_files([folder], None)] == ["one.yaml", "two.yaml"]
+    assert kappa("test", [str(folder)]) == UNUSABLE
+    assert "not YAML" in capsys.readouterr().err
+
+
 def test_other_commands_take_no_test_for_a_resource(folder: Path) -> None:
-    files = list_files([folder], None)
-    assert [each["metadata"]["name"] for each in read_resources(files)] == ["one", "two"]
-    assert [each["metadata"]["name"] for file in files for each in read_manifests(file, "shop")] == [
-        "one",
-        "two",
-    ]
+    named = write(folder / "tests.yaml", build_case("named", "one"))
+    assert list(read_resources([named])) == []
+    assert list(read_manifests(named, "shop")) == []

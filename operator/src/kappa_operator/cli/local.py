@@ -61,7 +61,8 @@ def _report(
         if output.is_text:
             typer.echo("\n".join(lines))
 
-    code = _find(command)(list_files(files, filename), add, **options)
+    names = list_files(files, filename, with_tests=command == "test")
+    code = _find(command)(names, add, **options)
     if reports and not output.is_text:
         print_result(output, lambda: "", lambda: reports, lambda: (report["resource"] for report in reports))
     raise typer.Exit(code)

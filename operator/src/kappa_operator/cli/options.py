@@ -34,26 +34,32 @@ Filename = Annotated[
     list[Path] | None,
     typer.Option("-f", "--filename", metavar="FILE", allow_dash=True, help="The same, as in kubectl."),
 ]
-_MANIFESTS = frozenset({".yaml", ".yml", ".json", TEST_SUFFIX})
+_MANIFESTS = (".yaml", ".yml", ".json")
 
 
-def list_files(files: list[Path] | None, filename: list[Path] | None) -> list[str]:
-    """Return the manifest files that a command names, those of a folder by name, with its test files; CommandError without one."""
+def list_files(
+    files: list[Path] | None, filename: list[Path] | None, *, with_tests: bool = False
+) -> list[str]:
+    """Return the manifest files that a command names, those of a folder by name; CommandError without one.
+
+    `with_tests` adds the test files in a folder and in `tests` there. Commands that need no tests do not fail because of one.
+    """
     named = [*(files or ()), *(filename or ())]
     if not named:
         raise CommandError("name a manifest: FILE or -f FILE", Exit.USAGE)
     found: list[str] = []
     for path in named:
-        inner = _list_folder(path) if path.is_dir() else [path]
+        inner = _list_folder(path, with_tests) if path.is_dir() else [path]
         if not inner:
             raise CommandError(f"{path}: the folder has no YAML or JSON file", Exit.USAGE)
         found += map(str, inner)
     return found
 
 
-def _list_folder(folder: Path) -> list[Path]:
-    tests = sorted(folder.glob(f"tests/*{TEST_SUFFIX}"))
-    return sorted(each for each in folder.iterdir() if each.suffix in _MANIFESTS) + tests
+def _list_folder(folder: Path, with_tests: bool) -> list[Path]:
+    manifests = sorted(each for each in folder.iterdir() if each.suffix in _MANIFESTS)
+    patterns = (f"*{TEST_SUFFIX}", f"tests/*{TEST_SUFFIX}") if with_tests else ()
+    return manifests + [test for pattern in patterns for test in sorted(folder.glob(pattern))]
 
 
 def parse_duration_option(text: str, option: str) -> float:
