@@ -43,17 +43,10 @@ from kappa_operator.telemetry import metrics
 from kappa_operator.telemetry.health import PendingWatchEvents, build_health_app
 from kappa_operator.telemetry.logs import configure_logs
 from kappa_operator.telemetry.resource_metrics import ResourceCollector
+from kappa_operator.tls import serve_app
 from kappa_operator.verdict.admission import serve_admission
 
 log = structlog.get_logger(__name__)
-
-
-async def serve_health(app: web.Application, port: int) -> web.AppRunner:
-    """Start the server of /healthz, /readyz, /metrics and /report."""
-    runner = web.AppRunner(app, access_log=None)
-    await runner.setup()
-    await web.TCPSite(runner, port=port).start()
-    return runner
 
 
 async def act_while_leading(
@@ -143,7 +136,7 @@ async def run(settings: Settings) -> None:
 async def serve(app: web.Application, context: OperatorContext) -> list[web.AppRunner]:
     """Start the servers that the settings ask for; raise OSError for a port that is taken."""
     settings = context.settings
-    servers = [await serve_health(app, settings.health_port)]
+    servers = [await serve_app(app, settings.health_port)]
     if settings.admission_dir:
         servers.append(await serve_admission(context, Path(settings.admission_dir), settings.admission_port))
     if settings.alerts_dir:

@@ -27,6 +27,11 @@ async def serve_tls(
         tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         tls.load_cert_chain(folder / CERTIFICATE, folder / PRIVATE_KEY)
         app.cleanup_ctx.append(_build_renewal(tls, folder, renewal))
+    return await serve_app(app, port, tls)
+
+
+async def serve_app(app: web.Application, port: int, tls: ssl.SSLContext | None = None) -> web.AppRunner:
+    """Start a server; raise OSError where the port is taken."""
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
     await web.TCPSite(runner, port=port, ssl_context=tls).start()

@@ -69,14 +69,11 @@ def build_lag_view(
     """Return the table, and lines on its source and age."""
     rows = sort_rows(report)
     shown = rows if limit is None else rows[:limit]
-    table = _build_partitions(shown, wide) if partitions else _build_groups(shown, wide, _is_mixed(report))
+    mixed = len(report.clusters) > 1
+    table = _build_partitions(shown, wide) if partitions else _build_groups(shown, wide, mixed)
     left = [f"… and {len(rows) - len(shown)} more"] if len(shown) < len(rows) else []
     lines = [*left, *explain_report(report, now)]
     return Group(*([table] if rows else ["no consumer groups found"]), *map(Text, lines))
-
-
-def _is_mixed(report: Report) -> bool:
-    return len(report.clusters) > 1
 
 
 def _build_groups(rows: Iterable[Row], wide: bool, mixed: bool) -> Table:

@@ -6,7 +6,7 @@ These block and run in threads. An error that concerns the whole call is raised.
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from typing import Any
+from typing import Any, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import (
@@ -32,9 +32,16 @@ Outcome = KafkaFailure | bool
 Gone = KafkaError.UNKNOWN_TOPIC_OR_PART
 
 
-def describe_cluster(admin: AdminClient, errors: ClientErrors) -> ClusterView:
+class Admin(NamedTuple):
+    """The client of the library, and the errors of its connections."""
+
+    client: AdminClient
+    errors: ClientErrors
+
+
+def describe_cluster(admin: Admin) -> ClusterView:
     """Return the cluster as it answers now; a refused log-in or certificate ends the wait early."""
-    answer = _ask_for_metadata(admin, errors)
+    answer = _ask_for_metadata(*admin)
     return ClusterView(
         cluster_id=answer.cluster_id or "",
         brokers=len(answer.brokers),
@@ -43,39 +50,37 @@ def describe_cluster(admin: AdminClient, errors: ClientErrors) -> ClusterView:
     )
 
 
-def _ask_for_metadata(admin: AdminClient, errors: ClientErrors) -> Any:
+def _ask_for_metadata(client: AdminClient, errors: ClientErrors) -> Any:
     """Ask repeatedly for a while: the library itself waits for the whole time, whatever its errors are."""
     deadline = time.monotonic() + CHECK_TIMEOUT
     while True:
         try:
-            answer = admin.list_topics(timeout=CHECK_SLICE)
+            answer = client.list_topics(timeout=CHECK_SLICE)
         except KafkaException as error:
-            admin.poll(0)
+            client.poll(0)
             if errors.is_final or time.monotonic() > deadline:
                 raise errors.explain(error.args[0]) from None
         else:
-            admin.poll(0)
+            client.poll(0)
             errors.forget()
             return answer
 
 
-def read_topics(
-    admin: AdminClient, errors: ClientErrors, names: Sequence[str]
-) -> list[TopicView | KafkaFailure | None]:
+def read_topics(admin: Admin, names: Sequence[str]) -> list[TopicView | KafkaFailure | None]:
     """Return each topic without its configs, None for one that is not there."""
     wanted = list(dict.fromkeys(names))
-    futures = _call(errors, lambda: admin.describe_topics(TopicCollection(wanted), request_timeout=TIMEOUT))
-    views = {name: _parse_topic(admin, errors, name, future) for name, future in futures.items()}
+    futures = _call(
+        admin, lambda: admin.client.describe_topics(TopicCollection(wanted), request_timeout=TIMEOUT)
+    )
+    views = {name: _parse_topic(admin, name, future) for name, future in futures.items()}
     return [views[name] for name in names]
 
 
-def _parse_topic(
-    admin: AdminClient, errors: ClientErrors, name: str, future: "Future[Any]"
-) -> TopicView | KafkaFailure | None:
+def _parse_topic(admin: Admin, name: str, future: "Future[Any]") -> TopicView | KafkaFailure | None:
     try:
         found = future.result(timeout=TIMEOUT + 5)
     except KafkaException as error:
-        return _explain(admin, errors, error, benign=Gone)
+        return _explain(admin, error, benign=Gone)
     partitions = found.partitions
     return TopicView(
         name=name,
@@ -85,7 +90,7 @@ def _parse_topic(
     )
 
 
-def create_topics(admin: AdminClient, errors: ClientErrors, actions: Sequence[CreateTopic]) -> list[Outcome]:
+def create_topics(admin: Admin, actions: Sequence[CreateTopic]) -> list[Outcome]:
     """Create the topics; False for one that is there already."""
     topics = {
         action.topic: NewTopic(
@@ -97,35 +102,33 @@ def create_topics(admin: AdminClient, errors: ClientErrors, actions: Sequence[Cr
         for action in actions
     }
     futures = _call(
-        errors,
-        lambda: admin.create_topics(
+        admin,
+        lambda: admin.client.create_topics(
             list(topics.values()), request_timeout=TIMEOUT, operation_timeout=TIMEOUT
         ),
     )
-    return _settle(admin, errors, futures, actions, "Create", benign=KafkaError.TOPIC_ALREADY_EXISTS)
+    return _settle(admin, futures, actions, "Create", benign=KafkaError.TOPIC_ALREADY_EXISTS)
 
 
-def grow_partitions(
-    admin: AdminClient, errors: ClientErrors, actions: Sequence[GrowPartitions]
-) -> list[Outcome]:
+def grow_partitions(admin: Admin, actions: Sequence[GrowPartitions]) -> list[Outcome]:
     """Raise the partition counts."""
     wanted = [NewPartitions(name, count) for name, count in {a.topic: a.partitions for a in actions}.items()]
     futures = _call(
-        errors,
-        lambda: admin.create_partitions(wanted, request_timeout=TIMEOUT, operation_timeout=TIMEOUT),
+        admin,
+        lambda: admin.client.create_partitions(wanted, request_timeout=TIMEOUT, operation_timeout=TIMEOUT),
     )
-    return _settle(admin, errors, futures, actions, "Alter")
+    return _settle(admin, futures, actions, "Alter")
 
 
-def alter_configs(admin: AdminClient, errors: ClientErrors, actions: Sequence[AlterConfigs]) -> list[Outcome]:
+def alter_configs(admin: Admin, actions: Sequence[AlterConfigs]) -> list[Outcome]:
     """Set and unset configs, leaving all others alone."""
     resources = {action.topic: _build_alteration(action.topic, action.configs) for action in actions}
     futures = _call(
-        errors,
-        lambda: admin.incremental_alter_configs(list(resources.values()), request_timeout=TIMEOUT),
+        admin,
+        lambda: admin.client.incremental_alter_configs(list(resources.values()), request_timeout=TIMEOUT),
     )
     by_topic = {name: futures[resource] for name, resource in resources.items()}
-    return _settle(admin, errors, by_topic, actions, "AlterConfigs")
+    return _settle(admin, by_topic, actions, "AlterConfigs")
 
 
 def _build_alteration(topic: str, configs: Mapping[str, str | None]) -> ConfigResource:
@@ -140,25 +143,24 @@ def _build_alteration(topic: str, configs: Mapping[str, str | None]) -> ConfigRe
     return ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=entries)
 
 
-def delete_topics(admin: AdminClient, errors: ClientErrors, actions: Sequence[DeleteTopic]) -> list[Outcome]:
+def delete_topics(admin: Admin, actions: Sequence[DeleteTopic]) -> list[Outcome]:
     """Delete the topics; False for one that is gone already."""
     names = list(dict.fromkeys(action.topic for action in actions))
     futures = _call(
-        errors, lambda: admin.delete_topics(names, request_timeout=TIMEOUT, operation_timeout=TIMEOUT)
+        admin, lambda: admin.client.delete_topics(names, request_timeout=TIMEOUT, operation_timeout=TIMEOUT)
     )
-    return _settle(admin, errors, futures, actions, "Delete", benign=Gone)
+    return _settle(admin, futures, actions, "Delete", benign=Gone)
 
 
-def _call(errors: ClientErrors, request: Callable[[], dict[Any, "Future[Any]"]]) -> dict[Any, "Future[Any]"]:
+def _call(admin: Admin, request: Callable[[], dict[Any, "Future[Any]"]]) -> dict[Any, "Future[Any]"]:
     try:
         return request()
     except KafkaException as error:
-        raise errors.explain(error.args[0]) from None
+        raise admin.errors.explain(error.args[0]) from None
 
 
 def _settle(
-    admin: AdminClient,
-    errors: ClientErrors,
+    admin: Admin,
     futures: Mapping[str, "Future[Any]"],
     actions: Sequence[CreateTopic | GrowPartitions | AlterConfigs | DeleteTopic],
     needs: str,
@@ -172,7 +174,7 @@ def _settle(
             future.result(timeout=TIMEOUT + 5)
             outcomes[name] = True
         except KafkaException as error:
-            outcomes[name] = _name_right(_explain(admin, errors, error, benign), needs, name) or False
+            outcomes[name] = _name_right(_explain(admin, error, benign), needs, name) or False
     return [outcomes[action.topic] for action in actions]
 
 
@@ -182,10 +184,8 @@ def _name_right(failure: KafkaFailure | None, needs: str, topic: str) -> KafkaFa
     return AuthorizationFailed(f"{failure.message} The user needs {needs} on topic {topic}.", retryable=False)
 
 
-def _explain(
-    admin: AdminClient, errors: ClientErrors, error: KafkaException, benign: int | None = None
-) -> KafkaFailure | None:
+def _explain(admin: Admin, error: KafkaException, benign: int | None = None) -> KafkaFailure | None:
     if error.args[0].code() == benign:
         return None
-    admin.poll(0)
-    return errors.explain(error.args[0])
+    admin.client.poll(0)
+    return admin.errors.explain(error.args[0])

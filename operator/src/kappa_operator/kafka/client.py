@@ -43,7 +43,7 @@ _FRESH = 10.0
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-Call = Callable[[AdminClient, ClientErrors, Sequence[Item]], list[Any]]
+Call = Callable[[kafka_calls.Admin, Sequence[Item]], list[Any]]
 View = TopicView | None
 
 
@@ -67,8 +67,8 @@ class KafkaClient:
 
     def __init__(self, access: KafkaAccess) -> None:
         self.fingerprint = access.fingerprint
-        self._errors = ClientErrors(access.secrets)
-        self._admin = _build_admin(access, self._errors)
+        errors = ClientErrors(access.secrets)
+        self._admin = kafka_calls.Admin(_build_admin(access, errors), errors)
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="kafka")
         self._users = 0
         self._unused = asyncio.Event()
@@ -86,7 +86,7 @@ class KafkaClient:
 
     def _batch(self, call: Call[Item]) -> Batcher[Item, Any]:
         async def run(items: Sequence[Item]) -> list[Any]:
-            return await self._in_thread(lambda: call(self._admin, self._errors, items))
+            return await self._in_thread(lambda: call(self._admin, items))
 
         return Batcher(run)
 
@@ -95,7 +95,7 @@ class KafkaClient:
 
     async def describe_cluster(self) -> ClusterView:
         """Return the cluster as it answers now; raise KafkaFailure."""
-        return await self._in_thread(partial(kafka_calls.describe_cluster, self._admin, self._errors))
+        return await self._in_thread(partial(kafka_calls.describe_cluster, self._admin))
 
     async def describe_topic(self, topic: str, configs: frozenset[str]) -> TopicView | None:
         """Return the topic with these configs, or None; raise KafkaFailure."""
@@ -107,7 +107,7 @@ class KafkaClient:
     async def _describe_topics(self, questions: Sequence[Question]) -> list[View | KafkaFailure]:
         names = [question.topic for question in questions]
         views: list[View | KafkaFailure] = await self._in_thread(
-            partial(kafka_calls.read_topics, self._admin, self._errors, names)
+            partial(kafka_calls.read_topics, self._admin, names)
         )
         wanted: dict[str, frozenset[str]] = {}
         for question, view in zip(questions, views, strict=True):

@@ -223,7 +223,7 @@ class Sampler:
             if begin >= limit:
                 continue
             targets = [Target(partition, begin)]
-            if self._looks.has_moved(partition) and self._loses(partition):
+            if self._looks.measure_removal(partition) is not None:
                 targets.append(Target(partition, log.start))
             for target in targets:
                 if target in searches:
@@ -240,9 +240,6 @@ class Sampler:
                 )
                 search.recall(self._answers.get(partition, ()))
         return searches
-
-    def _loses(self, partition: Partition) -> bool:
-        return self._looks.measure_removal(partition) is not None
 
     async def _search(self, topology: Topology, searches: Mapping[Target, Search]) -> None:
         """Send the requests of all searches, round by round, until all are done or time is up."""

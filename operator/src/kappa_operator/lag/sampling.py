@@ -97,7 +97,7 @@ class Sampling:
         await self._stop([key for key in (self._samplers.keys() | self._found.keys()) if key not in wanted])
         for key, cluster in wanted.items():
             is_idle = key not in self._tasks or self._tasks[key].done()
-            is_known = _is_ready(cluster) or key in self._found
+            is_known = key in self._found or is_true(cluster.status.conditions, ConditionType.READY)
             if is_idle and is_known and self._monotonic() >= self._due.get(key, 0.0):
                 self._due[key] = self._monotonic() + parse_duration(cluster.spec.lag.interval)
                 self._tasks[key] = asyncio.create_task(self._take_sample(key, cluster))
@@ -171,7 +171,3 @@ def build_filter(sampling: LagSampling) -> Keeps:
 def _matches(group: str, pattern: str) -> bool:
     """Only * is special: a group's name may hold the other characters of shell patterns."""
     return fnmatchcase(group, pattern.replace("[", "[[]").replace("?", "[?]"))
-
-
-def _is_ready(cluster: KafkaClusterResource) -> bool:
-    return is_true(cluster.status.conditions, ConditionType.READY)

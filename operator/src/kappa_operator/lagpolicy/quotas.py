@@ -27,7 +27,8 @@ async def observe_quotas(context: OperatorContext, policy: LagPolicyResource, cl
         for each in policy.status.remediations
         if is_held(each)
     }
-    if cluster is not None and (_is_critical(policy, context.now()) or wanted or _is_exhausted(policy)):
+    is_exhausted = any(each.exhausted for each in policy.status.remediations)
+    if cluster is not None and (wanted or is_exhausted or _is_critical(policy, context.now())):
         wanted |= {(cluster.name, producer) for producer in named}
     ways = {name: await _find_way(context, policy.metadata.namespace, name) for name, _ in wanted}
     found = await asyncio.gather(
@@ -51,10 +52,6 @@ def _mark(facts: QuotaFacts, named: frozenset[Producer], cluster: Key | None) ->
 def _is_critical(policy: LagPolicyResource, now: datetime) -> bool:
     alerts = find_alerts(policy.spec, policy.metadata, now)
     return Severity.CRITICAL in (policy.status.severity, *(each.severity for each in alerts))
-
-
-def _is_exhausted(policy: LagPolicyResource) -> bool:
-    return any(each.exhausted for each in policy.status.remediations)
 
 
 async def _find_way(context: OperatorContext, namespace: str, name: str) -> Key | QuotaFacts:

@@ -4,11 +4,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
 from kappa_crds.lagstate import LagState, Severity
 from kappa_crds.progress import Progress
 from kappa_operator.lag.evaluate import Verdict, judge
-from kappa_operator.lag.model import ClusterSample, GroupPartition, Partition, PartitionLog, Sample
+from kappa_operator.lag.model import ClusterSample, GroupPartition, PartitionLog, Sample
 from kappa_operator.pipeline.progress import find_last_batch, measure_rate
 from kappa_operator.report.inputs import ClusterInput, PipelineInput, PolicyInput, ReportInput
 from kappa_operator.report.model import (
@@ -27,6 +28,8 @@ Rank = tuple[tuple[int, int], bool, float, int]
 """The rank of a group partition: the verdict of policies, then losses, then lag."""
 _UNJUDGED = 0, -1
 _LOWEST: Rank = (_UNJUDGED, False, 0.0, 0)
+_FIGURES = ("partitions", "lag", "behind", "loss", "lost", "bound", "unknown", "undated", "worst", "why")
+"""The figures of a row, as reports name them."""
 _BATCH = "triggerExecution"
 """Spark's name of the duration of a whole batch."""
 
@@ -89,10 +92,11 @@ def _build_lags(
             row.pairs.append(_build_partition(number, sample, verdict))
     for pair, why in sampled.unknown.items():
         if pair not in sampled.samples:
-            row = rows[pair.group, pair.partition.topic]
-            row.miss(pair.partition.number, why, verdicts.get(pair))
+            group, (topic, number) = pair
+            verdict, row = _make_unknown(verdicts.get(pair)), rows[group, topic]
+            row.miss(number, why, verdict)
             if with_partitions:
-                row.pairs.append(_build_unknown(pair.partition.number, why, verdicts.get(pair)))
+                row.pairs.append(PartitionReport(partition=number, why=why, **_describe(verdict)))
     for (group, topic), row in rows.items():
         yield row.build(group, topic, pipelines.get(group))
     seen = {group for group, _ in rows}
@@ -141,11 +145,10 @@ class _Row:
         self.bound = self.bound or sample.bound
         self._note(number, why, verdict, (bool(lost), behind or 0.0, lag))
 
-    def miss(self, number: int, why: str, verdict: Verdict | None) -> None:
+    def miss(self, number: int, why: str, verdict: Verdict) -> None:
         """Add a partition without a sample."""
         self.unknown += 1
-        severity = Severity.NONE if verdict is None else verdict.severity
-        self._note(number, why, Verdict(LagState.UNKNOWN, severity), (False, 0.0, 0))
+        self._note(number, why, verdict, (False, 0.0, 0))
 
     def _note(
         self, number: int, why: str | None, verdict: Verdict | None, amount: tuple[bool, float, int]
@@ -160,24 +163,15 @@ class _Row:
 
     def build(self, group: str, topic: str, pipeline: str | None) -> LagReport:
         """Return the sum of all partitions."""
-        verdict = self.verdict
+        figures = {name: getattr(self, name) for name in _FIGURES}
+        pairs = tuple(sorted(self.pairs, key=lambda pair: pair.partition))
         return LagReport.model_construct(
             group=group,
             topic=topic,
             pipeline=pipeline,
-            partitions=self.partitions,
-            lag=self.lag,
-            behind=self.behind,
-            loss=self.loss,
-            lost=self.lost,
-            bound=self.bound,
-            unknown=self.unknown,
-            undated=self.undated,
-            state=None if verdict is None else verdict.state,
-            severity=Severity.NONE if verdict is None else verdict.severity,
-            worst=self.worst,
-            why=self.why,
-            by_partition=tuple(sorted(self.pairs, key=lambda pair: pair.partition)),
+            by_partition=pairs,
+            **figures,
+            **_describe(self.verdict),
         )
 
 
@@ -185,8 +179,20 @@ def _join(one: Verdict, other: Verdict) -> Verdict:
     """Return the worst state and the highest severity of two."""
     if one == other:
         return one
-    state = one.state if one.state.rank >= other.state.rank else other.state
-    return Verdict(state, one.severity if one.severity.rank >= other.severity.rank else other.severity)
+    return Verdict(
+        max(one.state, other.state, key=lambda state: state.rank),
+        max(one.severity, other.severity, key=lambda severity: severity.rank),
+    )
+
+
+def _describe(verdict: Verdict | None) -> dict[str, Any]:
+    """Return the fields of a verdict in reports; there is none where no policy selects the group."""
+    state, severity = verdict or (None, Severity.NONE)
+    return {"state": state, "severity": severity}
+
+
+def _make_unknown(verdict: Verdict | None) -> Verdict:
+    return Verdict(LagState.UNKNOWN, Severity.NONE if verdict is None else verdict.severity)
 
 
 def _build_partition(number: int, sample: Sample, verdict: Verdict | None) -> PartitionReport:
@@ -202,9 +208,8 @@ def _build_partition(number: int, sample: Sample, verdict: Verdict | None) -> Pa
         behind=_find_behind(sample) if is_known else None,
         loss=sample.loss,
         lost=sample.lost if committed is not None else None,
-        state=None if verdict is None else verdict.state,
-        severity=Severity.NONE if verdict is None else verdict.severity,
         why=why,
+        **_describe(verdict),
     )
 
 
@@ -221,11 +226,6 @@ def _find_behind(sample: Sample) -> float | None:
     return sample.behind if sample.lag else 0.0
 
 
-def _build_unknown(number: int, why: str, verdict: Verdict | None) -> PartitionReport:
-    severity = Severity.NONE if verdict is None else verdict.severity
-    return PartitionReport(partition=number, state=LagState.UNKNOWN, severity=severity, why=why)
-
-
 def rank_partition(pair: PartitionReport) -> tuple[int, int, bool, float, int]:
     """Return the rank of a group partition, as in `Rank`."""
     state = -1 if pair.state is None else pair.state.rank
@@ -237,7 +237,7 @@ def _build_topics(sampled: ClusterSample) -> Iterable[TopicReport]:
     for partition, log in sampled.logs.items():
         sizes[partition.topic].append(log)
     for partition in sampled.unavailable:
-        sizes[Partition(*partition).topic].append(None)
+        sizes[partition.topic].append(None)
     for topic, logs in sizes.items():
         known = [log.end - log.start for log in logs if log is not None]
         yield TopicReport.model_construct(

@@ -94,13 +94,9 @@ def _read_upgrade_since(facts: PipelineFacts) -> float | None:
 
 def _count_from_beginning(facts: PipelineFacts) -> float | None:
     upgrade = facts.resource.status.upgrade
-    return (
-        None
-        if upgrade is None
-        else len(upgrade.new_checkpoint.from_beginning)
-        if upgrade.new_checkpoint
-        else 0
-    )
+    if upgrade is None:
+        return None
+    return len(upgrade.new_checkpoint.from_beginning) if upgrade.new_checkpoint else 0
 
 
 def _count_savepoints(facts: PipelineFacts) -> Iterator[Sample]:

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from kappa_crds.model import Model
 from kappa_crds.revision import Revision
 from kappa_crds.upgrade import UpgradeMode, VerdictKind
 
@@ -54,11 +53,7 @@ def _compare_named(noun: str, old: Sequence[Any], new: Sequence[Any]) -> Iterato
         yield f"{noun} {name!r} is new"
     for name in sorted(was.keys() & now.keys()):
         if was[name] != now[name]:
-            yield f"{noun} {name!r} is changed{_list_fields(_dump(was[name]), _dump(now[name]))}"
-
-
-def _dump(part: Model) -> dict[str, Any]:
-    return part.to_manifest()
+            yield f"{noun} {name!r} is changed{_list_fields(was[name].to_manifest(), now[name].to_manifest())}"
 
 
 def _list_fields(old: Any, new: Any) -> str:

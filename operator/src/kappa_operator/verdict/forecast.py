@@ -142,10 +142,9 @@ def _keeps_state(view: View) -> bool:
 
 def _compare_statements(old: Statement, new: Statement) -> Iterator[str]:
     if old.aggregated != new.aggregated:
-        text = (
+        yield (
             "a new aggregation, for which there is no state" if new.aggregated else "its aggregation is gone"
         )
-        yield text
     elif old.groups != new.groups:
         yield f"the keys of its aggregation are {_list(new.groups)} instead of {_list(old.groups)}"
     else:
