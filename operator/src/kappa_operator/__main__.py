@@ -91,7 +91,7 @@ async def run(settings: Settings) -> None:
     ):
         lease = ObjectRef("coordination.k8s.io/v1", "Lease", settings.namespace, settings.lease_name)
         elector = Elector(
-            lease_cluster, lease, settings.identity, time.monotonic, duration=settings.lease_duration
+            lease_cluster, lease, settings.identity, time.monotonic, duration=settings.lease_seconds
         )
         kafka, cache = AdminClients(), ResourceCache(KIND_TABLE)
         webhooks = HttpWebhooks(settings.webhook_hosts)

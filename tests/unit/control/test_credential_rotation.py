@@ -29,7 +29,7 @@ class Broker:
         self.go.wait(30)
         return [True]
 
-    def look_at(self, _admin: object, _words: object, topics: Sequence[str]) -> list[TopicView]:
+    def look_at(self, _admin: object, topics: Sequence[str]) -> list[TopicView]:
         self.looks += 1
         return [TopicView(name, "id", 1, 1) for name in topics]
 

@@ -222,7 +222,7 @@ async def run_resync(shop: Shop, until: Any) -> None:
 
 
 async def test_a_watch_that_begins_again_with_a_list_has_everything_read_at_once() -> None:
-    shop = Shop("orders", "payments", settings=Settings(resync=3600.0))
+    shop = Shop("orders", "payments", settings=Settings(resync_seconds=3600.0))
     for key in (ORDERS, Key("Topic", "shop", "payments"), CLUSTER):
         shop.note(key, None)
     assert not shop.sync._relisted.is_set(), "the first list is no news"
@@ -237,7 +237,7 @@ async def test_a_resync_continues_after_the_api_server_was_unavailable(
 ) -> None:
     monkeypatch.setattr("kappa_operator.engine.sync._PAUSE", 0.0)
     monkeypatch.setattr("kappa_operator.engine.sync._RETRY", 0.01)
-    shop = Shop("orders", settings=Settings(resync=0.01))
+    shop = Shop("orders", settings=Settings(resync_seconds=0.01))
     shop.cut_watch()
     shop.cluster.remove(name("Topic", "orders"))
     shop.cluster.unlistable = ApiUnavailable("503")

@@ -141,7 +141,7 @@ class CacheSync:
 
     async def resync(self) -> None:
         """Read everything again and reconcile it from time to time: the net under all that events may have missed."""
-        every = self._context.settings.resync
+        every = self._context.settings.resync_seconds
         while True:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._relisted.wait(), every)
