@@ -16,14 +16,7 @@ from typing import Any, NamedTuple, TypeVar, assert_never
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from kappa_operator.engine.actions import (
-    AlterConfigs,
-    CreateTopic,
-    DeleteTopic,
-    GrowPartitions,
-    KafkaAction,
-    SetQuota,
-)
+from kappa_operator.engine import actions as act
 from kappa_operator.errors import KafkaFailure, KafkaRefused, TlsFailed
 from kappa_operator.kafka import calls as kafka_calls
 from kappa_operator.kafka.batcher import Batcher
@@ -79,10 +72,10 @@ class KafkaClient:
         self._quotas = QuotaClient(self._connection)
         self._describe: Batcher[Question, View] = Batcher(self._describe_topics)
         self._look: Batcher[str, View] = self._batch(kafka_calls.read_topics)
-        self._create: Batcher[CreateTopic, bool] = self._batch(kafka_calls.create_topics)
-        self._grow: Batcher[GrowPartitions, bool] = self._batch(kafka_calls.grow_partitions)
-        self._alter: Batcher[AlterConfigs, bool] = self._batch(kafka_calls.alter_configs)
-        self._delete: Batcher[DeleteTopic, bool] = self._batch(kafka_calls.delete_topics)
+        self._create: Batcher[act.CreateTopic, bool] = self._batch(kafka_calls.create_topics)
+        self._grow: Batcher[act.GrowPartitions, bool] = self._batch(kafka_calls.grow_partitions)
+        self._alter: Batcher[act.AlterConfigs, bool] = self._batch(kafka_calls.alter_configs)
+        self._delete: Batcher[act.DeleteTopic, bool] = self._batch(kafka_calls.delete_topics)
 
     def _batch(self, call: Call[Item]) -> Batcher[Item, Any]:
         async def run(items: Sequence[Item]) -> list[Any]:
@@ -116,20 +109,20 @@ class KafkaClient:
         found = await self._configs.read(wanted) if wanted else {}
         return [_add_configs(view, found) for view in views]
 
-    async def apply(self, action: KafkaAction) -> None:
+    async def apply(self, action: act.KafkaAction) -> None:
         """Make the change and wait until it shows; raise KafkaFailure."""
         match action:
-            case CreateTopic():
+            case act.CreateTopic():
                 await self._create_topic(action)
-            case GrowPartitions():
+            case act.GrowPartitions():
                 await self._grow.submit(action)
                 await self._await_topic(action.topic, self._look.submit, partial(_has_grown, action))
-            case AlterConfigs():
+            case act.AlterConfigs():
                 await self._alter_configs(action)
-            case DeleteTopic():
+            case act.DeleteTopic():
                 await self._delete.submit(action)
                 await self._await_topic(action.topic, self._look.submit, lambda view: view is None)
-            case SetQuota(_, producer, rate):
+            case act.SetQuota(_, producer, rate):
                 await self._quotas.set(producer, rate)
             case _:
                 assert_never(action)
@@ -138,7 +131,7 @@ class KafkaClient:
         """Return the bytes a second that the producer may send to each broker, None where it has no quota of its own."""
         return await self._quotas.read(producer)
 
-    async def _create_topic(self, action: CreateTopic) -> None:
+    async def _create_topic(self, action: act.CreateTopic) -> None:
         """Create the topic and remember its configs: reading them would cost more than creating it."""
         is_ours = await self._create.submit(action)
         view = await self._await_topic(action.topic, self._look.submit, lambda view: view is not None)
@@ -148,7 +141,7 @@ class KafkaClient:
             )
             self._created[action.topic] = Created(made, time.monotonic())
 
-    async def _alter_configs(self, action: AlterConfigs) -> None:
+    async def _alter_configs(self, action: act.AlterConfigs) -> None:
         """Alter what can be altered: Kafka refuses all configs of a call for the sake of one."""
         try:
             await self._alter.submit(action)
@@ -163,11 +156,11 @@ class KafkaClient:
             partial(_is_altered, action),
         )
 
-    async def _alter_one_by_one(self, action: AlterConfigs, refusal: KafkaRefused) -> None:
+    async def _alter_one_by_one(self, action: act.AlterConfigs, refusal: KafkaRefused) -> None:
         refused: list[KafkaRefused] = []
         for name, value in action.configs.items():
             try:
-                await self._alter.submit(AlterConfigs(action.cluster, action.topic, {name: value}))
+                await self._alter.submit(act.AlterConfigs(action.cluster, action.topic, {name: value}))
             except KafkaRefused as error:
                 refused.append(error)
         if refused:
@@ -228,11 +221,11 @@ def _add_configs(
     return configs
 
 
-def _has_grown(action: GrowPartitions, view: View) -> bool:
+def _has_grown(action: act.GrowPartitions, view: View) -> bool:
     return view is not None and view.partitions >= action.partitions
 
 
-def _is_altered(action: AlterConfigs, view: View) -> bool:
+def _is_altered(action: act.AlterConfigs, view: View) -> bool:
     return view is not None and all(
         name not in view.explicit if value is None else is_same_value(view.configs.get(name), value)
         for name, value in action.configs.items()

@@ -19,44 +19,36 @@ from kappa_operator.errors import (
     TlsFailed,
 )
 
-_AUTHENTICATION = frozenset(
-    {
-        KafkaError._AUTHENTICATION,
-        KafkaError.SASL_AUTHENTICATION_FAILED,
-        KafkaError.UNSUPPORTED_SASL_MECHANISM,
-        KafkaError.ILLEGAL_SASL_STATE,
-    }
-)
-_AUTHORIZATION = frozenset(
-    {
-        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
-        KafkaError.TOPIC_AUTHORIZATION_FAILED,
-        KafkaError.GROUP_AUTHORIZATION_FAILED,
-    }
-)
-_UNREACHABLE = frozenset(
-    {
-        KafkaError._TRANSPORT,
-        KafkaError._ALL_BROKERS_DOWN,
-        KafkaError._TIMED_OUT,
-        KafkaError._TIMED_OUT_QUEUE,
-        KafkaError._RESOLVE,
-        KafkaError._DESTROY,
-    }
-)
-_PASSING = frozenset(
-    {
-        KafkaError.REQUEST_TIMED_OUT,
-        KafkaError.NOT_CONTROLLER,
-        KafkaError.THROTTLING_QUOTA_EXCEEDED,
-        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-        KafkaError.LEADER_NOT_AVAILABLE,
-        KafkaError.BROKER_NOT_AVAILABLE,
-        KafkaError.NETWORK_EXCEPTION,
-        KafkaError.REASSIGNMENT_IN_PROGRESS,
-        KafkaError.UNKNOWN_TOPIC_OR_PART,
-    }
-)
+_AUTHENTICATION = {
+    KafkaError._AUTHENTICATION,
+    KafkaError.SASL_AUTHENTICATION_FAILED,
+    KafkaError.UNSUPPORTED_SASL_MECHANISM,
+    KafkaError.ILLEGAL_SASL_STATE,
+}
+_AUTHORIZATION = {
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.GROUP_AUTHORIZATION_FAILED,
+}
+_UNREACHABLE = {
+    KafkaError._TRANSPORT,
+    KafkaError._ALL_BROKERS_DOWN,
+    KafkaError._TIMED_OUT,
+    KafkaError._TIMED_OUT_QUEUE,
+    KafkaError._RESOLVE,
+    KafkaError._DESTROY,
+}
+_PASSING = {
+    KafkaError.REQUEST_TIMED_OUT,
+    KafkaError.NOT_CONTROLLER,
+    KafkaError.THROTTLING_QUOTA_EXCEEDED,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.BROKER_NOT_AVAILABLE,
+    KafkaError.NETWORK_EXCEPTION,
+    KafkaError.REASSIGNMENT_IN_PROGRESS,
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+}
 _HIDDEN = "(hidden)"
 _KEPT = 8
 

@@ -1,6 +1,6 @@
 """Declares requests of Kafka's protocol that aiokafka lacks, with its own types.
 
-Fields are a name and a type each. In a flexible version (KIP-482) each structure ends with tagged fields, which the helpers here
+Fields are named by their types, in order. In a flexible version (KIP-482) each structure ends with tagged fields, which the helpers here
 add. Source of the fields: the message definitions in Kafka's `clients/src/main/resources/common/message`.
 """
 
@@ -11,18 +11,17 @@ from aiokafka.protocol.types import AbstractType, CompactArray, CompactString, S
 
 NO_TAGS: dict[int, bytes] = {}
 TEXT = CompactString("utf-8")
-Field = tuple[str, AbstractType[Any]]
-_TAGS: Field = ("tags", TaggedFields)
+_TAGS = ("tags", TaggedFields)
 
 
-def flexible(*fields: Field) -> Schema:
+def flexible(**fields: AbstractType[Any]) -> Schema:
     """Return the schema of a message in a flexible version."""
-    return Schema(*fields, _TAGS)
+    return Schema(*fields.items(), _TAGS)
 
 
-def array(*fields: Field) -> CompactArray:
+def array(**fields: AbstractType[Any]) -> CompactArray:
     """Return an array of structures in a flexible version."""
-    return CompactArray(*fields, _TAGS)
+    return CompactArray(*fields.items(), _TAGS)
 
 
 def declare(api_key: int, version: int, request: Schema, response: Schema) -> type[RequestStruct]:

@@ -17,23 +17,13 @@ RATE = "producer_byte_rate"
 """Bytes a second that one broker takes."""
 _PROBLEM = "the quota of a producer cannot be read or set"
 _EXACT = 0
-_ENTITY = array(("type", TEXT), ("name", TEXT))
+_ENTITY = array(type=TEXT, name=TEXT)
+_OPERATIONS = array(key=TEXT, value=Float64, remove=Boolean)
 _ALTER = declare(
     49,
     1,
-    flexible(
-        (
-            "entries",
-            array(
-                ("entity", _ENTITY), ("ops", array(("key", TEXT), ("value", Float64), ("remove", Boolean)))
-            ),
-        ),
-        ("validate_only", Boolean),
-    ),
-    flexible(
-        ("throttle_time_ms", Int32),
-        ("entries", array(("error_code", Int16), ("error_message", TEXT), ("entity", _ENTITY))),
-    ),
+    flexible(entries=array(entity=_ENTITY, ops=_OPERATIONS), validate_only=Boolean),
+    flexible(throttle_time_ms=Int32, entries=array(error_code=Int16, error_message=TEXT, entity=_ENTITY)),
 )
 
 

@@ -15,63 +15,44 @@ _METADATA = declare(
     3,
     10,
     flexible(
-        ("topics", array(("topic_id", Uuid), ("name", TEXT))),
-        ("allow_auto_topic_creation", Boolean),
-        ("include_cluster_authorized_operations", Boolean),
-        ("include_topic_authorized_operations", Boolean),
+        topics=array(topic_id=Uuid, name=TEXT),
+        allow_auto_topic_creation=Boolean,
+        include_cluster_authorized_operations=Boolean,
+        include_topic_authorized_operations=Boolean,
     ),
     flexible(
-        ("throttle_time_ms", Int32),
-        ("brokers", array(("node_id", Int32), ("host", TEXT), ("port", Int32), ("rack", TEXT))),
-        ("cluster_id", TEXT),
-        ("controller_id", Int32),
-        (
-            "topics",
-            array(
-                ("error_code", Int16),
-                ("name", TEXT),
-                ("topic_id", Uuid),
-                ("is_internal", Boolean),
-                ("partitions", Leaders()),
-                ("topic_authorized_operations", Int32),
-            ),
+        throttle_time_ms=Int32,
+        brokers=array(node_id=Int32, host=TEXT, port=Int32, rack=TEXT),
+        cluster_id=TEXT,
+        controller_id=Int32,
+        topics=array(
+            error_code=Int16,
+            name=TEXT,
+            topic_id=Uuid,
+            is_internal=Boolean,
+            partitions=Leaders(),
+            topic_authorized_operations=Int32,
         ),
-        ("cluster_authorized_operations", Int32),
+        cluster_authorized_operations=Int32,
     ),
 )
 _OFFSET_FETCH = declare(
     9,
     8,
     flexible(
-        (
-            "groups",
-            array(("group_id", TEXT), ("topics", array(("name", TEXT), ("partitions", CompactArray(Int32))))),
-        ),
-        ("require_stable", Boolean),
+        groups=array(group_id=TEXT, topics=array(name=TEXT, partitions=CompactArray(Int32))),
+        require_stable=Boolean,
     ),
     flexible(
-        ("throttle_time_ms", Int32),
-        (
-            "groups",
-            array(
-                ("group_id", TEXT),
-                ("topics", array(("name", TEXT), ("partitions", Commits()))),
-                ("error_code", Int16),
-            ),
-        ),
+        throttle_time_ms=Int32,
+        groups=array(group_id=TEXT, topics=array(name=TEXT, partitions=Commits()), error_code=Int16),
     ),
 )
 _LIST_OFFSETS = declare(
     2,
     7,
-    flexible(
-        ("replica_id", Int32),
-        ("isolation_level", Int8),
-        ("topics", array(("topic", TEXT), ("partitions", CompactRows("iiq")))),
-    ),
-    flexible(
-        ("throttle_time_ms", Int32), ("topics", array(("topic", TEXT), ("partitions", CompactRows("ihqqi"))))
-    ),
+    flexible(replica_id=Int32, isolation_level=Int8, topics=array(topic=TEXT, partitions=CompactRows("iiq"))),
+    flexible(throttle_time_ms=Int32, topics=array(topic=TEXT, partitions=CompactRows("ihqqi"))),
 )
 _FETCH = declare(
     1,

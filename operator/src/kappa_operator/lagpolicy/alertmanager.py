@@ -66,11 +66,6 @@ class Received:
     fires: dict[str, Alert] = field(default_factory=dict)
     resolved: list[str] = field(default_factory=list)
 
-    @property
-    def count(self) -> int:
-        """Return how many alerts that are."""
-        return len(self.fires) + len(self.resolved)
-
 
 def build_alert_app(context: OperatorContext, folder: Path) -> web.Application:
     """Return the server of POST /alerts. The token is read for each request, as its Secret may change."""
@@ -118,7 +113,7 @@ async def _answer(context: OperatorContext, payload: Payload) -> web.Response:
     for policy, each in received.items():
         why = await _keep(context, policy, each)
         if why is None:
-            taken += each.count
+            taken += len(each.fires) + len(each.resolved)
         else:
             ignored.append(why)
     if ignored and not taken:

@@ -14,15 +14,7 @@ from kappa_crds.reasons import Reason
 from kappa_crds.resource import ResourceStatus
 from kappa_crds.topic import TOPIC_FINALIZER, DeletionPolicy
 from kappa_operator import backoff, intervals
-from kappa_operator.engine.actions import (
-    Action,
-    AlterConfigs,
-    CreateTopic,
-    EmitEvent,
-    GrowPartitions,
-    RecordStatus,
-    describe_action,
-)
+from kappa_operator.engine import actions as act
 from kappa_operator.engine.keys import Key
 from kappa_operator.engine.kinds import Step
 from kappa_operator.engine.plan import (
@@ -97,11 +89,11 @@ def create_topic(observed: TopicObserved, now: datetime) -> Plan | None:
     """Create a topic that is missing."""
     if observed.view is not None or observed.cluster is None:
         return None
-    failure = find_failure(observed.failures, CreateTopic)
+    failure = find_failure(observed.failures, act.CreateTopic)
     if failure is not None:
         return _report(observed, _judge_failures("Creating", (failure,)), now)
     spec = observed.resource.spec
-    create = CreateTopic(
+    create = act.CreateTopic(
         observed.cluster, observed.topic, spec.partitions, spec.replication, build_configs(spec)
     )
     return Plan((create,), requeue=True)
@@ -160,42 +152,42 @@ def _is_in_effect(name: str, value: str, view: TopicView) -> bool:
 
 def _build_actions(
     observed: TopicObserved, cluster: Key, view: TopicView, change: Change
-) -> tuple[Action, ...]:
-    actions: list[Action] = []
-    if change.partitions is not None and find_failure(observed.failures, GrowPartitions) is None:
-        actions.append(GrowPartitions(cluster, observed.topic, view.partitions, change.partitions))
-    if change.configs and find_failure(observed.failures, AlterConfigs) is None:
+) -> tuple[act.Action, ...]:
+    actions: list[act.Action] = []
+    if change.partitions is not None and find_failure(observed.failures, act.GrowPartitions) is None:
+        actions.append(act.GrowPartitions(cluster, observed.topic, view.partitions, change.partitions))
+    if change.configs and find_failure(observed.failures, act.AlterConfigs) is None:
         actions += _record_managed(observed.resource)
-        actions.append(AlterConfigs(cluster, observed.topic, change.configs))
-    changes = [describe_action(action) for action in actions if not isinstance(action, RecordStatus)]
+        actions.append(act.AlterConfigs(cluster, observed.topic, change.configs))
+    changes = [act.describe_action(action) for action in actions if not isinstance(action, act.RecordStatus)]
     return (*actions, _build_change_event(observed.resource, "; ".join(changes), change)) if actions else ()
 
 
-def _record_managed(resource: TopicResource) -> list[Action]:
+def _record_managed(resource: TopicResource) -> list[act.Action]:
     """Record the configs before they are set: after a crash they must not be taken for configs set by hand."""
     known = resource.status.managed_configs
     managed = tuple(sorted({*known, *build_configs(resource.spec)}))
-    return [RecordStatus(resource.status.replace(managed_configs=managed))] if managed != known else []
+    return [act.RecordStatus(resource.status.replace(managed_configs=managed))] if managed != known else []
 
 
-def _build_change_event(resource: TopicResource, text: str, change: Change) -> EmitEvent:
+def _build_change_event(resource: TopicResource, text: str, change: Change) -> act.EmitEvent:
     holders = [name for name in resource.metadata.annotations if is_hold(name)]
     if holders and change.partitions is None and set(change.configs) == {RETENTION_TIME}:
-        return EmitEvent(Reason.ALTERED, f"{text}, by its annotation {', '.join(sorted(holders))}")
+        return act.EmitEvent(Reason.ALTERED, f"{text}, by its annotation {', '.join(sorted(holders))}")
     if resource.status.observed_generation == resource.metadata.generation:
-        return EmitEvent(Reason.DRIFT_REPAIRED, f"the topic had been changed from outside: {text}", True)
-    return EmitEvent(Reason.ALTERED, text)
+        return act.EmitEvent(Reason.DRIFT_REPAIRED, f"the topic had been changed from outside: {text}", True)
+    return act.EmitEvent(Reason.ALTERED, text)
 
 
-def _build_news(observed: TopicObserved, view: TopicView) -> tuple[Action, ...]:
+def _build_news(observed: TopicObserved, view: TopicView) -> tuple[act.Action, ...]:
     """Return the Event of a topic that was found and adopted, or deleted and created again."""
     before = observed.resource.status.topic_id
     if before is None and not view.created_here:
         message = f"topic {view.name} existed already ({describe_topic(view)}); it is managed from now on"
-        return (EmitEvent(Reason.ADOPTED, message),)
+        return (act.EmitEvent(Reason.ADOPTED, message),)
     if before is not None and before != view.topic_id:
         message = f"topic {view.name} was deleted from outside, with its data; it was created again, empty"
-        return (EmitEvent(Reason.TOPIC_RECREATED, message, True),)
+        return (act.EmitEvent(Reason.TOPIC_RECREATED, message, True),)
     return ()
 
 
@@ -217,7 +209,9 @@ def _judge_failures(state: str, failures: tuple[Failure, ...], refusals: tuple[R
     return working(state, next(error.reason for error in errors if error.retryable), message)
 
 
-def _report(observed: TopicObserved, verdict: Verdict, now: datetime, news: tuple[Action, ...] = ()) -> Plan:
+def _report(
+    observed: TopicObserved, verdict: Verdict, now: datetime, news: tuple[act.Action, ...] = ()
+) -> Plan:
     return Plan(news, build_status(observed, verdict, now), _choose_requeue(observed, verdict, now))
 
 
