@@ -59,21 +59,35 @@ class RemediationDecision:
     loads: Mapping[str, Load] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """A policy at a sample. Its group partitions are judged with alerts, the worst first, and are in `groups` by group."""
+
+    observed: LagPolicyObserved
+    judged: Sequence[Judged]
+    groups: Mapping[str, Sequence[Judged]]
+    rules: Rules
+    now: datetime
+
+    @property
+    def remediation(self) -> Remediation:
+        """Return the remediations of the policy; none where it has none."""
+        return self.observed.resource.spec.remediation or Remediation()
+
+
 def decide_remediation(
     observed: LagPolicyObserved, judged: Sequence[Judged], rules: Rules, now: datetime, *, may_begin: bool
 ) -> RemediationDecision:
     """Return what is to be done. Without `may_begin` nothing new is begun, as another policy does the same."""
     before = observed.resource.status.remediations
     judged = raise_judged(judged, find_alerts(observed.resource.spec, observed.resource.metadata, now))
-    groups = group_judged(judged)
-    settled = tuple(_settle(observed, record, groups, now) for record in before)
-    loads = measure_loads(observed, groups, settled)
-    begun: list[RemediationStatus] = []
-    alarm = build_alarm(observed, judged, rules, now)
-    begun += _find_for_producers(observed, alarm, settled, now, may_begin=may_begin)
+    case = Evaluation(observed, judged, group_judged(judged), rules, now)
+    settled = tuple(_settle(case, record) for record in before)
+    loads = measure_loads(case, settled)
+    found = [*_find_for_producers(case, settled, may_begin=may_begin)]
     if may_begin:
-        begun += _find_for_pipelines(observed, groups, rules, settled, loads=loads, now=now)
-        begun += _find_for_topics(observed, judged, settled, now)
+        found += [*_find_for_pipelines(case, settled, loads), *_find_for_topics(case, settled)]
+    begun = [each for each in found if each is not None]
     replaced = {get_identity(each) for each in begun}
     records = (*(each for each in settled if get_identity(each) not in replaced), *begun)
     known = {get_identity(each): each for each in before}
@@ -90,13 +104,9 @@ def find_facts(observed: LagPolicyObserved, record: RemediationStatus) -> Pipeli
     return next((each for each in observed.pipelines.values() if each.name == record.target), None)
 
 
-def _settle(
-    observed: LagPolicyObserved,
-    record: RemediationStatus,
-    judged: Mapping[str, Sequence[Judged]],
-    now: datetime,
-) -> RemediationStatus:
+def _settle(case: Evaluation, record: RemediationStatus) -> RemediationStatus:
     """Return a record with what became of it."""
+    observed = case.observed
     if record.result is not RemediationResult.PENDING:
         return record
     if record.kind is RemediationKind.THROTTLE_PRODUCERS:
@@ -107,7 +117,7 @@ def _settle(
             result=RemediationResult.REFUSED, message="it is gone, or not selected any more"
         )
     if record.saved is Saved.TAKING:
-        return _settle_savepoint(observed, record, judged, now)
+        return _settle_savepoint(case, record)
     if is_carried_out(record, facts):
         return record.replace(result=RemediationResult.DONE)
     action = build_action(record, facts)
@@ -117,27 +127,18 @@ def _settle(
     return record
 
 
-def _settle_savepoint(
-    observed: LagPolicyObserved,
-    record: RemediationStatus,
-    judged: Mapping[str, Sequence[Judged]],
-    now: datetime,
-) -> RemediationStatus:
+def _settle_savepoint(case: Evaluation, record: RemediationStatus) -> RemediationStatus:
     """Return a record that waits for its savepoint, unless what it is for has passed meanwhile, or it is not wanted any more."""
-    remediation = observed.resource.spec.remediation or Remediation()
+    observed, remediation = case.observed, case.remediation
     if name_remediation(record.kind) not in remediation.names and not is_return(record):
         return withdraw(record, "the policy does not have this remediation any more")
     group = next((each for each, facts in observed.pipelines.items() if facts.name == record.target), "")
-    own = judged.get(group, ())
-    if (
-        record.kind is RemediationKind.RESTART_STALLED
-        and own
-        and own[0].alert is None
-        and has_moved(own[0], record.at)
-    ):
+    own = case.groups.get(group, ())
+    is_seen = record.kind is RemediationKind.RESTART_STALLED and bool(own) and own[0].alert is None
+    if is_seen and has_moved(own[0], record.at):
         return withdraw(record, "it moves again by now")
     found = observed.savepoints.get(record.savepoint or "")
-    return follow_savepoint(record, remediation.savepoint, found, observed.failures, now)
+    return follow_savepoint(record, remediation.savepoint, found, observed.failures, case.now)
 
 
 def _carry_out(observed: LagPolicyObserved, records: Sequence[RemediationStatus]) -> Iterator[Action]:
@@ -163,11 +164,10 @@ def _build_next(observed: LagPolicyObserved, record: RemediationStatus) -> Actio
     return build_action(record, facts)
 
 
-def measure_loads(
-    observed: LagPolicyObserved, judged: Mapping[str, Sequence[Judged]], records: Sequence[RemediationStatus]
-) -> dict[str, Load]:
+def measure_loads(case: Evaluation, records: Sequence[RemediationStatus]) -> dict[str, Load]:
     """Return what is known of the rates of the pipelines that may be scaled or get larger batches, after one more sample."""
-    if observed.sampled is None or not _needs_loads(observed, records):
+    observed = case.observed
+    if observed.sampled is None or not _needs_loads(case.remediation, records):
         return {}
     flows = defaultdict(list)
     for pair, sample in observed.sampled.samples.items():
@@ -178,17 +178,14 @@ def measure_loads(
             continue
         loads[facts.name] = advance_load(
             observed.loads.get(facts.name), measure_flow(flows[group]), facts.executors, observed.sampled.at,
-            well=judged[group][0].verdict.state is LagState.OK,
-            span=_measure_span(observed.resource.spec.remediation or Remediation(), records, facts), steady=facts.steady,
+            well=case.groups[group][0].verdict.state is LagState.OK,
+            span=_measure_span(case.remediation, records, facts), steady=facts.steady,
         )  # fmt: skip
     return loads
 
 
-def _needs_loads(observed: LagPolicyObserved, records: Sequence[RemediationStatus]) -> bool:
-    remediation = observed.resource.spec.remediation
-    needs_rates = remediation is not None and (
-        remediation.scale is not None or remediation.raise_batch_limit is not None
-    )
+def _needs_loads(remediation: Remediation, records: Sequence[RemediationStatus]) -> bool:
+    needs_rates = remediation.scale is not None or remediation.raise_batch_limit is not None
     return needs_rates or any(may_be_held(each) for each in records)
 
 
@@ -217,66 +214,51 @@ def group_judged(judged: Sequence[Judged]) -> dict[str, list[Judged]]:
 
 
 def _find_for_pipelines(
-    observed: LagPolicyObserved,
-    judged: Mapping[str, Sequence[Judged]],
-    rules: Rules,
-    records: Sequence[RemediationStatus],
-    *,
-    loads: Mapping[str, Load],
-    now: datetime,
-) -> Iterator[RemediationStatus]:
+    case: Evaluation, records: Sequence[RemediationStatus], loads: Mapping[str, Load]
+) -> Iterator[RemediationStatus | None]:
     """Yield remediations to be begun, and records that change; none for a pipeline that has one pending."""
-    remediation = observed.resource.spec.remediation or Remediation()
     pending = {record.target for record in records if record.result is RemediationResult.PENDING}
-    for group, facts in observed.pipelines.items():
-        own = judged.get(group, ())
+    for group, facts in case.observed.pipelines.items():
+        own = case.groups.get(group, ())
         if not own or facts.name in pending:
             continue
         waits = sum(each.sample.lag for each in own if each.sample is not None)
-        case = PipelineCase(facts, own[0].verdict, explain(own[0], rules, now), waits, loads.get(facts.name))
-        yield from _some(decide_for_pipeline(remediation, case, records, now))
+        why = explain(own[0], case.rules, case.now)
+        pipeline = PipelineCase(facts, own[0].verdict, why, waits, loads.get(facts.name))
+        yield decide_for_pipeline(case.remediation, pipeline, records, case.now)
 
 
 def _find_for_topics(
-    observed: LagPolicyObserved, judged: Sequence[Judged], records: Sequence[RemediationStatus], now: datetime
-) -> Iterator[RemediationStatus]:
+    case: Evaluation, records: Sequence[RemediationStatus]
+) -> Iterator[RemediationStatus | None]:
     """Yield holds to be begun, renewed or ended; none for a topic that has one pending."""
-    for topic, facts in observed.topics.items():
+    spec = case.observed.resource.spec
+    for topic, facts in case.observed.topics.items():
         before = find_record(records, RemediationKind.HOLD_RETENTION, facts.name)
         if before is None or before.result is not RemediationResult.PENDING:
-            readers = [each for each in judged if each.pair.partition.topic == topic]
-            yield from _some(decide_hold(observed.resource.spec, facts, readers, before, now))
+            readers = [each for each in case.judged if each.pair.partition.topic == topic]
+            yield decide_hold(spec, facts, readers, before, case.now)
 
 
-def build_alarm(observed: LagPolicyObserved, judged: Sequence[Judged], rules: Rules, now: datetime) -> Alarm:
+def build_alarm(case: Evaluation) -> Alarm:
     """Return how bad it is over all that the policy selects. Well is what is known to be OK, not what is not known."""
-    status = observed.resource.status
+    status, judged, now = case.observed.resource.status, case.judged, case.now
     worst = next((each for each in judged if each.verdict.severity is Severity.CRITICAL), None)
     if worst is not None:
-        return Alarm(critical=True, why=f"{name_pair(worst.pair)}: {explain(worst, rules, now)}")
+        return Alarm(now, critical=True, why=f"{name_pair(worst.pair)}: {explain(worst, case.rules, now)}")
     is_well = bool(judged) and all(each.verdict == WELL for each in judged)
     was_well = status.state == LagState.OK and status.severity is Severity.NONE and not status.alerts
     if not is_well or not was_well or status.since is None:
-        return Alarm()
-    return Alarm(well_since=max(status.since, status.alerts_ended or status.since))
+        return Alarm(now)
+    return Alarm(now, well_since=max(status.since, status.alerts_ended or status.since))
 
 
 def _find_for_producers(
-    observed: LagPolicyObserved,
-    alarm: Alarm,
-    records: Sequence[RemediationStatus],
-    now: datetime,
-    *,
-    may_begin: bool,
-) -> Iterator[RemediationStatus]:
+    case: Evaluation, records: Sequence[RemediationStatus], *, may_begin: bool
+) -> Iterator[RemediationStatus | None]:
     """Yield quotas to be set or put back; what is held is put back also where nothing new may be begun."""
-    remediation = observed.resource.spec.remediation or Remediation()
-    for (cluster, producer), facts in observed.quotas.items():
+    alarm, settings = build_alarm(case), case.remediation.throttle_producers
+    for (cluster, producer), facts in case.observed.quotas.items():
         known = (each for each in records if each.cluster == cluster)
         before = find_record(known, RemediationKind.THROTTLE_PRODUCERS, producer)
-        pause = remediation.throttle_producers
-        yield from _some(decide_throttle(pause, facts, alarm, before, now, may_begin=may_begin))
-
-
-def _some(record: RemediationStatus | None) -> tuple[RemediationStatus, ...]:
-    return () if record is None else (record,)
+        yield decide_throttle(settings, facts, alarm, before, may_begin=may_begin)

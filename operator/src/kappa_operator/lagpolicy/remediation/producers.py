@@ -44,8 +44,9 @@ class QuotaFacts:
 
 @dataclass(frozen=True, slots=True)
 class Alarm:
-    """The severity over everything that a policy selects: whether anything is critical, and why; and since when everything is healthy."""
+    """The severity over everything that a policy selects at a time: whether anything is critical, and why; and since when everything is healthy."""
 
+    now: datetime
     critical: bool = False
     why: str = ""
     well_since: datetime | None = None
@@ -63,37 +64,29 @@ def decide_throttle(
     facts: QuotaFacts,
     alarm: Alarm,
     before: RemediationStatus | None,
-    now: datetime,
     *,
-    may_begin: bool = True,
+    may_begin: bool,
 ) -> RemediationStatus | None:
     """Return the quota to be recorded, or its end; None where all stays as it is."""
     if before is not None and is_held(before):
-        return (
-            None
-            if before.result is RemediationResult.PENDING
-            else _decide_held(settings, facts, alarm, before, now)
-        )
+        is_pending = before.result is RemediationResult.PENDING
+        return None if is_pending else _decide_held(settings, facts, alarm, before)
     if settings is None or not facts.named or not may_begin:
         return None
     if before is not None and before.exhausted:
         return before.replace(exhausted=False) if alarm.well_since is not None else None
-    if not alarm.critical or is_cooling(before, parse_duration(settings.cool_down), now):
+    if not alarm.critical or is_cooling(before, parse_duration(settings.cool_down), alarm.now):
         return None
-    return _begin(settings, facts, alarm, before, now)
+    return _begin(settings, facts, alarm, before)
 
 
 def _begin(
-    settings: ThrottleRemediation,
-    facts: QuotaFacts,
-    alarm: Alarm,
-    before: RemediationStatus | None,
-    now: datetime,
+    settings: ThrottleRemediation, facts: QuotaFacts, alarm: Alarm, before: RemediationStatus | None
 ) -> RemediationStatus | None:
     record = RemediationStatus(
         kind=RemediationKind.THROTTLE_PRODUCERS, target=str(facts.producer), cluster=facts.cluster.name,
         before=_write(facts.rate), wanted=_write(float(settings.bytes_per_second)), original=_write(facts.rate),
-        at=now.replace(microsecond=0), why=alarm.why, count=_count(settings, before, now),
+        at=alarm.now.replace(microsecond=0), why=alarm.why, count=_count(settings, before, alarm.now),
     )  # fmt: skip
     if facts.problem is not None:
         return None if facts.problem.retryable else _refuse(record, facts.problem.message)
@@ -111,12 +104,9 @@ def _count(settings: ThrottleRemediation, before: RemediationStatus | None, now:
 
 
 def _decide_held(
-    settings: ThrottleRemediation | None,
-    facts: QuotaFacts,
-    alarm: Alarm,
-    held: RemediationStatus,
-    now: datetime,
+    settings: ThrottleRemediation | None, facts: QuotaFacts, alarm: Alarm, held: RemediationStatus
 ) -> RemediationStatus | None:
+    now = alarm.now
     if facts.gone:
         return lose(held, facts)
     if facts.problem is not None:
