@@ -23,7 +23,8 @@ from kappa_crds.revision import REVISION_KEY
 from kappa_operator.engine.keys import Key
 from kappa_operator.engine.plan import Verdict
 from kappa_operator.pipeline.revision import build_revision
-from kappa_operator.verdict.admission import serve_admission
+from kappa_operator.tls import serve_tls
+from kappa_operator.verdict.admission import build_admission_app
 from kappa_operator.verdict.observe import observe_applied
 from lab.broker import free_ports
 from lab.paths import BIN, KUBECONFIG, REPOSITORY
@@ -202,7 +203,6 @@ async def test_a_server_dry_run_reports_the_effects_of_a_change_and_stores_nothi
 
 async def test_a_certificate_that_was_renewed_is_taken_up(bench: Bench, tmp_path: Path) -> None:
     make_authority(tmp_path, "test")
-    (tmp_path / "path").write_text(SECRET)
     port = free_ports(1)[0]
 
     def renew() -> None:
@@ -212,7 +212,8 @@ async def test_a_certificate_that_was_renewed_is_taken_up(bench: Bench, tmp_path
         return await asyncio.to_thread(ssl.get_server_certificate, ("127.0.0.1", port))
 
     renew()
-    runner = await serve_admission(bench.context, tmp_path, port, renewal=0.05)
+    app = build_admission_app(bench.context, SECRET)
+    runner = await serve_tls(app, tmp_path, port, renewal=0.05)
     try:
         before = await see()
         assert before == (tmp_path / "tls.crt").read_text()

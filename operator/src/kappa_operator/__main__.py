@@ -34,7 +34,7 @@ from kappa_operator.kafkacluster.observe import list_clusters
 from kappa_operator.kinds import KIND_TABLE
 from kappa_operator.lag.exposition import LagCollector
 from kappa_operator.lag.sampling import Sampling
-from kappa_operator.lagpolicy.alertmanager import serve_alerts
+from kappa_operator.lagpolicy.alertmanager import build_alert_app
 from kappa_operator.lagpolicy.webhooks import HttpWebhooks
 from kappa_operator.pipeline.drivers import HttpDrivers, open_session
 from kappa_operator.report.serve import add_report
@@ -43,8 +43,8 @@ from kappa_operator.telemetry import metrics
 from kappa_operator.telemetry.health import PendingWatchEvents, build_health_app
 from kappa_operator.telemetry.logs import configure_logs
 from kappa_operator.telemetry.resource_metrics import ResourceCollector
-from kappa_operator.tls import serve_app
-from kappa_operator.verdict.admission import serve_admission
+from kappa_operator.tls import serve_app, serve_tls
+from kappa_operator.verdict.admission import PATH_FILE, build_admission_app
 
 log = structlog.get_logger(__name__)
 
@@ -138,9 +138,13 @@ async def serve(app: web.Application, context: OperatorContext) -> list[web.AppR
     settings = context.settings
     servers = [await serve_app(app, settings.health_port)]
     if settings.admission_dir:
-        servers.append(await serve_admission(context, Path(settings.admission_dir), settings.admission_port))
+        folder = Path(settings.admission_dir)
+        app = build_admission_app(context, (folder / PATH_FILE).read_text().strip())
+        servers.append(await serve_tls(app, folder, settings.admission_port))
     if settings.alerts_dir:
-        servers.append(await serve_alerts(context, Path(settings.alerts_dir), settings.alerts_port))
+        folder = Path(settings.alerts_dir)
+        app = build_alert_app(context, folder)
+        servers.append(await serve_tls(app, folder, settings.alerts_port, required=False))
     return servers
 
 

@@ -17,7 +17,8 @@ from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.errors import ApiUnavailable
 from kappa_operator.kinds import KIND_TABLE
 from kappa_operator.lagpolicy.alert import MOST_ALERTS, read_alerts
-from kappa_operator.lagpolicy.alertmanager import build_alert_app, serve_alerts
+from kappa_operator.lagpolicy.alertmanager import build_alert_app
+from kappa_operator.tls import serve_tls
 from lab.broker import free_ports
 from lab.pki import make_authority, make_certificate
 
@@ -200,7 +201,7 @@ async def test_it_serves_https_with_a_certificate_and_http_without_one(
         make_authority(folder, "test")
         make_certificate(folder, "tls", "/CN=localhost", "DNS:localhost")
         trust = ssl.create_default_context(cafile=str(folder / "ca.crt"))
-    runner = await serve_alerts(operator.context, folder, port)
+    runner = await serve_tls(build_alert_app(operator.context, folder), folder, port, required=False)
     url = f"{'https' if encrypted else 'http'}://localhost:{port}/alerts"
     try:
         async with (

@@ -19,9 +19,8 @@ from kappa_operator.lag.memory import Remembered
 from kappa_operator.lag.model import ClusterSample, GroupPartition, Partition, PartitionLog, Sample
 from kappa_operator.lag.rules import Rules, Threshold
 from kappa_operator.pipeline.progress_cache import ProgressCache
-from kappa_operator.report.build import build_report
+from kappa_operator.report.build import ClusterInput, PipelineInput, PolicyInput, ReportInput, build_report
 from kappa_operator.report.gather import gather_report
-from kappa_operator.report.inputs import ClusterInput, PipelineInput, PolicyInput, ReportInput
 from kappa_operator.report.model import LagReport, Report
 from kappa_operator.report.serve import add_report
 

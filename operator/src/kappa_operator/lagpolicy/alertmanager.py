@@ -24,7 +24,6 @@ from kappa_operator.engine.context import OperatorContext
 from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.errors import KappaError, NotFound
 from kappa_operator.lagpolicy.alert import build_patch
-from kappa_operator.tls import RENEWAL_SECONDS, serve_tls
 
 PATH, TOKEN_FILE = "/alerts", "token"
 """The path, and the file with the token in the folder that the chart mounts; where that has no certificate, too, it is plain HTTP."""
@@ -162,10 +161,3 @@ def _build(labels: Mapping[str, str], name: str, until: datetime) -> AlertStatus
         name=name, severity=Severity.CRITICAL if is_critical else Severity.WARNING,
         state=_STATES.get(labels.get(_STATE, ""), LagState.WARNING), until=until,
     )  # fmt: skip
-
-
-async def serve_alerts(
-    context: OperatorContext, folder: Path, port: int, *, renewal: float = RENEWAL_SECONDS
-) -> web.AppRunner:
-    """Start the server, with TLS where the folder has a certificate; raise OSError where the port is taken."""
-    return await serve_tls(build_alert_app(context, folder), folder, port, renewal=renewal, required=False)

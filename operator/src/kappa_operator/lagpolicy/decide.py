@@ -96,13 +96,13 @@ def _decide_notifications(
     """Return the notifications of the policy in its present state."""
     resource, remediation = observed.resource, observed.resource.spec.remediation
     health = next(each for each in status.conditions if each.type == LAG_HEALTHY)
-    outlook = Outlook(
-        resource.metadata, status.severity, LagState(status.state or LagState.UNKNOWN), health.message,
-        status.cluster, muted=mute.until is not None,
-    )  # fmt: skip
     found = [*find_failed_calls(observed.failures), *([observed.delivery] if observed.delivery else ())]
+    outlook = Outlook(
+        resource.metadata, now, status.severity, LagState(status.state or LagState.UNKNOWN), health.message,
+        status.cluster, mute.until is not None, found,
+    )  # fmt: skip
     webhook = None if remediation is None else remediation.webhook
-    return decide_notifications(webhook, outlook, resource.status.notifications, found, now)
+    return decide_notifications(webhook, outlook, resource.status.notifications)
 
 
 def is_fresh(resource: LagPolicyResource, rules: Rules, now: datetime) -> bool:

@@ -42,22 +42,20 @@ class Notified:
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """The state of a policy for its notifications. There are none while it is `muted`."""
+    """The state of a policy at a time, for its notifications. There are none while it is `muted`."""
 
     policy: Metadata
+    now: datetime
     severity: Severity
     state: LagState
     message: str
     cluster: str | None = None
     muted: bool = False
+    deliveries: Sequence[Delivery] = ()
 
 
 def decide_notifications(
-    webhook: Webhook | None,
-    outlook: Outlook,
-    before: Sequence[NotificationStatus],
-    deliveries: Sequence[Delivery],
-    now: datetime,
+    webhook: Webhook | None, outlook: Outlook, before: Sequence[NotificationStatus]
 ) -> Notified:
     """Return the notifications after a sample. Without a webhook, waiting ones are dropped."""
     waiting = [each for each in before if each.result is NotificationResult.PENDING]
@@ -65,18 +63,18 @@ def decide_notifications(
     if webhook is None:
         return Notified(tuple(done))
     last = before[-1].severity if before else Severity.NONE
-    news = _find_news(webhook, outlook, last, now)
+    news = _find_news(webhook, outlook, last)
     waiting = [*waiting, *news][-_MOST_WAITING:]
     if not waiting:
         return Notified(tuple(done[-1:]))
-    head, actions = _deliver(webhook, outlook, waiting[0], deliveries, now)
+    head, actions = _deliver(webhook, outlook, waiting[0])
     if head.result is not NotificationResult.PENDING:
         done, waiting = [head], waiting[1:]
         return Notified((head, *waiting), (_tell(webhook, head),))
     return Notified((*done[-1:], head, *waiting[1:]), actions)
 
 
-def _find_news(webhook: Webhook, outlook: Outlook, last: Severity, now: datetime) -> list[NotificationStatus]:
+def _find_news(webhook: Webhook, outlook: Outlook, last: Severity) -> list[NotificationStatus]:
     """Return the notification of a change, if there is one. A recovery is notified where it is known."""
     severity = outlook.severity
     if webhook.min_severity is WebhookLevel.CRITICAL and severity is not Severity.CRITICAL:
@@ -84,7 +82,7 @@ def _find_news(webhook: Webhook, outlook: Outlook, last: Severity, now: datetime
     is_vague = outlook.severity is Severity.NONE and outlook.state is not LagState.OK
     if outlook.muted or severity is last or is_vague:
         return []
-    at = now.replace(microsecond=0)
+    at = outlook.now.replace(microsecond=0)
     name = f"{outlook.policy.uid}-{at:%Y%m%dT%H%M%SZ}-{severity}"
     return [
         NotificationStatus(
@@ -94,18 +92,15 @@ def _find_news(webhook: Webhook, outlook: Outlook, last: Severity, now: datetime
 
 
 def _deliver(
-    webhook: Webhook,
-    outlook: Outlook,
-    head: NotificationStatus,
-    deliveries: Sequence[Delivery],
-    now: datetime,
+    webhook: Webhook, outlook: Outlook, head: NotificationStatus
 ) -> tuple[NotificationStatus, tuple[Action, ...]]:
     """Return the first that waits, with what came of its attempt, and the next call where one is due."""
-    if head.next_attempt is not None and now < head.next_attempt:
+    if head.next_attempt is not None and outlook.now < head.next_attempt:
         return head, ()
     if head.attempts == 0 or head.next_attempt is not None:
         head = head.replace(attempts=head.attempts + 1, next_attempt=None)
-    found = next((each for each in deliveries if (each.id, each.attempt) == (head.id, head.attempts)), None)
+    attempt = head.id, head.attempts
+    found = next((each for each in outlook.deliveries if (each.id, each.attempt) == attempt), None)
     if found is None:
         return head, (_build_call(webhook, outlook, head),)
     if found.error is None:
@@ -113,7 +108,7 @@ def _deliver(
     if head.attempts >= MOST_ATTEMPTS:
         return head.replace(result=NotificationResult.FAILED, error=found.error), ()
     pause = round(backoff.WEBHOOK.pause(head.attempts, head.id))
-    due = now.replace(microsecond=0) + timedelta(seconds=pause)
+    due = outlook.now.replace(microsecond=0) + timedelta(seconds=pause)
     return head.replace(next_attempt=due, error=found.error), ()
 
 

@@ -1,4 +1,7 @@
-"""Builds a report from its inputs: pure and thread-safe, as there may be tens of thousands of group partitions."""
+"""Builds a report from its inputs: pure, as there may be tens of thousands of group partitions.
+
+The inputs are immutable objects of one moment, so that a thread can work on them.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -8,10 +11,12 @@ from typing import Any
 
 from kappa_crds.lagstate import LagState, Severity
 from kappa_crds.progress import Progress
+from kappa_operator.engine.keys import Key
 from kappa_operator.lag.evaluate import Verdict, judge
+from kappa_operator.lag.history import LagHistory
 from kappa_operator.lag.model import ClusterSample, GroupPartition, PartitionLog, Sample
+from kappa_operator.lag.rules import Rules
 from kappa_operator.pipeline.progress import find_last_batch, measure_rate
-from kappa_operator.report.inputs import ClusterInput, PipelineInput, PolicyInput, ReportInput
 from kappa_operator.report.model import (
     ClusterReport,
     LagReport,
@@ -32,6 +37,44 @@ _FIGURES = ("partitions", "lag", "behind", "loss", "lost", "bound", "unknown", "
 """The figures of a row, as reports name them."""
 _BATCH = "triggerExecution"
 """Spark's name of the duration of a whole batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyInput:
+    """A LagPolicy: its rules, and its lag histories."""
+
+    rules: Rules
+    histories: Mapping[GroupPartition, LagHistory]
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterInput:
+    """A KafkaCluster, its last sample, and the policies of its groups."""
+
+    key: Key
+    every: float
+    sampled: ClusterSample | None = None
+    policies: tuple[PolicyInput, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineInput:
+    """A pipeline: its consumer group, its state and the reason of Ready, and the last progress of its driver with its time."""
+
+    key: Key
+    group: str
+    state: str | None = None
+    reason: str | None = None
+    progress: tuple[datetime, Progress] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReportInput:
+    """All inputs. `replica` is the name of the leader."""
+
+    replica: str
+    clusters: tuple[ClusterInput, ...] = ()
+    pipelines: tuple[PipelineInput, ...] = field(default_factory=tuple)
 
 
 def build_report(inputs: ReportInput, now: datetime, *, with_partitions: bool = False) -> Report:

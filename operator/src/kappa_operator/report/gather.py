@@ -14,7 +14,7 @@ from kappa_operator.errors import ReferenceProblem
 from kappa_operator.kafkacluster.observe import list_clusters
 from kappa_operator.lag.groups import name_group
 from kappa_operator.lagpolicy.model import LagPolicyResource, build_rules
-from kappa_operator.report.inputs import ClusterInput, PipelineInput, PolicyInput, ReportInput
+from kappa_operator.report.build import ClusterInput, PipelineInput, PolicyInput, ReportInput
 
 
 def gather_report(context: OperatorContext, namespace: str | None) -> ReportInput:

@@ -7,9 +7,8 @@ from http import HTTPStatus
 from aiohttp import web
 
 from kappa_operator.engine.context import OperatorContext
-from kappa_operator.report.build import build_report
+from kappa_operator.report.build import ReportInput, build_report
 from kappa_operator.report.gather import gather_report
-from kappa_operator.report.inputs import ReportInput
 
 REPORT_PATH = "/report"
 NOT_ACTING = HTTPStatus.MISDIRECTED_REQUEST

@@ -10,7 +10,6 @@ a secret part, which the chart makes and gives to the API server and to the oper
 import asyncio
 import hmac
 from http import HTTPStatus
-from pathlib import Path
 from typing import Any
 
 import structlog
@@ -19,7 +18,6 @@ from pydantic import BaseModel, Field, ValidationError
 
 from kappa_operator.engine.context import OperatorContext
 from kappa_operator.telemetry import metrics
-from kappa_operator.tls import RENEWAL_SECONDS, serve_tls
 from kappa_operator.verdict.decide import explain_applying
 from kappa_operator.verdict.observe import observe_applied
 
@@ -94,11 +92,3 @@ async def find_warnings(
         warnings, outcome = (f"{name}: what this means could not be found out; see `kappa plan`",), "failed"
     metrics.ADMISSIONS.labels(outcome).inc()
     return warnings
-
-
-async def serve_admission(
-    context: OperatorContext, folder: Path, port: int, *, renewal: float = RENEWAL_SECONDS
-) -> web.AppRunner:
-    """Start the webhook with the certificate and the secret in a folder; raise OSError where they are missing."""
-    app = build_admission_app(context, (folder / PATH_FILE).read_text().strip())
-    return await serve_tls(app, folder, port, renewal=renewal)
