@@ -143,9 +143,30 @@ def test_every_pod_is_fit_for_the_restricted_standard() -> None:
     }
 
 
-def test_drivers_get_permissions_on_pods_and_nothing_else() -> None:
-    role = next(manifest for manifest in build_support(pipeline()) if manifest["kind"] == "Role")
-    assert [rule["resources"] for rule in role["rules"]] == [["pods"]]
+def grant(executor: dict[str, Any]) -> dict[tuple[str, str], Any]:
+    role = next(each for each in build_support(pipeline(), (executor, {})) if each["kind"] == "Role")
+    return {(rule["resources"][0], rule["verbs"][0]): rule.get("resourceNames") for rule in role["rules"]}
+
+
+def test_drivers_may_create_executors_with_the_secrets_and_the_pvc_of_their_pipeline() -> None:
+    revision = revise({"resources": {"executors": {"count": 2}}}, SECURED)
+    assert grant(revision.executor_pod) == {
+        ("pods", "create"): None,
+        ("executors", "create"): None,
+        ("executormounts", "use"): ["secret/kafka-ca,secret/kafka-user,secret/delays-rpc,pvc/state"],
+    }
+
+
+def test_the_keys_of_a_bucket_are_among_the_secrets_of_executors() -> None:
+    s3 = {"bucket": "states", "region": "r", "credentialsSecretRef": {"name": "keys"}}
+    storage = build_bucket_storage("main", S3.model_validate(s3))
+    revision = revise({"resources": {"executors": {"count": 2}}}, replace(DEPENDENCIES, storage=storage))
+    (mounts,) = grant(revision.executor_pod)["executormounts", "use"]
+    assert set(mounts.split(",")) == {"secret/delays-rpc", "secret/keys"}
+
+
+def test_a_driver_without_executors_has_no_permission() -> None:
+    assert grant(revise({"resources": {"executors": {"count": 0}}}).executor_pod) == {}
 
 
 def test_heap_and_overhead_fill_the_pods_limit() -> None:

@@ -99,9 +99,10 @@ def create_driver(
     if isinstance(observed.dependencies, Verdict):
         raise AssertionError("a revision was built, so the dependencies were found")
     mounts = build_driver_mounts(observed.dependencies, revision.spec)
-    policy = observed.images.pull_policy
+    policy, previous = observed.images.pull_policy, observed.previous
+    executors = (revision.executor_pod, {} if previous is None else previous.executor_pod)
     return (
-        *(ApplyObject(manifest) for manifest in build_support(resource)),
+        *(ApplyObject(manifest) for manifest in build_support(resource, executors)),
         *(CreateToken(manifest) for manifest in build_tokens(resource, revision)),
         CreateObject(build_config(resource, revision)),
         CreateObject(build_driver(resource, revision, mounts, generation, policy, standby=standby)),

@@ -5,8 +5,10 @@ Standard requires: no root, no added capabilities, a read-only root file system.
 """
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
+from kappa_crds import GROUP
 from kappa_crds.pipeline import PipelineSpec
 from kappa_crds.pipeline_status import PipelineStatus
 from kappa_crds.quantities import parse_duration, parse_size
@@ -38,6 +40,7 @@ REVISION_LABEL = "kappa-platform.io/revision"
 ROLE_LABEL = "kappa-platform.io/role"
 DRIVER_ROLE = {ROLE_LABEL: "driver"}
 EXECUTOR_ROLE = {ROLE_LABEL: "executor"}
+_RBAC = "rbac.authorization.k8s.io"
 
 
 def build_labels(pipeline: str) -> dict[str, str]:
@@ -88,10 +91,12 @@ def _build_metadata(resource: PipelineResource, name: str, **more: Any) -> Manif
     }
 
 
-def build_support(resource: PipelineResource) -> tuple[Manifest, ...]:
-    """Return what every revision of the pipeline needs: account, permissions and service."""
+def build_support(resource: PipelineResource, executors: Sequence[Manifest]) -> tuple[Manifest, ...]:
+    """Return what every revision of the pipeline needs: account, permissions and service.
+
+    `executors` are the templates of the executors that drivers of the pipeline may create now.
+    """
     name = name_account(resource.metadata.name)
-    rbac = "rbac.authorization.k8s.io"
     return (
         {
             "apiVersion": "v1",
@@ -100,25 +105,52 @@ def build_support(resource: PipelineResource) -> tuple[Manifest, ...]:
             "automountServiceAccountToken": False,
         },
         {
-            "apiVersion": f"{rbac}/v1",
+            "apiVersion": f"{_RBAC}/v1",
             "kind": "Role",
             "metadata": _build_metadata(resource, name),
-            "rules": [
-                {
-                    "apiGroups": [""],
-                    "resources": ["pods"],
-                    "verbs": ["create", "get", "list", "watch", "patch", "delete", "deletecollection"],
-                },
-            ],
+            "rules": build_driver_rules(executors),
         },
         {
-            "apiVersion": f"{rbac}/v1",
+            "apiVersion": f"{_RBAC}/v1",
             "kind": "RoleBinding",
             "metadata": _build_metadata(resource, name),
-            "roleRef": {"apiGroup": rbac, "kind": "Role", "name": name},
+            "roleRef": {"apiGroup": _RBAC, "kind": "Role", "name": name},
             "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": resource.metadata.namespace}],
         },
         build_service(resource),
+    )
+
+
+def build_driver_rules(executors: Sequence[Manifest]) -> list[Manifest]:
+    """Return the permissions of a driver: none without executors.
+
+    Only the chart's admission policy reads the last two: who creates executors, and what those mount.
+    """
+    mounts = sorted({_name_executor_mounts(each) for each in executors if each})
+    if not mounts:
+        return []
+    verbs = ["create", "get", "list", "watch", "patch", "delete", "deletecollection"]
+    return [
+        {"apiGroups": [""], "resources": ["pods"], "verbs": verbs},
+        {"apiGroups": [GROUP], "resources": ["executors"], "verbs": ["create"]},
+        {"apiGroups": [GROUP], "resources": ["executormounts"], "resourceNames": mounts, "verbs": ["use"]},
+    ]
+
+
+def _name_executor_mounts(template: Manifest) -> str:
+    """Return the Secrets and PVCs of an executor as one name, as the admission policy computes it of a pod."""
+    volumes, (container,) = template["spec"]["volumes"], template["spec"]["containers"]
+    sources = [entry["valueFrom"] for entry in container.get("env", ()) if "valueFrom" in entry]
+    return ",".join(
+        (
+            *(f"secret/{each['secret']['secretName']}" for each in volumes if "secret" in each),
+            *(
+                f"pvc/{each['persistentVolumeClaim']['claimName']}"
+                for each in volumes
+                if "persistentVolumeClaim" in each
+            ),
+            *(f"secret/{each['secretKeyRef']['name']}" for each in sources if "secretKeyRef" in each),
+        )
     )
 
 

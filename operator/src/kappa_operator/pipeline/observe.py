@@ -11,7 +11,7 @@ from datetime import datetime
 from functools import partial
 
 from kappa_crds.conversion import convert
-from kappa_crds.pipeline_status import NEEDS_SAVEPOINT, TAKEN_BACK, UpgradePhase
+from kappa_crds.pipeline_status import NEEDS_SAVEPOINT, UpgradePhase
 from kappa_crds.progress import DriverState, Progress
 from kappa_crds.revision import REVISION_KEY, Revision
 from kappa_operator.engine.cache import ResourceCache
@@ -166,9 +166,9 @@ async def observe_standby(
 
 
 async def observe_previous(context: OperatorContext, resource: PipelineResource) -> Revision | None:
-    """Return the previous revision of a change that is watched, was refused or failed; None without one, or where it is lost."""
+    """Return the previous revision of a change that is not done; None without one, or where it is lost."""
     change = resource.status.upgrade
-    if change is None or change.previous is None or change.phase not in (UpgradePhase.WATCHING, *TAKEN_BACK):
+    if change is None or change.previous is None or change.phase is UpgradePhase.DONE:
         return None
     return await read_revision(context, resource.metadata.namespace, change.previous)
 
