@@ -71,9 +71,8 @@ async def watch(registry: kopf.OperatorRegistry, settings: Settings, synced: asy
     scope: dict[str, Any] = (
         {"namespaces": settings.watch_namespaces} if settings.watch_namespaces else {"clusterwide": True}
     )
-    scope["identity"] = (
-        settings.identity
-    )  # kopf would look up the user's name, which a container need not have
+    # Without an identity, kopf would look up the user's name, which a container need not have.
+    scope["identity"] = settings.identity
     await kopf.operator(
         registry=registry, settings=build_kopf_settings(), standalone=True, ready_flag=synced, **scope
     )

@@ -2,7 +2,8 @@
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 
 import structlog
@@ -26,7 +27,7 @@ async def serve_tls(
     if required or (folder / CERTIFICATE).exists():
         tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         tls.load_cert_chain(folder / CERTIFICATE, folder / PRIVATE_KEY)
-        app.cleanup_ctx.append(_build_renewal(tls, folder, renewal))
+        app.cleanup_ctx.append(partial(_renew, tls, folder, renewal))
     return await serve_app(app, port, tls)
 
 
@@ -38,15 +39,12 @@ async def serve_app(app: web.Application, port: int, tls: ssl.SSLContext | None 
     return runner
 
 
-def _build_renewal(
-    tls: ssl.SSLContext, folder: Path, renewal: float
-) -> Callable[[web.Application], AsyncIterator[None]]:
-    async def renew(_: web.Application) -> AsyncIterator[None]:
-        task = asyncio.ensure_future(renew_certificate(tls, folder, renewal))
-        yield
-        task.cancel()
-
-    return renew
+async def _renew(
+    tls: ssl.SSLContext, folder: Path, every: float, _app: web.Application
+) -> AsyncIterator[None]:
+    task = asyncio.ensure_future(renew_certificate(tls, folder, every))
+    yield
+    task.cancel()
 
 
 async def renew_certificate(context: ssl.SSLContext, folder: Path, every: float) -> None:

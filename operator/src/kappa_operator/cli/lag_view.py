@@ -1,7 +1,6 @@
 """Lag as text for people: one line for each group and topic, or for each partition, the worst first."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from datetime import datetime
 from fnmatch import fnmatchcase
 
@@ -26,20 +25,7 @@ _SINGLE_WIDE = ("START", "LOST", "SEVERITY", "WHY UNKNOWN")
 _RIGHT = frozenset({"LAG", "BEHIND", "LOSS IN", "WORST", "PARTITION", "COMMITTED", "END", "PARTITIONS", "LOST", "START"})  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Row:
-    """A row of the table, and its cluster."""
-
-    cluster: ClusterReport
-    lag: LagReport
-
-    @property
-    def rank(self) -> tuple[int, int, int, float, int]:
-        """Return how bad it is."""
-        lag = self.lag
-        state = LagState.UNKNOWN.rank if lag.state is None and lag.lag is None else -1
-        state = state if lag.state is None else lag.state.rank
-        return lag.severity.rank, state, lag.lost, lag.behind or 0.0, lag.lag or 0
+Row = tuple[ClusterReport, LagReport]
 
 
 def narrow(report: Report, groups: Iterable[str] = (), topics: Iterable[str] = ()) -> Report:
@@ -57,54 +43,48 @@ def _matches(name: str, globs: tuple[str, ...]) -> bool:
     return not globs or any(fnmatchcase(name, glob) for glob in globs)
 
 
-def sort_rows(report: Report) -> list[Row]:
-    """Return all rows, the worst first."""
-    rows = [Row(cluster, lag) for cluster in report.clusters for lag in cluster.lags]
-    return sorted(rows, key=lambda row: (*(-each for each in row.rank), row.lag.group, row.lag.topic or ""))
+def _sort(row: Row) -> tuple[float | str, ...]:
+    """Return the key by which the worst row comes first."""
+    lag = row[1]
+    state = LagState.UNKNOWN if lag.state is None and lag.lag is None else lag.state
+    rank = lag.severity.rank, -1 if state is None else state.rank, lag.lost, lag.behind or 0.0, lag.lag or 0
+    return *(-each for each in rank), lag.group, lag.topic or ""
 
 
-def build_lag_view(
-    report: Report, now: datetime, *, wide: bool = False, partitions: bool = False, limit: int | None = None
-) -> Group:
+def build_lag_view(report: Report, now: datetime, *, wide: bool = False, partitions: bool = False) -> Group:
     """Return the table, and lines on its source and age."""
-    rows = sort_rows(report)
-    shown = rows if limit is None else rows[:limit]
+    rows = sorted(((cluster, lag) for cluster in report.clusters for lag in cluster.lags), key=_sort)
     mixed = len(report.clusters) > 1
-    table = _build_partitions(shown, wide) if partitions else _build_groups(shown, wide, mixed)
-    left = [f"… and {len(rows) - len(shown)} more"] if len(shown) < len(rows) else []
-    lines = [*left, *explain_report(report, now)]
+    table = _build_partitions(rows, wide) if partitions else _build_groups(rows, wide, mixed)
+    lines = explain_report(report, now)
     return Group(*([table] if rows else ["no consumer groups found"]), *map(Text, lines))
 
 
 def _build_groups(rows: Iterable[Row], wide: bool, mixed: bool) -> Table:
     table = start_table((*(("CLUSTER",) if mixed else ()), *_NARROW, *(_WIDE if wide else ())), _RIGHT)
-    for row in rows:
-        lag = row.lag
+    for cluster, lag in rows:
         cells = [
             lag.group, lag.topic or UNKNOWN, render_lag(lag), render_behind(lag), render_loss(lag.loss, lag),
             render_state(lag.state, lag.severity), NONE if lag.worst is None else str(lag.worst),
         ]  # fmt: skip
         more = [str(lag.partitions), str(lag.lost), lag.severity.value, lag.why or NONE] if wide else []
-        place = [f"{row.cluster.namespace}/{row.cluster.name}"] if mixed else []
+        place = [f"{cluster.namespace}/{cluster.name}"] if mixed else []
         table.add_row(*map(to_cell, (*place, *cells, *more)))
     return table
 
 
 def _build_partitions(rows: Iterable[Row], wide: bool) -> Table:
     table = start_table((*_SINGLE, *(_SINGLE_WIDE if wide else ())), _RIGHT)
-    for row in rows:
-        for pair in sorted(row.lag.by_partition, key=rank_partition, reverse=True):
+    for _, lag in rows:
+        for pair in sorted(lag.by_partition, key=rank_partition, reverse=True):
             cells = [
-                row.lag.group, row.lag.topic or UNKNOWN, str(pair.partition), _render_offset(pair.committed),
+                lag.group, lag.topic or UNKNOWN, str(pair.partition), _render_offset(pair.committed),
                 _render_offset(pair.end), render_count(pair.lag), render_seconds(pair.behind),
                 render_loss(pair.loss, pair), render_state(pair.state, pair.severity),
             ]  # fmt: skip
             more = [
-                _render_offset(pair.start),
-                _render_offset(pair.lost),
-                pair.severity.value,
-                pair.why or NONE,
-            ]
+                _render_offset(pair.start), _render_offset(pair.lost), pair.severity.value, pair.why or NONE,
+            ]  # fmt: skip
             table.add_row(*map(to_cell, (*cells, *(more if wide else []))))
     return table
 

@@ -133,10 +133,8 @@ async def overlay(cluster: ApiCluster, cache: ResourceCache, manifest: Body) -> 
 
 def _expect_finalizers(cache: ResourceCache, key: Key, plan: Plan) -> bool:
     """Put the finalizers that the plan adds on the cached resource; return whether there are any, to show the next step."""
-    added, body = (
-        [each.finalizer for each in plan.actions if isinstance(each, AddFinalizer)],
-        cache.get_body(key),
-    )
+    added = [each.finalizer for each in plan.actions if isinstance(each, AddFinalizer)]
+    body = cache.get_body(key)
     if not added or body is None:
         return False
     metadata = body["metadata"]

@@ -180,10 +180,8 @@ def restore(
     namespace: Namespace = "",
 ) -> Request:
     """Restore a pipeline from a savepoint. Records after it are processed again; topics are not changed."""
-    source, begun = (
-        Key("Savepoint", namespace, name),
-        f"restore of pipeline {{name}} from savepoint {name} requested",
-    )
+    source = Key("Savepoint", namespace, name)
+    begun = f"restore of pipeline {{name}} from savepoint {name} requested"
     return Request(lambda api: request_restore(api, source, to, _now()), begun, judge_restored)
 
 

@@ -108,10 +108,7 @@ async def _find_only_store(api: ApiCluster, namespace: str) -> str:
     bodies = await api.list_objects(API_VERSION, "StateStore", namespace)
     names = sorted(body["metadata"]["name"] for body in bodies)
     if len(names) != 1:
-        problem = (
-            f"has several StateStores ({', '.join(names)}); name one"
-            if names
-            else "has no StateStore; create one"
-        )
+        several = f"has several StateStores ({', '.join(names)}); name one"
+        problem = several if names else "has no StateStore; create one"
         raise CommandError(f'namespace "{namespace}" {problem}')
     return str(names[0])

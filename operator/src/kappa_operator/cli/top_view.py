@@ -186,11 +186,8 @@ def _sort(
 def _show_pipeline(line: PipelineLine, now: datetime) -> list[str | Text]:
     report = line.pipeline
     worst = max(line.lags, key=lambda lag: (lag.severity.rank, _rank(lag.state)), default=None)
-    delay = (
-        NONE
-        if report.at is not None and report.watermark_delay is None
-        else render_seconds(report.watermark_delay)
-    )
+    has_none = report.at is not None and report.watermark_delay is None
+    delay = NONE if has_none else render_seconds(report.watermark_delay)
     return [
         f"{report.namespace}/{report.name}", report.state or UNKNOWN, render_count(report.executors), render_rate(report.came),
         render_rate(report.done), render_count(report.lag), render_behind(*line.lags),

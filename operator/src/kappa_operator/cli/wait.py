@@ -62,7 +62,7 @@ async def wait_for(
 
 def judge_taken(resource: Resource[Any, Any]) -> Outcome:
     """Return the progress of taking a savepoint."""
-    return _judge(resource, _find(resource, "Ready"))
+    return _judge(resource, find_condition(resource.status.conditions, "Ready"))
 
 
 def judge_verified(resource: Resource[Any, Any]) -> Outcome:
@@ -70,7 +70,7 @@ def judge_verified(resource: Resource[Any, Any]) -> Outcome:
     taken = judge_taken(resource)
     if resource.status.taken is None:
         return taken
-    condition, wanted = _find(resource, VERIFIED), resource.spec.verify
+    condition, wanted = find_condition(resource.status.conditions, VERIFIED), resource.spec.verify
     message = condition.message if condition else "waiting for the verification"
     if wanted is None or resource.status.verified != wanted or condition is None:
         return Outcome(message)
@@ -82,7 +82,7 @@ def judge_exported(store: str) -> Judge:
     """Return what reports the progress of a copy to a StateStore."""
 
     def judge(resource: Resource[Any, Any]) -> Outcome:
-        copies, condition = list_copies(resource), _find(resource, EXPORTED)
+        copies, condition = list_copies(resource), find_condition(resource.status.conditions, EXPORTED)
         copy = next((each for each in copies if each.store_ref == store), None)
         if copy is None:
             return Outcome(f"the export to StateStore {store} was removed from the spec", failed=True)
@@ -97,7 +97,7 @@ def judge_exported(store: str) -> Judge:
 
 def judge_restored(resource: Resource[Any, Any]) -> Outcome:
     """Return the progress of a restore from the savepoint in the spec."""
-    condition = _find(resource, "Ready")
+    condition = find_condition(resource.status.conditions, "Ready")
     outcome = _judge(resource, condition)
     if resource.status.restored != resource.spec.restore and not outcome.failed:
         return Outcome(condition.message if condition else "waiting for the operator to start")
@@ -108,20 +108,15 @@ def judge_collected(resource: Resource[Any, Any]) -> Outcome:
     """Return the progress of the last requested collection."""
     wanted, found = resource.spec.collection, resource.status.collection
     if found is None or wanted is None or found.request != wanted.request:
-        ready = _find(resource, "Ready")
+        ready = find_condition(resource.status.conditions, "Ready")
         waits = ready is not None and ready.status != "True"
         return Outcome(ready.message if ready is not None and waits else "waiting for the operator to start")
     return Outcome(found.message, done=found.state is not WorkState.RUNNING)
 
 
-def _find(resource: Resource[Any, Any], kind: str) -> Condition | None:
-    found: Condition | None = find_condition(resource.status.conditions, kind)
-    return found
-
-
 def _judge(resource: Resource[Any, Any], ready: Condition | None) -> Outcome:
     if ready is None or (resource.status.observed_generation or 0) < resource.metadata.generation:
         return Outcome("waiting for the operator")
-    stalled = _find(resource, "Stalled")
+    stalled = find_condition(resource.status.conditions, "Stalled")
     failed = stalled is not None and stalled.status == "True"
     return Outcome(ready.message, done=ready.status == "True", failed=failed)

@@ -54,14 +54,6 @@ class OwnedPods:
     """Labels that they have besides."""
 
 
-def _find_none(_cache: "ResourceCache", _key: Key) -> Iterable[Key]:
-    return ()
-
-
-def _ignore(_context: "OperatorContext", _key: Key) -> None:
-    return None
-
-
 @dataclass(frozen=True, slots=True)
 class KindEntry(Generic[ObservedT]):
     """One kind: how its resources are observed and decided, and how they relate to others."""
@@ -78,10 +70,10 @@ class KindEntry(Generic[ObservedT]):
     """Reference fields of its spec that, left out, mean the only resource of the named kind in the namespace."""
     status_names: tuple[str, ...] = ()
     """Fields of its status that name resources, as its spec does."""
-    find_dependents: Callable[["ResourceCache", Key], Iterable[Key]] = _find_none
+    find_dependents: Callable[["ResourceCache", Key], Iterable[Key]] = lambda _cache, _key: ()
     """Resources that may wait for one of this kind without naming it."""
     pods: OwnedPods | None = None
-    on_deleted: Callable[["OperatorContext", Key], None] = _ignore
+    on_deleted: Callable[["OperatorContext", Key], None] = lambda _context, _key: None
     """Lets go what the process holds for a resource that is gone."""
     is_long: Callable[[ObservedT], bool] = lambda _observed: False
     """Whether a decision takes so long that it is made in a thread, so that health and the election get their turn."""

@@ -82,9 +82,8 @@ def build_kopf_settings() -> kopf.OperatorSettings:
     settings.watching.chunk_size = 500
     settings.watching.server_timeout = 300
     settings.watching.label_selectors["", "v1", "pods"] = WATCHED_PODS
-    settings.queueing.idle_timeout = (
-        0.01  # a worker holds its place so long: 200 in 0.2 s were 1,000 objects a second
-    )
+    # A worker holds its place so long: 200 in 0.2 s were 1,000 objects a second.
+    settings.queueing.idle_timeout = 0.01
     settings.queueing.worker_limit = 200
     settings.persistence.diffbase_storage = NoDiffs()
     settings.scanning.disabled = True

@@ -1,6 +1,6 @@
 """Declares requests of Kafka's protocol that aiokafka lacks, with its own types.
 
-Fields are named by their types, in order. In a flexible version (KIP-482) each structure ends with tagged fields, which the helpers here
+Fields have a name and a type, in order. In a flexible version (KIP-482) each structure ends with tagged fields, which the helpers here
 add. Source of the fields: the message definitions in Kafka's `clients/src/main/resources/common/message`.
 """
 

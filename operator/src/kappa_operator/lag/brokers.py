@@ -160,10 +160,8 @@ class Brokers:
                 continue
             for topic, rows in answer.topics:
                 for number, error, _, _, _, batches in rows:
-                    partition = Partition(topic, number)
-                    found[partition] = (
-                        name_error(error) if error else choose_batch(offsets[partition], batches)
-                    )
+                    each = Partition(topic, number)
+                    found[each] = name_error(error) if error else choose_batch(offsets[each], batches)
         return found
 
     async def close(self) -> None:

@@ -30,13 +30,9 @@ class ExportedSample(NamedTuple):
     left_out: int
 
 
-def _find_largest(read: Callable[[Sample], float | None]) -> Callable[[Sequence[Sample]], float | None]:
-    """Return a reader of the largest value of all samples of a group, of those that are known."""
-
-    def find(samples: Sequence[Sample]) -> float | None:
-        return max((value for value in map(read, samples) if value is not None), default=None)
-
-    return find
+def _find_largest(values: Iterable[float | None]) -> float | None:
+    """Return the largest value of those that are known."""
+    return max((value for value in values if value is not None), default=None)
 
 
 def _read_lag(sample: Sample) -> float | None:
@@ -56,8 +52,8 @@ PAIR_GAUGES: tuple[Declared[Sample], ...] = (
     Declared("kappa_consumergroup_lost_records", "Offsets that were removed from the log before the group read them.", _PAIR, _read_lost),
 )  # fmt: skip
 GROUP_GAUGES: tuple[Declared[Sequence[Sample]], ...] = (
-    Declared("kafka_consumergroup_group_max_lag", "Largest lag in records of all partitions of the group.", _GROUP, _find_largest(_read_lag)),
-    Declared("kafka_consumergroup_group_max_lag_seconds", "Largest lag in seconds of all partitions of the group.", _GROUP, _find_largest(lambda sample: sample.behind)),
+    Declared("kafka_consumergroup_group_max_lag", "Largest lag in records of all partitions of the group.", _GROUP, lambda samples: _find_largest(map(_read_lag, samples))),
+    Declared("kafka_consumergroup_group_max_lag_seconds", "Largest lag in seconds of all partitions of the group.", _GROUP, lambda samples: _find_largest(sample.behind for sample in samples)),
 )  # fmt: skip
 PARTITION_GAUGES: tuple[Declared[PartitionLog], ...] = (
     Declared("kafka_partition_latest_offset", "Offset of the next record to be written to the partition.", _PARTITION, lambda log: log.end),

@@ -43,7 +43,10 @@ def advance_all(
     reported: Mapping[str, bool],
 ) -> dict[GroupPartition, LagHistory]:
     """Return the lag histories after a sample. `reported`: whether groups are alive, where another source than offsets shows it."""
-    alive: dict[str, bool | None] = {**find_alive(histories, sampled.samples, rules), **reported}
+    by_group: defaultdict[str, list[tuple[LagHistory | None, Sample]]] = defaultdict(list)
+    for pair, sample in sampled.samples.items():
+        by_group[pair.group].append((histories.get(pair), sample))
+    alive = {**{group: is_alive(each, rules) for group, each in by_group.items()}, **reported}
     after = {
         pair: advance(histories.get(pair), sample, rules, alive.get(pair.group))
         for pair, sample in sampled.samples.items()
@@ -58,16 +61,6 @@ def advance_all(
 def explain_missing(pair: GroupPartition, sampled: ClusterSample) -> str | None:
     """Return why a group partition has no sample, None where nothing prevented it."""
     return sampled.unknown.get(pair) or sampled.unread.get(pair.group) or sampled.failure
-
-
-def find_alive(
-    histories: Mapping[GroupPartition, LagHistory], samples: Mapping[GroupPartition, Sample], rules: Rules
-) -> dict[str, bool | None]:
-    """Return whether each group moves in any partition, None where that is unknown."""
-    by_group: defaultdict[str, list[tuple[LagHistory | None, Sample]]] = defaultdict(list)
-    for pair, sample in samples.items():
-        by_group[pair.group].append((histories.get(pair), sample))
-    return {group: is_alive(each, rules) for group, each in by_group.items()}
 
 
 def judge_all(

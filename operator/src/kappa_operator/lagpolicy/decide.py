@@ -5,7 +5,7 @@ that an operator that restarts continues from it.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -19,9 +19,8 @@ from kappa_operator.engine.kinds import Step
 from kappa_operator.engine.plan import Plan
 from kappa_operator.lag.evaluate import WELL, Verdict
 from kappa_operator.lag.groupwise import Judged, advance_all, judge_all
-from kappa_operator.lag.history import LagHistory
 from kappa_operator.lag.messages import explain, name_pair, render_lag
-from kappa_operator.lag.model import ClusterSample, GroupPartition
+from kappa_operator.lag.model import ClusterSample
 from kappa_operator.lag.rules import Rules
 from kappa_operator.lagpolicy.alert import build_alert_news, find_alerts
 from kappa_operator.lagpolicy.deletion import delete_policy, hold_policy
@@ -134,6 +133,7 @@ def build_status(
     worst = find_worst(observed, judged, missing, rules, now)
     verdict = Verdict(worst.state, worst.severity)
     same = (before.state, before.severity) == (verdict.state.value, verdict.severity)
+    remembered = [each for each in judged if not each.history.is_plain]
     fields: dict[str, Any] = {
         "observed_generation": observed.resource.metadata.generation,
         "state": verdict.state.value,
@@ -155,7 +155,7 @@ def build_status(
         if observed.sampled
         else before.last_sampled,
         "evaluated": now.replace(microsecond=0),
-        "lag_history": write_histories(_choose_remembered(judged)),
+        "lag_history": write_histories({each.pair: each.history for each in remembered[:REMEMBERED]}),
     }
     conditions = build_all_conditions(observed, worst, len(judged), mute, now)
     return before.replace(conditions=conditions, **fields)
@@ -225,11 +225,6 @@ def _say_largest(judged: Sequence[Judged]) -> str | None:
     return render_lag(max(samples, key=lambda sample: (sample.behind or 0.0, sample.lag)))
 
 
-def _choose_remembered(judged: Sequence[Judged]) -> Mapping[GroupPartition, LagHistory]:
-    unwell = [each for each in judged if not each.history.is_plain]
-    return {each.pair: each.history for each in unwell[:REMEMBERED]}
-
-
 def _get_gist(status: LagPolicyStatus) -> tuple[Any, ...]:
     """Return what of a status is of importance."""
 
@@ -241,9 +236,4 @@ def _get_gist(status: LagPolicyStatus) -> tuple[Any, ...]:
 
     rest = status.model_dump(exclude=set(_CHANGING))
     worst = None if status.worst is None else identity(status.worst)
-    return (
-        rest,
-        worst,
-        {identity(each) for each in status.lagging},
-        [gist(each) for each in status.conditions],
-    )
+    return rest, worst, set(map(identity, status.lagging)), list(map(gist, status.conditions))

@@ -49,13 +49,11 @@ def build_all_conditions(
     previous, generation = resource.status.conditions, resource.metadata.generation
     condition = partial(build_condition, generation=generation, now=now)
     contradictions = list(find_contradictions(resource.spec, observed.rivals))
-    fits = (
-        condition(CONSISTENT, "False", Reason.POLICIES_CONFLICT, "; ".join(contradictions[:_SHOWN]))
-        if contradictions
-        else condition(
-            CONSISTENT, "True", Reason.POLICIES_CONSISTENT, "no other LagPolicy contradicts this one"
-        )
+    fits = condition(
+        CONSISTENT, "True", Reason.POLICIES_CONSISTENT, "no other LagPolicy contradicts this one"
     )
+    if contradictions:
+        fits = condition(CONSISTENT, "False", Reason.POLICIES_CONFLICT, "; ".join(contradictions[:_SHOWN]))
     health = condition(LAG_HEALTHY, *say_health(observed, worst, pairs))
     common = build_conditions(build_verdict(observed, pairs, mute), previous, generation, now)
     return (*common, *merge_conditions(previous, (health, fits)))

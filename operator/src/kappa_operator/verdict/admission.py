@@ -83,10 +83,8 @@ async def find_warnings(
             warnings = await asyncio.to_thread(explain_applying, observed, old)
         outcome = "ok"
     except TimeoutError:
-        warnings, outcome = (
-            (f"{name}: what this means could not be found out in time; see `kappa plan`",),
-            "late",
-        )
+        warnings = (f"{name}: what this means could not be found out in time; see `kappa plan`",)
+        outcome = "late"
     except Exception as error:
         log.error("a pipeline that is applied could not be judged", pipeline=name, error=type(error).__name__)
         warnings, outcome = (f"{name}: what this means could not be found out; see `kappa plan`",), "failed"

@@ -49,7 +49,10 @@ def _explain(observed: PipelineObserved, old: Revision | None) -> Iterator[str]:
     found = observed.dependencies
     if isinstance(found, Verdict):
         if found.reason not in _COMES_BY_ITSELF:
-            yield f"{_what_waits(observed)} until this is fixed: {found.message}"
+            waits = (
+                "the active driver continues, and the change waits" if _runs(observed) else "no driver starts"
+            )
+            yield f"{waits} until this is fixed: {found.message}"
         return
     if found.savepoint is not None:
         yield (
@@ -58,10 +61,6 @@ def _explain(observed: PipelineObserved, old: Revision | None) -> Iterator[str]:
         )
     elif observed.status.active.revision is not None:
         yield from _explain_change(observed, old)
-
-
-def _what_waits(observed: PipelineObserved) -> str:
-    return "the active driver continues, and the change waits" if _runs(observed) else "no driver starts"
 
 
 def _runs(observed: PipelineObserved) -> bool:
