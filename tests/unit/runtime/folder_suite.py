@@ -54,8 +54,8 @@ class FolderSuite:
     def test_of_a_large_file_the_beginning_is_read(self, folder: Folder) -> None:
         for name, held in FILES.items():
             folder.write(f"in/{name}", held)
-            assert folder.read_head(f"in/{name}", 300) == held[:300]
-        assert folder.read_head("in/none", 300) is None
+            assert folder.read(f"in/{name}", 300) == held[:300]
+        assert folder.read("in/none", 300) is None
 
     def test_what_is_not_there_is_nothing(self, folder: Folder) -> None:
         for path in ("none", "none/below"):

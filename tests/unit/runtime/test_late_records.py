@@ -5,14 +5,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kappa_pipelines.checkpoint.format.offsets import parse_entry
 from kappa_pipelines.side_outputs.late_records.ledger import Ledger
-from kappa_pipelines.sources.batches import (
-    Batch,
-    Entry,
-    parse_batch,
-    parse_entry,
-    without_lost,
-)
+from kappa_pipelines.sources.batches import Batch, parse_batch, without_lost
 
 SOURCES = ("flights",)
 LOG = """v2
@@ -32,7 +27,9 @@ def note(ledger: Ledger, number: int, late: int | None) -> Ledger:
 
 def test_an_entry_of_the_offset_log_has_the_ends_of_all_sources_and_a_watermark() -> None:
     ends: dict[str, Any] = {"flights": {"in": {"0": 12, "1": 7}}, "files": {"logOffset": 3}}
-    assert parse_entry(LOG) == Entry(ends, 1356998400000)
+    entry = parse_entry(LOG)
+    assert (entry.ends, entry.watermark) == (ends, 1356998400000)
+    assert entry.settings == {"spark.sql.shuffle.partitions": "2"}
 
 
 def test_a_batch_is_the_same_after_it_was_stored() -> None:

@@ -7,7 +7,7 @@ import pytest
 from prometheus_client import generate_latest
 
 from kappa_crds.progress import DriverState, Progress, QueryProgress, SavepointProgress
-from kappa_pipelines.checkpoint.format.offsets import parse_offset_log
+from kappa_pipelines.checkpoint.format.offsets import parse_entry
 from kappa_pipelines.kafka.group import lowest_offsets
 from kappa_pipelines.kafka.limits import Limits, parse_limits
 from kappa_pipelines.kafka.subscription import Subscription
@@ -147,7 +147,7 @@ def test_the_group_gets_the_lowest_offsets_over_all_queries() -> None:
 
 def test_an_offset_log_of_version_2_names_its_sources() -> None:
     text = 'v2\n{"batchWatermarkMs":0,"conf":{}}\nflights:{"in":{"0":12,"1":3}}\nairports:{"places":{"0":1}}'
-    assert parse_offset_log(text) == {
+    assert parse_entry(text).offsets == {
         "flights": {("in", 0): 12, ("in", 1): 3},
         "airports": {("places", 0): 1},
     }

@@ -52,7 +52,7 @@ def check_store(root: str, name: str, connection: Connection | None) -> StoreChe
 def _try_out(files: Folder) -> None:
     content = os.urandom(_SIZE)
     files.write("one/file", content)
-    if files.read_head("one/file", _SIZE + 1) != content:
+    if files.read("one/file", _SIZE + 1) != content:
         raise _fail(f"{files.root} does not hold what was written to it just before")
     if not _refuses_a_second(files):
         raise _fail(

@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -10,7 +9,12 @@ from typing import Any
 
 from kappa_crds.reasons import Reason
 from kappa_pipelines.checkpoint.fence.fence import INTERNAL_FOLDER
-from kappa_pipelines.checkpoint.format.offsets import nest_offsets, parse_offset_log, read_committed_batch
+from kappa_pipelines.checkpoint.format.offsets import (
+    Entry,
+    nest_offsets,
+    parse_entry,
+    read_committed_batch,
+)
 from kappa_pipelines.checkpoint.store.folder import Folder
 from kappa_pipelines.errors import LostDataError
 from kappa_pipelines.savepoint.manifest import QueryPoint
@@ -23,13 +27,11 @@ from kappa_pipelines.savepoint.state import (
     unpack_head,
 )
 
-_CODEC = re.compile(r'"spark\.sql\.streaming\.stateStore\.compression\.codec":"(\w+)"')
-_DEFAULT_CODEC = "lz4"
+_CODEC, _DEFAULT_CODEC = "spark.sql.streaming.stateStore.compression.codec", "lz4"
 _HEAD_BYTES = 2**18
 """Bytes of a changelog to read: more than its lineage and a block of the usual size."""
 Run = Callable[..., Iterable[Any]]
 """`map`, or the parallel `map` of a pool."""
-_LOG_OFFSET = re.compile(r'^(\w+):\{"logOffset":(\d+)\}$', re.MULTILINE)
 
 
 def read_point(files: Folder, sink: str) -> QueryPoint | None:
@@ -38,7 +40,7 @@ def read_point(files: Folder, sink: str) -> QueryPoint | None:
     if batch < 0:
         return None
     commit = _read_entry(files, f"{sink}/commits/{batch}")
-    offsets = parse_offset_log(_expect(files, f"{sink}/offsets/{batch}"))
+    offsets = parse_entry(_expect(files, f"{sink}/offsets/{batch}")).offsets
     return QueryPoint(
         sink=sink,
         id=str(json.loads(_expect(files, f"{sink}/metadata"))["id"]),
@@ -71,14 +73,13 @@ def find_query_files(files: Folder, point: QueryPoint, run: Run = map) -> Iterat
 
     `run` lists the folders of partitions.
     """
-    sink, entry = point.sink, _expect(files, f"{point.sink}/offsets/{point.batch}")
+    sink, entry = point.sink, parse_entry(_expect(files, f"{point.sink}/offsets/{point.batch}"))
     yield f"{sink}/metadata"
     # Spark also reads the offsets of the previous batch.
     yield from _find_entries(files, f"{sink}/offsets", point.batch - 1, point.batch)
     yield from _find_entries(files, f"{sink}/commits", point.batch)
     yield from _find_source_files(files, sink, entry)
-    codec = _CODEC.search(entry)
-    read = partial(_StoreReader, files, codec=codec[1] if codec else _DEFAULT_CODEC)
+    read = partial(_StoreReader, files, codec=entry.settings.get(_CODEC, _DEFAULT_CODEC))
     for operator, partitions in point.state_ids.items():
         folder = f"{sink}/state/{operator}"
         yield from _walk_private(files, folder, files.names(folder))
@@ -95,9 +96,9 @@ def _find_entries(files: Folder, log: str, *batches: int) -> Iterator[str]:
     yield from (f"{log}/{each}" for each in wanted if each in names)
 
 
-def _find_source_files(files: Folder, sink: str, entry: str) -> Iterator[str]:
+def _find_source_files(files: Folder, sink: str, entry: Entry) -> Iterator[str]:
     """Yield the files of sources. A file source has an entry for each batch; those of later batches are left out."""
-    last = {name: int(number) for name, number in _LOG_OFFSET.findall(entry)}
+    last = {name: end["logOffset"] for name, end in entry.ends.items() if "logOffset" in end}
     for path in files.walk(f"{sink}/sources"):
         source, name = path.split("/")[-2:]
         number = name.partition(".")[0]
@@ -136,7 +137,7 @@ class _StoreReader:
     def read_lineage(self, name: str) -> list[Version]:
         path = f"{self.store}/{name}"
         with contextlib.suppress(ValueError, KeyError):  # with larger blocks the whole file is needed
-            return self._parse_lineage(self.files.read_head(path, _HEAD_BYTES))
+            return self._parse_lineage(self.files.read(path, _HEAD_BYTES))
         with self._naming(name):
             return self._parse_lineage(self.files.read(path))
 

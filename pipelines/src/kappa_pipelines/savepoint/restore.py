@@ -12,7 +12,7 @@ from functools import partial
 
 from kappa_crds.reasons import Reason
 from kappa_crds.revision import Revision
-from kappa_pipelines.checkpoint.fence.fence import INTERNAL_FOLDER
+from kappa_pipelines.checkpoint.fence.fence import RESTORED
 from kappa_pipelines.checkpoint.format.offsets import read_committed_batch
 from kappa_pipelines.checkpoint.format.schemas import rewrite_schema_paths
 from kappa_pipelines.checkpoint.store.folder import Folder
@@ -20,7 +20,6 @@ from kappa_pipelines.errors import LostDataError
 from kappa_pipelines.savepoint.manifest import KeptFile, Manifest
 from kappa_pipelines.savepoint.store import PARALLEL_COPIES, SavepointStore
 
-_RESTORED = f"{INTERNAL_FOLDER}/restored"
 _OPERATOR = re.compile(r"/state/\d+/_metadata/v2/\d+$")
 
 
@@ -50,13 +49,13 @@ def restore_savepoint(
     with ThreadPoolExecutor(PARALLEL_COPIES, thread_name_prefix="restore") as threads:
         for number, _ in enumerate(threads.map(restore, manifest.files), 1):
             note(number, len(manifest.files))
-    files.write(_RESTORED, f"{manifest.name}\n".encode())
+    files.write(RESTORED, f"{manifest.name}\n".encode())
     return True
 
 
 def find_restored(files: Folder) -> str | None:
     """Return the name of the savepoint that a checkpoint was restored from; None if there is none, or the restore is incomplete."""
-    done = files.read(_RESTORED)
+    done = files.read(RESTORED)
     return None if done is None else done.decode(errors="replace").strip()
 
 

@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 
 from kappa_crds.reasons import Reason
 from kappa_pipelines.checkpoint.fence.fence import INTERNAL_FOLDER, Fence
+from kappa_pipelines.checkpoint.format.offsets import read_entry
 from kappa_pipelines.checkpoint.format.schemas import rewrite_all_schema_paths
 from kappa_pipelines.checkpoint.store.folder import Folder
 from kappa_pipelines.errors import LostDataError
@@ -74,10 +75,11 @@ def _repartition_query(spark: SparkSession, files: Folder, point: QueryPoint, wa
 
 def _drop_unfinished(files: Folder, point: QueryPoint, present: int | None) -> None:
     """Delete the plan of an unfinished repartition: only such a batch has another number of partitions than the state."""
-    plan = f"{point.sink}/offsets/{point.batch + 1}"
-    planned = _find_partitions(files.read(plan))
-    if present is not None and planned not in (None, present):
-        files.delete(plan)
+    planned = read_entry(files, point.sink, point.batch + 1)
+    if present is None or planned is None:
+        return
+    if planned.settings.get(_WANTED, str(present)) != str(present):
+        files.delete(f"{point.sink}/offsets/{point.batch + 1}")
 
 
 def _add_result(copy: Folder, files: Folder, point: QueryPoint, known: set[str], wanted: int) -> None:
@@ -116,12 +118,3 @@ def set_partitions(entry: bytes, partitions: int | None) -> bytes:
     parsed = json.loads(metadata)
     parsed["conf"][_WANTED] = str(partitions)
     return "\n".join((version, json.dumps(parsed, separators=(",", ":")), *sources)).encode()
-
-
-def _find_partitions(entry: bytes | None) -> int | None:
-    """Return the number of state partitions in an entry, if there is one."""
-    lines = (entry or b"").decode(errors="replace").splitlines()
-    if len(lines) < 2 or not lines[1].startswith("{"):
-        return None
-    found = json.loads(lines[1]).get("conf", {}).get(_WANTED)
-    return None if found is None else int(found)

@@ -22,11 +22,10 @@ from kappa_pipelines.checkpoint.fence.bucket_layout import (
     own_prefix,
     read_layout,
 )
-from kappa_pipelines.checkpoint.fence.fence import INTERNAL_FOLDER, Fence
+from kappa_pipelines.checkpoint.fence.fence import INTERNAL_FOLDER, RESTORED, Fence
 from kappa_pipelines.checkpoint.store.bucket import BucketFolder
 from kappa_pipelines.errors import FencedError, UnavailableError
 
-RESTORED = f"{INTERNAL_FOLDER}/restored"
 SENTINEL = b"sealed by generation "
 _FENCED = re.compile(r"taken over by generation (\d+)")
 _ENTRY = re.compile(r"^([^/]+)/(offsets|commits)/(\d+)(\.crc)?$")

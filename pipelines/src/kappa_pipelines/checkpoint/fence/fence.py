@@ -8,6 +8,8 @@ from kappa_pipelines.errors import FencedError
 
 INTERNAL_FOLDER = "_kappa"
 """Folder with files of one checkpoint that savepoints do not contain."""
+RESTORED = f"{INTERNAL_FOLDER}/restored"
+"""Names the savepoint that the checkpoint was restored from."""
 
 
 class Fence(ABC):

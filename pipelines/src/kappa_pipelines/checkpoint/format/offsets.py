@@ -1,20 +1,59 @@
 """Offsets in a query's checkpoint: those of the last committed batch, and the initial ones.
 
-The offset log (version 2) has a line `name:{"topic":{"partition":offset}}` for each source. `commits/N` commits batch N; then
-`offsets/N` has the next offsets to read.
+An entry of the offset log (version 2) has a line of JSON with the metadata of its batch, and a line
+`name:{"topic":{"partition":offset}}` for each source. `commits/N` commits batch N; then `offsets/N` has the next offsets to read.
 """
 
 import json
 import re
+from dataclasses import dataclass
+from typing import Any
 
 from kappa_pipelines.checkpoint.store.folder import Folder
 
 TopicPartition = tuple[str, int]
 """A topic's name in Kafka and one of its partitions."""
 Offsets = dict[TopicPartition, int]
+SourceOffset = dict[str, Any]
+"""An offset in the log, in the format of its source."""
+
+_LINE = re.compile(r"^(?:([A-Za-z0-9_]+):)?(\{.*\})$")
 
 
-_LINE = re.compile(r"^([A-Za-z0-9_]+):(\{.*\})$")
+@dataclass(frozen=True)
+class Entry:
+    """One entry of an offset log: the metadata of its batch, and where each source ends."""
+
+    metadata: dict[str, Any]
+    ends: dict[str, SourceOffset]
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """Return the settings that the batch keeps."""
+        found: dict[str, str] = self.metadata.get("conf", {})
+        return found
+
+    @property
+    def watermark(self) -> int:
+        """Return the watermark with which the batch started, in milliseconds since the epoch."""
+        return int(self.metadata.get("batchWatermarkMs", 0))
+
+    @property
+    def offsets(self) -> dict[str, Offsets]:
+        """Return the next offsets of each source; empty for a source that is not Kafka."""
+        return {source: parse_kafka_offsets(end) for source, end in self.ends.items()}
+
+
+def parse_entry(text: str) -> Entry:
+    """Return an entry of an offset log of version 2."""
+    lines = {match[1]: json.loads(match[2]) for match in map(_LINE.match, text.splitlines()) if match}
+    return Entry(lines.pop(None, {}), lines)
+
+
+def read_entry(files: Folder, sink: str, batch: int) -> Entry | None:
+    """Return the entry of a batch; None if the log does not have it."""
+    held = files.read(f"{sink}/offsets/{batch}") if batch >= 0 else None
+    return None if held is None else parse_entry(held.decode(errors="replace"))
 
 
 def read_committed_offsets(files: Folder, sink: str) -> dict[str, Offsets]:
@@ -30,7 +69,7 @@ def read_planned_offsets(files: Folder, sink: str) -> dict[str, Offsets]:
 def read_oldest_offsets(files: Folder, sink: str) -> dict[str, Offsets]:
     """Return, for each source, the next offsets after the oldest batch in the offset log, or the initial ones if that is the first batch."""
     oldest = min((int(name) for name in files.names(f"{sink}/offsets") if name.isdigit()), default=-1)
-    found = _read_entry(files, sink, oldest)
+    found = _read_offsets(files, sink, oldest)
     if oldest > 0:
         return found
     return {source: read_initial_offsets(files, sink, source) or {} for source in found}
@@ -51,17 +90,12 @@ def _find_last(files: Folder, sink: str, folder: str) -> int:
 
 
 def _read_last(files: Folder, sink: str, folder: str) -> dict[str, Offsets]:
-    return _read_entry(files, sink, _find_last(files, sink, folder))
+    return _read_offsets(files, sink, _find_last(files, sink, folder))
 
 
-def _read_entry(files: Folder, sink: str, batch: int) -> dict[str, Offsets]:
-    return {} if batch < 0 else parse_offset_log((files.read(f"{sink}/offsets/{batch}") or b"").decode())
-
-
-def parse_offset_log(text: str) -> dict[str, Offsets]:
-    """Return the offsets by source in one entry of an offset log of version 2."""
-    found = (_LINE.match(line) for line in text.splitlines())
-    return {match[1]: parse_kafka_offsets(json.loads(match[2])) for match in found if match}
+def _read_offsets(files: Folder, sink: str, batch: int) -> dict[str, Offsets]:
+    entry = read_entry(files, sink, batch)
+    return {} if entry is None else entry.offsets
 
 
 def parse_kafka_offsets(value: object) -> Offsets:

@@ -82,20 +82,15 @@ class BucketFolder(Folder):
                 found = obstore.get(self._store, self._key(path)).meta
         return Listed(path, found["size"], found["last_modified"].timestamp())
 
-    def read(self, path: str) -> bytes | None:
+    def read(self, path: str, size: int | None = None) -> bytes | None:
         with self._explain("read", path):
             try:
-                return bytes(obstore.get(self._store, self._key(path)).bytes())
+                if size is not None:
+                    with contextlib.suppress(BaseError):  # an empty object has no range
+                        return bytes(obstore.get_range(self._store, self._key(path), start=0, length=size))
+                return bytes(obstore.get(self._store, self._key(path)).bytes())[:size]
             except FileNotFoundError:
                 return None
-
-    def read_head(self, path: str, size: int) -> bytes | None:
-        try:
-            return bytes(obstore.get_range(self._store, self._key(path), start=0, length=size))
-        except FileNotFoundError:
-            return None
-        except BaseError:  # an empty object has no range; `read` explains other failures
-            return (self.read(path) or b"")[:size]
 
     def chunks(self, path: str) -> Iterator[bytes]:
         with self._explain("read", path):

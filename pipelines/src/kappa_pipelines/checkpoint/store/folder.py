@@ -55,12 +55,8 @@ class Folder(ABC):
         """Return size and modification time of a file; None if it does not exist."""
 
     @abstractmethod
-    def read(self, path: str) -> bytes | None:
-        """Return the content of a file, or None if it does not exist."""
-
-    @abstractmethod
-    def read_head(self, path: str, size: int) -> bytes | None:
-        """Return at most the first `size` bytes of a file; None if it does not exist."""
+    def read(self, path: str, size: int | None = None) -> bytes | None:
+        """Return the content of a file, or at most its first `size` bytes; None if it does not exist."""
 
     @abstractmethod
     def chunks(self, path: str) -> Iterator[bytes]:
@@ -77,10 +73,6 @@ class Folder(ABC):
     @abstractmethod
     def delete(self, path: str) -> None:
         """Delete a file if it exists."""
-
-    @abstractmethod
-    def link(self, path: str, to: "Folder", target: str) -> None:
-        """Add an immutable file to another folder, where it does not exist yet, by the cheapest operation of the store."""
 
     @abstractmethod
     def remove(self, folder: str) -> None:
@@ -120,6 +112,10 @@ class Folder(ABC):
     def copy(self, path: str, to: "Folder", target: str) -> Digest:
         """Copy a file to a folder, replace the target, and return the digest of the copy."""
         return to.fill(target, self.chunks(path))
+
+    def link(self, path: str, to: "Folder", target: str) -> None:
+        """Add an immutable file to another folder, where it does not exist yet, by the cheapest operation of the store."""
+        self.copy(path, to, target)
 
 
 class Counter:

@@ -67,16 +67,10 @@ class HdfsFolder(Folder):
                 return None
         return None if found["type"] == FOLDER_TYPE else _parse_status(path, found)
 
-    def read(self, path: str) -> bytes | None:
-        return self._read(path)
-
-    def read_head(self, path: str, size: int) -> bytes | None:
-        return self._read(path, size)
-
-    def _read(self, path: str, length: int | None = None) -> bytes | None:
+    def read(self, path: str, size: int | None = None) -> bytes | None:
         with self._explain("read", path):
             try:
-                return b"".join(self.client.read(self.locate(path), length))
+                return b"".join(self.client.read(self.locate(path), size))
             except MissingError:
                 return None
 
@@ -114,9 +108,6 @@ class HdfsFolder(Folder):
     def delete(self, path: str) -> None:
         with self._explain("deleted", path), contextlib.suppress(MissingError):
             self.client.delete(self.locate(path))
-
-    def link(self, path: str, to: Folder, target: str) -> None:
-        self.copy(path, to, target)
 
     def remove(self, folder: str) -> None:
         with self._explain("removed", folder), contextlib.suppress(MissingError):

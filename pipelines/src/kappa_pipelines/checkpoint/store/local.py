@@ -55,14 +55,7 @@ class LocalFolder(Folder):
                 return None
         return Listed(path, found.st_size, found.st_mtime) if stat.S_ISREG(found.st_mode) else None
 
-    def read(self, path: str) -> bytes | None:
-        with self._explain("read", path):
-            try:
-                return (self._path / path).read_bytes()
-            except FileNotFoundError:
-                return None
-
-    def read_head(self, path: str, size: int) -> bytes | None:
+    def read(self, path: str, size: int | None = None) -> bytes | None:
         with self._explain("read", path):
             try:
                 with (self._path / path).open("rb") as file:
