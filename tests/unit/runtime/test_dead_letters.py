@@ -11,9 +11,9 @@ from kappa_pipelines.checkpoint.format.offsets import Offsets
 from kappa_pipelines.checkpoint.store.local import LocalFolder
 from kappa_pipelines.kafka.subscription import Subscription
 from kappa_pipelines.side_outputs.background import OutputContext
-from kappa_pipelines.side_outputs.dead_letters.position import read_position
+from kappa_pipelines.side_outputs.dead_letters.position import disable_positions, read_position
 from kappa_pipelines.side_outputs.dead_letters.ranges import Span
-from kappa_pipelines.side_outputs.dead_letters.worker import DeadLetters, Owned, disable_dead_letters
+from kappa_pipelines.side_outputs.dead_letters.worker import DeadLetters, Owned
 from unit.runtime.kills import Killed, KillingFolder, count_writes
 
 SOURCE = Owned("flights", Subscription(("in",)), "out")
@@ -90,7 +90,7 @@ def test_a_pipeline_that_gets_a_dead_letter_topic_later_takes_what_comes_from_th
     files: LocalFolder,
 ) -> None:
     run_batches(files, 0, 1)
-    disable_dead_letters(files, ("flights",))
+    disable_positions(files, ("flights",))
     driver = Driver(files, {("in", 0): 0}).start()
     driver.note({("in", 0): 20}, {("in", 0): 30}, 1)
     driver.finish()
@@ -102,7 +102,7 @@ def test_a_pipeline_that_has_none_any_more_forgets_where_it_was(files: LocalFold
     driver.note({("in", 0): 0}, {("in", 0): 10}, 1)
     driver.finish()
     run_batches(files, 0, 1, 2)
-    disable_dead_letters(files, ("flights",))
+    disable_positions(files, ("flights",))
     again = Driver(files, {("in", 0): 0}).start()
     again.finish()
     assert again.scanned == set()

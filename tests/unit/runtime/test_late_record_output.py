@@ -2,7 +2,7 @@
 
 import contextlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -12,8 +12,7 @@ from kappa_pipelines.checkpoint.format.offsets import Offsets
 from kappa_pipelines.checkpoint.store.local import LocalFolder
 from kappa_pipelines.plan.late_rows import LateRecordView
 from kappa_pipelines.side_outputs.background import OutputContext
-from kappa_pipelines.side_outputs.late_records.position import read_ledger
-from kappa_pipelines.side_outputs.late_records.worker import LateRecordOutput, delete_late_records
+from kappa_pipelines.side_outputs.late_records.worker import LateRecordOutput, delete_ledgers, read_ledger
 from kappa_pipelines.sources.batches import Batch
 from unit.runtime.kills import Killed, KillingFolder, count_writes
 
@@ -39,11 +38,11 @@ class Driver:
     def __init__(self, files: LocalFolder, first: Offsets | None = None) -> None:
         self.files, self.read = files, list[int]()
         first = first or {("in", 0): 0}
-        scans: dict[str, Callable[[Sequence[Batch]], int]] = {"counts": self._scan}
         context = OutputContext(files, lambda: None, lambda _source: first)
-        self.output = LateRecordOutput(context, (VIEW,), scans)
+        self.output = LateRecordOutput(context, (VIEW,), self._scan)
 
-    def _scan(self, batches: Sequence[Batch]) -> int:
+    def _scan(self, view: LateRecordView, batches: Sequence[Batch]) -> int:
+        assert view == VIEW
         self.read += [batch.number for batch in batches]
         return len(batches)
 
@@ -99,7 +98,7 @@ def test_records_that_retention_deleted_are_counted_as_lost(files: LocalFolder) 
 
 def test_a_query_without_late_records_output_has_no_ledger(files: LocalFolder) -> None:
     Driver(files).run((0, 0), last=0)
-    delete_late_records(files, ["out"])
+    delete_ledgers(files, ["out"])
     assert read_ledger(files, "out") is None
 
 

@@ -27,7 +27,7 @@ from kappa_pipelines.reporting.record import DriverRecord
 from kappa_pipelines.savepoint.pin import PINS
 from kappa_pipelines.savepoint.restore import is_of_another, is_restored, restore_savepoint
 from kappa_pipelines.savepoint.store import SavepointStore
-from kappa_pipelines.side_outputs.side_outputs import SideOutputContext, SideOutputs, build_side_outputs
+from kappa_pipelines.side_outputs.side_outputs import SideOutputs, build_side_outputs
 from kappa_pipelines.sinks.commit_marker import CommitMarker
 from kappa_pipelines.sinks.exactly_once import build_connection
 from kappa_pipelines.sinks.in_doubt import BatchState, resolve_in_doubt
@@ -131,7 +131,7 @@ def prepare(
     )
     subscriptions = tuple(dict.fromkeys(each.subscription for each in compiled.sources.values()))
     kafka = KafkaProgress(revision, subscriptions, record.positions)
-    side_outputs = build_side_outputs(SideOutputContext(spark, files, fence, endpoints, compiled, kafka))
+    side_outputs = build_side_outputs(spark, fence, endpoints, compiled, kafka)
     idleness = IdleWatch(revision.spec, compiled.reads, idle_folder)
     return Running(spark, files, fence, compiled, kafka, side_outputs, idleness)
 

@@ -150,9 +150,10 @@ class Supervision:
             log.warning("the generation cannot be read", error=error.message)
 
     def _record_written(self) -> None:
-        side_outputs = self.running.side_outputs
+        outputs = self.running.side_outputs
         self._record.set_counts(
-            dead_lettered=side_outputs.dead_lettered, late_records=side_outputs.late_records
+            dead_lettered=outputs.dead_letters.totals.written,
+            late_records=outputs.late_records.totals.written,
         )
 
     def stop(self) -> DriverExit:

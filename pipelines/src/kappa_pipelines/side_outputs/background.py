@@ -13,6 +13,7 @@ from kappa_pipelines.checkpoint.store.folder import Folder
 
 _RETRY_SECONDS = 5.0
 _IDLE_SECONDS = 1.0
+_WRITE_SECONDS = 10.0
 
 log = structlog.get_logger()
 
@@ -61,6 +62,13 @@ class BackgroundOutput(ABC):
         with self._changed:
             self._abandoned = True
             self._changed.notify()
+
+    def _is_write_due(self, ending: bool) -> bool:
+        """Return whether to write positions now: every ten seconds, and at the end."""
+        is_due = ending or time.monotonic() >= self._last_write + _WRITE_SECONDS
+        if is_due:
+            self._last_write = time.monotonic()
+        return is_due
 
     def _end(self, timeout: float) -> bool:
         """Process everything that is pending, until a run fails, and end the thread; False after the timeout."""

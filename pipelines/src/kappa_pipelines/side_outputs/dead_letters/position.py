@@ -1,6 +1,7 @@
 """The stored position of dead letters, one file per source in the checkpoint."""
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kappa_pipelines.checkpoint.format.offsets import Offsets, nest_offsets, parse_kafka_offsets
@@ -46,8 +47,9 @@ def write_position(files: Folder, source: str, position: Position) -> None:
     files.write(f"{_FOLDER}/{source}.json", json.dumps(stored).encode())
 
 
-def disable_position(files: Folder, source: str) -> None:
+def disable_positions(files: Folder, sources: Iterable[str]) -> None:
     """Record that the pipeline has no dead-letter topic: records of this time never become dead letters."""
-    known = read_position(files, source)
-    if known is None or known.is_enabled:
-        write_position(files, source, Position("", {}, is_enabled=False))
+    for source in sources:
+        known = read_position(files, source)
+        if known is None or known.is_enabled:
+            write_position(files, source, Position("", {}, is_enabled=False))

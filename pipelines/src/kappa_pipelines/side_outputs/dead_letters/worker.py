@@ -19,20 +19,13 @@ from kappa_pipelines.checkpoint.format.offsets import (
     read_initial_offsets,
     read_oldest_offsets,
 )
-from kappa_pipelines.checkpoint.store.folder import Folder
 from kappa_pipelines.errors import UnavailableError
 from kappa_pipelines.kafka.subscription import Subscription
 from kappa_pipelines.side_outputs.background import BackgroundOutput, OutputContext
-from kappa_pipelines.side_outputs.dead_letters.position import (
-    Position,
-    disable_position,
-    read_position,
-    write_position,
-)
+from kappa_pipelines.side_outputs.dead_letters.position import Position, read_position, write_position
 from kappa_pipelines.side_outputs.dead_letters.ranges import Ledger, Span
 
 MAX_SCAN = 1_000_000  # offsets of one job; bounds the repetition after a crash
-_WRITE_SECONDS = 10.0
 
 log = structlog.get_logger()
 
@@ -139,7 +132,9 @@ class DeadLetters(BackgroundOutput):
             work = self._pending()
         for source, span in work.items():
             self._scan_span(source, span)
-        self._write_positions(at_once=ending)
+        if self._is_write_due(ending):
+            for source in self._ledgers:
+                self._write_position(source)
 
     def _is_pending(self) -> bool:
         return bool(self._pending())
@@ -189,21 +184,8 @@ class DeadLetters(BackgroundOutput):
             )
         return left
 
-    def _write_positions(self, *, at_once: bool) -> None:
-        if not at_once and time.monotonic() < self._last_write + _WRITE_SECONDS:
-            return
-        self._last_write = time.monotonic()
-        for source in self._ledgers:
-            self._write_position(source)
-
     def _write_position(self, source: str) -> None:
         position = self._ledgers[source].position
         if position and position != self._stored.get(source):
             write_position(self._files, source, Position(str(self._sources[source].subscription), position))
             self._stored[source] = position
-
-
-def disable_dead_letters(files: Folder, sources: tuple[str, ...]) -> None:
-    """Disable all positions, for a pipeline without a dead-letter topic."""
-    for source in sources:
-        disable_position(files, source)

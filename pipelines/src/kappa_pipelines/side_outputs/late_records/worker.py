@@ -5,8 +5,8 @@ start reads each committed batch again that the stored ledger does not cover. A 
 ten seconds.
 """
 
-import time
-from collections.abc import Callable, Mapping, Sequence
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import structlog
 
@@ -14,13 +14,12 @@ from kappa_pipelines.checkpoint.store.folder import Folder
 from kappa_pipelines.plan.late_rows import LateRecordView
 from kappa_pipelines.side_outputs.background import BackgroundOutput, OutputContext
 from kappa_pipelines.side_outputs.late_records.ledger import Ledger
-from kappa_pipelines.side_outputs.late_records.position import delete_ledger, read_ledger, write_ledger
-from kappa_pipelines.sources.batches import Batch, read_batch, without_lost
+from kappa_pipelines.sources.batches import Batch, parse_batch, read_batch, without_lost
 
 MAX_SCAN = 1_000_000
 """Offsets after which a job takes no further batch."""
-_WRITE_SECONDS = 10.0
 _WRITE_BATCHES = 50  # the offset log has 100
+_FOLDER = "stragglers"  # the name of earlier releases, with one file per query
 
 log = structlog.get_logger()
 
@@ -32,13 +31,13 @@ class LateRecordOutput(BackgroundOutput):
         self,
         context: OutputContext,
         views: Sequence[LateRecordView],
-        scans: Mapping[str, Callable[[Sequence[Batch]], int]],
+        scan: Callable[[LateRecordView, Sequence[Batch]], int],
     ) -> None:
         super().__init__("late records", context)
         self._views = {
             sink: [v for v in views if v.owner == sink] for sink in sorted({v.owner for v in views})
         }
-        self._scans = scans
+        self._scan = scan
         self._ledgers: dict[str, Ledger] = {}
         self._stored: dict[str, Ledger] = {}
 
@@ -93,13 +92,17 @@ class LateRecordOutput(BackgroundOutput):
             sources = tuple(dict.fromkeys(name for view in self._views[sink] for name in view.sources))
             while part := self._ledgers[sink].next_part(sources, MAX_SCAN):
                 self._read_again(sink, part, sources)
-        self._write_all(at_once=ending)
+        is_due = self._is_write_due(ending)
+        with self._changed:
+            for sink, ledger in self._ledgers.items():
+                if is_due or ledger.seen >= self._stored[sink].seen + _WRITE_BATCHES:
+                    self._write(sink)
 
     def _read_again(self, sink: str, part: tuple[Batch, ...], sources: tuple[str, ...]) -> None:
         left = [self._drop_deleted(batch, sources) for batch in part]
         self._context.check_fence()
         for view in self._views[sink]:
-            written = self._scans[view.name](left)
+            written = self._scan(view, left)
             self.totals.written += written
             log.info(
                 "late records written", view=view.name, written=written, batches=[b.number for b in part]
@@ -119,22 +122,24 @@ class LateRecordOutput(BackgroundOutput):
                 )
         return batch
 
-    def _write_all(self, *, at_once: bool) -> None:
-        is_due = time.monotonic() >= self._last_write + _WRITE_SECONDS
-        with self._changed:
-            for sink, ledger in self._ledgers.items():
-                if at_once or is_due or ledger.seen >= self._stored[sink].seen + _WRITE_BATCHES:
-                    self._write(sink)
-        if is_due:
-            self._last_write = time.monotonic()
-
     def _write(self, sink: str) -> None:
-        if self._ledgers[sink] != self._stored.get(sink):
-            write_ledger(self._files, sink, self._ledgers[sink])
-            self._stored[sink] = self._ledgers[sink]
+        ledger = self._ledgers[sink]
+        if ledger != self._stored.get(sink):
+            stored = {"seen": ledger.seen, "pending": [batch.to_json() for batch in ledger.pending]}
+            self._files.write(f"{_FOLDER}/{sink}.json", json.dumps(stored).encode())
+            self._stored[sink] = ledger
 
 
-def delete_late_records(files: Folder, sinks: Sequence[str]) -> None:
-    """Delete the ledgers of queries without late records output."""
+def read_ledger(files: Folder, sink: str) -> Ledger | None:
+    """Return the stored ledger of a query; None if it had no late records output."""
+    held = files.read(f"{_FOLDER}/{sink}.json")
+    if held is None:
+        return None
+    stored = json.loads(held)
+    return Ledger(stored["seen"], tuple(map(parse_batch, stored["pending"])))
+
+
+def delete_ledgers(files: Folder, sinks: Iterable[str]) -> None:
+    """Delete the ledgers of queries without late records output: records of this time are never written."""
     for sink in sinks:
-        delete_ledger(files, sink)
+        files.delete(f"{_FOLDER}/{sink}.json")
