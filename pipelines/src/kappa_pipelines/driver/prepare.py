@@ -25,7 +25,7 @@ from kappa_pipelines.plan.fingerprint import QueryFingerprint, build_fingerprint
 from kappa_pipelines.registry.resolve import Subjects, resolve_subjects
 from kappa_pipelines.reporting.record import DriverRecord
 from kappa_pipelines.savepoint.pin import PINS
-from kappa_pipelines.savepoint.restore import is_of_another, is_restored, restore_savepoint
+from kappa_pipelines.savepoint.restore import find_restored, is_of_another, restore_savepoint
 from kappa_pipelines.savepoint.store import SavepointStore
 from kappa_pipelines.side_outputs.side_outputs import SideOutputs, build_side_outputs
 from kappa_pipelines.sinks.commit_marker import CommitMarker
@@ -173,7 +173,7 @@ def _build_fence(revision: Revision, generation: int) -> Fence:
 
 def _restore(revision: Revision, files: Folder) -> None:
     restoration = revision.restoration
-    if restoration is None or is_restored(files, restoration.savepoint):
+    if restoration is None or find_restored(files) == restoration.savepoint:
         return
     store = SavepointStore(open_folder(restoration.location, revision.connection))
     manifest = store.read(restoration.savepoint)

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from importlib.resources import as_file, files
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -33,16 +34,13 @@ def create_session(
     """
     logging.getLogger(_REFUSALS).disabled = True
     use_own_python()
-    settings = build_spark_settings(revision) | dict(further or {})
+    settings: dict[str, Any] = {**build_spark_settings(revision), **(further or {})}
     if pod_name is not None and wanted_executors(revision) > 0:
         settings["spark.kubernetes.driver.pod.name"] = pod_name
         settings |= {"spark.driver.host": address} if address is not None else {}
     with as_file(files("kappa_pipelines") / "log4j2.properties") as properties:
         settings[_JAVA_OPTIONS[0]] += f" -Dlog4j2.configurationFile=file:{properties}{_archive_options()}"
-        builder = SparkSession.Builder()
-        for key, value in settings.items():
-            builder = builder.config(key, value)
-        return _keep_files_single(builder.getOrCreate())
+        return _keep_files_single(SparkSession.Builder().config(map=settings).getOrCreate())
 
 
 def _keep_files_single(spark: SparkSession) -> SparkSession:

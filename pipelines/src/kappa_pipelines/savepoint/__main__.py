@@ -7,15 +7,14 @@ import sys
 from pathlib import Path
 
 import structlog
-from pydantic import ValidationError
 
 from kappa_crds.reasons import Reason
 from kappa_crds.revision import REVISION_DIR, REVISION_KEY
 from kappa_crds.savepoint_work import WorkRequest, WorkResult
-from kappa_pipelines.errors import DriverError, SpecError, UnavailableError
+from kappa_pipelines.errors import DriverError, UnavailableError
 from kappa_pipelines.logs import configure_logs
 from kappa_pipelines.revision.environment import termination_file
-from kappa_pipelines.revision.load import list_problems
+from kappa_pipelines.revision.load import load_model
 from kappa_pipelines.savepoint.work import do_work
 
 log = structlog.get_logger()
@@ -25,7 +24,7 @@ def main(arguments: list[str]) -> int:
     """Run the task and return the exit code."""
     configure_logs()
     try:
-        request = read_request(Path(arguments[0]))
+        request = load_model(Path(arguments[0]), WorkRequest, "request")
         configure_logs(savepoint=request.name, task=request.task)
         result = do_work(request, Path(REVISION_DIR) / REVISION_KEY)
     except DriverError as error:
@@ -37,19 +36,6 @@ def main(arguments: list[str]) -> int:
     log.info("ended", **result.model_dump(mode="json", exclude_none=True))
     termination_file().write_text(result.model_dump_json(by_alias=True, exclude_none=True))
     return 0 if result.failure is None else 1
-
-
-def read_request(path: Path) -> WorkRequest:
-    """Return the request in a file; SpecError if it is invalid."""
-    try:
-        return WorkRequest.model_validate_json(path.read_bytes())
-    except OSError as error:
-        message = f"the request file {path} cannot be read: {error.strerror}"
-        raise SpecError(Reason.INVALID_SPEC, message) from error
-    except ValidationError as error:
-        raise SpecError(
-            Reason.INVALID_SPEC, f"{path} is not a valid request: {list_problems(error)}"
-        ) from error
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ later keep their content in a pin.
 
 import re
 from collections.abc import Callable, Sequence
-from functools import partial
 
 from kappa_pipelines.checkpoint.fence.fence import INTERNAL_FOLDER
 from kappa_pipelines.checkpoint.store.folder import Folder
@@ -40,14 +39,9 @@ def pin_last_batch(
         try:
             points = read_points(files, sinks)
             paths = list(find_files(files, sinks, points, run))
-            for _ in run(partial(_link, files, pin), filter(wanted, paths)):
-                pass
+            list(run(lambda path: files.link(path, pin, path), filter(wanted, paths)))
             return points, paths
         except (LostDataError, UnavailableError):
             if not left:
                 raise
     raise AssertionError
-
-
-def _link(files: Folder, pin: Folder, path: str) -> None:
-    files.link(path, pin, path)

@@ -31,7 +31,7 @@ _TIMERS = "$"  # internal states of Spark
 
 def create_reader_session(partitions: int) -> SparkSession:
     """Start a small JVM that reads state in this number of partitions."""
-    settings = {
+    settings: dict[str, Any] = {
         **DEFAULTS,
         **SESSION_SETTINGS,
         **CHECKPOINT_SETTINGS,
@@ -43,10 +43,7 @@ def create_reader_session(partitions: int) -> SparkSession:
         # Spark 4.2 does not read it from an offset log of version 2.
         "spark.sql.streaming.internal.stateStore.partitions": str(partitions),
     }
-    builder = SparkSession.Builder()
-    for key, value in settings.items():
-        builder = builder.config(key, value)
-    spark = builder.getOrCreate()
+    spark = SparkSession.Builder().config(map=settings).getOrCreate()
     assert spark.streams is not None  # noqa: S101 - creates the coordinator of state stores, which a batch alone lacks
     return spark
 
@@ -87,9 +84,7 @@ def list_reads(operator: str, stores: list[Any]) -> Iterator[dict[str, str]]:
 
 
 def _count(spark: SparkSession, path: str, batch: int, operator: int, options: dict[str, str]) -> int:
-    reader = spark.read.format("statestore").option("batchId", batch).option("operatorId", operator)
-    for key, value in options.items():
-        reader = reader.option(key, value)
+    reader = spark.read.format("statestore").options(batchId=batch, operatorId=operator, **options)
     return reader.load(path).count()
 
 

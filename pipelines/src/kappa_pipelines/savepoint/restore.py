@@ -64,11 +64,6 @@ def is_of_another(manifest: Manifest, revision: Revision) -> bool:
     return (manifest.namespace, manifest.pipeline) != (revision.namespace, revision.pipeline)
 
 
-def is_restored(files: Folder, name: str) -> bool:
-    """Return whether a checkpoint was restored from this savepoint and no longer needs it."""
-    return find_restored(files) == name
-
-
 def _restore_file(
     store: SavepointStore, manifest: Manifest, files: Folder, file: KeptFile, *, fork: bool
 ) -> None:

@@ -124,10 +124,8 @@ class SavepointStore:
         kept = KeptFile(path=path, size=found.size, sha256=found.sha256)
         if self.files.digest(object_path(kept)) == found:
             return kept, False
-        if (
-            files.copy(path, self.files, object_path(kept)) != found
-            or self.files.digest(object_path(kept)) != found
-        ):
+        written = files.copy(path, self.files, object_path(kept))
+        if written != found or self.files.digest(object_path(kept)) != found:
             raise refuse_unstable(self, path)
         return kept, True
 
@@ -146,19 +144,24 @@ class SavepointStore:
     def get(self, file: KeptFile, files: Folder) -> None:
         """Copy a file into a checkpoint; LostDataError if it is damaged."""
         if not self._find(file):
-            raise _damaged(f"{file.path} is missing ({self.root}/{object_path(file)})")
+            raise self.refuse(file, "is missing")
         if self.files.copy(object_path(file), files, file.path).sha256 != file.sha256:
-            raise _damaged(f"{file.path} was changed ({self.root}/{object_path(file)})")
+            raise self.refuse(file, "was changed")
 
     def read_object(self, file: KeptFile) -> bytes:
         """Return the content of a small file."""
         self._find(file)
         found = self.files.read(object_path(file))
         if found is None:
-            raise _damaged(f"{file.path} is missing ({self.root}/{object_path(file)})")
+            raise self.refuse(file, "is missing")
         if hashlib.sha256(found).hexdigest() != file.sha256:
-            raise _damaged(f"{file.path} was changed ({self.root}/{object_path(file)})")
+            raise self.refuse(file, "was changed")
         return found
+
+    def refuse(self, file: KeptFile, what: str) -> LostDataError:
+        """Return the error for a damaged object."""
+        where = f"{file.path} {what} ({self.root}/{object_path(file)})"
+        return LostDataError(Reason.SAVEPOINT_DAMAGED, f"the savepoint is damaged: {where}; use another one")
 
     def locate(self, file: KeptFile) -> str | None:
         """Return the path of a file without changing it; a collection may have moved it, or just moved it back."""
@@ -195,7 +198,3 @@ def refuse_unstable(store: SavepointStore, path: str) -> UnavailableError:
         Reason.SAVEPOINT_UNSTABLE,
         f"the copy of {path} in {store.root} differs from the file; the file has changed, or the store is damaged",
     )
-
-
-def _damaged(what: str) -> LostDataError:
-    return LostDataError(Reason.SAVEPOINT_DAMAGED, f"the savepoint is damaged: {what}; use another one")

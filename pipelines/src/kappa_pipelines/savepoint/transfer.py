@@ -61,7 +61,8 @@ class _Copy:
     def put_all(self, manifest: Manifest, note: Callable[[int, int], None], threads: int) -> None:
         """Copy all missing files of a savepoint."""
         self._named = {file.sha256 for known in self._target.read_all() for file in known.files}
-        files = sorted(_list_objects(manifest), key=lambda file: file.size)
+        objects = {file.sha256: file for file in manifest.files}.values()  # equal files share an object
+        files = sorted(objects, key=lambda file: file.size)
         note(0, len(files))
         for number, _ in enumerate(self._ensure_each(files, threads), 1):
             note(number, len(files))
@@ -91,7 +92,7 @@ class _Copy:
         """Copy a file and verify the copy."""
         path = self._source.locate(file)
         if path is None:
-            raise _refuse(self._source, file, "is missing")
+            raise self._source.refuse(file, "is missing")
         written = self._target.files.fill(
             object_path(file), self._check(file, self._source.files.chunks(path))
         )
@@ -105,16 +106,4 @@ class _Copy:
         counter = Counter()
         yield from counter.count(chunks)
         if counter.digest.sha256 != file.sha256:
-            raise _refuse(self._source, file, "was changed")
-
-
-def _list_objects(manifest: Manifest) -> Iterator[KeptFile]:
-    """Yield one file for each object; equal files share an object."""
-    yield from {file.sha256: file for file in manifest.files}.values()
-
-
-def _refuse(source: SavepointStore, file: KeptFile, what: str) -> LostDataError:
-    message = (
-        f"the savepoint is damaged: {file.path} {what} ({source.root}/{object_path(file)}); use another one"
-    )
-    return LostDataError(Reason.SAVEPOINT_DAMAGED, message)
+            raise self._source.refuse(file, "was changed")

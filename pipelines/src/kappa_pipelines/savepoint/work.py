@@ -29,7 +29,7 @@ from kappa_pipelines.savepoint.collect import delete_savepoint
 from kappa_pipelines.savepoint.collect_store import collect_store
 from kappa_pipelines.savepoint.manifest import Manifest
 from kappa_pipelines.savepoint.measure import measure_store
-from kappa_pipelines.savepoint.restore import is_restored, restore_savepoint
+from kappa_pipelines.savepoint.restore import find_restored, restore_savepoint
 from kappa_pipelines.savepoint.store import SavepointStore
 from kappa_pipelines.savepoint.take import Taken, take_savepoint
 from kappa_pipelines.savepoint.transfer import transfer_savepoint
@@ -57,10 +57,9 @@ def do_work(request: WorkRequest, revision_file: Path) -> WorkResult:
         case SavepointTask.DELETE:
             return _delete(store, request)
         case SavepointTask.COLLECT:
-            return WorkResult(removed=_collect(request))
+            return WorkResult(removed=_collect(store, request))
         case SavepointTask.MEASURE:
-            files = open_folder(request.location, request.connection)
-            return WorkResult(contents=measure_store(files, request.namespace))
+            return WorkResult(contents=measure_store(store.files, request.namespace))
         case SavepointTask.CHECK:
             return WorkResult(checked=check_store(request.location, request.name, request.connection))
         case _:
@@ -124,17 +123,17 @@ def _report(request: WorkRequest, taken: Taken) -> WorkResult:
 
 def _delete(store: SavepointStore, request: WorkRequest) -> WorkResult:
     for checkpoint in request.needed_by:
-        if not is_restored(open_checkpoint(checkpoint, request.connection).files, request.name):
+        if find_restored(open_checkpoint(checkpoint, request.connection).files) != request.name:
             raise UnavailableError(
                 Reason.SAVEPOINT_IN_USE, f"the checkpoint {checkpoint} will be restored from it"
             )
     return WorkResult(removed=delete_savepoint(store, request.name))
 
 
-def _collect(request: WorkRequest) -> Removal:
+def _collect(store: SavepointStore, request: WorkRequest) -> Removal:
     if request.collect is None:
         raise SpecError(Reason.INVALID_SPEC, "the request does not state what may be removed")
-    return collect_store(open_folder(request.location, request.connection), request.collect)
+    return collect_store(store.files, request.collect)
 
 
 def _verify(store: SavepointStore, request: WorkRequest) -> Verification:
