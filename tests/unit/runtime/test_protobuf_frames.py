@@ -13,9 +13,8 @@ from kappa_crds.reasons import Reason
 from kappa_pipelines.errors import SpecError
 from kappa_pipelines.protobuf.compiler import compile_text
 from kappa_pipelines.protobuf.decoder import Decoder
-from kappa_pipelines.protobuf.indexes import FIRST, read_indexes, write_indexes
+from kappa_pipelines.protobuf.indexes import FIRST, WireError, read_indexes, write_indexes
 from kappa_pipelines.protobuf.schema import MAIN_FILE, list_messages
-from kappa_pipelines.protobuf.wire import WireError
 from kappa_pipelines.registry.subject import Reference, Registered, Subject
 from kappa_pipelines.sources.protobuf import FramedProtobuf, build_framed
 from spark.protobuf_values import build_schema, write_framed

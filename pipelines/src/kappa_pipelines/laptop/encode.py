@@ -1,41 +1,39 @@
 """Values of files and test cases in binary formats: JSON objects become Avro records or Protobuf messages.
 
-Only objects are encoded; other text is left as it is, so that a test case can have malformed records.
+Only objects are encoded; other text is left as it is, so that a test case can have malformed records. Source of the mapping to
+messages: Protocol Buffers, ProtoJSON Format.
 """
 
 import json
 
 import pyarrow as pa
+from google.protobuf.json_format import Parse, ParseError
 from pyspark.sql import Column
 from pyspark.sql import functions as f
 from pyspark.sql.avro.functions import to_avro
-from pyspark.sql.types import StructType
 
-from kappa_pipelines.protobuf.encoder import encode_object
 from kappa_pipelines.protobuf.indexes import write_indexes
 from kappa_pipelines.protobuf.schema import Schema, Types, load_types
 from kappa_pipelines.sources.arrow import map_batches
-from kappa_pipelines.sources.avro import BareAvro, FramedAvro
-from kappa_pipelines.sources.framing import write_header
+from kappa_pipelines.sources.avro import AvroValues
+from kappa_pipelines.sources.avro_schema import is_record
+from kappa_pipelines.sources.framing import Framed, write_header
 from kappa_pipelines.sources.kafka import KafkaSource
-from kappa_pipelines.sources.protobuf import BareProtobuf, FramedProtobuf
+from kappa_pipelines.sources.protobuf import FramedProtobuf, ProtobufValues
 from kappa_pipelines.sources.values import CORRUPT, PERMISSIVE, read_text, with_corrupt
 
 
 def encode_value(source: KafkaSource) -> Column:
     """Return the value in the source's format; it fails on an object that does not fit the schema."""
-    match source.values:
-        case BareAvro() as bare:
-            return _encode_avro(source.name, bare.schema, bare.written, bare.reader.is_record, b"")
-        case FramedAvro() as framed:
-            written = framed.read_as
-            header = write_header(written.id)
-            return _encode_avro(source.name, framed.schema, written.schema, framed.reader.is_record, header)
-        case BareProtobuf() as bare:
-            return _encode_protobuf(source.name, bare.plan.schema, b"")
-        case FramedProtobuf() as framed:
-            header = write_header(framed.subject.reader.id) + write_indexes(framed.indexes)
-            return _encode_protobuf(source.name, framed.plan.schema, header)
+    values = source.values
+    header = write_header(values.subject.reader.id) if isinstance(values, Framed) else b""
+    match values:
+        case AvroValues():
+            return _encode_avro(source.name, values, header)
+        case FramedProtobuf():
+            return _encode_protobuf(source.name, values.plan.schema, header + write_indexes(values.indexes))
+        case ProtobufValues():
+            return _encode_protobuf(source.name, values.plan.schema, header)
     return f.col("value")
 
 
@@ -57,19 +55,23 @@ def _encode_one(types: Types, header: bytes, value: bytes | None) -> tuple[bytes
     if value is None or not value.lstrip().startswith(b"{"):
         return value, None
     try:
-        return header + encode_object(types, value), None
-    except ValueError as error:
+        message = Parse(value, types.message(), descriptor_pool=types.descriptor.file.pool)
+    except (ParseError, RecursionError) as error:
         return None, str(error)
+    if not message.IsInitialized():
+        return None, f"there is no value for the required {', '.join(message.FindInitializationErrors())}"
+    return header + message.SerializeToString(), None
 
 
 def _name_row(source: str) -> Column:
     return f.concat(f.lit(f"source {source!r}: the row "), f.substring(read_text(), 1, 200))
 
 
-def _encode_avro(source: str, columns: StructType, schema: object, is_record: bool, header: bytes) -> Column:
+def _encode_avro(source: str, avro: AvroValues, header: bytes) -> Column:
+    columns, schema = avro.schema, avro.reader
     row = f.from_json(read_text(), with_corrupt(columns).simpleString(), PERMISSIVE)
     values = f.struct(*[row[name].alias(name) for name in columns.names])
-    record = to_avro(values if is_record else row["value"], json.dumps(schema))
+    record = to_avro(values if is_record(schema) else row["value"], json.dumps(schema))
     required = [f.when(row[name].isNull(), f.lit(name)) for name in _find_required(schema)]
     missing = f.array_compact(f.array(*required))
     is_object = f.coalesce(f.startswith(f.ltrim(read_text()), f.lit("{")), f.lit(False))
@@ -85,7 +87,7 @@ def _encode_avro(source: str, columns: StructType, schema: object, is_record: bo
 
 def _find_required(schema: object) -> list[str]:
     """Return the fields of a record that cannot be null."""
-    if not isinstance(schema, dict) or schema["type"] != "record":
+    if not isinstance(schema, dict) or not is_record(schema):
         return ["value"]
     return [field["name"] for field in schema["fields"] if not _takes_null(field["type"])]
 

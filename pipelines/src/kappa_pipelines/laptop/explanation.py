@@ -14,7 +14,7 @@ from kappa_pipelines.analysis.catalyst import find_reads, get_plan
 from kappa_pipelines.analysis.state import State
 from kappa_pipelines.plan.compile import Compiled
 from kappa_pipelines.sources.framing import Framed
-from kappa_pipelines.sources.protobuf import COST, BareProtobuf, FramedProtobuf
+from kappa_pipelines.sources.protobuf import COST, ProtobufValues
 from kappa_pipelines.sources.values import Values
 from kappa_pipelines.transforms.frames import describe_cost
 
@@ -51,7 +51,7 @@ def _explain_source(source: Source, *, is_read: bool) -> Iterator[str]:
 
 
 def _explain_values(values: Values) -> Iterator[str]:
-    if isinstance(values, BareProtobuf | FramedProtobuf):
+    if isinstance(values, ProtobufValues):
         yield f"    {COST}"
     if isinstance(values, Framed):
         versions = ", ".join(f"{each.version} (id {each.id})" for each in values.subject.versions)

@@ -14,6 +14,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path, PurePosixPath
 
 from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
@@ -98,7 +99,8 @@ def _run_protoc(folder: Path, given: FileDescriptorSet) -> bytes:
     except subprocess.TimeoutExpired as error:
         raise ValueError(f"it was not compiled within {_TIMEOUT_SECONDS:.0f} s") from error
     if ended.returncode != 0:
-        raise ValueError(_read_errors(ended.stderr) or f"protoc ended with {ended.returncode}")
+        errors = "; ".join(islice(_find_errors(ended.stderr), _MAX_ERRORS))
+        raise ValueError(errors or f"protoc ended with {ended.returncode}")
     return out.read_bytes()
 
 
@@ -107,10 +109,6 @@ def _find_known() -> Iterator[Path]:
     for name, (package, path) in _KNOWN.items():
         found = importlib.resources.files(package).joinpath(*path.split("/"))
         yield Path(str(found)).parents[name.count("/")]
-
-
-def _read_errors(output: str) -> str:
-    return "; ".join(list(_find_errors(output))[:_MAX_ERRORS])
 
 
 def _find_errors(output: str) -> Iterator[str]:

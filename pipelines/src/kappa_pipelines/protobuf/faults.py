@@ -12,8 +12,14 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message_factory import GetMessageClass
 from google.protobuf.unknown_fields import UnknownFieldSet
 
-from kappa_pipelines.protobuf.wire import FIXED32, FIXED64, GROUP, LENGTH, VARINT, WIRE_NAMES
-
+VARINT, FIXED64, LENGTH, GROUP, FIXED32 = 0, 1, 2, 3, 5
+WIRE_NAMES = {
+    VARINT: "a varint",
+    FIXED64: "8 bytes",
+    LENGTH: "bytes with a length",
+    GROUP: "a group",
+    FIXED32: "4 bytes",
+}
 _WIRE_TYPES = {
     FieldDescriptor.TYPE_DOUBLE: FIXED64,
     FieldDescriptor.TYPE_FIXED64: FIXED64,

@@ -4,10 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from kappa_pipelines.protobuf.indexes import FIRST, read_indexes
+from kappa_pipelines.protobuf.indexes import FIRST, WireError, read_indexes
 from kappa_pipelines.protobuf.messages import Fault
 from kappa_pipelines.protobuf.versions import Version
-from kappa_pipelines.protobuf.wire import WireError
 
 _HEADER = 5  # bytes before the array of message indexes
 _START = _HEADER + 1  # with an array that is a single 0

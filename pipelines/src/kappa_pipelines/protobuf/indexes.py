@@ -4,12 +4,16 @@ The length and each index are varints in zigzag; the array `[0]`, the first mess
 Schema Registry, "Formats, Serializers, and Deserializers: Wire format".
 """
 
-from kappa_pipelines.protobuf.wire import WireError, read_varint, write_varint
-
 FIRST = (0,)
 _MOST = 100  # messages in messages; protoc takes fewer
 
+_LONGEST_NUMBER = 10  # bytes of a varint
+
 Indexes = tuple[int, ...]
+
+
+class WireError(ValueError):
+    """Bytes are not an array of message indexes."""
 
 
 def read_indexes(data: bytes, at: int) -> tuple[Indexes, int]:
@@ -32,12 +36,18 @@ def write_indexes(indexes: Indexes) -> bytes:
 
 
 def _read_number(data: bytes, at: int) -> tuple[int, int]:
-    try:
-        number, at = read_varint(data, at)
-    except WireError as error:
-        raise WireError("the array of message indexes does not end") from error
-    return number >> 1 if number & 1 == 0 else -(number >> 1) - 1, at
+    value = 0
+    for index, byte in enumerate(data[at : at + _LONGEST_NUMBER]):
+        value |= (byte & 0x7F) << (7 * index)
+        if byte < 0x80:
+            return (value >> 1) ^ -(value & 1), at + index + 1
+    raise WireError("the array of message indexes does not end")
 
 
 def _write_number(number: int) -> bytes:
-    return write_varint(number << 1)
+    value, out = number << 1, bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)

@@ -7,16 +7,12 @@ a field that the schema does not have.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any
 
 from google.protobuf.message import DecodeError, Message
 
 from kappa_pipelines.protobuf.faults import FaultFinder
 from kappa_pipelines.protobuf.schema import Types
-from kappa_pipelines.protobuf.wire import LENGTH, write_varint
-
-_ROWS_TAG = bytes([1 << 3 | LENGTH])
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,17 +20,6 @@ class Fault:
     """Why a value is not a message."""
 
     text: str
-
-
-class _Prefixes(dict[int, bytes]):
-    """Headers of a value in a batch, by the value's length."""
-
-    def __missing__(self, size: int) -> bytes:
-        self[size] = _ROWS_TAG + write_varint(size)
-        return self[size]
-
-
-_PREFIXES = _Prefixes()
 
 
 class MessageReader:
@@ -50,9 +35,7 @@ class MessageReader:
         `written` is the type in the version that the payloads were written with, if it is another one: fields of that version
         are not unknown.
         """
-        joined = b"".join(
-            chain.from_iterable(zip(map(_PREFIXES.__getitem__, map(len, payloads)), payloads, strict=True))
-        )
+        joined = self._types.payloads(rows=payloads).SerializeToString()
         try:
             batch = self._types.batch.FromString(joined)
         except DecodeError:

@@ -6,18 +6,13 @@ from functools import lru_cache
 from typing import Any, cast
 
 from google.protobuf.descriptor import Descriptor
-from google.protobuf.descriptor_pb2 import (
-    DescriptorProto,
-    FieldDescriptorProto,
-    FileDescriptorProto,
-    FileDescriptorSet,
-)
+from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto, FileDescriptorSet
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message_factory import GetMessageClass
 
 MAIN_FILE = "kappa_schema.proto"
 """The name of the file for a schema's own text."""
-_BATCH_FILE, _BATCH = "kappa_batch.proto", "kappa_batch.Batch"
+_PACKAGE, _BATCH, _PAYLOADS = "kappa_batch", "Batch", "Payloads"
 
 
 @dataclass(frozen=True)
@@ -30,10 +25,14 @@ class Schema:
 
 @dataclass(frozen=True)
 class Types:
-    """The classes of a schema in Google's runtime: the message, and a batch with the message as its repeated field `rows`."""
+    """The classes of a schema in Google's runtime.
+
+    `batch` has the message as its repeated field `rows`. `payloads` has bytes as that field: it writes what `batch` reads.
+    """
 
     message: type[Any]
     batch: type[Any]
+    payloads: type[Any]
 
     @property
     def descriptor(self) -> Descriptor:
@@ -48,27 +47,23 @@ def load_types(schema: Schema) -> Types:
     for file in FileDescriptorSet.FromString(schema.files).file:
         pool.Add(file)
     found = pool.FindMessageTypeByName(schema.message)
-    pool.Add(_build_batch(found))
-    return Types(GetMessageClass(found), GetMessageClass(pool.FindMessageTypeByName(_BATCH)))
+    pool.Add(_build_batches(found))
+    batches = [pool.FindMessageTypeByName(f"{_PACKAGE}.{name}") for name in (_BATCH, _PAYLOADS)]
+    return Types(*map(GetMessageClass, (found, *batches)))
 
 
-def _build_batch(message: Descriptor) -> FileDescriptorProto:
-    package, name = _BATCH.split(".")
-    rows = FieldDescriptorProto(
-        name="rows",
-        number=1,
-        label=FieldDescriptorProto.LABEL_REPEATED,
-        type=FieldDescriptorProto.TYPE_MESSAGE,
-        type_name=f".{message.full_name}",
+def _build_batches(message: Descriptor) -> FileDescriptorProto:
+    file = FileDescriptorProto(
+        name=f"{_PACKAGE}.proto", package=_PACKAGE, syntax="proto3", dependency=[message.file.name]
     )
-    batch = DescriptorProto(name=name, field=[rows])
-    return FileDescriptorProto(
-        name=_BATCH_FILE,
-        package=package,
-        syntax="proto3",
-        dependency=[message.file.name],
-        message_type=[batch],
-    )
+    kind = FieldDescriptorProto
+    for name, field_type in ((_BATCH, kind.TYPE_MESSAGE), (_PAYLOADS, kind.TYPE_BYTES)):
+        rows = file.message_type.add(name=name).field.add(
+            name="rows", number=1, label=kind.LABEL_REPEATED, type=field_type
+        )
+        if field_type == kind.TYPE_MESSAGE:
+            rows.type_name = f".{message.full_name}"
+    return file
 
 
 def list_messages(files: bytes) -> dict[tuple[int, ...], str]:

@@ -27,71 +27,46 @@ from kappa_pipelines.sources.values import WithoutTexts, check_names, explain_ab
 _PADDING = bytes(1024)  # completes a truncated record
 
 
-@dataclass(frozen=True)
-class AvroReader:
-    """Decodes values into the columns of one schema."""
+@dataclass(frozen=True, kw_only=True)
+class AvroValues(WithoutTexts):
+    """Values that are records of one schema, decoded into its columns. `reader` is that schema in JSON form."""
 
     schema: StructType
-    reader: str
-    is_record: bool
-
-    def columns(self, parsed: Column) -> Column:
-        """Return the struct of the columns in a decoded envelope."""
-        return parsed[BODY] if self.is_record else f.struct(parsed[BODY].alias("value"))
+    reader: object
 
     def is_malformed(self, parsed: Column) -> Column:
         """Return whether a value is not exactly one record."""
         return ~parsed[END].eqNullSafe(f.lit(SENTINEL))
 
-    def decode(self, value: Column, writer: str) -> Column:
-        """Return the envelope in a value."""
-        return decode(f.concat(value, f.lit(SENTINEL)), writer, self.reader)
-
-    def explain(self, value: Column, schema: object, name: str) -> Column:
-        """Return why a value is not exactly one record of its schema."""
-        padded = decode(f.concat(value, f.lit(_PADDING)), *[build_envelope(schema, with_sentinel=False)] * 2)
-        exact = decode(value, *[build_envelope(schema, with_sentinel=False)] * 2)
-        bytes_ = f.format_string(f"the %d bytes are no Avro record of {name}", f.length(value))
-        return (
-            f.when(_is_decoded(exact), f.concat(bytes_, f.lit(": more bytes follow after the record")))
-            .when(_is_decoded(padded), f.concat(bytes_, f.lit(": they end before the record does")))
-            .otherwise(bytes_)
-        )
-
-
-def _is_decoded(envelope: Column) -> Column:
-    return envelope[BODY].isNotNull()
-
-
-@dataclass(frozen=True, kw_only=True)
-class _AvroValues(WithoutTexts):
-    reader: AvroReader
-
-    @property
-    def schema(self) -> StructType:
-        """Return the declared columns."""
-        return self.reader.schema
-
-    def is_malformed(self, parsed: Column) -> Column:
-        """Return whether a record is malformed."""
-        return self.reader.is_malformed(parsed)
-
     def columns(self, parsed: Column) -> Column:
-        """Return the struct of the columns."""
-        return self.reader.columns(parsed)
+        """Return the struct of the columns in a decoded envelope."""
+        return parsed[BODY] if is_record(self.reader) else f.struct(parsed[BODY].alias("value"))
 
-
-@dataclass(frozen=True, kw_only=True)
-class BareAvro(_AvroValues):
-    """Values that are records of one schema."""
-
-    written: object
+    def decode(self, value: Column, writer: object) -> Column:
+        """Return the envelope in a value that was written with this schema."""
+        sealed = f.concat(value, f.lit(SENTINEL))
+        return decode(sealed, build_envelope(writer), build_envelope(self.reader))
 
     def parse(self, *, alert: bool) -> Column:  # noqa: D102 - see Values
-        return self.reader.decode(f.col("value"), build_envelope(self.written))
+        return self.decode(f.col("value"), self.reader)
 
     def explain(self, parsed: Column, texts: Column) -> Column:  # noqa: D102 - see Values
-        return explain_absent(self.reader.explain(f.col("value"), self.written, "the declared schema"))
+        return explain_absent(_explain(f.col("value"), self.reader, "the declared schema"))
+
+
+def _explain(value: Column, schema: object, name: str) -> Column:
+    """Return why a value is not exactly one record of its schema."""
+    envelope = build_envelope(schema, with_sentinel=False)
+    exact, padded = (
+        decode(each, envelope, envelope)[BODY].isNotNull()
+        for each in (value, f.concat(value, f.lit(_PADDING)))
+    )
+    bytes_ = f.format_string(f"the %d bytes are no Avro record of {name}", f.length(value))
+    return (
+        f.when(exact, f.concat(bytes_, f.lit(": more bytes follow after the record")))
+        .when(padded, f.concat(bytes_, f.lit(": they end before the record does")))
+        .otherwise(bytes_)
+    )
 
 
 @dataclass(frozen=True)
@@ -104,34 +79,22 @@ class Written:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FramedAvro(Framed, _AvroValues):
+class FramedAvro(Framed, AvroValues):
     """Values that name their schema by its id. `written` are the schemas they may have, newest first."""
 
     written: tuple[Written, ...]
 
-    @property
-    def read_as(self) -> Written:
-        """Return the schema whose fields are the columns."""
-        return next(each for each in self.written if each.id == self.subject.reader.id)
-
     def parse(self, *, alert: bool) -> Column:  # noqa: D102 - see Values
-        parsed = _by_id(
-            [
-                (each.id, self.reader.decode(get_payload(), build_envelope(each.schema)))
-                for each in self.written
-            ]
-        )
+        parsed = _by_id([(each.id, self.decode(get_payload(), each.schema)) for each in self.written])
         return parsed.when(self.is_unknown(), self.alarm()) if alert else parsed
 
     def explain(self, parsed: Column, texts: Column) -> Column:  # noqa: D102 - see Values
         name = f"schema id %d (version %d of subject {self.subject.name})"
-        wrong = _by_id(
-            [
-                (each.id, self.reader.explain(get_payload(), each.schema, name % (each.id, each.version)))
-                for each in self.written
-            ]
-        )
-        return self.explain_frame(wrong)
+        wrong = [
+            (each.id, _explain(get_payload(), each.schema, name % (each.id, each.version)))
+            for each in self.written
+        ]
+        return self.explain_frame(_by_id(wrong))
 
 
 def _by_id(cases: Sequence[tuple[int, Column]]) -> Column:
@@ -143,10 +106,11 @@ def _by_id(cases: Sequence[tuple[int, Column]]) -> Column:
     return found
 
 
-def build_bare(source: str, text: str) -> BareAvro:
+def build_bare(source: str, text: str) -> AvroValues:
     """Return the format of bare records; SpecError if its schema is invalid. Needs an active Spark session."""
-    schema = read_avro(f"source {source!r}", text)
-    return BareAvro(reader=_build_reader(f"source {source!r}", schema), written=schema)
+    where = f"source {source!r}"
+    schema = read_avro(where, text)
+    return AvroValues(schema=_find_columns(where, schema), reader=schema)
 
 
 def build_framed(source: str, subject: Subject) -> FramedAvro:
@@ -157,12 +121,13 @@ def build_framed(source: str, subject: Subject) -> FramedAvro:
         where = f"source {source!r}: version {each.version} of subject {subject.name!r}"
         texts = tuple(reference.text for reference in each.references)
         written.append(Written(each.id, each.version, read_avro(where, each.text, texts)))
-    reader = next(each for each in written if each.id == subject.reader.id)
+    reader = next(each.schema for each in written if each.id == subject.reader.id)
     where = f"source {source!r}: version {subject.reader.version} of subject {subject.name!r}"
-    return FramedAvro(subject=subject, reader=_build_reader(where, reader.schema), written=tuple(written))
+    columns = _find_columns(where, reader)
+    return FramedAvro(subject=subject, schema=columns, reader=reader, written=tuple(written))
 
 
-def _build_reader(where: str, schema: object) -> AvroReader:
+def _find_columns(where: str, schema: object) -> StructType:
     columns = find_columns(where, schema)
     check_names(where, columns.names)
-    return AvroReader(columns, build_envelope(schema), is_record(schema))
+    return columns

@@ -9,26 +9,13 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
 from kappa_crds.format import CsvFormat
-from kappa_pipelines.sources.values import (
-    PERMISSIVE,
-    TextValues,
-    parse_schema,
-    read_text,
-    with_corrupt,
-)
+from kappa_pipelines.sources.values import PERMISSIVE, TextValues, parse_schema, read_text, with_corrupt
 
 _MAX_FIELDS = 20_000  # Spark makes room for 20480
 
 
 class CsvValues(TextValues):
     """Values that are lines of CSV."""
-
-    @property
-    def errors(self) -> tuple[str, str]:  # noqa: D102 - see TextValues
-        return (
-            f"value does not have the {len(self.schema.fields)} fields that the schema declares",
-            "value is not valid CSV for the declared schema",
-        )
 
     def parse_as(self, schema: StructType) -> Column:  # noqa: D102 - see TextValues
         # A NULL value would otherwise be a row of NULLs, as if it had been read.
@@ -47,4 +34,6 @@ def build_csv(source: str, csv: CsvFormat) -> CsvValues:
     options = {**PERMISSIVE, "sep": csv.separator, "nullValue": csv.null_value, "enforceSchema": "true"}
     if csv.timestamp_format is not None:
         options["timestampFormat"] = csv.timestamp_format
-    return CsvValues(parse_schema(source, csv.schema_), options)
+    schema = parse_schema(source, csv.schema_)
+    few = f"value does not have the {len(schema.fields)} fields that the schema declares"
+    return CsvValues(schema, options, (few, "value is not valid CSV for the declared schema"))

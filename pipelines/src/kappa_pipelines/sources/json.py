@@ -8,24 +8,13 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
 from kappa_crds.format import JsonFormat
-from kappa_pipelines.sources.values import (
-    PERMISSIVE,
-    TextValues,
-    parse_schema,
-    read_text,
-    with_corrupt,
-)
+from kappa_pipelines.sources.values import PERMISSIVE, TextValues, parse_schema, read_text, with_corrupt
+
+_ERRORS = "value is not a JSON object", "value is not valid JSON for the declared schema"
 
 
 class JsonValues(TextValues):
     """Values that are JSON objects."""
-
-    @property
-    def errors(self) -> tuple[str, str]:  # noqa: D102 - see TextValues
-        return (
-            "value is not a JSON object",
-            "value is not valid JSON for the declared schema",
-        )
 
     def parse_as(self, schema: StructType) -> Column:  # noqa: D102 - see TextValues
         return f.from_json(read_text(), with_corrupt(schema), self.options)
@@ -36,4 +25,4 @@ def build_json(source: str, json: JsonFormat) -> JsonValues:
     options = dict(PERMISSIVE)
     if json.timestamp_format is not None:
         options["timestampFormat"] = json.timestamp_format
-    return JsonValues(parse_schema(source, json.schema_), options)
+    return JsonValues(parse_schema(source, json.schema_), options, _ERRORS)

@@ -32,8 +32,8 @@ COST = (
 
 
 @dataclass(frozen=True)
-class _Decoded(WithoutTexts):
-    """Values that a plan decodes."""
+class ProtobufValues(WithoutTexts):
+    """Values that are messages of one type, which a plan decodes."""
 
     plan: Plan
 
@@ -50,33 +50,24 @@ class _Decoded(WithoutTexts):
         """Return the struct of the columns."""
         return parsed[ROW]
 
-    def decode(self) -> Column:
-        """Return the decoded value."""
+    def parse(self, *, alert: bool) -> Column:  # noqa: D102 - see Values
         plan = self.plan
 
         def decode(values: pa.Array) -> pa.Array:
             return get_decoder(plan).decode(values)
 
-        return map_batches(decode, self.plan.result, f.col("value"))
-
-
-@dataclass(frozen=True)
-class BareProtobuf(_Decoded):
-    """Values that are messages of one type."""
-
-    def parse(self, *, alert: bool) -> Column:  # noqa: D102 - see Values
-        return self.decode()
+        return map_batches(decode, plan.result, f.col("value"))
 
     def explain(self, parsed: Column, texts: Column) -> Column:  # noqa: D102 - see Values
         return parsed[ERROR]
 
 
 @dataclass(frozen=True)
-class FramedProtobuf(Framed, _Decoded):
+class FramedProtobuf(Framed, ProtobufValues):
     """Values that name their schema by its id, and the message in it by indexes."""
 
     def parse(self, *, alert: bool) -> Column:  # noqa: D102 - see Values
-        parsed = self.decode()
+        parsed = super().parse(alert=alert)
         return f.when(self.is_unknown(), self.alarm()).otherwise(parsed) if alert else parsed
 
     def explain(self, parsed: Column, texts: Column) -> Column:  # noqa: D102 - see Values
@@ -89,11 +80,11 @@ class FramedProtobuf(Framed, _Decoded):
         return next(indexes for indexes, name in found.items() if name == self.plan.schema.message)
 
 
-def build_bare(source: str, text: str, message: str) -> BareProtobuf:
+def build_bare(source: str, text: str, message: str) -> ProtobufValues:
     """Return the format of bare messages; SpecError if the schema is invalid."""
     where = f"source {source!r}"
     files = compile_text(where, text)
-    return BareProtobuf(Plan(_find_message(where, files, message)))
+    return ProtobufValues(Plan(_find_message(where, files, message)))
 
 
 def build_framed(source: str, subject: Subject, message: str | None) -> FramedProtobuf:

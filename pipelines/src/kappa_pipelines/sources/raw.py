@@ -7,21 +7,26 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import BinaryType, DataType, StringType, StructField, StructType
 
 from kappa_crds.format import RawFormat, RawType
-from kappa_pipelines.sources.values import CORRUPT, CorruptMarked, WithoutTexts
+from kappa_pipelines.sources.values import WithoutTexts
 
 _TYPES: dict[RawType, DataType] = {RawType.BINARY: BinaryType(), RawType.STRING: StringType()}
 
 
 @dataclass(frozen=True)
-class RawValues(CorruptMarked, WithoutTexts):
+class RawValues(WithoutTexts):
     """Values that are not parsed."""
 
     schema: StructType
 
     def parse(self, *, alert: bool) -> Column:  # noqa: D102 - see Values
         (field,) = self.schema.fields
-        value = f.col("value").cast(field.dataType)
-        return f.struct(value.alias(field.name), f.lit(None).cast("string").alias(CORRUPT))
+        return f.struct(f.col("value").cast(field.dataType).alias(field.name))
+
+    def is_malformed(self, parsed: Column) -> Column:  # noqa: D102 - see Values
+        return f.lit(False)
+
+    def columns(self, parsed: Column) -> Column:  # noqa: D102 - see Values
+        return parsed
 
     def explain(self, parsed: Column, texts: Column) -> Column:  # noqa: D102 - see Values
         return f.lit("")

@@ -47,24 +47,22 @@ class Values(Protocol):
         """Return why a record is malformed. Used on malformed records only."""
 
 
-class CorruptMarked:
-    """Formats whose parsers return a struct of the declared columns and a column for corrupt records."""
-
-    def is_malformed(self, parsed: Column) -> Column:
-        """Return whether a record is malformed; the struct of a NULL or empty value is NULL."""
-        return is_malformed(parsed)
-
-    def columns(self, parsed: Column) -> Column:
-        """Return the struct of the declared columns."""
-        return parsed
-
-
 @dataclass(frozen=True)
-class TextValues(CorruptMarked, ABC):
-    """Formats of text with a parser of Spark's."""
+class TextValues(ABC):
+    """Formats of text whose parser returns a struct of the declared columns and a column for corrupt records.
+
+    `errors` are the errors `otherwise` and `never` of `explain_text`.
+    """
 
     schema: StructType
     options: dict[str, str]
+    errors: tuple[str, str]
+
+    def is_malformed(self, parsed: Column) -> Column:  # noqa: D102 - see Values
+        return is_malformed(parsed)
+
+    def columns(self, parsed: Column) -> Column:  # noqa: D102 - see Values
+        return parsed
 
     def parse(self, *, alert: bool) -> Column:  # noqa: D102 - see Values
         return self.parse_as(self.schema)
@@ -78,11 +76,6 @@ class TextValues(CorruptMarked, ABC):
     @abstractmethod
     def parse_as(self, schema: StructType) -> Column:
         """Return the value parsed with other columns."""
-
-    @property
-    @abstractmethod
-    def errors(self) -> tuple[str, str]:
-        """Return the errors `otherwise` and `never` of `explain_text`."""
 
 
 class WithoutTexts:
