@@ -6,7 +6,7 @@ from typing import Any
 
 from kappa_crds.progress import QueryProgress
 from kappa_pipelines.kafka.subscription import Subscription
-from kappa_pipelines.reporting.listener import ProgressListener, build_java_listener
+from kappa_pipelines.reporting.listener import JsonListener, ProgressListener
 from kappa_pipelines.reporting.record import DriverRecord
 from unit.runtime.checkpoints import build_revision
 
@@ -39,6 +39,6 @@ def test_a_batch_is_known_from_the_json_of_its_progress_alone(tmp_path: Path) ->
     record.set_reads({"out": ()})
     listener = ProgressListener(record, lambda folded, _: batches.append(folded))
     event = {"name": "out", "id": "q", "runId": "r", "batchId": 3, "timestamp": "2013-01-01T00:00:00.500Z"}
-    build_java_listener(listener).onQueryProgress(JavaProgress(event))
+    JsonListener(listener).onQueryProgress(JavaProgress(event))
     assert [(batch.sink, batch.batch_id) for batch in batches] == [("out", 3)]
     assert (record.is_ready(), listener.errors) == (True, 0)

@@ -14,9 +14,8 @@ from kappa_crds.progress import DriverExit, DriverState, Progress
 from kappa_crds.reasons import Reason
 from kappa_crds.revision import Revision
 from kappa_pipelines.checkpoint.location import open_folder
-from kappa_pipelines.driver.prepare import CompiledPlan, create_idle_folder, prepare
+from kappa_pipelines.driver.prepare import CompiledPlan, create_idle_folder, prepare, try_revision
 from kappa_pipelines.driver.session import await_executors, create_session, wanted_executors
-from kappa_pipelines.driver.standby import try_revision
 from kappa_pipelines.driver.supervision import Supervision
 from kappa_pipelines.errors import FencedError, UnavailableError
 from kappa_pipelines.failures.diagnose import explain
@@ -86,7 +85,8 @@ class Driver:
         try:
             return self._run(spark, topics)
         except FencedError:
-            self._interrupt()
+            if self._supervision is not None:
+                self._supervision.interrupt()
             raise
         except Exception as error:
             if self._supervision is not None:
@@ -105,7 +105,7 @@ class Driver:
         if self._environment.standby:
             self.record.set_state(DriverState.DRY_RUN)
             verdict, plan = try_revision(spark, self._revision, generation, topics, idle_folder)
-            self.record.set_verdict(verdict)
+            self.record.update(verdict=verdict)
             if not self._stand_by():
                 return DriverExit(
                     reason=Reason.DRIVER_STOPPED, message="the standby driver was not needed", graceful=True
@@ -129,7 +129,7 @@ class Driver:
         if wanted_executors(self._revision) == 0:
             return
         self.record.set_state(DriverState.WAITING_FOR_EXECUTORS)
-        await_executors(spark, self._stopping.is_set, lambda found: self.record.set_counts(executors=found))
+        await_executors(spark, self._stopping.is_set, lambda found: self.record.update(executors=found))
         self.record.set_state(DriverState.STARTING)
 
     def _stand_by(self) -> bool:
@@ -142,10 +142,6 @@ class Driver:
         log.info("taking over")
         self.record.take_over()
         return True
-
-    def _interrupt(self) -> None:
-        if self._supervision is not None:
-            self._supervision.interrupt()
 
     def _take_savepoint(self, location: str, name: str, note: Note) -> Taken:
         if self._supervision is None:

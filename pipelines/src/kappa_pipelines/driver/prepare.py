@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from kappa_crds.revision import Revision
+from kappa_crds.upgrade import UpgradeVerdict, VerdictKind
 from kappa_pipelines.checkpoint.fence.fence import Fence
 from kappa_pipelines.checkpoint.format.schemas import rewrite_all_schema_paths
 from kappa_pipelines.checkpoint.location import build_fence, open_folder
@@ -31,11 +32,12 @@ from kappa_pipelines.side_outputs.side_outputs import SideOutputs, build_side_ou
 from kappa_pipelines.sinks.commit_marker import CommitMarker
 from kappa_pipelines.sinks.exactly_once import build_connection
 from kappa_pipelines.sinks.in_doubt import BatchState, resolve_in_doubt
+from kappa_pipelines.sinks.kafka import open_producer
 from kappa_pipelines.sinks.publisher import Publisher, Publishers, build_publishers
 from kappa_pipelines.sinks.targets import Targets, fetch_targets
 from kappa_pipelines.sinks.writer_fence import fence_writers
 from kappa_pipelines.sources.idleness import IdleWatch
-from kappa_pipelines.upgrade.dry_run import remove_copies
+from kappa_pipelines.upgrade.dry_run import DryRun, remove_copies
 from kappa_pipelines.upgrade.fingerprints import check_fit, write_fingerprints
 from kappa_pipelines.upgrade.repartition import check_repartition, repartition_checkpoint
 
@@ -94,6 +96,22 @@ def compile_plan(
     return CompiledPlan(revision, subjects, endpoints, compiled, build_fingerprints(revision, compiled))
 
 
+def try_revision(
+    spark: SparkSession, revision: Revision, generation: int, topics: Mapping[str, int], idle_folder: Path
+) -> tuple[UpgradeVerdict, CompiledPlan | None]:
+    """Try a revision on a copy of the checkpoint, and compile it; return no plan if its state does not fit."""
+    targets = fetch_targets(revision)
+    dry_run = DryRun(spark, revision, generation, targets, idle_folder)
+    verdict = dry_run.run()
+    if verdict.kind is VerdictKind.REPROCESS:
+        return verdict, None
+    targets = replace(targets, publishers=build_publishers(revision, generation, topics))
+    root, subjects = _build_fence(revision, generation).root, dry_run.subjects
+    plan = compile_plan(spark, revision, root, subjects=subjects, targets=targets, idle_folder=idle_folder)
+    open_producer(spark, targets)
+    return verdict, plan
+
+
 def prepare(
     spark: SparkSession,
     revision: Revision,
@@ -145,11 +163,6 @@ def _resolve_publishers(files: Folder, revision: Revision, wanted: Publishers) -
         return fence_writers(publisher, connection, state, previous_topic)
 
     return resolve_in_doubt(files, wanted, fence)
-
-
-def name_root(revision: Revision, generation: int) -> str:
-    """Return the path by which a generation reaches the checkpoint after it has acquired it."""
-    return _build_fence(revision, generation).root
 
 
 def _acquire(spark: SparkSession, revision: Revision, generation: int) -> Fence:

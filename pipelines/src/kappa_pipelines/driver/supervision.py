@@ -117,7 +117,7 @@ class Supervision:
                     raise self._explain(sink, query)
                 # In real time a batch takes long, so a query is ready after its first batch has started.
                 if is_real_time and query.status["isTriggerActive"] and query.status["isDataAvailable"]:
-                    self._record.add_processing(sink)
+                    self._record.add_ready(sink)
             if self._record.state is DriverState.STARTING and self._record.is_ready():
                 self._record.set_state(DriverState.RUNNING)
                 log.info("running")
@@ -138,7 +138,7 @@ class Supervision:
         check_growth(self._revision, self._topics, self.ends)
         self._check_fence()
         if wanted_executors(self._revision) > 0:
-            self._record.set_counts(executors=count_executors(self.running.spark))
+            self._record.update(executors=count_executors(self.running.spark))
         self._record_written()
         if self.running.idleness.is_wanted and self.running.kafka.is_fresh:
             self.running.idleness.update(self._record.snapshot(self.ends).queries)
@@ -151,7 +151,7 @@ class Supervision:
 
     def _record_written(self) -> None:
         outputs = self.running.side_outputs
-        self._record.set_counts(
+        self._record.update(
             dead_lettered=outputs.dead_letters.totals.written,
             late_records=outputs.late_records.totals.written,
         )

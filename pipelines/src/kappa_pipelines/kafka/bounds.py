@@ -4,11 +4,11 @@ from collections.abc import Iterable, Iterator
 
 from confluent_kafka import IsolationLevel, KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka.admin import OffsetSpec
 
 from kappa_crds.revision import Revision
 from kappa_pipelines.checkpoint.format.offsets import Offsets, TopicPartition
-from kappa_pipelines.kafka.options import build_librdkafka_config
+from kappa_pipelines.kafka.options import connect_admin
 from kappa_pipelines.kafka.subscription import Subscription
 
 _TIMEOUT_SECONDS = 10.0
@@ -18,7 +18,7 @@ class LogBounds:
     """First offsets and log ends of the partitions of subscriptions. Every method raises KafkaException."""
 
     def __init__(self, revision: Revision) -> None:
-        self._admin = AdminClient({**build_librdkafka_config(revision.kafka), "log_level": 0})
+        self._admin = connect_admin(revision.kafka)
         committed = all(source.is_committed for source in revision.spec.sources)
         self._isolation = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import structlog
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient, ConfigResource
+from confluent_kafka.admin import ConfigResource
 
 from kappa_crds.revision import KafkaConnection
-from kappa_pipelines.kafka.options import build_librdkafka_config
+from kappa_pipelines.kafka.options import connect_admin
 
 _TIMEOUT_SECONDS = 10.0
 _RECORD_OVERHEAD = 512  # maximum bytes that Kafka adds to a record: batch, lengths, compression frames
@@ -43,7 +43,7 @@ class Target:
 
 def fetch_limits(kafka: KafkaConnection, topics: Iterable[str]) -> dict[str, Limits]:
     """Return the limits of topics. Where Kafka does not report them, log a warning and use Kafka's defaults."""
-    admin = AdminClient({**build_librdkafka_config(kafka), "log_level": 0})
+    admin = connect_admin(kafka)
     wanted = [ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in dict.fromkeys(topics)]
     found: dict[str, Limits] = {}
     for resource, future in admin.describe_configs(wanted, request_timeout=_TIMEOUT_SECONDS).items():

@@ -6,6 +6,9 @@ librdkafka gets the values, read when a client is created.
 """
 
 from pathlib import Path
+from typing import Any
+
+from confluent_kafka.admin import AdminClient
 
 from kappa_crds.reasons import Reason
 from kappa_crds.revision import KafkaConnection
@@ -25,7 +28,7 @@ def build_spark_connection(kafka: KafkaConnection) -> dict[str, str]:
         **_tls(kafka),
         **_sasl(kafka),
     }
-    return {f"kafka.{key}": value for key, value in config.items()}
+    return prefix_options(config)
 
 
 def prefix_options(config: dict[str, str]) -> dict[str, str]:
@@ -88,6 +91,14 @@ def build_librdkafka_config(kafka: KafkaConnection) -> dict[str, str]:
         config["sasl.mechanism"] = kafka.sasl_mechanism
         config["sasl.username"], config["sasl.password"] = username, password
     return config
+
+
+def connect_admin(kafka: KafkaConnection, **more: Any) -> AdminClient:
+    """Return a client for administration; `more` is further configuration.
+
+    Hold a reference until all futures are done: they never complete after the client is garbage-collected.
+    """
+    return AdminClient({**build_librdkafka_config(kafka), "log_level": 0, **more})
 
 
 def read_credentials(folder: str) -> tuple[str, str]:

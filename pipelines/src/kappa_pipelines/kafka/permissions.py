@@ -8,13 +8,13 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
-from confluent_kafka.admin import AclOperation, AdminClient, TopicDescription
+from confluent_kafka.admin import AclOperation, TopicDescription
 
 from kappa_crds.reasons import Reason
 from kappa_crds.revision import KafkaConnection, Revision
 from kappa_crds.sink import Delivery
 from kappa_pipelines.errors import UnavailableError
-from kappa_pipelines.kafka.options import build_librdkafka_config
+from kappa_pipelines.kafka.options import connect_admin
 
 _TIMEOUT_SECONDS = 20.0
 
@@ -72,7 +72,7 @@ def check_permissions(revision: Revision) -> None:
 
 def check_group(kafka: KafkaConnection, group: str) -> None:
     """Raise KafkaException if this user may not describe a consumer group: a commit to it would wait for a timeout."""
-    admin = _connect(kafka)
+    admin = connect_admin(kafka)
     futures = admin.describe_consumer_groups([group], request_timeout=_TIMEOUT_SECONDS)
     try:
         futures[group].result()
@@ -82,7 +82,7 @@ def check_group(kafka: KafkaConnection, group: str) -> None:
 
 
 def _fetch_allowed(kafka: KafkaConnection, topics: Iterable[str]) -> Allowed:
-    admin = _connect(kafka)
+    admin = connect_admin(kafka)
     futures = admin.describe_topics(
         TopicCollection(list(topics)), include_authorized_operations=True, request_timeout=_TIMEOUT_SECONDS
     )
@@ -95,8 +95,3 @@ def _read_operations(found: Future[TopicDescription]) -> frozenset[AclOperation]
         return frozenset(each for each in operations if isinstance(each, AclOperation))
     except KafkaException:
         return frozenset()
-
-
-def _connect(kafka: KafkaConnection) -> AdminClient:
-    """Return a client. Hold a reference until all futures are done: they never complete after the client is garbage-collected."""
-    return AdminClient({**build_librdkafka_config(kafka), "log_level": 0})

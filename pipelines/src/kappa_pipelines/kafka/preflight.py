@@ -6,15 +6,13 @@ unreachable broker.
 
 import time
 from collections.abc import Callable
-from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient
 
 from kappa_crds.reasons import Reason
 from kappa_crds.revision import Revision
 from kappa_pipelines.errors import UnavailableError
-from kappa_pipelines.kafka.options import build_librdkafka_config
+from kappa_pipelines.kafka.options import connect_admin
 
 TIMEOUT_SECONDS = 30.0
 _FIRST_PATIENCE = 1.0
@@ -30,9 +28,15 @@ def check_kafka(
     """
     limit = TIMEOUT_SECONDS if timeout is None else timeout
     seen_until = time.monotonic() + _NEW_TOPIC_SECONDS
-    while missing := _missing(
-        _wanted(revision, only_sources), revision, topics := fetch_topics(revision, limit)
-    ):
+    spec = revision.spec
+    reads = [(f"source {s.name!r}", topic) for s in spec.sources for topic in s.topic_names]
+    named = reads if only_sources else [*reads, *spec.written]
+    wanted = [(role, revision.topics.get(name, name)) for role, name in named]
+    while True:
+        topics = fetch_topics(revision, limit)
+        missing = [(role, topic) for role, topic in wanted if topic not in topics]
+        if not missing:
+            return topics
         if time.monotonic() > seen_until:
             role, topic = missing[0]
             raise UnavailableError(
@@ -41,31 +45,12 @@ def check_kafka(
                 " create it, for example with a Topic resource",
             )
         time.sleep(0.2)
-    return topics
-
-
-def _missing(
-    wanted: list[tuple[str, str]], revision: Revision, topics: dict[str, int]
-) -> list[tuple[str, str]]:
-    named = [(role, revision.topics.get(name, name)) for role, name in wanted]
-    return [(role, topic) for role, topic in named if topic not in topics]
-
-
-def _wanted(revision: Revision, only_sources: bool) -> list[tuple[str, str]]:
-    spec = revision.spec
-    wanted = [(f"source {s.name!r}", topic) for s in spec.sources for topic in s.topic_names]
-    return wanted if only_sources else [*wanted, *spec.written]
 
 
 def fetch_topics(revision: Revision, timeout: float) -> dict[str, int]:
     """Return the topics of Kafka with their number of partitions; UnavailableError gives the cause if it does not respond."""
     errors: list[KafkaError] = []
-    config: dict[str, Any] = {
-        **build_librdkafka_config(revision.kafka),
-        "error_cb": errors.append,
-        "log_level": 0,
-    }
-    admin = AdminClient(config)
+    admin = connect_admin(revision.kafka, error_cb=errors.append)
     deadline, patience = time.monotonic() + timeout, _FIRST_PATIENCE
     while True:
         try:

@@ -11,6 +11,7 @@ import re
 import socket
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import uvicorn
@@ -27,27 +28,17 @@ _START_SECONDS = 10.0
 _NAME = re.compile(r"[a-z0-9][a-z0-9.-]{0,252}")
 
 
+@dataclass(frozen=True, kw_only=True)
 class Control:
     """The responses of the server, without the transport."""
 
-    def __init__(
-        self,
-        *,
-        snapshot: Callable[[], Progress],
-        is_alive: Callable[[], bool],
-        stop: Callable[[], None],
-        activate: Callable[[], bool],
-        take_savepoint: Callable[[str, str], bool],
-        registry: CollectorRegistry,
-        token_file: Path,
-    ) -> None:
-        self._snapshot = snapshot
-        self._is_alive = is_alive
-        self._stop = stop
-        self._activate = activate
-        self._take_savepoint = take_savepoint
-        self._registry = registry
-        self._token_file = token_file
+    snapshot: Callable[[], Progress]
+    is_alive: Callable[[], bool]
+    stop: Callable[[], None]
+    activate: Callable[[], bool]
+    take_savepoint: Callable[[str, str], bool]
+    registry: CollectorRegistry
+    token_file: Path
 
     def app(self) -> Starlette:
         """Return the ASGI application."""
@@ -64,31 +55,31 @@ class Control:
         )
 
     def _healthz(self, _: Request) -> Response:
-        return _respond(self._is_alive(), self._snapshot().state)
+        return _respond(self.is_alive(), self.snapshot().state)
 
     def _readyz(self, _: Request) -> Response:
-        state = self._snapshot().state
-        return _respond(state is DriverState.RUNNING and self._is_alive(), state)
+        state = self.snapshot().state
+        return _respond(state is DriverState.RUNNING and self.is_alive(), state)
 
     def _metrics(self, _: Request) -> Response:
-        return Response(generate_latest(self._registry), media_type=CONTENT_TYPE_LATEST)
+        return Response(generate_latest(self.registry), media_type=CONTENT_TYPE_LATEST)
 
     def _authorize(self, handle: Callable[[Request], Response]) -> Callable[[Request], Response]:
         return lambda request: self._refuse(request) or handle(request)
 
     def _progress(self, _: Request) -> Response:
         return Response(
-            self._snapshot().model_dump_json(by_alias=True, exclude_none=True), media_type="application/json"
+            self.snapshot().model_dump_json(by_alias=True, exclude_none=True), media_type="application/json"
         )
 
     def _post_stop(self, _: Request) -> Response:
-        self._stop()
+        self.stop()
         return JSONResponse({"state": DriverState.STOPPING.value}, status_code=202)
 
     def _post_activate(self, _: Request) -> Response:
-        if not self._activate():
+        if not self.activate():
             return PlainTextResponse("the driver is not on standby yet\n", status_code=409)
-        return JSONResponse({"state": self._snapshot().state.value}, status_code=202)
+        return JSONResponse({"state": self.snapshot().state.value}, status_code=202)
 
     def _post_savepoint(self, request: Request) -> Response:
         name, location = request.path_params["name"], request.query_params.get("location", "")
@@ -97,14 +88,14 @@ class Control:
                 "use POST /savepoints/NAME?location=URI with a NAME of lower-case letters, digits, '-' and '.'\n",
                 status_code=400,
             )
-        if not self._take_savepoint(name, location):
+        if not self.take_savepoint(name, location):
             return PlainTextResponse("the queries have not started\n", status_code=409)
         return JSONResponse({"savepoint": name}, status_code=202)
 
     def _refuse(self, request: Request) -> Response | None:
         """Return an error response, or None if the request is authorized."""
         try:
-            token = self._token_file.read_text().strip()
+            token = self.token_file.read_text().strip()
         except FileNotFoundError:
             return None if _is_loopback(request) else PlainTextResponse("loopback only\n", status_code=403)
         except OSError:

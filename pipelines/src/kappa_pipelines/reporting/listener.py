@@ -44,7 +44,7 @@ class ProgressListener(StreamingQueryListener):
     @property
     def _jlistener(self) -> Any:
         wrapper = SparkContext._jvm.PythonStreamingQueryListenerWrapper  # type: ignore[union-attr]
-        self._jlistenerobj = getattr(self, "_jlistenerobj", None) or wrapper(build_java_listener(self))
+        self._jlistenerobj = getattr(self, "_jlistenerobj", None) or wrapper(JsonListener(self))
         return self._jlistenerobj
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
@@ -72,19 +72,14 @@ class ProgressListener(StreamingQueryListener):
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:
         """Record that the query is up to date."""
-        self._record.add_idle(self._names.get(str(event.runId), ""))
+        self._record.add_ready(self._names.get(str(event.runId), ""))
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
         """Do nothing: the supervision finds the cause."""
 
 
-class _JsonListener(JStreamingQueryListener):
-    """Takes the progress as one JSON text. PySpark's own listener copies it with hundreds of calls into the JVM per batch."""
+class JsonListener(JStreamingQueryListener):
+    """The proxy through which the JVM calls a listener. It takes the progress as one JSON text: PySpark's own listener copies it with hundreds of calls into the JVM per batch."""
 
-    def onQueryProgress(self, jevent: Any) -> None:
+    def onQueryProgress(self, jevent: Any) -> None:  # noqa: D102 - see JStreamingQueryListener
         self.pylistener.on_progress(jevent.progress().json())  # type: ignore[attr-defined]
-
-
-def build_java_listener(listener: ProgressListener) -> JStreamingQueryListener:
-    """Return the proxy through which the JVM calls a listener."""
-    return _JsonListener(listener)

@@ -7,7 +7,6 @@ from typing import Any
 
 from kappa_crds.progress import DriverExit, DriverState, Progress, QueryProgress, SourceProgress
 from kappa_crds.revision import Revision
-from kappa_crds.upgrade import UpgradeVerdict
 from kappa_pipelines.checkpoint.format.offsets import Offsets, nest_offsets, parse_kafka_offsets
 from kappa_pipelines.reporting.progress import Reads, build_recovery, fold_event, measure_load, with_latest
 
@@ -62,23 +61,10 @@ class DriverRecord:
             self._since, self._warm = datetime.now(UTC), True
         self.set_state(DriverState.STARTING)
 
-    def set_verdict(self, verdict: UpgradeVerdict) -> None:
-        """Set the verdict on the state."""
+    def update(self, **fields: object) -> None:
+        """Set fields of the progress: the verdict on the state, and counts outside the queries."""
         with self._lock:
-            self._progress = self._progress.model_copy(update={"verdict": verdict})
-
-    def set_counts(
-        self,
-        *,
-        executors: int | None = None,
-        dead_lettered: int | None = None,
-        late_records: int | None = None,
-    ) -> None:
-        """Set the number of executors, or of written dead letters or late records."""
-        counts = {"executors": executors, "dead_lettered": dead_lettered, "late_records": late_records}
-        with self._lock:
-            known = {key: value for key, value in counts.items() if value is not None}
-            self._progress = self._progress.model_copy(update=known)
+            self._progress = self._progress.model_copy(update=fields)
 
     def add_started(self, sink: str, query_id: str, run_id: str, offsets: dict[str, Offsets]) -> None:
         """Add a query that has started at these offsets, so that its lag is visible before its first batch ends."""
@@ -110,13 +96,8 @@ class DriverRecord:
             self._seen.add(sink)
         return folded
 
-    def add_idle(self, sink: str) -> None:
-        """Record that a query has no new records."""
-        with self._lock:
-            self._seen.add(sink)
-
-    def add_processing(self, sink: str) -> None:
-        """Record that a query processes its first batch."""
+    def add_ready(self, sink: str) -> None:
+        """Record that a query has no new records, or processes its first batch."""
         with self._lock:
             self._seen.add(sink)
 

@@ -57,13 +57,9 @@ log = structlog.get_logger()
 class NoopEndpoints(KafkaEndpoints):
     """Endpoints that read topics and write nothing."""
 
-    def __init__(self, spark: SparkSession, revision: Revision, targets: Targets, idle_folder: Path) -> None:
-        super().__init__(spark, revision, targets, idle_folder)
-        self._original = revision
-
     def write(self, sink: Sink, records: DataFrame) -> DataStreamWriter:
         """Return a query that drops the records of a sink."""
-        revision, targets = self._original, self.targets
+        revision, targets = self._revision, self.targets
         routed = route_records(
             records, sink, revision.full_name, targets.find(sink.target.topic), targets.dead
         )
