@@ -205,7 +205,7 @@ def test_a_name_used_twice_is_refused() -> None:
 
 def test_the_first_sink_that_reads_a_source_owns_its_dead_letters() -> None:
     reads = {"one": ("a",), "two": ("a", "b"), "three": ("b",)}
-    assert assign_owners(["one", "two", "three"], reads) == {"a": "one", "b": "two"}
+    assert assign_owners(reads) == {"a": "one", "b": "two"}
 
 
 def test_the_lock_names_every_jar_once_with_its_checksum() -> None:

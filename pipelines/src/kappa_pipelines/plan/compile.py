@@ -71,7 +71,7 @@ class Compiled:
     @property
     def owners(self) -> dict[str, str]:
         """Return, for each source that is read, the sink whose query takes its dead letters."""
-        return assign_owners([compiled.sink.name for compiled in self.sinks], self.reads)
+        return assign_owners(self.reads)
 
 
 def compile_revision(

@@ -1,6 +1,6 @@
 """Removes the headers of values, and groups the messages by the version that they were written with."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -47,9 +47,12 @@ class Frames:
 
     def __init__(self, versions: Sequence[Version], message: str) -> None:
         self._message = message
-        self._messages = {each.id.to_bytes(_HEADER, "big"): each.messages for each in versions}
         self._versions = {each.id.to_bytes(_HEADER, "big"): each for each in versions}
-        self._starts = _find_starts(self._versions, self._messages, message)
+        self._starts = {  # the most frequent headers: an id, and the 0 for the first message
+            header + b"\0": version
+            for header, version in self._versions.items()
+            if version.messages.get(FIRST) == message and version.conflict is None
+        }
 
     def sort(self, values: Sequence[bytes | None]) -> Sorted:
         """Group the values of a batch."""
@@ -61,11 +64,10 @@ class Frames:
                 faults[index] = opened
             else:
                 found.setdefault(opened[0].id, []).append((index, opened[1]))
-        return Sorted([self._build_group(id_, pairs) for id_, pairs in found.items()], faults)
-
-    def _build_group(self, id_: int, pairs: list[tuple[int, bytes]]) -> Group:
-        indexes, payloads = zip(*pairs, strict=True)
-        return Group(self._versions[id_.to_bytes(_HEADER, "big")], indexes, payloads)
+        versions = {version.id: version for version in self._versions.values()}
+        return Sorted(
+            [Group(versions[id_], *zip(*pairs, strict=True)) for id_, pairs in found.items()], faults
+        )
 
     def _open(self, value: bytes | None) -> tuple[Version, bytes] | Fault:
         """Return a value's version and message."""
@@ -82,7 +84,7 @@ class Frames:
             indexes, start = read_indexes(value, _HEADER)
         except WireError as error:
             return Fault(f"after the schema id {version.id}: {error}")
-        message = self._messages[value[:_HEADER]].get(indexes)
+        message = version.messages.get(indexes)
         if message is None:
             return Fault(f"{version.name} has no message with the index {list(indexes)}")
         if message != self._message:
@@ -90,14 +92,3 @@ class Frames:
         if version.conflict is not None:
             return Fault(f"{version.name} cannot be read: {version.conflict}")
         return version, value[start:]
-
-
-def _find_starts(
-    versions: Mapping[bytes, Version], messages: Mapping[bytes, Mapping[tuple[int, ...], str]], message: str
-) -> dict[bytes, Version]:
-    """Return the most frequent headers: an id, and the 0 for the first message."""
-    return {
-        header + b"\0": version
-        for header, version in versions.items()
-        if messages[header].get(FIRST) == message and version.conflict is None
-    }

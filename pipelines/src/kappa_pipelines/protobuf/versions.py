@@ -5,6 +5,7 @@ Buffers, Updating A Message Type.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
@@ -39,7 +40,7 @@ class Version:
     files: bytes
     conflict: str | None = None
 
-    @property
+    @cached_property
     def messages(self) -> dict[Indexes, str]:
         """Return the full names of its messages by their indexes."""
         return list_messages(self.files)

@@ -1,6 +1,6 @@
 """The names in a pipeline, and suggestions for unknown ones. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from kappa_crds.names import describe_circle, describe_unknown_name, suggest
 from kappa_crds.pipeline import PipelineSpec
@@ -53,10 +53,10 @@ def check_loops(revision: Revision) -> None:
                 )
 
 
-def assign_owners(sinks: Sequence[str], reads: dict[str, tuple[str, ...]]) -> dict[str, str]:
+def assign_owners(reads: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
     """Return, for each source, the one sink whose query takes its dead letters: the first that reads it."""
     owners: dict[str, str] = {}
-    for sink in sinks:
-        for source in reads.get(sink, ()):
+    for sink, sources in reads.items():
+        for source in sources:
             owners.setdefault(source, sink)
     return owners

@@ -135,7 +135,7 @@ def read_stream(
     With `alert`, a record with a new schema id fails the query. `idle` are the watermarks of the source while it is idle.
     With `watched`, progress has its latest event time. `keep` are further columns of the records.
     """
-    passed = [f.col(name) for name in dict.fromkeys((*_raw_columns(source), "timestamp", *keep))]
+    passed = [f.col(name) for name in dict.fromkeys((*_wanted_record_columns(source), "timestamp", *keep))]
     is_null = f.col("value").isNull().alias(_IS_NULL)
     value = source.values.parse(alert=alert).alias(_PARSED)
     parsed = records.select(*passed, is_null, value)
@@ -162,15 +162,11 @@ def read_range(
     """Return the records of a source from `start` to `end`, excluded, as a table; a partition without start is read from its first record."""
     begin = {partition: start.get(partition, _EARLIEST) for partition in end}
     options = {
-        **build_spark_connection(revision.kafka),
-        **prefix_options(revision.tuning.consumer),
-        **_isolation_options(source),
+        **_common_options(revision, source),
         "assign": json.dumps({topic: list(parts) for topic, parts in nest_offsets(end).items()}),
         "startingOffsets": json.dumps(nest_offsets(begin)),
         "endingOffsets": json.dumps(nest_offsets(end)),
-        "groupIdPrefix": revision.consumer_group,
         "includeHeaders": "true",
-        "failOnDataLoss": "true",
     }
     return spark.read.format("kafka").options(**options).load()
 
@@ -179,13 +175,9 @@ def build_read_options(revision: Revision, source: KafkaSource) -> dict[str, str
     """Return the options of Spark's Kafka source."""
     tuning = revision.tuning
     options = {
-        **build_spark_connection(revision.kafka),
-        **prefix_options(tuning.consumer),
-        **_isolation_options(source.spec),
+        **_common_options(revision, source.spec),
         **_starting_options(source.spec.starting_offsets),
         **source.subscription.options,
-        "failOnDataLoss": "true",
-        "groupIdPrefix": revision.consumer_group,
     }
     # In real-time mode Spark refuses to bound a batch, and reads each partition in its own task.
     is_real_time = revision.spec.trigger.real_time is not None
@@ -198,8 +190,15 @@ def build_read_options(revision: Revision, source: KafkaSource) -> dict[str, str
     return options
 
 
-def _isolation_options(source: Source) -> dict[str, str]:
-    return {"kafka.isolation.level": "read_committed" if source.is_committed else "read_uncommitted"}
+def _common_options(revision: Revision, source: Source) -> dict[str, str]:
+    """Return the options of streams and tables."""
+    return {
+        **build_spark_connection(revision.kafka),
+        **prefix_options(revision.tuning.consumer),
+        "kafka.isolation.level": "read_committed" if source.is_committed else "read_uncommitted",
+        "groupIdPrefix": revision.consumer_group,
+        "failOnDataLoss": "true",
+    }
 
 
 def find_max_records(revision: Revision) -> int:
@@ -230,10 +229,6 @@ def _wanted_record_columns(source: KafkaSource) -> dict[str, str]:
     columns = source.spec.record_columns or RecordColumns()
     wanted = {field: getattr(columns, field) for field in _RECORD_COLUMNS}
     return {field: name for field, name in wanted.items() if name is not None}
-
-
-def _raw_columns(source: KafkaSource) -> list[str]:
-    return list(_wanted_record_columns(source))
 
 
 def _columns(source: KafkaSource) -> list[Column]:

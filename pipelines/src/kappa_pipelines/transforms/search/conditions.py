@@ -138,10 +138,18 @@ class Not(_Plain):
 
 
 @dataclass(frozen=True, slots=True)
-class All:
-    """A conjunction."""
+class _Several:
+    """A condition of several parts."""
 
     parts: tuple[Condition, ...]
+
+    def list_features(self) -> Iterator[Feature]:
+        return (feature for part in self.parts for feature in part.list_features())
+
+
+@dataclass(frozen=True, slots=True)
+class All(_Several):
+    """A conjunction."""
 
     def matches(self, document: Document) -> bool:
         for part in self.parts:  # noqa: SIM110 - a loop takes half the time of a generator
@@ -149,28 +157,20 @@ class All:
                 return False
         return True
 
-    def list_features(self) -> Iterator[Feature]:
-        return (feature for part in self.parts for feature in part.list_features())
-
     def find_anchors(self, weigh: Weigh) -> Anchors | None:
         found = [anchors for part in self.parts if (anchors := part.find_anchors(weigh)) is not None]
         return min(found, key=lambda anchors: sum(map(weigh, anchors)), default=None)
 
 
 @dataclass(frozen=True, slots=True)
-class Either:
+class Either(_Several):
     """A disjunction."""
-
-    parts: tuple[Condition, ...]
 
     def matches(self, document: Document) -> bool:
         for part in self.parts:  # noqa: SIM110 - as above
             if part.matches(document):
                 return True
         return False
-
-    def list_features(self) -> Iterator[Feature]:
-        return (feature for part in self.parts for feature in part.list_features())
 
     def find_anchors(self, weigh: Weigh) -> Anchors | None:
         found = [part.find_anchors(weigh) for part in self.parts]

@@ -55,25 +55,22 @@ class Index:
         """Return the queries valid at a time that a document matches."""
         return [
             query
-            for query, condition in self._find_candidates(document).items()
+            for query, condition in self.find_candidates(document).items()
             if query.since <= time < query.until and condition.matches(document)
         ]
 
-    def count_candidates(self, document: Document) -> int:
-        """Return how many queries a document is tested against, at any time."""
-        return len(self._find_candidates(document))
-
-    @property
-    def always(self) -> int:
-        """Return how many queries every document is tested against."""
-        return len(self._always)
-
-    def _find_candidates(self, document: Document) -> dict[Valid, Condition]:
+    def find_candidates(self, document: Document) -> dict[Valid, Condition]:
+        """Return the queries that a document is tested against, at any time."""
         candidates = dict(self._always)
         for group, queries in self._under.items():
             for value in queries.keys() & document.find_values(*group):
                 candidates.update(queries[value])
         return candidates
+
+    @property
+    def always(self) -> int:
+        """Return how many queries every document is tested against."""
+        return len(self._always)
 
     def _add(self, query: Valid, condition: Condition | QueryError) -> None:
         if isinstance(condition, QueryError):
