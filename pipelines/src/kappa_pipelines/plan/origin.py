@@ -46,16 +46,13 @@ def _carry(spark: SparkSession, plan: Any, path: str) -> Any:
         columns = plan.projectList().appended(_find_origin(children[0]))
         return _project(spark, columns, children[0])
     if kind == "Union":  # columns are matched by position
-        children = [_put_last(spark, old, new) for old, new in zip(children_of(plan), children, strict=True)]
+        pairs = zip(children_of(plan), children, strict=True)
+        children = [_project(spark, old.output().appended(_find_origin(new)), new) for old, new in pairs]
     return plan.withNewChildren(_to_seq(spark.sparkContext, children))
 
 
 def _find_origin(plan: Any) -> Any:
     return next((column for column in items(plan.output()) if name_of(column) == ORIGIN), None)
-
-
-def _put_last(spark: SparkSession, before: Any, after: Any) -> Any:
-    return _project(spark, before.output().appended(_find_origin(after)), after)
 
 
 def _project(spark: SparkSession, columns: Any, child: Any) -> Any:

@@ -87,14 +87,13 @@ SCALARS: Mapping[int, Kind] = {
 }
 
 
-def _of_each(convert: Callable[[Any], Any]) -> Callable[[list[Any]], list[Any]]:
-    return lambda values: [None if value is None else convert(value) for value in values]
-
-
 def _derive(convert: Callable[[Any], Any], kind: Kind) -> Kind:
     """Return a kind whose values are converted to another kind first."""
-    each = _of_each(convert)
-    return Kind(kind.type, lambda values: kind.build(each(values)))
+
+    def build(values: list[Any]) -> pa.Array:
+        return kind.build([None if value is None else convert(value) for value in values])
+
+    return Kind(kind.type, build)
 
 
 def _to_micros(timestamp: Any) -> int:

@@ -14,7 +14,7 @@ import urllib.request
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any, TypeVar
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from kappa_crds.format import SchemaRegistry
 from kappa_crds.reasons import Reason
@@ -41,26 +41,17 @@ class RegistryClient:
         self.url = registry.url.rstrip("/")
         self._secrets = secrets
 
-    def get_list(self, *path: str, **query: str) -> list[Any]:
-        """Return the response to `GET /PATH`, a list; errors as for `get`."""
-        return self._expect(list, self._get(path, query))
+    def get(self, kind: type[T], *path: str, **query: str) -> T:
+        """Return the response to `GET /PATH`, a list or an object.
 
-    def get(self, *path: str, **query: str) -> dict[str, Any]:
-        """Return the response to `GET /PATH`, an object; NotRegisteredError for 404, UnavailableError for other failures."""
-        return self._expect(dict, self._get(path, query))
-
-    def _expect(self, kind: type[T], answer: object) -> T:
+        NotRegisteredError for 404, UnavailableError for other failures.
+        """
+        url = f"{self.url}/{'/'.join(quote(part, safe='') for part in path)}"
+        url += f"?{urlencode(query)}" if query else ""
+        answer = self._open(urllib.request.Request(url, headers=self._headers()))  # noqa: S310 - the CRD allows http and https only
         if isinstance(answer, kind):
             return answer
         raise self._unavailable(f"does not answer as a registry does: {str(answer)[:200]}")
-
-    def _get(self, path: tuple[str, ...], query: dict[str, str]) -> Any:
-        where = "/".join(quote(part, safe="") for part in path)
-        what = "&".join(f"{name}={quote(value)}" for name, value in query.items())
-        request = urllib.request.Request(  # noqa: S310 - the CRD allows http and https only
-            f"{self.url}/{where}" + (f"?{what}" if what else ""), headers=self._headers()
-        )
-        return self._open(request)
 
     def _open(self, request: urllib.request.Request) -> Any:
         try:

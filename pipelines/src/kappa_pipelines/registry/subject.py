@@ -50,8 +50,8 @@ def fetch_subject(
     kind (AVRO, PROTOBUF).
     """
     try:
-        live = client.get_list("subjects", name, "versions")
-        numbers = client.get_list("subjects", name, "versions", deleted="true")
+        live = client.get(list, "subjects", name, "versions")
+        numbers = client.get(list, "subjects", name, "versions", deleted="true")
     except NotRegisteredError as error:
         raise UnavailableError(
             Reason.SCHEMA_NOT_FOUND,
@@ -77,7 +77,7 @@ def _choose(client: RegistryClient, name: str, versions: tuple[Registered, ...],
 
 
 def _fetch_version(client: RegistryClient, name: str, number: int, kind: str) -> Registered:
-    found = client.get("subjects", name, "versions", str(number), deleted="true")
+    found = client.get(dict, "subjects", name, "versions", str(number), deleted="true")
     if found.get("schemaType", "AVRO") != kind:
         raise SpecError(
             Reason.INVALID_SCHEMA,
@@ -96,6 +96,6 @@ def _fetch_references(
         key = (str(reference["subject"]), int(reference["version"]))
         if key in above:
             raise SpecError(Reason.INVALID_SCHEMA, f"the schemas of subject {key[0]!r} refer to each other")
-        found = client.get("subjects", key[0], "versions", str(key[1]), deleted="true")
+        found = client.get(dict, "subjects", key[0], "versions", str(key[1]), deleted="true")
         yield from _fetch_references(client, found.get("references") or [], above | {key})
         yield key, Reference(str(reference["name"]), str(found["schema"]))

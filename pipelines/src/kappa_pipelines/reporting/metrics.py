@@ -5,7 +5,7 @@ pipeline come from one driver at a time, so counters start at 0 with each genera
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Literal
 
 from prometheus_client import CollectorRegistry
@@ -116,7 +116,7 @@ Sample = tuple[str, tuple[str, ...], float]
 
 @dataclass(frozen=True)
 class Counts:
-    """What the driver counts outside its queries."""
+    """What the driver counts outside its queries, by the names of the metrics."""
 
     dead_letter_errors: int = 0
     dead_letter_lost: int = 0
@@ -165,12 +165,8 @@ def samples(progress: Progress, counts: Counts, now: float) -> Iterator[Sample]:
         yield "state", (state.value,), float(state is progress.state)
     yield "executors", (), progress.executors
     yield "dead_lettered_rows", (), progress.dead_lettered
-    yield "dead_letter_errors", (), counts.dead_letter_errors
-    yield "dead_letter_lost", (), counts.dead_letter_lost
     yield "late_record_rows", (), progress.late_records
-    yield "late_record_errors", (), counts.late_record_errors
-    yield "late_record_lost", (), counts.late_record_lost
-    yield "group_commit_errors", (), counts.group_commit_errors
+    yield from ((name, (), value) for name, value in asdict(counts).items())
     yield from _savepoint_samples(progress)
     for query in progress.queries:
         yield from _query_samples(query, now)

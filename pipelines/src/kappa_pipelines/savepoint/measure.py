@@ -1,7 +1,7 @@
 """Measures the checkpoints and savepoints of a namespace in a store from listings. No file is read."""
 
-from collections.abc import Iterator
 from datetime import UTC, datetime
+from itertools import islice
 
 from kappa_crds.stores import StoreContents
 from kappa_pipelines.checkpoint.store.folder import Folder, Listed
@@ -14,33 +14,22 @@ MOST_FILES = 5_000_000
 
 def measure_store(files: Folder, namespace: str, most: int = MOST_FILES) -> StoreContents:
     """Return the measurement of a namespace from at most so many files, those of savepoints first."""
-    counted = _Count(most)
-    for pipeline, rest, file in counted.take(files, f"savepoints/{namespace}"):
-        counted.add_savepoint_file(pipeline, rest, file)
-    for pipeline, rest, file in counted.take(files, namespace):
-        counted.add_checkpoint_file(pipeline, rest, file)
-    return counted.to_holdings()
+    count = _Count()
+    folders = ((f"savepoints/{namespace}", count.add_savepoint_file), (namespace, count.add_checkpoint_file))
+    listed = ((folder, add, file) for folder, add in folders for file in files.list_files(folder))
+    for folder, add, file in islice(listed, most):
+        pipeline, *rest = file.path.removeprefix(f"{folder}/").split("/")
+        add(pipeline, rest, file)
+    return count.to_contents(partial=next(listed, None) is not None)
 
 
 class _Count:
     """The measurement up to now."""
 
-    def __init__(self, most: int) -> None:
-        self._left = most
-        self._partial = False
+    def __init__(self) -> None:
         self._checkpoints = set[tuple[str, str]]()
         self._checkpoint_bytes = self._objects = self._savepoint_bytes = 0
         self._written: list[float] = []
-
-    def take(self, files: Folder, folder: str) -> Iterator[tuple[str, list[str], Listed]]:
-        """Yield the files below a folder of pipelines, with the pipeline and the rest of the path, up to the maximum."""
-        for file in files.list_files(folder):
-            if self._left == 0:
-                self._partial = True
-                return
-            self._left -= 1
-            pipeline, *rest = file.path.removeprefix(f"{folder}/").split("/")
-            yield pipeline, rest, file
 
     def add_savepoint_file(self, pipeline: str, rest: list[str], file: Listed) -> None:
         """Count a file of the savepoints of a pipeline."""
@@ -57,7 +46,7 @@ class _Count:
             self._checkpoints.add((pipeline, rest[0]))
             self._checkpoint_bytes += file.size
 
-    def to_holdings(self) -> StoreContents:
+    def to_contents(self, *, partial: bool) -> StoreContents:
         """Return the measurement."""
         times = [datetime.fromtimestamp(int(written), UTC) for written in sorted(self._written)]
         return StoreContents(
@@ -68,5 +57,5 @@ class _Count:
             savepoint_bytes=self._savepoint_bytes,
             oldest_savepoint=next(iter(times), None),
             newest_savepoint=next(reversed(times), None),
-            partial=self._partial,
+            partial=partial,
         )

@@ -8,6 +8,7 @@ names it as the last one to write: opening a client takes longer than writing a 
 import time
 from collections import OrderedDict
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import chain, repeat
 
@@ -112,11 +113,8 @@ def _open(publisher: Publisher, connection: Connection, task: Task) -> tuple[Cli
 
 def _read_before_fencing(publisher: Publisher, connection: Connection, task: Task) -> CommitMarker | None:
     """Read the marker before any client is fenced off: a task of a fenced driver must not fence off a newer one."""
-    reader = MarkerReader(publisher, connection.kafka, stable=False)
-    try:
+    with closing(MarkerReader(publisher, connection.kafka, stable=False)) as reader:
         return _read_marker(publisher, task, reader)
-    finally:
-        reader.close()
 
 
 def _read_marker(

@@ -7,6 +7,7 @@ it there; the broker rejects the others, however long they were paused.
 
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 
 import structlog
 from confluent_kafka import KafkaException
@@ -48,11 +49,8 @@ def fence_writers(
 
 def _find_keys(publisher: Publisher, connection: Connection, previous_topic: str) -> set[MarkerKey]:
     """Return the keys of existing and of new markers. Each driver has written those of all its writers before its first batch."""
-    reader = MarkerReader(publisher, connection.kafka, stable=False)
-    try:
+    with closing(MarkerReader(publisher, connection.kafka, stable=False)) as reader:
         found = reader.find({publisher.topic, previous_topic})
-    finally:
-        reader.close()
     return {*found, *((publisher.topic, number) for number in range(publisher.writers))}
 
 
@@ -60,8 +58,7 @@ def _acquire(
     publisher: Publisher, connection: Connection, state: BatchState, number: int, keys: Iterable[MarkerKey]
 ) -> dict[MarkerKey, CommitMarker]:
     """Acquire one writer and write its markers on all topics; return them."""
-    client = Client(publisher, number, connection)
-    try:
+    with closing(Client(publisher, number, connection)) as client:
         client.claim()
         found = client.markers.read(key for key in keys if key[1] == number)
         _refuse_newer(publisher, found)
@@ -73,8 +70,6 @@ def _acquire(
         client.producer.begin_transaction()
         client.commit(markers)
         return markers
-    finally:
-        client.close()
 
 
 def _refuse_newer(publisher: Publisher, markers: Mapping[MarkerKey, CommitMarker | None]) -> None:

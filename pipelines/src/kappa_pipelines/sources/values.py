@@ -51,15 +51,16 @@ class Values(Protocol):
 class TextValues(ABC):
     """Formats of text whose parser returns a struct of the declared columns and a column for corrupt records.
 
-    `errors` are the errors `otherwise` and `never` of `explain_text`.
+    `errors` are that of a value whose parse as text fails too, and that of a value of which no column is the cause.
     """
 
     schema: StructType
     options: dict[str, str]
     errors: tuple[str, str]
 
-    def is_malformed(self, parsed: Column) -> Column:  # noqa: D102 - see Values
-        return is_malformed(parsed)
+    def is_malformed(self, parsed: Column) -> Column:
+        """Return whether a record is malformed; the struct of a NULL or empty value is NULL."""
+        return parsed.isNull() | parsed[CORRUPT].isNotNull()
 
     def columns(self, parsed: Column) -> Column:  # noqa: D102 - see Values
         return parsed
@@ -70,8 +71,15 @@ class TextValues(ABC):
     def parse_texts(self) -> Column:  # noqa: D102 - see Values
         return self.parse_as(StructType([StructField(name, StringType()) for name in self.schema.names]))
 
-    def explain(self, parsed: Column, texts: Column) -> Column:  # noqa: D102 - see Values
-        return explain_text(self.schema, parsed, texts, *self.errors)
+    def explain(self, parsed: Column, texts: Column) -> Column:
+        """Return why a text is malformed: the columns that have text but are NULL in the typed parse."""
+        misfits = f.concat_ws("; ", *[_misfit(field, parsed, texts) for field in self.schema.fields])
+        return explain_absent(
+            f.when(f.length(f.trim(read_text())) == 0, f.lit(_EMPTY))
+            .when(self.is_malformed(texts), f.lit(self.errors[0]))
+            .when(f.length(misfits) > 0, misfits)
+            .otherwise(f.lit(self.errors[1]))
+        )
 
     @abstractmethod
     def parse_as(self, schema: StructType) -> Column:
@@ -118,11 +126,6 @@ def _first_lines(error: ParseException) -> str:
     return " ".join(str(error).strip().split("\n\nJVM stacktrace")[0].split())
 
 
-def is_malformed(parsed: Column) -> Column:
-    """Return whether a record is malformed; the struct of a NULL or empty value is NULL."""
-    return parsed.isNull() | parsed[CORRUPT].isNotNull()
-
-
 def read_text() -> Column:
     """Return the value as text."""
     return f.col("value").cast("string")
@@ -131,20 +134,6 @@ def read_text() -> Column:
 def with_corrupt(schema: StructType) -> StructType:
     """Return the schema that a parser is given."""
     return StructType([*schema.fields, StructField(CORRUPT, StringType())])
-
-
-def explain_text(schema: StructType, parsed: Column, texts: Column, otherwise: str, never: str) -> Column:
-    """Return why a text is malformed: the columns that have text but are NULL in the typed parse.
-
-    `otherwise` is the message where the parse as text fails too, `never` where no such column is found.
-    """
-    misfits = f.concat_ws("; ", *[_misfit(field, parsed, texts) for field in schema.fields])
-    return explain_absent(
-        f.when(f.length(f.trim(read_text())) == 0, f.lit(_EMPTY))
-        .when(is_malformed(texts), f.lit(otherwise))
-        .when(f.length(misfits) > 0, misfits)
-        .otherwise(f.lit(never))
-    )
 
 
 def explain_absent(otherwise: Column) -> Column:

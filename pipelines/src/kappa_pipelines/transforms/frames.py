@@ -12,7 +12,7 @@ from kappa_pipelines.transforms.lookup import build_lookup, describe_lookup
 from kappa_pipelines.transforms.patterns.frame import build_pattern, describe_pattern
 from kappa_pipelines.transforms.projection import build_projection
 from kappa_pipelines.transforms.python import call_function
-from kappa_pipelines.transforms.search.frame import build_search, describe_search, describe_search_cost
+from kappa_pipelines.transforms.search.frame import COST, build_search, describe_search
 from kappa_pipelines.transforms.sketches.functions import describe_sketches
 from kappa_pipelines.transforms.sourcing import build_sourcing, describe_aggregates
 from kappa_pipelines.transforms.table_join import build_table_join, describe_table_join
@@ -60,4 +60,4 @@ def describe_state(view: View) -> State:
 
 def describe_cost(view: View) -> list[str]:
     """Return lines about a view's cost, beside its state."""
-    return [describe_search_cost()] if view.kind == "search" else describe_sketches(view)
+    return [COST] if view.kind == "search" else describe_sketches(view)

@@ -58,12 +58,12 @@ def read_entry(files: Folder, sink: str, batch: int) -> Entry | None:
 
 def read_committed_offsets(files: Folder, sink: str) -> dict[str, Offsets]:
     """Return, for each source, the next offset of each partition after the sink's last committed batch; empty before the first."""
-    return _read_last(files, sink, "commits")
+    return _read_offsets(files, sink, read_committed_batch(files, sink))
 
 
 def read_planned_offsets(files: Folder, sink: str) -> dict[str, Offsets]:
     """Return, for each source, the next offset of each partition after the sink's last batch, committed or not."""
-    return _read_last(files, sink, "offsets")
+    return _read_offsets(files, sink, read_planned_batch(files, sink))
 
 
 def read_oldest_offsets(files: Folder, sink: str) -> dict[str, Offsets]:
@@ -87,10 +87,6 @@ def read_planned_batch(files: Folder, sink: str) -> int:
 
 def _find_last(files: Folder, sink: str, folder: str) -> int:
     return max((int(name) for name in files.names(f"{sink}/{folder}") if name.isdigit()), default=-1)
-
-
-def _read_last(files: Folder, sink: str, folder: str) -> dict[str, Offsets]:
-    return _read_offsets(files, sink, _find_last(files, sink, folder))
 
 
 def _read_offsets(files: Folder, sink: str, batch: int) -> dict[str, Offsets]:

@@ -24,6 +24,11 @@ from kappa_pipelines.transforms.key_groups import Output, micros, pack, run_step
 from kappa_pipelines.transforms.search.document import Fields, Kind
 from kappa_pipelines.transforms.search.step import STORED, Found, Given, Role, Search
 
+COST = (
+    "tests a document against the queries that share a word or number with it, and against all that need none, such as those of NOT or"
+    " ranges alone"
+)
+"""A line of `kappa explain`."""
 _TIME = "__kappa_time"
 _KINDS: tuple[tuple[type[DataType], Kind], ...] = (
     (StringType, Kind.WORDS),
@@ -155,12 +160,4 @@ def describe_search(view: str, search: SearchView) -> State:
     until = None if stored.deleted is None else "the watermark passes their next version or deletion"
     return State(
         view, "documents until the watermark passes them, and the stored queries", (stored.id,), until
-    )
-
-
-def describe_search_cost() -> str:
-    """Return a line about the cost of a search."""
-    return (
-        "tests a document against the queries that share a word or number with it, and against all that need none,"
-        " such as those of NOT or ranges alone"
     )
