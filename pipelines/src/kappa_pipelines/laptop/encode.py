@@ -20,7 +20,7 @@ from kappa_pipelines.sources.avro_schema import is_record
 from kappa_pipelines.sources.framing import Framed, write_header
 from kappa_pipelines.sources.kafka import KafkaSource
 from kappa_pipelines.sources.protobuf import FramedProtobuf, ProtobufValues
-from kappa_pipelines.sources.values import CORRUPT, PERMISSIVE, read_text, with_corrupt
+from kappa_pipelines.sources.text import CORRUPT, PERMISSIVE, read_text, with_corrupt
 
 
 def encode_value(source: KafkaSource) -> Column:

@@ -1,7 +1,6 @@
 """The columns of a message type: a tree of kinds, which reads the fields of many messages, field by field."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
@@ -55,40 +54,28 @@ def _count_columns(message: Descriptor, above: tuple[Descriptor, ...], known: di
     return known[message.full_name]
 
 
-@dataclass(frozen=True)
-class _Field:
-    """A field of a message: its values in many messages, and their kind."""
-
-    name: str
-    kind: Kind
-    read: Callable[[list[Any]], list[Any]]
-
-    def build(self, messages: list[Any]) -> pa.Array:
-        """Return the field's values in an array; BadValueError names the field."""
-        try:
-            return self.kind.build(self.read(messages))
-        except BadValueError as error:
-            raise BadValueError(f"{self.name}: {error}") from error
-
-
 def build_columns(message: Descriptor) -> Kind:
     """Return the kind of a message that passed `check_columns`: a struct of its fields, NULL if there is no message."""
     owner = GetMessageClass(message)
-    fields = [_build_field(owner, field) for field in message.fields]
-    names = [field.name for field in fields]
+    fields = [(field.name, _build_kind(field), _build_read(owner, field)) for field in message.fields]
+    names = [name for name, _, _ in fields]
     nothing = owner()
 
     def build(messages: list[Any]) -> pa.Array:
         absent = [each is None for each in messages]
         filled = [nothing if each is None else each for each in messages] if any(absent) else messages
-        arrays = [field.build(filled) for field in fields]
+        arrays = [_build_array(name, kind, read(filled)) for name, kind, read in fields]
         return pa.StructArray.from_arrays(arrays, names=names, mask=pa.array(absent, pa.bool_()))
 
-    return Kind(StructType([StructField(field.name, field.kind.type) for field in fields]), build)
+    return Kind(StructType([StructField(name, kind.type) for name, kind, _ in fields]), build)
 
 
-def _build_field(owner: type[Message], field: FieldDescriptor) -> _Field:
-    return _Field(field.name, _build_kind(field), _build_read(owner, field))
+def _build_array(name: str, kind: Kind, values: list[Any]) -> pa.Array:
+    """Return a field's values in an array; BadValueError names the field."""
+    try:
+        return kind.build(values)
+    except BadValueError as error:
+        raise BadValueError(f"{name}: {error}") from error
 
 
 def _build_kind(field: FieldDescriptor) -> Kind:

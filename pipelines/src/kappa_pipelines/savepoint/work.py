@@ -86,8 +86,7 @@ def _import(store: SavepointStore, request: WorkRequest) -> WorkResult:
     The two savepoints share all files; deleting one leaves the other.
     """
     if request.other is not None:
-        source = _open_other(request.other)
-        return _report(request, _transfer(source, request.source, store, request.name))
+        return _transfer(request, _open_other(request.other), request.source, store)
     manifest = store.read(request.source).replace(name=request.name)
     with store.lease(request.name, manifest.checkpoint):
         store.keep(manifest)
@@ -104,12 +103,13 @@ def _import(store: SavepointStore, request: WorkRequest) -> WorkResult:
 def _export(store: SavepointStore, request: WorkRequest) -> WorkResult:
     if request.other is None:
         raise SpecError(Reason.INVALID_SPEC, "the request does not name the target of the export")
-    target = _open_other(request.other)
-    return _report(request, _transfer(store, request.name, target, request.name))
+    return _transfer(request, store, request.name, _open_other(request.other))
 
 
-def _transfer(source: SavepointStore, name: str, target: SavepointStore, name_there: str) -> Taken:
-    return transfer_savepoint(source, name, target, name_there, note=_log_progress(), threads=_THREADS)
+def _transfer(request: WorkRequest, source: SavepointStore, name: str, target: SavepointStore) -> WorkResult:
+    """Copy the savepoint `name` under the name of the request."""
+    taken = transfer_savepoint(source, name, target, request.name, note=_log_progress(), threads=_THREADS)
+    return _report(request, taken)
 
 
 def _open_other(other: OtherPlace) -> SavepointStore:

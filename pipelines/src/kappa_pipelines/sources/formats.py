@@ -6,9 +6,7 @@ from kappa_crds.source import Source
 from kappa_pipelines.errors import SpecError
 from kappa_pipelines.registry.subject import Subject
 from kappa_pipelines.sources import avro
-from kappa_pipelines.sources.csv import build_csv
-from kappa_pipelines.sources.json import build_json
-from kappa_pipelines.sources.raw import build_raw
+from kappa_pipelines.sources.text import build_csv, build_json, build_raw
 from kappa_pipelines.sources.values import Values
 
 

@@ -63,9 +63,9 @@ class BucketView(BucketFolder):
         mounted = {(name, True) for name in self._mounts.get(folder, ())}
         return sorted({*super().entries(folder), *mounted})
 
-    def walk_small(self, folder: str = "") -> Iterator[str]:
+    def walk_small(self) -> Iterator[str]:
         """Yield the paths of the generation's own files without the state of partitions."""
-        folders = [folder]
+        folders = [""]
         while folders:
             at = folders.pop()
             for name, is_folder in self.entries(at):

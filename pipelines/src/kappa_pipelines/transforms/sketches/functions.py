@@ -1,6 +1,6 @@
 """The functions with their arguments, and the expansion of their calls in a view."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,27 +67,25 @@ def expand_calls(view: View) -> View:
     """Return the view with each call expanded to Spark's functions; SpecError for an invalid call."""
     changed: dict[str, Any] = {}
     if view.sql is not None:
-        changed["sql"] = _expand_text(
-            view.sql, lambda start: SpecPath(view.name, _describe_position(str(view.sql), start))
-        )
+        changed["sql"] = _expand_text(view.name, view.sql)
     for kind in ("window", "sliding"):
         operator = getattr(view, kind)
         if operator is not None:
-            changed[kind] = operator.replace(
-                aggregates=_expand_aggregates(view.name, kind, operator.aggregates)
-            )
+            aggregates = {
+                name: _expand_text(view.name, sql, f"{kind}.aggregates.{name}")
+                for name, sql in operator.aggregates.items()
+            }
+            changed[kind] = operator.replace(aggregates=aggregates)
     return view.replace(**changed)
 
 
-def _expand_aggregates(view: str, kind: str, aggregates: Mapping[str, str]) -> dict[str, str]:
-    def find(name: str) -> Callable[[int], SpecPath]:
-        return lambda start: SpecPath(view, f"{kind}.aggregates.{name}")
+def _expand_text(view: str, sql: str, field: str | None = None) -> str:
+    """Expand the calls in the SQL of a field; without `field`, an error names the position in the view's SQL."""
 
-    return {name: _expand_text(sql, find(name)) for name, sql in aggregates.items()}
+    def expand(call: Call) -> str:
+        return _expand_call(call, SpecPath(view, field or _describe_position(sql, call.start)))
 
-
-def _expand_text(sql: str, find_place: Callable[[int], SpecPath]) -> str:
-    return replace_calls(sql, FUNCTIONS, lambda call: _expand_call(call, find_place(call.start)))
+    return replace_calls(sql, FUNCTIONS, expand)
 
 
 def _expand_call(call: Call, path: SpecPath) -> str:
@@ -116,18 +114,13 @@ def describe_sketches(view: View) -> list[str]:
     texts = [view.sql] if view.sql is not None else []
     for operator in (view.window, view.sliding):
         texts += operator.aggregates.values() if operator is not None else []
-    return [line for text in texts for line in _describe_calls(text)]
-
-
-def _describe_calls(sql: str) -> Iterator[str]:
     found: list[Call] = []
 
     def note(call: Call) -> str:
         found.append(call)
         return call.text
 
-    replace_calls(sql, FUNCTIONS, note)
-    for call in found:
-        describe = FUNCTIONS[call.function].describe
-        if describe is not None:
-            yield f"{call.text} is {describe(*call.arguments)}"
+    for text in texts:
+        replace_calls(text, FUNCTIONS, note)
+    described = ((call, FUNCTIONS[call.function].describe) for call in found)
+    return [f"{call.text} is {describe(*call.arguments)}" for call, describe in described if describe]
