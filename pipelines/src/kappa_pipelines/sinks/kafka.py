@@ -110,17 +110,17 @@ def build_writer(targets: Targets, sink: Sink, records: DataFrame) -> DataStream
             .writeStream.format("kafka")
             .options(**build_write_options(revision, target, targets.dead or target))
         )
-    writer = (
-        started.queryName(sink.name)
-        .outputMode(choose_output_mode(sink, revision.spec.trigger).value)
-        .option("checkpointLocation", sink_checkpoint(revision, sink.name))
-    )
-    return _set_trigger(writer, revision.spec.trigger)
+    return _set_trigger(name_query(started, revision, sink, sink.name), revision.spec.trigger)
 
 
-def choose_output_mode(sink: Sink, trigger: Trigger) -> OutputMode:
-    """Return Spark's output mode. Real time supports update only, which equals append for rows that are never replaced."""
-    return sink.mode if trigger.real_time is None else OutputMode.UPDATE
+def name_query(writer: DataStreamWriter, revision: Revision, sink: Sink, name: str) -> DataStreamWriter:
+    """Return a sink's query with this name, its output mode and its checkpoint.
+
+    Real time supports mode update only, which equals append for rows that are never replaced.
+    """
+    mode = sink.mode if revision.spec.trigger.real_time is None else OutputMode.UPDATE
+    checkpoint = f"{revision.checkpoint.rstrip('/')}/{sink.name}"
+    return writer.queryName(name).outputMode(mode.value).option("checkpointLocation", checkpoint)
 
 
 def _set_trigger(writer: DataStreamWriter, trigger: Trigger) -> DataStreamWriter:
@@ -180,8 +180,3 @@ def write_counted(records: DataFrame, revision: Revision, target: Target) -> int
     finally:
         cached.unpersist()
     return count
-
-
-def sink_checkpoint(revision: Revision, sink: str) -> str:
-    """Return the checkpoint location of one sink."""
-    return f"{revision.checkpoint.rstrip('/')}/{sink}"

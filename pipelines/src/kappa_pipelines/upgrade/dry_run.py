@@ -37,7 +37,7 @@ from kappa_pipelines.plan.fingerprint import build_fingerprints
 from kappa_pipelines.registry.resolve import Subjects, resolve_subjects
 from kappa_pipelines.savepoint.manifest import QueryPoint
 from kappa_pipelines.savepoint.pin import pin_last_batch
-from kappa_pipelines.sinks.kafka import choose_output_mode, sink_checkpoint
+from kappa_pipelines.sinks.kafka import name_query
 from kappa_pipelines.sinks.rejected_records import route_records
 from kappa_pipelines.sinks.targets import Targets
 from kappa_pipelines.upgrade.compare import Finding, compare_partitions, compare_pipelines, judge
@@ -63,12 +63,7 @@ class NoopEndpoints(KafkaEndpoints):
         routed = route_records(
             records, sink, revision.full_name, targets.find(sink.target.topic), targets.dead
         )
-        return (
-            routed.writeStream.format("noop")
-            .queryName(f"dry_run_{sink.name}")
-            .outputMode(choose_output_mode(sink, revision.spec.trigger).value)
-            .option("checkpointLocation", sink_checkpoint(revision, sink.name))
-        )
+        return name_query(routed.writeStream.format("noop"), revision, sink, f"dry_run_{sink.name}")
 
 
 class DryRun:
