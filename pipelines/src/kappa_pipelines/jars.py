@@ -101,18 +101,9 @@ def _run_maven(folder: Path, jars: tuple[Jar, ...]) -> None:
     maven = shutil.which("mvn")
     if maven is None:
         raise JarError("mvn is not installed; install Maven, or copy the jars of the lock into the folder")
-    command = [
-        maven,
-        "-q",
-        "-B",
-        "-f",
-        str(folder / "pom.xml"),
-        "dependency:copy",
-        f"-DoutputDirectory={folder}",
-    ]
-    done = subprocess.run(
-        [*command, "-Dmdep.useBaseVersion=true"], capture_output=True, text=True, check=False
-    )
+    command = [maven, "-q", "-B", "-f", str(folder / "pom.xml"), "dependency:copy"]
+    options = [f"-DoutputDirectory={folder}", "-Dmdep.useBaseVersion=true"]
+    done = subprocess.run([*command, *options], capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise JarError(f"mvn failed: {(done.stdout + done.stderr)[-2000:]}")
 

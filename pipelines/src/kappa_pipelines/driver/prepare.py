@@ -46,10 +46,9 @@ log = structlog.get_logger()
 
 @dataclass
 class Running:
-    """The parts of a driver that has acquired its checkpoint. `files` is the checkpoint behind its fence."""
+    """The parts of a driver that has acquired its checkpoint."""
 
     spark: SparkSession
-    files: Folder
     fence: Fence
     compiled: Compiled
     kafka: KafkaProgress
@@ -151,7 +150,7 @@ def prepare(
     kafka = KafkaProgress(revision, subscriptions, record.positions)
     side_outputs = build_side_outputs(spark, fence, endpoints, compiled, kafka)
     idleness = IdleWatch(revision.spec, compiled.reads, idle_folder)
-    return Running(spark, files, fence, compiled, kafka, side_outputs, idleness)
+    return Running(spark, fence, compiled, kafka, side_outputs, idleness)
 
 
 def _resolve_publishers(files: Folder, revision: Revision, wanted: Publishers) -> dict[str, Publisher]:

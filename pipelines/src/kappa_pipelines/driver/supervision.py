@@ -80,7 +80,7 @@ class Supervision:
 
     def _read_committed(self) -> dict[str, dict[str, Offsets]]:
         """Return the committed offsets of each sink by source, and record them."""
-        files, sinks = self.running.files, self.running.compiled.reads
+        files, sinks = self.running.fence.files, self.running.compiled.reads
         committed = {sink: read_committed_offsets(files, sink) for sink in sinks}
         for sink, offsets in committed.items():
             self._record.set_committed(sink, offsets)
@@ -130,7 +130,7 @@ class Supervision:
         running, error = self.running, explain_query(sink, query, self._revision)
         if error.reason is Reason.SCHEMA_ADDED:
             sources = [running.compiled.sources[name] for name in running.compiled.reads[sink]]
-            remember_unknown_ids(running.spark, running.files, self._revision, sink, sources)
+            remember_unknown_ids(running.spark, running.fence.files, self._revision, sink, sources)
         return error
 
     def _check(self) -> None:

@@ -20,7 +20,7 @@ from kappa_pipelines.sinks.publisher import build_publishers
 from kappa_pipelines.sinks.targets import Targets
 from kappa_pipelines.sources.batches import JUDGED_SCHEMA, Batch, read_span
 from kappa_pipelines.sources.idle import read_idle_watermarks
-from kappa_pipelines.sources.kafka import KafkaSource, read_range, read_records
+from kappa_pipelines.sources.kafka import KafkaSource, build_read_options, read_range
 
 _FRAME_SCHEMA = "in_topic STRING, in_partition INT, first BIGINT, last BIGINT, watermark TIMESTAMP"
 
@@ -68,7 +68,8 @@ class KafkaEndpoints:
         self.targets = targets or Targets(revision, publishers=build_publishers(revision, 0, {}))
 
     def read(self, source: KafkaSource) -> DataFrame:  # noqa: D102 - see Endpoints
-        return read_records(self._spark, self._revision, source)
+        reader = self._spark.readStream.format("kafka").name(source.name)
+        return reader.options(**build_read_options(self._revision, source)).load()
 
     @property
     def watches_idleness(self) -> bool:  # noqa: D102 - see Endpoints

@@ -58,12 +58,11 @@ def _build_texts(values: list[Any]) -> pa.Array:
         raise BadValueError("not text in UTF-8") from error
 
 
-def _build_decimals(values: list[Any]) -> pa.Array:
-    return pa.array(values, pa.uint64()).cast(pa.decimal128(20, 0))
-
-
 _INT, _LONG = _plain(IntegerType(), pa.int32()), _plain(LongType(), pa.int64())
-_UNSIGNED_INT, _UNSIGNED_LONG = _LONG, Kind(DecimalType(20, 0), _build_decimals)
+_UNSIGNED_INT = _LONG
+_UNSIGNED_LONG = Kind(
+    DecimalType(20, 0), lambda values: pa.array(values, pa.uint64()).cast(pa.decimal128(20, 0))
+)
 _BOOLEAN, _TEXT = _plain(BooleanType(), pa.bool_()), Kind(StringType(), _build_texts)
 _BYTES = _plain(BinaryType(), pa.binary())
 _FLOAT, _DOUBLE = _plain(FloatType(), pa.float32()), _plain(DoubleType(), pa.float64())

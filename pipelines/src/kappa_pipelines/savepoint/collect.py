@@ -43,27 +43,19 @@ def collect_garbage(store: SavepointStore, patience: float = PATIENCE_SECONDS) -
     leases = _find_leases(store, patience)
     if leases:
         return Removal(postponed=f"{', '.join(leases)} is being taken")
-    for path in _find_unreferenced(store):
-        store.files.move(path, f"{GARBAGE}/{_name(path)}")
+    referenced = _find_referenced(store)
+    for path in store.files.walk(OBJECTS):
+        if _name(path) not in referenced:
+            store.files.move(path, f"{GARBAGE}/{_name(path)}")
     leases, referenced = _find_leases(store, patience), _find_referenced(store)
     freed: list[int] = []
     for name in store.files.names(GARBAGE):
         if leases or name in referenced:
-            _move_back(store, name)
+            store.files.move(f"{GARBAGE}/{name}", f"{OBJECTS}/{name[:2]}/{name}")
         else:
             freed.append(store.files.size(f"{GARBAGE}/{name}") or 0)
             store.files.delete(f"{GARBAGE}/{name}")
     return Removal(objects=len(freed), size_bytes=sum(freed))
-
-
-def _move_back(store: SavepointStore, name: str) -> None:
-    store.files.move(f"{GARBAGE}/{name}", f"{OBJECTS}/{name[:2]}/{name}")
-
-
-def _find_unreferenced(store: SavepointStore) -> Iterator[str]:
-    """Yield the paths of objects that no manifest names, and of unfinished copies."""
-    referenced = _find_referenced(store)
-    yield from (path for path in store.files.walk(OBJECTS) if _name(path) not in referenced)
 
 
 def _find_referenced(store: SavepointStore) -> set[str]:

@@ -10,7 +10,7 @@ from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.streaming.readwriter import DataStreamWriter
-from pyspark.sql.types import ArrayType, BinaryType, BooleanType, DataType, MapType, StructType, VariantType
+from pyspark.sql.types import ArrayType, BinaryType, BooleanType, MapType, StructType, VariantType
 
 from kappa_crds.pipeline import Trigger
 from kappa_crds.quantities import parse_duration
@@ -52,13 +52,9 @@ def _key(names: tuple[str, ...], schema: StructType) -> Column:
         return f.to_json(f.struct(*[_quoted(name) for name in names]), JSON_OPTIONS)
     name = names[0]
     kinds = {field.name.lower(): field.dataType for field in schema.fields}
-    if _is_nested(kinds[name.lower()]):
+    if isinstance(kinds[name.lower()], StructType | ArrayType | MapType | VariantType):
         return f.to_json(_quoted(name), JSON_OPTIONS)
     return _quoted(name).cast("string")
-
-
-def _is_nested(kind: DataType) -> bool:
-    return isinstance(kind, StructType | ArrayType | MapType | VariantType)
 
 
 def _quoted(name: str) -> Column:

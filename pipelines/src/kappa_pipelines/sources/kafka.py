@@ -115,12 +115,6 @@ def build_source(revision: Revision, source: Source, subject: Subject | None = N
     return checked
 
 
-def read_records(spark: SparkSession, revision: Revision, source: KafkaSource) -> DataFrame:
-    """Return the stream of a source's records as they are in Kafka."""
-    reader = spark.readStream.format("kafka").name(source.name)
-    return reader.options(**build_read_options(revision, source)).load()
-
-
 def read_stream(
     records: DataFrame,
     source: KafkaSource,
