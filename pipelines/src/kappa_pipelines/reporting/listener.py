@@ -79,7 +79,10 @@ class ProgressListener(StreamingQueryListener):
 
 
 class JsonListener(JStreamingQueryListener):
-    """The proxy through which the JVM calls a listener. It takes the progress as one JSON text: PySpark's own listener copies it with hundreds of calls into the JVM per batch."""
+    """The proxy through which the JVM calls a listener.
+
+    It takes the progress as one JSON text. PySpark's own listener copies it with hundreds of calls into the JVM per batch.
+    """
 
     def onQueryProgress(self, jevent: Any) -> None:  # noqa: D102 - see JStreamingQueryListener
         self.pylistener.on_progress(jevent.progress().json())  # type: ignore[attr-defined]

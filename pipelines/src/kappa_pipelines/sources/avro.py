@@ -44,8 +44,8 @@ class AvroValues(WithoutTexts):
 
     def decode(self, value: Column, writer: object) -> Column:
         """Return the envelope in a value that was written with this schema."""
-        sealed = f.concat(value, f.lit(SENTINEL))
-        return decode(sealed, build_envelope(writer), build_envelope(self.reader))
+        with_sentinel = f.concat(value, f.lit(SENTINEL))
+        return decode(with_sentinel, build_envelope(writer), build_envelope(self.reader))
 
     def parse(self, *, alert: bool) -> Column:  # noqa: D102 - see Values
         return self.decode(f.col("value"), self.reader)

@@ -75,7 +75,8 @@ class JsonValues(TextValues):
 class CsvValues(TextValues):
     """Values that are lines of CSV, by position.
 
-    A record with more or fewer fields than declared is malformed, as is a field that does not fit its type. An empty field that is not quoted is NULL.
+    A record with more or fewer fields than declared is malformed, as is a field that does not fit its type. An empty field that is
+    not quoted is NULL.
     """
 
     def parse_as(self, schema: StructType) -> Column:  # noqa: D102 - see TextValues
