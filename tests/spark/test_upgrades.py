@@ -87,7 +87,7 @@ CHANGES = (
     Change("plain", "a first aggregation", sql(COUNT), REPROCESS, "a new aggregation without state"),
     Change("plain", "a source more", add_source, RESUME, "source 'taps' is new"),
     Change("plain", "another topic to read", setting("sources", 0, "topic", to="taps"), REPROCESS, "reads taps"),
-    Change("plain", "another topic to write", setting("sinks", 0, "kafka", "topic", to="more"), RESUME, "rows up to now are in the old one"),
+    Change("plain", "another topic to write", setting("sinks", 0, "kafka", "topic", to="more"), RESUME, "earlier rows are in out"),
     Change("plain", "a sink more", add_sink, RESUME, "sink 'more' is new"),
     Change("plain", "another name of a sink", rename_sink, RESUME, "sink 'out' was removed"),
     Change("plain", "a column of the source more", setting("sources", 0, "format", "json", "schema", to="k BIGINT, v INT, w INT, x STRING, ts TIMESTAMP"), RESUME),
