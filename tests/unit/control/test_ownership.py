@@ -5,10 +5,12 @@ from typing import Any
 import pytest
 
 from fakes.cluster import Body
-from fakes.context import build_resource
-from kappa_operator.engine.keys import ObjectRef
+from fakes.context import Operator, build_resource
+from kappa_crds import API_VERSION
+from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.engine.ownership import require_own
 from kappa_operator.errors import NameTaken
+from kappa_operator.kinds import KIND_TABLE
 from kappa_operator.pipeline.objects import DRIVER_ROLE, PIPELINE_LABEL
 from unit.control.lives import PIPELINE, REF, SPEC, Life
 
@@ -93,3 +95,38 @@ def test_without_a_controller_our_labels_decide() -> None:
     require_own(wanted, wanted)
     with pytest.raises(NameTaken, match="no Kappa resource"):
         require_own(build_foreign("v1", "PersistentVolumeClaim", "state"), wanted)
+
+
+PAYROLL = Key("StateStore", "shop", "payroll")
+
+
+async def settle_store(**pvc: str) -> Operator:
+    """A StateStore with `deletionPolicy: Delete` beside a PVC of another tool, whose name it would use."""
+    operator = Operator(KIND_TABLE)
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    claim = build_foreign("v1", "PersistentVolumeClaim", "payroll-state")
+    operator.cluster.put({**claim, "spec": spec, "status": {"phase": "Bound"}})
+    operator.cluster.put(build_resource("StateStore", "payroll", pvc=pvc, deletionPolicy="Delete"))
+    return await operator.settle(PAYROLL)
+
+
+@pytest.mark.parametrize("size", ["1Gi", "2Gi"])
+async def test_a_pvc_of_another_tool_is_neither_used_nor_grown_nor_deleted(size: str) -> None:
+    operator = await settle_store(size=size)
+    assert operator.get_condition(PAYROLL)[:2] == ("False", "NameTaken")
+    assert operator.cluster.find("v1", "Pod") == []
+    operator.cluster.remove(ObjectRef(API_VERSION, *PAYROLL))
+    await operator.settle(PAYROLL)
+    (claim,) = operator.cluster.find("v1", "PersistentVolumeClaim")
+    assert claim["spec"]["resources"]["requests"]["storage"] == "1Gi"
+    assert "labels" not in claim["metadata"]
+    assert operator.get(PAYROLL) is None
+
+
+async def test_a_pvc_that_the_spec_names_is_used_as_it_is() -> None:
+    operator = await settle_store(claimName="payroll-state")
+    (pod,) = operator.cluster.find("v1", "Pod")
+    claims = [
+        each["persistentVolumeClaim"] for each in pod["spec"]["volumes"] if "persistentVolumeClaim" in each
+    ]
+    assert claims == [{"claimName": "payroll-state"}]

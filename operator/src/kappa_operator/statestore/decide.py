@@ -74,7 +74,7 @@ def delete_store(observed: StateStoreObserved, now: datetime) -> Plan | None:
             f"the store is used by Pipeline {users}; delete that first, or set spec.deletionPolicy to Retain"
         )
         return _block(observed, Reason.IN_USE, message, now)
-    if observed.claim is None:
+    if observed.claim is None or not observed.claim.own:
         return Plan((RemoveFinalizer(STATE_STORE_FINALIZER),))
     if observed.savepoints:
         message = (

@@ -20,12 +20,13 @@ from kappa_operator.statestore.storage import Storage
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A PersistentVolumeClaim. `size` is what it requests, in bytes."""
+    """A PersistentVolumeClaim. `size` is what it requests, in bytes. The store is its `own` one where it was created for it."""
 
     uid: str
     phase: str
     size: int
     deleting: bool = False
+    own: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,6 +39,11 @@ def build_claim_ref(resource: StateStoreResource) -> ObjectRef:
     return ObjectRef("v1", "PersistentVolumeClaim", resource.metadata.namespace, name_claim(resource))
 
 
+def build_claim_labels(resource: StateStoreResource) -> dict[str, str]:
+    """Return the labels by which a PVC is known as created for the store."""
+    return {STORE_LABEL: resource.metadata.name}
+
+
 def build_claim(resource: StateStoreResource, pvc: PersistentVolume) -> Manifest:
     """Return the claim to be made.
 
@@ -53,7 +58,7 @@ def build_claim(resource: StateStoreResource, pvc: PersistentVolume) -> Manifest
         "metadata": {
             "name": name_claim(resource),
             "namespace": resource.metadata.namespace,
-            "labels": {STORE_LABEL: resource.metadata.name},
+            "labels": build_claim_labels(resource),
         },
         "spec": spec,
     }

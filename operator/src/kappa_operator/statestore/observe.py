@@ -8,6 +8,7 @@ from kappa_crds.savepoint_work import SavepointTask
 from kappa_operator.engine.cluster import Body
 from kappa_operator.engine.context import OperatorContext
 from kappa_operator.engine.keys import Key, ObjectRef
+from kappa_operator.engine.ownership import has_our_labels
 from kappa_operator.engine.plan import Failure
 from kappa_operator.engine.recent import MINUTE
 from kappa_operator.errors import SecretProblem
@@ -18,7 +19,13 @@ from kappa_operator.statestore.check import PATIENCE
 from kappa_operator.statestore.checkpoints import find_current
 from kappa_operator.statestore.model import Claim, StateStoreObserved, compute_fingerprint, get_wait
 from kappa_operator.statestore.mounts import find_claim_node
-from kappa_operator.statestore.objects import StateStoreResource, build_claim_ref, build_storage, name_claim
+from kappa_operator.statestore.objects import (
+    StateStoreResource,
+    build_claim_labels,
+    build_claim_ref,
+    build_storage,
+    name_claim,
+)
 from kappa_operator.statestore.pods import build_pod_ref
 from kappa_operator.statestore.upkeep import find_open
 from kappa_operator.statestore.users import find_store_savepoints, find_store_users
@@ -61,7 +68,7 @@ async def _observe_claim(context: OperatorContext, resource: StateStoreResource)
     if resource.spec.pvc is None:
         return None
     body = await context.cluster.get(build_claim_ref(resource))
-    return None if body is None else _parse_claim(body)
+    return None if body is None else _parse_claim(body, build_claim_labels(resource))
 
 
 async def _observe_secret(
@@ -87,13 +94,14 @@ def _find_savepoints(context: OperatorContext, resource: StateStoreResource) -> 
     return find_store_savepoints(context.cache, key, name_claim(resource))
 
 
-def _parse_claim(body: Body) -> Claim:
+def _parse_claim(body: Body, labels: dict[str, str]) -> Claim:
     metadata = body["metadata"]
     return Claim(
         uid=metadata["uid"],
         phase=body.get("status", {}).get("phase", "Pending"),
         size=parse_size(body["spec"]["resources"]["requests"]["storage"]),
         deleting="deletionTimestamp" in metadata,
+        own=has_our_labels(body, labels),
     )
 
 

@@ -19,10 +19,21 @@ def decide_claim(observed: StateStoreObserved, now: datetime) -> Plan | None:
         return None
     if claim is None or claim.deleting:
         return _decide_missing(observed, pvc, now)
+    if pvc.size is not None and not claim.own:
+        return report(observed, _judge_foreign(observed), now, intervals.FAILED)
     differs = pvc.size is not None and parse_size(pvc.size) != claim.size
     if not differs or find_failure(observed.failures, ApplyObject) is not None:
         return None
     return Plan((ApplyObject(build_claim(observed.resource, pvc)),), requeue=True)
+
+
+def _judge_foreign(observed: StateStoreObserved) -> Verdict:
+    name = name_claim(observed.resource)
+    message = (
+        f"PVC {name} exists and was not created for this StateStore; leave out spec.pvc.size to use it as it is,"
+        " or give another spec.pvc.claimName"
+    )
+    return stalled("Failed", Reason.NAME_TAKEN, message)
 
 
 def _decide_missing(observed: StateStoreObserved, pvc: PersistentVolume, now: datetime) -> Plan:
