@@ -1,6 +1,5 @@
 """Runs a test case in Spark, batch by batch, and compares its output with the expected one."""
 
-import shutil
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -15,15 +14,13 @@ from kappa_pipelines.laptop.session import start_spark
 
 def run_case(revision: Revision, case: Case) -> list[str]:
     """Run a case in a temporary folder; return the differences, a line each."""
-    folder = Path(tempfile.mkdtemp(prefix="kappa-test-"))
     try:
-        run = LocalRun(start_spark(revision), revision, folder)
-        play(run, case)
-        return list(_find_problems(run, revision, case.spec.expect))
+        with tempfile.TemporaryDirectory(prefix="kappa-test-", ignore_cleanup_errors=True) as folder:
+            run = LocalRun(start_spark(revision), revision, Path(folder))
+            play(run, case)
+            return _find_problems(run, revision, case.spec.expect)
     except DriverError as error:
         return [f"{error.reason}: {error.message}"]
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def play(run: LocalRun, case: Case) -> None:

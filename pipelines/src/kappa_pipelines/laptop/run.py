@@ -4,7 +4,6 @@ Over a folder of files the input ends, so every window closes. Over the topics o
 reads to their present end, or with `--follow` runs until Ctrl-C or SIGTERM. Topics are never written.
 """
 
-import shutil
 import tempfile
 from collections.abc import Callable
 from itertools import chain
@@ -49,16 +48,14 @@ def _run(files: list[str], execute: Callable[[Revision, Path], None]) -> int:
     pipelines = list(read_pipelines(files))
     if len(pipelines) != 1:
         return complain(f"found {len(pipelines)} Pipelines in {', '.join(files)}; name one")
-    folder = Path(tempfile.mkdtemp(prefix="kappa-run-"))
     try:
-        execute(build_local_revision(pipelines[0]), folder)
+        with tempfile.TemporaryDirectory(prefix="kappa-run-", ignore_cleanup_errors=True) as folder:
+            execute(build_local_revision(pipelines[0]), Path(folder))
     except DriverError as error:
         print(f"{name_resource(pipelines[0])}: {error.reason}: {error.message}", flush=True)
         return FAILED
     except KeyboardInterrupt:
         say("stopped")
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
     return 0
 
 
