@@ -111,10 +111,8 @@ class KafkaRefused(KafkaFailure):
 
     retryable = False
 
-    def __init__(
-        self, message: str, *, code: str, retryable: bool = False, reason: Reason | None = None
-    ) -> None:
-        super().__init__(message, retryable=retryable, reason=reason)
+    def __init__(self, message: str, *, code: str, reason: Reason | None = None) -> None:
+        super().__init__(message, reason=reason)
         self.code = code
 
 

@@ -5,7 +5,7 @@ compared. The dry run beside the driver checks what needs the state itself, such
 """
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from importlib.metadata import entry_points
 
 from kappa_crds.revision import Revision
@@ -46,7 +46,9 @@ async def describe_change(
         found = forecast(old.spec, wanted.spec, observed.status.shuffle_partitions)
         changes += [f"  ? {verdict}", *(f"  ? {line}" for line in explain_forecast(found))]
     else:
-        changes += _explain(verdict, mode)
+        changes.append(f"  ? verdict of this machine: {verdict.kind.value}")
+        changes += [f"    · {reason}" for reason in verdict.reasons]
+        changes.append(f"  ? {explain_mode(mode, verdict.kind)}")
     if mode is not UpgradeMode.STATELESS:
         changes.append(_JUDGED)
     return changes
@@ -60,9 +62,3 @@ async def _judge(judge: Judge | None, old: Revision, new: Revision) -> UpgradeVe
         return await asyncio.to_thread(judge, old, new)
     except RuntimeError as error:
         return f"no verdict on this machine: {error}"
-
-
-def _explain(verdict: UpgradeVerdict, mode: UpgradeMode) -> Iterator[str]:
-    yield f"  ? verdict of this machine: {verdict.kind.value}"
-    yield from (f"    · {reason}" for reason in verdict.reasons)
-    yield f"  ? {explain_mode(mode, verdict.kind)}"

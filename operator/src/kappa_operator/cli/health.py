@@ -46,7 +46,9 @@ def assess(body: Body) -> Health:
     try:
         resource = find_kind(body["kind"]).parse(body)
     except ValidationError as error:
-        return Health(*place, "Unknown", False, "Unreadable", None, _show_first(error), _UNREADABLE)
+        first = error.errors()[0]
+        message = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+        return Health(*place, "Unknown", False, "Unreadable", None, message, _UNREADABLE)
     meta = resource.metadata
     ready = find_condition(resource.status.conditions, ConditionType.READY)
     if meta.deletion_timestamp is not None:
@@ -86,11 +88,6 @@ def _build(place: tuple[str, str, str], condition: Condition, ready: str, *, hea
 def find_advice(reason: str) -> str:
     """Return what a reason means and what to do; empty for a reason of another version."""
     return next((known.description for known in Reason if known.value == reason), "")
-
-
-def _show_first(error: ValidationError) -> str:
-    first = error.errors()[0]
-    return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
 
 
 def sort_health(found: Iterable[Health]) -> list[Health]:

@@ -17,10 +17,8 @@ async def find_settings(cluster: ApiCluster, namespaces: Collection[str]) -> tup
     try:
         deployments = await cluster.list_objects("apps/v1", "Deployment", labels=_LABELS)
     except KubernetesError as error:
-        return (
-            Settings.from_environment(),
-            f"the operator's settings cannot be read ({error.message}); {_ASSUMED}",
-        )
+        note = f"the operator's settings cannot be read ({error.message}); {_ASSUMED}"
+        return Settings.from_environment(), note
     for deployment in deployments:
         settings = Settings.from_environment(_read_environment(deployment))
         if not settings.watch_namespaces or set(namespaces) <= set(settings.watch_namespaces):

@@ -44,8 +44,11 @@ def print_result(
         case Output.NAME:
             for name in names():
                 typer.echo(name)
-        case Output.JSON | Output.YAML:
-            typer.echo(write_data(data(), output))
+        case Output.JSON:
+            typer.echo(json.dumps(data(), indent=2))
+        case Output.YAML:
+            plain = json.loads(json.dumps(data()))
+            typer.echo(yaml.safe_dump(plain, sort_keys=False, allow_unicode=True).rstrip())
         case _:
             print_plain(open_console(), view())
 
@@ -89,10 +92,3 @@ def print_plain(console: "Console", view: "RenderableType") -> None:
     with console.capture() as captured:
         console.print(view)
     console.out("\n".join(line.rstrip() for line in captured.get().splitlines()), highlight=False)
-
-
-def write_data(data: Any, output: Output) -> str:
-    """Return data as JSON or YAML."""
-    if output is Output.JSON:
-        return json.dumps(data, indent=2)
-    return str(yaml.safe_dump(json.loads(json.dumps(data)), sort_keys=False, allow_unicode=True)).rstrip()

@@ -164,12 +164,7 @@ async def _decide(context: OperatorContext, key: Key) -> tuple[Observed, Plan]:
 
 
 def summarize(key: Key, plan: Plan) -> PlannedResource:
-    """Return the actions of a plan, and the status that they lead to."""
+    """Return the actions of a plan, and the status after it, or else the one that it records before it acts."""
     actions = (action for action in plan.actions if not isinstance(action, KeepLagHistories))
-    return PlannedResource(key, tuple(map(describe_action, actions)), find_status(plan))
-
-
-def find_status(plan: Plan) -> ResourceStatus | None:
-    """Return the status after the plan, or else the one that it records before it acts."""
     recorded = (action.status for action in reversed(plan.actions) if isinstance(action, RecordStatus))
-    return plan.status or next(recorded, None)
+    return PlannedResource(key, tuple(map(describe_action, actions)), plan.status or next(recorded, None))

@@ -33,11 +33,9 @@ def is_away(operator: Operator, now: datetime) -> bool:
     """Return whether there is known to be no leader; a lease that cannot be read does not count."""
     if operator.why is not None:
         return False
-    return (
-        operator.holder is None
-        or operator.renewed is None
-        or (now - operator.renewed).total_seconds() > _AWAY
-    )
+    if operator.holder is None or operator.renewed is None:
+        return True
+    return (now - operator.renewed).total_seconds() > _AWAY
 
 
 def build_status_view(overview: Overview, now: datetime, *, mixed: bool, every: bool = False) -> Group:

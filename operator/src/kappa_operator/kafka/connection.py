@@ -16,7 +16,7 @@ from aiokafka.client import AIOKafkaClient
 from aiokafka.errors import KafkaError
 
 from kappa_operator.errors import BrokerUnreachable
-from kappa_operator.kafka.model import KafkaAccess
+from kappa_operator.kafka.model import KafkaAccess, hide_secrets
 
 TIMEOUT = 20.0
 UNAVAILABLE = (KafkaError, OSError, ssl.SSLError, TimeoutError, NotImplementedError)
@@ -62,9 +62,7 @@ class Connection:
 
     def hide(self, text: str) -> str:
         """Return the text without secrets."""
-        for secret in self._access.secrets:
-            text = text.replace(secret, "(hidden)")
-        return text
+        return hide_secrets(text, self._access.secrets)
 
     async def close(self) -> None:
         """Close the client, if there is one."""

@@ -18,6 +18,7 @@ from kappa_operator.errors import (
     KafkaRefused,
     TlsFailed,
 )
+from kappa_operator.kafka.model import hide_secrets
 
 _AUTHENTICATION = {
     KafkaError._AUTHENTICATION,
@@ -49,7 +50,6 @@ _PASSING = {
     KafkaError.REASSIGNMENT_IN_PROGRESS,
     KafkaError.UNKNOWN_TOPIC_OR_PART,
 }
-_HIDDEN = "(hidden)"
 _KEPT = 8
 
 
@@ -57,7 +57,7 @@ class ClientErrors:
     """The errors of the library's connections since the last success."""
 
     def __init__(self, secrets: Sequence[str] = ()) -> None:
-        self._secrets = tuple(secret for secret in secrets if secret)
+        self._secrets = secrets
         self._recorded: deque[KafkaError] = deque(maxlen=_KEPT)
 
     def record(self, error: KafkaError) -> None:
@@ -83,7 +83,7 @@ class ClientErrors:
         return self._build(next(iter([*final, *reversed(recorded), error])))
 
     def _build(self, error: KafkaError) -> KafkaFailure:
-        code, text = error.code(), self._hide(error.str())
+        code, text = error.code(), hide_secrets(error.str(), self._secrets)
         if code in _AUTHENTICATION:
             return AuthenticationFailed(text)
         if code in _AUTHORIZATION:
@@ -96,8 +96,3 @@ class ClientErrors:
             return KafkaFailure(f"{error.name()}: {text}")
         reason = Reason.CONFIG_REFUSED if code == KafkaError.INVALID_CONFIG else None
         return KafkaRefused(f"Kafka refused: {text}", code=error.name(), reason=reason)
-
-    def _hide(self, text: str) -> str:
-        for secret in self._secrets:
-            text = text.replace(secret, _HIDDEN)
-        return text

@@ -2,8 +2,15 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+
+
+def hide_secrets(text: str, secrets: Iterable[str]) -> str:
+    """Return a text without secrets."""
+    for secret in filter(None, secrets):
+        text = text.replace(secret, "(hidden)")
+    return text
 
 
 @dataclass(frozen=True, slots=True)

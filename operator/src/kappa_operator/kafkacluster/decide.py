@@ -103,10 +103,5 @@ def build_verdict(observed: KafkaClusterObserved) -> Verdict:
     if problem is not None:
         return judge_error("Failed", problem)
     assert view is not None  # noqa: S101 - observe returns one of the two
-    return ready(
-        "Connected", Reason.CONNECTED, f"connected to cluster {view.cluster_id} with {_count(view.brokers)}"
-    )
-
-
-def _count(brokers: int) -> str:
-    return "1 broker" if brokers == 1 else f"{brokers} brokers"
+    brokers = "1 broker" if view.brokers == 1 else f"{view.brokers} brokers"
+    return ready("Connected", Reason.CONNECTED, f"connected to cluster {view.cluster_id} with {brokers}")

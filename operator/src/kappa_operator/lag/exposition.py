@@ -148,13 +148,12 @@ class LagCollector(ComputedMetrics):
             ((name, group), each) for name, sampled, _ in found for group, each in _group(sampled).items()
         ]
         yield from (gauge.fill(groups) for gauge in GROUP_GAUGES)
-        exported = [((name,), self._measure(sampled, selection)) for name, sampled, selection in found]
+        now = self._now()
+        exported = [
+            ((name,), ExportedSample(each, max(0.0, (now - each.at).total_seconds()), selection.left_out))
+            for name, each, selection in found
+        ]
         yield from (gauge.fill(exported) for gauge in CLUSTER_GAUGES)
-
-    def _measure(self, sampled: ClusterSample, selection: Selection) -> ExportedSample:
-        return ExportedSample(
-            sampled, max(0.0, (self._now() - sampled.at).total_seconds()), selection.left_out
-        )
 
 
 def _group(sampled: ClusterSample) -> Mapping[str, Sequence[Sample]]:

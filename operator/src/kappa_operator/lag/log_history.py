@@ -33,8 +33,7 @@ class _LogSample:
 class LogHistory:
     """The history of one Kafka cluster's partitions."""
 
-    def __init__(self, capacity: int = CAPACITY) -> None:
-        self._capacity = capacity
+    def __init__(self) -> None:
         self._places: dict[Partition, int] = {}
         self._samples: list[_LogSample] = []
         self._moved: frozenset[int] = frozenset()
@@ -53,7 +52,7 @@ class LogHistory:
             place = self._places[partition]
             sample.starts[place], sample.ends[place] = log.start, log.end
         self._samples.append(sample)
-        if len(self._samples) > self._capacity:
+        if len(self._samples) > CAPACITY:
             del self._samples[self._choose_superfluous()]
         self._moved = self._find_moved()
 

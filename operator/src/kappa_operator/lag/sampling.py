@@ -59,10 +59,8 @@ class Sampling:
         *,
         on_new_groups: Callable[[Key], None] = lambda cluster: None,
         build: Callable[[KafkaAccess, Keeps], Sampler] = build_sampler,
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._now = now
         self._find = find
         self._resolve = resolve
         self._on_new_groups = on_new_groups
@@ -108,17 +106,16 @@ class Sampling:
 
     async def _take_sample(self, key: Key, cluster: KafkaClusterResource) -> None:
         """Take one sample. An unexpected error is logged and ends nothing; the former sample does not count as the present one."""
-        before = self._found.get(key, ClusterSample(self._now(), 0.0))
+        before = self._found.get(key, ClusterSample(datetime.now(UTC), 0.0))
         try:
             sampler = await self._get_sampler(key, cluster)
             sampled = await sampler.sample()
         except KappaError as error:
-            sampled = before.as_failed(self._now(), error.message)
+            sampled = before.as_failed(datetime.now(UTC), error.message)
         except Exception as error:
             log.exception("unexpected error", resource=str(key))
-            sampled = before.as_failed(
-                self._now(), f"the sample failed with {type(error).__name__}; see the log"
-            )
+            why = f"the sample failed with {type(error).__name__}; see the log"
+            sampled = before.as_failed(datetime.now(UTC), why)
         if sampled.failure is not None and before.failure is None:
             log.warning("lag not sampled", resource=str(key), why=sampled.failure)
         self._found[key] = sampled

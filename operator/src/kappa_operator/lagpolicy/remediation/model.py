@@ -149,21 +149,16 @@ def is_carried_out(record: RemediationStatus, facts: PipelineFacts | TopicFacts)
 
 def tell(record: RemediationStatus) -> EmitEvent:
     """Return the Event of a remediation."""
+    ended = f"{record.kind} of {record.target}: {record.message}"
     if record.result is RemediationResult.REFUSED:
-        return EmitEvent(
-            Reason.REMEDIATION_REFUSED, f"{record.kind} of {record.target}: {record.message}", warning=True
-        )
+        return EmitEvent(Reason.REMEDIATION_REFUSED, ended, warning=True)
     if record.result is RemediationResult.WITHDRAWN:
-        return EmitEvent(Reason.REMEDIATION_WITHDRAWN, f"{record.kind} of {record.target}: {record.message}")
+        return EmitEvent(Reason.REMEDIATION_WITHDRAWN, ended)
     if record.saved is Saved.TAKING:
         message = f"{record.target}: savepoint {record.savepoint} is taken before {record.kind}; {record.why}"
         return EmitEvent(Reason.REMEDIATION_SAVING, message)
     if is_blocked(record):
-        return EmitEvent(
-            Reason.REMEDIATION_REFUSED,
-            f"{record.kind} of {record.target}: {record.message}; it is tried again",
-            warning=True,
-        )
+        return EmitEvent(Reason.REMEDIATION_REFUSED, f"{ended}; it is tried again", warning=True)
     reason = _find_reason(record)
     if record.saved is Saved.WITHOUT:
         return EmitEvent(reason, f"{record.target}: {record.why}; {record.message}", warning=True)

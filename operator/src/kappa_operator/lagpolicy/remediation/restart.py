@@ -22,10 +22,12 @@ def decide_restart(
     facts, verdict = case.facts, case.verdict
     if verdict.state is LagState.OK and before is not None and before.count:
         return before.replace(count=0, message=None)
-    is_stalled = (
-        verdict.state is LagState.STALLED and facts.state == PipelineState.RUNNING.value and facts.steady
-    )
-    if not is_stalled or is_cooling(before, parse_duration(settings.cool_down), now):
+    is_running = facts.state == PipelineState.RUNNING.value and facts.steady
+    if (
+        verdict.state is not LagState.STALLED
+        or not is_running
+        or is_cooling(before, parse_duration(settings.cool_down), now)
+    ):
         return None
     count = 0 if before is None else before.count
     if before is not None and count >= settings.at_most:

@@ -67,20 +67,16 @@ def _explain_loss(
 ) -> str | None:
     """Explain why there will be no savepoint; None while there may be one."""
     if found is None:
-        refusals = (each.error for each in failures if _is_of_savepoint(each, record))
+        created = ((each.action, each.error) for each in failures if isinstance(each.action, CreateObject))
+        refusals = (
+            error for action, error in created if action.manifest["metadata"]["name"] == record.savepoint
+        )
         return next((error.message for error in refusals if not error.retryable), None)
     if found.pipeline != record.target:
         return "there is one of another pipeline by that name"
     if found.deleting:
         return "it was deleted"
     return found.message if found.state in _LOST else None
-
-
-def _is_of_savepoint(failure: Failure, record: RemediationStatus) -> bool:
-    return (
-        isinstance(failure.action, CreateObject)
-        and failure.action.manifest["metadata"]["name"] == record.savepoint
-    )
 
 
 def build_savepoint_action(record: RemediationStatus, facts: PipelineFacts) -> CreateObject:
