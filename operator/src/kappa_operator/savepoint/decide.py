@@ -5,6 +5,7 @@ of one name is taken once, so a repeated request is fine. Where the driver or th
 written last, so the savepoint is complete or absent.
 """
 
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -12,10 +13,10 @@ from kappa_crds.progress import SavepointProgress
 from kappa_crds.quantities import format_size
 from kappa_crds.reasons import Reason
 from kappa_crds.savepoint import SAVEPOINT_FINALIZER, QueryBatch, SavepointState
-from kappa_crds.savepoint_work import SavepointTask, Work, WorkRequest
+from kappa_crds.savepoint_work import SavepointTask, Work
 from kappa_crds.topic import DeletionPolicy
 from kappa_operator import intervals
-from kappa_operator.engine.actions import RecordStatus, TakeSavepoint
+from kappa_operator.engine.actions import TakeSavepoint
 from kappa_operator.engine.kinds import Step
 from kappa_operator.engine.plan import Plan, Verdict, hold_deletion, ready, stalled, working
 from kappa_operator.errors import KappaError
@@ -23,14 +24,7 @@ from kappa_operator.pipeline.driver import DriverPod
 from kappa_operator.pipeline.objects import PipelineResource, build_token_ref
 from kappa_operator.savepoint.deletion import delete_savepoint
 from kappa_operator.savepoint.export import decide_export
-from kappa_operator.savepoint.model import (
-    MOST_ATTEMPTS,
-    SavepointObserved,
-    build_status,
-    find_next_attempt,
-    measure_wait,
-    say,
-)
+from kappa_operator.savepoint.model import SavepointObserved, judge_attempt, record, say
 from kappa_operator.savepoint.objects import name_savepoint
 from kappa_operator.savepoint.verify import decide_verification
 from kappa_operator.savepoint.work import (
@@ -88,15 +82,18 @@ def take_by_driver(observed: SavepointObserved, now: datetime) -> Plan | None:
     if reported is None:
         return _request(observed, driver, now)
     if not reported.done:
-        message = f"{reported.files_done} of {reported.files} files are kept"
-        verdict = working(SavepointState.TAKING, Reason.SAVEPOINT_TAKING, message)
-        return say(observed, verdict, now, intervals.WORKING)
+        kept = f"{reported.files_done} of {reported.files} files are kept"
+        return say(observed, _taking(kept), now, intervals.WORKING)
     if reported.failure is not None:
         return _try_again(observed, driver, reported.failure.message, now)
     revision = observed.progress.revision if observed.progress else None
     # It is still to be verified or exported, where that is requested: no event requeues the savepoint for that.
     again = intervals.WORKING if observed.resource.spec.verify or observed.resource.spec.exports else None
     return say(observed, _judge(reported), now, again, **_describe_taken(observed, reported, revision))
+
+
+def _taking(message: str) -> Verdict:
+    return working(SavepointState.TAKING, Reason.SAVEPOINT_TAKING, message)
 
 
 def _wait(observed: SavepointObserved, reason: Reason, message: str, now: datetime) -> Plan:
@@ -117,7 +114,7 @@ def take_at_rest(observed: SavepointObserved, now: datetime) -> Plan | None:
     if isinstance(observed.storage, KappaError):
         return _wait(observed, observed.storage.reason, observed.storage.message, now)
     message = f"Pipeline {name} does not run; a pod takes it from the checkpoint"
-    return _begin(observed, SavepointTask.TAKE, message, now)
+    return begin_work(observed, SavepointTask.TAKE, _taking(message), now)
 
 
 def import_savepoint(observed: SavepointObserved, now: datetime) -> Plan | None:
@@ -129,15 +126,7 @@ def import_savepoint(observed: SavepointObserved, now: datetime) -> Plan | None:
             return _wait(observed, known.reason, known.message, now)
     if observed.work is not None:
         return _follow_worker(observed, observed.work, None, now)
-    return _begin(observed, SavepointTask.IMPORT, "a pod imports it", now)
-
-
-def _begin(observed: SavepointObserved, task: SavepointTask, message: str, now: datetime) -> Plan:
-    wait = measure_wait(observed, now)
-    if wait > 0:
-        return Plan(requeue_after=wait)
-    verdict = working(SavepointState.TAKING, Reason.SAVEPOINT_TAKING, message)
-    return begin_work(observed, task, verdict, now)
+    return begin_work(observed, SavepointTask.IMPORT, _taking("a pod imports it"), now)
 
 
 SAVEPOINT_STEPS: tuple[Step[SavepointObserved], ...] = (
@@ -159,45 +148,30 @@ def _follow_worker(
     observed: SavepointObserved, work: Work, pipeline: PipelineResource | None, now: datetime
 ) -> Plan:
     imported = observed.resource.spec.import_
-    request = WorkRequest(
-        task=work.task,
-        source=imported.name if imported else "",
-        name=name_savepoint(observed.resource.metadata),
-        location=observed.status.location or find_location(observed),
-    )
-    under_way = working(
-        SavepointState.TAKING,
-        Reason.SAVEPOINT_TAKING,
-        "a pod imports it" if imported else "a pod takes it from the checkpoint",
-    )
-    result = follow_work(observed, work, request, under_way, now, elsewhere=find_source(observed))
+    under_way = _taking("a pod imports it" if imported else "a pod takes it from the checkpoint")
+    source = imported.name if imported else ""
+    result = follow_work(observed, work, under_way, now, elsewhere=find_source(observed), source=source)
     if isinstance(result, Plan):
         return result
     if result.taken is None:
-        message = result.failure.message if result.failure else "the pod ended without a message"
-        return _note_failure(observed, message, now, work=end_work(work))
+        return _note_failure(observed, result.problem, now, work=end_work(work))
     fields = _describe_taken(observed, result.taken, pipeline.status.active.revision if pipeline else None)
-    written = build_status(observed, _judge(result.taken), now, **fields, work=end_work(work))
-    return Plan((RecordStatus(written),), requeue_after=intervals.WORKING)
+    return record(observed, _judge(result.taken), now, **fields, work=end_work(work))
 
 
 def _ask_next(observed: SavepointObserved, driver: DriverPod, now: datetime) -> Plan:
     """Record an attempt by a driver before the request."""
-    verdict = working(
-        SavepointState.TAKING, Reason.SAVEPOINT_TAKING, f"driver {driver.ref.name} has a request for it"
-    )
-    attempts = observed.resource.status.attempts + 1
-    status = build_status(
-        observed, verdict, now, driver=driver.ref.name, attempts=attempts, next_attempt=None
-    )
-    return Plan((RecordStatus(status),), requeue=True)
+    name = driver.ref.name
+    return record(
+        observed, _taking(f"driver {name} has a request for it"), now, requeue=True,
+        driver=name, attempts=observed.status.attempts + 1, next_attempt=None,
+    )  # fmt: skip
 
 
 def _request(observed: SavepointObserved, driver: DriverPod, now: datetime) -> Plan:
     """Request the savepoint from the driver. One that is ending may not answer; then its successor gets the request."""
     if observed.failures:
-        verdict = working(SavepointState.TAKING, Reason.SAVEPOINT_TAKING, observed.failures[-1].error.message)
-        return say(observed, verdict, now, intervals.SOON)
+        return say(observed, _taking(observed.failures[-1].error.message), now, intervals.SOON)
     if observed.pipeline is None or driver.address is None:
         raise AssertionError("there is a driver with an address")
     if isinstance(observed.storage, KappaError):
@@ -214,34 +188,23 @@ def _try_again(observed: SavepointObserved, driver: DriverPod, message: str, now
     """Record a failure, wait, and repeat the request."""
     if observed.status.next_attempt is None:
         return _note_failure(observed, message, now)
-    wait = measure_wait(observed, now)
+    wait = intervals.wait_until(observed.status.next_attempt, now)
     if wait > 0:
         return Plan(requeue_after=wait)
-    request = _request(observed, driver, now)
-    verdict = working(
-        SavepointState.TAKING, Reason.SAVEPOINT_TAKING, f"driver {driver.ref.name} has another request for it"
-    )
-    written = build_status(observed, verdict, now, attempts=observed.status.attempts + 1, next_attempt=None)
-    return Plan((RecordStatus(written), *request.actions), requeue_after=intervals.WORKING)
+    verdict = _taking(f"driver {driver.ref.name} has another request for it")
+    recorded = record(observed, verdict, now, attempts=observed.status.attempts + 1, next_attempt=None)
+    return replace(recorded, actions=(*recorded.actions, *_request(observed, driver, now).actions))
 
 
 def _note_failure(observed: SavepointObserved, message: str, now: datetime, **fields: Any) -> Plan:
     """Record that an attempt failed, and when the next one is due; after some attempts it is given up."""
-    attempts = observed.status.attempts
-    if attempts >= MOST_ATTEMPTS:
-        why = f"given up after {attempts} attempts: {message}; fix that, and create a new Savepoint"
-        verdict = stalled(SavepointState.FAILED, Reason.SAVEPOINT_ABANDONED, why)
-        return Plan(
-            (RecordStatus(build_status(observed, verdict, now, **fields)),),
-            requeue_after=intervals.WORKING if fields else None,
-        )
-    due, why = find_next_attempt(observed, attempts, now), f"attempt {attempts} failed: {message}"
-    verdict = working(SavepointState.TAKING, Reason.SAVEPOINT_FAILED, why)
-    written = build_status(observed, verdict, now, next_attempt=due, **fields)
-    return Plan(
-        (RecordStatus(written),),
-        requeue_after=intervals.WORKING if fields else intervals.wait_until(due, now),
-    )
+    due, why = judge_attempt(observed, observed.status.attempts, message, "create a new Savepoint", now)
+    verdict, wait = stalled(SavepointState.FAILED, Reason.SAVEPOINT_ABANDONED, why), None
+    if due is not None:
+        verdict = working(SavepointState.TAKING, Reason.SAVEPOINT_FAILED, why)
+        wait = intervals.wait_until(due, now)
+    # With fields a pod ended, which is still to be deleted.
+    return record(observed, verdict, now, intervals.WORKING if fields else wait, next_attempt=due, **fields)
 
 
 def _judge(reported: SavepointProgress) -> Verdict:

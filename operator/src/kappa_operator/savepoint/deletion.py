@@ -9,30 +9,17 @@ from datetime import datetime
 from kappa_crds.quantities import format_size
 from kappa_crds.reasons import Reason
 from kappa_crds.savepoint import SAVEPOINT_FINALIZER, ExportState, ExportStatus, SavepointState
-from kappa_crds.savepoint_work import Removal, SavepointTask, Work, WorkRequest, WorkResult
+from kappa_crds.savepoint_work import Removal, SavepointTask, Work, WorkResult
 from kappa_crds.topic import DeletionPolicy
 from kappa_operator import intervals
-from kappa_operator.engine.actions import Action, DeleteObject, EmitEvent, RecordStatus, RemoveFinalizer
+from kappa_operator.engine.actions import Action, DeleteObject, EmitEvent, RemoveFinalizer
 from kappa_operator.engine.plan import Plan, stalled, working
 from kappa_operator.errors import KappaError
 from kappa_operator.pipeline.driver import DriverPod
 from kappa_operator.savepoint.export import find_elsewhere
-from kappa_operator.savepoint.model import (
-    SavepointObserved,
-    build_status,
-    find_next_attempt,
-    measure_wait,
-    say,
-)
-from kappa_operator.savepoint.objects import name_savepoint
-from kappa_operator.savepoint.work import (
-    begin_work,
-    decide_halt,
-    end_work,
-    find_location,
-    follow_work,
-    name_worker,
-)
+from kappa_operator.savepoint.model import SavepointObserved, find_next_attempt, record, say
+from kappa_operator.savepoint.objects import build_worker_ref, name_savepoint
+from kappa_operator.savepoint.work import begin_work, decide_halt, end_work, find_location, follow_work
 from kappa_operator.statestore.storage import Storage
 
 _WAY_OUT = "or set spec.deletionPolicy to Retain to keep the files and delete only this resource"
@@ -68,15 +55,14 @@ def delete_savepoint(observed: SavepointObserved, now: datetime) -> Plan | None:
         names = ", ".join(observed.awaited_by)
         message = f"Pipeline {names} is to be restored from it; wait until that is done, remove it from spec.restore"
         return _block(observed, Reason.SAVEPOINT_IN_USE, message, now)
-    if copy is not None:
-        return _delete_copy(observed, copy, now)
-    if observed.lost:
+    if copy is None and observed.lost:
         return _release(
             observed, Reason.DELETED, f"the {_name_place(observed)} with {_where(observed)} is gone"
         )
-    if isinstance(observed.storage, KappaError):
-        return _block(observed, Reason.DELETION_BLOCKED, f"{observed.storage.message}; fix that", now)
-    return _begin(observed, now) if work is None else _follow(observed, work, now)
+    storage = observed.storage if copy is None else observed.copies[copy.store_ref]
+    if isinstance(storage, KappaError):
+        return _block(observed, Reason.DELETION_BLOCKED, f"{storage.message}; fix that", now)
+    return _begin(observed, copy, now) if work is None else _follow(observed, copy, storage, work, now)
 
 
 def _find_taker(observed: SavepointObserved) -> DriverPod | None:
@@ -110,91 +96,54 @@ def _find_copy(observed: SavepointObserved) -> ExportStatus | None:
     )
 
 
-def _delete_copy(observed: SavepointObserved, copy: ExportStatus, now: datetime) -> Plan:
-    """Have a pod delete a copy in another StateStore, and record that it is gone."""
-    target, work = observed.copies[copy.store_ref], observed.work
-    if isinstance(target, KappaError):
-        return _block(observed, Reason.DELETION_BLOCKED, f"{target.message}; fix that", now)
-    if work is None:
-        return _begin(observed, now, copy.store_ref)
-    location = find_elsewhere(observed, target).locate(target.root)
-    result = _ask_pod(observed, work, location, now, target)
+def _begin(observed: SavepointObserved, copy: ExportStatus | None, now: datetime) -> Plan:
+    what = "its files" if copy is None else f"its copy in StateStore {copy.store_ref}"
+    verdict = working(SavepointState.DELETING, Reason.SAVEPOINT_DELETING, f"a pod deletes {what}")
+    return begin_work(observed, SavepointTask.DELETE, verdict, now, store=copy.store_ref if copy else None)
+
+
+def _follow(
+    observed: SavepointObserved, copy: ExportStatus | None, storage: Storage, work: Work, now: datetime
+) -> Plan:
+    """Follow the pod that deletes the savepoint, or a copy in another StateStore, and record that it is gone."""
+    message = f"pod {build_worker_ref(observed.resource, work).name} deletes its files"
+    verdict = working(SavepointState.DELETING, Reason.SAVEPOINT_DELETING, message)
+    if copy is None:
+        result = follow_work(observed, work, verdict, now, needed_by=observed.needed_by)
+    else:  # checkpoints are made of the savepoint itself, never of a copy
+        location = find_elsewhere(observed, storage).locate(storage.root)
+        result = follow_work(observed, work, verdict, now, storage=storage, location=location)
     if isinstance(result, Plan):
         return result
     if result.removed is None:
         return _fail(observed, work, result, now)
+    if copy is None:
+        return _release(observed, Reason.DELETED, _describe(observed, result.removed))
     gone = copy.replace(state=ExportState.DELETED)
     copies = tuple(gone if each.store_ref == copy.store_ref else each for each in observed.status.exports)
-    verdict = working(
-        SavepointState.DELETING, Reason.SAVEPOINT_DELETING, f"its copy in {copy.store_ref} is deleted"
-    )
-    written = build_status(observed, verdict, now, exports=copies, work=end_work(work))
-    return Plan((RecordStatus(written),), requeue_after=intervals.WORKING)
-
-
-def _begin(observed: SavepointObserved, now: datetime, store: str | None = None) -> Plan:
-    wait = measure_wait(observed, now) if observed.status.state == SavepointState.DELETING else 0.0
-    if wait > 0:
-        return Plan(requeue_after=wait)
-    what = "its files" if store is None else f"its copy in StateStore {store}"
-    verdict = working(SavepointState.DELETING, Reason.SAVEPOINT_DELETING, f"a pod deletes {what}")
-    return begin_work(observed, SavepointTask.DELETE, verdict, now, store=store)
-
-
-def _follow(observed: SavepointObserved, work: Work, now: datetime) -> Plan:
-    location = observed.status.location or find_location(observed)
-    result = _ask_pod(observed, work, location, now)
-    if isinstance(result, Plan):
-        return result
-    if result.removed is not None:
-        return _release(observed, Reason.DELETED, _describe(observed, result.removed))
-    return _fail(observed, work, result, now)
-
-
-def _ask_pod(
-    observed: SavepointObserved, work: Work, location: str, now: datetime, storage: Storage | None = None
-) -> Plan | WorkResult:
-    """Return how a pod deleted the savepoint below a location, in its own store or another; or what to do until then."""
-    request = WorkRequest(
-        task=SavepointTask.DELETE,
-        name=name_savepoint(observed.resource.metadata),
-        location=location,
-        # Checkpoints are made of the savepoint itself, never of a copy.
-        needed_by=() if storage else observed.needed_by,
-    )
-    verdict = working(
-        SavepointState.DELETING,
-        Reason.SAVEPOINT_DELETING,
-        f"pod {name_worker(observed, work)} deletes its files",
-    )
-    return follow_work(observed, work, request, verdict, now, storage=storage)
+    message = f"its copy in {copy.store_ref} is deleted"
+    verdict = working(SavepointState.DELETING, Reason.SAVEPOINT_DELETING, message)
+    return record(observed, verdict, now, exports=copies, work=end_work(work))
 
 
 def _fail(observed: SavepointObserved, work: Work, result: WorkResult, now: datetime) -> Plan:
-    """Record that a pod could not delete it, and try again later. In a namespace that goes, no pod can be made any more."""
-    failure = result.failure
-    message = failure.message if failure else "the pod ended without a message"
-    if "because it is being terminated" in message:
+    """Record that a pod could not delete it, and try again later. In a namespace that goes, no pod can be created any more."""
+    if "because it is being terminated" in result.problem:
         return _release(
             observed,
             Reason.RETAINED,
             f"the namespace goes, and {_where(observed)} with its {_name_place(observed)}",
         )
-    reason = failure.reason if failure else Reason.DELETION_BLOCKED
-    written = build_status(
-        observed, stalled(SavepointState.DELETING, reason, f"{message}; fix that, {_say_way_out(observed)}"), now,
-        work=end_work(work), next_attempt=find_next_attempt(observed, observed.status.attempts, now),
-    )  # fmt: skip
-    return Plan((RecordStatus(written),), requeue_after=intervals.WORKING)
+    reason = result.failure.reason if result.failure else Reason.DELETION_BLOCKED
+    message = f"{result.problem}; fix that, {_say_way_out(observed)}"
+    due = find_next_attempt(observed, observed.status.attempts, now)
+    verdict = stalled(SavepointState.DELETING, reason, message)
+    return record(observed, verdict, now, work=end_work(work), next_attempt=due)
 
 
 def _block(observed: SavepointObserved, reason: Reason, message: str, now: datetime) -> Plan:
-    return say(
-        observed,
-        stalled(SavepointState.DELETING, reason, f"{message}, {_say_way_out(observed)}"),
-        now,
-        intervals.SOON,
-    )
+    verdict = stalled(SavepointState.DELETING, reason, f"{message}, {_say_way_out(observed)}")
+    return say(observed, verdict, now, intervals.SOON)
 
 
 def _say_way_out(observed: SavepointObserved) -> str:

@@ -1,39 +1,30 @@
 """Copies of a savepoint in the StateStores of spec.exports: one after another, retried, and given up after some attempts.
 
 Whether the savepoint is Ready does not depend on them; the condition Exported is true when all are there. An attempt is recorded before its
-pod is made, and a pod copies only what is not there, so a pod that is lost is made again.
+pod is created, and a pod copies only what is not there, so a pod that is lost is created again.
 """
 
 from datetime import datetime
 
 from kappa_crds.conditions import EXPORTED, Condition, ConditionStatus, find_condition
-from kappa_crds.progress import DriverExit
 from kappa_crds.quantities import format_size
 from kappa_crds.reasons import Reason
 from kappa_crds.savepoint import ExportState, ExportStatus, SavepointState
-from kappa_crds.savepoint_work import SavepointTask, Work, WorkRequest, WorkResult
+from kappa_crds.savepoint_work import SavepointTask, Work, WorkResult
 from kappa_operator import intervals
-from kappa_operator.engine.actions import RecordStatus
 from kappa_operator.engine.plan import Plan
 from kappa_operator.errors import KappaError, ReferenceProblem
 from kappa_operator.savepoint.model import (
-    MOST_ATTEMPTS,
     SavepointObserved,
     build_condition,
     build_status,
-    find_next_attempt,
+    judge_attempt,
+    record,
     say,
     stay,
 )
 from kappa_operator.savepoint.objects import Elsewhere, SavepointResource, name_savepoint
-from kappa_operator.savepoint.work import (
-    decide_halt,
-    end_work,
-    find_location,
-    follow_work,
-    name_worker,
-    number_work,
-)
+from kappa_operator.savepoint.work import decide_halt, end_work, fail_work, follow_work, number_work
 from kappa_operator.statestore.storage import Storage
 
 _SETTLED = (ExportState.EXPORTED, ExportState.ABANDONED, ExportState.DELETED)
@@ -109,51 +100,31 @@ def _follow(observed: SavepointObserved, copies: Copies, work: Work, now: dateti
     copy = next((copy for copy in copies if copy.store_ref == work.store), None)
     if copy is None or copy.state is not ExportState.COPYING:
         return decide_halt(observed, work, "the export is not requested any more, or is requested again")
-    result = _work(observed, copy, work, now)
+    target, pod = observed.copies[copy.store_ref], observed.worker
+    if isinstance(target, Storage):
+        elsewhere = find_elsewhere(observed, target)
+        result = follow_work(observed, work, stay(observed), now, elsewhere=elsewhere)
+    elif pod is None:
+        result = fail_work(target.message)
+    else:
+        result = pod.result or Plan(requeue_after=intervals.WORKING)
     if isinstance(result, WorkResult):
-        return _end(observed, copies, copy, result, now)
-    waits = observed.worker.waits if observed.worker else None
-    if waits is None:
+        return _record(observed, copies, _end(observed, copy, result, now), end_work(work), now)
+    if pod is None or pod.waits is None:
         return result
-    waiting = copy.replace(message=f"pod {name_worker(observed, work)} waits: {waits}")
+    waiting = copy.replace(message=f"pod {pod.ref.name} waits: {pod.waits}")
     return _report(observed, _put(copies, waiting), now)
 
 
-def _work(observed: SavepointObserved, copy: ExportStatus, work: Work, now: datetime) -> Plan | WorkResult:
-    target = observed.copies[copy.store_ref]
-    if observed.worker is None and isinstance(target, KappaError):
-        return WorkResult(failure=DriverExit(reason=target.reason, message=target.message))
-    request = WorkRequest(
-        task=SavepointTask.EXPORT,
-        name=name_savepoint(observed.resource.metadata),
-        location=observed.status.location or find_location(observed),
-    )
-    elsewhere = find_elsewhere(observed, target) if isinstance(target, Storage) else None
-    return follow_work(observed, work, request, stay(observed), now, elsewhere=elsewhere)
-
-
-def _end(
-    observed: SavepointObserved, copies: Copies, copy: ExportStatus, result: WorkResult, now: datetime
-) -> Plan:
-    """Record how an attempt ended, and when the next one is due; after some attempts the copy is given up."""
-    at, attempts = now.replace(microsecond=0), copy.attempts
-    message = result.failure.message if result.failure else "the pod ended without a message"
+def _end(observed: SavepointObserved, copy: ExportStatus, result: WorkResult, now: datetime) -> ExportStatus:
+    """Return how an attempt ended, and when the next one is due; after some attempts the copy is given up."""
     if result.taken is not None:
-        ended = copy.replace(
-            state=ExportState.EXPORTED, exported=at, copied_bytes=result.taken.copied_bytes, message=""
-        )
-    elif attempts < MOST_ATTEMPTS:
-        ended = copy.replace(
-            state=ExportState.PENDING,
-            next_attempt=find_next_attempt(observed, attempts, now),
-            message=f"attempt {attempts} failed: {message}",
-        )
-    else:
-        why = f"given up after {attempts} attempts: {message}; fix that, and change request of this export"
-        ended = copy.replace(state=ExportState.ABANDONED, message=why)
-    work = observed.work
-    assert work is not None  # noqa: S101 - it has just ended
-    return _record(observed, copies, ended, end_work(work), now)
+        at, copied = now.replace(microsecond=0), result.taken.copied_bytes
+        return copy.replace(state=ExportState.EXPORTED, exported=at, copied_bytes=copied, message="")
+    remedy = "change request of this export"
+    due, message = judge_attempt(observed, copy.attempts, result.problem, remedy, now)
+    state = ExportState.ABANDONED if due is None else ExportState.PENDING
+    return copy.replace(state=state, next_attempt=due, message=message)
 
 
 def _record(
@@ -167,8 +138,7 @@ def _record(
 ) -> Plan:
     copies = _put(copies, copy)
     condition = judge_copies(observed, copies, now)
-    written = build_status(observed, stay(observed), now, more=condition, work=work, exports=copies)
-    return Plan((RecordStatus(written),), requeue_after=intervals.WORKING, requeue=requeue)
+    return record(observed, stay(observed), now, requeue=requeue, more=condition, work=work, exports=copies)
 
 
 def _put(copies: Copies, copy: ExportStatus) -> Copies:

@@ -18,6 +18,7 @@ from kappa_crds.reasons import Reason
 from kappa_crds.savepoint import SavepointState, SavepointStatus
 from kappa_crds.savepoint_work import Work, WorkResult, WorkState
 from kappa_operator import backoff, intervals
+from kappa_operator.engine.actions import RecordStatus
 from kappa_operator.engine.keys import ObjectRef
 from kappa_operator.engine.plan import Failure, Plan, Verdict, build_conditions
 from kappa_operator.errors import KappaError
@@ -93,7 +94,7 @@ class SavepointObserved:
         return work if work is not None and work.state is WorkState.RUNNING else None
 
     @property
-    def place(self) -> dict[str, str | None]:
+    def place(self) -> dict[str, Any]:
         """Return the fields of the status with the place of the savepoint."""
         known = self.storage if isinstance(self.storage, Storage) else _NOWHERE
         return {"claim_name": known.claim, "store_name": known.store}
@@ -112,9 +113,13 @@ def find_next_attempt(observed: SavepointObserved, attempts: int, now: datetime)
     return now.replace(microsecond=0) + timedelta(seconds=round(pause))
 
 
-def measure_wait(observed: SavepointObserved, now: datetime) -> float:
-    """Return the seconds until the next attempt is due, 0 for now."""
-    return intervals.wait_until(observed.status.next_attempt, now)
+def judge_attempt(
+    observed: SavepointObserved, attempts: int, problem: str, remedy: str, now: datetime
+) -> tuple[datetime | None, str]:
+    """Return when to try again after an attempt that failed, None where that was the last one, and what to report."""
+    if attempts >= MOST_ATTEMPTS:
+        return None, f"given up after {attempts} attempts: {problem}; fix that, and {remedy}"
+    return find_next_attempt(observed, attempts, now), f"attempt {attempts} failed: {problem}"
 
 
 def say(
@@ -122,6 +127,20 @@ def say(
 ) -> Plan:
     """Return the plan that only reports the state of the savepoint."""
     return Plan(status=build_status(observed, verdict, now, **fields), requeue_after=requeue)
+
+
+def record(
+    observed: SavepointObserved,
+    verdict: Verdict,
+    now: datetime,
+    requeue_after: float | None = intervals.WORKING,
+    *,
+    requeue: bool = False,
+    **fields: Any,
+) -> Plan:
+    """Return the plan that records what is done next, or how it ended, before anything that follows from it."""
+    written = RecordStatus(build_status(observed, verdict, now, **fields))
+    return Plan((written,), requeue_after=requeue_after, requeue=requeue)
 
 
 def build_status(

@@ -1,10 +1,11 @@
-"""Pieces of work that a pod does: recorded before the pod is made, and the pod is deleted after its result is.
+"""Pieces of work that a pod does: recorded before the pod is created, and the pod is deleted after its result is recorded.
 
-The pod's name holds the number of the work, so that making it twice makes one; and each kind of work may be done twice, so that a
-pod that is lost is made again.
+The pod's name holds the number of the work, so that creating it twice creates one; and each kind of work may be done twice, so that a
+pod that is lost is created again. An attempt that failed is followed by another one after a pause, and at last by none.
 """
 
 from datetime import datetime
+from typing import Any
 
 from kappa_crds.conditions import Condition
 from kappa_crds.progress import DriverExit
@@ -12,9 +13,9 @@ from kappa_crds.reasons import Reason
 from kappa_crds.savepoint_work import OtherPlace, SavepointTask, Work, WorkRequest, WorkResult, WorkState
 from kappa_operator import intervals
 from kappa_operator.engine.actions import CreateObject, DeleteObject, RecordStatus
-from kappa_operator.engine.plan import Plan, Verdict, working
-from kappa_operator.savepoint.model import SavepointObserved, build_status, say
-from kappa_operator.savepoint.objects import Elsewhere, build_location, build_worker, build_worker_ref
+from kappa_operator.engine.plan import Plan, Verdict, find_failure, working
+from kappa_operator.savepoint.model import SavepointObserved, record, say
+from kappa_operator.savepoint.objects import Elsewhere, build_location, build_worker, name_savepoint
 from kappa_operator.savepoint.worker import Placement
 from kappa_operator.statestore.storage import Storage, build_pair
 
@@ -28,18 +29,24 @@ def begin_work(
     more: Condition | None = None,
     store: str | None = None,
 ) -> Plan:
-    """Record a piece of work before its pod is made. `more` is a condition that changes with it, `store` a StateStore besides the savepoint's."""
+    """Record a piece of work before its pod is created, as soon as the pause after a failure is over.
+
+    `more` is a condition that changes with it, `store` a StateStore besides the savepoint's.
+    """
     status, last = observed.status, observed.status.work
-    again = task in (SavepointTask.TAKE, SavepointTask.IMPORT) or (
+    wait = intervals.wait_until(status.next_attempt, now)
+    is_taking = task in (SavepointTask.TAKE, SavepointTask.IMPORT)
+    if wait > 0 and (is_taking or (last is not None and last.task is task)):
+        return Plan(requeue_after=wait)
+    again = is_taking or (
         status.next_attempt is not None and last is not None and (last.task, last.store) == (task, store)
     )
-    written = build_status(
-        observed, verdict, now, more=more, work=number_work(observed, task, now, store),
+    return record(
+        observed, verdict, now, requeue=True, more=more, work=number_work(observed, task, now, store),
         attempts=status.attempts + 1 if again else 1, next_attempt=None, driver=None,
         location=status.location or find_location(observed),
         **observed.place,
     )  # fmt: skip
-    return Plan((RecordStatus(written),), requeue=True)
 
 
 def number_work(
@@ -54,25 +61,25 @@ def number_work(
 def follow_work(
     observed: SavepointObserved,
     work: Work,
-    request: WorkRequest,
     verdict: Verdict,
     now: datetime,
     *,
     storage: Storage | None = None,
     elsewhere: Elsewhere | None = None,
+    **fields: Any,
 ) -> Plan | WorkResult:
     """Return the result of the work, or what to do until there is one. `verdict` is reported while it is under way.
 
-    It is done in the savepoint's own store, or in `storage`, and with what is `elsewhere`.
+    It is done in the savepoint's own store, or in `storage`, and with what is `elsewhere`. `fields` are more of the pod's request.
     """
     pod = observed.worker
     if pod is None:
-        failure = next((each for each in observed.failures if isinstance(each.action, CreateObject)), None)
+        failure = find_failure(observed.failures, CreateObject)
         if failure is not None:
-            return _refuse(f"the pod cannot be made: {failure.error.message}")
+            return fail_work(f"the pod cannot be created: {failure.error.message}")
         if len(observed.nodes) > 1:
-            return _refuse(_explain_apart(observed))
-        return _make(observed, work, request, storage or _get_storage(observed), elsewhere)
+            return fail_work(_explain_apart(observed))
+        return _create(observed, work, storage or _get_storage(observed), elsewhere, fields)
     if pod.result is not None:
         return pod.result
     if work.task in (SavepointTask.VERIFY, SavepointTask.EXPORT):
@@ -81,20 +88,23 @@ def follow_work(
     return say(observed, working(verdict.state, verdict.reason, message), now, intervals.WORKING)
 
 
-def _make(
+def _create(
     observed: SavepointObserved,
     work: Work,
-    request: WorkRequest,
     storage: Storage,
     elsewhere: Elsewhere | None,
+    fields: dict[str, Any],
 ) -> Plan:
+    known = {"location": observed.status.location or find_location(observed), **fields}
+    name = name_savepoint(observed.resource.metadata)
     takes = work.task is SavepointTask.TAKE and observed.pipeline is not None
     revision = observed.pipeline.status.active.revision if takes and observed.pipeline else None
     storage, other, place = _seat(storage, elsewhere)
     placement = Placement(
         storage, other, next(iter(observed.nodes), None), observed.image, observed.pull_policy
     )
-    pod = build_worker(observed.resource, work, request.replace(other=place), placement, revision=revision)
+    request = WorkRequest(task=work.task, name=name, other=place, **known)
+    pod = build_worker(observed.resource, work, request, placement, revision=revision)
     return Plan((CreateObject(pod),), requeue_after=intervals.WORKING)
 
 
@@ -123,7 +133,8 @@ def _explain_apart(observed: SavepointObserved) -> str:
     return f"the claims of both StateStores are mounted on different nodes ({nodes}), and each can be on one only; move a pipeline, or use a bucket"
 
 
-def _refuse(why: str) -> WorkResult:
+def fail_work(why: str) -> WorkResult:
+    """Return the result of work that no pod can do."""
     return WorkResult(failure=DriverExit(reason=Reason.SAVEPOINT_WORK_FAILED, message=why))
 
 
@@ -170,8 +181,3 @@ def find_source(observed: SavepointObserved) -> Elsewhere | None:
     found = Elsewhere(source, namespace, imported.pipeline or resource.spec.pipeline_ref)
     is_there = source.is_same(observed.storage) and found.locate(source.root) == find_location(observed)
     return None if is_there else found
-
-
-def name_worker(observed: SavepointObserved, work: Work) -> str:
-    """Return the name of the pod for a piece of work, for people."""
-    return build_worker_ref(observed.resource, work).name
