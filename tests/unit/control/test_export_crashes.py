@@ -8,7 +8,6 @@ import pytest
 from fakes.context import build_resource
 from kappa_crds.kinds import find_kind
 from kappa_operator.engine.keys import Key, ObjectRef
-from kappa_operator.savepoint.model import Stores
 from kappa_operator.savepoint.stores import find_nodes
 from kappa_operator.statestore.storage import build_claim_storage
 from unit.control.lives import (
@@ -166,5 +165,5 @@ async def test_a_pod_runs_on_the_node_of_its_pvcs(task: str, mode: str, nodes: t
     savepoint = find_kind("Savepoint").parse(
         {"metadata": metadata, "spec": {"pipelineRef": "delays"}, "status": {"work": work}}
     )
-    stores = Stores(build_claim_storage("near"), copies={"far": build_claim_storage("far")})
-    assert await find_nodes(life.operator.context, savepoint, stores) == nodes
+    near, copies = build_claim_storage("near"), {"far": build_claim_storage("far")}
+    assert await find_nodes(life.operator.context, savepoint, near, None, copies) == nodes

@@ -58,6 +58,25 @@ def test_an_endless_answer_is_cut_off(client: WebHdfs, status: int) -> None:
     assert Hostile.sent < 2**24, "what the sockets hold"
 
 
+class Datanode(Hostile):
+    """Sends each read to itself, and then never stops to send."""
+
+    def do_GET(self) -> None:
+        Hostile.status = 200 if "data" in self.path else 307
+        Hostile.headers_ = {"Location": f"http://{self.headers['Host']}{self.path}&data=1"}
+        Hostile.endless = Hostile.status == 200
+        super().do_GET()
+
+
+def test_no_more_is_read_of_a_file_than_was_requested() -> None:
+    Hostile.sent = 0
+    with ThreadingHTTPServer(("127.0.0.1", 0), Datanode) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        client = WebHdfs(HdfsConnection(web=f"http://127.0.0.1:{server.server_port}", user="kappa"))
+        assert sum(map(len, client.read("/a", 3 * 2**20))) == 3 * 2**20
+        server.shutdown()
+
+
 def test_an_answer_is_not_decompressed(client: WebHdfs) -> None:
     Hostile.headers_, Hostile.body = {"Content-Encoding": "gzip"}, gzip.compress(b'{"boolean": true}')
     with pytest.raises(HdfsError, match="does not respond as WebHDFS"):

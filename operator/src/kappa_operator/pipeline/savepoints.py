@@ -5,7 +5,7 @@ Times that passed while the operator was away are handled together, by one savep
 """
 
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from cronsim import CronSim, CronSimError
 
@@ -17,7 +17,7 @@ from kappa_operator.engine.actions import CreateObject, DeleteObject, EmitEvent,
 from kappa_operator.engine.keys import ObjectRef
 from kappa_operator.engine.plan import Failure, Plan
 from kappa_operator.pipeline.model import PipelineObserved
-from kappa_operator.savepoint.objects import SavepointResource, build_scheduled
+from kappa_operator.savepoint.objects import SavepointResource, build_savepoint
 
 _LONGEST_WAIT = 3600.0
 
@@ -53,8 +53,10 @@ def take_scheduled_savepoint(observed: PipelineObserved, now: datetime) -> Plan 
         return None
     if not _may_take(observed):
         return Plan((record,), requeue=True)
-    create = CreateObject(build_scheduled(resource.metadata, due, policy.exports))
-    return Plan((create, record), requeue=True)
+    metadata = resource.metadata
+    name = f"{metadata.name}-{due.astimezone(UTC):%Y%m%d%H%M}"
+    savepoint = build_savepoint(metadata.namespace, metadata.name, name, Cause.SCHEDULE, policy.exports)
+    return Plan((CreateObject(savepoint), record), requeue=True)
 
 
 def expire_savepoints(observed: PipelineObserved, now: datetime) -> Plan | None:

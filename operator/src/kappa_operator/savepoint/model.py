@@ -44,21 +44,12 @@ class WorkerPod:
 
 
 @dataclass(frozen=True, slots=True)
-class Stores:
-    """Where a savepoint is, where it is brought in from, if anywhere, and where copies are wanted, by StateStore; or why that is not known."""
-
-    own: Storage | KappaError
-    source: Storage | KappaError | None = None
-    copies: Mapping[str, Storage | KappaError] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
 class SavepointObserved:
     """All that a decision about a savepoint needs.
 
     `driver` is there while the pipeline runs, `drivers` are all of its pods, and `progress` is what the current one reports. `storage` is
-    where the savepoints are, or the error why that is unknown; it is `lost` where that is gone. `source` and `copies` are as in
-    `Stores`. `nodes` are those where the claims that the next pod needs are mounted. `awaited_by` are pipelines that still have to restore from the
+    where the savepoints are, or the error why that is unknown; it is `lost` where that is gone. `source` is where it is imported from, if
+    anywhere, and `copies` are where copies are wanted, by StateStore. `nodes` are those where the claims that the next pod needs are mounted. `awaited_by` are pipelines that still have to restore from the
     savepoint, `needed_by` the checkpoints that are, or will be, made of it, and `unreadable` pipelines that may be either. `pipeline_problem` is why
     there is no pipeline.
     """

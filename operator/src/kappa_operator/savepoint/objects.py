@@ -1,10 +1,8 @@
 """Where the savepoints of pipelines are, what they are called there, and the pod that works on one where no driver does."""
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 from kappa_crds import API_VERSION
-from kappa_crds.pipeline_status import UpgradeStatus
 from kappa_crds.resource import Metadata, Resource
 from kappa_crds.savepoint import Cause, Export, SavepointSpec, SavepointStatus
 from kappa_crds.savepoint_work import Work, WorkRequest
@@ -44,33 +42,10 @@ def name_savepoint(metadata: Metadata) -> str:
     return f"{metadata.name[:200]}-{metadata.uid[:8]}"
 
 
-def build_scheduled(pipeline: Metadata, at: datetime, exports: tuple[Export, ...] = ()) -> Manifest:
-    """Return the Savepoint for a moment of a pipeline's schedule, with the copies that are wanted of it."""
-    name = f"{pipeline.name}-{at.astimezone(UTC):%Y%m%d%H%M}"
-    return _build_savepoint(pipeline.namespace, pipeline.name, name, Cause.SCHEDULE, exports)
-
-
-def name_upgrade_savepoint(pipeline: str, change: UpgradeStatus, generation: int) -> str:
-    """Return the name of the Savepoint before a change: another one each time that it is tried."""
-    return f"{pipeline}-{change.intent}-{generation}"
-
-
-def build_upgrade_savepoint(pipeline: Metadata, change: UpgradeStatus) -> Manifest:
-    """Return the Savepoint that is taken before a change."""
-    if change.savepoint is None:
-        raise AssertionError("the name is recorded before the Savepoint is made")
-    return _build_savepoint(pipeline.namespace, pipeline.name, change.savepoint, Cause.UPGRADE)
-
-
-def build_remediation_savepoint(namespace: str, pipeline: str, name: str) -> Manifest:
-    """Return the Savepoint that is taken before a remediation."""
-    return _build_savepoint(namespace, pipeline, name, Cause.BEFORE_REMEDIATION)
-
-
-def _build_savepoint(
+def build_savepoint(
     namespace: str, pipeline: str, name: str, cause: Cause, exports: tuple[Export, ...] = ()
 ) -> Manifest:
-    """Return a Savepoint that the operator makes. It has no owner: savepoints outlive their pipeline."""
+    """Return a Savepoint that the operator creates. It has no owner: savepoints outlive their pipeline."""
     spec = SavepointSpec(pipeline_ref=pipeline, cause=cause, exports=exports)
     return {
         "apiVersion": API_VERSION,

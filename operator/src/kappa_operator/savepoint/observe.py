@@ -25,7 +25,7 @@ from kappa_operator.pipeline.revision import build_checkpoint
 from kappa_operator.savepoint.export import is_exported
 from kappa_operator.savepoint.model import SavepointObserved, WorkerPod
 from kappa_operator.savepoint.objects import SavepointResource, build_worker_ref, name_savepoint
-from kappa_operator.savepoint.stores import find_nodes, find_stores
+from kappa_operator.savepoint.stores import find_copies, find_nodes, find_source, find_storage
 from kappa_operator.statestore.mounts import explain_waiting
 from kappa_operator.statestore.storage import Storage
 from kappa_operator.statestore.users import find_deleting_stores
@@ -46,16 +46,18 @@ async def observe_savepoint(
     pods, progress = ((), None) if pipeline is None else await observe_driver(context, pipeline)
     runs = progress is not None and progress.state is DriverState.RUNNING
     driver = next((pod for pod in pods if progress and runs and pod.generation == progress.generation), None)
-    stores, worker = find_stores(context.cache, resource, pipeline), await _find_own_worker(context, resource)
+    storage = find_storage(context.cache, resource, pipeline)
+    source, copies = find_source(context.cache, resource, pipeline), find_copies(context.cache, resource)
+    worker = await _find_own_worker(context, resource)
     users = list(find_pipelines(context.cache, resource))
     unreadable = tuple(_find_unreadable(context.cache, resource))
     return SavepointObserved(
         resource, pipeline, driver, progress, failures, pods, pipeline_problem=problem, unreadable=unreadable,
-        storage=stores.own, source=stores.source, copies=stores.copies, lost=await _is_lost(context, resource, stores.own),
-        worker=worker, nodes=() if worker else await find_nodes(context, resource, stores),
+        storage=storage, source=source, copies=copies, lost=await _is_lost(context, resource, storage),
+        worker=worker, nodes=() if worker else await find_nodes(context, resource, storage, source, copies),
         image=context.settings.runtime_image, pull_policy=context.settings.image_pull_policy,
         awaited_by=tuple(user.metadata.name for user in users if _awaits(user, resource)),
-        needed_by=() if isinstance(stores.own, KappaError) else tuple(_find_checkpoints(stores.own, users, resource)),
+        needed_by=() if isinstance(storage, KappaError) else tuple(_find_checkpoints(storage, users, resource)),
     )  # fmt: skip
 
 

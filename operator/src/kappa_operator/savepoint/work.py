@@ -114,8 +114,8 @@ def _seat(storage: Storage, elsewhere: Elsewhere | None) -> tuple[Storage, Stora
         return storage, None, None
     if elsewhere.storage.is_same(storage):
         return storage, None, _locate(elsewhere, storage)
-    pair = build_pair(storage, elsewhere.storage)
-    return pair.own, pair.other, _locate(elsewhere, pair.other)
+    own, other = build_pair(storage, elsewhere.storage)
+    return own, other, _locate(elsewhere, other)
 
 
 def _locate(elsewhere: Elsewhere, storage: Storage) -> OtherPlace:

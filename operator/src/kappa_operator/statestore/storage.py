@@ -57,23 +57,16 @@ class Storage:
         return (self.root, self.claim, endpoints[0]) == (other.root, other.claim, endpoints[1])
 
 
-@dataclass(frozen=True, slots=True)
-class StoragePair:
-    """Two stores as one pod finds them, each below a root of its own, with keys in variables of its own.
+def build_pair(own: Storage, other: Storage) -> tuple[Storage, Storage]:
+    """Return two stores as one pod finds them. Only the root of a second PVC differs.
 
-    Neither uses the default variables of clients, or a bucket without keys would be used with those of the other.
+    Each has its keys in variables of its own. Neither uses the default variables of clients, or a bucket without keys would be used
+    with those of the other.
     """
-
-    own: Storage
-    other: Storage
-
-
-def build_pair(own: Storage, other: Storage) -> StoragePair:
-    """Return the two stores as one pod finds them. The root of the first one stays what it is."""
     seated = _give_keys(other, _OTHER_KEYS)
     if seated.claim is not None:
         seated = replace(seated, root=f"file://{OTHER_DIR}")
-    return StoragePair(_give_keys(own, _OWN_KEYS), seated)
+    return _give_keys(own, _OWN_KEYS), seated
 
 
 def _give_keys(storage: Storage, keys: str) -> Storage:

@@ -17,11 +17,11 @@ from kappa_crds.lagremediation import (
     SavepointWhen,
 )
 from kappa_crds.quantities import parse_duration
-from kappa_crds.savepoint import SavepointState
+from kappa_crds.savepoint import Cause, SavepointState
 from kappa_operator.engine.actions import CreateObject
 from kappa_operator.engine.plan import Failure
 from kappa_operator.lagpolicy.remediation.model import PipelineFacts, SavepointFacts
-from kappa_operator.savepoint.objects import build_remediation_savepoint
+from kappa_operator.savepoint.objects import build_savepoint
 
 _LOST = (SavepointState.FAILED.value, SavepointState.DAMAGED.value)
 
@@ -83,7 +83,8 @@ def build_savepoint_action(record: RemediationStatus, facts: PipelineFacts) -> C
     """Return what has the savepoint taken; doing it again changes nothing."""
     if record.savepoint is None:
         raise AssertionError("the name is recorded before the Savepoint is made")
-    return CreateObject(build_remediation_savepoint(facts.namespace, facts.name, record.savepoint))
+    cause = Cause.BEFORE_REMEDIATION
+    return CreateObject(build_savepoint(facts.namespace, facts.name, record.savepoint, cause))
 
 
 def withdraw(record: RemediationStatus, why: str) -> RemediationStatus:

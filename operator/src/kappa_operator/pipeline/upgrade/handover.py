@@ -24,6 +24,7 @@ from kappa_crds.pipeline_status import (
 from kappa_crds.progress import DriverExit, DriverState
 from kappa_crds.reasons import Reason
 from kappa_crds.revision import Revision
+from kappa_crds.savepoint import Cause
 from kappa_crds.upgrade import Handover, UpgradeMode, UpgradeVerdict, VerdictKind
 from kappa_operator.engine.actions import (
     Action,
@@ -55,7 +56,7 @@ from kappa_operator.pipeline.upgrade.change import (
     without_failed,
 )
 from kappa_operator.pipeline.verdicts import explain_change
-from kappa_operator.savepoint.objects import build_upgrade_savepoint, name_upgrade_savepoint
+from kappa_operator.savepoint.objects import build_savepoint
 
 AT_ONCE = 0.2
 _SLOT_POLL = 10.0
@@ -181,7 +182,7 @@ def hand_over(observed: PipelineObserved, change: UpgradeStatus, why: str, now: 
     if change.mode is UpgradeMode.SAVEPOINT and change.savepoint is None:
         run = observed.status.standby
         number = next_generation(observed) if run is None else run.generation
-        name = name_upgrade_savepoint(observed.resource.metadata.name, change, number)
+        name = f"{observed.resource.metadata.name}-{change.intent}-{number}"  # another one for each attempt
         change = enter(change.replace(savepoint=name, message=why), UpgradePhase.SAVING, now)
         return _record(
             observed, change, Reason.UPGRADE_SAVING, f"{why}; savepoint {name} is taken first", now
@@ -220,8 +221,11 @@ def _find_state(observed: PipelineObserved) -> PipelineState:
 def _save(observed: PipelineObserved, change: UpgradeStatus, now: datetime) -> Plan:
     """Create the Savepoint and wait for it. Without it the change is refused, and the previous driver continues."""
     metadata, taken = observed.resource.metadata, observed.savepoint
+    if taken is None and change.savepoint is not None:
+        made = build_savepoint(metadata.namespace, metadata.name, change.savepoint, Cause.UPGRADE)
+        return Plan((CreateObject(made),), requeue_after=SOON)
     if taken is None:
-        return Plan((CreateObject(build_upgrade_savepoint(metadata, change)),), requeue_after=SOON)
+        raise AssertionError("the name is recorded before the Savepoint is created")
     name = taken.metadata.name
     if taken.spec.pipeline_ref != metadata.name:
         return refuse(observed, change, f"savepoint {name} exists already, of another pipeline", now)

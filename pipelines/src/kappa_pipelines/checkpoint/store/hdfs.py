@@ -16,6 +16,8 @@ from kappa_pipelines.checkpoint.store.folder import Counter, Digest, Folder, Lis
 from kappa_pipelines.checkpoint.store.web_hdfs import HdfsError, MissingError, WebHdfs
 from kappa_pipelines.errors import UnavailableError
 
+_MOST_BYTES = 2**28
+"""Limit of a file that is held in memory."""
 FOLDER_TYPE = "DIRECTORY"
 """The type of a folder in WebHDFS."""
 
@@ -68,11 +70,16 @@ class HdfsFolder(Folder):
         return None if found["type"] == FOLDER_TYPE else _parse_status(path, found)
 
     def read(self, path: str, size: int | None = None) -> bytes | None:
+        most = _MOST_BYTES + 1 if size is None else size
         with self._explain("read", path):
             try:
-                return b"".join(self.client.read(self.locate(path), size))
+                held = b"".join(self.client.read(self.locate(path), most))
             except MissingError:
                 return None
+        if size is None and len(held) > _MOST_BYTES:
+            message = f"{self.root}/{path} has more than {_MOST_BYTES} bytes"
+            raise UnavailableError(Reason.CHECKPOINT_UNAVAILABLE, message)
+        return held
 
     def chunks(self, path: str) -> Iterator[bytes]:
         with self._explain("read", path):

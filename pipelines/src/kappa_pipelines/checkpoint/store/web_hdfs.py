@@ -87,11 +87,12 @@ class WebHdfs:
         self._ask("PUT", path, "RENAME", destination=target, renameoptions=how)
 
     def read(self, path: str, length: int | None = None) -> Iterator[bytes]:
-        """Yield the content of a file in pieces, or its first `length` bytes."""
+        """Yield the content of a file in pieces, or at most its first `length` bytes."""
         query: dict[str, Any] = {} if length is None else {"length": str(length)}
         with self._at_datanode("GET", path, "OPEN", **query) as answer:
-            while held := self._take(answer):
+            while held := self._take(answer, _CHUNK_BYTES if length is None else min(_CHUNK_BYTES, length)):
                 yield held
+                length = None if length is None else length - len(held)
 
     def create(self, path: str, held: bytes | Iterable[bytes]) -> None:
         """Create a file; it exists before it is complete. PresentError if it exists already."""
@@ -104,7 +105,7 @@ class WebHdfs:
         held = self._take_all(answer, _MOST_BYTES)
         try:
             return json.loads(held) if held else {}
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise HdfsError(f"{self._connection.web} does not respond as WebHDFS") from error
 
     def _at_datanode(
@@ -152,7 +153,7 @@ class WebHdfs:
         known = f"{name} " if _EXCEPTION.fullmatch(name) else ""
         return kind(f"{known}(HTTP {status}) for user {self._connection.user}")
 
-    def _take(self, answer: BaseHTTPResponse, size: int = _CHUNK_BYTES) -> bytes:
+    def _take(self, answer: BaseHTTPResponse, size: int) -> bytes:
         try:
             return answer.read(size)
         except HTTPError as error:
