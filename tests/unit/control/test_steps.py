@@ -24,7 +24,7 @@ from kappa_operator.savepoint.model import SavepointObserved
 from kappa_operator.savepoint.work import sweep_work
 from kappa_operator.statestore import decide as statestore
 from kappa_operator.statestore.model import StateStoreObserved
-from kappa_operator.statestore.upkeep import UPKEEP, begin_upkeep
+from kappa_operator.statestore.upkeep import FIELDS, begin_upkeep, measure_task_wait
 from kappa_operator.topic import decide as topic
 from kappa_operator.topic.checks import TopicObserved
 from kappa_operator.topic.deletion import delete_topic
@@ -102,7 +102,7 @@ def test_of_two_steps_with_a_plan_the_earlier_one_decides(
 
 def test_a_store_is_collected_before_it_is_measured() -> None:
     store = parse("StateStore", BUCKET, VERIFIED)
-    assert [(kind.field, kind.measure_wait(store, NOW)) for kind in UPKEEP] == [
+    assert [(field, measure_task_wait(store, task, NOW)) for task, field in FIELDS.items()] == [
         ("collection", 0),
         ("measurement", 0),
     ]

@@ -85,6 +85,13 @@ async def test_a_request_is_processed_once_and_reported() -> None:
     assert operator.get_condition(STORE)[0] == "True", "the store is ready all the while"
 
 
+async def test_a_store_without_a_policy_any_more_is_not_collected() -> None:
+    operator = await finish(await (await start(request="1")).settle(STORE))
+    operator.cluster.put(build_resource("StateStore", "main", pvc={"size": "1Gi"}))
+    operator = await operator.settle(STORE)
+    assert (find_collectors(operator), read_status(operator)["number"]) == ([], 1)
+
+
 async def test_it_is_done_again_when_that_is_due() -> None:
     operator = await finish(await (await start(interval="1h")).settle(STORE))
     outcome = await operator.reconcile(STORE)

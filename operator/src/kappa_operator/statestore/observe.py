@@ -42,7 +42,7 @@ async def observe_statestore(
     version, problem = await _observe_secret(context, resource)
     fingerprint = compute_fingerprint(build_storage(resource), version)
     checker, open_ = await _find_checker(context, resource, claim), find_open(resource)
-    ref = build_pod_ref(resource, open_[0].task, open_[1].number) if open_ else None
+    ref = build_pod_ref(resource, open_[0], open_[1].number) if open_ else None
     worker = None if ref is None else await find_worker(context, resource, ref)
     is_due = checker is None and get_wait(resource, fingerprint, context.now()) == 0
     needs_node = claim is not None and (is_due or (ref is not None and worker is None))

@@ -4,8 +4,6 @@ One pod works at a time. The number of a piece of work is recorded before its po
 The last result of a measurement stays in status while the next one is under way, and where that fails.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -24,45 +22,47 @@ from kappa_operator.statestore.objects import StateStoreResource
 from kappa_operator.statestore.pods import create_pod, find_refusal
 
 Record = CollectionStatus | Measurement
+FIELDS = {SavepointTask.COLLECT: "collection", SavepointTask.MEASURE: "measurement"}
+"""Where the last work of each kind is recorded in the status, in the order in which work that is due at the same time is done."""
 
 
-@dataclass(frozen=True, slots=True)
-class Upkeep:
-    """A kind of upkeep, recorded in `field` of the status.
-
-    `measure_wait` returns the seconds until it is due, 0 for now, and None where the spec has none. `begin` returns the record of the
-    next piece of work, `build_request` what its pod needs to know, `finish` the record and the Events of its result.
-    """
-
-    field: str
-    task: SavepointTask
-    measure_wait: Callable[[StateStoreResource, datetime], float | None]
-    begin: Callable[[StateStoreResource, int, datetime], Record]
-    build_request: Callable[[StateStoreObserved, datetime], Mapping[str, Any]]
-    finish: Callable[[Any, WorkResult], tuple[Record, tuple[EmitEvent, ...]]]
-
-    def get(self, resource: StateStoreResource) -> Record | None:
-        """Return the record of the last piece of work."""
-        found: Record | None = getattr(resource.status, self.field)
-        return found
-
-    def record(self, observed: StateStoreObserved, record: Record) -> RecordStatus:
-        """Return the action that writes the record."""
-        return RecordStatus(observed.resource.status.replace(**{self.field: record}))
+def _get(resource: StateStoreResource, task: SavepointTask) -> Record | None:
+    last: Record | None = getattr(resource.status, FIELDS[task])
+    return last
 
 
-def find_open(resource: StateStoreResource) -> tuple[Upkeep, Record] | None:
+def _record(observed: StateStoreObserved, task: SavepointTask, last: Record) -> RecordStatus:
+    return RecordStatus(observed.resource.status.replace(**{FIELDS[task]: last}))
+
+
+def find_open(resource: StateStoreResource) -> tuple[SavepointTask, Record] | None:
     """Return the work that is under way, or whose pod is still to be deleted."""
-    found = ((kind, kind.get(resource)) for kind in UPKEEP)
-    return next(
-        ((kind, last) for kind, last in found if last is not None and last.state is not WorkState.DONE), None
-    )
+    for task in FIELDS:
+        last = _get(resource, task)
+        if last is not None and last.state is not WorkState.DONE:
+            return task, last
+    return None
 
 
 def measure_wait(resource: StateStoreResource, now: datetime) -> float | None:
     """Return the seconds until some upkeep is due; None where the spec has none."""
-    waits = (kind.measure_wait(resource, now) for kind in UPKEEP)
+    waits = (measure_task_wait(resource, task, now) for task in FIELDS)
     return min((wait for wait in waits if wait is not None), default=None)
+
+
+def measure_task_wait(resource: StateStoreResource, task: SavepointTask, now: datetime) -> float | None:
+    """Return the seconds until upkeep of that kind is due, 0 for now; None where the spec has none."""
+    interval, last = resource.spec.measure_interval, _get(resource, task)
+    if task is SavepointTask.COLLECT:
+        wanted, collection = resource.spec.collection, resource.status.collection
+        if wanted is None:
+            return None
+        if wanted.request != (collection.request if collection else ""):
+            return 0.0
+        interval = wanted.interval
+    if interval is None:
+        return None
+    return intervals.wait_after(last.at if last else None, parse_duration(interval), now)
 
 
 def follow_upkeep(observed: StateStoreObserved, now: datetime) -> Plan | None:
@@ -70,22 +70,22 @@ def follow_upkeep(observed: StateStoreObserved, now: datetime) -> Plan | None:
     found, pod = find_open(observed.resource), observed.worker
     if found is None:
         return None
-    kind, last = found
+    task, last = found
     if last.state is WorkState.ENDED:
         delete = () if pod is None else (DeleteObject(pod.ref, pod.uid, "its work is done"),)
-        return Plan((*delete, kind.record(observed, last.replace(state=WorkState.DONE))), requeue=True)
-    result = _explain_refusal(observed, kind, last) if pod is None else pod.result
+        return Plan((*delete, _record(observed, task, last.replace(state=WorkState.DONE))), requeue=True)
+    result = _explain_refusal(observed, task, last) if pod is None else pod.result
     if result is not None:
-        ended, events = kind.finish(last.replace(state=WorkState.ENDED), result)
-        return Plan((kind.record(observed, ended), *events), requeue_after=intervals.WORKING)
-    if pod is not None:
-        return Plan(requeue_after=intervals.WORKING)
-    create = create_pod(observed, kind.task, last.number, **kind.build_request(observed, now))
-    return Plan((create,), requeue_after=intervals.WORKING)
+        ended, events = _finish(last, result)
+        written = _record(observed, task, ended.replace(state=WorkState.ENDED))
+        return Plan((written, *events), requeue_after=intervals.WORKING)
+    fields = {} if pod else _build_request(observed, task, now)
+    create = () if pod else (create_pod(observed, task, last.number, **fields),)
+    return Plan(create, requeue_after=intervals.WORKING)
 
 
-def _explain_refusal(observed: StateStoreObserved, kind: Upkeep, last: Record) -> WorkResult | None:
-    refused = find_refusal(observed, kind.task, last.number)
+def _explain_refusal(observed: StateStoreObserved, task: SavepointTask, last: Record) -> WorkResult | None:
+    refused = find_refusal(observed, task, last.number)
     if refused is None:
         return None
     message = f"the pod cannot be created: {refused.error.message}"
@@ -94,36 +94,33 @@ def _explain_refusal(observed: StateStoreObserved, kind: Upkeep, last: Record) -
 
 def begin_upkeep(observed: StateStoreObserved, now: datetime) -> Plan | None:
     """Record work that is due, before its pod is created. Only a store that is ready is collected or measured."""
-    resource = observed.resource
-    due = (kind for kind in UPKEEP if kind.measure_wait(resource, now) == 0)
-    kind = next(due, None) if is_ready(resource.status) else None
-    if kind is None:
+    resource, at = observed.resource, now.replace(microsecond=0)
+    due = (task for task in FIELDS if measure_task_wait(resource, task, now) == 0)
+    task = next(due, None) if is_ready(resource.status) else None
+    if task is None:
         return None
-    last = kind.get(resource)
-    begun = kind.begin(resource, 1 if last is None else last.number + 1, now.replace(microsecond=0))
-    return Plan((kind.record(observed, begun),), requeue=True)
+    last = _get(resource, task)
+    number = 1 if last is None else last.number + 1
+    if task is SavepointTask.MEASURE and last is not None:
+        begun = last.replace(number=number, at=at, state=WorkState.RUNNING)
+    elif task is SavepointTask.MEASURE:
+        begun = Measurement(number=number, at=at, message="under way")
+    else:
+        request = (resource.spec.collection or Collection()).request
+        begun = CollectionStatus(number=number, request=request, at=at, message="under way")
+    return Plan((_record(observed, task, begun),), requeue=True)
 
 
-def _wait_to_collect(resource: StateStoreResource, now: datetime) -> float | None:
-    wanted, last = resource.spec.collection, resource.status.collection
-    if wanted is None:
-        return None
-    if (last.request if last else "") != wanted.request:
-        return 0.0
-    if wanted.interval is None:
-        return None
-    return intervals.wait_after(last.at if last else None, parse_duration(wanted.interval), now)
-
-
-def _begin_collection(resource: StateStoreResource, number: int, at: datetime) -> CollectionStatus:
-    wanted = resource.spec.collection or Collection()
-    return CollectionStatus(number=number, request=wanted.request, at=at, message="under way")
-
-
-def _request_collection(observed: StateStoreObserved, now: datetime) -> dict[str, CollectRequest]:
-    wanted = observed.resource.spec.collection or Collection()
+def _build_request(observed: StateStoreObserved, task: SavepointTask, now: datetime) -> dict[str, Any]:
+    """Return what the pod needs to know besides the store."""
+    namespace, wanted = (
+        observed.resource.metadata.namespace,
+        observed.resource.spec.collection or Collection(),
+    )
+    if task is SavepointTask.MEASURE:
+        return {"namespace": namespace}
     request = CollectRequest(
-        namespace=observed.resource.metadata.namespace,
+        namespace=namespace,
         at=now,
         current=dict(observed.current or {}),
         replaced=wanted.replaced_checkpoints is DeletionPolicy.DELETE,
@@ -133,37 +130,23 @@ def _request_collection(observed: StateStoreObserved, now: datetime) -> dict[str
     return {"collect": request}
 
 
-def _finish_collection(
-    ended: CollectionStatus, result: WorkResult
-) -> tuple[CollectionStatus, tuple[EmitEvent, ...]]:
+def _finish(last: Record, result: WorkResult) -> tuple[Record, tuple[EmitEvent, ...]]:
+    """Return the record with the result, and the Events."""
+    if isinstance(last, Measurement):
+        holds = result.contents
+        if holds is None:
+            return last.replace(message=result.problem), ()
+        return last.replace(contents=holds, message=describe_contents(holds)), ()
     removed = result.removed
     message = result.problem if removed is None else describe_removal(removed)
     is_warning = removed is None or bool(removed.postponed)
-    return ended.replace(message=message), (EmitEvent(Reason.STORE_COLLECTED, message, is_warning),)
+    return last.replace(message=message), (EmitEvent(Reason.STORE_COLLECTED, message, is_warning),)
 
 
 def describe_removal(removed: Removal) -> str:
     """Return what was removed, as text."""
     freed = f"{removed.objects} files of savepoints and {removed.checkpoints} checkpoints, {format_size(removed.size_bytes)}, were deleted"
     return f"{freed}; not collected yet: {removed.postponed}" if removed.postponed else freed
-
-
-def _wait_to_measure(resource: StateStoreResource, now: datetime) -> float | None:
-    every, last = resource.spec.measure_interval, resource.status.measurement
-    if every is None:
-        return None
-    return intervals.wait_after(last.at if last else None, parse_duration(every), now)
-
-
-def _begin_measurement(resource: StateStoreResource, number: int, at: datetime) -> Measurement:
-    last = resource.status.measurement or Measurement(number=1, at=at, message="under way")
-    return last.replace(number=number, at=at, state=WorkState.RUNNING)
-
-
-def _finish_measurement(ended: Measurement, result: WorkResult) -> tuple[Measurement, tuple[EmitEvent, ...]]:
-    if result.contents is None:
-        return ended.replace(message=result.problem), ()
-    return ended.replace(contents=result.contents, message=describe_contents(result.contents)), ()
 
 
 def describe_contents(holds: StoreContents) -> str:
@@ -173,24 +156,3 @@ def describe_contents(holds: StoreContents) -> str:
         f" {holds.savepoints} savepoints, {format_size(holds.savepoint_bytes)}"
     )
     return f"at least {held}" if holds.partial else held
-
-
-UPKEEP = (
-    Upkeep(
-        "collection",
-        SavepointTask.COLLECT,
-        _wait_to_collect,
-        _begin_collection,
-        _request_collection,
-        _finish_collection,
-    ),
-    Upkeep(
-        "measurement",
-        SavepointTask.MEASURE,
-        _wait_to_measure,
-        _begin_measurement,
-        lambda observed, _now: {"namespace": observed.resource.metadata.namespace},
-        _finish_measurement,
-    ),
-)
-"""In the order in which work that is due at the same time is done."""
