@@ -85,11 +85,13 @@ def _find_problem(observed: SavepointObserved, copy: ExportStatus) -> KappaError
 
 
 def _begin(observed: SavepointObserved, copies: Copies, due: ExportStatus, now: datetime) -> Plan:
+    target = observed.copies[due.store_ref]
+    folder = None if isinstance(target, KappaError) else find_elsewhere(observed, target).locate(target.root)
     begun = due.replace(
         state=ExportState.COPYING,
         attempts=due.attempts + 1,
         next_attempt=None,
-        location=find_copy(observed, due.store_ref),
+        location=folder and f"{folder}/{name_savepoint(observed.resource.metadata)}",
         message=f"a pod copies what is not there yet of {format_size(observed.status.size_bytes or 0)}",
     )
     work = number_work(observed, SavepointTask.EXPORT, now, due.store_ref)
@@ -137,8 +139,8 @@ def _record(
     requeue: bool = False,
 ) -> Plan:
     copies = _put(copies, copy)
-    condition = judge_copies(observed, copies, now)
-    return record(observed, stay(observed), now, requeue=requeue, more=condition, work=work, exports=copies)
+    more = _judge_copies(observed, copies, now)
+    return record(observed, stay(observed), now, requeue=requeue, more=more, work=work, exports=copies)
 
 
 def _put(copies: Copies, copy: ExportStatus) -> Copies:
@@ -155,13 +157,12 @@ def _report(observed: SavepointObserved, copies: Copies, now: datetime) -> Plan:
     is_damaged = observed.status.state == SavepointState.DAMAGED  # until a new verification
     if not is_damaged and any(copy.state not in _SETTLED and copy.next_attempt is None for copy in copies):
         waits.append(intervals.SOON if observed.work is None else intervals.WORKING)
-    condition = judge_copies(observed, copies, now)
+    condition = _judge_copies(observed, copies, now)
     wait = max(0.0, min(waits)) if waits else None
     return say(observed, stay(observed), now, wait, more=condition, exports=copies)
 
 
-def judge_copies(observed: SavepointObserved, copies: Copies, now: datetime) -> Condition:
-    """Return the condition Exported."""
+def _judge_copies(observed: SavepointObserved, copies: Copies, now: datetime) -> Condition:
     status, reason, message = _judge(observed, copies)
     return build_condition(observed, EXPORTED, status, (reason, message), now)
 
@@ -191,12 +192,3 @@ def _explain(observed: SavepointObserved, copy: ExportStatus) -> str:
 def find_elsewhere(observed: SavepointObserved, target: Storage) -> Elsewhere:
     """Return where copies are in another store: in a folder as the savepoint itself."""
     return Elsewhere(target, observed.resource.metadata.namespace, observed.resource.spec.pipeline_ref)
-
-
-def find_copy(observed: SavepointObserved, store: str) -> str | None:
-    """Return the URI of a copy, as pods see it that have just that store."""
-    target = observed.copies[store]
-    if isinstance(target, KappaError):
-        return None
-    folder = find_elsewhere(observed, target).locate(target.root)
-    return f"{folder}/{name_savepoint(observed.resource.metadata)}"

@@ -15,12 +15,14 @@ from kappa_crds.conditions import (
 )
 from kappa_crds.progress import Progress, SavepointProgress
 from kappa_crds.reasons import Reason
+from kappa_crds.resource import ResourceStatus
 from kappa_crds.savepoint import SavepointState, SavepointStatus
 from kappa_crds.savepoint_work import Work, WorkResult, WorkState
 from kappa_operator import backoff, intervals
+from kappa_operator.engine import plan
 from kappa_operator.engine.actions import RecordStatus
 from kappa_operator.engine.keys import ObjectRef
-from kappa_operator.engine.plan import Failure, Plan, Verdict, build_conditions
+from kappa_operator.engine.plan import Failure, Plan, Verdict, update_status
 from kappa_operator.errors import KappaError
 from kappa_operator.pipeline.driver import DriverPod
 from kappa_operator.pipeline.objects import PipelineResource
@@ -141,24 +143,19 @@ def build_status(
     *,
     more: Condition | None = None,
     **fields: Any,
-) -> SavepointStatus:
+) -> ResourceStatus:
     """Return the status for a verdict; what `fields` leaves out stays as it was.
 
     So do the conditions Verified and Exported, unless `more` is one of them.
     """
-    status, generation = observed.status, observed.resource.metadata.generation
-    conditions = build_conditions(verdict, status.conditions, generation, now)
+    before = observed.status.conditions
     known = (
-        more if more is not None and more.type == kind else find_condition(status.conditions, kind)
+        more if more is not None and more.type == kind else find_condition(before, kind)
         for kind in (VERIFIED, EXPORTED)
     )  # fmt: skip
-    kept = [condition for condition in known if condition is not None]
-    return status.replace(
-        conditions=(*conditions, *merge_conditions(status.conditions, kept)),
-        state=verdict.state,
-        observed_generation=generation,
-        **fields,
-    )
+    kept = merge_conditions(before, [condition for condition in known if condition is not None])
+    updated = update_status(observed.resource, verdict, now, **fields)
+    return updated.replace(conditions=(*updated.conditions, *kept))
 
 
 def build_condition(
@@ -169,11 +166,8 @@ def build_condition(
     now: datetime,
 ) -> Condition:
     """Return a condition that a savepoint has besides those of every kind."""
-    reason, message = explained
-    return Condition(
-        type=kind, status=status, reason=reason, message=message, last_transition_time=now.replace(microsecond=0),
-        observed_generation=observed.resource.metadata.generation,
-    )  # fmt: skip
+    generation = observed.resource.metadata.generation
+    return plan.build_condition(kind, status, *explained, generation=generation, now=now)
 
 
 def stay(observed: SavepointObserved) -> Verdict:

@@ -90,11 +90,8 @@ def get_wait(resource: StateStoreResource, fingerprint: str, now: datetime) -> f
 
 def _choose_interval(resource: StateStoreResource) -> float:
     """Return the seconds from check to check; a store that failed is checked more often, the less the longer it fails."""
-    every, condition, last = (
-        parse_duration(resource.spec.check_interval),
-        get_ready(resource),
-        resource.status.last_check,
-    )
+    every, condition = parse_duration(resource.spec.check_interval), get_ready(resource)
+    last = resource.status.last_check
     if condition is None or condition.status == "True" or last is None:
         return every
     failing = (last - condition.last_transition_time).total_seconds()
@@ -104,18 +101,11 @@ def _choose_interval(resource: StateStoreResource) -> float:
 def report(
     observed: StateStoreObserved, verdict: Verdict, now: datetime, requeue: float, **fields: Any
 ) -> Plan:
-    """Return the plan that only reports the store's state."""
-    return Plan(status=build_status(observed, verdict, now, **fields), requeue_after=requeue)
-
-
-def build_status(
-    observed: StateStoreObserved, verdict: Verdict, now: datetime, **fields: Any
-) -> ResourceStatus:
-    """Return the status for a verdict; what `fields` leaves out stays as it was."""
+    """Return the plan that only reports the store's state; what `fields` leaves out stays as it was."""
     resource = observed.resource
     claim = name_claim(resource) if resource.spec.pvc else None
     place = {"location": describe_location(resource), "claim_name": claim}
-    return update_status(resource, verdict, now, **place, **fields)
+    return Plan(status=update_status(resource, verdict, now, **place, **fields), requeue_after=requeue)
 
 
 def describe_location(resource: StateStoreResource) -> str:
