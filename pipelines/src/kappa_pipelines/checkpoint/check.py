@@ -46,7 +46,8 @@ def check_store(root: str, name: str, connection: Connection | None) -> StoreChe
     except Exception as error:
         log.exception("unexpected")
         raise _fail(f"the check ended with {type(error).__name__}; see the log of its pod") from error
-    return StoreCheck(free_bytes=_find_free(root) if isinstance(files, LocalFolder) else None)
+    free = os.statvfs(urlsplit(root).path) if isinstance(files, LocalFolder) else None
+    return StoreCheck(free_bytes=free and free.f_bavail * free.f_frsize)
 
 
 def _try_out(files: Folder) -> None:
@@ -73,6 +74,7 @@ def _refuses_a_second(files: Folder) -> bool:
         case HdfsFolder():
             return _refuses_rename(files)
         case _:
+            # A file in place of the older link must end what the older generation writes.
             older, newer = (LinkFence(f"{files.root}/fence", generation) for generation in (1, 2))
             older.acquire()
             older.files.write("file", b"in time")
@@ -125,8 +127,3 @@ def _explain(error: DriverError) -> UnavailableError:
 
 def _fail(message: str, reason: Reason = Reason.STORE_CHECK_FAILED) -> UnavailableError:
     return UnavailableError(reason, message)
-
-
-def _find_free(root: str) -> int:
-    free = os.statvfs(urlsplit(root).path)
-    return free.f_bavail * free.f_frsize
