@@ -36,17 +36,16 @@ def decide_check(observed: StateStoreObserved, now: datetime) -> Plan:
 
 
 def _begin(observed: StateStoreObserved, now: datetime) -> Plan:
-    status = observed.resource.status
+    status, number = observed.resource.status, observed.resource.status.check or 0
     if observed.problem is not None:
         return _report_failure(observed, judge_error("Failed", observed.problem), now)
-    refused = find_refusal(observed, SavepointTask.CHECK, status.check)
+    refused = find_refusal(observed, SavepointTask.CHECK, number)
     if refused is not None:
         verdict = judge_error("Failed", refused.error, Reason.STORE_CHECK_FAILED)
         return _report_failure(observed, verdict, now)
-    number = (status.check or 0) + 1
-    record = RecordStatus(status.replace(check=number, check_fingerprint=observed.fingerprint))
+    record = RecordStatus(status.replace(check=number + 1, check_fingerprint=observed.fingerprint))
     name = f"_kappa/check-{observed.resource.metadata.uid}"
-    return Plan((record, create_pod(observed, SavepointTask.CHECK, number, name=name)), requeue=True)
+    return Plan((record, create_pod(observed, SavepointTask.CHECK, number + 1, name=name)), requeue=True)
 
 
 def _report_failure(observed: StateStoreObserved, verdict: Verdict, now: datetime) -> Plan:

@@ -34,14 +34,10 @@ def create_pod(observed: StateStoreObserved, task: SavepointTask, number: int, *
     return CreateObject(build_worker_pod(resource, ref, own | ROLES[task], request, placement))
 
 
-def find_refusal(observed: StateStoreObserved, task: SavepointTask, number: int | None) -> Failure | None:
+def find_refusal(observed: StateStoreObserved, task: SavepointTask, number: int) -> Failure | None:
     """Return why that pod could not be created, if it could not."""
-    if number is None:
-        return None
     ref = build_pod_ref(observed.resource, task, number)
-    concerning = (
-        failure
-        for failure in observed.failures
-        if isinstance(failure.action, CreateObject) and ObjectRef.of(failure.action.manifest) == ref
-    )
-    return next(concerning, None)
+    for failure in observed.failures:
+        if isinstance(failure.action, CreateObject) and ObjectRef.of(failure.action.manifest) == ref:
+            return failure
+    return None
