@@ -5,7 +5,8 @@ the cluster. Source of their meaning: KIP-546.
 """
 
 from aiokafka.errors import for_code
-from aiokafka.protocol.types import Boolean, Float64, Int8, Int16, Int32
+from aiokafka.protocol.admin import DescribeClientQuotasRequest
+from aiokafka.protocol.types import Boolean, Float64, Int16, Int32
 
 from kappa_operator.errors import AuthorizationFailed, KafkaFailure, KafkaRefused
 from kappa_operator.kafka.connection import Connection
@@ -17,13 +18,6 @@ RATE = "producer_byte_rate"
 _PROBLEM = "the quota of a producer cannot be read or set"
 _EXACT = 0
 _ENTITY = array(type=TEXT, name=TEXT)
-_QUOTAS = array(entity=_ENTITY, values=array(key=TEXT, value=Float64))
-_DESCRIBE = declare(
-    48,
-    1,
-    flexible(components=array(type=TEXT, match_type=Int8, match=TEXT), strict=Boolean),
-    flexible(throttle_time_ms=Int32, error_code=Int16, error_message=TEXT, entries=_QUOTAS),
-)
 _OPERATIONS = array(key=TEXT, value=Float64, remove=Boolean)
 _ALTER = declare(
     49,
@@ -33,10 +27,9 @@ _ALTER = declare(
 )
 
 
-def _request_quotas(producer: Producer) -> Call:
+def _request_quotas(producer: Producer) -> DescribeClientQuotasRequest:
     """Request the quotas of just this entity; `strict` leaves out entities that have further parts."""
-    parts = [(kind, _EXACT, name, NO_TAGS) for kind, name in producer.entity]
-    return Call(_DESCRIBE, parts, True)
+    return DescribeClientQuotasRequest([(kind, _EXACT, name) for kind, name in producer.entity], strict=True)
 
 
 def _request_change(producer: Producer, rate: float | None) -> Call:
@@ -56,7 +49,7 @@ class QuotaClient:
         """Return the bytes a second of just this entity, None where it has no quota of its own; raise KafkaFailure."""
         answer = await self._connection.ask(_request_quotas(producer), _PROBLEM)
         self._check(answer.error_code, answer.error_message)
-        values = {key: value for _, pairs, _ in answer.entries or () for key, value, _ in pairs}
+        values = {key: value for _, pairs in answer.entries or () for key, value in pairs}
         found: float | None = values.get(RATE)
         return found
 
