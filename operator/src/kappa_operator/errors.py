@@ -16,6 +16,7 @@ KappaError
 │   └── KafkaRefused           a broker refused the request
 ├── ReferenceProblem           a resource that another one refers to is missing, ambiguous or not ready
 ├── SecretProblem              a Secret is missing or lacks a key
+├── NotAllowed                 the installation does not allow what a spec chooses
 ├── NameTaken                  an object of the expected name belongs to another owner
 ├── DriverUnreachable          a driver did not respond at its control port
 ├── NoRolloutSlot              as many pipelines as allowed are being changed
@@ -132,6 +133,13 @@ class SecretProblem(KappaError):
     def incomplete(cls, name: str, key: str, what: str) -> Self:
         """Return the problem of one key of a Secret that is there."""
         return cls(f"key {key!r} of Secret {name} {what}", reason=Reason.SECRET_INCOMPLETE)
+
+
+class NotAllowed(KappaError):
+    """The installation does not allow what a spec chooses."""
+
+    reason = Reason.NOT_ALLOWED
+    retryable = False
 
 
 class NameTaken(KappaError):

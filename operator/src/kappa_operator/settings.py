@@ -16,6 +16,12 @@ class Settings:
     runtime_image: str = "kappa/pipelines:dev"
     image_pull_policy: str = "IfNotPresent"
     java_options: str = ""
+    allowed_images: tuple[str, ...] = ("*",)
+    """Patterns of the images that pipelines may choose; one with `!` excludes."""
+    allowed_spark_conf: tuple[str, ...] = ("*",)
+    """Patterns of the settings of Spark that pipelines may choose."""
+    require_restricted: bool = False
+    """Whether pipelines run only in namespaces that enforce the restricted Pod Security Standard."""
     resync_seconds: float = 600.0
     concurrency: int = 1000
     concurrent_changes: int = 10
@@ -54,6 +60,8 @@ def _parse(name: str, raw: str, kind: type[Any]) -> Any:
         return tuple(part for part in raw.split(",") if part)
     if kind is str:
         return raw
+    if kind is bool:
+        return _parse_switch(name, raw)
     try:
         value = float(raw)
     except ValueError:
@@ -61,3 +69,9 @@ def _parse(name: str, raw: str, kind: type[Any]) -> Any:
     if value <= 0:
         raise ValueError(f"{name}={raw!r} must be greater than 0")
     return kind(value)
+
+
+def _parse_switch(name: str, raw: str) -> bool:
+    if raw not in ("true", "false"):
+        raise ValueError(f"{name}={raw!r} is neither true nor false")
+    return raw == "true"

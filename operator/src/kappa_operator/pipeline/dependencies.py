@@ -22,6 +22,7 @@ from kappa_operator.kafkacluster.connection import connect, read_access, resolve
 from kappa_operator.kafkacluster.decide import KafkaClusterResource
 from kappa_operator.pipeline.modules import select_modules
 from kappa_operator.pipeline.objects import PipelineResource
+from kappa_operator.pipeline.policy import check_choices, check_namespace
 from kappa_operator.pipeline.revision import Dependencies
 from kappa_operator.savepoint.objects import SavepointResource, name_savepoint
 from kappa_operator.savepoint.stores import find_storage
@@ -40,6 +41,8 @@ async def observe_dependencies(
     """
     spec, namespace = resource.spec, resource.metadata.namespace
     try:
+        check_choices(spec, context.settings)
+        await check_namespace(context, namespace)
         cluster = resolve_cluster(context.cache, namespace, spec.cluster_ref)
         store = resolve_store(context.cache, namespace, spec.state_store_ref)
         storage = build_storage(store)
