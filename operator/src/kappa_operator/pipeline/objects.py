@@ -40,6 +40,9 @@ REVISION_LABEL = "kappa-platform.io/revision"
 ROLE_LABEL = "kappa-platform.io/role"
 DRIVER_ROLE = {ROLE_LABEL: "driver"}
 EXECUTOR_ROLE = {ROLE_LABEL: "executor"}
+SPARK_MASTER = "k8s://https://kubernetes.default.svc"
+_MASTER = {"name": "JAVA_TOOL_OPTIONS", "value": f"-Dspark.master={SPARK_MASTER}"}
+"""An executor reads its secret from a file only where it knows that it runs on Kubernetes, and Spark does not pass that on before it connects."""
 _RBAC = "rbac.authorization.k8s.io"
 
 
@@ -221,6 +224,7 @@ def build_executor_affinity(pipeline: str, storage: Storage) -> Manifest:
 def build_executor_template(pipeline: str, mounts: Mounts, affinity: Manifest) -> Manifest:
     """Return the pod template that Spark completes for each executor; scratch space at /tmp is Spark's to add."""
     mounts += build_rpc_mounts(pipeline)
+    variables = [_MASTER, *mounts.variables]
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -235,7 +239,7 @@ def build_executor_template(pipeline: str, mounts: Mounts, affinity: Manifest) -
                     "name": "executor",
                     "securityContext": CONTAINER_SECURITY,
                     "volumeMounts": list(mounts.volume_mounts),
-                    **({"env": list(mounts.variables)} if mounts.variables else {}),
+                    "env": variables,
                 }
             ],
             "volumes": list(mounts.volumes),

@@ -24,6 +24,7 @@ from kappa_crds.savepoint import Restoration
 from kappa_crds.source import Source
 from kappa_operator.engine.actions import Manifest
 from kappa_operator.pipeline.objects import (
+    SPARK_MASTER,
     PipelineResource,
     build_executor_affinity,
     build_executor_template,
@@ -237,7 +238,7 @@ def build_spark_conf(resource: PipelineResource, image: str, images: Images) -> 
         conf
         | _AUTHENTICATED
         | {
-            "spark.master": "k8s://https://kubernetes.default.svc",
+            "spark.master": SPARK_MASTER,
             "spark.submit.deployMode": "client",
             "spark.driver.host": f"{name_account(name)}.{namespace}.svc",
             "spark.driver.bindAddress": "0.0.0.0",  # noqa: S104 - the pod's own address, behind its Service
