@@ -204,13 +204,14 @@ class Operator:
         if body["kind"] == "Pod" and PIPELINE_LABEL in labels and not self.misses_pods:
             self.reads.drop(Key("Pipeline", body["metadata"]["namespace"], labels[PIPELINE_LABEL]))
 
-    def restart(self) -> "Operator":
-        """Return the next life: what is outside stays, what was remembered is gone."""
+    def restart(self, settings: Settings | None = None) -> "Operator":
+        """Return the next life, with other settings where given: what is outside stays, what was remembered is gone."""
         self.cluster.unsubscribe_all()
         self.cluster.fuse.die_after(None)
         return Operator(
             self.context.kinds, cluster=self.cluster, brokers=self.brokers,
-            drivers=self.drivers, lag=self.lag, clock=self.clock, webhooks=self.webhooks.die(), settings=self.context.settings,
+            drivers=self.drivers, lag=self.lag, clock=self.clock, webhooks=self.webhooks.die(),
+            settings=settings or self.context.settings,
             remembers=self.remembers, misses_pods=self.misses_pods,
         )  # fmt: skip
 

@@ -230,7 +230,7 @@ WRONG: dict[str, tuple[dict[str, Any], Reason, tuple[str, ...]]] = {
     ),
     "a measure that Spark refuses": (
         {"measures": {"m": "explode_it(LAST(price))"}},
-        Reason.INVALID_SQL,
+        Reason.SQL_REFUSED,
         ("pattern.measures.m", "explode_it"),
     ),
     "a measure with the name of a column": (

@@ -82,8 +82,18 @@ WRONG: dict[str, tuple[dict[str, Any], Reason, tuple[str, ...]]] = {
     ),
     "a command instead of a query": (
         {"views": [{"name": "agg", "sql": "DROP VIEW flights"}]},
-        Reason.INVALID_SQL,
-        ("view 'agg'", "DROP"),
+        Reason.SQL_REFUSED,
+        ("view 'agg'", "DropView is a command"),
+    ),
+    "a file instead of a source": (
+        {"views": [{"name": "agg", "sql": "SELECT *\nFROM text.`/etc/passwd`"}]},
+        Reason.SQL_REFUSED,
+        ("view 'agg', line 2, column 6", "text./etc/passwd cannot be read"),
+    ),
+    "a call of Java": (
+        {"views": [{"name": "agg", "sql": "SELECT reflect('java.lang.System', 'getenv') FROM flights"}]},
+        Reason.SQL_REFUSED,
+        ("view 'agg', line 1, column 8", "the function reflect is refused"),
     ),
     "an unknown column": (
         {"views": [{"name": "agg", "sql": "SELECT k,\n vv FROM flights"}]},

@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
 
 from kappa_crds.reasons import Reason
 from kappa_pipelines.driver.session import create_session
@@ -140,9 +142,13 @@ def test_what_real_time_mode_cannot_do_is_refused_before_it_starts(
     assert all(word in refused.value.message for word in words), refused.value.message
 
 
+def shout(flights: DataFrame) -> DataFrame:
+    upper = f.udf(lambda text: text.upper(), "string")
+    return flights.select(upper(flights.k.cast("string")).alias("k"))
+
+
 def test_a_function_in_python_is_refused_in_real_time(spark: Any, checkpoint: Path) -> None:
-    spark.udf.register("shout", lambda text: text.upper(), "string")
-    views = [{"name": "good", "sql": "SELECT shout(CAST(k AS STRING)) AS k FROM flights"}]
+    views = [{"name": "good", "python": {"function": "spark.test_real_time:shout", "reads": ["flights"]}}]
     with pytest.raises(SpecError, match="view 'good' for sink 'out' calls a function in Python"):
         _compile(checkpoint, views=views)
 

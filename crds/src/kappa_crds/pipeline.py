@@ -244,6 +244,13 @@ class PipelineSpec(Model):
         return {name: side_output.topic for name, side_output in found.items() if side_output is not None}
 
     @property
+    def python(self) -> tuple[str, ...]:
+        """Return the fields with Python of the pipeline's author, which runs in driver and executors."""
+        views = (view for view in self.views if view.python or view.event_sourced or view.projection)
+        found = tuple(f"view {view.name!r} ({view.kind})" for view in views)
+        return found if self.python_from is None else (*found, "spec.pythonFrom")
+
+    @property
     def written(self) -> tuple[tuple[str, str], ...]:
         """Return the topics that are written, each after the words for whatever writes it."""
         sinks = [(f"sink {sink.name!r}", sink.target.topic) for sink in self.sinks]

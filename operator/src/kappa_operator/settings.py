@@ -22,6 +22,8 @@ class Settings:
     """Patterns of the settings of Spark that pipelines may choose."""
     require_restricted: bool = False
     """Whether pipelines run only in namespaces that enforce the restricted Pod Security Standard."""
+    allow_python_views: bool = True
+    """Whether a pipeline may have Python of its author, which runs with all that its pods can reach."""
     resync_seconds: float = 600.0
     concurrency: int = 1000
     concurrent_changes: int = 10
@@ -55,7 +57,7 @@ class Settings:
 
 
 def _parse(name: str, raw: str, kind: type[Any]) -> Any:
-    """Return a variable as the type of its default: a list has commas, a number is greater than 0."""
+    """Return a variable as the type of its default: a list has commas, a flag is true or false, a number is greater than 0."""
     if kind is tuple:
         return tuple(part for part in raw.split(",") if part)
     if kind is str:

@@ -14,6 +14,7 @@ from kappa_crds.upgrade import UpgradeVerdict, VerdictKind
 from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.kinds import KIND_TABLE
 from kappa_operator.pipeline.objects import REVISION_LABEL
+from kappa_operator.settings import Settings
 
 CLUSTER = Key("KafkaCluster", "shop", "main")
 TOPICS = (Key("Topic", "shop", "in"), Key("Topic", "shop", "out"))
@@ -48,8 +49,8 @@ MISFIT = DriverExit(reason=Reason.STATE_INCOMPATIBLE, message="the keys are othe
 class Life:
     """The operator's lives and the node, over one cluster. One that `misses_pods` gets no watch event of a pod."""
 
-    def __init__(self, *, misses_pods: bool = False) -> None:
-        self.operator = Operator(KIND_TABLE, remembers=True, misses_pods=misses_pods)
+    def __init__(self, *, misses_pods: bool = False, settings: Settings | None = None) -> None:
+        self.operator = Operator(KIND_TABLE, remembers=True, misses_pods=misses_pods, settings=settings)
         self.node = FakeKubelet(self.operator.cluster, self.operator.drivers)
         self.node.watch()
 

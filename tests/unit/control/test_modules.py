@@ -10,6 +10,7 @@ from kappa_operator.engine.keys import ObjectRef
 from kappa_operator.engine.recent import MINUTE
 from kappa_operator.errors import ReferenceProblem
 from kappa_operator.pipeline.modules import MODULES_LIMIT, select_modules
+from kappa_operator.settings import Settings
 from unit.control.lives import PIPELINE, SPEC, Life
 
 CONFIG_MAP = ObjectRef("v1", "ConfigMap", "shop", "rules")
@@ -94,3 +95,59 @@ async def test_a_change_of_the_modules_is_a_new_revision_with_its_own_code() -> 
     last, reason = await read_end(life)
     assert (reason, last["lastGeneration"]) == (Reason.RUNNING, 2)
     assert "ConfigMap rules not found" in last["conditions"][0]["message"]
+
+
+PYTHON_VIEW = {"name": "scored", "python": {"function": "rules:score", "reads": ["events"]}}
+FORBIDDEN = Settings(allow_python_views=False)
+
+
+def restart(life: Life, settings: Settings) -> None:
+    life.operator = life.operator.restart(settings)
+    life.node.watch()
+
+
+@pytest.mark.parametrize(
+    ("spec", "named"),
+    [
+        ({**SPEC, "views": [PYTHON_VIEW]}, "view 'scored' (python)"),
+        (FROM_RULES, "spec.pythonFrom"),
+    ],
+)
+async def test_python_that_the_installation_forbids_has_no_driver(spec: dict[str, Any], named: str) -> None:
+    life = Life(settings=FORBIDDEN)
+    await life.prepare()
+    life.operator.cluster.put(build_resource("Pipeline", "delays", **spec))
+    status, reason = await read_end(life)
+    ready = next(c for c in status["conditions"] if c["type"] == "Ready")
+    assert (reason, life.node.made) == (Reason.PYTHON_FORBIDDEN, [])
+    assert named in ready["message"]
+    assert next(c["status"] for c in status["conditions"] if c["type"] == "Stalled") == "True"
+
+
+async def test_a_running_driver_with_python_is_stopped_when_the_installation_forbids_it() -> None:
+    life = Life()
+    await life.prepare()
+    life.operator.cluster.put(build_resource("Pipeline", "delays", **{**SPEC, "views": [PYTHON_VIEW]}))
+    _, reason = await read_end(life)
+    assert reason == Reason.RUNNING
+    restart(life, FORBIDDEN)
+    status, reason = await read_end(life)
+    assert reason == Reason.PYTHON_FORBIDDEN
+    assert "driver" not in status["runs"][0]
+    assert status["restarts"]["total"] == 0
+    restart(life, Settings())
+    status, reason = await read_end(life)
+    assert (reason, status["lastGeneration"], life.node.most_alive) == (Reason.RUNNING, 2, 1)
+
+
+async def test_a_pipeline_without_python_runs_where_python_is_forbidden_and_its_driver_has_the_setting() -> (
+    None
+):
+    life = Life(settings=FORBIDDEN)
+    await life.prepare()
+    life.operator.cluster.put(build_resource("Pipeline", "delays", **SPEC))
+    _, reason = await read_end(life)
+    assert reason == Reason.RUNNING
+    (pod,) = life.operator.cluster.find("v1", "Pod")
+    variables = {each["name"]: each.get("value") for each in pod["spec"]["containers"][0]["env"]}
+    assert variables["KAPPA_ALLOW_PYTHON_VIEWS"] == "false"

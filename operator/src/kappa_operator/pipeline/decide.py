@@ -159,9 +159,9 @@ def follow_driver(observed: PipelineObserved, now: datetime) -> Plan | None:
 
 
 def _is_wanted(observed: PipelineObserved, current: DriverPod) -> bool:
-    """A running driver continues while a dependency is missing; it stops for a new revision or when suspended."""
+    """A running driver continues while a dependency is missing; it stops for a new revision, when suspended, or when it is forbidden."""
     is_stopping = observed.status.active.stopping_since is not None
-    if current.deleting or observed.resource.spec.suspend or is_stopping:
+    if current.deleting or observed.resource.spec.suspend or is_stopping or observed.is_forbidden:
         return False
     return observed.wanted_name in (None, current.revision)
 

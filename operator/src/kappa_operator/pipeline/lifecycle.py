@@ -101,11 +101,13 @@ def create_driver(
     mounts = build_driver_mounts(observed.dependencies, revision.spec)
     policy, previous = observed.images.pull_policy, observed.previous
     executors = (revision.executor_pod, {} if previous is None else previous.executor_pod)
+    options = {"standby": standby, "allow_python": observed.images.allow_python}
+    driver = build_driver(resource, revision, mounts, generation, policy, **options)
     return (
         *(ApplyObject(manifest) for manifest in build_support(resource, executors)),
         *(CreateToken(manifest) for manifest in build_tokens(resource, revision)),
         CreateObject(build_config(resource, revision)),
-        CreateObject(build_driver(resource, revision, mounts, generation, policy, standby=standby)),
+        CreateObject(driver),
     )
 
 
@@ -157,6 +159,7 @@ def request_stop(observed: PipelineObserved, current: DriverPod, now: datetime) 
     status, spec = observed.status, observed.resource.spec
     since, timeout = status.active.stopping_since, parse_duration(spec.stop_timeout)
     why = "suspending" if spec.suspend else "a new revision waits"
+    why = "Python is forbidden" if observed.is_forbidden else why
     message = f"{why}: driver {current.ref.name} ends its batch"
     verdict = working(PipelineState.PENDING, Reason.STOPPING_PREVIOUS, message)
     if since is None:

@@ -17,6 +17,7 @@ from kappa_crds.pipeline_status import (
     drop_run,
 )
 from kappa_crds.progress import Progress
+from kappa_crds.reasons import Reason
 from kappa_crds.revision import Revision
 from kappa_crds.upgrade import UpgradeMode
 from kappa_operator.engine.actions import RecordStatus
@@ -102,6 +103,11 @@ class PipelineObserved:
         if run is None or run.generation <= self.status.active.generation:
             return None
         return next((pod for pod in self.pods if pod.generation == run.generation), None)
+
+    @property
+    def is_forbidden(self) -> bool:
+        """Return whether the installation does not allow what the spec declares."""
+        return isinstance(self.dependencies, Verdict) and self.dependencies.reason is Reason.PYTHON_FORBIDDEN
 
     @cached_property
     def requested(self) -> Revision | None:

@@ -21,6 +21,7 @@ from kappa_crds.revision import (
     EXECUTOR_TEMPLATE_KEY,
     GENERATION_ANNOTATION,
     GENERATION_VARIABLE,
+    PYTHON_VARIABLE,
     REVISION_DIR,
     REVISION_KEY,
     RPC_SECRET_FILE,
@@ -255,6 +256,7 @@ def build_driver(
     pull_policy: str,
     *,
     standby: bool = False,
+    allow_python: bool = True,
 ) -> Manifest:
     """Return the driver pod of a generation of the pipeline. One in standby makes a dry run and waits until it is activated."""
     pipeline = resource.metadata.name
@@ -288,7 +290,7 @@ def build_driver(
             "securityContext": POD_SECURITY,
             "containers": [
                 _build_driver_container(
-                    revision, mounts, _build_environment(generation, standby), pull_policy
+                    revision, mounts, _build_environment(generation, standby, allow_python), pull_policy
                 )
             ],
             "volumes": volumes,
@@ -296,10 +298,11 @@ def build_driver(
     }
 
 
-def _build_environment(generation: int, standby: bool) -> list[Manifest]:
+def _build_environment(generation: int, standby: bool, allow_python: bool) -> list[Manifest]:
     return [
         {"name": GENERATION_VARIABLE, "value": str(generation)},
         *([{"name": STANDBY_VARIABLE, "value": "1"}] if standby else []),
+        *([] if allow_python else [{"name": PYTHON_VARIABLE, "value": "false"}]),
         {"name": "KAPPA_POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
         {"name": "KAPPA_POD_ADDRESS", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
     ]

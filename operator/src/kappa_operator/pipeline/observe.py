@@ -40,7 +40,18 @@ from kappa_operator.pipeline.savepoints import concerns_savepoint
 from kappa_operator.pipeline.upgrade.handover import would_start
 from kappa_operator.savepoint.objects import SavepointResource
 from kappa_operator.secrets import read_secret_key
+from kappa_operator.settings import Settings
 from kappa_operator.statestore.users import find_deleting_stores
+
+
+def build_images(settings: Settings) -> Images:
+    """Return the settings of the operator for pods."""
+    return Images(
+        settings.runtime_image,
+        settings.image_pull_policy,
+        settings.java_options,
+        settings.allow_python_views,
+    )
 
 
 def forget_pipeline(context: OperatorContext, key: Key) -> None:
@@ -64,7 +75,7 @@ async def observe_pipeline(
         resource=resource,
         dependencies=await observe_dependencies(context, resource),
         pods=pods,
-        images=Images(settings.runtime_image, settings.image_pull_policy, settings.java_options),
+        images=build_images(settings),
         progress=progress,
         samples=samples,
         standby=await observe_standby(context, resource, pods),

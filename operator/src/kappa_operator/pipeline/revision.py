@@ -80,6 +80,8 @@ class Images:
     pull_policy: str
     java_options: str = ""
     """Options of every driver's and executor's JVM, before those of the pipeline."""
+    allow_python: bool = True
+    """Whether a driver may run Python of the pipeline's author."""
 
 
 def build_mounts(dependencies: Dependencies) -> Mounts:

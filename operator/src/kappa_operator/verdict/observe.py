@@ -11,8 +11,7 @@ from kappa_operator.engine.context import OperatorContext
 from kappa_operator.pipeline.dependencies import observe_dependencies
 from kappa_operator.pipeline.model import PipelineObserved
 from kappa_operator.pipeline.objects import PipelineResource
-from kappa_operator.pipeline.observe import read_revision
-from kappa_operator.pipeline.revision import Images
+from kappa_operator.pipeline.observe import build_images, read_revision
 
 
 async def observe_applied(
@@ -20,12 +19,12 @@ async def observe_applied(
 ) -> tuple[PipelineObserved, Revision | None]:
     """Return the pipeline as it would be stored, with the revision that runs; raise pydantic.ValidationError for a bad spec."""
     resource: PipelineResource = find_kind("Pipeline").parse(body)
-    settings, runs = context.settings, resource.status.active.revision
+    runs = resource.status.active.revision
     observed = PipelineObserved(
         resource=resource,
         dependencies=await observe_dependencies(context, resource, ask_kafka=False),
         pods=(),
-        images=Images(settings.runtime_image, settings.image_pull_policy, settings.java_options),
+        images=build_images(context.settings),
     )
     old = None if runs is None else await read_revision(context, resource.metadata.namespace, runs)
     return observed, old

@@ -22,9 +22,10 @@ from kappa_pipelines.failures.diagnose import explain
 from kappa_pipelines.kafka.permissions import check_permissions
 from kappa_pipelines.kafka.preflight import check_kafka
 from kappa_pipelines.plan.realtime import build_real_time_settings
+from kappa_pipelines.plan.views import check_views
 from kappa_pipelines.reporting.metrics import Counts
 from kappa_pipelines.reporting.record import DriverRecord
-from kappa_pipelines.revision.environment import Environment
+from kappa_pipelines.revision.environment import Environment, check_python
 from kappa_pipelines.revision.modules import install_modules
 from kappa_pipelines.savepoint.store import SavepointStore
 from kappa_pipelines.savepoint.take import Taken, take_savepoint
@@ -75,6 +76,7 @@ class Driver:
 
     def run(self) -> DriverExit:
         """Run until a stop is requested or a failure; DriverError gives its reason."""
+        check_python(self._revision.spec)
         topics = check_kafka(self._revision)
         check_permissions(self._revision)
         log.info("kafka is available")
@@ -98,6 +100,7 @@ class Driver:
                 self._supervision.release()
 
     def _run(self, spark: SparkSession, topics: dict[str, int]) -> DriverExit:
+        check_views(spark, self._revision.spec)
         self._await_executors(spark)
         install_modules(spark, self._revision)
         generation, idle_folder = self._environment.generation, create_idle_folder()

@@ -8,6 +8,7 @@ from kappa_crds.reasons import Reason
 from kappa_crds.revision import KafkaConnection, Revision, Tuning
 from kappa_pipelines.errors import SpecError
 from kappa_pipelines.jars import fetch_jars
+from kappa_pipelines.revision.environment import check_python
 
 _TUNING = Tuning(shuffle_partitions=2)
 _MOST_PROBLEMS = 5
@@ -18,6 +19,7 @@ def build_local_revision(manifest: dict[str, Any]) -> Revision:
     check_manifest(manifest)
     resource = PIPELINE.parse(manifest)
     spec: PipelineSpec = resource.spec
+    check_python(spec)
     return Revision(
         namespace=resource.metadata.namespace,
         pipeline=resource.metadata.name,

@@ -3,23 +3,24 @@
 Views may be declared in any order: one that reads a view that is not defined yet is defined after it.
 """
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, ParseException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from kappa_crds.pipeline import PipelineSpec
-from kappa_crds.reasons import Reason
 from kappa_crds.view import View
-from kappa_pipelines.errors import SpecError
-from kappa_pipelines.failures.classify import first_lines
+from kappa_pipelines.analysis.catalyst import find_reads, get_plan
 from kappa_pipelines.failures.exceptions import read_sql_failure
 from kappa_pipelines.failures.sql import explain_sql_error, find_unknown_name
 from kappa_pipelines.revision.names import explain_cycle
+from kappa_pipelines.sandbox.check import Place, check_plan, check_query, parse_expression
 from kappa_pipelines.transforms.frames import build_frame
 from kappa_pipelines.transforms.sketches.functions import expand_calls
 from kappa_pipelines.transforms.statements import build_statement
+from kappa_pipelines.transforms.window import build_window
 
 
 @dataclass(frozen=True)
@@ -36,14 +37,49 @@ def forget_views(spark: SparkSession) -> None:
         spark.catalog.dropTempView(left.name)
 
 
+def check_views(spark: SparkSession, spec: PipelineSpec) -> None:
+    """Raise SpecError for a view whose SQL names what it may not use. Nothing is analysed."""
+    for written in spec.views:
+        view = expand_calls(written)
+        for name, sql in _list_expressions(view):
+            parse_expression(spark, f"view {view.name!r}, {name}", sql)
+        if view.sql is not None:
+            try:
+                check_query(spark, _find_place(view, written), build_statement(spark, view), {})
+            except (ParseException, Py4JJavaError) as error:
+                failure = read_sql_failure(error)
+                raise explain_sql_error(spec, view, failure, exact=view == written) from error
+
+
+def _list_expressions(view: View) -> Iterator[tuple[str, str]]:
+    """Yield each expression of an operator, by its field."""
+    groups = {
+        "sliding.aggregates": view.sliding and view.sliding.aggregates,
+        "window.aggregates": view.window and view.window.aggregates,
+        "pattern.define": view.pattern and view.pattern.define,
+        "pattern.measures": view.pattern and view.pattern.measures,
+    }
+    for group, expressions in groups.items():
+        yield from ((f"{group}.{name}", sql) for name, sql in (expressions or {}).items())
+
+
+def _find_place(view: View, written: View) -> Place:
+    """Return the place of a view's SQL. Expanded calls keep their lines, and generated statements have none."""
+    if view.sql is None:
+        return Place(f"view {view.name!r}, {view.kind}")
+    return Place(f"view {view.name!r}", lines=True, columns=view == written)
+
+
 def define_views(spark: SparkSession, spec: PipelineSpec) -> tuple[DefinedView, ...]:
     """Define every view after those that it reads, and return them in that order."""
+    check_views(spark, spec)
     ordered: list[DefinedView] = []
+    scans: dict[str, int] = {}
     pending = {view.name: view for view in spec.views}
     while pending:
         before, waits = len(pending), {}
         for view in tuple(pending.values()):
-            defined = _define_view(spark, spec, view)
+            defined = _define_view(spark, spec, view, scans)
             if isinstance(defined, DefinedView):
                 ordered.append(defined)
                 del pending[view.name]
@@ -54,40 +90,40 @@ def define_views(spark: SparkSession, spec: PipelineSpec) -> tuple[DefinedView, 
     return tuple(ordered)
 
 
-def _define_view(spark: SparkSession, spec: PipelineSpec, view: View) -> DefinedView | str:
-    """Define the view, or return the name of a view that it reads and that is not defined yet."""
-    written = view
-    view = expand_calls(view)
-    _check_expressions(spark, view)
+def _define_view(
+    spark: SparkSession, spec: PipelineSpec, written: View, scans: dict[str, int]
+) -> DefinedView | str:
+    """Define the view, or return the name of a view that it reads and that is not defined yet.
+
+    `scans` has the number of relations behind each view that is defined.
+    """
+    view = expand_calls(written)
+    place = _find_place(view, written)
     try:
-        frame = build_frame(spark, view)
-        if frame is not None:
-            frame.createOrReplaceTempView(view.name)
-            return DefinedView(view.name, None)
-        statement = build_statement(spark, view)
-        _check_is_query(spark, statement)
-        spark.sql(statement).createOrReplaceTempView(view.name)
+        frame, statement = build_frame(spark, view), None
+        if frame is None:
+            statement = build_statement(spark, view)
+            count, frame = _query(spark, place, statement, scans)
+        else:
+            count = sum(scans.get(read, 1) for read in find_reads(get_plan(frame)))
+            if view.window is not None:  # its aggregates are checked in a plan without corrections
+                _query(spark, place, build_window(spark, view.name, view.window), scans)
     except (AnalysisException, ParseException, Py4JJavaError) as error:
         failure = read_sql_failure(error)
         missing = find_unknown_name(failure)
         if missing in {each.name for each in spec.views}:
             return str(missing)
         raise explain_sql_error(spec, view, failure, exact=view == written) from error
+    scans[view.name] = count
+    frame.createOrReplaceTempView(view.name)
     return DefinedView(view.name, statement)
 
 
-def _check_expressions(spark: SparkSession, view: View) -> None:
-    """Parse each expression of an operator separately, so that an error names it."""
-    for kind, operator in (("sliding", view.sliding), ("window", view.window)):
-        for name, sql in (operator.aggregates if operator else {}).items():
-            try:
-                spark._jsparkSession.sessionState().sqlParser().parseExpression(sql)
-            except ParseException as error:
-                message = first_lines(read_sql_failure(error).message)
-                path = f"view {view.name!r}, {kind}.aggregates.{name}"
-                raise SpecError(Reason.INVALID_SQL, f"{path}: {message}") from error
-
-
-def _check_is_query(spark: SparkSession, statement: str) -> None:
-    """Parse as a query: `spark.sql` would run a command such as DROP at once."""
-    spark._jsparkSession.sessionState().sqlParser().parseQuery(statement)
+def _query(
+    spark: SparkSession, place: Place, statement: str, scans: Mapping[str, int]
+) -> tuple[int, DataFrame]:
+    """Return how many relations a checked statement reads, and its rows."""
+    count = check_query(spark, place, statement, scans)
+    rows = spark.sql(statement)
+    check_plan(place, rows)
+    return count, rows

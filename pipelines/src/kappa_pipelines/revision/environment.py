@@ -5,11 +5,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from kappa_crds.pipeline import PipelineSpec
 from kappa_crds.reasons import Reason
 from kappa_crds.revision import (
     CONTROL_PORT,
     CONTROL_TOKEN_FILE,
     GENERATION_VARIABLE,
+    PYTHON_VARIABLE,
     REVISION_DIR,
     REVISION_KEY,
     STANDBY_VARIABLE,
@@ -60,6 +62,12 @@ def read_environment(arguments: list[str], variables: Mapping[str, str] = os.env
         pod_name=variables.get(POD_NAME_VARIABLE),
         pod_address=variables.get(POD_ADDRESS_VARIABLE),
     )
+
+
+def check_python(spec: PipelineSpec, variables: Mapping[str, str] = os.environ) -> None:
+    """Raise SpecError if a pipeline has Python of its author, and this process may not run it."""
+    if spec.python and variables.get(PYTHON_VARIABLE) == "false":
+        raise SpecError(Reason.PYTHON_FORBIDDEN, f"Python is not allowed here: {', '.join(spec.python)}")
 
 
 def termination_file(variables: Mapping[str, str] = os.environ) -> Path:

@@ -59,6 +59,11 @@ SESSION_SETTINGS: dict[str, str] = {
     # been stored before that rule.
     f"{_STREAMING}.statefulOperator.checkCorrectness.enabled": "true",
     f"{_STREAMING}.unsupportedOperationCheck": "true",
+    # What SQL could reach outside of the pipeline (ADR 42): text.`/path`, ${env:NAME} in a statement, a catalog, scripts.
+    "spark.sql.runSQLOnFiles": "false",
+    "spark.sql.variable.substitute": "false",
+    "spark.sql.catalogImplementation": "in-memory",
+    "spark.sql.scripting.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
 

@@ -17,10 +17,15 @@ class SpecPath:
     view: str
     field: str
 
+    @property
+    def text(self) -> str:
+        """Return the path as it is in messages."""
+        return f"view {self.view!r}, {self.field}"
+
     def fail(self, text: str, reason: Reason = Reason.INVALID_SQL) -> SpecError:
         """Return an error at this path."""
-        return SpecError(reason, f"view {self.view!r}, {self.field}: {text}")
+        return SpecError(reason, f"{self.text}: {text}")
 
     def explain(self, error: AnalysisException | ParseException) -> SpecError:
         """Return the error for Spark's refusal of the expression."""
-        return explain_refusal(f"view {self.view!r}, {self.field}", read_sql_failure(error))
+        return explain_refusal(self.text, read_sql_failure(error))

@@ -131,7 +131,9 @@ def _needs_standby(observed: PipelineObserved) -> bool:
     change, revision = observed.status.upgrade, observed.wanted
     if change is None or change.phase not in AT_WORK or change.handover is Handover.COLD:
         return False
-    return not observed.resource.spec.suspend and (revision is None or is_at_work(change, revision))
+    if observed.resource.spec.suspend or observed.is_forbidden:
+        return False
+    return revision is None or is_at_work(change, revision)
 
 
 def _may_start(observed: PipelineObserved, current: DriverPod) -> bool:

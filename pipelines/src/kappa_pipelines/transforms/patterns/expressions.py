@@ -15,8 +15,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import DataType
 
 from kappa_pipelines.analysis.catalyst import children_of, items, kind_of
-from kappa_pipelines.failures.classify import first_lines
-from kappa_pipelines.failures.exceptions import read_sql_failure
+from kappa_pipelines.sandbox.check import Place, check_plan, parse_expression
 from kappa_pipelines.transforms.inputs import quote
 from kappa_pipelines.transforms.spec_path import SpecPath
 
@@ -60,17 +59,16 @@ class Reader:
     numbers: Mapping[str, int]
 
     def parse(self, path: SpecPath, text: str) -> "Text":
-        """Return an expression's tree; SpecError if it is not SQL."""
-        try:
-            tree = self.rows.sparkSession._jsparkSession.sessionState().sqlParser().parseExpression(text)
-        except ParseException as error:
-            raise path.fail(first_lines(read_sql_failure(error).message)) from error
+        """Return an expression's tree; SpecError if it is not SQL, or names what it may not use."""
+        tree = parse_expression(self.rows.sparkSession, path.text, text)
         return Text(path, text, tree, frozenset(self.numbers))
 
     def select_types(self, path: SpecPath, columns: list[str]) -> list[DataType]:
         """Return the types of expressions on one event; SpecError for what Spark refuses."""
         try:
-            return [column.dataType for column in self.rows.selectExpr(*columns).schema.fields]
+            selected = self.rows.selectExpr(*columns)
+            check_plan(Place(path.text), selected)
+            return [column.dataType for column in selected.schema.fields]
         except (AnalysisException, ParseException) as error:
             raise path.explain(error) from error
 
