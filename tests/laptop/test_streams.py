@@ -1,7 +1,9 @@
 """What batch SQL has and a stream has not is refused with the way to write it; and that way is one that Spark runs."""
 
 # ruff: noqa: S608 - the statements are what is tested
+import random
 import re
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,7 @@ from kappa_pipelines.laptop.revision import build_local_revision
 from kappa_pipelines.laptop.session import start_spark
 from kappa_pipelines.plan.compile import compile_revision
 from kappa_pipelines.revision.settings import CHECKPOINT_SETTINGS
-from kappa_pipelines.transforms.events import select_events
+from kappa_pipelines.transforms.events import ID, select_events
 from kappa_pipelines.transforms.inputs import Input
 
 TIME = {"column": "ts", "watermark": "2s"}
@@ -240,10 +242,48 @@ def test_equal_events_stay_apart_and_a_task_that_runs_again_gives_each_the_same_
 
     def run_twice(frame: DataFrame, batch: int) -> None:
         for _ in range(2):
-            found.append(sorted(row["__kappa_id"] for row in frame.collect()))
+            found.append(sorted(row[ID] for row in frame.collect()))
 
-    rows = spark.sql(select_events(Input("events", schema), "at", {}))
+    rows = spark.sql(select_events(spark, Input("events", schema), "at", {}))
     rows.writeStream.foreachBatch(run_twice).trigger(availableNow=True).start().awaitTermination()
     first, again = found
     assert len(set(first)) == 12
     assert first == again
+
+
+def test_events_in_another_order_have_the_same_identities(spark: SparkSession) -> None:
+    schema = StructType().add("k", "string").add("at", "timestamp").add("tags", "map<string,int>")
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    rows = [(key, at, {"a": number}) for key in "xxyz" for number in (1, 1, 2)]
+
+    def identify(seed: int) -> list[tuple[Any, ...]]:
+        shuffled = random.Random(seed).sample(rows, len(rows))
+        frame = spark.createDataFrame(shuffled, schema).repartition(2, "k")
+        frame.createOrReplaceTempView("events")
+        made = spark.sql(select_events(spark, Input("events", schema), "at", {})).collect()
+        return sorted((row[ID], row["__kappa_event"]["k"], row["__kappa_event"]["tags"]["a"]) for row in made)
+
+    first, again = identify(1), identify(2)
+    assert first == again
+    assert len({identity for identity, *_ in first}) == len(rows)
+
+
+def test_events_of_sources_and_stateless_views_are_identified_by_their_position(spark: SparkSession) -> None:
+    spec = {
+        "plain": "SELECT id, price, ts FROM bids WHERE price > 1",
+        "both": "SELECT ts FROM bids UNION ALL SELECT ts FROM auctions",
+        "parts": "SELECT explode(array(id, auction)) AS id, ts FROM bids",
+        "joined": "SELECT b.id, a.seller, b.ts FROM bids b JOIN auctions a ON a.id = b.auction"
+        " AND b.ts BETWEEN a.ts AND a.ts + INTERVAL 1 HOUR",
+        "counted": "SELECT window_time(window) AS ts, n FROM"
+        " (SELECT window, count(*) AS n FROM bids GROUP BY window(ts, '1 minute'))",
+    }
+    compile_views("SELECT id, price FROM bids JOIN auctions USING (id)", allowUnboundedState=True)
+    for name, sql in spec.items():
+        spark.sql(sql).createOrReplaceTempView(name)
+    by_position = {
+        name
+        for name in ("bids", *spec)
+        if "uuid()" in select_events(spark, Input(name, spark.table(name).schema), "ts", {})
+    }
+    assert by_position == {"bids", "plain", "both", "parts"}

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kappa_pipelines.transforms.key_groups import Kept
+from kappa_pipelines.transforms import stored as form
 from kappa_pipelines.transforms.search import memory
 from kappa_pipelines.transforms.search.document import Fields, Kind, read_document
 from kappa_pipelines.transforms.search.step import STORED, Found, Given, Role, Search, read_columns
@@ -45,8 +45,8 @@ class Log:
         self.rows = rows
 
     def run(self, cuts: Sequence[int], restarts: Sequence[bool]) -> list[Any]:
-        """What two buckets give, each row of a document to one, in batches that end at the cuts."""
-        kept: list[Kept] = [{}, {}]
+        """What two shards give, each row of a document to one, in batches that end at the cuts."""
+        kept: list[form.Kept] = [{}, {}]
         found: list[Any] = []
         edges = sorted({min(cut, len(self.rows)) for cut in cuts} | {0, len(self.rows)})
         parts = [*(self.rows[low:high] for low, high in pairwise(edges)), ()]
@@ -54,11 +54,12 @@ class Log:
             if restarts[number % len(restarts)]:
                 memory.forget()
             watermark = self._find_watermark(parts[number + 1 :])
-            for bucket in (0, 1):
-                mine = [row for at, row in enumerate(part) if row.role == Role.VERSION or at % 2 == bucket]
-                found += Search("v", FIELDS).advance(kept[bucket], mine, watermark)
+            for shard in (0, 1):
+                mine = [row for at, row in enumerate(part) if row.role == Role.VERSION or at % 2 == shard]
+                found += Search("v", FIELDS).advance(kept[shard], mine, watermark)
             stored = [each.get(STORED) for each in kept]
-            assert stored[0] == stored[1], "the buckets keep different queries"
+            assert stored[0] == stored[1], "the shards store different queries"
+            kept = [form.decode(form.encode(each)) for each in kept]
         return found
 
     def _find_watermark(self, later: Sequence[Sequence[Given]]) -> int:

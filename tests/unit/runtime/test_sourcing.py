@@ -10,10 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kappa_pipelines.decider import Rejected
+from kappa_pipelines.transforms import stored
 from kappa_pipelines.transforms.functions import UserFunction
-from kappa_pipelines.transforms.key_groups import Kept, Row, Step
+from kappa_pipelines.transforms.key_groups import Row, Step
 from kappa_pipelines.transforms.projection import Projecting
 from kappa_pipelines.transforms.sourcing import Sourcing
+from kappa_pipelines.transforms.stored import Kept
 from reference.sourcing import project, source_events
 
 HERE = "runtime_accounts"
@@ -52,8 +54,13 @@ def build_step(remember: int = 1000, snapshot_every: int | None = None) -> Sourc
 
 
 def run(step: Step, batches: Iterable[Sequence[Row]]) -> list[Row]:
+    """What comes out of batches; state is stored between them."""
     kept: Kept = {}
-    return [row for batch in batches for row in step.advance(kept, batch, 0)]
+    made: list[Row] = []
+    for batch in batches:
+        made += step.advance(kept, batch, 0)
+        kept = stored.decode(stored.encode(kept))
+    return made
 
 
 def encode(command: dict[str, Any]) -> Row:

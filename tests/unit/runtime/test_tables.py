@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from kappa_pipelines.transforms.key_groups import Output, _KeyGroups
 from kappa_pipelines.transforms.lookup import LookupStep
+from kappa_pipelines.transforms.stored import decode, encode
 from kappa_pipelines.transforms.table_join import FollowStep, MatchStep
 from reference.joins import join_tables
 
@@ -45,7 +46,9 @@ class Tables:
             if body is not None:
                 self.right[to] = body
         messages = [(*message, None) for message in FollowStep().advance(self.follows, left[::-1], 0)]
-        return list(MatchStep(inner=self.inner).advance(self.matches, right[::-1] + messages[::-1], 0))
+        made = list(MatchStep(inner=self.inner).advance(self.matches, right[::-1] + messages[::-1], 0))
+        self.follows, self.matches = decode(encode(self.follows)), decode(encode(self.matches))
+        return made
 
     def _next(self) -> int:
         self.order += 1
@@ -96,7 +99,7 @@ def test_an_event_finds_the_row_after_all_changes_of_its_batch() -> None:
 
 
 def test_numbers_that_may_be_null_are_refused_before_they_become_inexact() -> None:
-    buckets = _KeyGroups(FollowStep(), ("id", "order"), Output({"id": "STRING"}), None)
+    buckets = _KeyGroups(FollowStep(), ("id", "order"), Output({"id": "STRING"}), 0, None)
     rows = pd.DataFrame({"id": ["a", "b"], "order": [2**53 + 1, None]})
     with pytest.raises(
         TypeError, match="column order has NULLs among its numbers, so they are inexact; give it as text"

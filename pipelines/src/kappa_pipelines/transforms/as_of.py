@@ -5,6 +5,8 @@ that of the slower side, so an event is emitted when all versions up to its time
 with the greater columns wins, in any order of arrival. A NULL key has no version.
 """
 
+from pyspark.sql import SparkSession
+
 from kappa_crds.joins import AsOfJoin, Unmatched
 from kappa_pipelines.transforms.events import TIME, group_by_event, select_events, unpack_columns
 from kappa_pipelines.transforms.inputs import Input, check_new_columns, quote, quote_interval
@@ -13,7 +15,7 @@ _SINCE = "__kappa_since"
 _VERSION = "__kappa_version"
 
 
-def build_as_of(view: str, join: AsOfJoin, events: Input, table: Input) -> str:
+def build_as_of(spark: SparkSession, view: str, join: AsOfJoin, events: Input, table: Input) -> str:
     """Return the statement; SpecError for unknown columns."""
     time, since = events.find_time(view), table.find_time(view)
     events.check_columns(view, "asOf.key", join.key)
@@ -34,6 +36,6 @@ def build_as_of(view: str, join: AsOfJoin, events: Input, table: Input) -> str:
     kind = "LEFT" if join.unmatched is Unmatched.KEEP else "INNER"
     return (
         f"SELECT {', '.join([*unpack_columns(events, time), *columns])}\n"
-        f"FROM ({select_events(events, time, keys)}) {kind} JOIN ({versions}) ON {' AND '.join(valid)}\n"
+        f"FROM ({select_events(spark, events, time, keys)}) {kind} JOIN ({versions}) ON {' AND '.join(valid)}\n"
         f"{group_by_event()}"
     )

@@ -3,26 +3,70 @@
 Equal events are different events, so each gets an identifier; its columns travel as one struct beside the event time, which has the
 watermark.
 
-The identifier is stable when Spark runs a task again: `uuid()` has one seed for each batch, and its values depend only on the seed, on
-the partition and on the position of the record in it. Records of a source have a fixed position, given by topic, partition and offset.
-Rows of a join in the same query have none: if an executor is lost after their shuffle, such events may be lost or doubled.
+The identifier is the same when Spark runs a task again. Records of a source have a fixed position, given by topic, partition and
+offset: `uuid()` has one seed for each batch, and its values depend only on the seed, on the partition and on the position in it. Rows
+that come from a shuffle or from Python in the same query come in another order after an executor is lost, but in the same partition.
+So they are identified by their content, their partition and a number among equal rows.
 """
 
+from collections import defaultdict
+from collections.abc import Iterator
+from itertools import count
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql.pandas.functions import ArrowUDFType, arrow_udf
+
+from kappa_pipelines.analysis.catalyst import children_of, get_plan, kind_of
 from kappa_pipelines.transforms.inputs import Input, quote
 
 TIME = "__kappa_time"
-_ID = "__kappa_id"
+ID = "__kappa_id"
 _EVENT = "__kappa_event"
+_NUMBER = "__kappa_number_equal"
+_KEEPS_ORDER = {
+    "CollectMetrics",
+    "EventTimeWatermark",
+    "Filter",
+    "Generate",
+    "NamedStreamingRelation",
+    "Project",
+    "StreamingRelation",
+    "StreamingRelationV2",
+    "SubqueryAlias",
+    "Union",
+    "View",
+}
 
 
-def select_events(events: Input, time: str, keys: dict[str, str]) -> str:
+def select_events(spark: SparkSession, events: Input, time: str, keys: dict[str, str]) -> str:
     """Return the statement that selects the events; `keys` are further columns and their sources."""
-    struct = ", ".join(quote(name) for name in events.columns)
+    struct = f"struct({', '.join(quote(name) for name in events.columns)})"
     more = "".join(f", {quote(column)} AS {name}" for name, column in keys.items())
+    identity = "uuid()"
+    if not _has_fixed_order(get_plan(spark.table(events.name))):
+        content = f"xxhash64(to_json({struct}))"
+        identity = f"concat_ws('-', spark_partition_id(), {content}, {_NUMBER}({content}))"
+        number: Any = arrow_udf(number_equal, "BIGINT", ArrowUDFType.SCALAR_ITER)
+        spark.udf.register(_NUMBER, number.asNondeterministic())
     return (
-        f"SELECT {quote(time)} AS {TIME}, uuid() AS {_ID}, struct({struct}) AS {_EVENT}{more}"  # noqa: S608 - quoted
+        f"SELECT {quote(time)} AS {TIME}, {identity} AS {ID}, {struct} AS {_EVENT}{more}"  # noqa: S608 - quoted
         f" FROM {events.name}"
     )
+
+
+def _has_fixed_order(plan: Any) -> bool:
+    """Return whether the rows of a partition have the order of the sources."""
+    return kind_of(plan) in _KEEPS_ORDER and all(map(_has_fixed_order, children_of(plan)))
+
+
+def number_equal(batches: Iterator[Any]) -> Iterator[Any]:
+    """Number the equal values among all of a partition, which are in Arrow arrays."""
+    import pyarrow as pa  # noqa: PLC0415 - only workers need it
+
+    numbers: dict[int, Iterator[int]] = defaultdict(count)
+    for values in batches:
+        yield pa.array([next(numbers[value]) for value in values.to_pylist()], pa.int64())
 
 
 def unpack_columns(events: Input, time: str) -> list[str]:
@@ -35,4 +79,4 @@ def unpack_columns(events: Input, time: str) -> list[str]:
 
 def group_by_event() -> str:
     """Return the GROUP BY that makes one group of each event."""
-    return f"GROUP BY {TIME}, {_ID}"
+    return f"GROUP BY {TIME}, {ID}"

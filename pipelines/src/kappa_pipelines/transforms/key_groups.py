@@ -1,9 +1,9 @@
-"""State kept in Python, in few large key groups, for operators that Spark's own plans do not have.
+"""State kept in Python, in key groups, for operators that Spark's own plans do not have.
 
-A Python call and an access to the state store cost as much as hundreds of rows, so keys share groups: a key is hashed into
-one of 16 key groups, and the state of all keys of a group is one value. A batch costs one call for each group that has rows,
-which reads and writes all state of the group: suited to many rows a batch and little state a key. An operator does not see
-key groups: it is a `Step` from the state of keys and their rows to new rows.
+A Python call for each key costs as much as hundreds of rows, so keys share calls: a key is hashed into one of 16 shards, which are
+Spark's groups, and within it into one of 64 key groups, whose state is one value. A batch costs one call for each shard that has
+rows, which reads and writes the state of the key groups that have rows. An operator does not see key groups: it is a `Step` from
+the state of keys and their rows to new rows.
 
 Only text, whole numbers, booleans and bytes pass between Spark and a step, as pandas makes numbers with NULLs inexact.
 Times are microseconds since 1970 in UTC. Columns that an operator only passes on travel as JSON, packed and unpacked by Spark.
@@ -11,10 +11,11 @@ Times are microseconds since 1970 in UTC. Columns that an operator only passes o
 
 import contextlib
 import gc
-import pickle
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
+from zlib import crc32
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
@@ -23,16 +24,19 @@ from pyspark.sql.types import StructField, StructType
 
 from kappa_pipelines.analysis.catalyst import DELAY
 from kappa_pipelines.transforms.inputs import Input, quote
+from kappa_pipelines.transforms.stored import Kept, decode, encode, is_pickled, read_pickled
 
 if TYPE_CHECKING:
     import pandas as pd
 
-KEY_GROUPS = (12, 16, 5, 1, 37, 20, 2, 35, 13, 6, 49, 7, 25, 15, 4, 0)
-"""Ids of the key groups. Spark's hash puts one of them into each of 16 partitions, so two into each of 8, four into each of 4.
+SHARDS = (12, 16, 5, 1, 37, 20, 2, 35, 13, 6, 49, 7, 25, 15, 4, 0)
+"""Ids of the shards. Spark's hash puts one of them into each of 16 partitions, so two into each of 8, four into each of 4.
 
-They are part of checkpoints: with other ids, keys would not find their state."""
+They are part of checkpoints, as is the number of key groups: with others, keys would not find their state."""
+KEY_GROUPS = 64
+"""The number of key groups in a shard; 1,024 in all."""
 
-_GROUP = "__kappa_bucket"  # a name in checkpoints
+_SHARD = "__kappa_bucket"  # a name in checkpoints
 _TIME = "__kappa_watermark"
 _FIRST_TIME, _LAST_TIME = "1678-01-01", "2262-01-01"  # of a timestamp in pandas
 JSON = {
@@ -43,8 +47,6 @@ JSON = {
 """Options by which values travel as JSON without a loss."""
 
 Row = tuple[Any, ...]
-Kept = dict[str, Any]
-"""The state of an operator by key; any values that can be pickled. A key without state is not in it."""
 
 
 class Step(Protocol):
@@ -100,14 +102,17 @@ class _Apart(Kept):
 
 
 class _KeyGroups(StatefulProcessor):
-    """Runs a step on key groups."""
+    """Runs a step on the key groups of a shard. `key` is the position of the key in a row; with `apart`, a shard is one key group."""
 
-    def __init__(self, step: Step, columns: Sequence[str], output: Output, apart: str | None) -> None:
-        self._step, self._columns, self._output, self._apart = step, columns, output, apart
+    def __init__(
+        self, step: Step, columns: Sequence[str], output: Output, key: int, apart: str | None
+    ) -> None:
+        self._step, self._columns, self._output, self._key, self._apart = step, columns, output, key, apart
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._handle = handle
-        self._state = handle.getValueState("keys", "kept BINARY, wake BIGINT")
+        self._wakes = handle.getValueState("keys", "kept BINARY, wake BIGINT")
+        self._groups = handle.getMapState("groups", "number INT", "kept BINARY")
         if self._apart is not None:
             self._part = handle.getValueState("apart", "part BINARY")
 
@@ -135,17 +140,60 @@ class _KeyGroups(StatefulProcessor):
             yield self._frame(made)
 
     def _run(self, rows: Sequence[Row], timers: Any) -> Sequence[Row]:
-        stored = self._state.get() if self._state.exists() else None
-        kept: Kept = pickle.loads(stored[0]) if stored else {}  # noqa: S301 - our own checkpoint
+        stored = self._wakes.get()
+        content, waited_for = stored or (b"", None)
+        wakes: dict[str, int] = self._split(content) if is_pickled(content) else decode(content)
+        watermark = 0 if self._output.time is None else timers.getCurrentWatermarkInMs() * 1000
+        given: dict[int, list[Row]] = {int(number): [] for number, wake in wakes.items() if wake <= watermark}
+        for row in rows:
+            given.setdefault(self._find_group(row[self._key]), []).append(row)
+        made: list[Row] = []
+        for number, content in self._load(given).items():
+            made += self._advance_group(number, content, given[number], watermark, wakes)
+        timer = self._set_timer(waited_for, min(wakes.values(), default=None))
+        if stored is None or (encode(wakes), timer) != tuple(stored):
+            self._wakes.update((encode(wakes), timer))
+        return made
+
+    def _find_group(self, key: str) -> int:
+        return 0 if self._apart is not None else crc32(key.encode(errors="surrogatepass")) % KEY_GROUPS
+
+    def _load(self, numbers: Collection[int]) -> dict[int, bytes]:
+        """Return the contents of key groups: many in one request to the JVM, few in one request each."""
+        if len(numbers) > KEY_GROUPS // 2:
+            found = {number: content for (number,), (content,) in self._groups.iterator()}
+            return {number: found.get(number, b"") for number in numbers}
+        return {number: (self._groups.getValue((number,)) or (b"",))[0] for number in numbers}
+
+    def _advance_group(
+        self, number: int, content: bytes, rows: Sequence[Row], watermark: int, wakes: dict[str, int]
+    ) -> list[Row]:
+        """Return a step's output for one key group, and write its state and its wake."""
+        kept = decode(content)
         if self._apart is not None:
             kept = _Apart(kept, self._apart, self._part)
-        waited_for = stored[1] if stored else None
-        watermark = 0 if self._output.time is None else timers.getCurrentWatermarkInMs() * 1000
         made = list(self._step.advance(kept, rows, watermark))
-        wake = self._set_timer(waited_for, self._step.find_wake(kept))
-        rest = kept.split() if isinstance(kept, _Apart) else kept
-        self._state.update((pickle.dumps(rest, protocol=5), wake))
+        self._store(number, content, kept, wakes)
         return made
+
+    def _store(self, number: int, content: bytes, kept: Kept, wakes: dict[str, int]) -> None:
+        wakes.pop(str(number), None)
+        wake = self._step.find_wake(kept)
+        if wake is not None:
+            wakes[str(number)] = wake
+        rest = encode(kept.split() if isinstance(kept, _Apart) else kept)
+        if rest != (content or encode({})):
+            self._groups.updateValue((number,), (rest,))
+
+    def _split(self, content: bytes) -> dict[str, int]:
+        """Store the state of a shard, which an earlier release has in one value, by key groups; return their wakes."""
+        groups: dict[int, Kept] = defaultdict(dict)
+        for key, value in read_pickled(content).items():
+            groups[self._find_group(key)][key] = value
+        wakes: dict[str, int] = {}
+        for number, kept in groups.items():
+            self._store(number, b"", kept, wakes)
+        return wakes
 
     def _set_timer(self, waited_for: int | None, wake: int | None) -> int | None:
         """Replace the timer at `waited_for`, which may have fired, by one at `wake`.
@@ -194,21 +242,22 @@ def run_step(
     """Return a step's output over a stream.
 
     `columns` are the step's input columns, in their order; rows with an equal column `key` share their state. Rows for which
-    `to_all` holds go to every key group. `apart` names a key under which a step keeps bytes that are large and seldom change.
+    `to_all` holds go to every shard. `apart` names a key under which a step keeps bytes that are large and seldom change; then a
+    shard is one key group.
 
     Where the output has an event time, the step can wait for times and `time` is the column with the watermark: rows without a
     time have no output, and rows below the watermark are dropped and counted as late.
     """
-    group = _find_group(columns[key], to_all).alias(_GROUP)
+    shard = _find_shard(columns[key], to_all).alias(_SHARD)
     given = [column.alias(name) for name, column in columns.items()]
     if time is not None:
         rows = rows.where(f.col(quote(time)).isNotNull())
         given.append(_bound_time(rows, time))
     return (
-        rows.select(group, *given)
-        .groupBy(_GROUP)
+        rows.select(shard, *given)
+        .groupBy(_SHARD)
         .transformWithStateInPandas(
-            _KeyGroups(step, tuple(columns), output, apart),
+            _KeyGroups(step, tuple(columns), output, list(columns).index(key), apart),
             output.ddl,
             "append",
             "None" if output.time is None else "EventTime",
@@ -227,10 +276,10 @@ def _bound_time(rows: DataFrame, time: str) -> Column:
     return bounded.alias(_TIME, metadata={DELAY: rows.schema[time].metadata[DELAY]})
 
 
-def _find_group(key: Column, to_all: Column | None) -> Column:
-    """Return the key group of a key, or a row for each key group where a row goes to all."""
-    every = f.array(*map(f.lit, KEY_GROUPS))
-    one = f.get(every, f.pmod(f.xxhash64(key), f.lit(len(KEY_GROUPS))).cast("int"))
+def _find_shard(key: Column, to_all: Column | None) -> Column:
+    """Return the shard of a key, or a row for each shard where a row goes to all."""
+    every = f.array(*map(f.lit, SHARDS))
+    one = f.get(every, f.pmod(f.xxhash64(key), f.lit(len(SHARDS))).cast("int"))
     return one if to_all is None else f.explode(f.when(to_all, every).otherwise(f.array(one)))
 
 

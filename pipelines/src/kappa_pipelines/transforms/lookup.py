@@ -14,7 +14,8 @@ from kappa_crds.joins import Lookup, Unmatched
 from kappa_pipelines.analysis.catalyst import DELAY
 from kappa_pipelines.analysis.state import State
 from kappa_pipelines.transforms.inputs import Input, check_new_columns, read_input
-from kappa_pipelines.transforms.key_groups import Kept, Output, Row, Step, pack, run_step, unpack
+from kappa_pipelines.transforms.key_groups import Output, Row, Step, pack, run_step, unpack
+from kappa_pipelines.transforms.stored import Kept
 from kappa_pipelines.transforms.tables import (
     Change,
     check_table,

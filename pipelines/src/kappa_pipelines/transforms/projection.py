@@ -7,7 +7,7 @@ that the state already includes changes nothing.
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
@@ -18,7 +18,8 @@ from kappa_pipelines.decider import NOTHING, Evolve, fold
 from kappa_pipelines.failures.python import describe, locate
 from kappa_pipelines.transforms.functions import UserFunction, find_function
 from kappa_pipelines.transforms.inputs import ColumnKind, Input, check_new_columns, quote, read_input
-from kappa_pipelines.transforms.key_groups import Kept, Output, Row, open_packed, pack, run_step
+from kappa_pipelines.transforms.key_groups import Output, Row, open_packed, pack, run_step
+from kappa_pipelines.transforms.stored import Kept
 
 _KEY = "__kappa_key"
 _STATE = {"sequence": "BIGINT", "state": "STRING", "error": "STRING"}
@@ -47,13 +48,14 @@ class Projecting:
         """Fold the events of each aggregate up to the first missing one."""
         evolve = self.evolve.load()
         for key, group in groupby(sorted(rows, key=repr), key=lambda row: row[0]):
-            held = _Held(*kept.get(key, (NOTHING, 0, {})))
+            held = _read(kept.get(key))
             for _, sequence, event, state in group:
                 if sequence is None or (event is None) == (state is None):
                     yield key, None, None, "NoEvent: a row needs a sequence and either an event or a state"
                 else:
                     held = self._take(held, int(sequence), event, state)
-            kept[key] = tuple((yield from self._fold(evolve, key, held)))
+            held = yield from self._fold(evolve, key, held)
+            kept[key] = (held.state, held.sequence, list(held.waiting.items()))
 
     def find_wake(self, kept: Kept) -> int | None:
         """Return None: only events change a state."""
@@ -84,11 +86,16 @@ class Projecting:
             del held.waiting[following]
             held = _Held(state, following, held.waiting)
             yield from self._emit(key, held)
-        return held._replace(is_new=False)
+        return held
 
     def _emit(self, key: str, held: _Held) -> Iterator[Row]:
         if held.sequence % self.every == 0:
             yield key, held.sequence, held.state, None
+
+
+def _read(stored: Any) -> _Held:
+    held = _Held(*stored or (NOTHING, 0, ()))
+    return held._replace(waiting=dict(held.waiting))
 
 
 def build_projection(spark: SparkSession, view: str, projection: Projection) -> DataFrame:

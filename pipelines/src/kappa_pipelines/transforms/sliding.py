@@ -5,7 +5,7 @@ are included, and so are events at the same time, as in SQL's `RANGE BETWEEN INT
 without event time have no row. Keys that are NULL are one key.
 """
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from kappa_crds.view import SlidingWindow
@@ -13,7 +13,7 @@ from kappa_pipelines.transforms.events import TIME, group_by_event, select_event
 from kappa_pipelines.transforms.inputs import Input, check_new_columns, quote, quote_interval
 
 
-def build_sliding(view: str, window: SlidingWindow, events: Input) -> str:
+def build_sliding(spark: SparkSession, view: str, window: SlidingWindow, events: Input) -> str:
     """Return the statement; SpecError for unknown columns."""
     time = events.find_time(view, window.time)
     events.check_columns(view, "sliding.key", window.key)
@@ -24,7 +24,7 @@ def build_sliding(view: str, window: SlidingWindow, events: Input) -> str:
     aggregates = [f"{sql} AS {quote(name)}" for name, sql in window.aggregates.items()]
     return (
         f"SELECT {', '.join([*unpack_columns(events, time), *aggregates])}\n"
-        f"FROM ({select_events(events, time, keys)}) JOIN {events.name} ON {' AND '.join([*same_key, near])}\n"
+        f"FROM ({select_events(spark, events, time, keys)}) JOIN {events.name} ON {' AND '.join([*same_key, near])}\n"
         f"{group_by_event()}"
     )
 

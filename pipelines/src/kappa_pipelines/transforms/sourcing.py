@@ -27,7 +27,8 @@ from kappa_pipelines.decider import NOTHING, Aggregate, Decider, Kind, Outcome, 
 from kappa_pipelines.errors import SpecError
 from kappa_pipelines.transforms.functions import UserFunction, find_function
 from kappa_pipelines.transforms.inputs import ColumnKind, read_input
-from kappa_pipelines.transforms.key_groups import Kept, Output, Row, open_packed, pack, run_step
+from kappa_pipelines.transforms.key_groups import Output, Row, open_packed, pack, run_step
+from kappa_pipelines.transforms.stored import Kept
 
 _CARRIED = "__kappa_carried"
 _OUTCOME = {"sequence": "BIGINT", "kind": "STRING", "type": "STRING", "data": "STRING", "reason": "STRING"}
@@ -68,6 +69,7 @@ class Sourcing:
         decider = Decider(self.decide.load(), self.evolve.load(), self.snapshot_every)
         for key, group in groupby(sorted(rows), key=lambda row: row[0]):
             held = _Held(*kept.get(key, ()))
+            held = held._replace(place=tuple(held.place), ids=tuple(held.ids))
             refusal = _check_key(key)
             for command in sorted(self._read(text, carried) for _, text, carried in group):
                 held, outcomes = self._handle(decider, held, command, refusal)

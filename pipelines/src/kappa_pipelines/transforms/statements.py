@@ -15,10 +15,10 @@ def build_statement(spark: SparkSession, view: View) -> str:
     AnalysisException if what an operator reads is not defined, SpecError if the view is invalid.
     """
     if view.sliding is not None:
-        return build_sliding(view.name, view.sliding, read_input(spark, view.sliding.from_))
+        return build_sliding(spark, view.name, view.sliding, read_input(spark, view.sliding.from_))
     if view.as_of is not None:
         events, table = read_input(spark, view.as_of.from_), read_input(spark, view.as_of.table)
-        return build_as_of(view.name, view.as_of, events, table)
+        return build_as_of(spark, view.name, view.as_of, events, table)
     if view.window is not None:
         return build_window(spark, view.name, view.window)
     assert view.sql is not None  # noqa: S101 - the model has exactly one

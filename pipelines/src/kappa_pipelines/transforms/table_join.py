@@ -23,7 +23,8 @@ from kappa_crds.reasons import Reason
 from kappa_pipelines.analysis.state import State
 from kappa_pipelines.errors import SpecError
 from kappa_pipelines.transforms.inputs import Input, check_new_columns, quote, read_input
-from kappa_pipelines.transforms.key_groups import Kept, Output, Row, Step, run_step, unpack
+from kappa_pipelines.transforms.key_groups import Output, Row, Step, run_step, unpack
+from kappa_pipelines.transforms.stored import Kept
 from kappa_pipelines.transforms.tables import (
     Change,
     check_table,

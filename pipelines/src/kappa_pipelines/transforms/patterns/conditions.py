@@ -12,7 +12,7 @@ from typing import Any, Final
 from kappa_pipelines.transforms.patterns.automaton import PASSED
 
 ANY_STEP = -1
-Event = tuple[int, int, int, tuple[Any, ...], str | None]
+Event = list[Any]
 """Time and hash, by which it is sorted; a bit for each step whose own condition holds; operands; values for measures, as JSON."""
 _OPERANDS: Final = 3
 Condition = Callable[[bytes, Sequence[Event]], Any]
@@ -35,7 +35,7 @@ class Navigation:
         """Return the value, None for NULL."""
         if self.function in ("first", "last", "prev"):
             place = self._find_place(path)
-            return None if place is None else events[place][_OPERANDS][self.operand]  # type: ignore[index]
+            return None if place is None else events[place][_OPERANDS][self.operand]
         places = self._find_places(path)
         if self.operand is None:
             return sum(1 for _ in places)

@@ -2,10 +2,8 @@
 Spark computes the measures of each match.
 """
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from hashlib import blake2b
 from typing import Any
 
 from pyspark.errors import AnalysisException, ParseException
@@ -144,15 +142,7 @@ def _build_search(
     }
     within = None if pattern.within is None else round(parse_duration(pattern.within) * 1_000_000)
     skip_step = steps.numbers.get(pattern.skip.step or "", 0)
-    return Search(
-        _find_meaning(pattern), steps.automaton, earlier, decoders, within, pattern.skip.to, skip_step
-    )
-
-
-def _find_meaning(pattern: Pattern) -> str:
-    """Return a digest of the fields that the form of the state depends on, which are not `within` and `skip`."""
-    parts = [pattern.steps, list(pattern.define.items()), list(pattern.measures.items())]
-    return blake2b(json.dumps(parts).encode(), digest_size=12).hexdigest()
+    return Search(steps.automaton, earlier, decoders, within, pattern.skip.to, skip_step)
 
 
 def _build_bits(steps: _Steps, conditions: Mapping[str, Condition]) -> Column:

@@ -14,7 +14,7 @@ from itertools import repeat
 from typing import Any
 
 from kappa_crds.pattern import SkipTo
-from kappa_pipelines.transforms.key_groups import Kept, Row
+from kappa_pipelines.transforms.key_groups import Row
 from kappa_pipelines.transforms.patterns.automaton import AT_END, DONE, PASSED, START, Automaton
 from kappa_pipelines.transforms.patterns.conditions import (
     Condition,
@@ -24,15 +24,15 @@ from kappa_pipelines.transforms.patterns.conditions import (
     compile_condition,
     find_navigations,
 )
+from kappa_pipelines.transforms.stored import Kept
 
 NEVER = 1 << 62
 """A time, in microseconds, that no watermark reaches."""
 
 Path = tuple[int, bytes]
 """The position of the last event, or `DONE`, and the step numbers of all events. Paths are in the order of preference."""
-_MEANING = ""
-"""Key of the meaning in the state; other keys are JSON."""
-OTHER_PATTERN = "the state belongs to another pattern"
+_DIGEST = ""
+"""Key of a digest of the pattern in state of earlier releases; other keys are JSON."""
 _FIRST: tuple[Path, ...] = ((START, b""),)
 _LABELS = tuple(bytes((step,)) for step in range(256))
 
@@ -41,12 +41,10 @@ _LABELS = tuple(bytes((step,)) for step in range(256))
 class Search:
     """A pattern for the workers. Steps are numbers from 1 on.
 
-    `meaning` identifies the pattern: another one cannot read its state. `earlier` has the conditions that refer to earlier events,
-    by step; `decoders` decode the texts of operands. Times are microseconds. The state of a key: when to continue, events above the
-    watermark, events of the attempt, its paths.
+    `earlier` has the conditions that refer to earlier events, by step; `decoders` decode the texts of operands. Times are
+    microseconds. The state of a key: when to continue, events above the watermark, events of the attempt, its paths.
     """
 
-    meaning: str
     automaton: Automaton
     earlier: dict[int, Expression]
     decoders: tuple[Callable[[str], Any], ...]
@@ -55,18 +53,14 @@ class Search:
     skip_step: int
 
     def advance(self, kept: Kept, rows: Sequence[Row], watermark: int) -> Iterable[Row]:
-        """Add new events and process those that the watermark has passed. See `key_groups.Step`.
-
-        ValueError if the state belongs to another pattern.
-        """
-        if kept.setdefault(_MEANING, [2 * NEVER, self.meaning])[1] != self.meaning:
-            raise ValueError(OTHER_PATTERN)
+        """Add new events and process those that the watermark has passed. See `key_groups.Step`."""
+        kept.pop(_DIGEST, None)
         for (key, time, number, bits, _, needed), values in zip(rows, self._decode(rows), strict=True):
             state = kept.get(key)
             if state is None:
-                kept[key] = [time, [(time, number, bits, values, needed)], [], _FIRST]
+                kept[key] = [time, [[time, number, bits, values, needed]], [], _FIRST]
             else:
-                state[1].append((time, number, bits, values, needed))
+                state[1].append([time, number, bits, values, needed])
                 state[0] = min(state[0], time)
         found: list[Row] = []
         for key, state in [item for item in kept.items() if item[1][0] <= watermark]:
@@ -103,16 +97,16 @@ class Search:
         """Return the state without functions, which cannot be pickled."""
         return {name: value for name, value in vars(self).items() if name in type(self).__annotations__}
 
-    def _decode(self, rows: Sequence[Row]) -> Iterable[tuple[Any, ...]]:
+    def _decode(self, rows: Sequence[Row]) -> Iterable[list[Any]]:
         """Return the operands of each row, decoded column by column."""
         if not self.decoders or not rows:
-            return repeat((), len(rows))
+            return repeat([], len(rows))
         texts = zip(*json.loads(f"[{','.join([row[4] for row in rows])}]"), strict=True)
         columns = (
             [None if text is None else decode(text) for text in column]
             for decode, column in zip(self.decoders, texts, strict=True)
         )
-        return zip(*columns, strict=True)
+        return map(list, zip(*columns, strict=True))
 
 
 class _Attempt:

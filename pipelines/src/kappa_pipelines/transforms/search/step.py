@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from kappa_pipelines.transforms.key_groups import Kept, Row
+from kappa_pipelines.transforms.key_groups import Row
 from kappa_pipelines.transforms.search.document import Fields, read_document
 from kappa_pipelines.transforms.search.index import Index
 from kappa_pipelines.transforms.search.language import QueryError, read_query
 from kappa_pipelines.transforms.search.memory import Change, grow, hold_index
 from kappa_pipelines.transforms.search.versions import Version
+from kappa_pipelines.transforms.stored import Kept
 
 STORED = "queries"
 """Key of the state that is stored in a value of its own."""
