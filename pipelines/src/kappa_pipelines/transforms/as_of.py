@@ -21,7 +21,7 @@ def build_as_of(spark: SparkSession, view: str, join: AsOfJoin, events: Input, t
     events.check_columns(view, "asOf.key", join.key)
     table.check_columns(view, "asOf.key", join.key.values())
     table.check_columns(view, "asOf.columns", join.columns.values())
-    check_new_columns(view, "asOf.columns", events, join.columns)
+    check_new_columns(view, "asOf.columns", join.columns, events.columns)
     keys = {f"__kappa_key_{number}": column for number, column in enumerate(join.key)}
     taken = ", ".join(f"{quote(column)} AS {quote(name)}" for name, column in join.columns.items())
     own = "".join(

@@ -105,12 +105,13 @@ def quote_interval(duration: str) -> str:
     return f"INTERVAL '{days:.0f} {hours:02.0f}:{minutes:02.0f}:{seconds:06.3f}' DAY TO SECOND"
 
 
-def check_new_columns(view: str, field: str, events: Input, names: Iterable[str]) -> None:
-    """Raise SpecError for a new column with the name of an existing one."""
-    known = {name.lower() for name in events.columns}
+def check_new_columns(view: str, field: str, names: Iterable[str], taken: Iterable[str]) -> None:
+    """Raise SpecError for a new column with the name of an existing one, or of one before it."""
+    known = {name.lower() for name in taken}
     for name in names:
         if name.lower() in known:
             raise SpecError(
                 Reason.INVALID_SPEC,
-                f"view {view!r}: {field} has {name!r}, which is already a column of {events.name!r}; use another name",
+                f"view {view!r}: {field} has {name!r}, which is already a column; use another name",
             )
+        known.add(name.lower())

@@ -59,7 +59,8 @@ class Step(Protocol):
         """
 
     def find_wake(self, kept: Kept) -> int | None:
-        """Return the watermark at which to call `advance` again, None for never."""
+        """Return the watermark at which to call `advance` again; None for never, as for steps that only rows advance."""
+        return None
 
 
 @dataclass(frozen=True)

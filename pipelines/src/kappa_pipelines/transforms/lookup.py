@@ -41,9 +41,6 @@ class LookupStep(Step):
             _apply(kept, key, change)
         return [(event, _read(kept, key)) for key, event, *_ in rows if event is not None]
 
-    def find_wake(self, kept: Kept) -> int | None:  # noqa: D102 - see Step
-        return None
-
 
 def _apply(kept: Kept, key: str, change: Change) -> None:
     if key in kept and kept[key][0] >= change.order:
@@ -84,7 +81,7 @@ def _check(view: str, lookup: Lookup, events: Input, table: Input) -> None:
     events.check_columns(view, "lookup.key", lookup.key)
     table.check_columns(view, "lookup.key", lookup.key.values())
     table.check_columns(view, "lookup.columns", lookup.columns.values())
-    check_new_columns(view, "lookup.columns", events, lookup.columns)
+    check_new_columns(view, "lookup.columns", lookup.columns, events.columns)
     check_table(view, "lookup.table", lookup.table, table)
 
 

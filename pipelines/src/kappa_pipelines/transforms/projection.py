@@ -11,14 +11,14 @@ from typing import Any, NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
-from pyspark.sql.types import IntegralType, StringType, StructType
+from pyspark.sql.types import IntegralType, StringType
 
 from kappa_crds.sourcing import Projection
 from kappa_pipelines.decider import NOTHING, Evolve, fold
 from kappa_pipelines.failures.python import describe, locate
 from kappa_pipelines.transforms.functions import UserFunction, find_function
-from kappa_pipelines.transforms.inputs import ColumnKind, Input, check_new_columns, quote, read_input
-from kappa_pipelines.transforms.key_groups import Output, Row, open_packed, pack, run_step
+from kappa_pipelines.transforms.inputs import ColumnKind, check_new_columns, quote, read_input
+from kappa_pipelines.transforms.key_groups import Output, Row, Step, open_packed, pack, run_step
 from kappa_pipelines.transforms.stored import Kept
 
 _KEY = "__kappa_key"
@@ -38,7 +38,7 @@ class _Held(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Projecting:
+class Projecting(Step):
     """The step of a projection: rows are the key as JSON, the sequence, and an event or a state as JSON."""
 
     evolve: UserFunction
@@ -56,10 +56,6 @@ class Projecting:
                     held = self._take(held, int(sequence), event, state)
             held = yield from self._fold(evolve, key, held)
             kept[key] = (held.state, held.sequence, list(held.waiting.items()))
-
-    def find_wake(self, kept: Kept) -> int | None:
-        """Return None: only events change a state."""
-        return None
 
     def _take(self, held: _Held, sequence: int, event: str | None, state: str | None) -> _Held:
         """Return the stored form after an event or a state; one that it already includes changes nothing."""
@@ -102,8 +98,7 @@ def build_projection(spark: SparkSession, view: str, projection: Projection) -> 
     """Return the states; SpecError for unknown columns."""
     events = read_input(spark, projection.from_)
     key = events.find_columns(view, "projection.key", projection.key)
-    keys = Input(events.name, StructType([events.schema[name] for name in key]))
-    check_new_columns(view, "projection", keys, _STATE)
+    check_new_columns(view, "projection.key", key, _STATE)
     sequence = events.find_columns(view, "projection.sequence", [projection.sequence], _NUMBER)
     event = events.find_columns(view, "projection.event", [projection.event], _JSON)
     snapshots = [projection.state] if projection.state else []

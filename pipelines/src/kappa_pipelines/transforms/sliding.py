@@ -17,7 +17,7 @@ def build_sliding(spark: SparkSession, view: str, window: SlidingWindow, events:
     """Return the statement; SpecError for unknown columns."""
     time = events.find_time(view, window.time)
     events.check_columns(view, "sliding.key", window.key)
-    check_new_columns(view, "sliding.aggregates", events, window.aggregates)
+    check_new_columns(view, "sliding.aggregates", window.aggregates, events.columns)
     keys = {f"__kappa_key_{number}": column for number, column in enumerate(window.key)}
     same_key = [f"{name} <=> {events.name}.{quote(column)}" for name, column in keys.items()]
     near = f"{events.name}.{quote(time)} BETWEEN {TIME} - {quote_interval(window.length)} AND {TIME}"

@@ -27,7 +27,7 @@ from kappa_pipelines.decider import NOTHING, Aggregate, Decider, Kind, Outcome, 
 from kappa_pipelines.errors import SpecError
 from kappa_pipelines.transforms.functions import UserFunction, find_function
 from kappa_pipelines.transforms.inputs import ColumnKind, read_input
-from kappa_pipelines.transforms.key_groups import Output, Row, open_packed, pack, run_step
+from kappa_pipelines.transforms.key_groups import Output, Row, Step, open_packed, pack, run_step
 from kappa_pipelines.transforms.stored import Kept
 
 _CARRIED = "__kappa_carried"
@@ -54,7 +54,7 @@ class _Command(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Sourcing:
+class Sourcing(Step):
     """The step of a decider: rows are the key, the command and the carried columns, each as JSON."""
 
     decide: UserFunction
@@ -77,10 +77,6 @@ class Sourcing:
                     yield command.carried, *_list(outcome)
             if refusal is None:
                 kept[key] = tuple(held)
-
-    def find_wake(self, kept: Kept) -> int | None:
-        """Return None: only commands change an aggregate."""
-        return None
 
     def _read(self, text: str, carried: str) -> _Command:
         command = json.loads(text)

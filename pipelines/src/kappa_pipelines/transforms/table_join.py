@@ -19,9 +19,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
 from kappa_crds.joins import TableJoin, Unmatched
-from kappa_crds.reasons import Reason
 from kappa_pipelines.analysis.state import State
-from kappa_pipelines.errors import SpecError
 from kappa_pipelines.transforms.inputs import Input, check_new_columns, quote, read_input
 from kappa_pipelines.transforms.key_groups import Output, Row, Step, run_step, unpack
 from kappa_pipelines.transforms.stored import Kept
@@ -67,9 +65,6 @@ class FollowStep(Step):
                 yield old[1], key, LEAVE, True, None
             yield to, key, PUT, old is not None, change.body
 
-    def find_wake(self, kept: Kept) -> int | None:  # noqa: D102 - see Step
-        return None
-
 
 class MatchStep(Step):
     """Stores the right rows and the left rows that reference them, and joins them.
@@ -89,9 +84,6 @@ class MatchStep(Step):
                 messages.setdefault(to, []).append(tuple(message))
         for to in messages.keys() | changes.keys():
             yield from self._join(kept, to, messages.get(to, []), changes.get(to))
-
-    def find_wake(self, kept: Kept) -> int | None:  # noqa: D102 - see Step
-        return None
 
     def _join(self, kept: Kept, to: str, messages: Iterable[Row], change: Change | None) -> Iterator[Row]:
         right, lefts = kept.pop(to, (None, {}))
@@ -140,13 +132,9 @@ def _check(view: str, join: TableJoin, left: Input, right: Input) -> None:
     left.check_columns(view, "tableJoin.foreignKey", join.foreign_key)
     right.check_columns(view, "tableJoin.foreignKey", join.foreign_key.values())
     right.check_columns(view, "tableJoin.columns", join.columns.values())
-    check_new_columns(view, "tableJoin.columns", left, join.columns)
+    check_new_columns(view, "tableJoin.columns", join.columns, left.columns)
     taken = {name.lower() for name in (*left.columns, *join.columns)} - {(join.left.deleted or "").lower()}
-    if join.deleted.lower() in taken:
-        raise SpecError(
-            Reason.INVALID_SPEC,
-            f"view {view!r}: tableJoin.deleted is {join.deleted!r}, which is already a column; use another name",
-        )
+    check_new_columns(view, "tableJoin.deleted", [join.deleted], taken)
     check_table(view, "tableJoin.left", join.left, left)
     check_table(view, "tableJoin.right", join.right, right)
 

@@ -20,7 +20,7 @@ from kappa_crds.reasons import Reason
 from kappa_crds.window import Window
 from kappa_pipelines.analysis.catalyst import DELAY
 from kappa_pipelines.errors import SpecError
-from kappa_pipelines.transforms.inputs import quote, quote_interval, read_input
+from kappa_pipelines.transforms.inputs import check_new_columns, quote, quote_interval, read_input
 
 START, END, TIME = "window_start", "window_end", "window_time"
 REVISION, RETRACTION = "revision", "retraction"
@@ -89,15 +89,9 @@ def _read_delays(view: str, window: Window) -> list[int]:
 
 def _check_names(view: str, window: Window) -> None:
     """Raise SpecError for duplicate columns of the result."""
-    taken = {START, END, TIME, REVISION, RETRACTION}
-    for field, names in (("key", window.key), ("aggregates", window.aggregates)):
-        for name in names:
-            if name.lower() in taken:
-                raise SpecError(
-                    Reason.INVALID_SPEC,
-                    f"view {view!r}: window.{field} has {name!r}, which is already a column; use another name",
-                )
-            taken.add(name.lower())
+    own = (START, END, TIME, REVISION, RETRACTION)
+    check_new_columns(view, "window.key", window.key, own)
+    check_new_columns(view, "window.aggregates", window.aggregates, (*own, *window.key))
 
 
 def _write_aggregation(window: Window, time: str) -> str:

@@ -15,7 +15,7 @@ from kappa_crds.pattern import Pattern
 from kappa_crds.quantities import parse_duration
 from kappa_crds.reasons import Reason
 from kappa_pipelines.analysis.state import State
-from kappa_pipelines.transforms.inputs import Input, quote, read_input
+from kappa_pipelines.transforms.inputs import Input, check_new_columns, quote, read_input
 from kappa_pipelines.transforms.key_groups import JSON, Output, micros, pack, run_step, unpack
 from kappa_pipelines.transforms.patterns.automaton import Automaton, build_automaton
 from kappa_pipelines.transforms.patterns.define import Condition, build_decoder, read_condition
@@ -109,12 +109,7 @@ def _check_names(view: str, pattern: Pattern, steps: _Steps) -> None:
                 f"there is no step {name!r} in the pattern; it has {', '.join(steps.numbers)}",
                 Reason.INVALID_SPEC,
             )
-    taken = {name.lower() for name in (*pattern.key, *_OWN_COLUMNS)}
-    for name in pattern.measures:
-        if name.lower() in taken:
-            raise SpecPath(view, f"pattern.measures.{name}").fail(
-                f"a match already has the column {name!r}; use another name", Reason.INVALID_SPEC
-            )
+    check_new_columns(view, "pattern.measures", pattern.measures, (*pattern.key, *_OWN_COLUMNS))
 
 
 def _encode(

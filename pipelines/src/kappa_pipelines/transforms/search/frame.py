@@ -82,13 +82,8 @@ def _check(view: str, search: SearchView, documents: Input, queries: Input) -> F
     queries.find_columns(view, "search.queries.query", [stored.query], _TEXT)
     queries.find_columns(view, "search.queries.deleted", [stored.deleted] if stored.deleted else [], _FLAG)
     queries.check_columns(view, "search.columns", search.columns.values())
-    check_new_columns(view, "search.columns", documents, search.columns)
-    check_new_columns(view, "search.error", documents, [search.error])
-    if search.error.lower() in map(str.lower, search.columns):
-        raise SpecError(
-            Reason.INVALID_SPEC,
-            f"view {view!r}: search.error is {search.error!r}, as one of search.columns; use another name",
-        )
+    check_new_columns(view, "search.columns", search.columns, documents.columns)
+    check_new_columns(view, "search.error", [search.error], [*documents.columns, *search.columns])
     searched = dict.fromkeys(name.lower() for name in (*search.text, *search.fields))
     kinds = tuple((name, _find_kind(view, documents, name)) for name in searched)
     return Fields(tuple(name.lower() for name in search.text), kinds)
