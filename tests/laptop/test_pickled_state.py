@@ -16,6 +16,7 @@ from kappa_pipelines.laptop.records import Record
 from kappa_pipelines.laptop.revision import build_local_revision
 from kappa_pipelines.laptop.runs import LocalRun
 from kappa_pipelines.laptop.session import start_spark
+from kappa_pipelines.transforms.stored import decode
 from laptop.equivalence import build_table, build_versions
 
 RECORDED = Path(__file__).with_name("pickled.zip")
@@ -75,16 +76,21 @@ def start_run(folder: Path) -> LocalRun:
     return LocalRun(start_spark(revision), revision, folder)
 
 
-def test_pickled_state_continues_and_is_not_pickled_again(spark: SparkSession, tmp_path: Path) -> None:
+def test_pickled_state_continues(spark: SparkSession, tmp_path: Path) -> None:
     with zipfile.ZipFile(RECORDED) as recorded:
         recorded.extractall(tmp_path)
     run = start_run(tmp_path)
     run.feed({"ticker": quotes(3, "11.25")})
-    run.end()
+    run.feed({"ticker": quotes(4, "1.00", ["other"])})
     run.process()
     rises, named = (
         [json.loads(output.value or "") for output in run.outputs(name)] for name in ("rises", "named")
     )
     assert sorted(row["symbol"] for row in rises) == list(SYMBOLS)
     assert {(row["low"], row["high"]) for row in rises} == {(10.5, 11.25)}
-    assert {row["symbol"]: row["name"] for row in named} == {each: each.upper() for each in SYMBOLS}
+    names = {row["symbol"]: row["name"] for row in named}
+    assert names == {**{each: each.upper() for each in SYMBOLS}, "other": None}
+    reader = spark.read.format("statestore").option("stateVarName", "groups")
+    groups = reader.load(str(tmp_path / "checkpoint" / "named")).collect()
+    stored = [content for row in groups for content in decode(row["user_map_value"]["kept"]).values()]
+    assert sorted(json.loads(body)["name"] for _, body in stored) == sorted(names[each] for each in SYMBOLS)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructType
+from pyspark.sql.types import IntegerType, MapType, StringType, StructType
 
 from kappa_crds import API_VERSION
 from kappa_crds.reasons import Reason
@@ -252,7 +252,12 @@ def test_equal_events_stay_apart_and_a_task_that_runs_again_gives_each_the_same_
 
 
 def test_events_in_another_order_have_the_same_identities(spark: SparkSession) -> None:
-    schema = StructType().add("k", "string").add("at", "timestamp").add("tags", "map<string,int>")
+    schema = (
+        StructType()
+        .add("k", "string")
+        .add("at", "timestamp")
+        .add("tags", MapType(StringType(), IntegerType()))
+    )
     at = datetime(2026, 1, 1, tzinfo=UTC)
     rows = [(key, at, {"a": number}) for key in "xxyz" for number in (1, 1, 2)]
 
