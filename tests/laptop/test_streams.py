@@ -292,3 +292,22 @@ def test_events_of_sources_and_stateless_views_are_identified_by_their_position(
         if "uuid()" in select_events(spark, Input(name, spark.table(name).schema), "ts", {})
     }
     assert by_position == {"bids", "plain", "both", "parts"}
+
+
+def test_a_sliding_window_over_the_rows_of_a_join_is_compiled(spark: SparkSession) -> None:
+    sql = "SELECT b.id, a.seller, b.ts FROM bids b JOIN auctions a ON a.id = b.auction" + (
+        " AND b.ts BETWEEN a.ts AND a.ts + INTERVAL 1 HOUR"
+    )
+    window = {"from": "v0", "key": ["seller"], "length": "5m", "aggregates": {"n": "count(*)"}}
+    spec = {
+        "sources": SOURCES,
+        "views": [{"name": "v0", "sql": sql}, {"name": "v1", "sliding": window}],
+        "sinks": [{"name": "out", "from": "v1", "kafka": {"topic": "out"}, "mode": "append"}],
+    }
+    metadata = {"name": "joined", "namespace": "test"}
+    revision = build_local_revision(
+        {"apiVersion": API_VERSION, "kind": "Pipeline", "metadata": metadata, "spec": spec}
+    )
+    (sink,) = compile_revision(start_spark(revision), revision).sinks
+    assert sink.sources == ("bids", "auctions")
+    assert {"v0", "v1"} <= sink.views

@@ -7,6 +7,8 @@ from pyspark.sql import DataFrame
 
 DELAY = "spark.watermarkDelayMs"
 """Metadata key of columns with a watermark."""
+EVENTS_OF = "events of "
+"""Prefix of the temporary view of a view's rows with their identities. No view of a pipeline has a name with blanks."""
 _NAMED = ("AttributeReference", "Alias")
 
 
@@ -43,11 +45,11 @@ def has_watermark(expression: Any) -> bool:
 
 
 def view_of(node: Any) -> str | None:
-    """Return the name of a node's temporary view, None for other nodes and users' aliases."""
+    """Return the name of a node's temporary view, None for other nodes, users' aliases, and a view's rows with identities."""
     if kind_of(node) != "SubqueryAlias" or kind_of(node.child()) != "View":
         return None
     name: str = node.alias()
-    return name
+    return None if name.startswith(EVENTS_OF) else name
 
 
 def find_views(node: Any) -> Iterator[str]:

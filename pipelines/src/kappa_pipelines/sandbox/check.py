@@ -16,7 +16,7 @@ from pyspark.errors import ParseException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from kappa_crds.reasons import Reason
-from kappa_pipelines.analysis.catalyst import children_of, get_plan, items, kind_of
+from kappa_pipelines.analysis.catalyst import EVENTS_OF, children_of, get_plan, items, kind_of
 from kappa_pipelines.errors import SpecError
 from kappa_pipelines.failures.classify import first_lines
 from kappa_pipelines.failures.exceptions import read_sql_failure
@@ -280,4 +280,4 @@ class _Walk:
             why = "sources and views have no options"
         if why is not None:
             raise self.place.refuse(f"{'.'.join(parts)} cannot be read: {why}", node)
-        return name
+        return name.removeprefix(EVENTS_OF)

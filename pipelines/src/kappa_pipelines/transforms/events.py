@@ -14,16 +14,17 @@ from collections.abc import Iterator
 from itertools import count
 from typing import Any
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
 from pyspark.sql.pandas.functions import ArrowUDFType, arrow_udf
 
-from kappa_pipelines.analysis.catalyst import children_of, get_plan, kind_of
+from kappa_pipelines.analysis.catalyst import EVENTS_OF, children_of, get_plan, kind_of
 from kappa_pipelines.transforms.inputs import Input, quote
+from kappa_pipelines.transforms.key_groups import pack
 
 TIME = "__kappa_time"
 ID = "__kappa_id"
 _EVENT = "__kappa_event"
-_NUMBER = "__kappa_number_equal"
 _KEEPS_ORDER = {
     "CollectMetrics",
     "EventTimeWatermark",
@@ -43,16 +44,21 @@ def select_events(spark: SparkSession, events: Input, time: str, keys: dict[str,
     """Return the statement that selects the events; `keys` are further columns and their sources."""
     struct = f"struct({', '.join(quote(name) for name in events.columns)})"
     more = "".join(f", {quote(column)} AS {name}" for name, column in keys.items())
-    identity = "uuid()"
-    if not _has_fixed_order(get_plan(spark.table(events.name))):
-        content = f"xxhash64(to_json({struct}))"
-        identity = f"concat_ws('-', spark_partition_id(), {content}, {_NUMBER}({content}))"
-        number: Any = arrow_udf(number_equal, "BIGINT", ArrowUDFType.SCALAR_ITER)
-        spark.udf.register(_NUMBER, number.asNondeterministic())
+    rows, view, identity = spark.table(events.name), events.name, "uuid()"
+    if not _has_fixed_order(get_plan(rows)):
+        view, identity = f"{EVENTS_OF}{events.name}", ID
+        _add_identity(rows, events).createOrReplaceTempView(quote(view))
     return (
         f"SELECT {quote(time)} AS {TIME}, {identity} AS {ID}, {struct} AS {_EVENT}{more}"  # noqa: S608 - quoted
-        f" FROM {events.name}"
+        f" FROM {quote(view)}"
     )
+
+
+def _add_identity(rows: DataFrame, events: Input) -> DataFrame:
+    number: Any = arrow_udf(number_equal, "BIGINT", ArrowUDFType.SCALAR_ITER)
+    content = f.xxhash64(pack(events.columns))
+    parts = f.spark_partition_id(), content, number.asNondeterministic()(content)
+    return rows.withColumn(ID, f.concat_ws("-", *parts))
 
 
 def _has_fixed_order(plan: Any) -> bool:
