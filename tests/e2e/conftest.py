@@ -19,7 +19,7 @@ from e2e.volume import SmallVolume
 from lab import kafka, network
 from lab.broker import Broker
 
-_FIRST = ("test_lab", "test_flights", "test_pod_security")
+_FIRST = ("test_lab", "test_flights", "test_pod_security", "test_tenants")
 _LAST = "test_deletion"
 
 

@@ -1,0 +1,136 @@
+"""What a tenant, the code of a pipeline and any other pod of the cluster try to get, each with exactly the permissions that it has.
+
+Attacks with the token of a driver in all variants: `tests/integration/test_driver_policy.py`.
+"""
+
+import json
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from e2e.counting import Guarded
+from e2e.place import Place
+from kappa_crds.reasons import Reason
+from lab import kube
+from lab.errors import LabError
+
+pytestmark = pytest.mark.timeout(600)
+
+_EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
+_UNPRIVILEGED = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+_TENANT = [
+    {"apiGroups": ["kappa-platform.io"], "resources": ["*"], "verbs": ["get", "list", "watch", "create", "update", "patch", "delete"]},
+    {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]},
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def outside(platform: None) -> Iterator[Place]:
+    place = Place.create("outside")
+    yield place
+    place.empty()
+
+
+def run_pod(place: Place, name: str, *command: str) -> str:
+    """Run a program in a restricted pod of the runtime's image to its end; return its log."""
+    container = {
+        "name": "main", "image": "kappa/pipelines:dev", "imagePullPolicy": "IfNotPresent",
+        "command": list(command), "securityContext": _UNPRIVILEGED,
+    }  # fmt: skip
+    security = {"runAsNonRoot": True, "runAsUser": 1000, "seccompProfile": {"type": "RuntimeDefault"}}
+    spec = {
+        "restartPolicy": "Never", "automountServiceAccountToken": False, "activeDeadlineSeconds": 90,
+        "securityContext": security, "containers": [container],
+    }  # fmt: skip
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+    place.apply(json.dumps(pod))
+    for _ in range(200):
+        if json.loads(place.kubectl("get", "pod", name, "-o", "json"))["status"]["phase"] in (
+            "Failed",
+            "Succeeded",
+        ):
+            return place.kubectl("logs", name, "--tail=-1")
+        time.sleep(0.5)
+    raise AssertionError(f"pod {name} does not end")
+
+
+def find_address(place: Place) -> str:
+    (driver, *_) = (
+        pod
+        for pod in place.find("pods")
+        if pod["metadata"]["labels"].get("kappa-platform.io/role") == "driver"
+    )
+    return str(driver["status"]["podIP"])
+
+
+def test_a_pod_of_another_namespace_cannot_register_as_executor(guarded: Guarded, outside: Place) -> None:
+    address = f"spark://CoarseGrainedScheduler@{find_address(guarded.place)}:7078"
+    log = run_pod(
+        outside, "executor", "java", "-cp", "/opt/spark/jars/*", _EXECUTOR, "--driver-url", address,
+        "--executor-id", "99", "--hostname", "outside", "--cores", "1", "--app-id", "x", "--resourceProfileId", "0",
+    )  # fmt: skip
+    assert "Expected SaslMessage" in log or "Unknown challenge" in log or "authentication" in log.lower()
+    assert "Successfully registered" not in log
+    assert "spark.kubernetes" not in log, "no property of the pipeline was read"
+
+
+def test_the_token_of_a_driver_creates_no_other_pod_and_reads_no_secret(guarded: Guarded) -> None:
+    place = guarded.place
+    token = place.kubectl("create", "token", "counts-driver").strip()
+    as_driver = (
+        f"--token={token}",
+        "--server",
+        read_server(),
+        "--insecure-skip-tls-verify",
+        "--kubeconfig=/dev/null",
+    )
+    container = {"name": "main", "image": "kappa/pipelines:dev", "securityContext": {"privileged": True}}
+    volume = {"name": "node", "hostPath": {"path": "/"}}
+    pod = {
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "hostile", "namespace": place.name},
+        "spec": {"containers": [container], "volumes": [volume]},
+    }  # fmt: skip
+    with pytest.raises(LabError, match=r"drivers\.kappa-platform\.io"):
+        place.kubectl("create", "-f", "-", *as_driver, stdin=json.dumps(pod))
+    with pytest.raises(LabError, match="only the executors of its own pipeline"):
+        place.kubectl("delete", "pod", "--all", *as_driver)
+    with pytest.raises(LabError, match="forbidden"):
+        place.kubectl("get", "secret", "kafka-user", *as_driver)
+
+
+def read_server() -> str:
+    return str(json.loads(kube.kubectl("config", "view", "-o", "json"))["clusters"][0]["cluster"]["server"])
+
+
+def test_a_tenant_takes_over_neither_accounts_nor_volumes_of_others(outside: Place) -> None:
+    """The tenant has `edit` on Kappa's resources and nothing else, by impersonation."""
+    metadata = {"name": "tenant", "namespace": outside.name}
+    role = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "Role",
+        "metadata": metadata,
+        "rules": _TENANT,
+    }
+    claim = {
+        "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "payroll-state"},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+    }  # fmt: skip
+    for body in (role, claim):
+        outside.apply(json.dumps(body))
+    for account in ("tenant", "ci-driver"):
+        outside.kubectl("create", "serviceaccount", account)
+    outside.kubectl(
+        "create", "rolebinding", "tenant", "--role=tenant", f"--serviceaccount={outside.name}:tenant"
+    )
+    tenant = f"--as=system:serviceaccount:{outside.name}:tenant"
+    outside.kubectl("apply", tenant, "-f", "-", stdin=outside.render("tenants.yaml"))
+    outside.await_reason("StateStore", "payroll", Reason.NAME_TAKEN)
+    outside.await_reason("Pipeline", "plugin", Reason.NOT_ALLOWED, 90)
+    outside.await_reason("Pipeline", "ci", Reason.NAME_TAKEN, 90)
+    kept = json.loads(outside.kubectl("get", "serviceaccount", "ci-driver", "-o", "json"))
+    assert "ownerReferences" not in kept["metadata"]
+    outside.kubectl("delete", tenant, "statestores/payroll", "--timeout=60s")
+    kept = json.loads(outside.kubectl("get", "pvc", "payroll-state", "-o", "json"))
+    assert "deletionTimestamp" not in kept["metadata"]
+    assert outside.drivers() == []
