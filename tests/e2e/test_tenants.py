@@ -6,6 +6,7 @@ Attacks with the token of a driver in all variants: `tests/integration/test_driv
 import json
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -32,8 +33,8 @@ def outside(platform: None) -> Iterator[Place]:
     place.empty()
 
 
-def run_pod(place: Place, name: str, *command: str) -> str:
-    """Run a program in a restricted pod of the runtime's image to its end; return its log."""
+def build_pod(name: str, *command: str) -> dict[str, Any]:
+    """Return a restricted pod of the runtime's image."""
     container = {
         "name": "main", "image": "kappa/pipelines:dev", "imagePullPolicy": "IfNotPresent",
         "command": list(command), "securityContext": _UNPRIVILEGED,
@@ -43,13 +44,15 @@ def run_pod(place: Place, name: str, *command: str) -> str:
         "restartPolicy": "Never", "automountServiceAccountToken": False, "activeDeadlineSeconds": 90,
         "securityContext": security, "containers": [container],
     }  # fmt: skip
-    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
-    place.apply(json.dumps(pod))
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+
+
+def run_pod(place: Place, name: str, *command: str) -> str:
+    """Run a program in a pod to its end; return its log."""
+    place.apply(json.dumps(build_pod(name, *command)))
     for _ in range(200):
-        if json.loads(place.kubectl("get", "pod", name, "-o", "json"))["status"]["phase"] in (
-            "Failed",
-            "Succeeded",
-        ):
+        pod = json.loads(place.kubectl("get", "pod", name, "-o", "json"))
+        if pod["status"]["phase"] in ("Failed", "Succeeded"):
             return place.kubectl("logs", name, "--tail=-1")
         time.sleep(0.5)
     raise AssertionError(f"pod {name} does not end")
@@ -85,12 +88,8 @@ def test_the_token_of_a_driver_creates_no_other_pod_and_reads_no_secret(guarded:
         "--insecure-skip-tls-verify",
         "--kubeconfig=/dev/null",
     )
-    container = {"name": "main", "image": "kappa/pipelines:dev", "securityContext": {"privileged": True}}
-    volume = {"name": "node", "hostPath": {"path": "/"}}
-    pod = {
-        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "hostile", "namespace": place.name},
-        "spec": {"containers": [container], "volumes": [volume]},
-    }  # fmt: skip
+    pod = build_pod("hostile", "cat", "/secret/password")
+    pod["spec"]["volumes"] = [{"name": "x", "secret": {"secretName": "kafka-user"}}]
     with pytest.raises(LabError, match=r"drivers\.kappa-platform\.io"):
         place.kubectl("create", "-f", "-", *as_driver, stdin=json.dumps(pod))
     with pytest.raises(LabError, match="only the executors of its own pipeline"):
