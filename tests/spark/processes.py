@@ -27,11 +27,12 @@ class DriverProcess:
     def __init__(self, folder: Path, revision: Revision, generation: int, *, standby: bool = False) -> None:
         self.folder = folder
         self.port = free_ports(1)[0]
-        revision_file = folder / f"revision-{generation}.json"
-        revision_file.write_text(revision.to_json())
+        name = f"{revision.pipeline}-{generation}"
+        self.revision_file = folder / f"{name}-revision.json"
+        self.revision_file.write_text(revision.to_json())
         (folder / "token").write_text(TOKEN + "\n")
-        self.exit_file = folder / f"exit-{generation}"
-        self.log = folder / f"log-{generation}"
+        self.exit_file = folder / f"{name}-exit"
+        self.log = folder / f"{name}-log"
         environment = {
             **os.environ,
             "KAPPA_GENERATION": str(generation),
@@ -40,7 +41,7 @@ class DriverProcess:
             "KAPPA_CONTROL_TOKEN_FILE": str(folder / "token"),
             "KAPPA_TERMINATION_FILE": str(self.exit_file),
         }
-        command = [sys.executable, "-m", "kappa_pipelines", str(revision_file)]
+        command = [sys.executable, "-m", "kappa_pipelines", str(self.revision_file)]
         self.process = subprocess.Popen(command, env=environment, stderr=self.log.open("wb"))
 
     def get(self, path: str, *, token: str | None = None, method: str = "GET") -> tuple[int, str]:

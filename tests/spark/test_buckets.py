@@ -147,7 +147,7 @@ def test_a_savepoint_there_is_taken_read_gone_back_to_and_deleted(
         request = WorkRequest(task=task, name=name, location=SAVEPOINTS, bucket=bucket, **more)
         # In a process of its own, as in a pod: it ends its session, and there is but one in a process.
         with ProcessPoolExecutor(1, get_context("spawn")) as process:
-            return process.submit(do_work, request, tmp_path / "revision-1.json").result()
+            return process.submit(do_work, request, first.revision_file).result()
 
     taken = work(SavepointTask.TAKE, "two").taken
     assert (taken.batches["out"] > told.batches["out"], taken.copied_bytes < taken.size_bytes) == (True, True)
@@ -188,7 +188,7 @@ def test_a_pipeline_moves_between_a_pvc_and_a_bucket_with_its_savepoint(
     def work(task: SavepointTask, name: str, root: str, **more: Any) -> Any:
         location = f"{root}/savepoints/test/delays"
         request = WorkRequest(task=task, name=name, location=location, bucket=bucket, **more)
-        return do_work(request, tmp_path / "revision-1.json")
+        return do_work(request, first.revision_file)
 
     taken = work(SavepointTask.TAKE, "one", here).taken
     other = OtherPlace(location=taken.location, bucket=bucket)

@@ -124,7 +124,7 @@ def test_a_savepoint_there_is_taken_read_gone_back_to_and_deleted(
         request = WorkRequest(task=task, name=name, location=location, hdfs=place.connection, **more)
         # In a process of its own, as in a pod: it ends its session, and there is but one in a process.
         with ProcessPoolExecutor(1, get_context("spawn")) as process:
-            return process.submit(do_work, request, tmp_path / "revision-1.json").result()
+            return process.submit(do_work, request, first.revision_file).result()
 
     taken = work(SavepointTask.TAKE, "two").taken
     assert (taken.batches["out"] > told.batches["out"], taken.copied_bytes < taken.size_bytes) == (True, True)
