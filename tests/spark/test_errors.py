@@ -247,12 +247,12 @@ WRONG: dict[str, tuple[dict[str, Any], Reason, tuple[str, ...]]] = {
     "a join of tables that marks deletions in a column that it takes": (
         _table_join(deleted="W"),
         Reason.INVALID_SPEC,
-        ("view 'agg'", "tableJoin.deleted is 'W'", "another name"),
+        ("view 'agg'", "tableJoin.deleted has 'W'", "another name"),
     ),
     "a join of tables that marks deletions in a column of the left one": (
         _table_join(deleted="ts"),
         Reason.INVALID_SPEC,
-        ("view 'agg'", "tableJoin.deleted is 'ts'", "another name"),
+        ("view 'agg'", "tableJoin.deleted has 'ts'", "another name"),
     ),
     "an as-of join that keeps all versions for ever": (
         {
@@ -306,7 +306,7 @@ WRONG: dict[str, tuple[dict[str, Any], Reason, tuple[str, ...]]] = {
     "a search that tells errors in a column that it takes": (
         _search(error="ID"),
         Reason.INVALID_SPEC,
-        ("view 'agg'", "search.error is 'ID'", "another name"),
+        ("view 'agg'", "search.error has 'ID'", "another name"),
     ),
     "a search that keeps every query for ever": (
         _search(queries={"deleted": None}),

@@ -10,6 +10,8 @@ from typing import Any
 import duckdb
 import pytest
 from confluent_kafka import Message
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
 
 from kappa_crds.progress import Progress
 from spark.revisions import build_revision, source
@@ -259,13 +261,22 @@ def test_a_new_pipeline_starts_at_a_time(run: Any, broker: Any, topics: Any, che
     }
 
 
+def wait(flights: DataFrame) -> DataFrame:
+    """Return the rows, each after two seconds."""
+
+    def pause(key: str) -> str:
+        time.sleep(2)
+        return key
+
+    return flights.select(f.udf(pause, "string")(flights.k.cast("string")).alias("k"))
+
+
 def test_a_stop_at_its_timeout_interrupts_and_reports_it(
     run: Any, broker: Any, topics: Any, checkpoint: Path
 ) -> None:
     names = {name: topics.make(name) for name in ("flights", "out")}
-    slow = "SELECT k, java_method('java.util.concurrent.locks.LockSupport', 'parkNanos', 2000000000L) AS x FROM flights"
     topics.write(names["flights"], ['{"k":1}'] * 40)
-    views = [{"name": "slow", "sql": slow}]
+    views = [{"name": "slow", "python": {"function": "spark.test_pipeline:wait", "reads": ["flights"]}}]
     sinks = [{"name": "out", "from": "slow", "kafka": {"topic": "out"}}]
     driver = run(_passing(names, checkpoint, broker.bootstrap, views=views, sinks=sinks, stopTimeout="2s"))
     driver.wait_for("a query", lambda p: p.queries)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kappa_pipelines.checkpoint.format.offsets import Offsets
+from kappa_pipelines.checkpoint.format.offsets import Malformed, Offsets
 from kappa_pipelines.checkpoint.store.local import LocalFolder
 from kappa_pipelines.kafka.subscription import Subscription
 from kappa_pipelines.side_outputs.background import OutputContext
@@ -38,8 +38,8 @@ class Driver:
         self.letters.start({"flights": commit(self.files)})
         return self
 
-    def note(self, start: Offsets, end: Offsets, malformed: int | None) -> None:
-        self.letters.note("out", "flights", start, end, malformed)
+    def note(self, start: Offsets, end: Offsets, malformed: int) -> None:
+        self.letters.note("out", "flights", start, end, Malformed(malformed))
 
     def finish(self) -> None:
         assert self.letters.finish({}, SECONDS)

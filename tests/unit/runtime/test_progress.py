@@ -7,7 +7,7 @@ import pytest
 from prometheus_client import generate_latest
 
 from kappa_crds.progress import DriverState, Progress, QueryProgress, SavepointProgress
-from kappa_pipelines.checkpoint.format.offsets import parse_entry
+from kappa_pipelines.checkpoint.format.offsets import Malformed, parse_entry
 from kappa_pipelines.kafka.group import lowest_offsets
 from kappa_pipelines.kafka.limits import Limits, parse_limits
 from kappa_pipelines.kafka.subscription import Subscription
@@ -74,7 +74,11 @@ def test_an_event_becomes_a_typed_record() -> None:
 def test_malformed_records_are_counted_by_source_where_every_row_was_seen() -> None:
     event = _event(sources=[_source("in", 10), _source("places", 20, rows=11), _source("in", 30)])
     folded = fold_event(None, event, READS)
-    assert count_malformed(event, folded.sources) == {"flights": 2, "airports": None, "again": None}
+    assert count_malformed(event, folded.sources) == {
+        "flights": Malformed(2),
+        "airports": None,
+        "again": None,
+    }
 
 
 def test_a_batch_that_moved_on_without_rows_is_not_believed_to_be_clean() -> None:
@@ -230,7 +234,11 @@ def test_a_source_that_a_query_scans_twice_is_counted_once_and_its_clean_batches
         ("airports", 10),
         ("again", 9),
     ]
-    assert count_malformed(event, folded.sources) == {"flights": 2, "airports": 1, "again": None}
+    assert count_malformed(event, folded.sources) == {
+        "flights": Malformed(2),
+        "airports": Malformed(1),
+        "again": None,
+    }
 
 
 def test_a_scan_that_saw_less_than_the_other_is_not_believed() -> None:

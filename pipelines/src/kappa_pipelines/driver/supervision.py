@@ -16,7 +16,7 @@ from kappa_crds.progress import DriverExit, DriverState, QueryProgress
 from kappa_crds.quantities import parse_duration
 from kappa_crds.reasons import Reason
 from kappa_crds.revision import Revision
-from kappa_pipelines.checkpoint.format.offsets import Offsets, read_committed_offsets
+from kappa_pipelines.checkpoint.format.offsets import Malformed, Offsets, read_committed_offsets
 from kappa_pipelines.driver.prepare import Running
 from kappa_pipelines.driver.session import count_executors, wanted_executors
 from kappa_pipelines.driver.stop import stop_gracefully
@@ -103,7 +103,7 @@ class Supervision:
         is_earliest = found.spec.starting_offsets == "earliest"
         return self.running.kafka.first_offsets(found.subscription) if is_earliest else {}
 
-    def _on_batch(self, progress: QueryProgress, malformed: dict[str, int | None]) -> None:
+    def _on_batch(self, progress: QueryProgress, malformed: dict[str, Malformed | None]) -> None:
         self.running.idleness.note(progress)
         self.running.side_outputs.note(progress, malformed)
 

@@ -99,6 +99,7 @@ def compile_revision(
             alert=ends.alerts,
             idle=ends.read_idle_watermarks(source),
             watched=ends.watches_idleness,
+            located=spec.dead_letter is not None,
         )
         stream.createOrReplaceTempView(source.name)
         stream.createOrReplaceTempView(_SOURCE_PREFIX + source.name)

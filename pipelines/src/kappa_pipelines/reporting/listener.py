@@ -16,6 +16,7 @@ from pyspark.sql.streaming.listener import (
 )
 
 from kappa_crds.progress import QueryProgress
+from kappa_pipelines.checkpoint.format.offsets import Malformed
 from kappa_pipelines.reporting.progress import count_malformed
 from kappa_pipelines.reporting.record import DriverRecord
 
@@ -29,7 +30,7 @@ class ProgressListener(StreamingQueryListener):
     """
 
     def __init__(
-        self, record: DriverRecord, on_batch: Callable[[QueryProgress, dict[str, int | None]], None]
+        self, record: DriverRecord, on_batch: Callable[[QueryProgress, dict[str, Malformed | None]], None]
     ) -> None:
         self._record = record
         self._on_batch = on_batch

@@ -10,10 +10,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from kappa_crds.progress import QueryProgress, Recovery, SourceProgress, TopicOffsets
-from kappa_pipelines.checkpoint.format.offsets import Offsets, nest_offsets, parse_kafka_offsets
+from kappa_pipelines.checkpoint.format.offsets import Malformed, Offsets, nest_offsets, parse_kafka_offsets
 from kappa_pipelines.kafka.subscription import Subscription
 from kappa_pipelines.sinks.rejected_records import REJECTED, name_rejections
-from kappa_pipelines.sources.kafka import LATEST, MALFORMED, ROWS
+from kappa_pipelines.sources.kafka import FIRST, LAST, LATEST, MALFORMED, ROWS
 
 _LOAD = "rocksdbLoadLatencyMs"
 """A RocksDB metric of each operator: milliseconds, summed over its partitions."""
@@ -27,7 +27,7 @@ def fold_event(before: QueryProgress | None, event: dict[str, Any], sources: Rea
     `event` is the JSON of Spark's event, `sources` are those of the query in the order of its plan.
     """
     late = sum(int(op.get("numRowsDroppedByWatermark", 0)) for op in event.get("stateOperators", []))
-    rows, bad = int(event.get("numInputRows", 0)), sum(bad for _, bad in _observed(event).values())
+    rows, bad = int(event.get("numInputRows", 0)), sum(bad.count for _, bad in _observed(event).values())
     rejected, written = _count_rejected(event), _count_written(event)
     operators = event.get("stateOperators", [])
     return QueryProgress(
@@ -83,23 +83,30 @@ def build_recovery(
     )
 
 
-def count_malformed(event: dict[str, Any], sources: tuple[SourceProgress, ...]) -> dict[str, int | None]:
+def count_malformed(
+    event: dict[str, Any], sources: tuple[SourceProgress, ...]
+) -> dict[str, Malformed | None]:
     """Return the malformed records of a batch by source; None if the count is unreliable.
 
     A count is reliable if it covers at least as many rows as the source has read. After None, the batch must be scanned.
     """
     observed = _observed(event)
-    counts: dict[str, int | None] = {}
+    counts: dict[str, Malformed | None] = {}
     for source in sources:
-        rows, malformed = observed.get(source.name, (0, 0))
+        rows, malformed = observed.get(source.name, (0, Malformed(0)))
         counts[source.name] = malformed if rows >= max(1, source.input_rows) else None
     return counts
 
 
-def _observed(event: dict[str, Any]) -> dict[str, tuple[int, int]]:
-    """Return the number of rows, and of malformed records among them, that the plan counted by source."""
-    found = event.get("observedMetrics", {})
-    return {name: (int(row.get(ROWS) or 0), int(row.get(MALFORMED) or 0)) for name, row in found.items()}
+def _observed(event: dict[str, Any]) -> dict[str, tuple[int, Malformed]]:
+    """Return the number of rows, and the malformed records among them, that the plan observed by source."""
+    return {
+        name: (
+            int(row.get(ROWS) or 0),
+            Malformed(int(row.get(MALFORMED) or 0), row.get(FIRST), row.get(LAST)),
+        )
+        for name, row in event.get("observedMetrics", {}).items()
+    }
 
 
 def _count_rejected(event: dict[str, Any]) -> int:
@@ -121,7 +128,7 @@ def _fold_sources(
     event: dict[str, Any], sources: Reads, before: tuple[SourceProgress, ...]
 ) -> tuple[SourceProgress, ...]:
     left, known = list(dict.fromkeys(sources)), {source.name: source for source in before}
-    malformed = {name: bad for name, (_, bad) in _observed(event).items()}
+    malformed = {name: bad.count for name, (_, bad) in _observed(event).items()}
     folded = []
     for source in event.get("sources", []):
         match = next((pair for pair in left if pair[1].description == source.get("description")), None)

@@ -8,7 +8,12 @@ from pyspark.sql import SparkSession
 
 from kappa_crds.progress import QueryProgress
 from kappa_pipelines.checkpoint.fence.fence import Fence
-from kappa_pipelines.checkpoint.format.offsets import Offsets, parse_kafka_offsets, read_committed_batch
+from kappa_pipelines.checkpoint.format.offsets import (
+    Malformed,
+    Offsets,
+    parse_kafka_offsets,
+    read_committed_batch,
+)
 from kappa_pipelines.checkpoint.store.folder import Folder
 from kappa_pipelines.kafka.group import KafkaProgress
 from kappa_pipelines.plan.compile import Compiled
@@ -45,7 +50,7 @@ class SideOutputs:
         self.dead_letters.start(self._find_owned(committed))
         self.late_records.start(self._read_batches())
 
-    def note(self, progress: QueryProgress, malformed: Mapping[str, int | None]) -> None:
+    def note(self, progress: QueryProgress, malformed: Mapping[str, Malformed | None]) -> None:
         """Add a committed batch, with the malformed records of each source; None if they are not counted."""
         for source in progress.sources:
             start, end = (parse_kafka_offsets(at) for at in (source.start_offsets, source.end_offsets))

@@ -17,7 +17,7 @@ from pyspark.sql.types import DataType, StructType, TimestampType
 from kappa_crds.reasons import Reason
 from kappa_crds.revision import Revision
 from kappa_crds.source import RecordColumns, Source
-from kappa_pipelines.checkpoint.format.offsets import Offsets, nest_offsets
+from kappa_pipelines.checkpoint.format.offsets import PARTITION_SHIFT, Offsets, nest_offsets
 from kappa_pipelines.errors import SpecError
 from kappa_pipelines.kafka.options import build_spark_connection, prefix_options
 from kappa_pipelines.kafka.subscription import Subscription, build_subscription
@@ -34,12 +34,14 @@ from kappa_pipelines.sources.values import Values
 
 MALFORMED = "malformed"
 ROWS = "rows"
+FIRST, LAST = "first", "last"
 LATEST = "latest"
 DEFAULT_MAX_RECORDS = 4_000_000
 _RECORDS_PER_CORE = 100_000
 _EARLIEST = -2  # an offset, as Spark writes it
 _PARSED = "__kappa_parsed"
 _FLAG = "__kappa_malformed"
+_POSITION = "__kappa_position"
 _IS_NULL = "__kappa_is_null"
 _RECORD_COLUMNS = {
     "key": "CAST(key AS STRING)",
@@ -122,31 +124,41 @@ def read_stream(
     alert: bool = True,
     idle: DataFrame | None = None,
     watched: bool = False,
+    located: bool = False,
     keep: tuple[str, ...] = (),
 ) -> DataFrame:
     """Return the stream of a source's valid records, with its watermark.
 
     With `alert`, a record with a new schema id fails the query. `idle` are the watermarks of the source while it is idle.
-    With `watched`, progress has its latest event time. `keep` are further columns of the records.
+    With `watched`, progress has its latest event time; with `located`, the positions of malformed records, if the source has one topic.
+    `keep` are further columns of the records.
     """
     passed = [f.col(name) for name in dict.fromkeys((*_wanted_record_columns(source), "timestamp", *keep))]
+    located &= len(source.subscription.topics) == 1
+    position = f.shiftleft(f.col("partition").cast("bigint"), PARTITION_SHIFT) + f.col("offset")
+    passed += [position.alias(_POSITION)] if located else []
     is_null = f.col("value").isNull().alias(_IS_NULL)
     value = source.values.parse(alert=alert).alias(_PARSED)
     parsed = records.select(*passed, is_null, value)
     malformed = source.find_malformed(f.col(_PARSED), f.col(_IS_NULL))
     # The count is faster over flat columns and a flag than over the struct.
-    flat = parsed.select(*_columns(source), *keep, malformed.alias(_FLAG))
-    rows = _observe(flat, source, latest=watched).where(~f.col(_FLAG)).drop(_FLAG)
+    kept = (*keep, _POSITION) if located else keep
+    flat = parsed.select(*_columns(source), *kept, malformed.alias(_FLAG))
+    observed = _observe(flat, source, latest=watched, located=located)
+    rows = observed.where(~f.col(_FLAG)).drop(_FLAG, _POSITION)
     return add_watermark(rows, source.spec.event_time, idle)
 
 
-def _observe(rows: DataFrame, source: KafkaSource, *, latest: bool) -> DataFrame:
-    """Return the rows, with counts of all and of malformed records and, with `latest`, the latest event time as observed metrics."""
+def _observe(rows: DataFrame, source: KafkaSource, *, latest: bool, located: bool) -> DataFrame:
+    """Return the rows with observed metrics: counts of all and of malformed records, the latest event time, where malformed ones are."""
     counts = [f.count_if(f.col(_FLAG)).alias(MALFORMED), f.count(f.lit(1)).alias(ROWS)]
     time = source.spec.event_time
     if latest and time is not None:
         newest = f.max(f.when(~f.col(_FLAG), f.unix_millis(f.col(f"`{time.column}`"))))
         counts.append(newest.alias(LATEST))
+    if located:
+        position = f.when(f.col(_FLAG), f.col(_POSITION))
+        counts += [f.min(position).alias(FIRST), f.max(position).alias(LAST)]
     return rows.observe(source.name, *counts)
 
 

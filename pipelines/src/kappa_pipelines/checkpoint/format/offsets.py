@@ -16,8 +16,19 @@ TopicPartition = tuple[str, int]
 Offsets = dict[TopicPartition, int]
 SourceOffset = dict[str, Any]
 """An offset in the log, in the format of its source."""
+PARTITION_SHIFT = 44
+"""A position in a topic is one number: the partition, and in its lowest bits the offset. No partition has 17 trillion records."""
 
 _LINE = re.compile(r"^(?:([A-Za-z0-9_]+):)?(\{.*\})$")
+
+
+@dataclass(frozen=True)
+class Malformed:
+    """The malformed records of a batch. `first` and `last` are their positions, where they are observed."""
+
+    count: int
+    first: int | None = None
+    last: int | None = None
 
 
 @dataclass(frozen=True)

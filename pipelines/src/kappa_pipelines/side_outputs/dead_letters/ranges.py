@@ -7,7 +7,7 @@ constant.
 
 from dataclasses import dataclass, replace
 
-from kappa_pipelines.checkpoint.format.offsets import Offsets
+from kappa_pipelines.checkpoint.format.offsets import PARTITION_SHIFT, Malformed, Offsets
 
 
 @dataclass(frozen=True)
@@ -48,14 +48,20 @@ class Ledger:
         """Add new partitions, unchecked from their first offsets on."""
         return replace(self, position={**first, **self.position}, seen={**first, **self.seen})
 
-    def with_batch(self, start: Offsets, end: Offsets, malformed: int | None) -> "Ledger":
-        """Add a committed batch. It is to be scanned if its malformed records are not counted, or after a gap."""
+    def with_batch(self, start: Offsets, end: Offsets, malformed: Malformed | None) -> "Ledger":
+        """Add a committed batch. It is to be scanned if its malformed records are not counted, or after a gap.
+
+        Where nothing else is pending and their positions are known, only the offsets from the first to the last of them are.
+        """
         gap = any(offset > self.seen.get(part, offset) for part, offset in start.items())
         new = any(offset > self.seen.get(part, -1) for part, offset in end.items())
         position = {**{p: start.get(p, 0) for p in end if p not in self.position}, **self.position}
         noted = replace(self, position=position, seen=_latest(self.seen, end))
-        if new and (malformed != 0 or gap):
-            return replace(noted, dirty=_latest(self.dirty, end))
+        if new and (gap or malformed is None or malformed.count):
+            if gap or malformed is None or self.dirty:
+                return replace(noted, dirty=_latest(self.dirty, end))
+            near = locate(Span({part: position[part] for part in end}, end), malformed)
+            return replace(noted, position=_latest(position, near.start), dirty=near.end)
         return noted if noted.dirty else replace(noted, position=_latest(position, end))
 
     def pending(self) -> Span | None:
@@ -73,6 +79,23 @@ class Ledger:
         if left:
             return replace(self, position=position, dirty=self.dirty)
         return replace(self, position=_latest(position, self.seen), dirty={})
+
+
+def locate(span: Span, malformed: Malformed) -> Span:
+    """Return the part of a span that has the malformed records; the whole span if their positions are not known.
+
+    Positions order the partitions of one topic, so all of one partition is before the first one, or after the last one, of another.
+    """
+    first, last = malformed.first, malformed.last
+    if first is None or last is None or len({topic for topic, _ in span.end}) != 1:
+        return span
+    start, end = {}, {}
+    for at, until in span.end.items():
+        base = at[1] << PARTITION_SHIFT
+        start[at] = min(max(first - base, span.start[at]), until)
+        end[at] = min(max(last + 1 - base, start[at]), until)
+    near = Span(start, end)
+    return near if near.size > 0 else span
 
 
 def _latest(one: Offsets, other: Offsets) -> Offsets:

@@ -14,6 +14,7 @@ from confluent_kafka import KafkaException
 
 from kappa_crds.reasons import Reason
 from kappa_pipelines.checkpoint.format.offsets import (
+    Malformed,
     Offsets,
     nest_offsets,
     read_initial_offsets,
@@ -79,7 +80,9 @@ class DeadLetters(BackgroundOutput):
             known = {topic for topic, _ in position}
             position |= {at: offset for at, offset in committed.items() if at[0] not in known}
             position, committed = (source.restrict(offsets) for offsets in (position, committed))
-        return Ledger.at(position).with_batch(position, committed, malformed=None if committed else 0)
+        return Ledger.at(position).with_batch(
+            position, committed, malformed=None if committed else Malformed(0)
+        )
 
     def _find_lost(self, source: Owned) -> Offsets:
         """Return the start of the scan for a lost position: the oldest offsets in the offset log."""
@@ -91,7 +94,7 @@ class DeadLetters(BackgroundOutput):
         )
         return start
 
-    def note(self, sink: str, source: str, start: Offsets, end: Offsets, malformed: int | None) -> None:
+    def note(self, sink: str, source: str, start: Offsets, end: Offsets, malformed: Malformed | None) -> None:
         """Add a committed batch of a sink's query; `malformed` is None if they are not counted."""
         if source not in self._ledgers or self._sources[source].owner != sink or not end:
             return
