@@ -14,10 +14,10 @@ from e2e.counting import Counting
 from e2e.driver_watch import DriverWatch
 from e2e.ledger import Ledger
 from e2e.place import Place
-from kappa_crds.hdfs import HdfsConnection
 from kappa_crds.pipeline_status import PipelineState, PipelineStatus
 from kappa_crds.savepoint import SavepointStatus
 from kappa_crds.statestore import Measurement, StateStoreStatus
+from kappa_crds.stores import HdfsConnection
 from kappa_pipelines.checkpoint.store.hdfs import HdfsFolder
 from lab import kafka, network
 from lab.hdfs import Hdfs

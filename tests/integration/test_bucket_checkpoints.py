@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from kappa_crds.buckets import BucketConnection
 from kappa_crds.reasons import Reason
 from kappa_crds.savepoint_work import CollectRequest, SavepointTask, WorkRequest
+from kappa_crds.stores import BucketConnection
 from kappa_pipelines.checkpoint.fence.bucket_fence import BucketFence
 from kappa_pipelines.checkpoint.fence.bucket_layout import BucketView
 from kappa_pipelines.checkpoint.location import open_checkpoint

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from kappa_crds.buckets import BucketConnection, name_key_variables
 from kappa_crds.reasons import Reason
 from kappa_crds.savepoint_work import OtherPlace, SavepointTask, WorkRequest, WorkResult
+from kappa_crds.stores import BucketConnection, name_key_variables
 from kappa_pipelines.checkpoint.fence.bucket_fence import BucketFence
 from kappa_pipelines.checkpoint.location import open_checkpoint, open_folder
 from kappa_pipelines.checkpoint.store.bucket import BucketFolder

@@ -11,9 +11,9 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from integration.checks import check
-from kappa_crds.hdfs import HdfsConnection
 from kappa_crds.reasons import Reason
 from kappa_crds.savepoint_work import WorkResult
+from kappa_crds.stores import HdfsConnection
 from kappa_pipelines.checkpoint.store.hdfs import HdfsFolder
 from lab.hdfs import Hdfs
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from kappa_crds.hdfs import HdfsConnection
 from kappa_crds.reasons import Reason
 from kappa_crds.savepoint_work import CollectRequest, SavepointTask, WorkRequest
+from kappa_crds.stores import HdfsConnection
 from kappa_pipelines.checkpoint.fence.hdfs_fence import HdfsFence
 from kappa_pipelines.checkpoint.location import open_checkpoint
 from kappa_pipelines.checkpoint.store.hdfs import HdfsFolder

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from kappa_crds.buckets import BucketConnection
 from kappa_crds.progress import DriverState
 from kappa_crds.reasons import Reason
 from kappa_crds.revision import Revision
 from kappa_crds.savepoint import Restoration
 from kappa_crds.savepoint_work import OtherPlace, SavepointTask, VerifyBy, WorkRequest
+from kappa_crds.stores import BucketConnection
 from kappa_crds.upgrade import VerdictKind
 from kappa_pipelines.checkpoint.location import open_checkpoint
 from kappa_pipelines.checkpoint.store.bucket import BucketFolder

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from kappa_crds.hdfs import USER_VARIABLE, HdfsConnection
 from kappa_crds.progress import DriverState
 from kappa_crds.reasons import Reason
 from kappa_crds.revision import Revision
 from kappa_crds.savepoint import Restoration
 from kappa_crds.savepoint_work import SavepointTask, VerifyBy, WorkRequest
+from kappa_crds.stores import USER_VARIABLE, HdfsConnection
 from kappa_crds.upgrade import VerdictKind
 from kappa_pipelines.checkpoint.location import open_checkpoint
 from kappa_pipelines.checkpoint.store.hdfs import HdfsFolder

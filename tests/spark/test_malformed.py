@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from kappa_crds.reasons import Reason
 from spark.revisions import build_revision, source
@@ -49,6 +50,26 @@ def test_huge_values_become_truncated_dead_letters_with_the_position_of_the_reco
         "k" * 512,
         False,
     )
+
+
+def test_one_malformed_record_is_read_again_without_the_rest_of_its_batch(
+    run: Any, broker: Any, topics: Any, checkpoint: Path
+) -> None:
+    names = {name: topics.make(name) for name in ("flights", "out", "dead")}
+    topics.write(names["flights"], [*['{"k": 1}'] * 500, "nonsense", *['{"k": 2}'] * 500])
+    spec = {
+        "sources": [source()],
+        "sinks": [{"name": "out", "from": "flights", "kafka": {"topic": "out"}}],
+        "deadLetter": "dead",
+    }
+    with capture_logs() as logs:
+        driver = run(build_revision(spec, checkpoint, broker.bootstrap, topics=names))
+        driver.wait_for("a dead letter", lambda p: p.dead_lettered == 1)
+        assert driver.stop().graceful
+    assert [each["scanned"] for each in logs if each["event"] == "dead letters written"] == [1]
+    (letter,) = topics.read(names["dead"])
+    assert letter.value() == b"nonsense"
+    assert len(topics.values(names["out"])) == 1000
 
 
 @pytest.mark.parametrize("delivery", ["AtLeastOnce", pytest.param("ExactlyOnce", marks=pytest.mark.chaos)])

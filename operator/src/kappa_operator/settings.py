@@ -63,7 +63,9 @@ def _parse(name: str, raw: str, kind: type[Any]) -> Any:
     if kind is str:
         return raw
     if kind is bool:
-        return _parse_switch(name, raw)
+        if raw not in ("true", "false"):
+            raise ValueError(f"{name}={raw!r} is neither true nor false")
+        return raw == "true"
     try:
         value = float(raw)
     except ValueError:
@@ -71,9 +73,3 @@ def _parse(name: str, raw: str, kind: type[Any]) -> Any:
     if value <= 0:
         raise ValueError(f"{name}={raw!r} must be greater than 0")
     return kind(value)
-
-
-def _parse_switch(name: str, raw: str) -> bool:
-    if raw not in ("true", "false"):
-        raise ValueError(f"{name}={raw!r} is neither true nor false")
-    return raw == "true"

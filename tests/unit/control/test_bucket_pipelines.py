@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from fakes.context import build_resource
-from kappa_crds.buckets import BucketConnection
 from kappa_crds.savepoint_work import REQUEST_ANNOTATION, SavepointTask, WorkRequest
+from kappa_crds.stores import BucketConnection
 from kappa_operator.engine.keys import Key
 from unit.control.lives import PIPELINE, SAVEPOINT, SAVEPOINT_REF, STORE, Life
 

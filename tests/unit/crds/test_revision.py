@@ -10,11 +10,10 @@ import pytest
 import yaml
 from pydantic import Field, ValidationError
 
-from kappa_crds.buckets import BucketConnection
-from kappa_crds.hdfs import HdfsConnection
 from kappa_crds.pipeline import PipelineSpec
 from kappa_crds.revision import KafkaConnection, RegistrySecrets, Revision, Tuning
 from kappa_crds.savepoint import Restoration
+from kappa_crds.stores import BucketConnection, HdfsConnection
 
 SPEC: dict[str, Any] = {
     "sources": [{"name": "flights", "topic": "flights", "format": {"json": {"schema": "carrier STRING"}}}],

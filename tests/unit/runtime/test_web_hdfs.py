@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import pytest
 
-from kappa_crds.hdfs import HdfsConnection
+from kappa_crds.stores import HdfsConnection
 from kappa_pipelines.checkpoint.store.web_hdfs import HdfsError, MissingError, WebHdfs
 
 SECRET = b"account 4711 "

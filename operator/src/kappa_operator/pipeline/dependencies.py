@@ -15,7 +15,7 @@ from kappa_crds.source import find_registries
 from kappa_operator.engine.cache import ResourceCache
 from kappa_operator.engine.context import OperatorContext
 from kappa_operator.engine.keys import Key, ObjectRef
-from kappa_operator.engine.plan import Verdict, stalled
+from kappa_operator.engine.plan import Verdict
 from kappa_operator.engine.recent import MINUTE
 from kappa_operator.engine.references import read_referred
 from kappa_operator.errors import KappaError, ReferenceProblem
@@ -41,8 +41,6 @@ async def observe_dependencies(
     Without `ask_kafka`, a topic that no Topic resource declares counts as found.
     """
     spec, namespace = resource.spec, resource.metadata.namespace
-    if spec.python and not context.settings.allow_python_views:
-        return forbid_python(spec)
     try:
         check_choices(spec, context.settings)
         await check_namespace(context, namespace)
@@ -60,12 +58,6 @@ async def observe_dependencies(
         )
     except KappaError as error:
         return Verdict(PipelineState.PENDING, error.reason, error.message, stalled=not error.retryable)
-
-
-def forbid_python(spec: PipelineSpec) -> Verdict:
-    """Return the verdict on a pipeline with Python where the installation does not allow it."""
-    message = f"this installation allows no Python of pipelines: {', '.join(spec.python)}; write it in SQL"
-    return stalled(PipelineState.PENDING, Reason.PYTHON_FORBIDDEN, message)
 
 
 async def check_registry_secrets(context: OperatorContext, resource: PipelineResource) -> None:

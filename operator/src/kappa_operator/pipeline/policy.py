@@ -1,4 +1,4 @@
-"""What an installation lets the authors of pipelines choose: images, settings of Spark, and the namespace."""
+"""What an installation lets the authors of pipelines choose: images, settings of Spark, Python of their own, and the namespace."""
 
 from fnmatch import fnmatchcase
 
@@ -15,6 +15,11 @@ _LEVEL = "pod-security.kubernetes.io/enforce"
 
 def check_choices(spec: PipelineSpec, settings: Settings) -> None:
     """Raise NotAllowed where a spec chooses what the installation does not allow."""
+    if spec.python and not settings.allow_python_views:
+        message = (
+            f"this installation allows no Python of pipelines: {', '.join(spec.python)}; write it in SQL"
+        )
+        raise NotAllowed(message, reason=Reason.PYTHON_FORBIDDEN)
     if spec.image is not None and not is_allowed(spec.image, settings.allowed_images):
         _refuse(f"spec.image {spec.image}", "allowedImages", settings.allowed_images)
     keys = [key for key in sorted(spec.spark_conf) if not is_allowed(key, settings.allowed_spark_conf)]

@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from kappa_crds.buckets import name_key_variables
 from kappa_crds.quantities import parse_size
 from kappa_crds.savepoint_work import SavepointTask
+from kappa_crds.stores import name_key_variables
 from kappa_operator.engine.cluster import Body
 from kappa_operator.engine.context import OperatorContext
 from kappa_operator.engine.keys import Key, ObjectRef

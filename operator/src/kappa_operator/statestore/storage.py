@@ -2,12 +2,17 @@
 
 from dataclasses import dataclass, replace
 
-from kappa_crds.buckets import DEFAULT_KEYS, BucketConnection, name_key_variables
-from kappa_crds.hdfs import USER_VARIABLE, HdfsConnection
 from kappa_crds.kafkacluster import KafkaClusterSpec
 from kappa_crds.revision import CHECKPOINT_DIR, KAFKA_DIR, REGISTRY_DIR, KafkaConnection, RegistrySecrets
 from kappa_crds.source import Source, find_registries
 from kappa_crds.statestore import S3, AccessMode, Hdfs
+from kappa_crds.stores import (
+    DEFAULT_KEYS,
+    USER_VARIABLE,
+    BucketConnection,
+    HdfsConnection,
+    name_key_variables,
+)
 from kappa_operator.engine.actions import Manifest
 
 OTHER_DIR = "/var/lib/kappa/other"

@@ -5,10 +5,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from kappa_crds.buckets import BucketConnection
-from kappa_crds.hdfs import SCHEME as HDFS_SCHEME
-from kappa_crds.hdfs import HdfsConnection
 from kappa_crds.reasons import Reason
+from kappa_crds.stores import SCHEME as HDFS_SCHEME
+from kappa_crds.stores import BucketConnection, HdfsConnection
 from kappa_pipelines.checkpoint.fence.bucket_fence import BucketFence
 from kappa_pipelines.checkpoint.fence.bucket_layout import view_last
 from kappa_pipelines.checkpoint.fence.fence import INTERNAL_FOLDER, Fence

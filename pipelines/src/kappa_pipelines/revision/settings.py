@@ -12,11 +12,10 @@ Some are fixed when a checkpoint is created. Spark's defaults are unsafe or slow
 
 from urllib.parse import urlsplit
 
-from kappa_crds.buckets import BucketConnection
-from kappa_crds.hdfs import HdfsConnection
 from kappa_crds.quantities import parse_duration, parse_size
 from kappa_crds.revision import Revision
 from kappa_crds.state_settings import StateSettings
+from kappa_crds.stores import BucketConnection, HdfsConnection
 
 _STREAMING = "spark.sql.streaming"
 _STATE_STORE = f"{_STREAMING}.stateStore"

@@ -13,9 +13,9 @@ from collections.abc import Iterator, Mapping
 
 from pydantic import Field, ValidationError
 
-from kappa_crds.buckets import BucketConnection
 from kappa_crds.model import Status
 from kappa_crds.reasons import Reason
+from kappa_crds.stores import BucketConnection
 from kappa_pipelines.checkpoint.fence.fence import INTERNAL_FOLDER
 from kappa_pipelines.checkpoint.store.bucket import BucketFolder
 from kappa_pipelines.errors import LostDataError

@@ -17,8 +17,8 @@ import structlog
 from obstore.exceptions import AlreadyExistsError, BaseError
 from obstore.store import S3Store
 
-from kappa_crds.buckets import DEFAULT_KEYS, BucketConnection, name_key_variables
 from kappa_crds.reasons import Reason
+from kappa_crds.stores import DEFAULT_KEYS, BucketConnection, name_key_variables
 from kappa_pipelines.checkpoint.store.folder import Counter, Digest, Folder, Listed
 from kappa_pipelines.errors import UnavailableError
 

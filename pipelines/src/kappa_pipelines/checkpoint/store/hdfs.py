@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from kappa_crds.hdfs import SCHEME, HdfsConnection
 from kappa_crds.reasons import Reason
+from kappa_crds.stores import SCHEME, HdfsConnection
 from kappa_pipelines.checkpoint.store.folder import Counter, Digest, Folder, Listed
 from kappa_pipelines.checkpoint.store.web_hdfs import HdfsError, MissingError, WebHdfs
 from kappa_pipelines.errors import UnavailableError

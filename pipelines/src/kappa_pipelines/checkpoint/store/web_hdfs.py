@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import quote, unquote, urlencode
 
 import structlog
 import urllib3
@@ -19,7 +19,7 @@ from urllib3.exceptions import HTTPError, LocationParseError
 from urllib3.response import BaseHTTPResponse
 from urllib3.util import parse_url
 
-from kappa_crds.hdfs import HdfsConnection, build_web_url
+from kappa_crds.stores import HdfsConnection
 
 _CHUNK_BYTES = 2**20
 _MOST_BYTES, _MOST_ERROR_BYTES = 64 * 2**20, 64 * 2**10
@@ -101,7 +101,7 @@ class WebHdfs:
         self._take_all(self._at_datanode("PUT", path, "CREATE", held, **query), _MOST_ERROR_BYTES)
 
     def _ask(self, method: str, path: str, operation: str, **query: str) -> Any:
-        answer = self._send(method, build_web_url(self._connection, path, operation, **query))
+        answer = self._send(method, _build_url(self._connection, path, operation, **query))
         held = self._take_all(answer, _MOST_BYTES)
         try:
             return json.loads(held) if held else {}
@@ -117,7 +117,7 @@ class WebHdfs:
         **query: str,
     ) -> BaseHTTPResponse:
         """Ask the namenode for a datanode, and send the request there."""
-        url = build_web_url(self._connection, path, operation, **query)
+        url = _build_url(self._connection, path, operation, **query)
         redirect = self._send(method, url)
         self._take_all(redirect, _MOST_ERROR_BYTES)
         location = redirect.headers.get("Location", "")
@@ -185,3 +185,9 @@ def _is_web_hdfs(location: str) -> bool:
 def _explain(error: HTTPError) -> str:
     """Return the class of the cause: its text may be that of the server."""
     return type(getattr(error, "reason", None) or error).__name__
+
+
+def _build_url(connection: HdfsConnection, path: str, operation: str, **query: str) -> str:
+    """Return the URL of an operation of WebHDFS on a path, which begins with a slash."""
+    parameters = urlencode({"op": operation, "user.name": connection.user, **query})
+    return f"{connection.web}/webhdfs/v1{quote(path)}?{parameters}"
