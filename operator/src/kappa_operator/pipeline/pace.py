@@ -16,5 +16,5 @@ class Pace(NamedTuple):
 
 
 LAGGING = Pace(3.0, 30.0, 100.0)
-IDLE = Pace(10.0, 60.0, 17.0)
+IDLE = Pace(10.0, 90.0, 12.0)
 """A driver with nothing to read changes little, and watch events report its end: 1,000 of them may cost a few percent of a core."""
