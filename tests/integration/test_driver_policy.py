@@ -40,6 +40,8 @@ CHANGES: list[tuple[str, dict[str, Any], str]] = [
     ("a privileged container", {"spec.containers.0.securityContext": {"privileged": True}}, "no capabilities"),
     ("a capability", {"spec.containers.0.securityContext.capabilities": {"drop": ["ALL"], "add": ["NET_ADMIN"]}}, "no capabilities"),
     ("root", {"spec.containers.0.securityContext.runAsUser": 0}, "no capabilities"),
+    ("root by the container", {"spec.containers.0.securityContext.runAsNonRoot": False}, "does not run as root"),
+    ("a port of the node", {"spec.containers.0.ports": [{"containerPort": 80, "hostPort": 80}]}, "nothing of its node"),
     ("no user rule", {"spec.securityContext": {}}, "does not run as root"),
     ("a second container", {"spec.initContainers": [{"name": "i", "image": "x"}]}, "one container"),
     ("another pipeline's labels", {"metadata.labels": {PIPELINE_LABEL: "other", "kappa-platform.io/role": "executor"}}, "its own pipeline"),

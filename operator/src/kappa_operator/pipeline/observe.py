@@ -201,12 +201,6 @@ def _parse_kept(body: Body) -> KeptRevision:
     return KeptRevision(ref, metadata["uid"], datetime.fromisoformat(metadata["creationTimestamp"]))
 
 
-def _parse_revision(text: str) -> Revision:
-    """Return a revision, also one that the previous release wrote."""
-    fields = json.loads(text)
-    return Revision.model_validate({**fields, "spec": convert("Pipeline", {"spec": fields["spec"]})["spec"]})
-
-
 async def read_revision(context: OperatorContext, namespace: str, name: str) -> Revision | None:
     """Return a revision by its name; None where it is lost, or where another version of the operator wrote it with other fields."""
     body = await context.read_recent(ObjectRef("v1", "ConfigMap", namespace, name), LONGEST)
