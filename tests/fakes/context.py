@@ -67,7 +67,7 @@ class FakeDrivers(HttpDrivers):
     unsaved: DriverExit | None = None
     slow: bool = False
 
-    async def fetch_progress(self, address: str, token: str) -> Progress:
+    async def fetch_progress(self, address: str, token: str, *, namespace: str = "") -> Progress:
         """Return the progress; raise DriverUnreachable where there is none."""
         if address not in self.progress:
             raise DriverUnreachable(f"{address} does not answer")

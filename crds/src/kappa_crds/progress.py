@@ -5,8 +5,9 @@ The driver serves it as JSON at `GET /progress` and writes a `DriverExit` to the
 
 from datetime import datetime
 from enum import StrEnum
+from typing import Annotated, TypeVar
 
-from pydantic import Field
+from pydantic import ConfigDict, FailFast, Field
 
 from kappa_crds.model import Status
 from kappa_crds.reasons import Reason
@@ -35,7 +36,18 @@ TopicOffsets = dict[str, dict[int, int]]
 """Offsets by topic and partition, as Spark writes them."""
 
 
-class SourceProgress(Status):
+Item = TypeVar("Item")
+Few = Annotated[tuple[Item, ...], FailFast(), Field(max_length=1000)]
+"""A list in a report, which is not trusted: all errors of a long list would take a thousand times its size."""
+
+
+class Report(Status):
+    """A part of a report. Other than in a status, unknown fields are left out: nothing writes a report back."""
+
+    model_config = ConfigDict(extra="ignore")
+
+
+class SourceProgress(Report):
     """Where a query is in one source. Offsets are by topic and partition: the next offset to be read.
 
     `topic` is the topic, topics or pattern that it reads, `latest` the latest event time in the last batch, where it is computed.
@@ -70,7 +82,7 @@ class SourceProgress(Status):
         )
 
 
-class QueryProgress(Status):
+class QueryProgress(Report):
     """The last committed batch of one sink's query, and totals since the driver started.
 
     Durations are milliseconds by phase, rates records a second, state sizes rows and bytes over all operators. `written_rows` is None where
@@ -98,10 +110,10 @@ class QueryProgress(Status):
     total_malformed_rows: int = 0
     total_refused_rows: int = 0
     total_written_rows: int | None = None
-    sources: tuple[SourceProgress, ...] = ()
+    sources: Few[SourceProgress] = ()
 
 
-class SavepointProgress(Status):
+class SavepointProgress(Report):
     """A requested savepoint, how far it is in files, and how it ended.
 
     `location` is the folder of the pipeline's savepoints, `batches` the committed batch of each sink's query. Where `failure` is
@@ -121,7 +133,7 @@ class SavepointProgress(Status):
     failure: "DriverExit | None" = None
 
 
-class Recovery(Status):
+class Recovery(Report):
     """How a driver's start went. Durations are in seconds.
 
     `since` is when its process began, or, for a `warm` one that was on standby, its activation; `seconds` go from then until each
@@ -138,7 +150,7 @@ class Recovery(Status):
     records: int = 0
 
 
-class Progress(Status):
+class Progress(Report):
     """All that a driver reports, by its own clock. A standby driver has a `verdict`, and no queries yet."""
 
     namespace: str
@@ -153,8 +165,8 @@ class Progress(Status):
     dead_lettered: int = 0
     late_records: int = 0
     error: "DriverExit | None" = None
-    queries: tuple[QueryProgress, ...] = ()
-    savepoints: tuple[SavepointProgress, ...] = ()
+    queries: Few[QueryProgress] = ()
+    savepoints: Few[SavepointProgress] = ()
     verdict: UpgradeVerdict | None = None
     recovery: Recovery | None = None
 

@@ -8,6 +8,7 @@ work as usual.
 
 import json
 import os
+import re
 import ssl
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
@@ -30,6 +31,7 @@ from kappa_operator.errors import (
     NotFound,
     Refused,
 )
+from kappa_operator.fair import FairSlots
 
 Body = dict[str, Any]
 
@@ -51,17 +53,20 @@ PLURALS: Mapping[tuple[str, str], str] = {
 }
 _TOKEN_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
 _PAGE = 500
+_CONNECTIONS = 64
+_NAMESPACE = re.compile("/namespaces/([^/]+)")
 _LIMITS = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=30)
 """Seconds. The wait for one of the connections does not count: else a burst of requests would fail itself."""
 
 
 class ApiCluster:
-    """The API server, over one pool of connections."""
+    """The API server, over one pool of connections, which namespaces share."""
 
     def __init__(self, configuration: Configuration, session: aiohttp.ClientSession) -> None:
         self._configuration = configuration
         self._host = configuration.host.rstrip("/")
         self._session = session
+        self._slots = FairSlots(_CONNECTIONS)
 
     @classmethod
     async def connect(cls, context: str | None = None) -> Self:
@@ -71,7 +76,8 @@ class ApiCluster:
             tls = _build_ssl(configuration)
         except (OSError, ValueError, TypeError, AttributeError, KeyError, YAMLError) as error:
             raise ApiUnavailable(f"the kubeconfig cannot be used: {error}; check KUBECONFIG") from error
-        session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=tls, limit=32), timeout=_LIMITS)
+        connector = aiohttp.TCPConnector(ssl=tls, limit=_CONNECTIONS)
+        session = aiohttp.ClientSession(connector=connector, timeout=_LIMITS)
         return cls(configuration, session)
 
     async def close(self) -> None:
@@ -188,10 +194,14 @@ class ApiCluster:
         if body is not None:
             headers["Content-Type"] = content_type
         data = None if body is None else json.dumps(body)
+        found = _NAMESPACE.search(path)
         try:
-            async with self._session.request(
-                method, self._host + path, params=query, data=data, headers=headers
-            ) as response:
+            async with (
+                self._slots.hold(found[1] if found else ""),
+                self._session.request(
+                    method, self._host + path, params=query, data=data, headers=headers
+                ) as response,
+            ):
                 payload = await response.read()
                 status = response.status
         except (TimeoutError, aiohttp.ClientError) as error:

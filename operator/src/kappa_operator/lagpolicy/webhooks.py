@@ -2,7 +2,7 @@
 
 Any author of a LagPolicy could otherwise use the operator to call addresses in the cluster, or the metadata service of a cloud. Hence
 there is no call without a host in the list, no redirect is followed, no proxy of the environment is used, no cookie is kept, and nothing of
-an answer but its status is ever shown.
+an answer but its status is ever read. The namespaces share the calls at the same time, so that slow servers delay their own team alone.
 """
 
 import asyncio
@@ -13,9 +13,11 @@ from dataclasses import dataclass, field
 import aiohttp
 from yarl import URL
 
+from kappa_operator.answers import open_plain_session
 from kappa_operator.engine.actions import CallWebhook
 from kappa_operator.engine.keys import Key
 from kappa_operator.errors import WebhookFailure
+from kappa_operator.fair import FairSlots
 from kappa_operator.lagpolicy.notification import Delivery
 
 TIMEOUT = 10.0
@@ -38,7 +40,7 @@ class HttpWebhooks:
     allowed: Sequence[str] = ()
     timeout: float = TIMEOUT
     _calls: dict[Key, _Call] = field(default_factory=dict)
-    _slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_ONCE))
+    _slots: FairSlots = field(default_factory=lambda: FairSlots(_AT_ONCE))
 
     def start(self, action: CallWebhook, token: str | None) -> None:
         """Begin a call; the same attempt once more changes nothing. Raise WebhookFailure where the host may not be called."""
@@ -82,7 +84,7 @@ class HttpWebhooks:
     async def _run(self, call: _Call, action: CallWebhook, token: str | None) -> None:
         error: str | None = "the call ended without a result"
         try:
-            async with self._slots:
+            async with self._slots.hold(action.policy.namespace):
                 error = await self._post(action, token)
         except (aiohttp.ClientError, TimeoutError, ValueError, OSError) as problem:
             within = f" within {self.timeout:g} s" if isinstance(problem, TimeoutError) else ""
@@ -96,7 +98,7 @@ class HttpWebhooks:
             headers["Authorization"] = f"Bearer {token.strip()}"
         limits = aiohttp.ClientTimeout(total=self.timeout)
         async with (
-            aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar(), timeout=limits) as session,
+            open_plain_session(limits, aiohttp.TCPConnector()) as session,
             session.post(action.url, json=action.document, headers=headers, allow_redirects=False) as answer,
         ):
             if 200 <= answer.status < 300:

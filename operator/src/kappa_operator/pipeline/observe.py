@@ -10,6 +10,8 @@ from dataclasses import replace
 from datetime import datetime
 from functools import partial
 
+import structlog
+
 from kappa_crds.conversion import convert
 from kappa_crds.pipeline_status import NEEDS_SAVEPOINT, UpgradePhase
 from kappa_crds.progress import DriverState, Progress
@@ -43,6 +45,8 @@ from kappa_operator.secrets import read_secret_key
 from kappa_operator.settings import Settings
 from kappa_operator.statestore.users import find_deleting_stores
 
+log = structlog.get_logger(__name__)
+
 
 def build_images(settings: Settings) -> Images:
     """Return the settings of the operator for pods."""
@@ -67,6 +71,9 @@ async def observe_pipeline(
     if resource is None:
         return None
     pods, progress = await observe_driver(context, resource)
+    if progress is not None and not context.progress.has_room(key, progress):
+        log.warning("report left out: those of the namespace have too many offsets", resource=str(key))
+        progress = None
     samples = _record(context, key, resource, progress)
     settings, cache = context.settings, context.cache
     others = tuple(failure for failure in failures if not concerns_savepoint(failure))
@@ -158,9 +165,8 @@ async def observe_progress(
         return None
     ref = build_token_ref(resource)
     try:
-        return await context.drivers.fetch_progress(
-            pod.address, await read_secret_key(context, ref, "token", LONGEST)
-        )
+        token = await read_secret_key(context, ref, "token", LONGEST)
+        return await context.drivers.fetch_progress(pod.address, token, namespace=ref.namespace)
     except (DriverUnreachable, SecretProblem):
         context.reads.drop(ref)  # it may be another one now
         return None

@@ -9,6 +9,7 @@ driver would load for these two requests; it has no limit of the response size.
 import base64
 import json
 import ssl
+import time
 import urllib.error
 import urllib.request
 from http.client import HTTPException
@@ -21,8 +22,10 @@ from kappa_crds.reasons import Reason
 from kappa_crds.revision import RegistrySecrets
 from kappa_pipelines.errors import UnavailableError
 
-_TIMEOUT_SECONDS = 10.0
-_MOST_BYTES = 16 * 2**20
+_TIMEOUT_SECONDS, _TOTAL_SECONDS = 10.0, 30.0
+"""For each read, and for the whole body: a slow registry must not hold up a driver for hours."""
+_MOST_BYTES, _PIECE_BYTES = 4 * 2**20, 64 * 2**10
+"""The body of one answer, and what is read at once. Nothing is decompressed: no answer is requested in another form."""
 _NOT_FOUND = 404
 _REFUSED = (401, 403)
 
@@ -56,14 +59,14 @@ class RegistryClient:
     def _open(self, request: urllib.request.Request) -> Any:
         try:
             with urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS, context=self._tls()) as answer:  # noqa: S310
-                return json.loads(answer.read(_MOST_BYTES))
+                return json.loads(_read_all(answer))
         except urllib.error.HTTPError as error:
             with error:
                 raise self._explain(error.code, _read_message(error)) from error
         except urllib.error.URLError as error:
             raise self._unavailable(f"does not answer: {error.reason}") from error
-        except (OSError, HTTPException, ValueError) as error:
-            raise self._unavailable(f"does not answer as a registry does: {error}") from error
+        except (OSError, HTTPException, ValueError, RecursionError) as error:
+            raise self._unavailable(f"does not answer as a registry does: {str(error)[:200]}") from error
 
     def _explain(self, status: int, message: str) -> Exception:
         if status == _NOT_FOUND:
@@ -94,6 +97,20 @@ class RegistryClient:
             raise self._unavailable(f"needs authorities that cannot be read: {error}") from error
 
 
+def _read_all(answer: Any) -> bytes:
+    """Return the body; ValueError if it is too large, compressed or too slow."""
+    if answer.headers.get("Content-Encoding", "identity").lower() != "identity":
+        raise ValueError("the answer is compressed")
+    held, end = bytearray(), time.monotonic() + _TOTAL_SECONDS
+    while piece := answer.read1(_PIECE_BYTES):
+        held += piece
+        if len(held) > _MOST_BYTES:
+            raise ValueError(f"the answer has more than {_MOST_BYTES} bytes")
+        if time.monotonic() > end:
+            raise ValueError(f"the answer takes more than {_TOTAL_SECONDS:.0f} s")
+    return bytes(held)
+
+
 def _read_secret(folder: str, key: str) -> str:
     try:
         return (Path(folder) / key).read_text().rstrip("\r\n")
@@ -107,5 +124,5 @@ def _read_message(error: urllib.error.HTTPError) -> str:
     text = error.read(2000).decode(errors="replace")
     try:
         return str(json.loads(text)["message"])
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return text or error.reason

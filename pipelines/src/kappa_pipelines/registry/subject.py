@@ -1,12 +1,16 @@
 """A subject as a registry has it: all versions of a schema, with what they refer to."""
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from kappa_crds.reasons import Reason
 from kappa_pipelines.errors import SpecError, UnavailableError
 from kappa_pipelines.registry.client import NotRegisteredError, RegistryClient
+
+_MOST = 500
+"""Versions of a subject, and schemas that one refers to."""
+Counted = TypeVar("Counted", bound=Sequence[Any])
 
 
 @dataclass(frozen=True)
@@ -58,8 +62,9 @@ def fetch_subject(
             f"the schema registry at {client.url} has no subject {name!r}; register a schema, or correct"
             " `subject` of the source",
         ) from error
-    versions = tuple(_fetch_version(client, name, number, kind) for number in sorted({*numbers, *live}))
-    reader = _choose(client, name, versions, version or max(live, default=0))
+    known = _check_count(name, sorted({*map(int, numbers), *map(int, live)}), "versions")
+    versions = tuple(_fetch_version(client, name, number, kind) for number in known)
+    reader = _choose(client, name, versions, version or max(map(int, live), default=0))
     unknown = set(ids) - {registered.id for registered in versions}
     return Subject(name, versions, reader, tuple(sorted(unknown)))
 
@@ -84,18 +89,35 @@ def _fetch_version(client: RegistryClient, name: str, number: int, kind: str) ->
             f"version {number} of subject {name!r} is a schema of type {found['schemaType']}, and the source's"
             f" format is {kind.lower()}; correct the format, or `subject`",
         )
-    references = dict(_fetch_references(client, found.get("references") or [], frozenset()))
+    references: dict[tuple[str, int], Reference] = {}
+    _fetch_references(client, found.get("references") or [], frozenset(), references)
     return Registered(int(found["id"]), number, str(found["schema"]), tuple(references.values()))
 
 
 def _fetch_references(
-    client: RegistryClient, references: list[dict[str, Any]], above: frozenset[tuple[str, int]]
-) -> Iterator[tuple[tuple[str, int], Reference]]:
-    """Yield the referenced schemas, each after its own references."""
+    client: RegistryClient,
+    references: list[dict[str, Any]],
+    above: frozenset[tuple[str, int]],
+    known: dict[tuple[str, int], Reference],
+) -> None:
+    """Add the referenced schemas, each once and after its own references."""
     for reference in references:
         key = (str(reference["subject"]), int(reference["version"]))
         if key in above:
             raise SpecError(Reason.INVALID_SCHEMA, f"the schemas of subject {key[0]!r} refer to each other")
+        if key in known:
+            continue
         found = client.get(dict, "subjects", key[0], "versions", str(key[1]), deleted="true")
-        yield from _fetch_references(client, found.get("references") or [], above | {key})
-        yield key, Reference(str(reference["name"]), str(found["schema"]))
+        _check_count(key[0], (*known, *above, key), "references")
+        _fetch_references(client, found.get("references") or [], above | {key}, known)
+        known[key] = Reference(str(reference["name"]), str(found["schema"]))
+
+
+def _check_count(subject: str, found: Counted, what: str) -> Counted:
+    """Return what was found; SpecError if it is more than a driver reads when it starts."""
+    if len(found) > _MOST:
+        raise SpecError(
+            Reason.INVALID_SCHEMA,
+            f"subject {subject!r} has more than {_MOST} {what}, and a driver reads all of them; use another subject",
+        )
+    return found
