@@ -14,7 +14,7 @@ from kappa_crds.pipeline import PIPELINE as PIPELINE_KIND
 from kappa_crds.pipeline_status import PipelineStatus
 from lab import cluster, containerd, kind
 from lab.errors import LabError
-from lab.kube import kubectl
+from lab.kube import enable, kubectl
 from lab.paths import BIN, KUBECONFIG, REPOSITORY
 from lab.shell import run
 
@@ -83,6 +83,11 @@ def create_namespace(name: str) -> None:
     labels = {"pod-security.kubernetes.io/enforce": "restricted"}
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
     kubectl("apply", "-f", "-", stdin=json.dumps(namespace))
+
+
+def enable_namespace(name: str) -> None:
+    """Let the operator act in the namespace, as an administrator of it does."""
+    kubectl("apply", "-f", "-", stdin=json.dumps(enable(name)))
 
 
 def wait_ready(example: Example, names: tuple[str, ...] = SURROUNDINGS) -> None:

@@ -65,6 +65,7 @@ def clean(example: Example, bootstrap: str) -> list[str]:
 def set_up(example: Example) -> None:
     """Apply everything but the pipeline, and wait until it is Ready."""
     platform.create_namespace(example.namespace)
+    platform.enable_namespace(example.namespace)
     platform.apply(example, SURROUNDINGS)
     platform.wait_ready(example)
 

@@ -40,8 +40,8 @@ def remove_places(*, of_this_session: bool) -> None:
 def install() -> None:
     """Bring cluster, images and chart up to date; the operator's own pods meet the restricted standard too.
 
-    It watches all namespaces. With `KAPPA_E2E_ALONE=1` it watches just those of the tests, for a cluster where others
-    have operators of their own.
+    It acts in the namespaces that grant it permissions. With `KAPPA_E2E_ALONE=1` it watches just those of the tests, for a
+    cluster where others have operators of their own.
     """
     start_lab()
     remove_places(of_this_session=False)

@@ -52,9 +52,9 @@ class Place:
 
     @classmethod
     def create(cls, purpose: str) -> "Place":
-        """Make this session's namespace for one of `installation.PURPOSES`."""
+        """Make this session's namespace for one of `installation.PURPOSES`, and let the operator act there."""
         place = cls(name_place(purpose))
-        kube.apply([kube.namespace(place.name, "restricted")])
+        kube.apply([kube.namespace(place.name, "restricted"), kube.enable(place.name)])
         return place
 
     def kubectl(self, *arguments: str, stdin: str | None = None, timeout: float = 120) -> str:

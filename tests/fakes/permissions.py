@@ -5,13 +5,15 @@ of what is not there needs `create`, too, and a Role may grant only what its aut
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 
 import yaml
 
 from fakes.cluster import Body, FakeCluster
+from fakes.fuse import Fuse
 from kappa_crds import API_VERSION
 from kappa_operator.engine.cluster import PLURALS
 from kappa_operator.engine.keys import ObjectRef
@@ -40,10 +42,24 @@ def expand(rules: list[Body]) -> frozenset[Permission]:
 
 
 def read_rules() -> list[Body]:
-    """Return the chart's rules for the namespaces that the operator watches."""
+    """Return the chart's rules for a namespace where the operator acts."""
+    return read_platform_rules() + read_namespace_rules()
+
+
+def read_platform_rules() -> list[Body]:
+    """Return the chart's rules for all namespaces: those on the operator's own kinds."""
+    return _read_template("platform")
+
+
+def read_namespace_rules() -> list[Body]:
+    """Return the chart's rules that a RoleBinding grants in a namespace."""
+    return _read_template("namespace")
+
+
+def _read_template(name: str) -> list[Body]:
     text = (TEMPLATES / "_helpers.tpl").read_text()
-    found = re.search(r'define "kappa\.rules" -}}\n(.*?){{- end }}', text, re.DOTALL)
-    assert found is not None, "the chart has no rules"
+    found = re.search(rf'define "kappa\.rules\.{name}" -}}}}\n(.*?){{{{- end }}}}', text, re.DOTALL)
+    assert found is not None, f"the chart has no rules of name {name}"
     rules: list[Body] = yaml.safe_load(found[1])
     return rules
 
@@ -57,15 +73,32 @@ def read_lease_rules() -> list[Body]:
 
 
 class PermittedCluster(FakeCluster):
-    """A cluster that refuses what the `permissions` do not grant. What tests call themselves is not checked."""
+    """A cluster that refuses what the `permissions` do not grant. What tests call themselves is not checked.
+
+    In the namespaces of `disabled`, only the permissions on the platform's own kinds are granted. `reviews` are the namespaces
+    that the operator checked.
+    """
 
     permissions = expand(read_rules())
+    everywhere = expand(read_platform_rules())
     used: ClassVar[set[Permission]] = set()
     """What all clusters of the test session were asked for, or granted to others."""
 
+    def __init__(
+        self, fuse: Fuse | None = None, now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    ) -> None:
+        super().__init__(fuse, now)
+        self.disabled: set[str] = set()
+        self.reviews: list[str] = []
+
+    async def may(self, verb: str, resource: str, namespace: str) -> bool:
+        """Return whether the rules grant this. Every account may ask the API server that."""
+        self.reviews.append(namespace)
+        return Permission("", resource, verb) in self._list_permissions(namespace)
+
     async def get(self, ref: ObjectRef) -> Body | None:
         """Return a copy of the object."""
-        self._permit("get", ref.api_version, ref.kind)
+        self._permit("get", ref.api_version, ref.kind, ref.namespace)
         return await super().get(ref)
 
     async def list_objects(
@@ -74,7 +107,7 @@ class PermittedCluster(FakeCluster):
     ) -> list[Body]:  # fmt: skip
         """Return copies of the objects that match. Of kinds that are not ours a selector must choose: a namespace may hold thousands."""
         assert labels or fields or api_version == API_VERSION, f"a list of every {kind} of {namespace}"
-        self._permit("list", api_version, kind)
+        self._permit("list", api_version, kind, namespace)
         return await super().list_objects(api_version, kind, namespace, labels, fields)
 
     async def create(self, manifest: Body) -> Body:
@@ -96,30 +129,34 @@ class PermittedCluster(FakeCluster):
 
     async def apply_status(self, manifest: Body) -> Body:
         """Replace the status."""
-        self._permit("patch", manifest["apiVersion"], manifest["kind"], "/status")
+        namespace = manifest["metadata"]["namespace"]
+        self._permit("patch", manifest["apiVersion"], manifest["kind"], namespace, "/status")
         return await super().apply_status(manifest)
 
     async def merge(self, ref: ObjectRef, patch: Body, manager: str = "kappa-cli") -> Body:
         """Merge a patch into the object."""
-        self._permit("patch", ref.api_version, ref.kind)
+        self._permit("patch", ref.api_version, ref.kind, ref.namespace)
         return await super().merge(ref, patch, manager)
 
     async def delete(self, ref: ObjectRef, uid: str | None = None) -> None:
         """Delete the object."""
-        self._permit("delete", ref.api_version, ref.kind)
+        self._permit("delete", ref.api_version, ref.kind, ref.namespace)
         await super().delete(ref, uid)
 
     def _permit_write(self, verb: str, manifest: Body) -> None:
-        self._permit(verb, manifest["apiVersion"], manifest["kind"])
+        self._permit(verb, manifest["apiVersion"], manifest["kind"], manifest["metadata"]["namespace"])
         if manifest["kind"] == "Role":
             self.used.update(expand(manifest["rules"]))
             for missing in sorted(expand(manifest["rules"]) - self.permissions):
                 raise Refused(f"the operator lacks {missing}, so it may not grant that either")
 
-    def _permit(self, verb: str, api_version: str, kind: str, part: str = "") -> None:
+    def _list_permissions(self, namespace: str | None) -> frozenset[Permission]:
+        return self.everywhere if namespace in self.disabled else self.permissions
+
+    def _permit(self, verb: str, api_version: str, kind: str, namespace: str | None, part: str = "") -> None:
         wanted = Permission(api_version.rpartition("/")[0], PLURALS[api_version, kind] + part, verb)
         self.used.add(wanted)
-        if wanted not in self.permissions:
+        if wanted not in self._list_permissions(namespace):
             raise Refused(
                 f"the chart does not let the operator {verb} {wanted.resource} of group {wanted.group!r}"
             )

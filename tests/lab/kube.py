@@ -20,6 +20,17 @@ def apply(objects: Sequence[dict[str, Any]]) -> str:
     return kubectl("apply", *flags, "-f", "-", stdin=json.dumps(document))
 
 
+def enable(namespace: str, role: str = "kappa-namespace") -> dict[str, Any]:
+    """The RoleBinding by which the operator acts in a namespace."""
+    return {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "RoleBinding",
+        "metadata": {"name": "kappa-enabled", "namespace": namespace},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
+        "subjects": [{"kind": "ServiceAccount", "name": "kappa-operator", "namespace": "kappa-system"}],
+    }
+
+
 def namespace(name: str, pod_security: str = "restricted") -> dict[str, Any]:
     """A namespace in which pods must meet a Pod Security Standard."""
     labels = {"pod-security.kubernetes.io/enforce": pod_security}

@@ -16,20 +16,27 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 kappa-operator-admission-{{ if .Values.admission.certManager.enabled }}issued{{ else }}tls{{ end }}
 {{- end }}
 
-{{/* Permissions of the operator in the watched namespaces, including those that it grants to drivers. */}}
-{{- define "kappa.rules" -}}
+{{/* Permissions of the operator on its own kinds, and to report about them. */}}
+{{- define "kappa.rules.platform" -}}
 - apiGroups: [kappa-platform.io]
   resources: [kafkaclusters, topics, statestores, pipelines, savepoints, lagpolicies]
   verbs: [get, list, watch, patch]
-- apiGroups: [kappa-platform.io]
-  resources: [savepoints]
-  verbs: [create, delete]
 - apiGroups: [kappa-platform.io]
   resources: [kafkaclusters/status, topics/status, statestores/status, pipelines/status, savepoints/status, lagpolicies/status]
   verbs: [patch]
 - apiGroups: [""]
   resources: [namespaces]
   verbs: [get]
+- apiGroups: [events.k8s.io]
+  resources: [events]
+  verbs: [create]
+{{- end }}
+
+{{/* Permissions of the operator in a namespace with resources, including those that it grants to drivers. */}}
+{{- define "kappa.rules.namespace" -}}
+- apiGroups: [kappa-platform.io]
+  resources: [savepoints]
+  verbs: [create, delete]
 - apiGroups: [kappa-platform.io]
   resources: [executors]
   verbs: [create]
@@ -56,5 +63,5 @@ kappa-operator-admission-{{ if .Values.admission.certManager.enabled }}issued{{ 
   verbs: [get, create, patch]
 - apiGroups: [events.k8s.io]
   resources: [events]
-  verbs: [create, list]
+  verbs: [list]
 {{- end }}

@@ -43,6 +43,7 @@ class Reason(StrEnum):
     INTERNAL_ERROR = "InternalError", ANY, "Unexpected internal error. It is retried; if it stays, report it with the log of the operator or driver."
     NOT_ALLOWED = "NotAllowed", WAITS, "This installation does not allow what the spec chooses, such as an image; the message names it and the value of the chart."
     NAMESPACE_NOT_RESTRICTED = "NamespaceNotRestricted", WAITS, "The namespace does not enforce the restricted Pod Security Standard, which this installation requires; set the label that the message names."
+    NAMESPACE_NOT_ENABLED = "NamespaceNotEnabled", ANY, "The operator has no permissions in the namespace, so nothing is done there; drivers that run continue. An administrator of the namespace runs the command in the message."
     NAME_TAKEN = "NameTaken", ANY, "An object of the name that the operator needs belongs to another owner, and is neither changed nor used. Delete or rename it, or give the resource another name; it is retried."
     DELETION_BLOCKED = "DeletionBlocked", ANY, "The resource was deleted, but something has to end first or cannot be cleaned up; follow the message."
     RETAINED = "Retained", ANY, "The resource was deleted and the data stays, because of `spec.deletionPolicy`; remove the data yourself if it is not needed."

@@ -6,6 +6,7 @@ decision is made on half a picture, and only then works the queue.
 
 import asyncio
 import os
+import re
 import signal
 import time
 from collections.abc import Awaitable, Callable
@@ -27,7 +28,13 @@ from kappa_operator.engine.leadership import Elector
 from kappa_operator.engine.queue import WorkQueue
 from kappa_operator.engine.references import find_users
 from kappa_operator.engine.sync import CacheSync
-from kappa_operator.engine.watches import build_kopf_settings, build_registry
+from kappa_operator.engine.watches import (
+    PodWatches,
+    build_kopf_settings,
+    build_registry,
+    register_pods,
+    register_resources,
+)
 from kappa_operator.kafka.clients import AdminClients
 from kappa_operator.kafkacluster.connection import read_access
 from kappa_operator.kafkacluster.observe import list_clusters
@@ -48,6 +55,9 @@ from kappa_operator.verdict.admission import PATH_FILE, build_admission_app
 
 log = structlog.get_logger(__name__)
 
+NONE_BY_NAME = (re.compile("^$"),)
+"""A pattern of namespaces that has no match: kopf requires one, and the namespaces are added one by one."""
+
 
 async def act_while_leading(
     elector: Elector,
@@ -66,11 +76,34 @@ async def act_while_leading(
     await asyncio.gather(controller.run(), sync.resync(), *(other() for other in others))
 
 
-async def watch(registry: kopf.OperatorRegistry, settings: Settings, synced: asyncio.Event) -> None:
-    """Run kopf's watches until cancelled."""
+async def watch(
+    sync: CacheSync, queue: WorkQueue, context: OperatorContext, synced: asyncio.Event, pods: PodWatches
+) -> None:
+    """Run kopf's watches until cancelled: one operator of kopf for all, or one more for the pods where each namespace permits it."""
+    settings, reads = context.settings, context.reads.reads
     scope: dict[str, Any] = (
         {"namespaces": settings.watch_namespaces} if settings.watch_namespaces else {"clusterwide": True}
     )
+    registry = build_registry()
+    register_resources(registry, sync, KIND_TABLE)
+    if not settings.namespace_role:
+        register_pods(registry, queue, KIND_TABLE, reads)
+        await run_kopf(registry, settings, synced, **scope)
+        return
+    of_pods, pods_synced = build_registry(), asyncio.Event()
+    register_pods(of_pods, queue, KIND_TABLE, reads)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(
+            run_kopf(of_pods, settings, pods_synced, insights=pods.insights, namespaces=NONE_BY_NAME)
+        )
+        await pods_synced.wait()
+        group.create_task(run_kopf(registry, settings, synced, **scope))
+
+
+async def run_kopf(
+    registry: kopf.OperatorRegistry, settings: Settings, synced: asyncio.Event, **scope: Any
+) -> None:
+    """Run kopf with a registry until cancelled."""
     # Without an identity, kopf would look up the user's name, which a container need not have.
     scope["identity"] = settings.identity
     await kopf.operator(
@@ -92,7 +125,7 @@ async def run(settings: Settings) -> None:
         elector = Elector(
             lease_cluster, lease, settings.identity, time.monotonic, duration=settings.lease_seconds
         )
-        kafka, cache = AdminClients(), ResourceCache(KIND_TABLE)
+        kafka, cache, pods = AdminClients(), ResourceCache(KIND_TABLE), PodWatches()
         webhooks = HttpWebhooks(settings.webhook_hosts)
 
         def wake_policies(cluster: Key) -> None:
@@ -106,7 +139,7 @@ async def run(settings: Settings) -> None:
         )
         context = OperatorContext(
             cluster=cluster, cache=cache, kafka=kafka, drivers=HttpDrivers(session),
-            settings=settings, get_lag=sampling.get, webhooks=webhooks, is_leading=lambda: elector.leading, expect_event=pending_events.expect,
+            settings=settings, get_lag=sampling.get, webhooks=webhooks, watch_pods=pods.set, is_leading=lambda: elector.leading, expect_event=pending_events.expect,
         )  # fmt: skip
         REGISTRY.register(ResourceCollector(context.cache, context.is_leading))
         REGISTRY.register(LagCollector(sampling.list_found, settings.lag_series))
@@ -118,7 +151,7 @@ async def run(settings: Settings) -> None:
         servers = await serve(app, context)
         try:
             await run_until_first_ends(
-                watch(build_registry(sync, queue, KIND_TABLE, context.reads.reads), settings, synced),
+                watch(sync, queue, context, synced, pods),
                 elector.run(),
                 act_while_leading(elector, sync, controller, acting, sampling.run),
                 wait_for_signal(synced),

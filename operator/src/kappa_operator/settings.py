@@ -13,6 +13,9 @@ class Settings:
     identity: str = "local"
     namespace: str = "kappa-system"
     watch_namespaces: tuple[str, ...] = ()
+    service_account: str = "kappa-operator"
+    namespace_role: str = ""
+    """The ClusterRole that a RoleBinding in a namespace gives the operator there; empty where it has its permissions in all that it watches."""
     runtime_image: str = "kappa/pipelines:dev"
     image_pull_policy: str = "IfNotPresent"
     java_options: str = ""

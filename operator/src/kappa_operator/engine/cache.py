@@ -187,6 +187,10 @@ class ResourceCache:
         """Return the resources that name this one, or mean it as the only one of its kind in the namespace."""
         return self._naming.get(key, set()) | self._naming.get(key._replace(name=""), set())
 
+    def has_namespace(self, namespace: str) -> bool:
+        """Return whether any resource of the namespace is known."""
+        return any((kind, namespace) in self._names for kind in self.kinds)
+
     def find(self, kind: str, namespace: str) -> list[Key]:
         """Return the keys of a kind in a namespace, sorted by name."""
         return sorted(self._names.get((kind, namespace), ()))

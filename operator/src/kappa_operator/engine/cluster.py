@@ -172,6 +172,16 @@ class ApiCluster:
         query = {"fieldManager": manager, "fieldValidation": "Strict"}
         return await self._request("PATCH", build_path(ref), query, patch, "application/merge-patch+json")
 
+    async def may(self, verb: str, resource: str, namespace: str) -> bool:
+        """Return whether this account has a permission of the core group in a namespace."""
+        review = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SelfSubjectAccessReview",
+            "spec": {"resourceAttributes": {"verb": verb, "resource": resource, "namespace": namespace}},
+        }
+        path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+        return bool((await self._request("POST", path, None, review))["status"].get("allowed"))
+
     async def ask_service(
         self, service: ObjectRef, port: str, path: str, query: Mapping[str, str] | None = None
     ) -> Body:

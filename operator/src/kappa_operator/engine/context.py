@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
+from typing import Protocol
 
 from kappa_operator.engine.cache import ResourceCache, get_version
 from kappa_operator.engine.cluster import ApiCluster, Body
@@ -22,6 +23,17 @@ from kappa_operator.pipeline.drivers import HttpDrivers
 from kappa_operator.pipeline.progress_cache import ProgressCache
 from kappa_operator.pipeline.rollout import RolloutLimiter
 from kappa_operator.settings import Settings
+
+
+class WatchPods(Protocol):
+    """Starts or stops to watch the pods of a namespace."""
+
+    async def __call__(self, namespace: str, *, watched: bool) -> None:
+        """Watch the pods of the namespace from now on, or not any more."""
+
+
+async def _watch_all(namespace: str, *, watched: bool) -> None:
+    """Change nothing: the pods of all namespaces are watched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +54,8 @@ class OperatorContext:
     histories: LagMemory = field(default_factory=LagMemory)
     progress: ProgressCache = field(default_factory=ProgressCache)
     rollouts: RolloutLimiter = field(default_factory=RolloutLimiter)
+    watch_pods: WatchPods = _watch_all
+    """Starts or stops to watch the pods of a namespace."""
     reads: View = field(default_factory=lambda: View(RecentReads()))
 
     async def read_recent(self, ref: ObjectRef, age: float) -> Body | None:

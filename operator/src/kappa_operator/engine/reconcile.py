@@ -6,6 +6,7 @@ Every kind plugs in its entry of the table of kinds: `observe`, which only reads
 import asyncio
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from typing import Any, NamedTuple
 
 import structlog
@@ -16,12 +17,18 @@ from kappa_crds.conversion import build_spec_patch
 from kappa_crds.resource import Resource
 from kappa_operator.engine.apply import apply_actions, apply_status
 from kappa_operator.engine.context import OperatorContext
+from kappa_operator.engine.enabled import (
+    decide_without_permission,
+    forget_enabled,
+    is_enabled,
+    leave_namespace,
+)
 from kappa_operator.engine.invalid import decide_invalid
 from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.engine.kinds import KindEntry, ObservedT
 from kappa_operator.engine.plan import Failure, Plan
 from kappa_operator.engine.recent import View
-from kappa_operator.errors import KappaError
+from kappa_operator.errors import KappaError, Refused
 
 ROUNDS = 4
 
@@ -40,11 +47,17 @@ async def reconcile(context: OperatorContext, key: Key) -> Outcome:
     entry = context.kinds[key.kind]
     if context.cache.get_version(key) < 0:
         entry.on_deleted(context, key)
+        await leave_namespace(context, key.namespace)
         return Outcome()
     if context.cache.is_outdated(key):
         await write_converted(context, key)
     try:
+        if not await is_enabled(context, key.namespace):
+            return await _report_not_enabled(context, entry, key)
         return await _reconcile(context, entry, key)
+    except Refused:
+        forget_enabled(context, key.namespace)
+        raise
     except ValidationError:
         invalid = decide_invalid(entry.kind, context.cache.get_body(key) or {}, context.now())
         if invalid is None:
@@ -67,6 +80,15 @@ async def write_converted(context: OperatorContext, key: Key) -> None:
         return
     context.note(written)
     log.info("converted", resource=str(key))
+
+
+async def _report_not_enabled(context: OperatorContext, entry: KindEntry[Any], key: Key) -> Outcome:
+    attempt = partial(_reconcile, context, entry, key)
+    found = await decide_without_permission(context, key, entry.finalizer, attempt)
+    if found is None:
+        return Outcome()
+    resource, plan = found
+    return Outcome(plan.requeue_after, await report(context, resource, plan))
 
 
 async def _reconcile(context: OperatorContext, entry: KindEntry[Any], key: Key) -> Outcome:

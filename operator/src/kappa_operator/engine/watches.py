@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
 import kopf
+from kopf._cogs.structs.references import Insights, NamespaceName
 
 from kappa_crds import GROUP, VERSION
 from kappa_operator import backoff
@@ -22,12 +23,31 @@ WATCHED_PODS = "app.kubernetes.io/managed-by=kappa-operator,kappa-platform.io/ro
 """The pods whose events the API server sends: a cluster has thousands of others, and no decision depends on executors."""
 
 
-def build_registry(
-    sync: CacheSync, queue: WorkQueue, kinds: KindTable, reads: RecentReads
-) -> kopf.OperatorRegistry:
-    """Return kopf's registry with one handler for each watched kind."""
+class PodWatches:
+    """The namespaces whose pods are watched, where the operator may not watch the pods of all."""
+
+    def __init__(self) -> None:
+        self.insights = Insights()
+
+    async def set(self, namespace: str, *, watched: bool) -> None:
+        """Watch the pods of a namespace, or stop: a watch that is refused would be retried without end."""
+        namespaces = self.insights.namespaces
+        if watched == (namespace in namespaces):
+            return
+        async with self.insights.revised:
+            (namespaces.add if watched else namespaces.discard)(NamespaceName(namespace))
+            self.insights.revised.notify_all()
+
+
+def build_registry() -> kopf.OperatorRegistry:
+    """Return kopf's registry, in which nothing is watched."""
     registry = kopf.OperatorRegistry()
     kopf.on.login(registry=registry)(log_in)
+    return registry
+
+
+def register_resources(registry: kopf.OperatorRegistry, sync: CacheSync, kinds: KindTable) -> None:
+    """Have the resources of each kind watched."""
 
     # A coroutine that waits for nothing: kopf runs plain functions in threads, which costs more than all they do.
     async def note_resource(event: kopf.RawEvent, **_: Any) -> None:
@@ -35,11 +55,17 @@ def build_registry(
 
     for entry in kinds.values():
         kopf.on.event(GROUP, VERSION, entry.kind.plural, registry=registry)(note_resource)
+
+
+def register_pods(
+    registry: kopf.OperatorRegistry, queue: WorkQueue, kinds: KindTable, reads: RecentReads
+) -> None:
+    """Have the pods watched that belong to resources."""
+    for entry in kinds.values():
         if entry.pods is not None:
             labels: dict[str, Any] = {entry.pods.label: kopf.PRESENT, **entry.pods.labels}
             handler = _build_owner_handler(queue, reads, entry.pods.label, entry.name)
             kopf.on.event("", "v1", "pods", labels=labels, registry=registry)(handler)
-    return registry
 
 
 def log_in(**kwargs: Any) -> kopf.ConnectionInfo | None:
