@@ -28,7 +28,7 @@ import tempfile
 import time
 import urllib.request
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -229,7 +229,10 @@ async def measure_latency(cluster: ApiCluster, node: Node, watcher: Watcher, nam
     for number, name in enumerate(names):
         waits.append(asyncio.create_task((suspend if number % 2 else crash)(cluster, node, watcher, name)))
         await asyncio.sleep(1 / CHANGES_PER_SECOND)
-    return sorted(await asyncio.wait_for(asyncio.gather(*waits), 120))
+    took = await asyncio.wait_for(asyncio.gather(*waits), 120)
+    slowest = sorted(zip(took, range(len(names)), names, strict=True))[-10:]
+    print(f"slowest, with number and name: {[(round(s, 2), n, m) for s, n, m in slowest]}", file=sys.stderr)
+    return sorted(took)
 
 
 async def suspend(cluster: ApiCluster, node: Node, watcher: Watcher, name: str) -> float:
@@ -251,11 +254,11 @@ async def crash(cluster: ApiCluster, node: Node, watcher: Watcher, name: str) ->
     return await decided - started
 
 
-async def run_node(node: Node) -> None:
-    """Play the node until cancelled."""
+async def repeat(step: Callable[[], Awaitable[None]], seconds: float) -> None:
+    """Repeat a step of the node until cancelled."""
     while True:
-        await node.step()
-        await asyncio.sleep(0.5)
+        await step()
+        await asyncio.sleep(seconds)
 
 
 async def measure(folder: Path, url: str, count: int, seconds: float) -> dict[str, float]:
@@ -270,7 +273,11 @@ async def measure(folder: Path, url: str, count: int, seconds: float) -> dict[st
         await prepare(cluster)
         grant(kubectl)
         names, node = await create_pipelines(cluster, count), Node(cluster, drivers)
-        tasks = [asyncio.create_task(watcher.run(url)), asyncio.create_task(run_node(node))]
+        tasks = [
+            asyncio.create_task(watcher.run(url)),
+            asyncio.create_task(repeat(node.finish_checks, 2.0)),
+            asyncio.create_task(repeat(node.step, 0.5)),
+        ]
         with run_operator(folder, url, driver_port) as operator:
             ready = await await_ready(operator, watcher, count, 60 + count / 2)
             tasks.pop().cancel()  # the node's requests are not the operator's
@@ -281,7 +288,7 @@ async def measure(folder: Path, url: str, count: int, seconds: float) -> dict[st
             await asyncio.sleep(2 * IDLE.longest)
             _, idle = await measure_rest(cluster, operator, seconds)
             drivers.idle_since = None
-            tasks.append(asyncio.create_task(run_node(node)))
+            tasks.append(asyncio.create_task(repeat(node.step, 0.5)))
             chosen = random.Random(1).sample(names, min(count, max(20, count // 5)))
             waits = await measure_latency(cluster, node, watcher, chosen)
             peak = operator.measure_peak()

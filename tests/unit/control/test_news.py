@@ -10,6 +10,7 @@ from kappa_crds.progress import Progress, QueryProgress
 from kappa_crds.reasons import Reason
 from kappa_operator.engine.plan import Verdict
 from kappa_operator.pipeline.decide import decide_pipeline
+from kappa_operator.pipeline.pace import IDLE
 from unit.control.lives import PIPELINE, SPEC, Life, write
 from unit.control.pipelines import NOW, observed, pod, running, started
 
@@ -99,8 +100,8 @@ async def test_a_pipeline_that_runs_for_a_minute_is_written_twice() -> None:
         (True, 1000, 10.0),
         (True, 9000, 30.0),
         (False, 1, 10.0),
-        (False, 1000, 58.8),
-        (False, 9000, 60.0),
+        (False, 1000, 120.0),
+        (False, 9000, 120.0),
     ],
 )
 def test_the_more_drivers_there_are_the_less_often_each_is_polled(
@@ -108,4 +109,18 @@ def test_the_more_drivers_there_are_the_less_often_each_is_polled(
 ) -> None:
     progress = report(42) if lag else report(42).replace(queries=())
     plan = decide_pipeline(observed(started(), pod(), progress=progress, drivers=drivers), NOW)
-    assert plan.requeue_after == pytest.approx(seconds, abs=0.1)
+    assert plan.requeue_after is not None
+    assert seconds / 2 <= plan.requeue_after <= seconds * 1.5
+    if drivers == 1:
+        assert plan.requeue_after == seconds
+
+
+def test_drivers_that_were_polled_at_once_are_polled_one_after_another_from_then_on() -> None:
+    waits = [IDLE.get_wait(1000, f"shop/p{number}", NOW) for number in range(1000)]
+    times = sorted(wait % IDLE.get_interval(1000) for wait in waits)
+    busiest = max(sum(start <= each < start + 1.0 for each in times) for start in times)
+    assert busiest <= 2.5 * IDLE.rate
+    for number, wait in enumerate(waits):
+        then = NOW + timedelta(seconds=wait)
+        again = IDLE.get_wait(1000, f"shop/p{number}", then)
+        assert again == pytest.approx(IDLE.get_interval(1000), abs=0.01)

@@ -154,7 +154,7 @@ def follow_driver(observed: PipelineObserved, now: datetime) -> Plan | None:
         "recovery": figures.build_recovery(observed, current, progress),
     }
     status = build_status(observed, verdict, now, restarts=restarts, upgrade=change, **fields)
-    poll = wait_for_schedule(observed, now, _choose_poll(observed, change, progress))
+    poll = wait_for_schedule(observed, now, _choose_poll(observed, change, progress, now))
     return Plan(lifecycle.drop_history(observed, change), keep_news(observed.status, status, now), poll)
 
 
@@ -166,10 +166,12 @@ def _is_wanted(observed: PipelineObserved, current: DriverPod) -> bool:
     return observed.wanted_name in (None, current.revision)
 
 
-def _choose_poll(observed: PipelineObserved, change: UpgradeStatus | None, progress: Progress) -> float:
+def _choose_poll(
+    observed: PipelineObserved, change: UpgradeStatus | None, progress: Progress, now: datetime
+) -> float:
     if change is not None and change.phase is UpgradePhase.WATCHING:
         return LAGGING.shortest
-    return (LAGGING if progress.lag else IDLE).get_interval(observed.drivers)
+    return (LAGGING if progress.lag else IDLE).get_wait(observed.drivers, observed.resource.metadata.uid, now)
 
 
 def stop_driver(observed: PipelineObserved, now: datetime) -> Plan | None:

@@ -1,5 +1,10 @@
-"""How often drivers that run are polled: the more there are, the less often each of them, so that the cost is bounded."""
+"""How often drivers that run are polled: the more there are, the less often each of them, so that the cost is bounded.
 
+Where they are too many for the shortest interval, each driver has its own place within the interval, so that polls are never all due at once.
+"""
+
+import zlib
+from datetime import datetime
 from typing import NamedTuple
 
 
@@ -14,7 +19,15 @@ class Pace(NamedTuple):
         """Return the seconds between two polls of one of so many drivers."""
         return min(self.longest, max(self.shortest, drivers / self.rate))
 
+    def get_wait(self, drivers: int, key: object, now: datetime) -> float:
+        """Return the seconds until the next poll of the driver with this key: half to one and a half intervals, one on average."""
+        interval = self.get_interval(drivers)
+        if interval <= self.shortest:
+            return interval
+        place = interval * zlib.crc32(str(key).encode()) / 2**32
+        return interval * 1.5 - (now.timestamp() - place + interval / 2) % interval
+
 
 LAGGING = Pace(3.0, 30.0, 100.0)
-IDLE = Pace(10.0, 90.0, 12.0)
+IDLE = Pace(10.0, 120.0, 8.0)
 """A driver with nothing to read changes little, and watch events report its end: 1,000 of them may cost a few percent of a core."""
