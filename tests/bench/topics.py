@@ -77,6 +77,7 @@ class Operator:
             "KUBECONFIG": str(KUBECONFIG),
             "KAPPA_WATCH_NAMESPACES": self.namespace,
             "KAPPA_NAMESPACE": self.namespace,
+            "KAPPA_LIMIT_TOPICS": "100000",
             "KAPPA_HEALTH_PORT": str(self.port),
             "KAPPA_IDENTITY": self.identity,
             "KAPPA_LOG_LEVEL": "WARNING",

@@ -185,7 +185,7 @@ class Operator:
         self.drivers = drivers or FakeDrivers()
         self.lag = lag or FakeSamples()
         self.webhooks = webhooks or FakeWebhooks(fuse=self.cluster.fuse)
-        self.cache = ResourceCache(kinds)
+        self.cache = ResourceCache(kinds, (settings or Settings()).get_limit)
         self.reads = RecentReads(lambda: self.clock().timestamp(), LONGEST if remembers else 0.0)
         self.context = OperatorContext(
             cluster=self.cluster, cache=self.cache, kafka=self.kafka, drivers=self.drivers,

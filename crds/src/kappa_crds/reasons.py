@@ -44,6 +44,7 @@ class Reason(StrEnum):
     NOT_ALLOWED = "NotAllowed", WAITS, "This installation does not allow what the spec chooses, such as an image; the message names it and the value of the chart."
     NAMESPACE_NOT_RESTRICTED = "NamespaceNotRestricted", WAITS, "The namespace does not enforce the restricted Pod Security Standard, which this installation requires; set the label that the message names."
     NAMESPACE_NOT_ENABLED = "NamespaceNotEnabled", ANY, "The operator has no permissions in the namespace, so nothing is done there; drivers that run continue. An administrator of the namespace runs the command in the message."
+    LIMIT_REACHED = "LimitReached", ANY, "The namespace has more of something, or the spec requests more of it, than this installation allows; the message names the limit and the count. The oldest resources keep their place, and this one is left as it is. Delete what is not needed, or let the administrator raise the limit in the chart's values."
     NAME_TAKEN = "NameTaken", ANY, "An object of the name that the operator needs belongs to another owner, and is neither changed nor used. Delete or rename it, or give the resource another name; it is retried."
     DELETION_BLOCKED = "DeletionBlocked", ANY, "The resource was deleted, but something has to end first or cannot be cleaned up; follow the message."
     RETAINED = "Retained", ANY, "The resource was deleted and the data stays, because of `spec.deletionPolicy`; remove the data yourself if it is not needed."
@@ -103,7 +104,7 @@ class Reason(StrEnum):
 
     RUNNING = "Running", DOES, "The pipeline processes records; there is nothing to do."
     NO_PROGRESS = "NoProgress", DOES, "The pipeline has lag and has committed no batch since the time in the message: the brokers, the sink or the state store may not respond, or a batch takes much longer than the one before; check the KafkaCluster and the driver's log."
-    UPGRADE_WAITING = "UpgradeWaiting", DOES, "`operator.concurrentChanges` pipelines, the limit of the chart, are being changed; the active driver continues until a slot is free."
+    UPGRADE_WAITING = "UpgradeWaiting", DOES, "As many pipelines are being changed as the chart's `operator.concurrentChanges` allows, in one namespace half of them; the active driver continues until a slot is free."
     UPGRADE_DRY_RUN = "UpgradeDryRun", DOES, "A driver with the changed spec makes a dry run on a copy of the last batch; the active driver continues meanwhile."
     UPGRADE_SAVING = "UpgradeSaving", DOES, "A savepoint is taken before the change, because of `spec.upgrade.mode`; the active driver continues meanwhile."
     UPGRADE_NEW_CHECKPOINT = "UpgradeNewCheckpoint", DOES, "The changed spec does not continue from the existing state; the message names where it starts and what is written again. The previous checkpoint stays."

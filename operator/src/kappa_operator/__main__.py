@@ -125,7 +125,7 @@ async def run(settings: Settings) -> None:
         elector = Elector(
             lease_cluster, lease, settings.identity, time.monotonic, duration=settings.lease_seconds
         )
-        kafka, cache, pods = AdminClients(), ResourceCache(KIND_TABLE), PodWatches()
+        kafka, cache, pods = AdminClients(), ResourceCache(KIND_TABLE, settings.get_limit), PodWatches()
         webhooks = HttpWebhooks(settings.webhook_hosts)
 
         def wake_policies(cluster: Key) -> None:

@@ -14,7 +14,8 @@ from kappa_crds.savepoint import SAVEPOINT, SAVEPOINT_FINALIZER
 from kappa_crds.statestore import STATE_STORE, STATE_STORE_FINALIZER
 from kappa_crds.topic import TOPIC, TOPIC_FINALIZER
 from kappa_operator.engine.cache import ResourceCache
-from kappa_operator.engine.kinds import KindEntry, OwnedPods, Reference, build_table
+from kappa_operator.engine.kinds import Body, KindEntry, OwnedPods, Reference, build_table
+from kappa_operator.engine.limits import Weight
 from kappa_operator.kafkacluster.decide import KAFKA_CLUSTER_STEPS
 from kappa_operator.kafkacluster.observe import observe_kafkacluster, release_if_unused
 from kappa_operator.lagpolicy.decide import LAG_POLICY_STEPS, is_long
@@ -32,12 +33,20 @@ from kappa_operator.topic.configs import get_topic_name
 from kappa_operator.topic.decide import TOPIC_STEPS
 from kappa_operator.topic.observe import observe_topic
 
+
+def count_executors(spec: Body) -> int:
+    """Return how many executors a Pipeline requests."""
+    resources: Body = spec.get("resources") or {}
+    return int((resources.get("executors") or {}).get("count") or 0)
+
+
 KIND_TABLE = build_table(
     (
         KindEntry(
             KAFKA_CLUSTER,
             observe_kafkacluster,
             KAFKA_CLUSTER_STEPS,
+            limit="kafkaClusters",
             reference=Reference(
                 ("clusterRef",), Reason.CLUSTER_NOT_FOUND, Reason.CLUSTER_NOT_READY, Reason.CLUSTER_AMBIGUOUS
             ),
@@ -48,6 +57,7 @@ KIND_TABLE = build_table(
             TOPIC,
             observe_topic,
             TOPIC_STEPS,
+            limit="topics",
             finalizer=TOPIC_FINALIZER,
             reference=Reference(
                 ("topic", "topics", "deadLetter"), Reason.TOPIC_NOT_READY, Reason.TOPIC_NOT_READY
@@ -55,11 +65,13 @@ KIND_TABLE = build_table(
             defaults=("clusterRef",),
             find_dependents=ResourceCache.find_rivals,
             claim=get_topic_name,
+            weights=(Weight("partitions", lambda spec: spec.get("partitions", 1), each=True),),
         ),
         KindEntry(
             STATE_STORE,
             observe_statestore,
             STATE_STORE_STEPS,
+            limit="stateStores",
             finalizer=STATE_STORE_FINALIZER,
             reference=Reference(
                 ("stateStoreRef", "storeRef", "targetStoreRef"),
@@ -74,6 +86,7 @@ KIND_TABLE = build_table(
             PIPELINE,
             observe_pipeline,
             PIPELINE_STEPS,
+            limit="pipelines",
             finalizer=PIPELINE_FINALIZER,
             reference=Reference(("pipelineRef",), Reason.PIPELINE_NOT_FOUND, Reason.PIPELINE_NOT_FOUND),
             defaults=("clusterRef", "stateStoreRef"),
@@ -81,12 +94,14 @@ KIND_TABLE = build_table(
             find_dependents=find_held_by_pipeline,
             pods=OwnedPods(PIPELINE_LABEL, DRIVER_ROLE),
             on_deleted=forget_pipeline,
+            weights=(Weight("executors", count_executors),),
             excerpt=lambda body: (convert("Pipeline", body).get("status") or {}).get("upgrade") or {},
         ),
         KindEntry(
             SAVEPOINT,
             observe_savepoint,
             SAVEPOINT_STEPS,
+            limit="savepoints",
             finalizer=SAVEPOINT_FINALIZER,
             reference=Reference(("savepoint",), Reason.SAVEPOINT_NOT_READY, Reason.SAVEPOINT_NOT_READY),
             find_dependents=find_waiting_for_savepoint,
@@ -96,6 +111,7 @@ KIND_TABLE = build_table(
             LAG_POLICY,
             observe_lagpolicy,
             LAG_POLICY_STEPS,
+            limit="lagPolicies",
             finalizer=LAG_FINALIZER,
             on_deleted=forget_policy,
             is_long=is_long,

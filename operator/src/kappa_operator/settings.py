@@ -1,9 +1,12 @@
 """The operator's settings, read once from the environment (the chart sets it) and checked."""
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Self
+
+_CAPITAL = re.compile("[A-Z]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +32,8 @@ class Settings:
     """Whether a pipeline may have Python of its author, which runs with all that its pods can reach."""
     resync_seconds: float = 600.0
     concurrency: int = 1000
-    concurrent_changes: int = 10
-    """Pipelines that are changed at the same time; others wait for their turn."""
+    concurrent_changes: int = 20
+    """Pipelines that are changed at the same time, half of them in one namespace; others wait for their turn."""
     health_port: int = 8080
     admission_dir: str = ""
     """Folder with certificate, key and secret path of the webhook; it is not served where empty."""
@@ -44,6 +47,18 @@ class Settings:
     alerts_port: int = 8082
     webhook_hosts: tuple[str, ...] = ()
     """Hosts that LagPolicies may have called: `host`, `host:port` or `*.domain`; none where empty."""
+    limit_topics: int = 500
+    limit_pipelines: int = 200
+    limit_executors: int = 1000
+    limit_kafka_clusters: int = 20
+    limit_state_stores: int = 50
+    limit_savepoints: int = 1000
+    limit_lag_policies: int = 200
+    """What a namespace may have; the executors are the sum over its pipelines."""
+    limit_partitions: int = 1000
+    """Partitions that one Topic may request."""
+    limit_object_bytes: int = 128 * 1024
+    """The size of a resource without its status."""
     log_level: str = "INFO"
 
     @classmethod
@@ -57,6 +72,15 @@ class Settings:
             if environment.get(name):
                 values[field.name] = _parse(name, environment[name], type(field.default))
         return cls(**values)
+
+    def get_limit(self, name: str) -> int:
+        """Return a limit by its name in the values of the chart, such as kafkaClusters."""
+        limit: int = getattr(self, f"limit_{_CAPITAL.sub(_lower, name)}")
+        return limit
+
+
+def _lower(capital: re.Match[str]) -> str:
+    return f"_{capital[0].lower()}"
 
 
 def _parse(name: str, raw: str, kind: type[Any]) -> Any:

@@ -34,20 +34,30 @@ def test_a_change_holds_its_slot_until_it_ends_or_makes_no_progress(phase: Upgra
 
 def test_acquired_slots_count_before_the_status_and_expire_without_it() -> None:
     turns, nothing = RolloutLimiter(), [(key, dict[str, Any]()) for key in KEYS]
-    assert [turns.try_acquire(key, nothing, 2, NOW) for key in KEYS] == [True, True, False, False, False]
-    assert turns.try_acquire(KEYS[0], nothing, 2, NOW), "whoever has one may ask again"
+    assert [turns.try_acquire(key, nothing, 4, NOW) for key in KEYS] == [True, True, False, False, False]
+    assert turns.try_acquire(KEYS[0], nothing, 4, NOW), "whoever has one may ask again"
     begun = [(KEYS[0], upgrade("DryRun")), *nothing[1:]]
-    assert not turns.try_acquire(KEYS[2], begun, 2, NOW), (
+    assert not turns.try_acquire(KEYS[2], begun, 4, NOW), (
         "one that can be seen is not counted twice, nor forgotten"
     )
     done = [(KEYS[0], upgrade("Done")), *nothing[1:]]
-    assert turns.try_acquire(KEYS[2], done, 2, NOW)
-    assert not turns.try_acquire(KEYS[3], done, 2, NOW)
-    assert turns.try_acquire(KEYS[3], done, 2, NOW + timedelta(minutes=1))
+    assert turns.try_acquire(KEYS[2], done, 4, NOW)
+    assert not turns.try_acquire(KEYS[3], done, 4, NOW)
+    assert turns.try_acquire(KEYS[3], done, 4, NOW + timedelta(minutes=1))
+
+
+def test_one_namespace_never_holds_all_slots() -> None:
+    turns, nothing = RolloutLimiter(), [(key, dict[str, Any]()) for key in KEYS]
+    taken = [turns.try_acquire(key, nothing, 10, NOW) for key in KEYS]
+    assert all(taken), "half of ten"
+    assert not turns.try_acquire(Key("Pipeline", "shop", "p5"), nothing, 10, NOW)
+    others = [Key("Pipeline", "lab", f"p{number}") for number in range(5)]
+    assert [turns.try_acquire(key, nothing, 10, NOW) for key in others] == [True, True, True, False, False]
+    assert turns.try_acquire(Key("Pipeline", "third", "p"), nothing, 10, NOW)
 
 
 class Fleet(Life):
-    """Five pipelines, and an operator that changes no more than two of them at the same time."""
+    """Five pipelines of one namespace, which may hold half of four slots."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -70,7 +80,7 @@ class Fleet(Life):
         cluster, drivers, clock = self.operator.cluster, self.operator.drivers, self.operator.clock
         cluster.unsubscribe_all()
         cluster.fuse.die_after(None)
-        settings = Settings(runtime_image=image, concurrent_changes=2)
+        settings = Settings(runtime_image=image, concurrent_changes=4)
         self.operator = Operator(
             KIND_TABLE,
             cluster=cluster,

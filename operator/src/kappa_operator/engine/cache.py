@@ -18,6 +18,7 @@ from kappa_crds.conversion import convert
 from kappa_crds.resource import Resource
 from kappa_operator.engine.keys import Key
 from kappa_operator.engine.kinds import Body, KindTable, map_references
+from kappa_operator.engine.limits import LIMITED, OBJECT_BYTES, Excess, GetLimit, Places, no_limit
 
 _METADATA = (
     "name", "namespace", "uid", "generation", "resourceVersion", "creationTimestamp", "deletionTimestamp",
@@ -25,14 +26,19 @@ _METADATA = (
 )  # fmt: skip
 IndexKey = TypeVar("IndexKey")
 _REMEMBERED_DELETIONS = 1000
+_LONG = ("labels", "annotations")
+"""Metadata that is left out of a resource beyond a limit."""
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 class ResourceCache:
     """The last known custom resources by key. `kinds` defines what is indexed of each kind."""
 
-    def __init__(self, kinds: KindTable) -> None:
+    def __init__(self, kinds: KindTable, get_limit: GetLimit = no_limit) -> None:
         self.kinds = kinds
+        self.places = Places(kinds, get_limit)
+        self._most_bytes = get_limit(OBJECT_BYTES)
+        self._sizes: dict[Key, int] = {}
         self._references = map_references(kinds)
         self._bodies: dict[Key, bytes] = {}
         self._versions: dict[Key, int] = {}
@@ -53,12 +59,15 @@ class ResourceCache:
     def __len__(self) -> int:
         return len(self._bodies)
 
-    def put(self, body: Body) -> Key:
-        """Remember the object, unless the same or a newer version of it is known already."""
+    def put(self, body: Body, *, whole: bool = False) -> Key:
+        """Remember the object, unless the same or a newer version of it is known already.
+
+        Of one beyond a limit only a part is kept, unless it is wanted `whole`.
+        """
         key = get_key(body)
         if not self.is_news(body):
             return key
-        self._bodies[key] = _compact(body)
+        self._keep(key, body, whole)
         self._parsed.pop(key, None)
         self._versions[key] = get_version(body)
         self._states[key] = (body.get("status") or {}).get("state") or ""
@@ -74,6 +83,45 @@ class ResourceCache:
         is_present = convert(key.kind, body).get("spec") == body.get("spec")
         (self._outdated.discard if is_present else self._outdated.add)(key)
         return key
+
+    def _keep(self, key: Key, body: Body, whole: bool) -> None:
+        displaced = self.places.add(key, body)
+        if displaced is not None and displaced != key and displaced not in self._sizes:
+            self._shorten(displaced)
+        self._sizes.pop(key, None)
+        self._bodies[key] = raw = _compact(body)
+        size = len(raw) - len(json.dumps(body.get("status") or {}))
+        if not whole and (size > self._most_bytes or not self.places.has_place(key)):
+            self._shorten(key, size)
+
+    def _shorten(self, key: Key, size: int = 0) -> None:
+        body = self.get_body(key)
+        if body is not None:
+            metadata = {name: each for name, each in body["metadata"].items() if name not in _LONG}
+            self._bodies[key] = json.dumps({**body, "metadata": metadata, "spec": {}}).encode()
+            self._parsed.pop(key, None)
+            self._sizes[key] = size
+
+    def find_excess(self, key: Key) -> Excess | None:
+        """Return the limit that the resource is beyond, None where there is none."""
+        size = self._sizes.get(key, 0)
+        if size > self._most_bytes:
+            return Excess(OBJECT_BYTES, self._most_bytes, size, each=True)
+        return self.places.find_excess(key)
+
+    def is_shortened(self, key: Key) -> bool:
+        """Return whether the cache has only the metadata and the status of the resource."""
+        return key in self._sizes
+
+    def restore(self, body: Body) -> None:
+        """Keep the whole object, of which the cache has only a part."""
+        self._versions.pop(get_key(body), None)
+        self.put(body, whole=True)
+
+    def find_limited(self, key: Key) -> Iterator[Key]:
+        """Yield the resources of a kind and namespace that report a limit and are among the oldest now."""
+        placed = self.places.list_placed(key)
+        yield from (each for each in placed if each != key and self._states.get(each) == LIMITED)
 
     def _index(self, key: Key, body: Body) -> None:
         is_deleting = "deletionTimestamp" in body["metadata"]
@@ -122,6 +170,8 @@ class ResourceCache:
         if key not in self._bodies:
             return
         del self._bodies[key], self._versions[key], self._states[key], self._generations[key]
+        self.places.remove(key)
+        self._sizes.pop(key, None)
         self._parsed.pop(key, None)
         self._waiting.discard(key)
         self._deleting.discard(key)

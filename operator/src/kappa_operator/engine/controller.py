@@ -67,6 +67,13 @@ class Controller:
         """Have those looked at that depend on the resource: all of them where its spec was renewed, or it is gone."""
         for dependent in find_dependents(self._context.cache, key, renewed=renewed):
             self._queue.add(dependent)
+        if renewed:
+            self.wake_limited(key)
+
+    def wake_limited(self, key: Key) -> None:
+        """Have those looked at for which there may be room, now that a resource is gone or requests something else."""
+        for limited in self._context.cache.find_limited(key):
+            self._queue.add(limited)
 
     async def _work(self, key: Key) -> None:
         started = time.monotonic()

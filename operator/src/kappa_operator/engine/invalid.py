@@ -35,7 +35,7 @@ def decide_invalid(kind: Kind, body: dict[str, Any], now: datetime) -> Invalid |
         kind.parse(body)
     except ValidationError as error:
         metadata = Metadata.model_validate(body["metadata"])
-        status = _read_common(body)
+        status = read_common(body)
         resource = Resource[Any, Any].model_construct(
             kind=kind.name, metadata=metadata, spec=None, status=status
         )
@@ -45,7 +45,7 @@ def decide_invalid(kind: Kind, body: dict[str, Any], now: datetime) -> Invalid |
     return None
 
 
-def _read_common(body: dict[str, Any]) -> ResourceStatus | None:
+def read_common(body: dict[str, Any]) -> ResourceStatus | None:
     """Return the part of the status that every kind shares, all else kept beside it; None where not even that can be read."""
     try:
         return ResourceStatus.model_validate(body.get("status") or {})

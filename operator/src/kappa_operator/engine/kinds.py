@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 from kappa_crds.reasons import Reason
 from kappa_crds.resource import Kind, Resource
 from kappa_operator.engine.keys import Key
+from kappa_operator.engine.limits import Weight
 from kappa_operator.engine.plan import Failure, Plan
 
 if TYPE_CHECKING:
@@ -81,6 +82,10 @@ class KindEntry(Generic[ObservedT]):
     """The name outside the cluster that a resource claims, for `ResourceCache.find_claims`."""
     excerpt: Callable[[Body], Body] | None = None
     """A part of each resource that the cache keeps parsed, for `ResourceCache.list_excerpts`."""
+    limit: str | None = None
+    """The limit of its resources in a namespace, by the name of the chart's value."""
+    weights: tuple[Weight, ...] = ()
+    """What its specs request of something that is limited."""
     keeps_parsed: bool = False
     """Whether the cache keeps resources parsed: a kind that is few, and that each of many others names."""
 

@@ -26,9 +26,11 @@ from kappa_operator.engine.enabled import (
 from kappa_operator.engine.invalid import decide_invalid
 from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.engine.kinds import KindEntry, ObservedT
+from kappa_operator.engine.limited import decide_limited
+from kappa_operator.engine.limits import Excess
 from kappa_operator.engine.plan import Failure, Plan
 from kappa_operator.engine.recent import View
-from kappa_operator.errors import KappaError, Refused
+from kappa_operator.errors import KappaError, NotFound, Refused
 
 ROUNDS = 4
 
@@ -49,6 +51,11 @@ async def reconcile(context: OperatorContext, key: Key) -> Outcome:
         entry.on_deleted(context, key)
         await leave_namespace(context, key.namespace)
         return Outcome()
+    excess = await find_excess(context, key)
+    if excess is not None:
+        entry.on_deleted(context, key)
+        limited = decide_limited(key.kind, context.cache.get_body(key) or {}, excess, context.now())
+        return Outcome(changed=await report(context, limited.resource, limited.plan))
     if context.cache.is_outdated(key):
         await write_converted(context, key)
     try:
@@ -63,6 +70,19 @@ async def reconcile(context: OperatorContext, key: Key) -> Outcome:
         if invalid is None:
             raise
         return Outcome(changed=await report(context, invalid.resource, invalid.plan))
+
+
+async def find_excess(context: OperatorContext, key: Key) -> Excess | None:
+    """Return the limit that the resource is beyond. One that is deleted needs none of it, and one with room again is read whole."""
+    cache = context.cache
+    excess = None if cache.is_deleting(key) else cache.find_excess(key)
+    if excess is None and cache.is_shortened(key):
+        body = await context.cluster.get(ObjectRef(API_VERSION, *key))
+        if body is None:
+            raise NotFound(f"{key} is gone")
+        cache.restore(body)
+        excess = None if cache.is_deleting(key) else cache.find_excess(key)
+    return excess
 
 
 async def write_converted(context: OperatorContext, key: Key) -> None:

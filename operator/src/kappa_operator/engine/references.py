@@ -61,6 +61,9 @@ def resolve_ready(cache: ResourceCache, kind: str, namespace: str, name: str | N
 
 def read_referred(cache: ResourceCache, key: Key) -> Resource[Any, Any]:
     """Return the resource; raise ReferenceProblem where it is missing or invalid."""
+    if cache.is_shortened(key):
+        message = f'{key.kind} "{key.name}" is beyond a limit of its namespace; its condition Ready names it'
+        raise ReferenceProblem(message, reason=_get_reference(cache, key.kind).not_ready, retryable=True)
     try:
         resource = cache.read(key)
     except ValidationError as error:

@@ -108,6 +108,7 @@ class CacheSync:
             self._controller.wake(key, renewed=True)
             cache.drop(body)
             self._forget(key)
+            self._controller.wake_limited(key)
             return
         if event["type"] is None:
             self._note_listed(key)
@@ -138,6 +139,7 @@ class CacheSync:
             self._controller.wake(key, renewed=True)
             context.cache.forget(key)
             self._forget(key)
+            self._controller.wake_limited(key)
 
     async def resync(self) -> None:
         """Read everything again and reconcile it from time to time: the net under all that events may have missed."""

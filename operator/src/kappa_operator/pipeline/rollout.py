@@ -1,7 +1,7 @@
 """How many pipelines are changed at the same time: a new release changes all of them, and each needs room for two drivers meanwhile.
 
-The status of a pipeline shows whether it is being changed. A slot that was taken is remembered until the status shows that, as pipelines
-are reconciled concurrently.
+The slots are fair: a namespace whose changes do not end leaves some for the others. The status of a pipeline shows whether it is being
+changed. A slot that was taken is remembered until the status shows that, as pipelines are reconciled concurrently.
 """
 
 from collections.abc import Iterable, Mapping
@@ -38,11 +38,16 @@ class RolloutLimiter:
         self._taken: dict[Key, datetime] = {}
 
     def has_slot(self, pipeline: Key, upgrades: Upgrades, most: int, now: datetime) -> bool:
-        """Return whether a change of the pipeline may start beside those of others, at most `most` at the same time."""
+        """Return whether a change of the pipeline may start beside those of others, at most `most` at the same time.
+
+        A namespace may hold no more slots than are free: half of them where it is the only one.
+        """
         known = dict(upgrades)
         changing = {key for key, upgrade in known.items() if is_in_progress(upgrade, now)}
         pending = {key for key in self._taken if self._is_pending(key, known.get(key, {}), now)}
-        return len((changing | pending) - {pipeline}) < most
+        others = (changing | pending) - {pipeline}
+        own = sum(key.namespace == pipeline.namespace for key in others)
+        return own < most - len(others)
 
     def try_acquire(self, pipeline: Key, upgrades: Upgrades, most: int, now: datetime) -> bool:
         """Take a slot for the pipeline; return False where there is none."""
