@@ -4,12 +4,14 @@ A driver takes its time to start, so tests share pipelines. Each test leaves the
 """
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from textwrap import indent
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 import platform_switch
+from e2e.audit import COLLECTED, INSTALLED
 from e2e.counting import PASSWORD, USER, Counting, Guarded
 from e2e.driver_watch import DriverWatch
 from e2e.installation import install, remove_places
@@ -20,24 +22,28 @@ from lab import kafka, network
 from lab.broker import Broker
 
 _FIRST = ("test_lab", "test_flights", "test_pod_security", "test_tenants")
-_LAST = "test_deletion"
+_LAST = ("test_deletion", "test_permissions")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run first the tests that stop the cluster or need all pipelines healthy, and last those that delete shared ones."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Run first the tests that stop the cluster or need all pipelines healthy, and last those that delete shared ones, or go by all that
+    happened.
+    """
 
     def find_place(item: pytest.Item) -> int:
-        after = len(_FIRST) + (_LAST in item.nodeid)
-        return next((i for i, name in enumerate(_FIRST) if name in item.nodeid), after)
+        order = (*_FIRST, "", *_LAST)
+        return next((i for i, name in enumerate(order) if name and name in item.nodeid), len(_FIRST))
 
     items.sort(key=find_place)
+    config.stash[COLLECTED] = frozenset(item.path for item in items)
 
 
 @pytest.fixture(scope="session")
-def platform() -> Iterator[None]:
+def platform(request: pytest.FixtureRequest) -> Iterator[None]:
     """The cluster with the chart installed."""
     with platform_switch.with_operator():
         install()
+        request.config.stash[INSTALLED] = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S}"
         yield
         remove_places(of_this_session=True)
 

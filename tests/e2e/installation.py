@@ -14,13 +14,18 @@ from platform_switch import NAMESPACE
 _SESSION = uuid.uuid4().hex[:6]
 PURPOSES = (
     *("count", "guarded", "refused", "served", "sources", "redeploy", "bucket", "ledger"),
-    *("lag", "groups", "acts", "fleet", "outside"),
+    *("lag", "groups", "acts", "fleet", "outside", "closed"),
 )
 JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=128m"
 """A JVM that lives for a minute or two takes more time to compile well than that saves."""
 _TOKEN = "kappa-alerts"
 _FIND_TOKEN = ("get", "secret", _TOKEN, "-n", NAMESPACE)
 _PREFIXES = tuple(f"e2e-{purpose}-" for purpose in PURPOSES)
+
+
+def is_ours(namespace: str) -> bool:
+    """Return whether a namespace is of this session, the operator's, or none: in others permissions may go with the namespace."""
+    return namespace in ("", NAMESPACE) or namespace.endswith(_SESSION)
 
 
 def name_place(purpose: str) -> str:

@@ -5,6 +5,7 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
+from lab import audit
 from lab.network import API_PORT, NODE_IP, POD_CIDR, SERVICE_CIDR
 from lab.paths import LAB, PKI
 from lab.pki import kubeconfig
@@ -69,6 +70,7 @@ def api_server() -> Server:
             f"--service-account-key-file={PKI / 'service-account.pub'}",
             f"--service-account-signing-key-file={PKI / 'service-account.key'}",
             "--enable-aggregator-routing=true",
+            *audit.write_policy(),
         ],
         lambda: answers(f"https://127.0.0.1:{API_PORT}/readyz", "admin"),
         ready_seconds=120,
