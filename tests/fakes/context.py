@@ -189,7 +189,7 @@ class Operator:
         self.reads = RecentReads(lambda: self.clock().timestamp(), LONGEST if remembers else 0.0)
         self.context = OperatorContext(
             cluster=self.cluster, cache=self.cache, kafka=self.kafka, drivers=self.drivers,
-            settings=settings or Settings(), now=self.clock, get_lag=self.lag.get,
+            settings=settings or Settings(network_policies="{}"), now=self.clock, get_lag=self.lag.get,
             webhooks=self.webhooks, reads=View(self.reads),
         )  # fmt: skip
         for kind in kinds:

@@ -16,6 +16,32 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 kappa-operator-admission-{{ if .Values.admission.certManager.enabled }}issued{{ else }}tls{{ end }}
 {{- end }}
 
+{{/* Addresses outside of the cluster, as peers of a NetworkPolicy. */}}
+{{- define "kappa.outside" -}}
+{{- $inside := concat .Values.networkPolicies.metadataCidrs .Values.networkPolicies.podCidrs }}
+{{- range $all := list "0.0.0.0/0" "::/0" }}
+{{- $except := list }}
+{{- range $inside }}
+{{- if eq (contains ":" $all) (contains ":" .) }}
+{{- $except = append $except . }}
+{{- end }}
+{{- end }}
+- ipBlock:
+    cidr: {{ $all | quote }}
+    {{- with $except }}
+    except: {{ toJson . }}
+    {{- end }}
+{{- end }}
+{{- end }}
+
+{{/* The values on the policies that the operator creates, as its environment has them. */}}
+{{- define "kappa.network" -}}
+{{- $network := .Values.networkPolicies }}
+{{- if $network.enabled }}
+{{- dict "prometheus" $network.prometheus "api" $network.apiServer.ports "dns" $network.dnsPorts "inside" (concat $network.metadataCidrs $network.podCidrs) "ingress" $network.pipelines.ingress "egress" $network.pipelines.egress | toJson }}
+{{- end }}
+{{- end }}
+
 {{/* Permissions of the operator on its own kinds, and to report about them. */}}
 {{- define "kappa.rules.platform" -}}
 - apiGroups: [kappa-platform.io]
@@ -60,6 +86,9 @@ kappa-operator-admission-{{ if .Values.admission.certManager.enabled }}issued{{ 
   verbs: [get, create]
 - apiGroups: [rbac.authorization.k8s.io]
   resources: [roles, rolebindings]
+  verbs: [get, create, patch]
+- apiGroups: [networking.k8s.io]
+  resources: [networkpolicies]
   verbs: [get, create, patch]
 - apiGroups: [events.k8s.io]
   resources: [events]

@@ -30,6 +30,8 @@ class Settings:
     """Whether pipelines run only in namespaces that enforce the restricted Pod Security Standard."""
     allow_python_views: bool = True
     """Whether a pipeline may have Python of its author, which runs with all that its pods can reach."""
+    network_policies: str = ""
+    """The fields of `engine.network.Network` as JSON; pods get no NetworkPolicies where empty."""
     resync_seconds: float = 600.0
     concurrency: int = 1000
     concurrent_changes: int = 20

@@ -20,6 +20,7 @@ NEEDED = [
     (RBAC, "Role", "delays-driver"),
     (RBAC, "RoleBinding", "delays-driver"),
     ("v1", "Service", "delays-driver"),
+    ("networking.k8s.io/v1", "NetworkPolicy", "delays-driver"),
     ("v1", "Secret", "delays-control"),
     ("v1", "Pod", "delays-driver-1"),
 ]

@@ -47,6 +47,7 @@ PLURALS: Mapping[tuple[str, str], str] = {
     ("rbac.authorization.k8s.io/v1", "Role"): "roles",
     ("rbac.authorization.k8s.io/v1", "RoleBinding"): "rolebindings",
     ("coordination.k8s.io/v1", "Lease"): "leases",
+    ("networking.k8s.io/v1", "NetworkPolicy"): "networkpolicies",
     ("v1", "Event"): "events",
     ("events.k8s.io/v1", "Event"): "events",
     **{(API_VERSION, kind.name): kind.plural for kind in KINDS},

@@ -30,6 +30,7 @@ from kappa_operator.engine.actions import (
 from kappa_operator.engine.plan import Plan, Verdict, stalled, working
 from kappa_operator.pipeline.driver import DriverPod, count_failure, forgive, has_failed
 from kappa_operator.pipeline.model import SOON, PipelineObserved, build_status, record, wait
+from kappa_operator.pipeline.network import build_policies
 from kappa_operator.pipeline.objects import (
     build_config,
     build_driver,
@@ -101,10 +102,12 @@ def create_driver(
     mounts = build_driver_mounts(observed.dependencies, revision.spec)
     policy, previous = observed.images.pull_policy, observed.previous
     executors = (revision.executor_pod, {} if previous is None else previous.executor_pod)
+    revisions = (revision,) if previous is None else (revision, previous)
     options = {"standby": standby, "allow_python": observed.images.allow_python}
     driver = build_driver(resource, revision, mounts, generation, policy, **options)
     return (
         *(ApplyObject(manifest) for manifest in build_support(resource, executors)),
+        *(ApplyObject(each) for each in build_policies(resource, revisions, observed.images.network)),
         *(CreateToken(manifest) for manifest in build_tokens(resource, revision)),
         CreateObject(build_config(resource, revision)),
         CreateObject(driver),

@@ -19,6 +19,7 @@ from kappa_crds.revision import REVISION_KEY, Revision
 from kappa_operator.engine.cache import ResourceCache
 from kappa_operator.engine.context import OperatorContext
 from kappa_operator.engine.keys import Key, ObjectRef
+from kappa_operator.engine.network import read_network
 from kappa_operator.engine.ownership import is_controlled
 from kappa_operator.engine.plan import Failure
 from kappa_operator.engine.recent import LONGEST, SHORT
@@ -55,6 +56,7 @@ def build_images(settings: Settings) -> Images:
         settings.image_pull_policy,
         settings.java_options,
         settings.allow_python_views,
+        read_network(settings.network_policies, settings.namespace),
     )
 
 

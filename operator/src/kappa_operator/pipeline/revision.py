@@ -23,6 +23,7 @@ from kappa_crds.revision import (
 from kappa_crds.savepoint import Restoration
 from kappa_crds.source import Source
 from kappa_operator.engine.actions import Manifest
+from kappa_operator.engine.network import Network
 from kappa_operator.pipeline.objects import (
     SPARK_MASTER,
     PipelineResource,
@@ -82,6 +83,8 @@ class Images:
     """Options of every driver's and executor's JVM, before those of the pipeline."""
     allow_python: bool = True
     """Whether a driver may run Python of the pipeline's author."""
+    network: Network | None = None
+    """The installation's values on NetworkPolicies; None where it has none."""
 
 
 def build_mounts(dependencies: Dependencies) -> Mounts:

@@ -22,6 +22,7 @@ from kappa_operator import backoff, intervals
 from kappa_operator.engine import plan
 from kappa_operator.engine.actions import RecordStatus
 from kappa_operator.engine.keys import ObjectRef
+from kappa_operator.engine.network import Network
 from kappa_operator.engine.plan import Failure, Plan, Verdict, update_status
 from kappa_operator.errors import KappaError
 from kappa_operator.pipeline.driver import DriverPod
@@ -70,6 +71,7 @@ class SavepointObserved:
     nodes: tuple[str, ...] = ()
     image: str = ""
     pull_policy: str = "IfNotPresent"
+    network: Network | None = None
     awaited_by: tuple[str, ...] = ()
     needed_by: tuple[str, ...] = ()
     unreadable: tuple[str, ...] = ()

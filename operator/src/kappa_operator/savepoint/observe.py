@@ -15,6 +15,7 @@ from kappa_operator.engine.cache import ResourceCache
 from kappa_operator.engine.cluster import Body
 from kappa_operator.engine.context import OperatorContext
 from kappa_operator.engine.keys import Key, ObjectRef
+from kappa_operator.engine.network import read_network
 from kappa_operator.engine.ownership import find_controller
 from kappa_operator.engine.plan import Failure
 from kappa_operator.engine.references import find_users, read_referred
@@ -56,6 +57,7 @@ async def observe_savepoint(
         storage=storage, source=source, copies=copies, lost=await _is_lost(context, resource, storage),
         worker=worker, nodes=() if worker else await find_nodes(context, resource, storage, source, copies),
         image=context.settings.runtime_image, pull_policy=context.settings.image_pull_policy,
+        network=read_network(context.settings.network_policies, context.settings.namespace),
         awaited_by=tuple(user.metadata.name for user in users if _awaits(user, resource)),
         needed_by=() if isinstance(storage, KappaError) else tuple(_find_checkpoints(storage, users, resource)),
     )  # fmt: skip

@@ -12,11 +12,19 @@ from kappa_crds.progress import DriverExit
 from kappa_crds.reasons import Reason
 from kappa_crds.savepoint_work import OtherPlace, SavepointTask, Work, WorkRequest, WorkResult, WorkState
 from kappa_operator import intervals
-from kappa_operator.engine.actions import CreateObject, DeleteObject, RecordStatus
+from kappa_operator.engine.actions import ApplyObject, CreateObject, DeleteObject, RecordStatus
 from kappa_operator.engine.plan import Plan, Verdict, find_failure, working
 from kappa_operator.savepoint.model import SavepointObserved, record, say
-from kappa_operator.savepoint.objects import Elsewhere, build_location, build_worker, name_savepoint
+from kappa_operator.savepoint.objects import (
+    SAVEPOINT_LABEL,
+    WORKER_ROLE,
+    Elsewhere,
+    build_location,
+    build_worker,
+    name_savepoint,
+)
 from kappa_operator.savepoint.worker import Placement
+from kappa_operator.statestore.network import build_worker_policy
 from kappa_operator.statestore.storage import Storage, build_pair
 
 
@@ -74,7 +82,9 @@ def follow_work(
     """
     pod = observed.worker
     if pod is None:
-        failure = find_failure(observed.failures, CreateObject)
+        failure = find_failure(observed.failures, CreateObject) or find_failure(
+            observed.failures, ApplyObject
+        )
         if failure is not None:
             return fail_work(f"the pod cannot be created: {failure.error.message}")
         if len(observed.nodes) > 1:
@@ -105,7 +115,21 @@ def _create(
     )
     request = WorkRequest(task=work.task, name=name, other=place, **known)
     pod = build_worker(observed.resource, work, request, placement, revision=revision)
-    return Plan((CreateObject(pod),), requeue_after=intervals.WORKING)
+    policy = build_policy(observed, storage, other)
+    return Plan((*policy, CreateObject(pod)), requeue_after=intervals.WORKING)
+
+
+def build_policy(
+    observed: SavepointObserved, storage: Storage, other: Storage | None
+) -> tuple[ApplyObject, ...]:
+    """Return what applies the NetworkPolicy of the pod, by the stores that it reaches; nothing where the installation has none."""
+    if observed.network is None:
+        return ()
+    name = observed.resource.metadata.name
+    stores = tuple(each for each in (storage, other) if each is not None)
+    selector = {SAVEPOINT_LABEL: name, **WORKER_ROLE}
+    owner = observed.resource
+    return (ApplyObject(build_worker_policy(owner, f"{name}-savepoint", selector, stores, observed.network)),)
 
 
 def _seat(storage: Storage, elsewhere: Elsewhere | None) -> tuple[Storage, Storage | None, OtherPlace | None]:

@@ -45,7 +45,7 @@ def _begin(observed: StateStoreObserved, now: datetime) -> Plan:
         return _report_failure(observed, verdict, now)
     record = RecordStatus(status.replace(check=number + 1, check_fingerprint=observed.fingerprint))
     name = f"_kappa/check-{observed.resource.metadata.uid}"
-    return Plan((record, create_pod(observed, SavepointTask.CHECK, number + 1, name=name)), requeue=True)
+    return Plan((record, *create_pod(observed, SavepointTask.CHECK, number + 1, name=name)), requeue=True)
 
 
 def _report_failure(observed: StateStoreObserved, verdict: Verdict, now: datetime) -> Plan:

@@ -11,6 +11,7 @@ from kappa_crds.conditions import Condition, ConditionType, find_condition, is_t
 from kappa_crds.quantities import parse_duration
 from kappa_crds.resource import ResourceStatus
 from kappa_operator import backoff, intervals
+from kappa_operator.engine.network import Network
 from kappa_operator.engine.plan import Failure, Plan, Verdict, update_status
 from kappa_operator.errors import KappaError
 from kappa_operator.savepoint.model import WorkerPod
@@ -48,6 +49,7 @@ class StateStoreObserved:
     node: str | None = None
     image: str = ""
     pull_policy: str = "IfNotPresent"
+    network: Network | None = None
     fingerprint: str = ""
     problem: KappaError | None = None
     current: Mapping[str, str] | None = None

@@ -8,6 +8,7 @@ from kappa_crds.stores import name_key_variables
 from kappa_operator.engine.cluster import Body
 from kappa_operator.engine.context import OperatorContext
 from kappa_operator.engine.keys import Key, ObjectRef
+from kappa_operator.engine.network import read_network
 from kappa_operator.engine.ownership import has_our_labels
 from kappa_operator.engine.plan import Failure
 from kappa_operator.engine.recent import MINUTE
@@ -56,6 +57,7 @@ async def observe_statestore(
         node=await find_claim_node(context, key.namespace, name_claim(resource)) if needs_node else None,
         image=context.settings.runtime_image,
         pull_policy=context.settings.image_pull_policy,
+        network=read_network(context.settings.network_policies, context.settings.namespace),
         fingerprint=fingerprint,
         problem=problem,
         current=None if ref is None else find_current(context.cache, key.namespace),

@@ -3,12 +3,13 @@
 from typing import Any
 
 from kappa_crds.savepoint_work import SavepointTask, WorkRequest
-from kappa_operator.engine.actions import CreateObject
+from kappa_operator.engine.actions import ApplyObject, CreateObject
 from kappa_operator.engine.keys import ObjectRef
 from kappa_operator.engine.plan import Failure
 from kappa_operator.pipeline.objects import ROLE_LABEL
 from kappa_operator.savepoint.worker import Placement, build_worker_pod
 from kappa_operator.statestore.model import StateStoreObserved
+from kappa_operator.statestore.network import build_worker_policy
 from kappa_operator.statestore.objects import STORE_LABEL, StateStoreResource, build_storage
 
 ROLES = {
@@ -24,20 +25,29 @@ def build_pod_ref(resource: StateStoreResource, task: SavepointTask, number: int
     return ObjectRef("v1", "Pod", metadata.namespace, f"{metadata.name}-{task.lower()}-{number}")
 
 
-def create_pod(observed: StateStoreObserved, task: SavepointTask, number: int, **fields: Any) -> CreateObject:
-    """Return the action that creates the pod; `fields` are more of its request."""
+def create_pod(
+    observed: StateStoreObserved, task: SavepointTask, number: int, **fields: Any
+) -> tuple[ApplyObject | CreateObject, ...]:
+    """Return the actions that create the pod, after its NetworkPolicy; `fields` are more of its request."""
     resource, storage = observed.resource, build_storage(observed.resource)
     request = WorkRequest(task=task, location=storage.root, **{"name": "", **fields})
     own = {"app.kubernetes.io/name": "kappa-state-store", STORE_LABEL: resource.metadata.name}
     placement = Placement(storage, node=observed.node, image=observed.image, pull_policy=observed.pull_policy)
     ref = build_pod_ref(resource, task, number)
-    return CreateObject(build_worker_pod(resource, ref, own | ROLES[task], request, placement))
+    pod = build_worker_pod(resource, ref, own | ROLES[task], request, placement)
+    if observed.network is None:
+        return (CreateObject(pod),)
+    name, selector = f"{resource.metadata.name}-store", {STORE_LABEL: resource.metadata.name}
+    policy = build_worker_policy(resource, name, selector, (storage,), observed.network)
+    return ApplyObject(policy), CreateObject(pod)
 
 
 def find_refusal(observed: StateStoreObserved, task: SavepointTask, number: int) -> Failure | None:
-    """Return why that pod could not be created, if it could not."""
+    """Return why that pod, or its NetworkPolicy, could not be created, if it could not."""
     ref = build_pod_ref(observed.resource, task, number)
     for failure in observed.failures:
+        if isinstance(failure.action, ApplyObject):
+            return failure
         if isinstance(failure.action, CreateObject) and ObjectRef.of(failure.action.manifest) == ref:
             return failure
     return None

@@ -80,7 +80,7 @@ def follow_upkeep(observed: StateStoreObserved, now: datetime) -> Plan | None:
         written = _record(observed, task, ended.replace(state=WorkState.ENDED))
         return Plan((written, *events), requeue_after=intervals.WORKING)
     fields = {} if pod else _build_request(observed, task, now)
-    create = () if pod else (create_pod(observed, task, last.number, **fields),)
+    create = () if pod else create_pod(observed, task, last.number, **fields)
     return Plan(create, requeue_after=intervals.WORKING)
 
 
