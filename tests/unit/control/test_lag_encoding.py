@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from effort import examples
-from kappa_operator.lag.encoding import Batches, Commits, CompactRows, Leaders, Rows
+from kappa_operator.kafka.encoding import Batches, Commits, CompactRows, Leaders, Rows
 
 I32, I64, I16 = st.integers(-(2**31), 2**31 - 1), st.integers(-(2**63), 2**63 - 1), st.integers(-9, 999)
 TEXT = CompactString("utf-8")

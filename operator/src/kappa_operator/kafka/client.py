@@ -18,16 +18,21 @@ from confluent_kafka.admin import AdminClient
 
 from kappa_operator.engine import actions as act
 from kappa_operator.errors import KafkaFailure, KafkaRefused, TlsFailed
+from kappa_operator.fair import FairSlots
 from kappa_operator.kafka import calls as kafka_calls
 from kappa_operator.kafka.batcher import Batcher
 from kappa_operator.kafka.configs import ConfigReader, TopicConfigs
 from kappa_operator.kafka.connection import Connection
 from kappa_operator.kafka.errors import ClientErrors
+from kappa_operator.kafka.metadata import count_topics
 from kappa_operator.kafka.model import ClusterView, KafkaAccess, Producer, TopicView
 from kappa_operator.kafka.quotas import QuotaClient
 from kappa_operator.topic.configs import is_same_value
 
-_THREADS = 4
+_THREADS = 2
+_BATCH = 100
+"""Topics in one request to describe them: their partitions have to fit into a frame of the library's client."""
+_SLOTS = 64
 _FIRST_READ, _SLOWER = 0.05, 1.3
 """Seconds until the first read, and the factor from pause to pause: reads must not keep a busy broker busy."""
 _VISIBLE_WITHIN = 60.0
@@ -58,7 +63,8 @@ class Question(NamedTuple):
 class KafkaClient:
     """The client of one cluster. Raises KafkaFailure where the settings make no client."""
 
-    def __init__(self, access: KafkaAccess) -> None:
+    def __init__(self, access: KafkaAccess, namespace: str = "", slots: FairSlots | None = None) -> None:
+        self._namespace, self._slots = namespace, slots or FairSlots(_SLOTS)
         self.fingerprint = access.fingerprint
         errors = ClientErrors(access.secrets)
         self._admin = kafka_calls.Admin(_build_admin(access, errors), errors)
@@ -67,10 +73,10 @@ class KafkaClient:
         self._unused = asyncio.Event()
         self._unused.set()
         self._created: dict[str, Created] = {}
-        self._connection = Connection(access)
+        self._connection = Connection(access, namespace)
         self._configs = ConfigReader(self._connection)
         self._quotas = QuotaClient(self._connection)
-        self._describe: Batcher[Question, View] = Batcher(self._describe_topics)
+        self._describe: Batcher[Question, View] = Batcher(self._describe_topics, size=_BATCH)
         self._look: Batcher[str, View] = self._batch(kafka_calls.read_topics)
         self._create: Batcher[act.CreateTopic, bool] = self._batch(kafka_calls.create_topics)
         self._grow: Batcher[act.GrowPartitions, bool] = self._batch(kafka_calls.grow_partitions)
@@ -81,14 +87,16 @@ class KafkaClient:
         async def run(items: Sequence[Item]) -> list[Any]:
             return await self._in_thread(lambda: call(self._admin, items))
 
-        return Batcher(run)
+        return Batcher(run, size=_BATCH)
 
     async def _in_thread(self, call: Callable[[], Result]) -> Result:
-        return await asyncio.get_running_loop().run_in_executor(self._threads, call)
+        async with self._slots.hold(self._namespace):
+            return await asyncio.get_running_loop().run_in_executor(self._threads, call)
 
     async def describe_cluster(self) -> ClusterView:
         """Return the cluster as it answers now; raise KafkaFailure."""
-        return await self._in_thread(partial(kafka_calls.describe_cluster, self._admin))
+        view = await self._in_thread(partial(kafka_calls.describe_cluster, self._admin))
+        return replace(view, topics=await count_topics(self._connection))
 
     async def describe_topic(self, topic: str, configs: frozenset[str]) -> TopicView | None:
         """Return the topic with these configs, or None; raise KafkaFailure."""

@@ -9,19 +9,26 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
 
+from kappa_crds.reasons import Reason
 from kappa_operator.engine.actions import KafkaAction
 from kappa_operator.engine.keys import Key
 from kappa_operator.errors import KafkaFailure
+from kappa_operator.fair import FairSlots
 from kappa_operator.kafka.client import KafkaClient
 from kappa_operator.kafka.model import ClusterView, KafkaAccess, Producer, TopicView
 
+MOST_CLIENTS = 100
+"""Clients of all namespaces. Each has some ten threads."""
+_SLOTS = 32
+"""Calls at the same time; each takes a thread."""
 Resolve = Callable[[], Awaitable[KafkaAccess]]
 
 
 class AdminClients:
     """Clients by KafkaCluster. Every call to Kafka raises KafkaFailure with the broker's message."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = MOST_CLIENTS) -> None:
+        self._most, self._slots = most, FairSlots(_SLOTS)
         self._clients: dict[Key, KafkaClient] = {}
         self._connecting: defaultdict[Key, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._closing: set[asyncio.Task[None]] = set()
@@ -30,9 +37,21 @@ class AdminClients:
         """Use this access from now on; a client with the same access is kept."""
         if self.uses(cluster, access):
             return
-        client = KafkaClient(access)
+        if cluster not in self._clients:
+            self._check_room(cluster)
+        client = KafkaClient(access, cluster.namespace, self._slots)
         self.release(cluster)
         self._clients[cluster] = client
+
+    def _check_room(self, cluster: Key) -> None:
+        """Raise KafkaFailure where the namespace would hold more clients than are free: each has threads and connections."""
+        own = sum(key.namespace == cluster.namespace for key in self._clients)
+        if own >= self._most - len(self._clients):
+            raise KafkaFailure(
+                f'the operator holds {len(self._clients)} connections to Kafka, {own} of namespace "{cluster.namespace}", of'
+                f" {self._most} that it may hold; it is retried, and deleting KafkaClusters makes room",
+                reason=Reason.LIMIT_REACHED,
+            )
 
     async def ensure(self, cluster: Key, resolve: Resolve) -> None:
         """Keep the client that is there, or make one with the access that `resolve` finds out, once for all callers."""

@@ -20,6 +20,7 @@ _BASE = {
     "reconnect.backoff.max.ms": "5000",
     "socket.connection.setup.timeout.ms": "5000",
     "log_level": "0",
+    "receive.message.max.bytes": str(4 * 2**20),
 }
 """The error callback reports the brokers' errors; the library's log on stderr would only repeat them."""
 

@@ -16,7 +16,10 @@ from aiokafka.client import AIOKafkaClient
 from aiokafka.errors import KafkaError
 
 from kappa_operator.errors import BrokerUnreachable
+from kappa_operator.kafka.frames import MALFORMED, NAMESPACE, FrameRefused, bound_frames
 from kappa_operator.kafka.model import KafkaAccess, hide_secrets
+
+bound_frames()
 
 TIMEOUT = 20.0
 UNAVAILABLE = (KafkaError, OSError, ssl.SSLError, TimeoutError, NotImplementedError)
@@ -26,13 +29,16 @@ UNAVAILABLE = (KafkaError, OSError, ssl.SSLError, TimeoutError, NotImplementedEr
 class Connection:
     """A client that is created at the first request, and again after an error."""
 
-    def __init__(self, access: KafkaAccess) -> None:
+    def __init__(self, access: KafkaAccess, namespace: str = "") -> None:
         self._access = access
+        self._namespace = namespace
         self._client: AIOKafkaClient | None = None
         self._starting = asyncio.Lock()
 
     async def get_client(self) -> AIOKafkaClient:
         """Return the client, connected."""
+        if self._namespace:
+            NAMESPACE.set(self._namespace)
         async with self._starting:
             if self._client is None:
                 client = AIOKafkaClient(**build_settings(self._access.settings), metadata_max_age_ms=60_000)
@@ -40,6 +46,9 @@ class Connection:
                     await client.bootstrap()
                     # It keeps the brokers' addresses fresh, and would request all partitions to do so otherwise.
                     await client.set_topics(("__consumer_offsets",))
+                except MALFORMED as error:
+                    await client.close()
+                    raise FrameRefused("the brokers do not respond as Kafka does") from error
                 except BaseException:
                     await client.close()
                     raise

@@ -9,6 +9,8 @@ from typing import Any
 from aiokafka.protocol.api import Request, RequestStruct, Response
 from aiokafka.protocol.types import AbstractType, CompactArray, CompactString, Schema, TaggedFields
 
+from kappa_operator.kafka.frames import MOST_BYTES, SMALL_FRAME
+
 NO_TAGS: dict[int, bytes] = {}
 TEXT = CompactString("utf-8")
 _TAGS = ("tags", TaggedFields)
@@ -24,8 +26,10 @@ def array(**fields: AbstractType[Any]) -> CompactArray:
     return CompactArray(*fields.items(), _TAGS)
 
 
-def declare(api_key: int, version: int, request: Schema, response: Schema) -> type[RequestStruct]:
-    """Return one version of a request, which knows the schema of its response."""
+def declare(
+    api_key: int, version: int, request: Schema, response: Schema, *, most_bytes: int = SMALL_FRAME
+) -> type[RequestStruct]:
+    """Return one version of a request, which knows the schema of its response, and how large that may be."""
     common = {"API_KEY": api_key, "API_VERSION": version}
     return type(
         "Struct",
@@ -33,6 +37,7 @@ def declare(api_key: int, version: int, request: Schema, response: Schema) -> ty
         {
             **common,
             "SCHEMA": request,
+            MOST_BYTES: most_bytes,
             "RESPONSE_TYPE": type("Answer", (Response,), {**common, "SCHEMA": response}),
             "FLEXIBLE_VERSION": request.names[-1] == _TAGS[0],
         },

@@ -15,10 +15,11 @@ from aiokafka.protocol.admin import ListGroupsRequest
 
 from kappa_operator.errors import KafkaFailure
 from kappa_operator.kafka.connection import TIMEOUT, UNAVAILABLE, Connection
-from kappa_operator.lag.encoding import Row
+from kappa_operator.kafka.encoding import Row
+from kappa_operator.kafka.metadata import check_metadata, request_metadata
 from kappa_operator.lag.markers import Batch
 from kappa_operator.lag.model import Partition
-from kappa_operator.lag.protocol import request_commits, request_metadata, request_offsets, request_records
+from kappa_operator.lag.protocol import request_commits, request_offsets, request_records
 from kappa_operator.lag.responses import (
     Commits,
     Groups,
@@ -63,6 +64,7 @@ class Brokers:
             raise KafkaFailure(
                 f"consumer lag cannot be sampled: {self._connection.describe(error)}"
             ) from error
+        check_metadata(answer)
         return parse_topology(answer)
 
     async def list_groups(self, brokers: Sequence[int]) -> Groups:

@@ -1,6 +1,6 @@
 """The requests that samples of offsets need and aiokafka lacks.
 
-Metadata 10 returns the ids of topics, OffsetFetch 8 the offsets of many groups at once, ListOffsets 7 the newest timestamp: Kafka 3.0
+OffsetFetch 8 the offsets of many groups at once, ListOffsets 7 the newest timestamp: Kafka 3.0
 has them all.
 """
 
@@ -8,34 +8,10 @@ from collections.abc import Sequence
 
 from aiokafka.protocol.types import Array, Boolean, CompactArray, Int8, Int16, Int32, Int64, Schema, String
 
+from kappa_operator.kafka.encoding import Batches, Commits, CompactRows, Row, Rows
+from kappa_operator.kafka.frames import LARGE_FRAME
 from kappa_operator.kafka.messages import NO_TAGS, TEXT, Call, array, declare, flexible
-from kappa_operator.lag.encoding import Batches, Commits, CompactRows, Leaders, Row, Rows, Uuid
 
-_METADATA = declare(
-    3,
-    10,
-    flexible(
-        topics=array(topic_id=Uuid, name=TEXT),
-        allow_auto_topic_creation=Boolean,
-        include_cluster_authorized_operations=Boolean,
-        include_topic_authorized_operations=Boolean,
-    ),
-    flexible(
-        throttle_time_ms=Int32,
-        brokers=array(node_id=Int32, host=TEXT, port=Int32, rack=TEXT),
-        cluster_id=TEXT,
-        controller_id=Int32,
-        topics=array(
-            error_code=Int16,
-            name=TEXT,
-            topic_id=Uuid,
-            is_internal=Boolean,
-            partitions=Leaders(),
-            topic_authorized_operations=Int32,
-        ),
-        cluster_authorized_operations=Int32,
-    ),
-)
 _OFFSET_FETCH = declare(
     9,
     8,
@@ -47,6 +23,7 @@ _OFFSET_FETCH = declare(
         throttle_time_ms=Int32,
         groups=array(group_id=TEXT, topics=array(name=TEXT, partitions=Commits()), error_code=Int16),
     ),
+    most_bytes=LARGE_FRAME,
 )
 _LIST_OFFSETS = declare(
     2,
@@ -88,11 +65,6 @@ _FETCH = declare(
 )
 _NO_REPLICA, _NO_EPOCH = -1, -1
 Topics = Sequence[tuple[str, Sequence[Row]]]
-
-
-def request_metadata() -> Call:
-    """Request all topics that this user may describe."""
-    return Call(_METADATA, None, False, False, False)
 
 
 def request_commits(groups: Sequence[str]) -> Call:

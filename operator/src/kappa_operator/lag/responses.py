@@ -13,6 +13,8 @@ _INTERNAL = "__"
 _LEADERLESS = 5
 """The error LEADER_NOT_AVAILABLE of Kafka's protocol."""
 
+MOST_COMMITS = 500_000
+
 
 @dataclass(frozen=True, slots=True)
 class Topology:
@@ -34,11 +36,12 @@ class Groups:
 
 @dataclass(slots=True)
 class Commits:
-    """The committed offsets of groups; `unread` are the groups, and `refused` the group partitions, whose offsets are unknown, and why."""
+    """The committed offsets of groups, at most MOST_COMMITS; `unread` are the groups, and `refused` the group partitions, whose offsets are unknown, and why."""
 
     offsets: dict[str, dict[Partition, int]] = field(default_factory=dict)
     unread: dict[str, str] = field(default_factory=dict)
     refused: dict[GroupPartition, str] = field(default_factory=dict)
+    count: int = 0
 
 
 @dataclass(slots=True)
@@ -82,7 +85,11 @@ def add_commits(
     if error:
         commits.unread[group] = name_error(error)
         return
+    if commits.count > MOST_COMMITS:
+        commits.unread[group] = f"the groups have more than {MOST_COMMITS} committed offsets"
+        return
     offsets = commits.offsets[group] = {}
+    commits.count += sum(len(rows) for _, rows, _ in topics)
     for topic, rows, _ in topics:
         numbers = known[topic]
         for number, offset, failure in rows:

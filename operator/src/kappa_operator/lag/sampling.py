@@ -18,8 +18,10 @@ from kappa_crds.kafkacluster import LagSampling
 from kappa_crds.quantities import parse_duration
 from kappa_operator.engine.keys import Key
 from kappa_operator.errors import KappaError
+from kappa_operator.fair import FairSlots
 from kappa_operator.kafka.configs import ConfigReader
 from kappa_operator.kafka.connection import Connection
+from kappa_operator.kafka.frames import NAMESPACE
 from kappa_operator.kafka.model import KafkaAccess
 from kappa_operator.kafkacluster.decide import KafkaClusterResource
 from kappa_operator.lag.brokers import Brokers
@@ -31,6 +33,10 @@ log = structlog.get_logger(__name__)
 
 TICK = 1.0
 """Seconds between two checks for due samples."""
+_SLOTS = 32
+"""Samples that are taken at the same time."""
+MOST_PARTITIONS = 1_000_000
+"""Partitions and group partitions in the samples of all clusters: each takes some hundred bytes."""
 Keeps = Callable[[str], bool]
 
 
@@ -66,6 +72,7 @@ class Sampling:
         self._on_new_groups = on_new_groups
         self._build = build
         self._monotonic = monotonic
+        self._slots = FairSlots(_SLOTS)
         self._samplers: dict[Key, _Kept] = {}
         self._found: dict[Key, ClusterSample] = {}
         self._due: dict[Key, float] = {}
@@ -107,9 +114,11 @@ class Sampling:
     async def _take_sample(self, key: Key, cluster: KafkaClusterResource) -> None:
         """Take one sample. An unexpected error is logged and ends nothing; the former sample does not count as the present one."""
         before = self._found.get(key, ClusterSample(datetime.now(UTC), 0.0))
+        NAMESPACE.set(key.namespace)
         try:
-            sampler = await self._get_sampler(key, cluster)
-            sampled = await sampler.sample()
+            async with self._slots.hold(key.namespace):
+                sampler = await self._get_sampler(key, cluster)
+                sampled = self._check_size(key, before, await sampler.sample())
         except KappaError as error:
             sampled = before.as_failed(datetime.now(UTC), error.message)
         except Exception as error:
@@ -121,6 +130,16 @@ class Sampling:
         self._found[key] = sampled
         if {pair.group for pair in sampled.samples} != {pair.group for pair in before.samples}:
             self._on_new_groups(key)
+
+    def _check_size(self, key: Key, before: ClusterSample, sampled: ClusterSample) -> ClusterSample:
+        """Return the sample, or that it is left out: the samples of a namespace may hold no more partitions than are free."""
+        held = {each: _measure(found) for each, found in self._found.items() if each != key}
+        own = sum(size for each, size in held.items() if each.namespace == key.namespace)
+        size = _measure(sampled)
+        if own + size <= MOST_PARTITIONS - sum(held.values()) - size:
+            return sampled
+        why = f"{size} partitions and group partitions are more than there is room for in this namespace; set lag.exclude or lag.enabled"
+        return ClusterSample(datetime.now(UTC), 0.0).as_failed(datetime.now(UTC), why)
 
     async def _get_sampler(self, key: Key, cluster: KafkaClusterResource) -> Sampler:
         access = await self._resolve(cluster)
@@ -153,6 +172,10 @@ async def _close(key: Key, sampler: Sampler) -> None:
         await sampler.close()
     except Exception:
         log.exception("unexpected error", resource=str(key))
+
+
+def _measure(sampled: ClusterSample) -> int:
+    return len(sampled.logs) + len(sampled.samples) + len(sampled.unknown)
 
 
 def build_filter(sampling: LagSampling) -> Keeps:

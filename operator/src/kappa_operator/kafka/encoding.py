@@ -1,6 +1,7 @@
 """Types of Kafka's protocol with a fast decoder: it reads tens of thousands of entries in one step of the event loop.
 
-`struct` unpacks entries of one size at once; of other entries only the needed fields are read.
+`struct` unpacks entries of one size at once; of other entries only the needed fields are read. Brokers are not trusted: each step of a
+loop reads bytes of the response, whose size `frames` bounds.
 """
 
 from collections.abc import Sequence
@@ -15,6 +16,7 @@ from aiokafka.protocol.types import UnsignedVarInt32
 
 Row = tuple[int, ...]
 
+_LONGEST_SHIFT = 21
 _LENGTH = Struct(">i")
 _COMMIT, _ERROR = Struct(">iqi"), Struct(">h")
 _PARTITION = Struct(">hiii")
@@ -158,6 +160,8 @@ def _trim(buffer: memoryview, size: int) -> memoryview:
 def _read_varint(buffer: memoryview, position: int) -> tuple[int, int]:
     value = shift = 0
     while (byte := buffer[position]) & 0x80:
+        if shift > _LONGEST_SHIFT:
+            raise ValueError("a length in a response has more than five bytes")
         value |= (byte & 0x7F) << shift
         shift, position = shift + 7, position + 1
     return value | byte << shift, position + 1
@@ -209,7 +213,7 @@ class Batches(AbstractType[Any]):  # type: ignore[misc]
         while position + cls._HEADER.size <= len(content):
             base, size, _, magic, _, attributes, delta = cls._HEADER.unpack_from(content, position)
             position += 12 + size
-            if magic < 2 or position > len(content):
+            if size < cls._HEADER.size - 12 or magic < 2 or position > len(content):
                 break
             batches.append((base, base + delta, bool(attributes & cls._CONTROL)))
         return batches
