@@ -21,6 +21,7 @@ from lab import kafka
 from lab.kube import kubectl
 from lab.network import NODE_IP
 from monitored.alertmanager import RemedyAlerts
+from monitored.kubernetes import read_authority
 from monitored.loopback import LoopbackServer, QuietHandler
 from platform_switch import NAMESPACE
 
@@ -167,12 +168,15 @@ def test_an_alert_of_alertmanager_slows_a_producer_down_and_its_end_lets_it_go(
     place, traffic = small.place, small.traffic
     group = f"billing-{place.name}"
     service = ("get", "service", "kappa-operator-alerts", "-n", NAMESPACE, "-o", "jsonpath={.spec.clusterIP}")
+    (tmp_path / "ca.crt").write_text(read_authority())
+    host = f"kappa-operator-alerts.{NAMESPACE}.svc"
+    tls = {"ca_file": str(tmp_path / "ca.crt"), "server_name": host}
     labels = {"namespace": place.name, "lagpolicy": "alerted", "severity": "critical"}
     place.apply(ALERTED % {"group": group, "client": f"loader-{place.name}"})
     traffic.rate = 100.0
     with (
         Reader(kafka.host_bootstrap(), group, f"{place.name}-events", reset="latest"),
-        RemedyAlerts(tmp_path, f"http://{kubectl(*service)}/alerts", read_token()) as alerts,
+        RemedyAlerts(tmp_path, f"https://{kubectl(*service)}/alerts", read_token(), tls) as alerts,
     ):
         place.await_health("alerted", "True", 60)
         assert traffic.throttled == 0

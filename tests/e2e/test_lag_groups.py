@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
@@ -17,9 +18,8 @@ from kappa_crds.conditions import find_condition
 from kappa_crds.lagpolicy import CONSISTENT, LAG_HEALTHY
 from kappa_crds.lagstate import LagState, Severity
 from lab.broker import Broker
-from lab.kube import kubectl
 from lab.network import NODE_IP
-from platform_switch import NAMESPACE, find_pods
+from monitored.kubernetes import read_metrics
 
 pytestmark = [pytest.mark.timeout(900), pytest.mark.chaos]
 
@@ -126,17 +126,9 @@ def say(place: Place, policy: str, kind: str) -> tuple[str, str, str]:
     return ("Unknown", "", "") if found is None else (found.status, str(found.reason), found.message)
 
 
-def read_operator() -> str:
-    """Return what the acting replica tells Prometheus."""
-    texts = [
-        kubectl(
-            "get",
-            "--raw",
-            f"/api/v1/namespaces/{NAMESPACE}/pods/{pod.removeprefix('pod/')}:8080/proxy/metrics",
-        )
-        for pod in find_pods()
-    ]
-    return next(text for text in texts if "kappa_operator_leading 1.0" in text)
+def read_operator(place: Place, folder: Path) -> str:
+    """Return what the acting replica shows to Prometheus."""
+    return next(text for text in read_metrics(place.name, folder) if "kappa_operator_leading 1.0" in text)
 
 
 def test_policies_that_conflict_report_it_and_both_are_evaluated(groups: Groups) -> None:
@@ -206,7 +198,7 @@ class Glances:
 
 
 def test_while_the_broker_is_unavailable_nothing_is_healthy_and_afterwards_it_is(
-    groups: Groups,
+    groups: Groups, tmp_path: Path
 ) -> None:
     place = groups.place
     groups.make("trips")
@@ -227,7 +219,7 @@ def test_while_the_broker_is_unavailable_nothing_is_healthy_and_afterwards_it_is
             time.sleep(20)  # long enough for a look that would take old offsets for news
             away = [health for at, health in glances.seen if at > since]
             assert set(away) == {"Unknown"}
-            text = read_operator()
+            text = read_operator(place, tmp_path)
             assert f'kappa_lagpolicy_unknown{{lagpolicy="riders",namespace="{place.name}"}} 1.0' in text
             assert f'kappa_lag_sample_failed{{cluster_name="{place.name}/own"}} 1.0' in text
             assert f'kafka_consumergroup_group_max_lag{{cluster_name="{place.name}/own"' not in text

@@ -25,6 +25,7 @@ from e2e.installation import is_ours, name_place
 from e2e.place import Place
 from fakes.permissions import (
     Permission,
+    read_endpoint_rules,
     read_lease_rules,
     read_namespace_rules,
     read_platform_rules,
@@ -35,17 +36,29 @@ from kappa_operator.pipeline.objects import build_driver_rules
 from lab import audit, kube
 from lab.errors import LabError
 from lab.paths import REPOSITORY
+from platform_switch import NAMESPACE
 
+CERTIFICATE_ROLE, ENDPOINTS_ROLE = "kappa-operator-certificate", f"{NAMESPACE}.kappa-endpoints"
 RULES = {
     "kappa-operator": read_platform_rules(),
     NAMESPACE_ROLE: read_namespace_rules(),
     "kappa-operator-lease": read_lease_rules(),
+    CERTIFICATE_ROLE: read_endpoint_rules("Role"),
+    ENDPOINTS_ROLE: read_endpoint_rules("ClusterRole"),
     DRIVER_ROLE: build_driver_rules([{"spec": {"volumes": [], "containers": [{}]}}]),
 }
 POLICY = "only the admission policy of drivers checks it: tests/integration/test_driver_policy.py"
 CONFLICT = "an object is read again after a conflict, which is chance: tests/unit/control/test_controller.py"
 CONVERSION = "objects of release 0.1 are written back, and finalizers: tests/unit/control/test_conversion.py"
+RENEWAL = (
+    "the certificate is created once and renewed after two months: tests/unit/control/test_certificates.py"
+)
 EXCEPTIONS = {
+    (CERTIFICATE_ROLE, Permission("", "secrets", "update")): RENEWAL,
+    (
+        ENDPOINTS_ROLE,
+        Permission("admissionregistration.k8s.io", "validatingwebhookconfigurations", "patch"),
+    ): RENEWAL,
     **{
         (role, Permission(GROUP, resource, verb)): POLICY
         for role in (NAMESPACE_ROLE, DRIVER_ROLE)

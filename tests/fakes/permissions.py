@@ -19,6 +19,7 @@ from kappa_operator.engine.cluster import PLURALS
 from kappa_operator.engine.keys import ObjectRef
 from kappa_operator.errors import Refused
 
+ADMISSION_WEBHOOK = "kappa-system.kappa.pipelines.kappa-platform.io"
 TEMPLATES = Path(__file__).parents[2] / "charts" / "kappa" / "templates"
 
 
@@ -70,6 +71,22 @@ def read_lease_rules() -> list[Body]:
     (role,) = (part for part in parts if "-lease" in part and "\nrules:\n" in part)
     rules: list[Body] = yaml.safe_load(role.split("\nrules:\n")[1])
     return rules
+
+
+def read_endpoint_rules(kind: str) -> list[Body]:
+    """Return the chart's rules for the endpoints: those of a Role in the operator's own namespace, or of a ClusterRole."""
+    text = (TEMPLATES / "certificates.yaml").read_text()
+    text = text.replace('{{ include "kappa.admission.webhook" . }}', ADMISSION_WEBHOOK)
+    parts = re.sub(r"{{.*?}}", "", text).split("\n---\n")
+    (role,) = (part for part in parts if f"\nkind: {kind}\n" in part)
+    rules: list[Body] = yaml.safe_load(role.split("\nrules:\n")[1])
+    return rules
+
+
+def read_certificate_rules() -> list[Body]:
+    """Return the chart's rules to keep the certificate of the endpoints."""
+    rules = read_endpoint_rules("Role") + read_endpoint_rules("ClusterRole")
+    return [rule for rule in rules if "create" not in rule["verbs"]]
 
 
 class PermittedCluster(FakeCluster):
@@ -144,7 +161,8 @@ class PermittedCluster(FakeCluster):
         await super().delete(ref, uid)
 
     def _permit_write(self, verb: str, manifest: Body) -> None:
-        self._permit(verb, manifest["apiVersion"], manifest["kind"], manifest["metadata"]["namespace"])
+        ref = ObjectRef.of(manifest)
+        self._permit(verb, ref.api_version, ref.kind, ref.namespace)
         if manifest["kind"] == "Role":
             self.used.update(expand(manifest["rules"]))
             for missing in sorted(expand(manifest["rules"]) - self.permissions):

@@ -7,6 +7,7 @@ from typing import Any
 from fakes.cluster import FakeCluster
 from kappa_crds.lagstate import LagState, Severity
 from kappa_operator.engine.keys import ObjectRef
+from kappa_operator.errors import NotFound
 from kappa_operator.report.model import (
     ClusterReport,
     LagReport,
@@ -69,12 +70,28 @@ class FakeAsking(FakeCluster):
         self.answers = list(answers)
         self.resources = resources or {}
         self.asked: list[tuple[ObjectRef, str, str, dict[str, str]]] = []
+        self.tokens: list[tuple[str, str]] = []
+        self.headers: dict[str, str] = {}
+        self.has_account = True
+
+    async def request_token(self, account: ObjectRef, audience: str, seconds: int) -> str:
+        """Return a token, where there is such an account."""
+        if not self.has_account:
+            raise NotFound(f"{account} not found")
+        self.tokens.append((account.name, audience))
+        return "for the report"
 
     async def ask_service(
-        self, service: ObjectRef, port: str, path: str, query: Mapping[str, str] | None = None
+        self,
+        service: ObjectRef,
+        port: str,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> dict[str, Any]:
         """Return the next answer; the last one again and again."""
         self.asked.append((service, port, path, dict(query or {})))
+        self.headers = dict(headers or {})
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         if isinstance(answer, Exception):
             raise answer

@@ -1,11 +1,13 @@
 """The rules that all tests of the operator run with are those that Helm renders, and each mode of the chart grants them where it should."""
 
+import json
 from typing import Any
 
 import pytest
 
 from fakes.permissions import (
     expand,
+    read_endpoint_rules,
     read_lease_rules,
     read_namespace_rules,
     read_platform_rules,
@@ -47,7 +49,17 @@ def find_granted(bodies: list[Body]) -> dict[str, list[Any]]:
 def test_the_account_of_the_operator_has_the_rules_of_its_mode(
     values: tuple[str, ...], granted: dict[str, list[Any]]
 ) -> None:
-    assert find_granted(render(*values)) == {**granted, "kappa-system": read_lease_rules()}
+    own = read_endpoint_rules("Role") + read_lease_rules()
+    everywhere = read_endpoint_rules("ClusterRole") + granted.get("", [])
+    wanted = {**granted, "": everywhere, "kappa-system": own}
+    found = find_granted(render(*values))
+    assert {name: sort(rules) for name, rules in found.items()} == {
+        name: sort(rules) for name, rules in wanted.items()
+    }
+
+
+def sort(rules: list[Any]) -> list[str]:
+    return sorted(json.dumps(rule, sort_keys=True) for rule in rules)
 
 
 def test_by_default_no_secret_pod_or_role_is_within_reach_anywhere() -> None:
@@ -55,6 +67,10 @@ def test_by_default_no_secret_pod_or_role_is_within_reach_anywhere() -> None:
     assert {each for each in reached if each[0] != "kappa-platform.io"} == {
         ("", "namespaces", "get"),
         ("events.k8s.io", "events", "create"),
+        ("authentication.k8s.io", "tokenreviews", "create"),
+        ("authorization.k8s.io", "subjectaccessreviews", "create"),
+        ("admissionregistration.k8s.io", "validatingwebhookconfigurations", "get"),
+        ("admissionregistration.k8s.io", "validatingwebhookconfigurations", "patch"),
     }
 
 

@@ -6,10 +6,11 @@ import pytest
 import yaml
 
 from kappa_monitoring import MONITORING
+from kappa_operator.endpoints import list_hosts
 from lab.errors import LabError
 from monitored.chart import Body, find, render
 
-KINDS = ("PrometheusRule", "PodMonitor")
+KINDS = ("PrometheusRule", "PodMonitor", "ServiceMonitor")
 
 
 def test_nothing_is_shipped_unless_enabled() -> None:
@@ -64,14 +65,49 @@ def test_monitors_find_the_operator_and_drivers_and_keep_the_resources_namespace
     values: tuple[str, ...], selector: Body
 ) -> None:
     bodies = render("monitoring.podMonitor.enabled=true", *values)
-    monitors = find(bodies, "PodMonitor")
-    (pods,) = find(bodies, "Deployment").values()
-    labels = pods["spec"]["template"]["metadata"]["labels"]
-    chosen = monitors["kappa-operator"]["spec"]["selector"]["matchLabels"]
-    assert chosen.items() <= labels.items()
-    assert monitors["kappa-pipelines"]["spec"]["namespaceSelector"] == selector
-    endpoints = [each for body in monitors.values() for each in body["spec"]["podMetricsEndpoints"]]
+    operator = find(bodies, "ServiceMonitor")["kappa-operator"]["spec"]
+    wanted = operator["selector"]["matchLabels"].items()
+    chosen = [
+        name for name, each in find(bodies, "Service").items() if wanted <= each["metadata"]["labels"].items()
+    ]
+    assert chosen == ["kappa-operator"]
+    drivers = find(bodies, "PodMonitor")["kappa-pipelines"]["spec"]
+    assert drivers["namespaceSelector"] == selector
+    endpoints = [*operator["endpoints"], *drivers["podMetricsEndpoints"]]
     assert {each["honorLabels"] for each in endpoints} == {True}
+
+
+def test_prometheus_verifies_the_operator_and_sends_its_own_token() -> None:
+    bodies = render("monitoring.podMonitor.enabled=true", namespace="platform")
+    (endpoint,) = find(bodies, "ServiceMonitor")["kappa-operator"]["spec"]["endpoints"]
+    assert (endpoint["scheme"], endpoint["port"]) == ("https", "https")
+    assert endpoint["bearerTokenFile"] == "/var/run/secrets/kubernetes.io/serviceaccount/token"
+    assert endpoint["tlsConfig"] == {
+        "serverName": "kappa-operator.platform.svc",
+        "ca": {"secret": {"name": "kappa-operator-tls", "key": "ca.crt"}},
+    }
+    assert endpoint["tlsConfig"]["serverName"] in list_hosts("platform")
+    assert "kappa-operator-tls" in find(bodies, "Secret")
+    plain = render("monitoring.podMonitor.enabled=true", "secureMetrics=false")
+    (endpoint,) = find(plain, "ServiceMonitor")["kappa-operator"]["spec"]["endpoints"]
+    assert (endpoint["port"], "scheme" in endpoint) == ("http", False)
+
+
+def test_cert_manager_makes_the_certificate_of_all_endpoints_where_it_is_enabled() -> None:
+    bodies = render("admission.certManager.enabled=true")
+    certificate = find(bodies, "Certificate")["kappa-operator"]["spec"]
+    assert set(certificate["dnsNames"]) <= set(list_hosts("kappa-system"))
+    assert len(certificate["dnsNames"]) == 3
+    assert certificate["secretName"] not in find(bodies, "Secret")
+    pod = find(bodies, "Deployment")["kappa-operator"]["spec"]["template"]["spec"]
+    variables = {each["name"]: each.get("value") for each in pod["containers"][0]["env"]}
+    assert (variables["KAPPA_TLS_DIR"], "KAPPA_TLS_SECRET" in variables) == ("/etc/kappa/tls", False)
+    (volume,) = (each["secret"] for each in pod["volumes"] if each["name"] == "tls")
+    assert volume["secretName"] == certificate["secretName"]
+    (webhook,) = find(bodies, "ValidatingWebhookConfiguration").values()
+    source = webhook["metadata"]["annotations"]["cert-manager.io/inject-ca-from"]
+    assert source == "kappa-system/kappa-operator"
+    assert "validatingwebhookconfigurations" not in json.dumps(find(bodies, "ClusterRole"))
 
 
 def test_a_value_that_is_not_known_is_refused() -> None:
@@ -83,13 +119,16 @@ def test_the_alertmanager_endpoint_exists_if_enabled_and_needs_a_token() -> None
     name = "kappa-operator-alerts"
     assert name not in find(render(), "Service")
     asked = ("alerts.enabled=true", "alerts.tokenSecretRef.name=told")
-    plain, encrypted = (
-        find(render(*asked, *more), "Service")[name] for more in ((), ("alerts.tlsSecretName=tls",))
-    )
-    assert [body["spec"]["ports"][0]["port"] for body in (plain, encrypted)] == [80, 443]
+    (port,) = find(render(*asked), "Service")[name]["spec"]["ports"]
+    assert (port["name"], port["port"]) == ("https", 443)
     pod = find(render(*asked), "Deployment")["kappa-operator"]["spec"]["template"]["spec"]
     (folder,) = (each["projected"]["sources"] for each in pod["volumes"] if each["name"] == "alerts")
     assert folder == [{"secret": {"name": "told", "items": [{"key": "token", "path": "token"}]}}]
+    pod = find(render(*asked, "alerts.tlsSecretName=own"), "Deployment")["kappa-operator"]["spec"][
+        "template"
+    ]["spec"]
+    (folder,) = (each["projected"]["sources"] for each in pod["volumes"] if each["name"] == "alerts")
+    assert [each["secret"]["name"] for each in folder] == ["told", "own"]
     with pytest.raises(LabError, match="tokenSecretRef"):
         render("alerts.enabled=true")
 

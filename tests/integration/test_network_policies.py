@@ -51,7 +51,7 @@ def test_only_alertmanager_reaches_the_port_of_alerts() -> None:
 
 
 def test_pods_do_not_reach_the_report_where_their_addresses_are_known() -> None:
-    (sources,) = find_sources(find(render(PODS), KIND)["kappa-operator"], 8080)
+    (sources,) = find_sources(find(render(PODS), KIND)["kappa-operator"], 8444)
     blocks = [peer["ipBlock"] for peer in sources or () if "ipBlock" in peer]
     assert [block["cidr"] for block in blocks] == ["0.0.0.0/0", "::/0"]
     assert "10.244.0.0/16" in blocks[0]["except"]
@@ -62,7 +62,7 @@ def test_the_api_server_may_be_named() -> None:
     named = "networkPolicies.apiServer.peers[0].ipBlock.cidr=10.0.0.0/28"
     policy = find(render(named), KIND)["kappa-operator"]
     assert find_sources(policy, 8443) == [[{"ipBlock": {"cidr": "10.0.0.0/28"}}]]
-    (sources,) = find_sources(policy, 8080)
+    (sources,) = find_sources(policy, 8444)
     assert "0.0.0.0/0" not in json.dumps(sources)
 
 

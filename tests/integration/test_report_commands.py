@@ -3,7 +3,6 @@
 import asyncio
 import json
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -14,18 +13,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from typer.testing import CliRunner
 
 from integration.accounts import build_kubeconfig
 from integration.bench import PATIENCE, Bench
+from integration.exposed import expose
 from integration.lag_scenes import Scene, every
 from kappa_operator.cli.app import app
 from kappa_operator.lag.model import Partition
 from lab.broker import Broker, free_ports
-from lab.kube import kubectl
 from lab.paths import BIN, KUBECONFIG
-from monitored.chart import find, render
 
 ORDERS = Partition("orders", 0)
 OVER, UNKNOWN = 3, 4
@@ -67,7 +64,8 @@ def scene() -> Iterator[Scene]:
 async def operator(bench: Bench, port: int, log: Path) -> AsyncIterator[asyncio.subprocess.Process]:
     environment = {
         **os.environ, "KAPPA_NAMESPACE": bench.namespace, "KAPPA_WATCH_NAMESPACES": bench.namespace,
-        "KAPPA_IDENTITY": "one", "KAPPA_HEALTH_PORT": str(port),
+        "KAPPA_IDENTITY": "one", "KAPPA_HEALTH_PORT": str(free_ports(1)[0]), "KAPPA_METRICS_PORT": str(port),
+        "KAPPA_SECURE_METRICS": "true", "KAPPA_TLS_SECRET": "kappa-operator-tls",
     }  # fmt: skip
     with log.open("wb") as out:
         process = await asyncio.create_subprocess_exec(
@@ -79,49 +77,6 @@ async def operator(bench: Bench, port: int, log: Path) -> AsyncIterator[asyncio.
         if process.returncode is None:
             process.terminate()
             await asyncio.wait_for(process.wait(), PATIENCE)
-
-
-def expose(bench: Bench, port: int) -> None:
-    """Have the chart's Service lead to the operator on this machine, and its Role in the namespace.
-
-    The API server passes on to pods only, so there is one that never runs and has the address of this machine.
-    """
-    chart = render(namespace=bench.namespace)
-    apply(bench, find(chart, "Role")["kappa-operator-reader"])
-    service = find(chart, "Service")["kappa-operator"]
-    del service["spec"]["selector"]
-    apply(bench, service)
-    address, pod = find_address(), {"kind": "Pod", "name": "stand-in", "namespace": bench.namespace}
-    spec = {
-        "schedulingGates": [{"name": "kappa-platform.io/never"}],
-        "containers": [{"name": "none", "image": "none"}],
-    }
-    apply(bench, {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "stand-in"}, "spec": spec})
-    status = json.dumps({"status": {"podIP": address, "podIPs": [{"ip": address}]}})
-    kubectl(
-        "patch",
-        "pod",
-        "stand-in",
-        "-n",
-        bench.namespace,
-        "--subresource=status",
-        "--type=merge",
-        f"--patch={status}",
-    )
-    subset = {"addresses": [{"ip": address, "targetRef": pod}], "ports": [{"name": "http", "port": port}]}
-    metadata = {"name": "kappa-operator"}
-    apply(bench, {"apiVersion": "v1", "kind": "Endpoints", "metadata": metadata, "subsets": [subset]})
-
-
-def find_address() -> str:
-    """Return an address of this machine by which others reach it; no packet is sent."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.connect(("10.255.255.255", 1))
-        return str(probe.getsockname()[0])
-
-
-def apply(bench: Bench, body: dict[str, Any]) -> None:
-    kubectl("apply", "-n", bench.namespace, "-f", "-", stdin=yaml.safe_dump(body))
 
 
 async def until(ask: Callable[[], Awaitable[Said]], holds: Callable[[Said], bool]) -> Said:
@@ -203,15 +158,15 @@ async def check_rights(bench: Bench, place: tuple[str, ...], folder: Path) -> No
     assert (status.code, "operator: one is the leader" in status.out) == (4, True)
     assert 'cannot list resource "topics"' in status.out
     assert "services/proxy" in try_raw(
-        reader, f"/api/v1/namespaces/{bench.namespace}/services/kappa-operator:other/proxy/"
+        reader, f"/api/v1/namespaces/{bench.namespace}/services/https:kappa-operator:other/proxy/"
     )
     assert "secrets" in try_raw(reader, f"/api/v1/namespaces/{bench.namespace}/secrets")
 
     nobody = build_kubeconfig(bench, folder, "nobody")
     refused = await kappa("lag", *place, kubeconfig=nobody)
     assert refused.code == 1
-    assert 'cannot get resource "services/proxy"' in refused.err
-    assert "the chart's value `readers` grants it" in refused.err
+    assert 'cannot create resource "serviceaccounts/token"' in refused.err
+    assert "the chart's value `readers` grants both" in refused.err
     assert 'cannot list resource "pipelines"' in refused.err
 
 

@@ -22,8 +22,9 @@ _RECEIVER = "kappa-remediation"
 class RemedyAlerts:
     """A context with a real Alertmanager in `folder` whose receiver for remedies is the operator's endpoint at `url`."""
 
-    def __init__(self, folder: Path, url: str, token: str) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, url: str, token: str, tls: Mapping[str, str] | None = None) -> None:
+        """Send alerts to the URL; `tls` is the tls_config, where that is not the example's."""
+        self._folder, self._tls = folder, tls
         (self._port,) = free_ports(1)
         (folder / "token").write_text(token)
         self._write_config(url)
@@ -80,6 +81,7 @@ class RemedyAlerts:
         (hook,) = receivers[_RECEIVER]["webhook_configs"]
         hook["url"] = url
         hook["http_config"]["authorization"]["credentials_file"] = str(self._folder / "token")
+        hook["http_config"]["tls_config"] = dict(self._tls or {})
         for name, each in receivers.items():
             if name != _RECEIVER:
                 del each["webhook_configs"]

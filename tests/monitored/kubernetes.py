@@ -1,15 +1,18 @@
-"""What a Prometheus in Kubernetes scrapes: pods that it finds through the API server, by the chart's PodMonitors or by annotations.
+"""What a Prometheus in Kubernetes scrapes: pods that it finds through the API server, by the chart's monitors or by annotations.
 
 Debian's Prometheus is built without its discovery of Kubernetes. So it asks `Discovery` over HTTP for the same targets with the same labels;
 what is kept of them, and under what names, Prometheus decides as anywhere.
 """
 
+import base64
 import contextlib
 import json
 import re
+import ssl
 import threading
 import time
 import urllib.parse
+import urllib.request
 import uuid
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -21,18 +24,25 @@ from lab.paths import BIN, KUBECONFIG
 from lab.shell import run
 from monitored.chart import Body, find, render
 from monitored.loopback import LoopbackServer, QuietHandler
+from platform_switch import NAMESPACE
 
 _FRESH_SECONDS = 3.0
 _POD = "__meta_kubernetes_pod_"
 _NAMESPACE = {"source_labels": ["__meta_kubernetes_namespace"], "target_label": "namespace"}
 _NAME = {"source_labels": [f"{_POD}name"], "target_label": "pod"}
+_OPERATOR = "app.kubernetes.io/name=kappa-operator"
 _ENDED = {"source_labels": [f"{_POD}phase"], "regex": "Failed|Succeeded", "action": "drop"}
-_READS = [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]}]
+_READS = [
+    {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]},
+    {"nonResourceURLs": ["/metrics"], "verbs": ["get"]},
+]
+TOKEN_FILE, AUTHORITY_FILE = "prometheus.token", "operator-ca.crt"
+"""What Prometheus has in its folder: its token, and the authority that the operator's certificate is from."""
 
 
 @contextlib.contextmanager
 def as_prometheus(namespace: str, folder: Path) -> Iterator[Path]:
-    """Yield the kubeconfig of an account that may read pods and nothing else, as Prometheus is given one."""
+    """Yield the kubeconfig of an account that may read pods and metrics, as Prometheus is given one; its token is beside it."""
     name = f"prometheus-{uuid.uuid4().hex[:6]}"
     group = "rbac.authorization.k8s.io"
     kube.apply(
@@ -53,10 +63,38 @@ def as_prometheus(namespace: str, folder: Path) -> Iterator[Path]:
             user["user"] = {"token": token}
         path = folder / "prometheus.kubeconfig"
         path.write_text(yaml.safe_dump(body))
+        (folder / TOKEN_FILE).write_text(token)
+        (folder / AUTHORITY_FILE).write_text(read_authority())
         yield path
     finally:
         kube.kubectl("delete", "--ignore-not-found", f"clusterrolebinding/{name}", f"clusterrole/{name}")
         kube.kubectl("delete", "--ignore-not-found", "serviceaccount", name, "-n", namespace)
+
+
+def read_authority(namespace: str = NAMESPACE) -> str:
+    """Return the authority that clients of the operator trust."""
+    found = kube.kubectl(
+        "get", "secret", "kappa-operator-tls", "-n", namespace, "-o", "jsonpath={.data.ca\\.crt}"
+    )
+    return base64.b64decode(found).decode()
+
+
+def read_metrics(namespace: str, folder: Path) -> list[str]:
+    """Return what each replica of the operator shows to Prometheus, whose account is for this time in a namespace."""
+    found = json.loads(kube.kubectl("get", "pods", "-n", NAMESPACE, "-l", _OPERATOR, "-o", "json"))["items"]
+    with as_prometheus(namespace, folder):
+        trusted = ssl.create_default_context(cafile=str(folder / AUTHORITY_FILE))
+        trusted.check_hostname = False  # by address
+        headers = {"Authorization": f"Bearer {(folder / TOKEN_FILE).read_text()}"}
+        urls = [f"https://{pod['status']['podIP']}:8444/metrics" for pod in found]
+        requests = [urllib.request.Request(url, headers=headers) for url in urls]  # noqa: S310 - https
+        return [_read(request, trusted) for request in requests]
+
+
+def _read(request: urllib.request.Request, trusted: ssl.SSLContext) -> str:
+    with urllib.request.urlopen(request, timeout=30, context=trusted) as response:  # noqa: S310 - https
+        text: str = response.read().decode()
+        return text
 
 
 class Discovery(LoopbackServer):
@@ -64,6 +102,7 @@ class Discovery(LoopbackServer):
 
     def __init__(self, kubeconfig: Path) -> None:
         self._kubeconfig, self._known, self._pods = kubeconfig, 0.0, list[Body]()
+        self.folder = kubeconfig.parent
         self._lock = threading.Lock()
         discovery = self
 
@@ -112,13 +151,27 @@ class Discovery(LoopbackServer):
 
 
 def build_scrapes(discovery: Discovery) -> list[Body]:
-    """Return what the Prometheus operator makes of the chart's PodMonitors."""
-    monitors = find(render("monitoring.podMonitor.enabled=true"), "PodMonitor").values()
-    return [
-        _build_scrape(monitor, endpoint, discovery)
-        for monitor in monitors
+    """Return what the Prometheus operator makes of the chart's monitors."""
+    chart = render("monitoring.podMonitor.enabled=true")
+    services = list(find(chart, "Service").values())
+    pods = [
+        _build_scrape(monitor, endpoint, monitor["spec"]["selector"]["matchLabels"], discovery)
+        for monitor in find(chart, "PodMonitor").values()
         for endpoint in monitor["spec"]["podMetricsEndpoints"]
     ]
+    return pods + [
+        _build_scrape(monitor, endpoint, _find_selector(monitor, services), discovery)
+        for monitor in find(chart, "ServiceMonitor").values()
+        for endpoint in monitor["spec"]["endpoints"]
+    ]
+
+
+def _find_selector(monitor: Body, services: list[Body]) -> Body:
+    """Return by which labels the Service of a ServiceMonitor selects pods."""
+    wanted = monitor["spec"]["selector"]["matchLabels"].items()
+    (service,) = (each for each in services if wanted <= each["metadata"]["labels"].items())
+    selector: Body = service["spec"]["selector"]
+    return selector
 
 
 def build_annotated(discovery: Discovery) -> Body:
@@ -130,12 +183,15 @@ def build_annotated(discovery: Discovery) -> Body:
         "regex": "([0-9.]+:[0-9]+)",
         "target_label": "__address__",
     }
+    scheme = {"source_labels": [f"{annotation}scheme"], "regex": "(https?)", "target_label": "__scheme__"}
     wanted = {"source_labels": [f"{annotation}scrape"], "regex": "true", "action": "keep"}
     return {
         "job_name": "annotated",
         "honor_labels": True,
+        "authorization": {"credentials_file": str(discovery.folder / TOKEN_FILE)},
+        "tls_config": {"insecure_skip_verify": True},
         "http_sd_configs": discovery.configure(),
-        "relabel_configs": [wanted, address, _ENDED, _NAMESPACE, _NAME],
+        "relabel_configs": [wanted, address, scheme, _ENDED, _NAMESPACE, _NAME],
         "metric_relabel_configs": [{"source_labels": ["__name__"], "regex": ".*", "action": "drop"}],
     }
 
@@ -145,7 +201,7 @@ def _build(version: str, kind: str, name: str, namespace: str | None = None) -> 
     return {"apiVersion": version, "kind": kind, "metadata": metadata}
 
 
-def _build_scrape(monitor: Body, endpoint: Body, discovery: Discovery) -> Body:
+def _build_scrape(monitor: Body, endpoint: Body, labels: Body, discovery: Discovery) -> Body:
     metadata, spec = monitor["metadata"], monitor["spec"]
     chosen: Body = spec.get("namespaceSelector", {})
     namespace = "" if chosen.get("any") else metadata["namespace"]
@@ -158,9 +214,25 @@ def _build_scrape(monitor: Body, endpoint: Body, discovery: Discovery) -> Body:
         "job_name": f"{metadata['namespace']}/{metadata['name']}",
         "honor_labels": endpoint["honorLabels"],
         "metrics_path": endpoint["path"],
-        "http_sd_configs": discovery.configure(namespace, spec["selector"]["matchLabels"]),
+        "http_sd_configs": discovery.configure(namespace, labels),
         "relabel_configs": [_ENDED, port, _NAMESPACE, _NAME],
+        **_build_access(endpoint, discovery.folder),
     }
+
+
+def _build_access(endpoint: Body, folder: Path) -> Body:
+    """Return scheme, token and TLS settings of a scrape, with the files of the folder."""
+    access: Body = {"scheme": endpoint.get("scheme", "http")}
+    if "bearerTokenFile" in endpoint:
+        access["authorization"] = {"credentials_file": str(folder / TOKEN_FILE)}
+    if "tlsConfig" in endpoint:
+        tls = endpoint["tlsConfig"]
+        skips = tls.get("insecureSkipVerify", False)
+        trust = (
+            {"ca_file": str(folder / AUTHORITY_FILE), "server_name": tls["serverName"]} if "ca" in tls else {}
+        )
+        access["tls_config"] = {**trust, "insecure_skip_verify": skips}
+    return access
 
 
 def _build_targets(pod: Body) -> Iterator[Body]:

@@ -11,9 +11,19 @@ app.kubernetes.io/name: kappa-operator
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 
-{{/* The Secret with the certificate of the webhook. cert-manager and the chart use different Secrets, so that neither deletes that of the other. */}}
-{{- define "kappa.admission.certificate" -}}
-kappa-operator-admission-{{ if .Values.admission.certManager.enabled }}issued{{ else }}tls{{ end }}
+{{/* Whether cert-manager keeps the certificate of the endpoints, rather than the operator. */}}
+{{- define "kappa.certManager" -}}
+{{- if and .Values.admission.enabled .Values.admission.certManager.enabled }}true{{ end }}
+{{- end }}
+
+{{/* The Secret with the certificate of the endpoints. cert-manager and the operator use different Secrets, so that neither changes that of the other. */}}
+{{- define "kappa.certificate" -}}
+kappa-operator-{{ if include "kappa.certManager" . }}issued{{ else }}tls{{ end }}
+{{- end }}
+
+{{/* A namespace has no dots, so two installations never share this name. */}}
+{{- define "kappa.admission.webhook" -}}
+{{ .Release.Namespace }}.{{ .Release.Name }}.pipelines.kappa-platform.io
 {{- end }}
 
 {{/* Addresses outside of the cluster, as peers of a NetworkPolicy. */}}

@@ -11,14 +11,13 @@ import signal
 import time
 from collections.abc import Awaitable, Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import kopf
 import structlog
-from aiohttp import web
 from prometheus_client import REGISTRY
 
+from kappa_operator.endpoints import Endpoints
 from kappa_operator.engine.cache import ResourceCache
 from kappa_operator.engine.cluster import ApiCluster
 from kappa_operator.engine.context import OperatorContext
@@ -41,17 +40,14 @@ from kappa_operator.kafkacluster.observe import list_clusters
 from kappa_operator.kinds import KIND_TABLE
 from kappa_operator.lag.exposition import LagCollector
 from kappa_operator.lag.sampling import Sampling
-from kappa_operator.lagpolicy.alertmanager import build_alert_app
 from kappa_operator.lagpolicy.webhooks import HttpWebhooks
 from kappa_operator.pipeline.drivers import HttpDrivers, open_session
 from kappa_operator.report.serve import add_report
 from kappa_operator.settings import Settings
 from kappa_operator.telemetry import metrics
-from kappa_operator.telemetry.health import PendingWatchEvents, build_health_app
+from kappa_operator.telemetry.health import PendingWatchEvents, add_metrics, build_health_app
 from kappa_operator.telemetry.logs import configure_logs
 from kappa_operator.telemetry.resource_metrics import ResourceCollector
-from kappa_operator.tls import serve_app, serve_tls
-from kappa_operator.verdict.admission import PATH_FILE, build_admission_app
 
 log = structlog.get_logger(__name__)
 
@@ -146,13 +142,15 @@ async def run(settings: Settings) -> None:
         queue = WorkQueue(time.monotonic, slots=settings.concurrency)
         controller = Controller(context, queue)
         sync = CacheSync(context, queue, controller, pending_events)
-        app = build_health_app(pending_events, synced.is_set)
-        add_report(app, context, lambda: elector.leading and acting.is_set())
-        servers = await serve(app, context)
+        endpoints = Endpoints(context, build_health_app(pending_events, synced.is_set))
+        add_metrics(endpoints.metrics, pending_events)
+        add_report(endpoints.metrics, context, lambda: elector.leading and acting.is_set())
+        await endpoints.start()
         try:
             await run_until_first_ends(
                 watch(sync, queue, context, synced, pods),
                 elector.run(),
+                endpoints.run(),
                 act_while_leading(elector, sync, controller, acting, sampling.run),
                 wait_for_signal(synced),
             )
@@ -161,23 +159,7 @@ async def run(settings: Settings) -> None:
             await elector.release()
             await kafka.close()
             await webhooks.close()
-            for server in servers:
-                await server.cleanup()
-
-
-async def serve(app: web.Application, context: OperatorContext) -> list[web.AppRunner]:
-    """Start the servers that the settings ask for; raise OSError for a port that is taken."""
-    settings = context.settings
-    servers = [await serve_app(app, settings.health_port)]
-    if settings.admission_dir:
-        folder = Path(settings.admission_dir)
-        app = build_admission_app(context, (folder / PATH_FILE).read_text().strip())
-        servers.append(await serve_tls(app, folder, settings.admission_port))
-    if settings.alerts_dir:
-        folder = Path(settings.alerts_dir)
-        app = build_alert_app(context, folder)
-        servers.append(await serve_tls(app, folder, settings.alerts_port, required=False))
-    return servers
+            await endpoints.close()
 
 
 async def wait_for_signal(watching: asyncio.Event) -> None:

@@ -37,9 +37,18 @@ class Settings:
     concurrent_changes: int = 20
     """Pipelines that are changed at the same time, half of them in one namespace; others wait for their turn."""
     health_port: int = 8080
+    tls_secret: str = ""
+    """Secret in which the operator keeps the certificate of its endpoints."""
+    tls_dir: str = ""
+    """Folder with the certificate of the endpoints, where another tool keeps it; it precedes `tls_secret`."""
+    secure_metrics: bool = False
+    """Whether metrics and report are served over TLS to accounts with permission; else over HTTP at the health port."""
+    metrics_port: int = 8444
     admission_dir: str = ""
-    """Folder with certificate, key and secret path of the webhook; it is not served where empty."""
+    """Folder with the secret path of the webhook, and where there is one its certificate; it is not served where empty."""
     admission_port: int = 8443
+    admission_webhook: str = ""
+    """The ValidatingWebhookConfiguration that trusts the operator's own authority."""
     lease_name: str = "kappa-operator"
     lease_seconds: float = 10.0
     lag_series: int = 10_000

@@ -1,7 +1,9 @@
-"""The certificate of a server, from a folder that the chart mounts: loaded at the start, and again when it was renewed."""
+"""The certificate of a server: loaded into a context, which serves a renewed one to new connections without a restart."""
 
 import asyncio
+import os
 import ssl
+import tempfile
 from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
@@ -10,10 +12,31 @@ import structlog
 from aiohttp import web
 
 CERTIFICATE, PRIVATE_KEY = "tls.crt", "tls.key"
-"""Files in the folder, as a Secret of type kubernetes.io/tls names them."""
+"""Files in a folder, and keys of a Secret, as a Secret of type kubernetes.io/tls names them."""
 RENEWAL_SECONDS = 60.0
 
 log = structlog.get_logger(__name__)
+
+
+def build_context() -> ssl.SSLContext:
+    """Return the context of a server, without a certificate."""
+    return ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+
+
+def load_folder(context: ssl.SSLContext, folder: Path) -> None:
+    """Load the certificate in a folder; raise OSError where it cannot be used."""
+    context.load_cert_chain(folder / CERTIFICATE, folder / PRIVATE_KEY)
+
+
+def load_pair(context: ssl.SSLContext, certificate: str, key: str) -> None:
+    """Load a certificate and its key in PEM, through a file that only this process can read; raise OSError."""
+    descriptor, name = tempfile.mkstemp()
+    try:
+        with os.fdopen(descriptor, "w") as file:
+            file.write(f"{key}\n{certificate}")
+        context.load_cert_chain(name)
+    finally:
+        Path(name).unlink()
 
 
 async def serve_tls(
@@ -25,8 +48,8 @@ async def serve_tls(
     """
     tls = None
     if required or (folder / CERTIFICATE).exists():
-        tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        tls.load_cert_chain(folder / CERTIFICATE, folder / PRIVATE_KEY)
+        tls = build_context()
+        load_folder(tls, folder)
         app.cleanup_ctx.append(partial(_renew, tls, folder, renewal))
     return await serve_app(app, port, tls)
 
@@ -55,7 +78,7 @@ async def renew_certificate(context: ssl.SSLContext, folder: Path, every: float)
         try:
             found = (folder / CERTIFICATE).read_bytes()
             if found != known:
-                context.load_cert_chain(folder / CERTIFICATE, folder / PRIVATE_KEY)
+                load_folder(context, folder)
                 known = found
         except OSError as error:  # ssl.SSLError is one: the files are being replaced
             log.warning("certificate not readable", error=type(error).__name__)

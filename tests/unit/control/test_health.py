@@ -7,14 +7,14 @@ from dataclasses import replace
 
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
-from prometheus_client import CollectorRegistry
+from prometheus_client import REGISTRY, CollectorRegistry
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from fakes.context import Operator, build_resource
 from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.kinds import KIND_TABLE
-from kappa_operator.telemetry.health import PendingWatchEvents, build_health_app
+from kappa_operator.telemetry.health import PendingWatchEvents, add_metrics, build_health_app
 
 KEY = Key("Topic", "flights", "flights")
 
@@ -31,6 +31,14 @@ async def fetch(app: web.Application, path: str) -> tuple[int, str]:
     async with TestClient(TestServer(app)) as client:
         response = await client.get(path)
         return response.status, await response.text()
+
+
+def build_metrics_app(
+    pending_events: PendingWatchEvents, registry: CollectorRegistry = REGISTRY
+) -> web.Application:
+    app = web.Application()
+    add_metrics(app, pending_events, registry)
+    return app
 
 
 async def test_an_own_write_that_no_watch_shows_ends_the_operators_life() -> None:
@@ -87,7 +95,7 @@ async def test_metrics_show_the_age_of_the_oldest_awaited_write() -> None:
     pending_events = PendingWatchEvents(clock)
     pending_events.expect(KEY, 1)
     clock.now = 12.0
-    _, text = await fetch(build_health_app(pending_events, lambda: True), "/metrics")
+    _, text = await fetch(build_metrics_app(pending_events), "/metrics")
     assert "kappa_operator_watch_echo_age_seconds 12.0" in text
 
 
@@ -114,9 +122,7 @@ async def test_a_scrape_does_not_block_the_event_loop() -> None:
     others, registry = threading.Event(), CollectorRegistry(auto_describe=False)
     registry.register(Many())
     asyncio.get_running_loop().call_later(0.1, others.set)
-    status, text = await fetch(
-        build_health_app(PendingWatchEvents(Clock()), lambda: True, registry), "/metrics"
-    )
+    status, text = await fetch(build_metrics_app(PendingWatchEvents(Clock()), registry), "/metrics")
     assert (status, "many 1.0" in text) == (200, True)
 
 

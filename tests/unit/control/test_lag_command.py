@@ -89,15 +89,24 @@ async def test_the_replica_that_acts_is_found_by_asking_again() -> None:
     assert await request_report(asking, replace(SCOPE, with_partitions=True), no_sleep) == build_report(START)
     service, port, path, query = asking.asked[-1]
     assert (service.kind, service.namespace, service.name, port, path) == (
-        "Service", "kappa-system", "kappa-operator", "http", "/report",
+        "Service", "kappa-system", "kappa-operator", "https", "/report",
     )  # fmt: skip
     assert query == {"namespace": "shop", "partitions": "true"}
+    assert asking.tokens == [("kappa-operator-reader", "kappa-operator.kappa-system.svc")]
+    assert asking.headers == {"Kappa-Token": "for the report"}
+
+
+async def test_an_operator_without_tls_gets_no_token() -> None:
+    asking = FakeAsking(build_report(START))
+    asking.has_account = False
+    await request_report(asking, SCOPE, no_sleep)
+    assert (asking.asked[0][1], asking.headers) == ("http", {})
 
 
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        (Refused(FAR), "It needs get on services/proxy of kappa-operator:http in namespace kappa-system"),
+        (Refused(FAR), "get on services/proxy of https:kappa-operator:https in namespace kappa-system"),
         (NotFound("GET …: 404"), 'no operator with reports found in namespace "kappa-system"'),
         (ApiUnavailable("no endpoints available"), "the operator does not respond: no endpoints available"),
         (NotActing("no"), "the operator has no leader at the moment"),

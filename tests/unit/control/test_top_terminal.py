@@ -22,7 +22,8 @@ from aiohttp.test_utils import TestServer
 from fakes.reports import build_report
 
 PATIENCE = 60.0
-PROXY = "/api/v1/namespaces/kappa-system/services/kappa-operator:http/proxy/report"
+PROXY = "/api/v1/namespaces/kappa-system/services/https:kappa-operator:https/proxy/report"
+TOKEN = "/api/v1/namespaces/kappa-system/serviceaccounts/kappa-operator-reader/token"
 _CODES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
@@ -90,15 +91,19 @@ async def serve_reports() -> AsyncIterator[str]:
     """Have an API server that answers for the operator; every other time another replica is asked."""
     asked = 0
 
-    async def tell(_: web.Request) -> web.Response:
+    async def grant(_: web.Request) -> web.Response:
+        return web.json_response({"status": {"token": "for the report"}})
+
+    async def tell(request: web.Request) -> web.Response:
         nonlocal asked
+        assert request.headers["Kappa-Token"] == "for the report"
         asked += 1
         if asked % 2:
             return web.Response(text="ask another one", status=421)
         return web.json_response(build_report(datetime.now(UTC)).to_manifest())
 
     app = web.Application()
-    app.add_routes([web.get(PROXY, tell)])
+    app.add_routes([web.get(PROXY, tell), web.post(TOKEN, grant)])
     async with TestServer(app) as server:
         yield str(server.make_url("/"))
 

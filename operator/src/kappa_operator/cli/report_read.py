@@ -1,6 +1,7 @@
 """Reads the report that `kappa lag` and `kappa top` show from the operator, through the API server's proxy of its Service.
 
-This needs the permission to get that Service's proxy. Without it, or without an operator, the status of Pipelines and LagPolicies is the
+The proxy does not forward the user's own token. So the command requests a token of the reader account, which only the operator accepts.
+This needs the permission for both. Without it, or without an operator, the status of Pipelines and LagPolicies is the
 source, with a warning: it has the lag of pipelines in records, and neither lag in time nor an age.
 """
 
@@ -22,11 +23,18 @@ from kappa_operator.engine.keys import ObjectRef
 from kappa_operator.errors import ApiUnavailable, KubernetesError, NotActing, NotFound, Refused
 from kappa_operator.lag.groups import name_group
 from kappa_operator.pipeline.objects import PipelineResource
+from kappa_operator.report.address import (
+    PLAIN_PORT,
+    PORT,
+    READER_ACCOUNT,
+    REPORT_PATH,
+    SERVICE,
+    TOKEN_HEADER,
+    TOKEN_SECONDS,
+    build_audience,
+)
 from kappa_operator.report.model import ClusterReport, LagReport, PipelineReport, Report, Source
 
-SERVICE = "kappa-operator"
-PORT = "http"
-PATH = "/report"
 _TRIES = 24
 _PAUSE = 0.25
 """Seconds between two tries; each goes to one of the replicas, and only the leader answers."""
@@ -62,24 +70,42 @@ async def request_report(
     api: ApiCluster, scope: Scope, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 ) -> Report:
     """Return the operator's report; OperatorUnavailable where it sends none."""
-    service = ObjectRef("v1", "Service", scope.operator_namespace, SERVICE)
     query = {"namespace": scope.namespace} if scope.namespace else {}
     if scope.with_partitions:
         query["partitions"] = "true"
-    for _ in range(_TRIES):
-        try:
-            return Report.model_validate(await api.ask_service(service, PORT, PATH, query))
-        except NotActing:
-            await sleep(_PAUSE)
-        except (KubernetesError, ValidationError, ValueError) as error:
-            raise OperatorUnavailable(_explain(error, scope.operator_namespace)) from error
+    try:
+        token = await request_token(api, scope.operator_namespace)
+        for _ in range(_TRIES):
+            try:
+                return Report.model_validate(await _ask(api, scope.operator_namespace, token, query))
+            except NotActing:
+                await sleep(_PAUSE)
+    except (KubernetesError, ValidationError, ValueError) as error:
+        raise OperatorUnavailable(_explain(error, scope.operator_namespace)) from error
     raise OperatorUnavailable("the operator has no leader at the moment; try again in a few seconds")
+
+
+async def request_token(api: ApiCluster, namespace: str) -> str | None:
+    """Return a token for the report; None for an operator that serves it without TLS. Raises KubernetesError."""
+    account = ObjectRef("v1", "ServiceAccount", namespace, READER_ACCOUNT)
+    try:
+        return await api.request_token(account, build_audience(namespace), TOKEN_SECONDS)
+    except NotFound:
+        return None
+
+
+async def _ask(api: ApiCluster, namespace: str, token: str | None, query: dict[str, str]) -> Body:
+    service = ObjectRef("v1", "Service", namespace, SERVICE)
+    if token is None:
+        return await api.ask_service(service, PLAIN_PORT, REPORT_PATH, query)
+    return await api.ask_service(service, PORT, REPORT_PATH, query, {TOKEN_HEADER: token})
 
 
 def _explain(error: Exception, namespace: str) -> str:
     match error:
         case Refused():
-            return f"no permission to read the operator's report: {error.message}. It needs get on services/proxy of {SERVICE}:{PORT} in namespace {namespace}; the chart's value `readers` grants it"
+            needed = f"create on serviceaccounts/token of {READER_ACCOUNT} and get on services/proxy of https:{SERVICE}:{PORT}"
+            return f"no permission to read the operator's report: {error.message}. It needs {needed} in namespace {namespace}; the chart's value `readers` grants both"
         case NotFound():
             return f'no operator with reports found in namespace "{namespace}"; name its namespace with --operator-namespace ({error.message})'
         case ApiUnavailable():

@@ -48,6 +48,10 @@ PLURALS: Mapping[tuple[str, str], str] = {
     ("rbac.authorization.k8s.io/v1", "RoleBinding"): "rolebindings",
     ("coordination.k8s.io/v1", "Lease"): "leases",
     ("networking.k8s.io/v1", "NetworkPolicy"): "networkpolicies",
+    ("authentication.k8s.io/v1", "TokenReview"): "tokenreviews",
+    ("authorization.k8s.io/v1", "SubjectAccessReview"): "subjectaccessreviews",
+    ("authorization.k8s.io/v1", "SelfSubjectAccessReview"): "selfsubjectaccessreviews",
+    ("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration"): "validatingwebhookconfigurations",
     ("v1", "Event"): "events",
     ("events.k8s.io/v1", "Event"): "events",
     **{(API_VERSION, kind.name): kind.plural for kind in KINDS},
@@ -175,19 +179,41 @@ class ApiCluster:
 
     async def may(self, verb: str, resource: str, namespace: str) -> bool:
         """Return whether this account has a permission of the core group in a namespace."""
-        review = {
-            "apiVersion": "authorization.k8s.io/v1",
-            "kind": "SelfSubjectAccessReview",
-            "spec": {"resourceAttributes": {"verb": verb, "resource": resource, "namespace": namespace}},
-        }
-        path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
-        return bool((await self._request("POST", path, None, review))["status"].get("allowed"))
+        spec = {"resourceAttributes": {"verb": verb, "resource": resource, "namespace": namespace}}
+        status = await self.review("authorization.k8s.io/v1", "SelfSubjectAccessReview", spec)
+        return bool(status.get("allowed"))
+
+    async def review(self, api_version: str, kind: str, spec: Body) -> Body:
+        """Return the status of a review, which the API server makes and does not store."""
+        path = build_collection_path(api_version, kind, None)
+        body = await self._request(
+            "POST", path, None, {"apiVersion": api_version, "kind": kind, "spec": spec}
+        )
+        status: Body = body.get("status") or {}
+        return status
+
+    async def request_token(self, account: ObjectRef, audience: str, seconds: int) -> str:
+        """Return a token of a service account that only this audience accepts, for so many seconds."""
+        spec = {"audiences": [audience], "expirationSeconds": seconds}
+        request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
+        body = await self._request("POST", f"{build_path(account)}/token", None, request)
+        return str(body["status"]["token"])
 
     async def ask_service(
-        self, service: ObjectRef, port: str, path: str, query: Mapping[str, str] | None = None
+        self,
+        service: ObjectRef,
+        port: str,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> Body:
-        """Return the JSON that a pod of a Service answers, through the API server's proxy."""
-        return await self._request("GET", f"{build_path(service)}:{quote(port)}/proxy{path}", query)
+        """Return the JSON that a pod of a Service answers, through the API server's proxy.
+
+        `port` is the name of a port. The proxy forwards headers, but not that with the user's own token.
+        """
+        scheme = "https:" if headers else ""
+        path = f"{build_collection_path('v1', 'Service', service.namespace)}/{scheme}{quote(service.name)}:{quote(port)}/proxy{path}"
+        return await self._request("GET", path, query, headers=headers)
 
     async def _apply(self, path: str, manifest: Body, manager: str | None = None) -> Body:
         query = {"fieldManager": manager or FIELD_MANAGER, "force": "true"}
@@ -200,8 +226,10 @@ class ApiCluster:
         query: Mapping[str, str] | None = None,
         body: Body | None = None,
         content_type: str = "application/json",
+        *,
+        headers: Mapping[str, str] | None = None,
     ) -> Body:
-        headers = {"Accept": "application/json", **_authorise(self._configuration)}
+        headers = {**(headers or {}), "Accept": "application/json", **_authorise(self._configuration)}
         if body is not None:
             headers["Content-Type"] = content_type
         data = None if body is None else json.dumps(body)

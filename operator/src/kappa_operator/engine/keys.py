@@ -22,7 +22,7 @@ class Key(NamedTuple):
 
 
 class ObjectRef(NamedTuple):
-    """One Kubernetes object of any kind, by API version."""
+    """One Kubernetes object of any kind, by API version. Objects of the cluster have an empty namespace."""
 
     api_version: str
     kind: str
@@ -36,4 +36,5 @@ class ObjectRef(NamedTuple):
     def of(manifest: dict[str, Any]) -> "ObjectRef":
         """Return the reference of a manifest."""
         metadata = manifest["metadata"]
-        return ObjectRef(manifest["apiVersion"], manifest["kind"], metadata["namespace"], metadata["name"])
+        namespace = metadata.get("namespace", "")
+        return ObjectRef(manifest["apiVersion"], manifest["kind"], namespace, metadata["name"])

@@ -1,4 +1,4 @@
-"""Serves reports over HTTP, for requests through the API server: read-only, and only on the leader."""
+"""Serves reports, for requests through the API server: read-only, and only on the leader."""
 
 import asyncio
 from collections.abc import Callable
@@ -7,10 +7,10 @@ from http import HTTPStatus
 from aiohttp import web
 
 from kappa_operator.engine.context import OperatorContext
+from kappa_operator.report.address import REPORT_PATH
 from kappa_operator.report.build import ReportInput, build_report
 from kappa_operator.report.gather import gather_report
 
-REPORT_PATH = "/report"
 NOT_ACTING = HTTPStatus.MISDIRECTED_REQUEST
 """The status for a replica that is not the leader."""
 

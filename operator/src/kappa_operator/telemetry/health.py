@@ -48,13 +48,8 @@ class PendingWatchEvents:
         return self._clock() - oldest
 
 
-def build_health_app(
-    pending_events: PendingWatchEvents, is_synced: Callable[[], bool], registry: CollectorRegistry = REGISTRY
-) -> web.Application:
-    """Return the server of /healthz, /readyz and /metrics.
-
-    There may be tens of thousands of metrics, so a thread writes them: collectors read copies, and nothing that changes meanwhile.
-    """
+def build_health_app(pending_events: PendingWatchEvents, is_synced: Callable[[], bool]) -> web.Application:
+    """Return the server of /healthz and /readyz, for the kubelet."""
 
     async def healthz(_: web.Request) -> web.Response:
         age = pending_events.age
@@ -68,13 +63,25 @@ def build_health_app(
             return web.Response(text="reading the cluster", status=HTTPStatus.SERVICE_UNAVAILABLE)
         return web.Response(text="ok")
 
+    app = web.Application()
+    app.add_routes([web.get("/healthz", healthz), web.get("/readyz", readyz)])
+    return app
+
+
+def add_metrics(
+    app: web.Application, pending_events: PendingWatchEvents, registry: CollectorRegistry = REGISTRY
+) -> None:
+    """Serve GET /metrics.
+
+    There may be tens of thousands of metrics, so a thread writes them: collectors read copies, and nothing that changes meanwhile.
+    One at a time, so that many requests need no more memory than one.
+    """
+    turn = asyncio.Lock()
+
     async def show_metrics(_: web.Request) -> web.Response:
         metrics.EVENT_AGE.set(pending_events.age)
-        body = await asyncio.to_thread(generate_latest, registry)
+        async with turn:
+            body = await asyncio.to_thread(generate_latest, registry)
         return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
 
-    app = web.Application()
-    app.add_routes(
-        [web.get("/healthz", healthz), web.get("/readyz", readyz), web.get("/metrics", show_metrics)]
-    )
-    return app
+    app.add_routes([web.get("/metrics", show_metrics)])
