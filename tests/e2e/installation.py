@@ -63,6 +63,7 @@ def change_values(values: Mapping[str, object]) -> None:
         {
             "pipelines.javaOptions": JAVA_OPTIONS,
             "operator.webhookHosts": [NODE_IP],
+            "secrets.allowClearText": [NODE_IP],
             "alerts.enabled": True,
             "alerts.tokenSecretRef.name": _make_token(),
             **values,

@@ -57,7 +57,7 @@ def build_secret(name: str, password: str) -> str:
     secret = {
         "apiVersion": "v1",
         "kind": "Secret",
-        "metadata": {"name": name},
+        "metadata": {"name": name, "annotations": {"secrets.kappa-platform.io/kafka": "*"}},
         "stringData": {"username": USER, "password": password},
     }
     return json.dumps(secret)

@@ -28,7 +28,9 @@ pytestmark = [pytest.mark.timeout(900), pytest.mark.chaos]
 BUCKET = """
 apiVersion: v1
 kind: Secret
-metadata: {{name: keys}}
+metadata:
+  name: keys
+  annotations: {{secrets.kappa-platform.io/s3: "*"}}
 data: {{accessKeyId: {access}, secretAccessKey: {secret}}}
 ---
 apiVersion: kappa-platform.io/v1alpha1

@@ -26,7 +26,9 @@ spec: {{pipelineRef: counts}}
 ARCHIVE = """
 apiVersion: v1
 kind: Secret
-metadata: {{name: archive-keys}}
+metadata:
+  name: archive-keys
+  annotations: {{secrets.kappa-platform.io/s3: "*"}}
 data: {{accessKeyId: {access}, secretAccessKey: {secret}}}
 ---
 apiVersion: kappa-platform.io/v1alpha1

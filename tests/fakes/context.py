@@ -17,6 +17,7 @@ from fakes.permissions import PermittedCluster
 from fakes.samples import FakeSamples
 from kappa_crds import API_VERSION
 from kappa_crds.progress import DriverExit, Progress, SavepointProgress
+from kappa_operator.consent import KAFKA, PREFIX, REGISTRY, S3, WEBHOOK
 from kappa_operator.engine.actions import CallWebhook
 from kappa_operator.engine.cache import ResourceCache
 from kappa_operator.engine.context import OperatorContext
@@ -108,11 +109,14 @@ class FakeWebhooks(HttpWebhooks):
     refused: str | None = None
     _found: dict[Key, Delivery] = field(default_factory=dict)
 
+    def check(self, url: str) -> None:
+        """Refuse every host where the fake is to."""
+        if self.refused is not None:
+            raise WebhookFailure(self.refused)
+
     def start(self, action: CallWebhook, token: str | None) -> None:
         """Answer the attempt, unless that has been done."""
         known = self._found.get(action.policy)
-        if self.refused is not None:
-            raise WebhookFailure(self.refused)
         if known is None or (known.id, known.attempt) != (action.id, action.attempt):
             self.calls.append(action)
             self.tokens.append(token)
@@ -189,7 +193,7 @@ class Operator:
         self.reads = RecentReads(lambda: self.clock().timestamp(), LONGEST if remembers else 0.0)
         self.context = OperatorContext(
             cluster=self.cluster, cache=self.cache, kafka=self.kafka, drivers=self.drivers,
-            settings=settings or Settings(network_policies="{}"), now=self.clock, get_lag=self.lag.get,
+            settings=settings or Settings(network_policies="{}", allow_clear_text=("*",)), now=self.clock, get_lag=self.lag.get,
             webhooks=self.webhooks, reads=View(self.reads),
         )  # fmt: skip
         for kind in kinds:
@@ -268,14 +272,18 @@ def build_resource(kind: str, name: str, namespace: str = "shop", **spec: Any) -
     return {"apiVersion": API_VERSION, "kind": kind, "metadata": metadata, "spec": spec}
 
 
+ALLOW_ALL = {f"{PREFIX}{use}": "*" for use in (KAFKA, REGISTRY, S3, WEBHOOK)}
+"""Annotations of a Secret that allows every use, wherever it is sent."""
+
+
 def build_secret(name: str, namespace: str = "shop", **data: str) -> Body:
-    """Return a Secret; underscores in the keys become dots."""
+    """Return a Secret that allows every use; underscores in the keys become dots."""
     encoded = {
         key.replace("_", "."): base64.b64encode(value.encode()).decode() for key, value in data.items()
     }
     return {
         "apiVersion": "v1",
         "kind": "Secret",
-        "metadata": {"name": name, "namespace": namespace},
+        "metadata": {"name": name, "namespace": namespace, "annotations": ALLOW_ALL},
         "data": encoded,
     }

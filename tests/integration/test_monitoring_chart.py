@@ -146,3 +146,18 @@ def test_hosts_of_webhooks_are_none_unless_they_are_named() -> None:
     )
     with pytest.raises(LabError, match="webhookHosts"):
         render("operator.webhookHosts={https://hooks.example.com}")
+
+
+def test_secrets_opt_in_and_nothing_is_sent_in_clear_unless_values_say_so() -> None:
+    def read(*values: str) -> tuple[str | None, str | None]:
+        pod = find(render(*values), "Deployment")["kappa-operator"]["spec"]["template"]["spec"]
+        variables = {each["name"]: each.get("value") for each in pod["containers"][0]["env"]}
+        return variables["KAPPA_REQUIRE_OPT_IN"], variables["KAPPA_ALLOW_CLEAR_TEXT"]
+
+    assert read() == ("true", "")
+    assert read("secrets.requireOptIn=false", "secrets.allowClearText={*.svc,10.0.0.1:9092}") == (
+        "false",
+        "*.svc,10.0.0.1:9092",
+    )
+    with pytest.raises(LabError, match="allowClearText"):
+        render("secrets.allowClearText={kafka*}")

@@ -55,6 +55,8 @@ class Reason(StrEnum):
     CLUSTER_AMBIGUOUS = "ClusterAmbiguous", REFERENCE, "The namespace has several KafkaClusters; name one in `spec.clusterRef`."
     CLUSTER_NOT_READY = "ClusterNotReady", REFERENCE, "The KafkaCluster is not connected; check its conditions. The resource continues automatically afterwards."
     SECRET_NOT_FOUND = "SecretNotFound", REFERENCE, "The Secret that the message names is not in the namespace; create it or correct the reference."
+    SECRET_NOT_ALLOWED = "SecretNotAllowed", REFERENCE, "The Secret does not allow its use, or not at these hosts; if it is meant for that, run the command in the message, which adds the annotation (ADR 48)."
+    CLEAR_TEXT_CREDENTIALS = "ClearTextCredentials", REFERENCE, "A password, token or key would be sent over a connection without TLS; use TLS, or add the host to `secrets.allowClearText` of the chart."
     SECRET_INCOMPLETE = "SecretIncomplete", REFERENCE, "The Secret lacks a key, or its value cannot be used; the message names the key to add."
 
     CONNECTED = "Connected", CLUSTER, "The cluster is connected; there is nothing to do."

@@ -75,7 +75,11 @@ class S3(Model):
         ),
     ] = None
     """URL of the store, such as http://s3:7070; Amazon S3 where left out."""
-    region: Annotated[str, Field(min_length=1, max_length=64)] = "us-east-1"
+    region: Annotated[
+        str,
+        Field(min_length=1, max_length=64),
+        Rule("self.matches('^[A-Za-z0-9_-]+$')", "must be the name of a region, such as eu-central-1"),
+    ] = "us-east-1"
     """Region of the bucket."""
     path_style: bool = True
     """Put the bucket in the path rather than the host name; most own servers need it."""

@@ -15,7 +15,7 @@ KappaError
 │   ├── TlsFailed              the TLS handshake failed
 │   └── KafkaRefused           a broker refused the request
 ├── ReferenceProblem           a resource that another one refers to is missing, ambiguous or not ready
-├── SecretProblem              a Secret is missing or lacks a key
+├── SecretProblem              a Secret is missing, lacks a key, or may not be used
 ├── NotAllowed                 the installation does not allow what a spec chooses
 ├── NameTaken                  an object of the expected name belongs to another owner
 ├── DriverUnreachable          a driver did not respond at its control port
@@ -125,7 +125,7 @@ class ReferenceProblem(KappaError):
 
 
 class SecretProblem(KappaError):
-    """A Secret is missing or lacks a key."""
+    """A Secret is missing, lacks a key, or may not be used."""
 
     reason = Reason.SECRET_NOT_FOUND
 

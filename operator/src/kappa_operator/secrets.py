@@ -1,33 +1,53 @@
-"""Values of Secrets, read from the API server. What is missing is a SecretProblem that names the Secret and the key."""
+"""Values of Secrets, read from the API server. What is missing is a SecretProblem that names the Secret and the key.
+
+A Secret that a resource names is read for a purpose only, which the Secret has to allow. The operator's own Secrets need no consent.
+"""
 
 import base64
 import binascii
 from collections.abc import Iterable, Mapping
 
+from kappa_operator.consent import Purpose, check_clear_text, check_consent
+from kappa_operator.engine.cluster import Body
 from kappa_operator.engine.context import OperatorContext
 from kappa_operator.engine.keys import ObjectRef
 from kappa_operator.errors import SecretProblem
 
 
 async def read_secret(
-    context: OperatorContext, namespace: str, name: str, keys: Iterable[str], age: float = 0.0
+    context: OperatorContext, ref: ObjectRef, keys: Iterable[str], purpose: Purpose, age: float = 0.0
 ) -> dict[str, str]:
-    """Return these keys of a Secret as text, as they were at most `age` seconds ago; raise SecretProblem."""
-    ref = ObjectRef("v1", "Secret", namespace, name)
-    body = await context.read_recent(ref, age)
-    if body is None:
-        raise SecretProblem(f'Secret "{name}" not found in namespace "{namespace}"; create it')
-    data = body.get("data") or {}
+    """Return these keys of a Secret as text, as they were at most `age` seconds ago; raise SecretProblem, also where it may not be used."""
+    check_clear_text(purpose, context.settings)
+    body = await _read(context, ref, age)
     try:
-        return {key: _decode(name, key, data) for key in keys}
+        check_consent(body, purpose, context.settings)
+        return _decode_all(ref.name, keys, body)
     except SecretProblem:
         context.reads.drop(ref)  # a user may correct it
         raise
 
 
-async def read_secret_key(context: OperatorContext, ref: ObjectRef, key: str, age: float = 0.0) -> str:
-    """Return one value of a Secret, as it was at most `age` seconds ago; raise SecretProblem."""
-    return (await read_secret(context, ref.namespace, ref.name, (key,), age))[key]
+async def read_own_key(context: OperatorContext, ref: ObjectRef, key: str, age: float = 0.0) -> str:
+    """Return one value of a Secret that the operator created, as it was at most `age` seconds ago; raise SecretProblem."""
+    body = await _read(context, ref, age)
+    try:
+        return _decode_all(ref.name, (key,), body)[key]
+    except SecretProblem:
+        context.reads.drop(ref)
+        raise
+
+
+async def _read(context: OperatorContext, ref: ObjectRef, age: float) -> Body:
+    body = await context.read_recent(ref, age)
+    if body is None:
+        raise SecretProblem(f'Secret "{ref.name}" not found in namespace "{ref.namespace}"; create it')
+    return body
+
+
+def _decode_all(name: str, keys: Iterable[str], body: Body) -> dict[str, str]:
+    data = body.get("data") or {}
+    return {key: _decode(name, key, data) for key in keys}
 
 
 def _decode(name: str, key: str, data: Mapping[str, str]) -> str:

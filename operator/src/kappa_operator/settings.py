@@ -70,6 +70,10 @@ class Settings:
     """Partitions that one Topic may request."""
     limit_object_bytes: int = 128 * 1024
     """The size of a resource without its status."""
+    require_opt_in: bool = True
+    """Whether a Secret has to allow its use by annotation."""
+    allow_clear_text: tuple[str, ...] = ()
+    """Patterns of hosts that passwords, tokens and keys may be sent to without TLS."""
     log_level: str = "INFO"
 
     @classmethod

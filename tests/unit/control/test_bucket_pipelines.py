@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from fakes.context import build_resource
+from fakes.context import build_resource, build_secret
 from kappa_crds.savepoint_work import REQUEST_ANNOTATION, SavepointTask, WorkRequest
 from kappa_crds.stores import BucketConnection
 from kappa_operator.engine.keys import Key
@@ -39,6 +39,7 @@ async def life() -> Life:
     store = build_resource("StateStore", "default", s3=S3)
     ready = {"type": "Ready", "status": "True", "reason": "StoreVerified"}
     made.operator.cluster.put(store)
+    made.operator.cluster.put(build_secret("keys", accessKeyId="id", secretAccessKey="word"))
     made.operator.cluster.patch(
         STORE, status={"conditions": [{**ready, "lastTransitionTime": "2026-01-01T00:00:00Z"}]}
     )

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from fakes.context import build_resource
+from fakes.context import build_resource, build_secret
 from kappa_crds.kinds import find_kind
 from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.savepoint.stores import find_nodes
@@ -33,6 +33,7 @@ BACKUP_REF = ObjectRef(STORE.api_version, "StateStore", "shop", "backup")
 def add_backup(life: Life) -> None:
     ready = {"type": "Ready", "status": "True", "reason": "StoreVerified"}
     life.operator.cluster.put(build_resource("StateStore", "backup", s3=BUCKET | KEYS))
+    life.operator.cluster.put(build_secret("far-keys", accessKeyId="id", secretAccessKey="word"))
     condition = {**ready, "lastTransitionTime": "2026-01-01T00:00:00Z"}
     life.operator.cluster.patch(BACKUP_REF, status={"conditions": [condition]})
 

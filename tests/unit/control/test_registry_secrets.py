@@ -30,7 +30,11 @@ async def test_no_driver_is_made_before_the_credentials_are_there() -> None:
     secret = {
         "apiVersion": "v1",
         "kind": "Secret",
-        "metadata": {"name": "registry-user", "namespace": "shop"},
+        "metadata": {
+            "name": "registry-user",
+            "namespace": "shop",
+            "annotations": {"secrets.kappa-platform.io/registry": "registry:8081"},
+        },
     }
     life.operator.cluster.put({**secret, "data": data})
     ready = await _find_ready(life)

@@ -14,6 +14,7 @@ import structlog
 from kappa_crds import API_VERSION
 from kappa_crds.conditions import ConditionType, find_condition
 from kappa_crds.resource import Resource, ResourceStatus
+from kappa_operator.consent import WEBHOOK, Purpose
 from kappa_operator.engine import actions as act
 from kappa_operator.engine.context import OperatorContext
 from kappa_operator.engine.events import build_event
@@ -22,7 +23,7 @@ from kappa_operator.engine.ownership import require_own
 from kappa_operator.engine.plan import Failure
 from kappa_operator.errors import AlreadyExists, KappaError, NoRolloutSlot
 from kappa_operator.lag.memory import Remembered
-from kappa_operator.secrets import read_secret_key
+from kappa_operator.secrets import read_own_key, read_secret
 
 log = structlog.get_logger(__name__)
 
@@ -101,14 +102,16 @@ async def _apply(context: OperatorContext, resource: AnyResource, action: act.Ac
         case act.KeepLagHistories(histories, loads):
             context.histories.keep(Key.of(resource), resource.metadata.uid, Remembered(histories, loads))
         case act.CallWebhook(secret=secret, secret_key=name):
-            token = None if secret is None else await read_secret_key(context, secret, name)
-            context.webhooks.start(action, token)
+            context.webhooks.check(action.url)
+            purpose = Purpose.of_url(WEBHOOK, action.url, "a token")
+            known = {} if secret is None else await read_secret(context, secret, (name,), purpose)
+            context.webhooks.start(action, known.get(name))
         case act.TakeRolloutSlot():
             _take_slot(context, Key.of(resource))
         case act.Reconnect(cluster, access):
             context.kafka.connect(cluster, access)
         case act.StopDriver() | act.ActivateDriver() | act.TakeSavepoint():
-            await _call_driver(context, action, await read_secret_key(context, action.token, "token"))
+            await _call_driver(context, action, await read_own_key(context, action.token, "token"))
         case (
             act.CreateTopic() | act.GrowPartitions() | act.AlterConfigs() | act.DeleteTopic() | act.SetQuota()
         ):

@@ -6,6 +6,7 @@ Certificates are handed over as PEM texts, never as files. Source of the names: 
 from collections.abc import Mapping
 
 from kappa_crds.kafkacluster import KafkaClusterSpec, Tls
+from kappa_operator.consent import Purpose
 from kappa_operator.errors import SecretProblem
 from kappa_operator.kafka.model import KafkaAccess
 
@@ -23,6 +24,12 @@ _BASE = {
     "receive.message.max.bytes": str(4 * 2**20),
 }
 """The error callback reports the brokers' errors; the library's log on stderr would only repeat them."""
+
+
+def build_purpose(spec: KafkaClusterSpec, *uses: str) -> Purpose:
+    """Return what the Secrets of the connection are for. Certificates are never sent in clear, but a password is without TLS."""
+    in_clear = f"the {spec.sasl.mechanism.value} log-in" if spec.sasl and spec.tls is None else ""
+    return Purpose.of_servers(uses, spec.bootstrap_servers, in_clear)
 
 
 def find_secret_keys(spec: KafkaClusterSpec) -> list[tuple[str, str]]:

@@ -2,11 +2,12 @@
 
 from functools import partial
 
+from kappa_operator.consent import KAFKA, KAFKA_OPERATOR
 from kappa_operator.engine.cache import ResourceCache
 from kappa_operator.engine.context import OperatorContext
-from kappa_operator.engine.keys import Key
+from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.engine.references import resolve_ready
-from kappa_operator.kafka.config import build_access, find_secret_keys
+from kappa_operator.kafka.config import build_access, build_purpose, find_secret_keys
 from kappa_operator.kafka.model import KafkaAccess
 from kappa_operator.kafkacluster.decide import KafkaClusterResource
 from kappa_operator.secrets import read_secret
@@ -18,14 +19,20 @@ def resolve_cluster(cache: ResourceCache, namespace: str, name: str | None) -> K
 
 
 async def read_access(
-    context: OperatorContext, cluster: KafkaClusterResource, age: float = 0.0
+    context: OperatorContext,
+    cluster: KafkaClusterResource,
+    age: float = 0.0,
+    uses: tuple[str, ...] = (KAFKA, KAFKA_OPERATOR),
 ) -> KafkaAccess:
-    """Return how to reach the Kafka cluster, its Secrets at most `age` seconds old; raise SecretProblem."""
+    """Return how to reach the Kafka cluster, its Secrets at most `age` seconds old; raise SecretProblem, also where they do not allow it."""
     wanted: dict[str, list[str]] = {}
     for name, key in find_secret_keys(cluster.spec):
         wanted.setdefault(name, []).append(key)
-    namespace = cluster.metadata.namespace
-    secrets = {name: await read_secret(context, namespace, name, keys, age) for name, keys in wanted.items()}
+    purpose = build_purpose(cluster.spec, *uses)
+    refs = {name: ObjectRef("v1", "Secret", cluster.metadata.namespace, name) for name in wanted}
+    secrets = {
+        name: await read_secret(context, refs[name], keys, purpose, age) for name, keys in wanted.items()
+    }
     return build_access(cluster.spec, secrets)
 
 

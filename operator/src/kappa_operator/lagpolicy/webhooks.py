@@ -18,6 +18,7 @@ from kappa_operator.engine.actions import CallWebhook
 from kappa_operator.engine.keys import Key
 from kappa_operator.errors import WebhookFailure
 from kappa_operator.fair import FairSlots
+from kappa_operator.hosts import Host
 from kappa_operator.lagpolicy.notification import Delivery
 
 TIMEOUT = 10.0
@@ -44,7 +45,7 @@ class HttpWebhooks:
 
     def start(self, action: CallWebhook, token: str | None) -> None:
         """Begin a call; the same attempt once more changes nothing. Raise WebhookFailure where the host may not be called."""
-        self._check(action.url)
+        self.check(action.url)
         known = self._calls.get(action.policy)
         if known is not None and (known.id, known.attempt) == (action.id, action.attempt):
             return
@@ -71,7 +72,8 @@ class HttpWebhooks:
             self.forget(policy)
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _check(self, url: str) -> None:
+    def check(self, url: str) -> None:
+        """Raise WebhookFailure where the installation does not allow the host."""
         if not self.allowed:
             message = "the operator calls no webhooks; its administrator can allow hosts with operator.webhookHosts of the chart"
             raise WebhookFailure(message)
@@ -109,19 +111,7 @@ class HttpWebhooks:
 
 
 def is_allowed(url: str, allowed: Sequence[str]) -> bool:
-    """Return whether a URL's host is in the list: `host` at any port, `host:port`, or `*.domain` for what is below a domain."""
+    """Return whether a pattern allows a URL's host."""
     with contextlib.suppress(ValueError):
-        found = URL(url)
-        if found.scheme in ("http", "https") and found.host and not found.user and not found.password:
-            host = found.host.lower().rstrip(".")
-            return any(_matches(host, found.port, each.lower()) for each in allowed)
+        return Host.of_url(url).is_in(allowed)
     return False
-
-
-def _matches(host: str, port: int | None, pattern: str) -> bool:
-    name, _, number = pattern.partition(":")
-    if number and number != str(port):
-        return False
-    if name.startswith("*."):
-        return host.endswith(name[1:]) and len(host) > len(name) - 1
-    return host == name

@@ -11,7 +11,8 @@ from kappa_crds.pipeline import PipelineSpec
 from kappa_crds.pipeline_status import PipelineState
 from kappa_crds.reasons import Reason
 from kappa_crds.savepoint_work import SavepointTask
-from kappa_crds.source import find_registries
+from kappa_crds.source import Source, find_registries
+from kappa_operator.consent import KAFKA, KAFKA_PIPELINES, REGISTRY, Purpose
 from kappa_operator.engine.cache import ResourceCache
 from kappa_operator.engine.context import OperatorContext
 from kappa_operator.engine.keys import Key, ObjectRef
@@ -28,6 +29,7 @@ from kappa_operator.pipeline.revision import Dependencies
 from kappa_operator.savepoint.objects import SavepointResource, name_savepoint
 from kappa_operator.savepoint.stores import find_storage
 from kappa_operator.secrets import read_secret
+from kappa_operator.statestore.keys import check_store_secret
 from kappa_operator.statestore.objects import build_storage
 from kappa_operator.statestore.storage import Storage
 from kappa_operator.statestore.users import resolve_store
@@ -47,8 +49,9 @@ async def observe_dependencies(
         cluster = resolve_cluster(context.cache, namespace, spec.cluster_ref)
         store = resolve_store(context.cache, namespace, spec.state_store_ref)
         storage = build_storage(store)
-        await read_access(context, cluster, MINUTE)
-        await check_registry_secrets(context, resource)
+        await read_access(context, cluster, MINUTE, (KAFKA, KAFKA_PIPELINES))
+        await check_store_secret(context, namespace, storage)
+        await check_registry_secrets(context, namespace, spec.sources)
         return Dependencies(
             cluster=cluster.spec,
             storage=storage,
@@ -60,17 +63,19 @@ async def observe_dependencies(
         return Verdict(PipelineState.PENDING, error.reason, error.message, stalled=not error.retryable)
 
 
-async def check_registry_secrets(context: OperatorContext, resource: PipelineResource) -> None:
-    """Raise SecretProblem where a Secret of a schema registry, or a key of it, is missing."""
-    for _, registry in find_registries(resource.spec.sources):
-        if registry.credentials_secret_ref is not None:
-            keys = ("username", "password")
-            await read_secret(
-                context, resource.metadata.namespace, registry.credentials_secret_ref.name, keys, MINUTE
-            )
-        if registry.ca_secret_ref is not None:
-            ref = registry.ca_secret_ref
-            await read_secret(context, resource.metadata.namespace, ref.name, (ref.key,), MINUTE)
+async def check_registry_secrets(
+    context: OperatorContext, namespace: str, sources: tuple[Source, ...]
+) -> None:
+    """Raise SecretProblem where a Secret of a schema registry, or a key of it, is missing or not allowed there."""
+    for _, registry in find_registries(sources):
+        login, ca = registry.credentials_secret_ref, registry.ca_secret_ref
+        if login is not None:
+            purpose = Purpose.of_url(REGISTRY, registry.url, "a password")
+            ref = ObjectRef("v1", "Secret", namespace, login.name)
+            await read_secret(context, ref, ("username", "password"), purpose, MINUTE)
+        if ca is not None:
+            ref = ObjectRef("v1", "Secret", namespace, ca.name)
+            await read_secret(context, ref, (ca.key,), Purpose.of_url(REGISTRY, registry.url), MINUTE)
 
 
 async def read_modules(context: OperatorContext, resource: PipelineResource) -> dict[str, str] | None:

@@ -42,7 +42,7 @@ from kappa_operator.pipeline.revision import Images, replace_image
 from kappa_operator.pipeline.savepoints import concerns_savepoint
 from kappa_operator.pipeline.upgrade.handover import would_start
 from kappa_operator.savepoint.objects import SavepointResource
-from kappa_operator.secrets import read_secret_key
+from kappa_operator.secrets import read_own_key
 from kappa_operator.settings import Settings
 from kappa_operator.statestore.users import find_deleting_stores
 
@@ -167,7 +167,7 @@ async def observe_progress(
         return None
     ref = build_token_ref(resource)
     try:
-        token = await read_secret_key(context, ref, "token", LONGEST)
+        token = await read_own_key(context, ref, "token", LONGEST)
         return await context.drivers.fetch_progress(pod.address, token, namespace=ref.namespace)
     except (DriverUnreachable, SecretProblem):
         context.reads.drop(ref)  # it may be another one now

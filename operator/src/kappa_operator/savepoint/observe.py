@@ -27,6 +27,7 @@ from kappa_operator.savepoint.export import is_exported
 from kappa_operator.savepoint.model import SavepointObserved, WorkerPod
 from kappa_operator.savepoint.objects import SavepointResource, build_worker_ref, name_savepoint
 from kappa_operator.savepoint.stores import find_copies, find_nodes, find_source, find_storage
+from kappa_operator.statestore.keys import require_consent
 from kappa_operator.statestore.mounts import explain_waiting
 from kappa_operator.statestore.storage import Storage
 from kappa_operator.statestore.users import find_deleting_stores
@@ -47,8 +48,14 @@ async def observe_savepoint(
     pods, progress = ((), None) if pipeline is None else await observe_driver(context, pipeline)
     runs = progress is not None and progress.state is DriverState.RUNNING
     driver = next((pod for pod in pods if progress and runs and pod.generation == progress.generation), None)
-    storage = find_storage(context.cache, resource, pipeline)
-    source, copies = find_source(context.cache, resource, pipeline), find_copies(context.cache, resource)
+    storage = await require_consent(context, key.namespace, find_storage(context.cache, resource, pipeline))
+    source = find_source(context.cache, resource, pipeline)
+    if source is not None:
+        source = await require_consent(context, key.namespace, source)
+    copies = {
+        store: await require_consent(context, key.namespace, each)
+        for store, each in find_copies(context.cache, resource).items()
+    }
     worker = await _find_own_worker(context, resource)
     users = list(find_pipelines(context.cache, resource))
     unreadable = tuple(_find_unreadable(context.cache, resource))

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 from kappa_crds.quantities import parse_size
 from kappa_crds.savepoint_work import SavepointTask
-from kappa_crds.stores import name_key_variables
 from kappa_operator.engine.cluster import Body
 from kappa_operator.engine.context import OperatorContext
 from kappa_operator.engine.keys import Key, ObjectRef
@@ -15,9 +14,9 @@ from kappa_operator.engine.recent import MINUTE
 from kappa_operator.errors import SecretProblem
 from kappa_operator.savepoint.model import WorkerPod
 from kappa_operator.savepoint.observe import find_worker
-from kappa_operator.secrets import read_secret
 from kappa_operator.statestore.check import PATIENCE
 from kappa_operator.statestore.checkpoints import find_current
+from kappa_operator.statestore.keys import check_store_secret
 from kappa_operator.statestore.model import Claim, StateStoreObserved, compute_fingerprint, get_wait
 from kappa_operator.statestore.mounts import find_claim_node
 from kappa_operator.statestore.objects import (
@@ -77,14 +76,14 @@ async def _observe_secret(
     context: OperatorContext, resource: StateStoreResource
 ) -> tuple[str, SecretProblem | None]:
     """Return the version of the Secret with the store's keys, empty where it needs none, and what is wrong with it."""
-    name, namespace = build_storage(resource).secret, resource.metadata.namespace
-    if name is None:
-        return "", None
+    storage, namespace = build_storage(resource), resource.metadata.namespace
     try:
-        await read_secret(context, namespace, name, name_key_variables().values(), MINUTE)
+        await check_store_secret(context, namespace, storage)
     except SecretProblem as problem:
         return "", problem
-    body = await context.read_recent(ObjectRef("v1", "Secret", namespace, name), MINUTE)
+    if storage.secret is None:
+        return "", None
+    body = await context.read_recent(ObjectRef("v1", "Secret", namespace, storage.secret), MINUTE)
     return (body or {}).get("metadata", {}).get("resourceVersion", ""), None
 
 

@@ -95,6 +95,11 @@ def build_bucket_storage(store: str, s3: S3) -> Storage:
     return Storage(root, store=store, bucket=connection, secret=reference.name if reference else None)
 
 
+def find_address(bucket: BucketConnection) -> str:
+    """Return the address of a bucket's store."""
+    return bucket.endpoint or f"https://s3.{bucket.region}.amazonaws.com"
+
+
 def build_hdfs_storage(store: str, hdfs: Hdfs) -> Storage:
     """Return the storage in the folder of a StateStore in HDFS."""
     return Storage(f"hdfs://{hdfs.namenode}{hdfs.path}", store=store, hdfs=build_hdfs_connection(hdfs))
