@@ -37,6 +37,10 @@ class RegistryDouble:
         self.requests: list[str] = []
         self.breakdown: Answer | bytes | None = None
         """What it answers to everything, if anything."""
+        self.redirect = ""
+        """Where it sends every request, if anywhere: the address before the path."""
+        self.logins: list[str] = []
+        """The Authorization headers that it received."""
         self.login = login
         self._ids = 0
         self._server = ThreadingHTTPServer((address, 0), self._handler())
@@ -95,6 +99,13 @@ class RegistryDouble:
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
+                double.logins.append(self.headers.get("Authorization", ""))
+                if double.redirect:
+                    self.send_response(302)
+                    self.send_header("Location", f"{double.redirect}{self.path}")
+                    self.send_header("Content-Length", "0")
+                    self.end_headers()
+                    return
                 body: bytes | Answer = double.breakdown or double.answer(
                     self.path, self.headers.get("Authorization", "")
                 )

@@ -113,7 +113,7 @@ def refuse(work: Callable[[], object]) -> DriverError:
 @pytest.mark.parametrize(
     ("breakdown", "words"),
     [
-        ((500, {"error_code": 50001, "message": "Error in the backend data store"}), "backend data store"),
+        ((500, {"error_code": 50001, "message": "Error in the backend data store"}), "HTTP 500"),
         ((503, "busy"), "HTTP 503"),
         (b"<html>not a registry</html>", "does not answer as a registry does"),
         ((200, {"error_code": 0}), "does not answer as a registry does"),
@@ -128,6 +128,53 @@ def test_an_invalid_answer_is_reported_and_retryable(
     assert (error.reason, error.retryable) == (Reason.REGISTRY_UNAVAILABLE, True)
     assert words in error.message
     assert registry.url in error.message
+    assert not any(foreign in error.message for foreign in ("backend", "busy", "html", "error_code"))
+
+
+def give_login(folder: Path) -> Path:
+    (folder / "username").write_text("me")
+    (folder / "password").write_text("s3cret")
+    return folder
+
+
+def test_credentials_do_not_follow_a_redirect_to_another_host(
+    registry: RegistryDouble, tmp_path: Path
+) -> None:
+    with RegistryDouble() as other:
+        other.register("a/b-value", '"int"')
+        registry.redirect = other.url
+        error = refuse(lambda: fetch(registry, folder=give_login(tmp_path)))
+        assert (error.reason, error.retryable) == (Reason.REGISTRY_UNAVAILABLE, True)
+        assert "redirects" in error.message
+        assert other.url not in error.message
+        assert registry.logins
+        assert not other.logins
+
+
+def test_redirects_within_the_registry_are_bounded(registry: RegistryDouble, tmp_path: Path) -> None:
+    registry.redirect = registry.url
+    assert "redirects" in refuse(lambda: fetch(registry, folder=give_login(tmp_path))).message
+    assert 1 < len(registry.logins) <= 5
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        {"id": "canary", "schema": "x"}, {"schema": "x"}, {"id": 1}, {"id": 1, "schema": "x", "schemaType": "canary"},
+        {"id": 1, "schema": "x", "references": [{"name": "canary"}]}, {"id": 1, "schema": "x", "references": ["canary"]},
+    ],
+)  # fmt: skip
+def test_an_answer_that_is_no_schema_is_repeated_nowhere(
+    registry: RegistryDouble, found: dict[str, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registry.register("a/b-value", '"int"')
+    answer = registry.answer
+    monkeypatch.setattr(
+        registry, "answer", lambda path, login: (200, found) if "/1" in path else answer(path, login)
+    )
+    error = refuse(lambda: fetch(registry))
+    assert error.reason in (Reason.REGISTRY_UNAVAILABLE, Reason.INVALID_SCHEMA)
+    assert "canary" not in error.message
 
 
 def test_a_missing_registry_is_reported_with_its_address(registry: RegistryDouble) -> None:

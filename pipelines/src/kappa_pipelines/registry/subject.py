@@ -11,6 +11,7 @@ from kappa_pipelines.registry.client import NotRegisteredError, RegistryClient
 _MOST = 500
 """Versions of a subject, and schemas that one refers to."""
 Counted = TypeVar("Counted", bound=Sequence[Any])
+_TYPES = ("AVRO", "PROTOBUF", "JSON")
 
 
 @dataclass(frozen=True)
@@ -62,9 +63,11 @@ def fetch_subject(
             f"the schema registry at {client.url} has no subject {name!r}; register a schema, or correct"
             " `subject` of the source",
         ) from error
-    known = _check_count(name, sorted({*map(int, numbers), *map(int, live)}), "versions")
+    if not all(isinstance(number, int) for number in (*numbers, *live)):
+        raise client.unusable()
+    known = _check_count(name, sorted({*numbers, *live}), "versions")
     versions = tuple(_fetch_version(client, name, number, kind) for number in known)
-    reader = _choose(client, name, versions, version or max(map(int, live), default=0))
+    reader = _choose(client, name, versions, version or max(live, default=0))
     unknown = set(ids) - {registered.id for registered in versions}
     return Subject(name, versions, reader, tuple(sorted(unknown)))
 
@@ -83,15 +86,25 @@ def _choose(client: RegistryClient, name: str, versions: tuple[Registered, ...],
 
 def _fetch_version(client: RegistryClient, name: str, number: int, kind: str) -> Registered:
     found = client.get(dict, "subjects", name, "versions", str(number), deleted="true")
-    if found.get("schemaType", "AVRO") != kind:
+    schema_type = found.get("schemaType", "AVRO")
+    if schema_type != kind:
+        known = schema_type if schema_type in _TYPES else "another kind"
         raise SpecError(
             Reason.INVALID_SCHEMA,
-            f"version {number} of subject {name!r} is a schema of type {found['schemaType']}, and the source's"
+            f"version {number} of subject {name!r} is a schema of type {known}, and the source's"
             f" format is {kind.lower()}; correct the format, or `subject`",
         )
-    references: dict[tuple[str, int], Reference] = {}
-    _fetch_references(client, found.get("references") or [], frozenset(), references)
-    return Registered(int(found["id"]), number, str(found["schema"]), tuple(references.values()))
+    try:
+        references: dict[tuple[str, int], Reference] = {}
+        _fetch_references(client, found.get("references") or [], frozenset(), references)
+        return Registered(int(found["id"]), number, str(found["schema"]), tuple(references.values()))
+    except (KeyError, TypeError, ValueError):
+        raise client.unusable() from None
+    except NotRegisteredError as error:
+        raise UnavailableError(
+            Reason.SCHEMA_NOT_FOUND,
+            f"the schema registry at {client.url} lacks a schema that version {number} of subject {name!r} refers to; register it",
+        ) from error
 
 
 def _fetch_references(
@@ -104,7 +117,7 @@ def _fetch_references(
     for reference in references:
         key = (str(reference["subject"]), int(reference["version"]))
         if key in above:
-            raise SpecError(Reason.INVALID_SCHEMA, f"the schemas of subject {key[0]!r} refer to each other")
+            raise SpecError(Reason.INVALID_SCHEMA, "schemas that the subject references refer to each other")
         if key in known:
             continue
         found = client.get(dict, "subjects", key[0], "versions", str(key[1]), deleted="true")
