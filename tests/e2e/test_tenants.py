@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from e2e import hostile
 from e2e.counting import Guarded
 from e2e.place import Place
 from kappa_crds.reasons import Reason
@@ -103,6 +104,44 @@ def read_server() -> str:
     return str(json.loads(kube.kubectl("config", "view", "-o", "json"))["clusters"][0]["cluster"]["server"])
 
 
+HDFS = """
+apiVersion: kappa-platform.io/v1alpha1
+kind: StateStore
+metadata: {{name: redirected}}
+spec: {{hdfs: {{namenode: "{namenode}", webUrl: "{web}", path: /state, user: kappa}}}}
+"""
+
+
+def find_operators() -> set[str]:
+    """Return the addresses of the operator's pods."""
+    pods = json.loads(
+        kube.kubectl("get", "pods", "-A", "-l", "app.kubernetes.io/name=kappa-operator", "-o", "json")
+    )
+    found = {pod["status"]["podIP"] for pod in pods["items"]}
+    assert found
+    return found
+
+
+def await_check(place: Place, store: str) -> str:
+    """Wait until a check of the store failed; return all that a tenant can read of it."""
+    place.await_reason("StateStore", store, Reason.STORE_CHECK_FAILED, 120)
+    return place.kubectl("get", "statestores,pods,events", "-o", "yaml")
+
+
+def test_a_hostile_namenode_redirects_no_one_and_its_words_stay_out_of_the_cluster(outside: Place) -> None:
+    with (
+        hostile.record() as victim,
+        hostile.record(redirect=f"{victim.url}/api/v1/secrets?op=CREATE") as namenode,
+    ):
+        outside.apply(HDFS.format(namenode=namenode.url.removeprefix("http://"), web=namenode.url))
+        read = await_check(outside, "redirected")
+        outside.kubectl("delete", "statestores/redirected", "--timeout=60s")
+    assert namenode.received
+    assert namenode.clients.isdisjoint(find_operators()), "a pod of the team connects, not the operator"
+    assert victim.received == []
+    assert hostile.BODY not in read
+
+
 def test_a_tenant_takes_over_neither_accounts_nor_volumes_of_others(outside: Place) -> None:
     """The tenant has `edit` on Kappa's resources and nothing else, by impersonation."""
     metadata = {"name": "tenant", "namespace": outside.name}
@@ -128,6 +167,8 @@ def test_a_tenant_takes_over_neither_accounts_nor_volumes_of_others(outside: Pla
     outside.await_reason("StateStore", "payroll", Reason.NAME_TAKEN)
     outside.await_reason("Pipeline", "plugin", Reason.NOT_ALLOWED, 90)
     outside.await_reason("Pipeline", "ci", Reason.NAME_TAKEN, 90)
+    refused = outside.await_reason("Pipeline", "files", Reason.SQL_REFUSED, 180)
+    assert "view 'lines', line 1, column 24" in refused.message
     kept = json.loads(outside.kubectl("get", "serviceaccount", "ci-driver", "-o", "json"))
     assert "ownerReferences" not in kept["metadata"]
     outside.kubectl("delete", tenant, "statestores/payroll", "--timeout=60s")
