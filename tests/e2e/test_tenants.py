@@ -174,4 +174,4 @@ def test_a_tenant_takes_over_neither_accounts_nor_volumes_of_others(outside: Pla
     outside.kubectl("delete", tenant, "statestores/payroll", "--timeout=60s")
     kept = json.loads(outside.kubectl("get", "pvc", "payroll-state", "-o", "json"))
     assert "deletionTimestamp" not in kept["metadata"]
-    assert outside.drivers() == []
+    assert not [name for name in outside.drivers() if name.startswith(("ci-", "plugin-"))]

@@ -35,6 +35,9 @@ _CAUSES = re.compile(
 )
 """The parts of a client error that are reported. A server chooses none of them but the code, which is one word."""
 
+_METADATA = "http://169.254.169.254/"
+"""The metadata service of a cloud, which gives pods without keys an identity."""
+
 log = structlog.get_logger()
 
 
@@ -178,6 +181,8 @@ class BucketFolder(Folder):
 
 def explain_refusal(error: Exception) -> str:
     """Return the code of the store, the HTTP status or the kind of the failure. A text of the server is only logged."""
+    if _METADATA in str(error).partition(" - ")[0]:
+        return "the pod has no keys and no identity of its own; set spec.s3.credentialsSecretRef"
     found = {
         key: held for each in _CAUSES.finditer(str(error)) for key, held in each.groupdict().items() if held
     }
