@@ -38,6 +38,7 @@ from lab.shell import succeeds
 # Stopped in this order: what starts pods first, what holds data last.
 _STOP_ORDER = (
     "kubelet",
+    "kappa-network-policies",
     "kube-proxy",
     "kappa-storage",
     "coredns",
@@ -94,6 +95,7 @@ def up(brokers: int) -> None:
     storage.publish()
     with step("node"):
         node.wait_ready()
+    _start(node.network_policies())
     images.ensure(["kafka"])
     with step("kafka"):
         kafka.ensure(brokers)

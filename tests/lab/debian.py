@@ -15,6 +15,7 @@ PACKAGES = {
     "runc": "runc",
     "containernetworking-plugins": "/usr/lib/cni/bridge",
     "iptables": "iptables",
+    "ipset": "ipset",
     "nftables": "nft",
     "iproute2": "ip",
     "conntrack": "conntrack",

@@ -1,7 +1,7 @@
 """What the cluster changes on the machine outside its own folders, and how that is undone.
 
 Recorded before the first change: kernel settings and packet-filter rules. Taken away at the end: rules and
-chains of kube-proxy, the kubelet and CNI, tables that did not exist before, the bridge with its interfaces,
+chains of kube-proxy, the kubelet, NetworkPolicies and CNI, sets of addresses, tables that did not exist before, the bridge with its interfaces,
 network namespaces, mounts under the state folder. Other programs' rules stay.
 """
 
@@ -61,6 +61,7 @@ def restore() -> None:
     _remove_interfaces()
     unmount_under(LAB)
     _remove_rules()
+    _remove_sets()
     if not _RECORD.exists():
         return
     before = json.loads(_RECORD.read_text())
@@ -109,6 +110,15 @@ def _remove_rules() -> None:
         kept = [line for line in rules if not _OURS.search(line)]
         if kept != rules:
             run([f"{command}-restore"], stdin="\n".join(kept) + "\n")
+
+
+def _remove_sets() -> None:
+    """Destroy the sets of addresses that the rules of NetworkPolicies used."""
+    if not succeeds(["ipset", "list", "-name"]):
+        return
+    for name in run(["ipset", "list", "-name"]).split():
+        if name.removeprefix("inet6:").startswith(("KUBE-SRC-", "KUBE-DST-")):
+            run(["ipset", "destroy", name])
 
 
 def _is_empty(table: str) -> bool:

@@ -1,4 +1,4 @@
-"""The one node: the kubelet, which runs pods, and kube-proxy, which makes Services reachable."""
+"""The one node: the kubelet, which runs pods, kube-proxy, which makes Services reachable, and what enforces NetworkPolicies."""
 
 import json
 
@@ -6,11 +6,11 @@ from lab import containerd
 from lab.cgroups import NAME as CGROUP
 from lab.controlplane import answers
 from lab.kube import kubectl
-from lab.network import DNS_IP, NODE, NODE_IP, POD_CIDR
+from lab.network import DNS_IP, NODE, NODE_IP, POD_CIDR, SERVICE_CIDR
 from lab.paths import LAB, PKI, write_file
 from lab.pki import kubeconfig
 from lab.processes import Server
-from lab.shell import wait_until
+from lab.shell import succeeds, wait_until
 from lab.toolchain import program
 
 MAX_PODS = 110
@@ -102,6 +102,20 @@ def kube_proxy() -> Server:
         [program("kube-proxy"), f"--config={LAB / 'kube-proxy.json'}"],
         lambda: answers("http://127.0.0.1:10256/healthz"),
         configuration=text,
+    )
+
+
+def network_policies() -> Server:
+    """What enforces NetworkPolicies; it has no health endpoint, and needs the node to be registered."""
+    return Server(
+        "kappa-network-policies",
+        [
+            program("kappa-network-policies"),
+            f"-kubeconfig={kubeconfig('admin')}",
+            f"-node={NODE}",
+            f"-services={SERVICE_CIDR}",
+        ],
+        lambda: succeeds(["iptables", "-w", "-n", "-L", "KUBE-NWPLCY-DEFAULT"]),
     )
 
 

@@ -31,6 +31,7 @@ COMPONENTS = (
     "kubelet",
     "kubectl",
     "kappa-storage",
+    "kappa-network-policies",
 )
 _GO = SOURCES / "go"
 # Without the versions the servers call themselves v0.0.0 and clients complain about the difference.

@@ -40,6 +40,7 @@ func components() map[string]func() {
 		"etcd":                    func() { etcdmain.Main(os.Args) },
 		"coredns":                 runCoreDNS,
 		"kappa-storage":           runStorage,
+		"kappa-network-policies":  runNetworkPolicies,
 		"kube-apiserver":          func() { run(apiserver.NewAPIServerCommand()) },
 		"kube-controller-manager": func() { run(controllermanager.NewControllerManagerCommand()) },
 		"kube-scheduler":          func() { run(scheduler.NewSchedulerCommand()) },
