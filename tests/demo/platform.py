@@ -14,7 +14,7 @@ from kappa_crds.pipeline import PIPELINE as PIPELINE_KIND
 from kappa_crds.pipeline_status import PipelineStatus
 from lab import cluster, containerd, kind
 from lab.errors import LabError
-from lab.kube import enable, kubectl
+from lab.kube import deny_all, enable, kubectl, namespace
 from lab.paths import BIN, KUBECONFIG, REPOSITORY
 from lab.shell import run
 
@@ -79,10 +79,9 @@ def _apply(namespace: str, documents: Sequence[Document]) -> None:
 
 
 def create_namespace(name: str) -> None:
-    """Make the namespace if it isn't there; its pods must meet the restricted Pod Security Standard."""
-    labels = {"pod-security.kubernetes.io/enforce": "restricted"}
-    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
-    kubectl("apply", "-f", "-", stdin=json.dumps(namespace))
+    """Make the namespace if it isn't there; its pods must meet the restricted Pod Security Standard, and have no connection by default."""
+    items = {"apiVersion": "v1", "kind": "List", "items": [namespace(name), deny_all(name)]}
+    kubectl("apply", "-f", "-", stdin=json.dumps(items))
 
 
 def enable_namespace(name: str) -> None:

@@ -21,7 +21,7 @@ from e2e.volume import SmallVolume
 from lab import kafka, network
 from lab.broker import Broker
 
-_FIRST = ("test_lab", "test_flights", "test_pod_security", "test_tenants")
+_FIRST = ("test_lab", "test_flights", "test_pod_security", "test_tenants", "test_network_policies")
 _LAST = ("test_deletion", "test_permissions")
 
 

@@ -8,13 +8,13 @@ from collections.abc import Mapping
 
 from demo.platform import create_namespace, install_chart, start_lab
 from lab.kube import kubectl
-from lab.network import NODE_IP
+from lab.network import NODE_IP, POD_CIDR
 from platform_switch import NAMESPACE
 
 _SESSION = uuid.uuid4().hex[:6]
 PURPOSES = (
     *("count", "guarded", "refused", "served", "sources", "redeploy", "bucket", "ledger"),
-    *("lag", "groups", "acts", "fleet", "outside", "closed"),
+    *("lag", "groups", "acts", "fleet", "outside", "stranger", "closed"),
 )
 JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=128m"
 """A JVM that lives for a minute or two takes more time to compile well than that saves."""
@@ -64,6 +64,9 @@ def change_values(values: Mapping[str, object]) -> None:
             "pipelines.javaOptions": JAVA_OPTIONS,
             "operator.webhookHosts": [NODE_IP],
             "secrets.allowClearText": [NODE_IP],
+            "networkPolicies.podCidrs": [POD_CIDR],
+            # The node's address is one of those of the pods here. Brokers and webhooks of tests are on it.
+            "networkPolicies.operator.egress": [{"to": [{"ipBlock": {"cidr": f"{NODE_IP}/32"}}]}],
             "alerts.enabled": True,
             "alerts.tokenSecretRef.name": _make_token(),
             **values,

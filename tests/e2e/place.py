@@ -52,10 +52,19 @@ class Place:
 
     @classmethod
     def create(cls, purpose: str) -> "Place":
-        """Make this session's namespace for one of `installation.PURPOSES`, and let the operator act there."""
+        """Make this session's namespace for one of `installation.PURPOSES`, and let the operator act there.
+
+        Its pods have no connection but those that NetworkPolicies of the operator admit.
+        """
         place = cls(name_place(purpose))
         kube.apply([kube.namespace(place.name, "restricted"), kube.enable(place.name)])
+        kube.apply([kube.deny_all(place.name)])
         return place
+
+    def admit_egress(self, **labels: str) -> None:
+        """Let pods with the labels, or all pods, connect to anything: what refuses them then is a policy of the other side."""
+        spec = {"podSelector": {"matchLabels": labels}, "policyTypes": ["Egress"], "egress": [{}]}
+        kube.apply([kube.network_policy(self.name, "admit-egress", spec)])
 
     def kubectl(self, *arguments: str, stdin: str | None = None, timeout: float = 120) -> str:
         """Run kubectl in the namespace; LabError with its words where it fails."""

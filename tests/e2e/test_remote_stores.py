@@ -117,6 +117,8 @@ def counting(platform: None, remote: Remote) -> Iterator[Counting]:
         assert plain in manifests
         manifests = manifests.replace(plain, wanted)
     parts = (part for part in manifests.split("\n---\n") if "kind: StateStore" not in part)
+    if remote.kind == "hdfs":
+        place.admit_egress()  # the datanode of the test has none of the usual ports
     with DriverWatch(place.name) as drivers:
         place.apply("\n---\n".join([remote.manifest, *parts]))
         place.await_ready("topics.kappa-platform.io/events", 60)

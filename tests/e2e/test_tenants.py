@@ -20,6 +20,7 @@ from lab.errors import LabError
 pytestmark = pytest.mark.timeout(600)
 
 _EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
+_AWAIT_PORT = "import socket, time; f = lambda n: n and (socket.socket().connect_ex(('{}', {})) and (time.sleep(0.5) or f(n - 1))); f(40)"
 _UNPRIVILEGED = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
 _TENANT = [
     {"apiGroups": ["kappa-platform.io"], "resources": ["*"], "verbs": ["get", "list", "watch", "create", "update", "patch", "delete"]},
@@ -30,11 +31,12 @@ _TENANT = [
 @pytest.fixture(scope="module")
 def outside(platform: None) -> Iterator[Place]:
     place = Place.create("outside")
+    place.admit_egress()
     yield place
     place.empty()
 
 
-def build_pod(name: str, *command: str) -> dict[str, Any]:
+def build_pod(name: str, *command: str, **labels: str) -> dict[str, Any]:
     """Return a restricted pod of the runtime's image."""
     container = {
         "name": "main", "image": "kappa/pipelines:dev", "imagePullPolicy": "IfNotPresent",
@@ -45,12 +47,12 @@ def build_pod(name: str, *command: str) -> dict[str, Any]:
         "restartPolicy": "Never", "automountServiceAccountToken": False, "activeDeadlineSeconds": 90,
         "securityContext": security, "containers": [container],
     }  # fmt: skip
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": labels}, "spec": spec}
 
 
-def run_pod(place: Place, name: str, *command: str) -> str:
+def run_pod(place: Place, name: str, *command: str, **labels: str) -> str:
     """Run a program in a pod to its end; return its log."""
-    place.apply(json.dumps(build_pod(name, *command)))
+    place.apply(json.dumps(build_pod(name, *command, **labels)))
     for _ in range(200):
         pod = json.loads(place.kubectl("get", "pod", name, "-o", "json"))
         if pod["status"]["phase"] in ("Failed", "Succeeded"):
@@ -68,12 +70,17 @@ def find_address(place: Place) -> str:
     return str(driver["status"]["podIP"])
 
 
-def test_a_pod_of_another_namespace_cannot_register_as_executor(guarded: Guarded, outside: Place) -> None:
-    address = f"spark://CoarseGrainedScheduler@{find_address(guarded.place)}:7078"
-    log = run_pod(
-        outside, "executor", "java", "-cp", "/opt/spark/jars/*", _EXECUTOR, "--driver-url", address,
-        "--executor-id", "99", "--hostname", "outside", "--cores", "1", "--app-id", "x", "--resourceProfileId", "0",
+def test_a_pod_with_the_labels_of_an_executor_cannot_register_as_one(guarded: Guarded) -> None:
+    """The NetworkPolicy admits it, and it has not the secret."""
+    address = find_address(guarded.place)
+    program = (
+        "java", "-cp", "/opt/spark/jars/*", _EXECUTOR, "--driver-url", f"spark://CoarseGrainedScheduler@{address}:7078",
+        "--executor-id", "99", "--hostname", "imitation", "--cores", "1", "--app-id", "x", "--resourceProfileId", "0",
     )  # fmt: skip
+    # The rules of a new pod take effect a moment after it has its address.
+    script = f"{_AWAIT_PORT.format(address, 7078)}; import os; os.execvp('java', {list(program)!r})"
+    labels = {"kappa-platform.io/pipeline": "counts", "kappa-platform.io/role": "executor"}
+    log = run_pod(guarded.place, "imitation", "python3", "-c", script, **labels)
     assert "Successfully created connection" in log, "the port was reached"
     assert "Unknown challenge message" in log, "and the driver refused what came without authentication"
     assert "Successfully registered" not in log

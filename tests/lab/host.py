@@ -1,8 +1,8 @@
 """What the cluster changes on the machine outside its own folders, and how that is undone.
 
 Recorded before the first change: kernel settings and packet-filter rules. Taken away at the end: rules and
-chains of kube-proxy, the kubelet, NetworkPolicies and CNI, sets of addresses, tables that did not exist before, the bridge with its interfaces,
-network namespaces, mounts under the state folder. Other programs' rules stay.
+chains of kube-proxy, the kubelet, NetworkPolicies and CNI, their sets of addresses, tables that did not exist
+before, the bridge with its interfaces, network namespaces, mounts under the state folder. Other programs' rules stay.
 """
 
 import json

@@ -31,6 +31,18 @@ def enable(namespace: str, role: str = "kappa-namespace") -> dict[str, Any]:
     }
 
 
+def deny_all(namespace: str) -> dict[str, Any]:
+    """The NetworkPolicy of a namespace whose pods have no connection but those that other policies admit."""
+    spec = {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
+    return network_policy(namespace, "default-deny", spec)
+
+
+def network_policy(namespace: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:
+    """A NetworkPolicy."""
+    metadata = {"name": name, "namespace": namespace}
+    return {"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": metadata, "spec": spec}
+
+
 def namespace(name: str, pod_security: str = "restricted") -> dict[str, Any]:
     """A namespace in which pods must meet a Pod Security Standard."""
     labels = {"pod-security.kubernetes.io/enforce": pod_security}
