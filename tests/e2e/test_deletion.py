@@ -24,7 +24,7 @@ def test_a_deleted_pipeline_stops_in_order_and_only_its_state_stays(counting: Co
     counting.ledger.read()
 
     def is_gone() -> bool:
-        kinds = "pods,configmaps,services,serviceaccounts,roles,rolebindings,secrets"
+        kinds = "pods,configmaps,services,serviceaccounts,roles,rolebindings,secrets,networkpolicies"
         return place.kubectl("get", kinds, "-l", "kappa-platform.io/pipeline=counts", "-o", "name") == ""
 
     place.wait(is_gone, "everything that the pipeline owned is gone", 60)

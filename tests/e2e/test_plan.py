@@ -86,7 +86,7 @@ def test_a_server_dry_run_reports_the_effects_of_a_change(running_count: Countin
 def test_a_new_pipeline_would_be_made_with_all_that_belongs_to_it(frozen: Place, tmp_path: Path) -> None:
     said = plan(frozen, tmp_path, build_pipeline(frozen, "fresh"))
     assert f"Pipeline {frozen.name}/fresh" in said
-    for kind in ("ServiceAccount", "Role", "RoleBinding", "Service", "Secret", "ConfigMap"):
+    for kind in ("ServiceAccount", "Role", "RoleBinding", "Service", "NetworkPolicy", "Secret", "ConfigMap"):
         assert f"{kind} {frozen.name}/fresh-" in said
     assert f"create Pod {frozen.name}/fresh-driver-1" in said
     assert "state partitions: " in said

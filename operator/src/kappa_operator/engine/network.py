@@ -88,7 +88,7 @@ def build_policy(
         "metadata": {
             "name": name,
             "namespace": owner.metadata.namespace,
-            "labels": {"app.kubernetes.io/managed-by": "kappa-operator"},
+            "labels": {"app.kubernetes.io/managed-by": "kappa-operator", **selector},
             "ownerReferences": [build_owner(owner)],
         },
         "spec": {
