@@ -183,6 +183,7 @@ def machine() -> dict[str, list[str]]:
     living = [line for line in lines("ps", "-eo", "stat,args") if not line.startswith("Z")]
     return {
         "rules": lines("iptables-save") + lines("ip6tables-save") + lines("nft", "list", "tables"),
+        "sets": lines("ipset", "list", "-name"),
         "mounts": lines("mount"),
         "links": lines("ip", "-o", "link"),
         "namespaces": lines("ip", "netns"),
