@@ -35,7 +35,8 @@ for host, port in targets:
             result = connect(host, port)
     print(f"{host}:{port} {result}")
 """
-CONTROL, RPC, BLOCKS, ADMISSION, ALERTS = 8080, 7078, 7079, 8443, 8082
+CONTROL, RPC, BLOCKS = 8080, 7078, 7079
+HEALTH, ALERTS, ADMISSION, METRICS = 8080, 8082, 8443, 8444
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +80,8 @@ def list_targets(guarded: Guarded) -> tuple[list[Target], set[Target]]:
         find_pod(guarded.place, "executor"),
         find_operator(),
     )
-    closed = [(driver, CONTROL), (driver, RPC), (driver, BLOCKS), (executor, BLOCKS), (operator, CONTROL), (operator, ALERTS)]  # fmt: skip
+    closed = [(driver, CONTROL), (driver, RPC), (driver, BLOCKS), (executor, BLOCKS)]
+    closed += [(operator, HEALTH), (operator, ALERTS), (operator, METRICS)]
     return closed, {("kafka.kafka.svc", 9092), (operator, ADMISSION)}
 
 
@@ -104,17 +106,9 @@ def test_a_pod_without_a_policy_reaches_nothing_in_a_namespace_that_denies_by_de
     assert find_open(guarded.place, "silent", sorted(admitted), attempts=40) == set()
 
 
-def test_a_driver_reaches_kafka_and_neither_the_operator_nor_the_metadata_of_a_cloud(
-    guarded: Guarded,
-) -> None:
+def test_a_driver_reaches_kafka_and_not_what_is_open_to_any_other_pod(guarded: Guarded) -> None:
     (driver,) = guarded.place.drivers()
-    broker, operator = guarded.broker.sasl_bootstrap.split(":"), find_operator()
-    targets = [
-        (broker[0], int(broker[1])),
-        (operator, CONTROL),
-        (operator, ADMISSION),
-        ("169.254.169.254", 80),
-    ]
+    host, port = guarded.broker.sasl_bootstrap.split(":")
+    targets = [(host, int(port)), (find_operator(), ADMISSION), ("kafka.kafka.svc", 9092)]
     log = guarded.place.kubectl("exec", driver, "--", "python3", "-c", _CONNECT, json.dumps(targets), "1")
-    results = [line.split()[1] for line in log.splitlines()]
-    assert results == ["open", "closed", "closed", "closed"], log
+    assert [line.split()[1] for line in log.splitlines()] == ["open", "closed", "closed"], log
