@@ -8,6 +8,7 @@ before, the bridge with its interfaces, network namespaces, mounts under the sta
 import json
 import os
 import re
+from functools import partial
 from pathlib import Path
 
 from lab.network import BRIDGE
@@ -118,7 +119,9 @@ def _remove_sets() -> None:
         return
     for name in run(["ipset", "list", "-name"]).split():
         if name.removeprefix("inet6:").startswith(("KUBE-SRC-", "KUBE-DST-")):
-            run(["ipset", "destroy", name])
+            # The kernel lets go of a set a moment after the last rule that names it.
+            destroy = partial(succeeds, ["ipset", "destroy", name])
+            wait_until(destroy, f"set {name} destroyed", seconds=10)
 
 
 def _is_empty(table: str) -> bool:
