@@ -53,6 +53,7 @@ class FakeBroker:
     def __init__(self, cluster_id: str = "kafka-1", passwords: dict[str, str] | None = None) -> None:
         self.cluster_id = cluster_id
         self.passwords = passwords
+        self.advertised: tuple[str, ...] = ()
         self.topics: dict[str, FakeTopic] = {}
         self.quotas: dict[Producer, float] = {}
         self.trouble: KafkaFailure | None = None
@@ -176,7 +177,7 @@ class FakeKafka(AdminClients):
     async def describe_cluster(self, cluster: Key) -> ClusterView:
         """Return the cluster."""
         broker = self._reach(cluster)
-        return ClusterView(broker.cluster_id, 1, 1, len(broker.topics))
+        return ClusterView(broker.cluster_id, 1, 1, len(broker.topics), broker.advertised)
 
     async def describe_topic(
         self, cluster: Key, topic: str, configs: frozenset[str] = frozenset()

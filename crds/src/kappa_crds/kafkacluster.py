@@ -118,6 +118,8 @@ class KafkaClusterStatus(ResourceStatus):
     """Broker id of the controller."""
     topics: int | None = None
     """Topics that this user may see."""
+    advertised: tuple[str, ...] = ()
+    """Addresses that brokers advertised, as host:port, at most 64. NetworkPolicies of pipelines admit them."""
     last_seen: datetime | None = None
     """When the cluster last answered."""
     lag: LagSampled | None = None

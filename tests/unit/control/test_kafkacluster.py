@@ -43,6 +43,41 @@ async def test_a_cluster_that_answers_is_ready_and_reports_its_id() -> None:
     assert outcome.requeue_after == 60
 
 
+async def test_addresses_of_brokers_are_kept_while_a_broker_is_away_and_other_text_is_left_out() -> None:
+    broker = FakeBroker()
+    broker.advertised = (
+        "10.0.0.8:9093",
+        "b-1.example.com:9093",
+        "<b>:1",
+        "b:0",
+        "b:70000",
+        "a b:1",
+        "x" * 300 + ":1",
+    )
+    operator = start(broker)
+    await operator.reconcile(MAIN)
+    broker.advertised = ("b-1.example.com:9093",)
+    await operator.reconcile(MAIN)
+    assert read_advertised(operator) == ["10.0.0.8:9093", "b-1.example.com:9093"]
+
+
+async def test_a_changed_spec_forgets_addresses_of_brokers_and_their_number_is_limited() -> None:
+    broker = FakeBroker()
+    broker.advertised = tuple(f"10.0.1.{n}:9092" for n in range(200))
+    operator = start(broker)
+    await operator.reconcile(MAIN)
+    assert len(read_advertised(operator)) == 64
+    broker.advertised = ("10.0.0.9:9092",)
+    operator.cluster.patch(ObjectRef("kappa-platform.io/v1alpha1", *MAIN), spec={"checkInterval": "2m"})
+    await operator.reconcile(MAIN)
+    assert read_advertised(operator) == ["10.0.0.9:9092"]
+
+
+def read_advertised(operator: Operator) -> list[str]:
+    found: list[str] = (operator.get(MAIN) or {})["status"].get("advertised", [])
+    return found
+
+
 async def test_an_unavailable_cluster_reports_the_broker_message_and_is_retried_soon() -> None:
     broker = FakeBroker()
     broker.trouble = BrokerUnreachable(

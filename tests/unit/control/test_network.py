@@ -104,6 +104,16 @@ def test_while_a_change_is_under_way_both_revisions_reach_what_they_need() -> No
     assert {"10.0.0.7/32", "10.0.0.8/32"} <= set(blocks)
 
 
+def test_addresses_that_brokers_advertise_are_admitted_for_drivers_and_executors() -> None:
+    advertised = ("10.0.0.8:9093", "b-2.example.com:9096")
+    for body in build_policies(pipeline(), (build(TWO),), NETWORK, advertised):
+        egress = body["spec"]["egress"]
+        assert {"to": [{"ipBlock": {"cidr": "10.0.0.8/32"}}], "ports": tcp(9093)} in egress
+        assert [rule["ports"] for rule in find_outside([rule for rule in egress if "to" in rule])] == [
+            tcp(9096)
+        ]
+
+
 def test_only_drivers_reach_the_schema_registry() -> None:
     registry = {"url": "http://10.0.0.9:8081"}
     source = {"name": "events", "topic": "in", "format": {"avro": {"registry": registry}}}

@@ -48,6 +48,7 @@ def describe_cluster(admin: Admin) -> ClusterView:
         brokers=len(answer.brokers),
         controller=answer.controller_id if answer.controller_id >= 0 else None,
         topics=0,
+        advertised=tuple(sorted(f"{each.host}:{each.port}" for each in answer.brokers.values())),
     )
 
 

@@ -21,6 +21,8 @@ class ClusterView:
     brokers: int
     controller: int | None
     topics: int
+    advertised: tuple[str, ...] = ()
+    """The addresses of the brokers, as host:port. The text is theirs."""
 
 
 @dataclass(frozen=True, slots=True)

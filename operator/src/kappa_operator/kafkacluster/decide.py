@@ -1,5 +1,6 @@
 """What to report about a Kafka cluster: nothing in it is changed, only the connection is checked."""
 
+import re
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -17,6 +18,8 @@ from kappa_operator.errors import KappaError
 from kappa_operator.kafka.model import ClusterView, KafkaAccess
 from kappa_operator.lag.model import ClusterSample
 
+MOST_ADVERTISED = 64
+_ADDRESS = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?:[0-9]{1,5}", re.ASCII | re.IGNORECASE)
 KafkaClusterResource = Resource[KafkaClusterSpec, KafkaClusterStatus]
 
 
@@ -60,11 +63,27 @@ def _build_status(observed: KafkaClusterObserved, every: float, now: datetime) -
             "brokers": view.brokers,
             "controller": view.controller,
             "topics": view.topics,
+            "advertised": choose_advertised(resource, view),
             "last_seen": _choose_last_seen(status.last_seen, every, now),
         }
         if fields["last_seen"] != status.last_seen or status.lag is None or not resource.spec.lag.enabled:
             fields["lag"] = _describe_sample(observed)
     return update_status(resource, build_verdict(observed), now, **fields)
+
+
+def choose_advertised(resource: KafkaClusterResource, view: ClusterView) -> tuple[str, ...]:
+    """Return the addresses of brokers to admit: those of now, and those of before, as a broker may be away for a while.
+
+    What is no address is left out. A changed spec may be that of another cluster, so it starts with none.
+    """
+    status = resource.status
+    is_same = status.observed_generation == resource.metadata.generation
+    known = {*(status.advertised if is_same else ()), *view.advertised[:MOST_ADVERTISED]}
+    return tuple(sorted(filter(_is_address, known)))[:MOST_ADVERTISED]
+
+
+def _is_address(text: str) -> bool:
+    return _ADDRESS.fullmatch(text) is not None and 0 < int(text.rpartition(":")[2]) < 65536
 
 
 def _describe_sample(observed: KafkaClusterObserved) -> LagSampled | None:

@@ -54,6 +54,7 @@ async def observe_dependencies(
         await check_registry_secrets(context, namespace, spec.sources)
         return Dependencies(
             cluster=cluster.spec,
+            advertised=cluster.status.advertised,
             storage=storage,
             topics=await resolve_topics(context, cluster, resource, ask_kafka=ask_kafka),
             modules=await read_modules(context, resource),

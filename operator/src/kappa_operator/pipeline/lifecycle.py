@@ -102,12 +102,13 @@ def create_driver(
     mounts = build_driver_mounts(observed.dependencies, revision.spec)
     policy, previous = observed.images.pull_policy, observed.previous
     executors = (revision.executor_pod, {} if previous is None else previous.executor_pod)
+    network, advertised = observed.images.network, observed.dependencies.advertised
     revisions = (revision,) if previous is None else (revision, previous)
     options = {"standby": standby, "allow_python": observed.images.allow_python}
     driver = build_driver(resource, revision, mounts, generation, policy, **options)
     return (
         *(ApplyObject(manifest) for manifest in build_support(resource, executors)),
-        *(ApplyObject(each) for each in build_policies(resource, revisions, observed.images.network)),
+        *(ApplyObject(each) for each in build_policies(resource, revisions, network, advertised)),
         *(CreateToken(manifest) for manifest in build_tokens(resource, revision)),
         CreateObject(build_config(resource, revision)),
         CreateObject(driver),

@@ -3,7 +3,7 @@
 They are applied with what a driver needs, before its pod is created. While a change is under way they admit what both revisions need.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 
 from kappa_crds.revision import BLOCK_MANAGER_PORT, CONTROL_PORT, DRIVER_PORT, Revision
 from kappa_crds.source import find_registries
@@ -31,21 +31,26 @@ from kappa_operator.statestore.network import find_store
 
 
 def build_policies(
-    resource: PipelineResource, revisions: Sequence[Revision], network: Network | None
+    resource: PipelineResource,
+    revisions: Sequence[Revision],
+    network: Network | None,
+    advertised: Iterable[str] = (),
 ) -> tuple[Manifest, ...]:
-    """Return the policies for pods of these revisions of the pipeline; none where the installation disables them."""
+    """Return the policies for pods of these revisions of the pipeline; none where the installation disables them.
+
+    `advertised` are the addresses of brokers besides those of the revisions.
+    """
     if network is None:
         return ()
+    data = {*_find_data(revisions), *map(Destination.parse, advertised)}
+    driver = _build_driver_policy(resource, revisions, network, data)
     if not any(has_executors(each.spec) for each in revisions):
-        return (_build_driver_policy(resource, revisions, network),)
-    return (
-        _build_driver_policy(resource, revisions, network),
-        _build_executor_policy(resource, revisions, network),
-    )
+        return (driver,)
+    return driver, _build_executor_policy(resource, network, data)
 
 
 def _build_driver_policy(
-    resource: PipelineResource, revisions: Sequence[Revision], network: Network
+    resource: PipelineResource, revisions: Sequence[Revision], network: Network, data: Set[Destination]
 ) -> Manifest:
     name, namespace = resource.metadata.name, resource.metadata.namespace
     peers = [select_operator(network), *network.prometheus]
@@ -54,7 +59,7 @@ def _build_driver_policy(
         executors = [select_pods({PIPELINE_LABEL: name, **EXECUTOR_ROLE})]
         ingress.append({"from": executors, "ports": build_ports(DRIVER_PORT, BLOCK_MANAGER_PORT)})
         egress += [{"to": executors, "ports": build_ports(BLOCK_MANAGER_PORT)}, admit_api(network)]
-    destinations = (*_find_data(revisions), *_find_registries(revisions))
+    destinations = {*data, *_find_registries(revisions)}
     return build_policy(
         resource,
         name_account(name),
@@ -64,9 +69,7 @@ def _build_driver_policy(
     )
 
 
-def _build_executor_policy(
-    resource: PipelineResource, revisions: Sequence[Revision], network: Network
-) -> Manifest:
+def _build_executor_policy(resource: PipelineResource, network: Network, data: Set[Destination]) -> Manifest:
     name, namespace = resource.metadata.name, resource.metadata.namespace
     own = {PIPELINE_LABEL: name, **EXECUTOR_ROLE}
     driver, executors = select_pods({PIPELINE_LABEL: name, **DRIVER_ROLE}), select_pods(own)
@@ -74,7 +77,7 @@ def _build_executor_policy(
         admit_dns(network),
         {"to": [driver], "ports": build_ports(DRIVER_PORT, BLOCK_MANAGER_PORT)},
         {"to": [executors], "ports": build_ports(BLOCK_MANAGER_PORT)},
-        *admit_destinations(network, namespace, _find_data(revisions)),
+        *admit_destinations(network, namespace, data),
     ]
     return build_policy(
         resource,

@@ -63,7 +63,7 @@ class Dependencies:
     """The resources that a pipeline depends on, found and ready.
 
     `topics` maps names in the spec to names in Kafka. `modules` are Python modules by file name, None without spec.pythonFrom.
-    `savepoint` is the one that spec.restore names.
+    `savepoint` is the one that spec.restore names. `advertised` are the addresses of brokers besides spec.bootstrapServers.
     """
 
     cluster: KafkaClusterSpec
@@ -71,6 +71,7 @@ class Dependencies:
     topics: dict[str, str]
     modules: dict[str, str] | None = None
     savepoint: SavepointResource | None = None
+    advertised: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
