@@ -11,6 +11,7 @@ from kappa_crds import API_VERSION
 from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.engine.watches import PodWatches
 from kappa_operator.errors import KappaError
+from kappa_operator.kafkacluster.observe import list_clusters
 from kappa_operator.kinds import KIND_TABLE
 from kappa_operator.settings import Settings
 from unit.control.lives import PIPELINE, SPEC, Life, write
@@ -71,6 +72,16 @@ async def test_a_rolebinding_takes_effect_without_a_restart() -> None:
     operator.clock.advance(outcome.requeue_after)
     await operator.settle(CLUSTER)
     assert operator.get_condition(CLUSTER)[:2] == ("True", "Connected")
+
+
+async def test_lag_is_sampled_only_where_the_operator_acts() -> None:
+    operator, cluster = start(disabled=True)
+    await operator.settle(CLUSTER)
+    assert list(list_clusters(operator.cache)) == []
+    cluster.disabled = set()
+    operator.clock.advance(61)
+    await operator.settle(CLUSTER)
+    assert [each.metadata.name for each in list_clusters(operator.cache)] == ["main"]
 
 
 async def test_many_resources_of_a_namespace_cost_one_request() -> None:

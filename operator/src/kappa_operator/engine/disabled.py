@@ -3,6 +3,7 @@
 from datetime import datetime
 from typing import Any
 
+from kappa_crds.conditions import ConditionType, find_condition
 from kappa_crds.reasons import Reason
 from kappa_crds.resource import Resource
 from kappa_operator import intervals
@@ -19,6 +20,12 @@ def decide_disabled(resource: Resource[Any, Any], settings: Settings, now: datet
     )
     verdict = stalled(resource.status.state or "Waiting", Reason.NAMESPACE_NOT_ENABLED, message)
     return Plan(status=update_status(resource, verdict, now), requeue_after=intervals.BLOCKED)
+
+
+def is_disabled(resource: Resource[Any, Any]) -> bool:
+    """Return whether the resource was in a namespace without permissions when it was last reconciled."""
+    ready = find_condition(resource.status.conditions, ConditionType.READY)
+    return ready is not None and ready.reason == Reason.NAMESPACE_NOT_ENABLED
 
 
 def build_command(settings: Settings, namespace: str) -> str:

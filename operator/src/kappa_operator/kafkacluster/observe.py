@@ -6,6 +6,7 @@ from functools import partial
 from kappa_operator.engine.actions import Reconnect
 from kappa_operator.engine.cache import ResourceCache
 from kappa_operator.engine.context import OperatorContext
+from kappa_operator.engine.disabled import is_disabled
 from kappa_operator.engine.keys import Key
 from kappa_operator.engine.plan import Failure, find_failure
 from kappa_operator.errors import KafkaFailure, SecretProblem
@@ -40,10 +41,10 @@ async def _resolve(access: KafkaAccess) -> KafkaAccess:
 
 
 def list_clusters(cache: ResourceCache) -> Iterator[KafkaClusterResource]:
-    """Yield every KafkaCluster whose spec is valid, as it was last seen."""
+    """Yield every KafkaCluster whose spec is valid, as it was last seen, of namespaces where the operator acts."""
     for key in cache.find_all("KafkaCluster"):
         resource = cache.get(key)
-        if resource is not None:
+        if resource is not None and not is_disabled(resource):
             yield resource
 
 
