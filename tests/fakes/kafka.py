@@ -58,6 +58,7 @@ class FakeBroker:
         self.quotas: dict[Producer, float] = {}
         self.trouble: KafkaFailure | None = None
         self.quota_trouble: KafkaFailure | None = None
+        self.log_ins = 0
         self._ids = itertools.count(1)
 
     def add(
@@ -152,6 +153,7 @@ class FakeKafka(AdminClients):
         self.looks = 0
         self._accesses: dict[Key, KafkaAccess] = {}
         self._created: set[tuple[Key, str]] = set()
+        self._refused: dict[Key, str] = {}
 
     def connect(self, cluster: Key, access: KafkaAccess) -> None:
         """Remember the access."""
@@ -159,8 +161,12 @@ class FakeKafka(AdminClients):
 
     async def ensure(self, cluster: Key, resolve: Resolve) -> None:
         """Remember the access, if there is none yet."""
-        if cluster not in self._accesses:
-            self.connect(cluster, await resolve())
+        if cluster in self._accesses:
+            return
+        access = await resolve()
+        if self._refused.get(cluster) == access.fingerprint:
+            raise AuthenticationFailed("refused before")
+        self.connect(cluster, access)
 
     def has(self, cluster: Key) -> bool:
         """Return whether there is an access."""
@@ -169,6 +175,10 @@ class FakeKafka(AdminClients):
     def uses(self, cluster: Key, access: KafkaAccess) -> bool:
         """Return whether this is the access."""
         return self._accesses.get(cluster) == access
+
+    def allow_retry(self, cluster: Key) -> None:
+        """Let the next call log in again."""
+        self._refused.pop(cluster, None)
 
     def release(self, cluster: Key) -> None:
         """Forget the access."""
@@ -216,12 +226,15 @@ class FakeKafka(AdminClients):
             raise BrokerUnreachable(f"{access.settings['bootstrap.servers']}: Connection refused")
         if broker.trouble is not None:
             raise broker.trouble
-        self._log_in(broker, access)
+        self._log_in(cluster, broker, access)
         return broker
 
-    def _log_in(self, broker: FakeBroker, access: KafkaAccess) -> None:
+    def _log_in(self, cluster: Key, broker: FakeBroker, access: KafkaAccess) -> None:
         if broker.passwords is None:
             return
+        broker.log_ins += 1
         user, password = (access.settings.get(f"sasl.{what}", "") for what in ("username", "password"))
         if broker.passwords.get(user) != password:
+            self._refused[cluster] = access.fingerprint
+            self.release(cluster)
             raise AuthenticationFailed("Authentication failed: Invalid username or password")

@@ -1,6 +1,9 @@
 """Connections to a real broker: TLS, SASL, wrong credentials, and a broker that goes and comes back."""
 
-from collections.abc import Iterator
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -65,6 +68,54 @@ async def test_a_corrected_secret_is_used_at_the_next_check(secured: Broker) -> 
         operator.cluster.put(build_secret("login", username="ann", password=PASSWORD))
         await operator.reconcile(CLUSTER)
         assert operator.get_condition(CLUSTER)[:2] == ("True", "Connected")
+
+
+class CountingProxy:
+    """Passes connections to a broker on, and counts them: each is a log-in, as a broker ends one whose log-in it refuses."""
+
+    def __init__(self, target: str) -> None:
+        self._host, _, self._port = target.rpartition(":")
+        self.connections = 0
+
+    async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        there, back = await asyncio.open_connection(self._host, int(self._port))
+        await asyncio.gather(_copy(reader, back), _copy(there, writer))
+
+    @asynccontextmanager
+    async def serve(self) -> AsyncIterator[str]:
+        """Yield the address."""
+        server = await asyncio.start_server(self._pass_on, "127.0.0.1", 0)
+        async with server:
+            yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+
+
+async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(ConnectionError):
+        while data := await reader.read(65536):
+            writer.write(data)
+            await writer.drain()
+    writer.close()
+
+
+async def test_a_client_whose_log_in_is_refused_does_not_repeat_it(secured: Broker) -> None:
+    proxy = CountingProxy(secured.sasl_bootstrap)
+    async with proxy.serve() as address:
+        spec = {"tls": {**TLS, "verifyHostname": False}, "sasl": sasl("SCRAM-SHA-512")}
+        async with connect(address, secured, "wrong-word", **spec) as operator:
+            await operator.reconcile(CLUSTER)
+            assert operator.get_condition(CLUSTER)[1] == "AuthenticationFailed"
+            attempted = proxy.connections
+            assert 1 <= attempted <= 3
+            await asyncio.sleep(6)  # longer than the library's own pause
+            assert proxy.connections == attempted
+            await operator.reconcile(CLUSTER)
+            assert proxy.connections == attempted
+
+            operator.cluster.put(build_secret("login", username="ann", password=PASSWORD))
+            await operator.reconcile(CLUSTER)
+            assert operator.get_condition(CLUSTER)[1] == "Connected"
+            assert proxy.connections > attempted
 
 
 async def test_an_unknown_authority_is_reported(secured: Broker) -> None:

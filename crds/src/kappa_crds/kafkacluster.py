@@ -107,6 +107,17 @@ class KafkaClusterSpec(Model):
     """How consumer lag is sampled."""
 
 
+class RefusedLogIn(Status):
+    """Log-ins that Kafka refused in a row."""
+
+    attempts: Annotated[int, Field(ge=1)]
+    """How many there were."""
+    next_attempt: datetime
+    """When the next one is made; a change of the spec or of a Secret ends the wait."""
+    settings: str
+    """Fingerprint of the generation of the spec and the versions of the Secrets."""
+
+
 class KafkaClusterStatus(ResourceStatus):
     """What the operator saw of the Kafka cluster."""
 
@@ -124,6 +135,8 @@ class KafkaClusterStatus(ResourceStatus):
     """When the cluster last answered."""
     lag: LagSampled | None = None
     """The last sample of consumer lag at that time."""
+    refused_log_in: RefusedLogIn | None = None
+    """Log-ins that Kafka refused since the last one that it accepted."""
 
 
 KAFKA_CLUSTER = Kind(

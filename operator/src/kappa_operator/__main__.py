@@ -35,7 +35,7 @@ from kappa_operator.engine.watches import (
     register_resources,
 )
 from kappa_operator.kafka.clients import AdminClients
-from kappa_operator.kafkacluster.connection import read_access
+from kappa_operator.kafkacluster.connection import read_sampling_access
 from kappa_operator.kafkacluster.observe import list_clusters
 from kappa_operator.kinds import KIND_TABLE
 from kappa_operator.lag.exposition import LagCollector
@@ -130,7 +130,7 @@ async def run(settings: Settings) -> None:
 
         sampling = Sampling(
             partial(list_clusters, cache),
-            lambda each: read_access(context, each),
+            lambda each: read_sampling_access(context, each),
             on_new_groups=wake_policies,
         )
         context = OperatorContext(

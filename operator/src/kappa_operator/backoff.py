@@ -46,6 +46,8 @@ WATCH = Backoff(0.5, 30.0)
 """A watch that ended. It is retried without end: with one, a namespace that is gone would end the operator for all others."""
 TOPIC = Backoff(2.0, 300.0)
 """A topic that Kafka refused, or whose Kafka cluster does not answer."""
+LOG_IN = Backoff(15.0, 900.0)
+"""A log-in that Kafka refused: repeated ones lock accounts, and look like an attack."""
 STORE = Backoff(30.0, 600.0)
 """A check of a state store that failed."""
 SAVEPOINT = Backoff(5.0, 300.0)

@@ -1,5 +1,6 @@
 """KafkaClusters: what a check says, how Secrets get in, and what never gets out."""
 
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -139,6 +140,72 @@ async def test_a_changed_secret_is_used_at_the_next_check() -> None:
     operator.cluster.put(build_secret("login", username="ann", password="new"))
     await operator.reconcile(MAIN)
     assert operator.get_condition(MAIN)[1] == "Connected"
+
+
+async def check_for(operator: Operator, seconds: float) -> None:
+    """Let the checks run as the operator requests them."""
+    end = operator.clock.time + timedelta(seconds=seconds)
+    while operator.clock.time < end:
+        outcome = await operator.reconcile(MAIN)
+        assert outcome.requeue_after
+        operator.clock.advance(outcome.requeue_after)
+
+
+async def test_a_refused_log_in_is_repeated_ever_less_often() -> None:
+    broker = FakeBroker(passwords={"ann": "new"})
+    operator = start(broker, sasl=SASL)
+    operator.cluster.put(build_secret("login", username="ann", password="old"))
+    await check_for(operator, 60)
+    assert 1 < broker.log_ins <= 4
+    status = (operator.get(MAIN) or {})["status"]["refusedLogIn"]
+    assert status["attempts"] == broker.log_ins
+    shown = datetime.fromisoformat(status["nextAttempt"])
+    assert f"{shown:%H:%M:%S} UTC" in operator.get_condition(MAIN)[2]
+    await check_for(operator, 3540)
+    assert broker.log_ins <= 12
+
+
+async def test_an_operator_that_restarts_does_not_repeat_a_refused_log_in_at_once() -> None:
+    broker = FakeBroker(passwords={"ann": "new"})
+    operator = start(broker, sasl=SASL)
+    operator.cluster.put(build_secret("login", username="ann", password="old"))
+    for _ in range(3):
+        await operator.reconcile(MAIN)
+        operator = operator.restart()
+    assert broker.log_ins == 1
+    assert operator.get_condition(MAIN)[1] == "AuthenticationFailed"
+
+
+async def test_a_changed_spec_ends_the_pause() -> None:
+    broker = FakeBroker(passwords={"ann": "new"})
+    operator = start(broker, sasl=SASL)
+    operator.cluster.put(build_secret("login", username="ann", password="old"))
+    operator.cluster.put(build_secret("other", username="ann", password="new"))
+    await check_for(operator, 60)
+    other = {**SASL, "credentialsSecretRef": {"name": "other"}}
+    operator.cluster.put(build_resource("KafkaCluster", "main", bootstrapServers=["kafka:9092"], sasl=other))
+    await operator.reconcile(MAIN)
+    assert operator.get_condition(MAIN)[1] == "Connected"
+    assert "refusedLogIn" not in (operator.get(MAIN) or {})["status"]
+
+
+async def test_topics_do_not_repeat_a_log_in_that_the_check_found_refused() -> None:
+    broker = FakeBroker(passwords={"ann": "right"})
+    operator = start(broker, sasl=SASL)
+    operator.cluster.put(build_secret("login", username="ann", password="right"))
+    await operator.reconcile(MAIN)
+    broker.passwords = {"ann": "changed"}
+    broker.log_ins = 0
+    topics = [Key("Topic", "shop", f"t{number}") for number in range(5)]
+    for topic in topics:
+        operator.cluster.put(build_resource("Topic", topic.name))
+    for topic in topics * 2:
+        await operator.reconcile(topic)
+    assert broker.log_ins == 1
+    assert operator.get_condition(topics[-1])[1] == "AuthenticationFailed"
+    await operator.reconcile(MAIN)
+    assert broker.log_ins == 2
+    assert operator.get_condition(MAIN)[1] == "AuthenticationFailed"
 
 
 async def test_the_client_of_a_deleted_cluster_is_released() -> None:

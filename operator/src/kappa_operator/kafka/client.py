@@ -204,8 +204,13 @@ class KafkaClient:
     async def close(self) -> None:
         """Close the client once the calls under way have ended."""
         await self._unused.wait()
-        self._threads.shutdown(wait=False)
         await self._connection.close()
+        await asyncio.to_thread(self._destroy)
+
+    def _destroy(self) -> None:
+        """End the library's client, which has connections of its own, once no thread is in a call of it."""
+        self._threads.shutdown(wait=True)
+        self._admin.client.__exit__(None, None, None)
 
 
 def _build_admin(access: KafkaAccess, errors: ClientErrors) -> AdminClient:

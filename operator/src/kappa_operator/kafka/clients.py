@@ -6,13 +6,13 @@ created when it is first needed and replaced when its settings, secrets included
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Awaitable, Callable
-from contextlib import AbstractContextManager
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 
 from kappa_crds.reasons import Reason
 from kappa_operator.engine.actions import KafkaAction
 from kappa_operator.engine.keys import Key
-from kappa_operator.errors import KafkaFailure
+from kappa_operator.errors import AuthenticationFailed, KafkaFailure
 from kappa_operator.fair import FairSlots
 from kappa_operator.kafka.client import KafkaClient
 from kappa_operator.kafka.model import ClusterView, KafkaAccess, Producer, TopicView
@@ -32,6 +32,8 @@ class AdminClients:
         self._clients: dict[Key, KafkaClient] = {}
         self._connecting: defaultdict[Key, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._closing: set[asyncio.Task[None]] = set()
+        self._refused: dict[Key, str] = {}
+        """Fingerprints of accesses that Kafka refused, until the check of the KafkaCluster tries again."""
 
     def connect(self, cluster: Key, access: KafkaAccess) -> None:
         """Use this access from now on; a client with the same access is kept."""
@@ -58,8 +60,16 @@ class AdminClients:
         if cluster in self._clients:
             return
         async with self._connecting[cluster]:
-            if cluster not in self._clients:
-                self.connect(cluster, await resolve())
+            if cluster in self._clients:
+                return
+            access = await resolve()
+            if self._refused.get(cluster) == access.fingerprint:
+                raise AuthenticationFailed(f"Kafka refused the log-in of {cluster}; its check tries again")
+            self.connect(cluster, access)
+
+    def allow_retry(self, cluster: Key) -> None:
+        """Let the next call log in again, although Kafka refused it."""
+        self._refused.pop(cluster, None)
 
     def has(self, cluster: Key) -> bool:
         """Return whether there is a client for the cluster."""
@@ -106,8 +116,17 @@ class AdminClients:
             self.release(cluster)
         await asyncio.gather(*self._closing)
 
-    def _use(self, cluster: Key) -> AbstractContextManager[KafkaClient]:
+    @contextmanager
+    def _use(self, cluster: Key) -> Iterator[KafkaClient]:
+        """Use the client. One whose log-in is refused is closed: the library would repeat the log-in without end."""
         client = self._clients.get(cluster)
         if client is None:
             raise KafkaFailure(f"there is no connection to {cluster} yet")
-        return client.use()
+        try:
+            with client.use():
+                yield client
+        except AuthenticationFailed:
+            if self._clients.get(cluster) is client:
+                self._refused[cluster] = client.fingerprint
+                self.release(cluster)
+            raise

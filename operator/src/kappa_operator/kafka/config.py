@@ -17,13 +17,14 @@ _BASE = {
     "client.id": "kappa-operator",
     "allow.auto.create.topics": "false",
     "enable.metrics.push": "false",
-    "reconnect.backoff.ms": "500",
-    "reconnect.backoff.max.ms": "5000",
+    "reconnect.backoff.ms": "2000",
+    "reconnect.backoff.max.ms": "10000",
     "socket.connection.setup.timeout.ms": "5000",
     "log_level": "0",
     "receive.message.max.bytes": str(4 * 2**20),
 }
-"""The error callback reports the brokers' errors; the library's log on stderr would only repeat them."""
+"""The error callback reports the brokers' errors; the library's log on stderr would only repeat them. The library repeats a refused
+log-in with these pauses until its client is closed."""
 
 
 def build_purpose(spec: KafkaClusterSpec, *uses: str) -> Purpose:

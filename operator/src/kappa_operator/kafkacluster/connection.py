@@ -1,12 +1,16 @@
 """From a KafkaCluster that a resource names to a connection."""
 
+import hashlib
+import json
 from functools import partial
 
 from kappa_operator.consent import KAFKA, KAFKA_OPERATOR
 from kappa_operator.engine.cache import ResourceCache
 from kappa_operator.engine.context import OperatorContext
 from kappa_operator.engine.keys import Key, ObjectRef
+from kappa_operator.engine.recent import SHORT
 from kappa_operator.engine.references import resolve_ready
+from kappa_operator.errors import AuthenticationFailed
 from kappa_operator.kafka.config import build_access, build_purpose, find_secret_keys
 from kappa_operator.kafka.model import KafkaAccess
 from kappa_operator.kafkacluster.decide import KafkaClusterResource
@@ -34,6 +38,24 @@ async def read_access(
         name: await read_secret(context, refs[name], keys, purpose, age) for name, keys in wanted.items()
     }
     return build_access(cluster.spec, secrets)
+
+
+async def read_version(context: OperatorContext, cluster: KafkaClusterResource) -> str:
+    """Return a fingerprint of the spec's generation and the versions of its Secrets, which holds no secret."""
+    versions: list[tuple[str, str]] = []
+    for name in sorted({name for name, _ in find_secret_keys(cluster.spec)}):
+        ref = ObjectRef("v1", "Secret", cluster.metadata.namespace, name)
+        body = await context.read_recent(ref, SHORT) or {}
+        versions.append((name, body.get("metadata", {}).get("resourceVersion", "")))
+    text = json.dumps([cluster.metadata.generation, versions])
+    return hashlib.sha256(text.encode()).hexdigest()[:10]
+
+
+async def read_sampling_access(context: OperatorContext, cluster: KafkaClusterResource) -> KafkaAccess:
+    """Return how samples of lag reach the cluster; raise AuthenticationFailed while Kafka refuses the log-in of its check."""
+    if cluster.status.refused_log_in is not None:
+        raise AuthenticationFailed("Kafka refuses the log-in; see the condition Ready of the KafkaCluster")
+    return await read_access(context, cluster)
 
 
 async def connect(context: OperatorContext, cluster: KafkaClusterResource) -> Key:

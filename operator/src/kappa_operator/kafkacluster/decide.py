@@ -1,20 +1,20 @@
 """What to report about a Kafka cluster: nothing in it is changed, only the connection is checked."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from kappa_crds.kafkacluster import KafkaClusterSpec, KafkaClusterStatus, LagSampled
+from kappa_crds.kafkacluster import KafkaClusterSpec, KafkaClusterStatus, LagSampled, RefusedLogIn
 from kappa_crds.quantities import format_count, parse_duration
 from kappa_crds.reasons import Reason
 from kappa_crds.resource import Resource, ResourceStatus
-from kappa_operator import intervals
+from kappa_operator import backoff, intervals
 from kappa_operator.engine.actions import Reconnect
 from kappa_operator.engine.keys import Key
 from kappa_operator.engine.kinds import Step
 from kappa_operator.engine.plan import Plan, Verdict, judge_error, ready, update_status
-from kappa_operator.errors import KappaError
+from kappa_operator.errors import AuthenticationFailed, KappaError
 from kappa_operator.kafka.model import ClusterView, KafkaAccess
 from kappa_operator.lag.model import ClusterSample
 
@@ -27,7 +27,8 @@ KafkaClusterResource = Resource[KafkaClusterSpec, KafkaClusterStatus]
 class KafkaClusterObserved:
     """The cluster as it answered, or the error instead, and the last sample of consumer lag.
 
-    `access` is there where the client that there is was made with other settings or Secrets.
+    `access` is there where the client that there is was made with other settings or Secrets. `version` changes with the spec and the
+    Secrets. Where it `waits`, nothing was asked: Kafka refused the log-in, and the next one is due at that time.
     """
 
     resource: KafkaClusterResource
@@ -35,6 +36,15 @@ class KafkaClusterObserved:
     sampled: ClusterSample | None = None
     access: KafkaAccess | None = None
     problem: KappaError | None = None
+    version: str = ""
+    waits: datetime | None = None
+
+
+def wait_for_log_in(observed: KafkaClusterObserved, now: datetime) -> Plan | None:
+    """Wait after a refused log-in. Secrets are read meanwhile, as no event reports that one changed."""
+    if observed.waits is None:
+        return None
+    return Plan(requeue_after=min(intervals.SOON, max(1.0, intervals.wait_until(observed.waits, now))))
 
 
 def reconnect(observed: KafkaClusterObserved, _now: datetime) -> Plan | None:
@@ -51,12 +61,20 @@ def report_connection(observed: KafkaClusterObserved, now: datetime) -> Plan:
     return Plan(status=status, requeue_after=min(every, intervals.SOON) if observed.problem else every)
 
 
-KAFKA_CLUSTER_STEPS: tuple[Step[KafkaClusterObserved], ...] = (reconnect, report_connection)
+KAFKA_CLUSTER_STEPS: tuple[Step[KafkaClusterObserved], ...] = (wait_for_log_in, reconnect, report_connection)
 
 
 def _build_status(observed: KafkaClusterObserved, every: float, now: datetime) -> ResourceStatus:
     resource, view, status = observed.resource, observed.view, observed.resource.status
     fields: dict[str, Any] = {}
+    verdict = build_verdict(observed)
+    if isinstance(observed.problem, AuthenticationFailed):
+        refused = _count_refusal(observed, now)
+        fields["refused_log_in"] = refused
+        until = (
+            f"the next log-in is at {refused.next_attempt:%H:%M:%S} UTC, or when the spec or a Secret changes"
+        )
+        verdict = replace(verdict, message=f"{verdict.message}; {until}")
     if view is not None:
         fields |= {
             "cluster_id": view.cluster_id,
@@ -65,10 +83,21 @@ def _build_status(observed: KafkaClusterObserved, every: float, now: datetime) -
             "topics": view.topics,
             "advertised": choose_advertised(resource, view),
             "last_seen": _choose_last_seen(status.last_seen, every, now),
+            "refused_log_in": None,
         }
         if fields["last_seen"] != status.last_seen or status.lag is None or not resource.spec.lag.enabled:
             fields["lag"] = _describe_sample(observed)
-    return update_status(resource, build_verdict(observed), now, **fields)
+    return update_status(resource, verdict, now, **fields)
+
+
+def _count_refusal(observed: KafkaClusterObserved, now: datetime) -> RefusedLogIn:
+    """Return the refusals in a row with these settings, and when to try again."""
+    before = observed.resource.status.refused_log_in
+    is_same = before is not None and before.settings == observed.version
+    attempts = before.attempts + 1 if before is not None and is_same else 1
+    pause = round(backoff.LOG_IN.pause(attempts, observed.resource.metadata.uid))
+    due = now.replace(microsecond=0) + timedelta(seconds=pause)
+    return RefusedLogIn(attempts=attempts, next_attempt=due, settings=observed.version)
 
 
 def choose_advertised(resource: KafkaClusterResource, view: ClusterView) -> tuple[str, ...]:

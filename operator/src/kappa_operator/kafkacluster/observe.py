@@ -11,7 +11,7 @@ from kappa_operator.engine.keys import Key
 from kappa_operator.engine.plan import Failure, find_failure
 from kappa_operator.errors import KafkaFailure, SecretProblem
 from kappa_operator.kafka.model import KafkaAccess
-from kappa_operator.kafkacluster.connection import read_access
+from kappa_operator.kafkacluster.connection import read_access, read_version
 from kappa_operator.kafkacluster.decide import KafkaClusterObserved, KafkaClusterResource
 
 
@@ -22,18 +22,23 @@ async def observe_kafkacluster(
     resource = context.cache.read(key)
     if resource is None:
         return None
-    failure = find_failure(failures, Reconnect)
+    failure, version = find_failure(failures, Reconnect), ""
     if failure is not None:
         return KafkaClusterObserved(resource, problem=failure.error)
     try:
         access = await read_access(context, resource)
+        version = await read_version(context, resource)
+        refused = resource.status.refused_log_in
+        if refused is not None and refused.settings == version and context.now() < refused.next_attempt:
+            return KafkaClusterObserved(resource, waits=refused.next_attempt)
+        context.kafka.allow_retry(key)
         await context.kafka.ensure(key, partial(_resolve, access))
         if not context.kafka.uses(key, access):
             return KafkaClusterObserved(resource, access=access)
         view = await context.kafka.describe_cluster(key)
         return KafkaClusterObserved(resource, view, context.get_lag(key))
     except (SecretProblem, KafkaFailure) as problem:
-        return KafkaClusterObserved(resource, problem=problem)
+        return KafkaClusterObserved(resource, problem=problem, version=version)
 
 
 async def _resolve(access: KafkaAccess) -> KafkaAccess:
@@ -56,4 +61,5 @@ def release_if_unused(context: OperatorContext, key: Key) -> None:
     """
     bodies = (context.cache.get_body(topic) for topic in context.cache.find("Topic", key.namespace))
     if not any(body and body["spec"].get("deletionPolicy") == "Delete" for body in bodies):
+        context.kafka.allow_retry(key)
         context.kafka.release(key)

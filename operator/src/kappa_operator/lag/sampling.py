@@ -17,7 +17,7 @@ from kappa_crds.conditions import ConditionType, is_true
 from kappa_crds.kafkacluster import LagSampling
 from kappa_crds.quantities import parse_duration
 from kappa_operator.engine.keys import Key
-from kappa_operator.errors import KappaError
+from kappa_operator.errors import AuthenticationFailed, KappaError
 from kappa_operator.fair import FairSlots
 from kappa_operator.kafka.configs import ConfigReader
 from kappa_operator.kafka.connection import Connection
@@ -119,6 +119,9 @@ class Sampling:
             async with self._slots.hold(key.namespace):
                 sampler = await self._get_sampler(key, cluster)
                 sampled = self._check_size(key, before, await sampler.sample())
+        except AuthenticationFailed as error:
+            await self._disconnect(key)
+            sampled = before.as_failed(datetime.now(UTC), error.message)
         except KappaError as error:
             sampled = before.as_failed(datetime.now(UTC), error.message)
         except Exception as error:
@@ -152,6 +155,12 @@ class Sampling:
         sampler = self._build(access, build_filter(cluster.spec.lag))
         self._samplers[key] = _Kept(sampler, made_of)
         return sampler
+
+    async def _disconnect(self, key: Key) -> None:
+        """Close the connections of a sampler, which is kept for its memory: they would log in again whenever they are lost."""
+        kept = self._samplers.get(key)
+        if kept is not None:
+            await _close(key, kept.sampler)
 
     async def _stop(self, keys: Iterable[Key]) -> None:
         for key in keys:
