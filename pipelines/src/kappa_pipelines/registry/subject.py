@@ -65,7 +65,7 @@ def fetch_subject(
         ) from error
     if not all(isinstance(number, int) for number in (*numbers, *live)):
         raise client.unusable()
-    known = _check_count(name, sorted({*numbers, *live}), "versions")
+    known = _check_count(f"subject {name!r}", sorted({*numbers, *live}), "versions")
     versions = tuple(_fetch_version(client, name, number, kind) for number in known)
     reader = _choose(client, name, versions, version or max(live, default=0))
     unknown = set(ids) - {registered.id for registered in versions}
@@ -121,7 +121,7 @@ def _fetch_references(
         if key in known:
             continue
         found = client.get(dict, "subjects", key[0], "versions", str(key[1]), deleted="true")
-        _check_count(key[0], (*known, *above, key), "references")
+        _check_count("a schema of the source", (*known, *above, key), "references")
         _fetch_references(client, found.get("references") or [], above | {key}, known)
         known[key] = Reference(str(reference["name"]), str(found["schema"]))
 
@@ -131,6 +131,6 @@ def _check_count(subject: str, found: Counted, what: str) -> Counted:
     if len(found) > _MOST:
         raise SpecError(
             Reason.INVALID_SCHEMA,
-            f"subject {subject!r} has more than {_MOST} {what}, and a driver reads all of them; use another subject",
+            f"{subject} has more than {_MOST} {what}, and a driver reads all of them; use another subject",
         )
     return found
