@@ -105,6 +105,8 @@ async def test_a_client_whose_log_in_is_refused_does_not_repeat_it(secured: Brok
         async with connect(address, secured, "wrong-word", **spec) as operator:
             await operator.reconcile(CLUSTER)
             assert operator.get_condition(CLUSTER)[1] == "AuthenticationFailed"
+            assert not operator.clients.has(CLUSTER)
+            await operator.clients.close()  # returns once the released client has ended
             attempted = proxy.connections
             assert 1 <= attempted <= 3
             await asyncio.sleep(6)  # longer than the library's own pause

@@ -1,19 +1,25 @@
 """What the operator's user needs in a Kafka with ACLs: what `docs/how-to/kafka-permissions.md` names, and no more. What is missing is named."""
 
-from collections.abc import Iterator
+import asyncio
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 from confluent_kafka.admin import AclOperation, ResourceType
 
 from fakes.context import build_resource, build_secret
 from integration.brokers import CLUSTER, RealKafkaOperator
 from kappa_crds import API_VERSION
+from kappa_operator.engine import actions as act
 from kappa_operator.engine.keys import Key, ObjectRef
+from kappa_operator.errors import AuthorizationFailed
+from kappa_operator.kafka.client import KafkaClient
+from kappa_operator.kafkacluster.connection import read_access, read_pipeline_access
 from lab.acls import PROPERTIES, Right, grant
 from lab.broker import Broker
 
-PASSWORD = "s3cret-of-the-operator"
+PASSWORD, OTHER = "s3cret-of-the-operator", "s3cret-of-pipelines"
 OPERATIONS = {
     "Create": Right(ResourceType.TOPIC, "*", AclOperation.CREATE),
     "Alter": Right(ResourceType.TOPIC, "*", AclOperation.ALTER),
@@ -27,7 +33,7 @@ SASL = {"mechanism": "SCRAM-SHA-512", "credentialsSecretRef": {"name": "login"}}
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Broker]:
-    with Broker(users={"operator": PASSWORD}, properties=PROPERTIES) as running:
+    with Broker(users={"operator": PASSWORD, "pipelines": OTHER}, properties=PROPERTIES) as running:
         yield running
 
 
@@ -63,6 +69,50 @@ async def test_topics_need_what_the_guide_names_and_no_more(broker: Broker) -> N
         operator.cluster.remove(ObjectRef(API_VERSION, key.kind, key.namespace, key.name))
         await operator.settle(key)
         assert operator.get(key) is None
+
+
+async def test_operator_and_pipelines_log_in_as_different_users(broker: Broker) -> None:
+    """The operator's permissions contain none of the pipelines', and theirs none of the operator's."""
+    name = "shared"
+    reads = (
+        Right(ResourceType.TOPIC, name, AclOperation.READ),
+        Right(ResourceType.TOPIC, name, AclOperation.WRITE),
+    )
+    async with connect(broker, OPERATIONS) as operator:
+        grant(broker.bootstrap, "pipelines", reads)
+        operator.cluster.put(build_secret("reader", username="pipelines", password=OTHER))
+        own = {"sasl": {**SASL, "credentialsSecretRef": {"name": "reader"}}}
+        connection: dict[str, Any] = {"bootstrapServers": [broker.sasl_bootstrap], "sasl": SASL}
+        operator.cluster.put(build_resource("KafkaCluster", "main", **connection, pipelineCredentials=own))
+        await operator.reconcile(CLUSTER)
+        key = await declare(operator, name, retention={"time": "1d"})
+        assert operator.get_condition(key)[:2] == ("True", "Synced")
+        resource = operator.cache.read(CLUSTER)
+        assert resource is not None
+        access = await read_pipeline_access(operator.context, resource)
+        client = KafkaClient(access)
+        view = await client.describe_topic(name, frozenset())
+        assert view is not None
+        for action in (
+            act.CreateTopic(CLUSTER, "more", 1, None, {}),
+            act.AlterConfigs(CLUSTER, name, {"retention.ms": "1"}),
+            act.DeleteTopic(CLUSTER, name),
+        ):
+            with pytest.raises(AuthorizationFailed):
+                await client.apply(action)
+        await client.close()
+        assert await asyncio.to_thread(_write, access.settings, name) is None
+        operators = await read_access(operator.context, resource)
+        assert await asyncio.to_thread(_write, operators.settings, name) == "TOPIC_AUTHORIZATION_FAILED"
+
+
+def _write(settings: Mapping[str, str], topic: str) -> str | None:
+    """Return the name of the error of writing a record, None where it is written."""
+    failed: list[str | None] = []
+    producer = Producer(dict(settings))
+    producer.produce(topic, b"x", on_delivery=lambda error, _: failed.append(error.name() if error else None))
+    producer.flush(20)
+    return failed[0]
 
 
 @pytest.mark.parametrize("missing", OPERATIONS)

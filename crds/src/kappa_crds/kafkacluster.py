@@ -48,6 +48,21 @@ class Sasl(Model):
     """A Secret with the keys username and password."""
 
 
+class PipelineCredentials(Model):
+    """How pipelines log in, in place of the operator's own log-in."""
+
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "has(self.sasl) || has(self.clientSecretRef)",
+            "set sasl or clientSecretRef, or leave pipelineCredentials out, so that pipelines log in as the operator does",
+        ),
+    )
+    sasl: Sasl | None = None
+    """SASL log-in of pipelines."""
+    client_secret_ref: SecretRef | None = None
+    """A kubernetes.io/tls Secret (tls.crt, tls.key) for mutual TLS of pipelines; the key must be PKCS#8."""
+
+
 GroupPattern = Annotated[str, Field(min_length=1, max_length=255)]
 
 
@@ -94,6 +109,10 @@ class KafkaClusterSpec(Model):
             "self.bootstrapServers.all(server, self.bootstrapServers.exists_one(other, other == server))",
             "spec.bootstrapServers names a server twice; name each one once",
         ),
+        Rule(
+            "has(self.tls) || !has(self.pipelineCredentials) || !has(self.pipelineCredentials.clientSecretRef)",
+            "spec.pipelineCredentials.clientSecretRef needs spec.tls; add it, tls: {} for the authorities that the images trust",
+        ),
     )
     bootstrap_servers: Annotated[tuple[BootstrapServer, ...], Field(min_length=1, max_length=16)]
     """Brokers to ask first, as host:port."""
@@ -101,10 +120,21 @@ class KafkaClusterSpec(Model):
     """TLS; leave it out for plain text."""
     sasl: Sasl | None = None
     """SASL log-in; leave it out for none."""
+    pipeline_credentials: PipelineCredentials | None = None
+    """How pipelines log in, so that they need no permissions of the operator; as the operator where left out."""
     check_interval: PositiveDuration = "1m"
     """How often the connection is checked."""
     lag: LagSampling = LagSampling()
     """How consumer lag is sampled."""
+
+    @property
+    def of_pipelines(self) -> "KafkaClusterSpec":
+        """Return the connection of pipelines: the same brokers and authorities, with their own credentials where there are some."""
+        own = self.pipeline_credentials
+        if own is None:
+            return self
+        tls = self.tls and self.tls.model_copy(update={"client_secret_ref": own.client_secret_ref})
+        return self.model_copy(update={"sasl": own.sasl, "tls": tls, "pipeline_credentials": None})
 
 
 class RefusedLogIn(Status):

@@ -4,7 +4,8 @@ import hashlib
 import json
 from functools import partial
 
-from kappa_operator.consent import KAFKA, KAFKA_OPERATOR
+from kappa_crds.kafkacluster import KafkaClusterSpec
+from kappa_operator.consent import KAFKA, KAFKA_OPERATOR, KAFKA_PIPELINES
 from kappa_operator.engine.cache import ResourceCache
 from kappa_operator.engine.context import OperatorContext
 from kappa_operator.engine.keys import Key, ObjectRef
@@ -23,21 +24,41 @@ def resolve_cluster(cache: ResourceCache, namespace: str, name: str | None) -> K
 
 
 async def read_access(
-    context: OperatorContext,
-    cluster: KafkaClusterResource,
-    age: float = 0.0,
-    uses: tuple[str, ...] = (KAFKA, KAFKA_OPERATOR),
+    context: OperatorContext, cluster: KafkaClusterResource, age: float = 0.0
 ) -> KafkaAccess:
-    """Return how to reach the Kafka cluster, its Secrets at most `age` seconds old; raise SecretProblem, also where they do not allow it."""
+    """Return how the operator reaches the Kafka cluster, its Secrets at most `age` seconds old; raise SecretProblem.
+
+    That is raised also where a Secret does not allow its use.
+    """
+    return await _read_access(context, cluster, cluster.spec, KAFKA_OPERATOR, age)
+
+
+async def read_pipeline_access(
+    context: OperatorContext, cluster: KafkaClusterResource, age: float = 0.0
+) -> KafkaAccess:
+    """Return how pipelines reach the Kafka cluster; raise SecretProblem."""
+    return await _read_access(context, cluster, cluster.spec.of_pipelines, KAFKA_PIPELINES, age)
+
+
+async def _read_access(
+    context: OperatorContext, cluster: KafkaClusterResource, spec: KafkaClusterSpec, use: str, age: float
+) -> KafkaAccess:
     wanted: dict[str, list[str]] = {}
-    for name, key in find_secret_keys(cluster.spec):
+    for name, key in find_secret_keys(spec):
         wanted.setdefault(name, []).append(key)
-    purpose = build_purpose(cluster.spec, *uses)
-    refs = {name: ObjectRef("v1", "Secret", cluster.metadata.namespace, name) for name in wanted}
-    secrets = {
-        name: await read_secret(context, refs[name], keys, purpose, age) for name, keys in wanted.items()
-    }
-    return build_access(cluster.spec, secrets)
+    secrets: dict[str, dict[str, str]] = {}
+    for name, keys in wanted.items():
+        ref = ObjectRef("v1", "Secret", cluster.metadata.namespace, name)
+        uses = _name_uses(cluster.spec, name, use)
+        secrets[name] = await read_secret(context, ref, keys, build_purpose(spec, *uses), age)
+    return build_access(spec, secrets)
+
+
+def _name_uses(spec: KafkaClusterSpec, secret: str, use: str) -> tuple[str, str]:
+    """Return the uses that allow a Secret, the proposed one first: credentials that are not shared are proposed for one use only."""
+    is_authority = spec.tls and spec.tls.ca_secret_ref and spec.tls.ca_secret_ref.name == secret
+    is_shared = is_authority or spec.pipeline_credentials is None
+    return (KAFKA, use) if is_shared else (use, KAFKA)
 
 
 async def read_version(context: OperatorContext, cluster: KafkaClusterResource) -> str:

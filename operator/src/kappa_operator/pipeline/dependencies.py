@@ -12,7 +12,7 @@ from kappa_crds.pipeline_status import PipelineState
 from kappa_crds.reasons import Reason
 from kappa_crds.savepoint_work import SavepointTask
 from kappa_crds.source import Source, find_registries
-from kappa_operator.consent import KAFKA, KAFKA_PIPELINES, REGISTRY, Purpose
+from kappa_operator.consent import REGISTRY, Purpose
 from kappa_operator.engine.cache import ResourceCache
 from kappa_operator.engine.context import OperatorContext
 from kappa_operator.engine.keys import Key, ObjectRef
@@ -20,7 +20,7 @@ from kappa_operator.engine.plan import Verdict
 from kappa_operator.engine.recent import MINUTE
 from kappa_operator.engine.references import read_referred
 from kappa_operator.errors import KappaError, ReferenceProblem
-from kappa_operator.kafkacluster.connection import connect, read_access, resolve_cluster
+from kappa_operator.kafkacluster.connection import connect, read_pipeline_access, resolve_cluster
 from kappa_operator.kafkacluster.decide import KafkaClusterResource
 from kappa_operator.pipeline.modules import select_modules
 from kappa_operator.pipeline.objects import PipelineResource
@@ -49,11 +49,11 @@ async def observe_dependencies(
         cluster = resolve_cluster(context.cache, namespace, spec.cluster_ref)
         store = resolve_store(context.cache, namespace, spec.state_store_ref)
         storage = build_storage(store)
-        await read_access(context, cluster, MINUTE, (KAFKA, KAFKA_PIPELINES))
+        await read_pipeline_access(context, cluster, MINUTE)
         await check_store_secret(context, namespace, storage)
         await check_registry_secrets(context, namespace, spec.sources)
         return Dependencies(
-            cluster=cluster.spec,
+            cluster=cluster.spec.of_pipelines,
             advertised=cluster.status.advertised,
             storage=storage,
             topics=await resolve_topics(context, cluster, resource, ask_kafka=ask_kafka),
