@@ -148,7 +148,7 @@ def run_operator(folder: Path, url: str, driver_port: int) -> Iterator[Operator]
     environment = {
         **os.environ, "KUBECONFIG": str(write_kubeconfig(folder, url, "kappa-operator")), "KAPPA_HEALTH_PORT": str(port),
         "KAPPA_LOG_LEVEL": "WARNING", "MALLOC_ARENA_MAX": "2",
-        "KAPPA_NAMESPACE": "kappa-system", "KAPPA_LIMIT_PIPELINES": "10000", "KAPPA_LIMIT_EXECUTORS": "100000",
+        "KAPPA_NAMESPACE": "kappa-system", "KAPPA_ALLOW_CLEAR_TEXT": "s3", "KAPPA_LIMIT_PIPELINES": "10000", "KAPPA_LIMIT_EXECUTORS": "100000",
     }  # fmt: skip
     with (folder / "operator.log").open("wb") as log:
         command = [sys.executable, str(REPOSITORY / "tests" / "fleet" / "run_operator.py"), str(driver_port)]

@@ -34,9 +34,10 @@ class SchemaRegistry(Model):
     """Version whose fields become the columns. Where left out it is the latest when the pipeline first
     starts, and stays that one. Records of all versions are read."""
     credentials_secret_ref: SecretRef | None = None
-    """A Secret with the keys username and password, for HTTP basic authentication."""
+    """A Secret with the keys username and password, for HTTP basic authentication. It must name the host of
+    the registry in its annotation secrets.kappa-platform.io/registry."""
     ca_secret_ref: CaSecretRef | None = None
-    """The authorities that signed the registry's certificate."""
+    """The authorities that signed the registry's certificate, in a Secret with the same annotation."""
 
 
 class JsonFormat(Model):

@@ -45,7 +45,8 @@ class Sasl(Model):
     mechanism: SaslMechanism = SaslMechanism.SCRAM_SHA_512
     """The SASL mechanism."""
     credentials_secret_ref: SecretRef
-    """A Secret with the keys username and password."""
+    """A Secret with the keys username and password. As all Secrets of a KafkaCluster, it must name the brokers
+    in its annotation secrets.kappa-platform.io/kafka."""
 
 
 class PipelineCredentials(Model):

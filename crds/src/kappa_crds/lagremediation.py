@@ -174,7 +174,8 @@ class Webhook(Model):
     ]
     """Its address. Readers of the policy can read it; keep secrets in tokenSecretRef."""
     token_secret_ref: TokenSecretRef | None = None
-    """The token that is sent as Authorization: Bearer."""
+    """The token that is sent as Authorization: Bearer. Its Secret must name the host in its annotation
+    secrets.kappa-platform.io/webhook."""
     min_severity: WebhookLevel = WebhookLevel.WARNING
     """Warning: notify of each change of the severity. Critical: of Critical, and of its end."""
 

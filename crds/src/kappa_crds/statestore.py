@@ -85,7 +85,7 @@ class S3(Model):
     """Put the bucket in the path rather than the host name; most own servers need it."""
     credentials_secret_ref: SecretRef | None = None
     """A Secret with the keys accessKeyId and secretAccessKey, which pods get as variables; the pods' own
-    identity where left out."""
+    identity where left out. The Secret must name the host of the endpoint in its annotation secrets.kappa-platform.io/s3."""
 
 
 class Hdfs(Model):

@@ -57,11 +57,7 @@ def _parse(parse: Callable[[str], Host], texts: Iterable[str]) -> tuple[Host, ..
 
 def check_clear_text(purpose: Purpose, settings: Settings) -> None:
     """Raise SecretProblem where a password would be sent without TLS to a host that the installation does not allow."""
-    if not purpose.in_clear:
-        return
-    refused = [
-        host for host in purpose.hosts if not (host.is_loopback or host.is_in(settings.allow_clear_text))
-    ]
+    refused = find_in_clear(purpose, settings)
     if refused:
         raise SecretProblem(
             f"{purpose.in_clear} would be sent to {_list(refused)} without TLS; use TLS, or add the host to the chart's secrets.allowClearText",
@@ -74,25 +70,36 @@ def check_consent(body: Mapping[str, Any], purpose: Purpose, settings: Settings)
     """Raise SecretProblem where a Secret does not allow its use at these hosts."""
     if not settings.require_opt_in:
         return
-    metadata = body["metadata"]
-    annotations: Mapping[str, str] = metadata.get("annotations") or {}
-    allowed = [_read_patterns(annotations.get(PREFIX + use, "")) for use in purpose.uses]
-    refused = [host for host in purpose.hosts if not any(host.is_in(patterns) for patterns in allowed)]
+    metadata, refused = body["metadata"], find_refused(body, purpose)
     if refused:
         raise SecretProblem(
             f'Secret "{metadata["name"]}" does not allow its use for {purpose.uses[0]} at {_list(refused)}; if it is meant for'
-            f" that, run: {_build_command(metadata, purpose, refused)}",
+            f" that, run: {build_command(metadata, purpose.uses[0], refused)}",
             reason=Reason.SECRET_NOT_ALLOWED,
         )
+
+
+def find_refused(body: Mapping[str, Any], purpose: Purpose) -> list[Host]:
+    """Return the hosts that a Secret may not be sent to."""
+    annotations: Mapping[str, str] = body["metadata"].get("annotations") or {}
+    allowed = [_read_patterns(annotations.get(PREFIX + use, "")) for use in purpose.uses]
+    return [host for host in purpose.hosts if not any(host.is_in(patterns) for patterns in allowed)]
+
+
+def find_in_clear(purpose: Purpose, settings: Settings) -> list[Host]:
+    """Return the hosts that something secret would be sent to without TLS, although the installation does not allow it."""
+    if not purpose.in_clear:
+        return []
+    return [host for host in purpose.hosts if not (host.is_loopback or host.is_in(settings.allow_clear_text))]
 
 
 def _read_patterns(text: str) -> list[str]:
     return [part for part in _SEPARATORS.split(text) if part]
 
 
-def _build_command(metadata: Mapping[str, Any], purpose: Purpose, refused: Iterable[Host]) -> str:
-    """Return the command that adds the hosts to those of the annotation."""
-    annotation = PREFIX + purpose.uses[0]
+def build_command(metadata: Mapping[str, Any], use: str, refused: Iterable[Host]) -> str:
+    """Return the command that adds the hosts to those of the annotation for a use."""
+    annotation = PREFIX + use
     before = (metadata.get("annotations") or {}).get(annotation, "")
     known = _read_patterns(before) if len(before) <= _LONGEST else ["…"]
     value = shlex.quote(",".join([*known, *map(str, refused)]))

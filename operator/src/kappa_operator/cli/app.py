@@ -36,6 +36,7 @@ COMMANDS = {
     "status": Command("Show the health of all Kappa resources: ready or not, why, since when, and what to do.", "status"),
     "plan": Command("Show what the operator would do if the manifests were applied now, and why.", "plan"),
     "validate": Command("Check resources as the API server and a driver would, without a cluster.", "local"),
+    "secrets": Command("Print the annotations that Secrets lack for what resources use them for.", "secrets"),
     "convert": Command("Print manifests of an earlier release with the present names.", "convert"),
     "run": Command("Run a pipeline on this machine, over files or topics, and print its rows.", "local"),
     "explain": Command("Show a pipeline's graph, its state with its bounds, and its guarantees.", "local"),

@@ -6,7 +6,7 @@ Certificates are handed over as PEM texts, never as files. Source of the names: 
 from collections.abc import Mapping
 
 from kappa_crds.kafkacluster import KafkaClusterSpec, Tls
-from kappa_operator.consent import Purpose
+from kappa_operator.consent import KAFKA, Purpose
 from kappa_operator.errors import SecretProblem
 from kappa_operator.kafka.model import KafkaAccess
 
@@ -31,6 +31,13 @@ def build_purpose(spec: KafkaClusterSpec, *uses: str) -> Purpose:
     """Return what the Secrets of the connection are for. Certificates are never sent in clear, but a password is without TLS."""
     in_clear = f"the {spec.sasl.mechanism.value} log-in" if spec.sasl and spec.tls is None else ""
     return Purpose.of_servers(uses, spec.bootstrap_servers, in_clear)
+
+
+def name_uses(spec: KafkaClusterSpec, secret: str, use: str) -> tuple[str, str]:
+    """Return the uses that allow a Secret, the proposed one first: credentials that are not shared are proposed for one use only."""
+    is_authority = spec.tls and spec.tls.ca_secret_ref and spec.tls.ca_secret_ref.name == secret
+    is_shared = is_authority or spec.pipeline_credentials is None
+    return (KAFKA, use) if is_shared else (use, KAFKA)
 
 
 def find_secret_keys(spec: KafkaClusterSpec) -> list[tuple[str, str]]:

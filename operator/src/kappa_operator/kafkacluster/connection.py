@@ -5,14 +5,14 @@ import json
 from functools import partial
 
 from kappa_crds.kafkacluster import KafkaClusterSpec
-from kappa_operator.consent import KAFKA, KAFKA_OPERATOR, KAFKA_PIPELINES
+from kappa_operator.consent import KAFKA_OPERATOR, KAFKA_PIPELINES
 from kappa_operator.engine.cache import ResourceCache
 from kappa_operator.engine.context import OperatorContext
 from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.engine.recent import SHORT
 from kappa_operator.engine.references import resolve_ready
 from kappa_operator.errors import AuthenticationFailed
-from kappa_operator.kafka.config import build_access, build_purpose, find_secret_keys
+from kappa_operator.kafka.config import build_access, build_purpose, find_secret_keys, name_uses
 from kappa_operator.kafka.model import KafkaAccess
 from kappa_operator.kafkacluster.decide import KafkaClusterResource
 from kappa_operator.secrets import read_secret
@@ -49,16 +49,9 @@ async def _read_access(
     secrets: dict[str, dict[str, str]] = {}
     for name, keys in wanted.items():
         ref = ObjectRef("v1", "Secret", cluster.metadata.namespace, name)
-        uses = _name_uses(cluster.spec, name, use)
+        uses = name_uses(cluster.spec, name, use)
         secrets[name] = await read_secret(context, ref, keys, build_purpose(spec, *uses), age)
     return build_access(spec, secrets)
-
-
-def _name_uses(spec: KafkaClusterSpec, secret: str, use: str) -> tuple[str, str]:
-    """Return the uses that allow a Secret, the proposed one first: credentials that are not shared are proposed for one use only."""
-    is_authority = spec.tls and spec.tls.ca_secret_ref and spec.tls.ca_secret_ref.name == secret
-    is_shared = is_authority or spec.pipeline_credentials is None
-    return (KAFKA, use) if is_shared else (use, KAFKA)
 
 
 async def read_version(context: OperatorContext, cluster: KafkaClusterResource) -> str:

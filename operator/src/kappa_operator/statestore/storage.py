@@ -13,6 +13,8 @@ from kappa_crds.stores import (
     HdfsConnection,
     name_key_variables,
 )
+from kappa_operator.consent import S3 as S3_USE
+from kappa_operator.consent import Purpose
 from kappa_operator.engine.actions import Manifest
 
 OTHER_DIR = "/var/lib/kappa/other"
@@ -95,9 +97,10 @@ def build_bucket_storage(store: str, s3: S3) -> Storage:
     return Storage(root, store=store, bucket=connection, secret=reference.name if reference else None)
 
 
-def find_address(bucket: BucketConnection) -> str:
-    """Return the address of a bucket's store."""
-    return bucket.endpoint or f"https://s3.{bucket.region}.amazonaws.com"
+def build_store_purpose(bucket: BucketConnection) -> Purpose:
+    """Return what the keys of a bucket are for. Requests are signed, so that keys stay secret, but the state would be sent in clear."""
+    address = bucket.endpoint or f"https://s3.{bucket.region}.amazonaws.com"
+    return Purpose.of_url(S3_USE, address, "the state of pipelines")
 
 
 def build_hdfs_storage(store: str, hdfs: Hdfs) -> Storage:

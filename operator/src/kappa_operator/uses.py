@@ -1,0 +1,52 @@
+"""What the resources of an installation use Secrets for: the same purposes as the operator checks."""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from kappa_crds.kafkacluster import KafkaClusterSpec
+from kappa_crds.lagpolicy import LagPolicySpec
+from kappa_crds.pipeline import PipelineSpec
+from kappa_crds.resource import Resource
+from kappa_crds.source import find_registries
+from kappa_crds.statestore import StateStoreSpec
+from kappa_operator.consent import KAFKA_OPERATOR, KAFKA_PIPELINES, REGISTRY, WEBHOOK, Purpose
+from kappa_operator.kafka.config import build_purpose, find_secret_keys, name_uses
+from kappa_operator.statestore.objects import build_storage
+from kappa_operator.statestore.storage import build_store_purpose
+
+
+class SecretUse(NamedTuple):
+    """A Secret that a resource names, and what for."""
+
+    secret: str
+    purpose: Purpose
+
+
+def list_uses(resource: Resource[Any, Any]) -> Iterator[SecretUse]:
+    """Yield what a resource uses Secrets for; raise SecretProblem for an address that names no host."""
+    match resource.spec:
+        case KafkaClusterSpec() as spec:
+            yield from _list_log_ins(spec, spec, KAFKA_OPERATOR)
+            yield from _list_log_ins(spec, spec.of_pipelines, KAFKA_PIPELINES)
+        case StateStoreSpec():
+            storage = build_storage(resource)
+            if storage.secret is not None and storage.bucket is not None:
+                yield SecretUse(storage.secret, build_store_purpose(storage.bucket))
+        case PipelineSpec(sources=sources):
+            for _, registry in find_registries(sources):
+                login, ca = registry.credentials_secret_ref, registry.ca_secret_ref
+                if login is not None:
+                    yield SecretUse(login.name, Purpose.of_url(REGISTRY, registry.url, "a password"))
+                if ca is not None:
+                    yield SecretUse(ca.name, Purpose.of_url(REGISTRY, registry.url))
+        case LagPolicySpec(remediation=remediation) if remediation and remediation.webhook:
+            hook = remediation.webhook
+            if hook.token_secret_ref is not None:
+                yield SecretUse(hook.token_secret_ref.name, Purpose.of_url(WEBHOOK, hook.url, "a token"))
+        case _:
+            return
+
+
+def _list_log_ins(spec: KafkaClusterSpec, used: KafkaClusterSpec, use: str) -> Iterator[SecretUse]:
+    for name in dict.fromkeys(name for name, _ in find_secret_keys(used)):
+        yield SecretUse(name, build_purpose(used, *name_uses(spec, name, use)))
