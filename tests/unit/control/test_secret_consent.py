@@ -162,6 +162,7 @@ async def test_a_cluster_that_loses_consent_is_not_ready_any_more() -> None:
     annotate(operator, {}, username="ann", password="right")
     await operator.reconcile(MAIN)
     assert operator.get_condition(MAIN)[:2] == ("False", "SecretNotAllowed")
+    assert not operator.kafka.has(MAIN)
 
 
 async def test_no_password_goes_to_kafka_in_clear() -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from functools import partial
 
+from kappa_crds.reasons import Reason
 from kappa_operator.engine.actions import Reconnect
 from kappa_operator.engine.cache import ResourceCache
 from kappa_operator.engine.context import OperatorContext
@@ -13,6 +14,8 @@ from kappa_operator.errors import KafkaFailure, SecretProblem
 from kappa_operator.kafka.model import KafkaAccess
 from kappa_operator.kafkacluster.connection import read_access, read_version
 from kappa_operator.kafkacluster.decide import KafkaClusterObserved, KafkaClusterResource
+
+_WITHDRAWN = (Reason.SECRET_NOT_ALLOWED, Reason.CLEAR_TEXT_CREDENTIALS)
 
 
 async def observe_kafkacluster(
@@ -38,6 +41,8 @@ async def observe_kafkacluster(
         view = await context.kafka.describe_cluster(key)
         return KafkaClusterObserved(resource, view, context.get_lag(key))
     except (SecretProblem, KafkaFailure) as problem:
+        if problem.reason in _WITHDRAWN:
+            context.kafka.release(key)  # its client would log in again whenever a connection is lost
         return KafkaClusterObserved(resource, problem=problem, version=version)
 
 
