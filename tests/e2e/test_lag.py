@@ -68,7 +68,7 @@ def test_prometheus_finds_the_operator_and_the_drivers_by_monitors_and_by_annota
     monitors = f"{NAMESPACE}/kappa-.+"
     wait_for(lambda: len(find_targets(watched, monitors)) >= 3, "two replicas and a driver are scraped")
     driver = running_count.place.find("pods", "-l", "kappa-platform.io/role=driver")[0]["status"]["podIP"]
-    assert f"{driver}:8080" in find_targets(watched, monitors)
+    assert f"{driver}:8443" in find_targets(watched, monitors)
     wait_for(
         lambda: find_targets(watched, monitors) == find_targets(watched, "annotated"),
         "annotations lead to the same pods",

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from urllib.parse import urlsplit
 
 from fakes.cluster import Body, FakeCluster
 from fakes.fuse import Fuse, Killed
@@ -28,7 +29,7 @@ from kappa_operator.engine.reconcile import Outcome, reconcile
 from kappa_operator.errors import Conflict, DriverUnreachable, NotFound, WebhookFailure
 from kappa_operator.lagpolicy.notification import Delivery
 from kappa_operator.lagpolicy.webhooks import HttpWebhooks
-from kappa_operator.pipeline.drivers import HttpDrivers
+from kappa_operator.pipeline.drivers import ControlAccess, HttpDrivers
 from kappa_operator.pipeline.objects import PIPELINE_LABEL
 from kappa_operator.settings import Settings
 
@@ -68,24 +69,27 @@ class FakeDrivers(HttpDrivers):
     unsaved: DriverExit | None = None
     slow: bool = False
 
-    async def fetch_progress(self, address: str, token: str, *, namespace: str = "") -> Progress:
+    async def fetch_progress(self, address: str, access: ControlAccess, *, namespace: str = "") -> Progress:
         """Return the progress; raise DriverUnreachable where there is none."""
+        address = _find_host(address)
         if address not in self.progress:
             raise DriverUnreachable(f"{address} does not answer")
         return self.progress[address]
 
-    async def stop(self, address: str, token: str, within: float) -> None:
+    async def stop(self, address: str, access: ControlAccess, within: float) -> None:
         """Note who was asked."""
-        self.stopped.append(address)
+        self.stopped.append(_find_host(address))
 
-    async def activate(self, address: str, token: str) -> None:
+    async def activate(self, address: str, access: ControlAccess) -> None:
         """Note who was told to take over."""
+        address = _find_host(address)
         if address not in self.progress:
             raise DriverUnreachable(f"{address} does not answer")
         self.activated.append(address)
 
-    async def take_savepoint(self, address: str, token: str, name: str, location: str) -> None:
+    async def take_savepoint(self, address: str, access: ControlAccess, name: str, location: str) -> None:
         """Note who was asked for what; it is taken at once, and only once."""
+        address = _find_host(address)
         self.savepoints.append((address, name, location))
         progress = self.progress[address]
         if self.unsaved is not None or self.slow:
@@ -135,6 +139,11 @@ class FakeWebhooks(HttpWebhooks):
     def die(self) -> "FakeWebhooks":
         """Return the same with nothing remembered: what came of a call under way is lost with the process."""
         return replace(self, _found={})
+
+
+def _find_host(address: str) -> str:
+    """Return the address of a pod from the URL of its control port."""
+    return urlsplit(address).hostname or address
 
 
 def report_taken(name: str, location: str, at: datetime) -> SavepointProgress:

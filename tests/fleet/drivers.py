@@ -1,4 +1,4 @@
-"""Drivers that report and obey over HTTP, each at a loopback address of its own, and the node that runs their pods."""
+"""Drivers that report and obey over HTTPS, each at a loopback address of its own, and the node that runs their pods."""
 
 import asyncio
 import base64
@@ -16,10 +16,12 @@ from kappa_crds.progress import DriverExit, DriverState, Progress, QueryProgress
 from kappa_crds.reasons import Reason
 from kappa_crds.revision import GENERATION_ANNOTATION
 from kappa_crds.savepoint_work import SavepointTask, StoreCheck, WorkResult
+from kappa_operator.certificates.issue import create_self_signed
 from kappa_operator.engine.cluster import ApiCluster, build_path
 from kappa_operator.engine.keys import ObjectRef
 from kappa_operator.pipeline.objects import DRIVER_ROLE, PIPELINE_LABEL
 from kappa_operator.statestore.pods import ROLES
+from kappa_operator.tls import build_context, load_pair
 
 _CHECK_ROLE = ROLES[SavepointTask.CHECK]
 _CHECKED = WorkResult(checked=StoreCheck())
@@ -69,6 +71,8 @@ class Drivers:
     def __init__(self) -> None:
         self.by_address: dict[str, Driver] = {}
         self.idle_since: datetime | None = None
+        self.pair = create_self_signed("all.bench.pipeline", datetime.now(UTC))
+        """One certificate for all, as they share a port: which address a client connects to is not known at the handshake."""
 
     @asynccontextmanager
     async def serve(self, port: int) -> AsyncIterator[None]:
@@ -77,7 +81,10 @@ class Drivers:
         app.add_routes([web.get("/progress", self._show), web.post("/stop", self._stop)])
         runner = web.AppRunner(app, access_log=None, keepalive_timeout=5.0)
         await runner.setup()
-        await web.TCPSite(runner, "0.0.0.0", port, backlog=1024).start()  # noqa: S104 - all of 127.0.0.0/8
+        tls = build_context()
+        tls.num_tickets = 0  # as the runtime's server
+        load_pair(tls, self.pair.certificate, self.pair.key)
+        await web.TCPSite(runner, "0.0.0.0", port, backlog=1024, ssl_context=tls).start()  # noqa: S104 - all of 127.0.0.0/8
         try:
             yield
         finally:
@@ -127,8 +134,9 @@ class Node:
     async def _start(self, pod: Body) -> None:
         metadata = pod["metadata"]
         pipeline = metadata["labels"][PIPELINE_LABEL]
-        token = await self._cluster.get(ObjectRef("v1", "Secret", SPACE, _find_token(pod)))
-        assert token is not None
+        ref = ObjectRef("v1", "Secret", SPACE, _find_token(pod))
+        certificate = base64.b64encode(self._drivers.pair.certificate.encode()).decode()
+        token = await self._cluster.merge(ref, {"data": {"tls.crt": certificate}})
         address = next(self._addresses)
         self._drivers.by_address[address] = Driver(
             pipeline, metadata["name"], base64.b64decode(token["data"]["token"]).decode(),

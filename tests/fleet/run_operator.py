@@ -11,7 +11,7 @@ from fakes.fuse import Fuse
 from fakes.kafka import FakeBroker, FakeKafka
 from fakes.samples import FakeSamples
 from kappa_operator import __main__ as operator
-from kappa_operator.pipeline import drivers
+from kappa_operator.pipeline import pods
 
 
 class Kafka(FakeKafka):
@@ -37,7 +37,7 @@ class Sweeps(FakeSamples):
 
 
 if __name__ == "__main__":
-    setattr(drivers, "CONTROL_PORT", int(sys.argv[1]))  # noqa: B010 - a pod's port is fixed
+    setattr(pods, "CONTROL_TLS_PORT", int(sys.argv[1]))  # noqa: B010 - a pod's port is fixed
     for name, fake in {
         "AdminClients": Kafka,
         "Sampling": lambda *_, **_more: Sweeps(),

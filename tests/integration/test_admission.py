@@ -251,4 +251,4 @@ def test_cert_manager_provides_the_certificate_if_enabled() -> None:
     found = render_webhook("admission.certManager.enabled=true")
     assert "caBundle" not in found["webhooks"][0]["clientConfig"]
     annotations = found["metadata"]["annotations"]
-    assert annotations == {"cert-manager.io/inject-ca-from": "default/kappa-operator-admission"}
+    assert annotations == {"cert-manager.io/inject-ca-from": "default/kappa-operator"}

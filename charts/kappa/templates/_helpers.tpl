@@ -93,7 +93,7 @@ kappa-operator-{{ if include "kappa.certManager" . }}issued{{ else }}tls{{ end }
   verbs: [get, create, patch, delete]
 - apiGroups: [""]
   resources: [secrets]
-  verbs: [get, create]
+  verbs: [get, create, patch]
 - apiGroups: [rbac.authorization.k8s.io]
   resources: [roles, rolebindings]
   verbs: [get, create, patch]

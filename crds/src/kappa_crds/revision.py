@@ -27,6 +27,9 @@ RPC_SECRET_FILE = "/etc/kappa/rpc/token"  # noqa: S105 - a path
 CHECKPOINT_DIR = "/var/lib/kappa/state"
 TERMINATION_FILE = "/dev/termination-log"
 CONTROL_PORT = 8080
+"""Health checks of the kubelet. Drivers of release 0.1 have everything here."""
+CONTROL_TLS_PORT = 8443
+"""Progress, requests and metrics, with the certificate beside the token."""
 DRIVER_PORT = 7078
 BLOCK_MANAGER_PORT = 7079
 GENERATION_VARIABLE = "KAPPA_GENERATION"

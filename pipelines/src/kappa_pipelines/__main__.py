@@ -18,6 +18,7 @@ from kappa_crds.reasons import Reason
 from kappa_pipelines.driver.driver import Driver
 from kappa_pipelines.errors import DriverError, UnavailableError
 from kappa_pipelines.logs import configure_logs
+from kappa_pipelines.reporting.certificate import build_context, has_certificate
 from kappa_pipelines.reporting.control import Control, ControlServer
 from kappa_pipelines.reporting.metrics import DriverCollector, build_registry
 from kappa_pipelines.revision.environment import Environment, read_environment, termination_file
@@ -61,16 +62,27 @@ def _run(driver: Driver, environment: Environment) -> DriverExit:
         take_savepoint=driver.request_savepoint,
         registry=registry,
         token_file=environment.control_token_file,
+        has_certificate=has_certificate(environment.control_token_file.parent),
     )
-    server = ControlServer(control.app(), environment.control_port)
-    server.start()
-    log.info("control server started", port=server.port)
+    _serve(control, environment)
     threading.Thread(target=_watch_jvm, name="jvm", daemon=True).start()
     try:
         return driver.run()
     except DriverError as error:
         driver.record.set_state(DriverState.FAILED, error.to_exit())
         raise
+
+
+def _serve(control: Control, environment: Environment) -> None:
+    """Start the control server, and the one with TLS where there is a certificate."""
+    server = ControlServer(control.app(), environment.control_port)
+    server.start()
+    log.info("control server started", port=server.port)
+    if control.has_certificate:
+        tls = build_context(environment.control_token_file.parent)
+        secure = ControlServer(control.app(), environment.control_tls_port, tls=tls)
+        secure.start()
+        log.info("control server with TLS started", port=secure.port)
 
 
 def _watch_jvm() -> None:

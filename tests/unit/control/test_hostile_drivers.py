@@ -5,6 +5,7 @@ import gzip
 import resource
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 
 import aiohttp
 import pytest
@@ -14,17 +15,18 @@ from kappa_operator.answers import SMALL, AnswerBudget, AnswerRefused
 from kappa_operator.engine.keys import Key
 from kappa_operator.errors import DriverUnreachable
 from kappa_operator.pipeline import drivers
-from kappa_operator.pipeline.drivers import HttpDrivers, open_session
+from kappa_operator.pipeline.drivers import ControlAccess, HttpDrivers, open_session
 from kappa_operator.pipeline.progress_cache import ProgressCache
 from unit.control.pipelines import running
 
+Fetch = Callable[..., Awaitable[Progress]]
 Write = Callable[[asyncio.StreamWriter], Awaitable[None]]
 OK = b"HTTP/1.1 200 OK\r\n"
 REPORT = running().model_dump_json(by_alias=True).encode()
 
 
 @asynccontextmanager
-async def serve(write: Write, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[HttpDrivers]:
+async def serve(write: Write, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Fetch]:
     """Answer every request by `write`."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -34,10 +36,10 @@ async def serve(write: Write, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[
         writer.close()
 
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
-    monkeypatch.setattr(drivers, "CONTROL_PORT", server.sockets[0].getsockname()[1])
+    port = server.sockets[0].getsockname()[1]
     monkeypatch.setattr(drivers, "_LIMITS", aiohttp.ClientTimeout(total=1.0))
     async with open_session() as session:
-        yield HttpDrivers(session)
+        yield partial(HttpDrivers(session).fetch_progress, f"http://127.0.0.1:{port}", ControlAccess("t"))
     server.close()
 
 
@@ -104,17 +106,17 @@ HOSTILE = {
 @pytest.mark.parametrize("case", HOSTILE)
 async def test_a_hostile_answer_is_no_report(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    async with serve(HOSTILE[case], monkeypatch) as client:
+    async with serve(HOSTILE[case], monkeypatch) as fetch:
         with pytest.raises(DriverUnreachable) as caught:
-            await client.fetch_progress("127.0.0.1", "t", namespace="shop")
+            await fetch(namespace="shop")
         assert len(caught.value.message) < 300 and "foobar" not in caught.value.message
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     assert grown < 200 * 1024, "kilobytes, with those of the server in this process"
 
 
 async def test_unknown_fields_of_a_report_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with serve(send_json(REPORT[:-1] + b',"more":[[],[],[]]}'), monkeypatch) as client:
-        assert await client.fetch_progress("127.0.0.1", "t") == running()
+    async with serve(send_json(REPORT[:-1] + b',"more":[[],[],[]]}'), monkeypatch) as fetch:
+        assert await fetch() == running()
 
 
 def test_answers_of_a_namespace_leave_room_for_those_of_others() -> None:

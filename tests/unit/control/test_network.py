@@ -70,7 +70,7 @@ def test_a_driver_without_executors_is_reached_by_operator_and_prometheus_only()
     assert set(rules) == {"delays-driver"}
     driver = rules["delays-driver"]
     operator = {**in_namespace("kappa-system"), "podSelector": {"matchLabels": {"app.kubernetes.io/name": "kappa-operator"}}}  # fmt: skip
-    assert driver["ingress"] == [{"from": [operator, PROMETHEUS], "ports": tcp(8080)}]
+    assert driver["ingress"] == [{"from": [operator, PROMETHEUS], "ports": tcp(8080, 8443)}]
     assert driver["policyTypes"] == ["Ingress", "Egress"]
     assert driver["podSelector"] == of_pipeline("driver")["podSelector"]
 

@@ -52,7 +52,7 @@ async def take_twice(elector: Elector) -> None:
 
 def test_no_secret_can_be_listed() -> None:
     granted = {each.verb for each in expand(read_rules()) if each.resource == "secrets"}
-    assert granted == {"get", "create"}
+    assert granted == {"get", "create", "patch"}
 
 
 def test_executors_are_the_only_reason_to_delete_many_objects_at_once() -> None:

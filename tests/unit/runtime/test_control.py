@@ -25,7 +25,12 @@ class Doors:
     """A control server without a driver."""
 
     def __init__(
-        self, token_file: Path, state: DriverState = DriverState.RUNNING, host: str = "10.0.0.9"
+        self,
+        token_file: Path,
+        state: DriverState = DriverState.RUNNING,
+        host: str = "10.0.0.9",
+        *,
+        has_certificate: bool = False,
     ) -> None:
         self.stops = 0
         self.activations = 0
@@ -48,16 +53,20 @@ class Doors:
             registry=CollectorRegistry(),
             take_savepoint=self._take,
             token_file=token_file,
+            has_certificate=has_certificate,
         )
         self._app = control.app()
         self._host = host
 
-    def ask(self, path: str, authorization: str | None = None, method: str = "GET") -> Answer:
+    def ask(
+        self, path: str, authorization: str | None = None, method: str = "GET", scheme: str = "http"
+    ) -> Answer:
         headers = [(b"authorization", authorization.encode())] if authorization is not None else []
         path, _, query = path.partition("?")
         scope = {
             "type": "http",
             "method": method,
+            "scheme": scheme,
             "path": path,
             "query_string": query.encode(),
             "headers": headers,

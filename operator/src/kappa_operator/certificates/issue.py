@@ -6,6 +6,7 @@ A certificate is valid from one hour before its creation, so that a client whose
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import lru_cache
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -67,12 +68,21 @@ def is_due(certificate: str, now: datetime) -> bool:
     return not start <= now < end - (end - start) / 3
 
 
+def needs_renewal(certificate: str, now: datetime) -> bool:
+    """Return whether a certificate is due or unreadable."""
+    try:
+        return is_due(certificate, now)
+    except ValueError:
+        return True
+
+
 def is_valid(certificate: str, now: datetime) -> bool:
     """Return whether a certificate is valid now; raise ValueError if unreadable."""
     start, end = get_validity(certificate)
     return start <= now < end
 
 
+@lru_cache(maxsize=8192)
 def get_validity(certificate: str) -> tuple[datetime, datetime]:
     """Return the start and end of the validity; raise ValueError if unreadable."""
     found = x509.load_pem_x509_certificate(certificate.encode())

@@ -65,6 +65,17 @@ class CreateToken:
 
 
 @dataclass(frozen=True, slots=True)
+class KeepControlSecret:
+    """Create the Secret of a control port, with a random token and a certificate; in one that exists, renew a certificate that is due.
+
+    The replaced certificate stays in the Secret until the next renewal: a driver serves it until it has the new one.
+    """
+
+    manifest: Manifest
+    host: str
+
+
+@dataclass(frozen=True, slots=True)
 class DeleteObject:
     """Delete just the object with this uid; one that is gone already is fine."""
 
@@ -193,7 +204,7 @@ class TakeSavepoint:
     location: str
 
 
-ObjectAction = ApplyObject | CreateObject | CreateToken | DeleteObject
+ObjectAction = ApplyObject | CreateObject | CreateToken | KeepControlSecret | DeleteObject
 DriverAction = StopDriver | ActivateDriver | TakeSavepoint
 KafkaAction = CreateTopic | GrowPartitions | AlterConfigs | DeleteTopic | SetQuota
 Action = (
@@ -224,6 +235,8 @@ def describe_action(action: Action) -> str:  # noqa: PLR0912 - one line for each
             return f"apply {ObjectRef.of(manifest)}"
         case CreateObject(manifest) | CreateToken(manifest):
             return f"create {ObjectRef.of(manifest)}"
+        case KeepControlSecret(manifest, _):
+            return f"keep token and certificate in {ObjectRef.of(manifest)}"
         case DeleteObject(ref, _, why):
             return f"delete {ref}: {why}"
         case EmitEvent(reason, message, _):

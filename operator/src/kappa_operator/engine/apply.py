@@ -4,8 +4,6 @@ An action that fails ends the plan, and the next decision gets the failure. Wher
 meanwhile, the plan is abandoned: the event of that change brings the key back.
 """
 
-import base64
-import secrets
 from collections.abc import Container, Sequence
 from typing import Any, assert_never
 
@@ -23,7 +21,9 @@ from kappa_operator.engine.ownership import require_own
 from kappa_operator.engine.plan import Failure
 from kappa_operator.errors import AlreadyExists, KappaError, NoRolloutSlot
 from kappa_operator.lag.memory import Remembered
-from kappa_operator.secrets import read_own_key, read_secret
+from kappa_operator.pipeline.control import create_token, keep_control_secret, read_control
+from kappa_operator.pipeline.drivers import ControlAccess
+from kappa_operator.secrets import read_secret
 
 log = structlog.get_logger(__name__)
 
@@ -95,7 +95,13 @@ async def _apply(context: OperatorContext, resource: AnyResource, action: act.Ac
             await apply_status(context, resource, status)
         case act.AddFinalizer() | act.RemoveFinalizer():
             await _change_finalizers(context, resource, action)
-        case act.ApplyObject() | act.CreateObject() | act.CreateToken() | act.DeleteObject():
+        case (
+            act.ApplyObject()
+            | act.CreateObject()
+            | act.CreateToken()
+            | act.KeepControlSecret()
+            | act.DeleteObject()
+        ):
             await _change_object(context, action)
         case act.EmitEvent():
             await emit_event(context, resource, action)
@@ -111,7 +117,7 @@ async def _apply(context: OperatorContext, resource: AnyResource, action: act.Ac
         case act.Reconnect(cluster, access):
             context.kafka.connect(cluster, access)
         case act.StopDriver() | act.ActivateDriver() | act.TakeSavepoint():
-            await _call_driver(context, action, await read_own_key(context, action.token, "token"))
+            await _call_driver(context, action, await read_control(context, action.token))
         case (
             act.CreateTopic() | act.GrowPartitions() | act.AlterConfigs() | act.DeleteTopic() | act.SetQuota()
         ):
@@ -148,22 +154,23 @@ async def _change_object(context: OperatorContext, action: act.ObjectAction) -> 
         case act.CreateObject(manifest):
             await _create(context, manifest)
         case act.CreateToken(manifest):
-            token = base64.b64encode(secrets.token_urlsafe(32).encode()).decode()
-            await _create(context, {**manifest, "data": {"token": token}})
+            await _create(context, {**manifest, "data": {"token": create_token()}})
+        case act.KeepControlSecret(manifest, host):
+            await keep_control_secret(context, manifest, host)
         case act.DeleteObject(ref, uid, _):
             await context.cluster.delete(ref, uid)
         case _:
             assert_never(action)
 
 
-async def _call_driver(context: OperatorContext, action: act.DriverAction, token: str) -> None:
+async def _call_driver(context: OperatorContext, action: act.DriverAction, access: ControlAccess) -> None:
     match action:
         case act.StopDriver(_, address, _, timeout):
-            await context.drivers.stop(address, token, timeout)
+            await context.drivers.stop(address, access, timeout)
         case act.ActivateDriver(_, address, _):
-            await context.drivers.activate(address, token)
+            await context.drivers.activate(address, access)
         case act.TakeSavepoint(_, address, _, name, location):
-            await context.drivers.take_savepoint(address, token, name, location)
+            await context.drivers.take_savepoint(address, access, name, location)
         case _:
             assert_never(action)
 

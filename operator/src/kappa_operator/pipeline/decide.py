@@ -155,7 +155,8 @@ def follow_driver(observed: PipelineObserved, now: datetime) -> Plan | None:
     }
     status = build_status(observed, verdict, now, restarts=restarts, upgrade=change, **fields)
     poll = wait_for_schedule(observed, now, _choose_poll(observed, change, progress, now))
-    return Plan(lifecycle.drop_history(observed, change), keep_news(observed.status, status, now), poll)
+    actions = (*lifecycle.renew_certificate(observed, now), *lifecycle.drop_history(observed, change))
+    return Plan(actions, keep_news(observed.status, status, now), poll)
 
 
 def _is_wanted(observed: PipelineObserved, current: DriverPod) -> bool:

@@ -16,7 +16,7 @@ from kappa_operator.engine.keys import ObjectRef
 class DriverPod:
     """One driver pod. `exit` is set once its container has ended, with the driver's own message where it left one.
 
-    `waiting` is why the container or the pod does not start yet, as a reason and a message for people. One created in
+    `address` is the URL of its control port. `waiting` is why the container or the pod does not start yet, as a reason and a message for people. One created in
     `standby` does nothing to the checkpoint until it is activated.
     """
 

@@ -1,9 +1,13 @@
-"""The only way to drivers: their control ports over HTTP, with the pipeline's token.
+"""The only way to drivers: their control ports over HTTPS, with the token and the certificate of the pipeline.
+
+A driver that a release without TLS started has an address with plain HTTP.
 
 A driver runs code of a tenant, so nothing that it answers is trusted: see `kappa_operator.answers`. The drivers of a namespace share
 slots, and their reports are read one at a time, so that slow drivers and large reports delay their own namespace alone.
 """
 
+from dataclasses import dataclass, field
+from functools import lru_cache
 from urllib.parse import quote
 
 import aiohttp
@@ -11,7 +15,6 @@ import structlog
 from pydantic import ValidationError
 
 from kappa_crds.progress import Progress
-from kappa_crds.revision import CONTROL_PORT
 from kappa_operator.answers import (
     SMALL,
     AnswerBudget,
@@ -20,6 +23,7 @@ from kappa_operator.answers import (
     open_plain_session,
     read_body,
 )
+from kappa_operator.certificates.issue import get_digest
 from kappa_operator.errors import DriverUnreachable
 from kappa_operator.fair import FairSlots, Turns
 
@@ -29,64 +33,124 @@ _LIMITS = aiohttp.ClientTimeout(total=5, connect=3)
 LARGEST_REPORT = 2**20
 """Bytes of a report: 50 sources of queries with 300 partitions each."""
 _SLOTS = 512
-"""Requests for reports at the same time."""
+"""Requests for reports at the same time. Each has a connection, for which asyncio reserves 256 KiB with TLS: 128 MiB at most."""
 
 
 def open_session() -> aiohttp.ClientSession:
-    """Return a session in which no driver waits for another: drivers that do not respond would exhaust a shared pool of connections."""
-    return open_plain_session(_LIMITS, aiohttp.TCPConnector(limit=0, limit_per_host=4))
+    """Return a session in which no driver waits for another: drivers that do not respond would exhaust a shared pool of connections.
+
+    A connection is closed after each request: polls are seconds apart, and an idle connection with TLS takes 256 KiB.
+    """
+    return open_plain_session(_LIMITS, aiohttp.TCPConnector(limit=0, limit_per_host=4, force_close=True))
+
+
+@dataclass(frozen=True, slots=True)
+class ControlAccess:
+    """The token of a pipeline's drivers, and the certificates in PEM that one of them may serve, the newest first."""
+
+    token: str = field(repr=False)
+    certificates: tuple[str, ...] = ()
 
 
 class HttpDrivers:
-    """Drivers in pods, by pod address, in a session from `open_session`."""
+    """Drivers in pods, by the address of the control port, in a session from `open_session`."""
 
     def __init__(self, session: aiohttp.ClientSession) -> None:
         self._session = session
         self._budget, self._slots, self._turns = AnswerBudget(), FairSlots(_SLOTS), Turns()
 
-    async def fetch_progress(self, address: str, token: str, *, namespace: str = "") -> Progress:
+    async def fetch_progress(self, address: str, access: ControlAccess, *, namespace: str = "") -> Progress:
         """Return the driver's report; raise DriverUnreachable where it does not respond, or responds with something else."""
         async with self._slots.hold(namespace):
             held = await self._request(
-                "GET", address, "/progress", token, namespace=namespace, most=LARGEST_REPORT
+                "GET", address, "/progress", access, namespace=namespace, most=LARGEST_REPORT
             )
         if len(held) <= SMALL:
             return _parse(address, held)
         async with self._turns.take(namespace):
             return _parse(address, held)
 
-    async def stop(self, address: str, token: str, within: float) -> None:
+    async def stop(self, address: str, access: ControlAccess, within: float) -> None:
         """Request that the driver stop at the end of its batch, within so many seconds; idempotent."""
-        await self._request("POST", address, f"/stop?within={within:.0f}", token)
+        await self._request("POST", address, f"/stop?within={within:.0f}", access)
 
-    async def activate(self, address: str, token: str) -> None:
+    async def activate(self, address: str, access: ControlAccess) -> None:
         """Have a standby driver take over; idempotent."""
-        await self._request("POST", address, "/activate", token)
+        await self._request("POST", address, "/activate", access)
 
-    async def take_savepoint(self, address: str, token: str, name: str, location: str) -> None:
+    async def take_savepoint(self, address: str, access: ControlAccess, name: str, location: str) -> None:
         """Request a savepoint below a location from the driver; idempotent."""
-        await self._request("POST", address, f"/savepoints/{name}?location={quote(location, safe='')}", token)
+        await self._request(
+            "POST", address, f"/savepoints/{name}?location={quote(location, safe='')}", access
+        )
 
     async def _request(
-        self, method: str, address: str, path: str, token: str, *, namespace: str = "", most: int = SMALL
+        self,
+        method: str,
+        address: str,
+        path: str,
+        access: ControlAccess,
+        *,
+        namespace: str = "",
+        most: int = SMALL,
     ) -> bytes:
-        url = f"http://{address}:{CONTROL_PORT}{path}"
+        """Send a request to a driver that serves the certificate of its pipeline. A moment after a renewal that is the previous one."""
+        if not address.startswith("https:"):
+            return await self._send(method, address, path, access.token, namespace=namespace, most=most)
+        for certificate in access.certificates:
+            pin = _pin(certificate)
+            if pin is None:
+                continue
+            try:
+                return await self._send(
+                    method, address, path, access.token, pin, namespace=namespace, most=most
+                )
+            except aiohttp.ServerFingerprintMismatch:
+                continue
+        raise DriverUnreachable(
+            f"{method} {address}{path}: the driver does not serve the certificate of its pipeline"
+        )
+
+    async def _send(
+        self,
+        method: str,
+        address: str,
+        path: str,
+        token: str,
+        pin: aiohttp.Fingerprint | bool = True,
+        *,
+        namespace: str,
+        most: int,
+    ) -> bytes:
+        """Send a request; raise ServerFingerprintMismatch before the token is sent."""
+        url = f"{address}{path}"
         headers = {"Authorization": f"Bearer {token}"}
         try:
             with self._budget.hold(namespace, most) as body:
                 async with self._session.request(
-                    method, url, headers=headers, allow_redirects=False
+                    method, url, headers=headers, allow_redirects=False, ssl=pin
                 ) as response:
                     held = await read_body(response, body)
                     if response.status >= 300:
                         raise DriverUnreachable(f"{method} {url} failed with status {response.status}")
                     check_json(held)
                     return held
+        except aiohttp.ServerFingerprintMismatch:
+            raise
         except AnswerRefused as error:
             log.warning("answer of a driver refused", address=address, namespace=namespace, why=str(error))
             raise DriverUnreachable(f"{method} {url}: {error}") from error
         except (aiohttp.ClientError, TimeoutError, ValueError, OSError) as error:
             raise DriverUnreachable(f"{method} {url}: no response ({type(error).__name__})") from error
+
+
+@lru_cache(maxsize=8192)
+def _pin(certificate: str) -> aiohttp.Fingerprint | None:
+    """Return what verifies a server by its certificate; None if that is unreadable."""
+    try:
+        return aiohttp.Fingerprint(get_digest(certificate))
+    except ValueError:
+        return None
 
 
 def _parse(address: str, held: bytes) -> Progress:

@@ -18,6 +18,7 @@ from kappa_crds.progress import DriverExit, DriverState
 from kappa_crds.quantities import parse_duration
 from kappa_crds.reasons import Reason
 from kappa_crds.revision import Revision
+from kappa_operator.certificates.issue import needs_renewal
 from kappa_operator.engine.actions import (
     Action,
     ApplyObject,
@@ -33,6 +34,7 @@ from kappa_operator.pipeline.model import SOON, PipelineObserved, build_status, 
 from kappa_operator.pipeline.network import build_policies
 from kappa_operator.pipeline.objects import (
     build_config,
+    build_control_secret,
     build_driver,
     build_support,
     build_token_ref,
@@ -109,10 +111,18 @@ def create_driver(
     return (
         *(ApplyObject(manifest) for manifest in build_support(resource, executors)),
         *(ApplyObject(each) for each in build_policies(resource, revisions, network, advertised)),
+        build_control_secret(resource),
         *(CreateToken(manifest) for manifest in build_tokens(resource, revision)),
         CreateObject(build_config(resource, revision)),
         CreateObject(driver),
     )
+
+
+def renew_certificate(observed: PipelineObserved, now: datetime) -> tuple[Action, ...]:
+    """Renew the certificate of the control port when it is due; the driver serves the new one without a restart."""
+    if observed.certificate is None or not needs_renewal(observed.certificate, now):
+        return ()
+    return (build_control_secret(observed.resource),)
 
 
 def activate_run(

@@ -59,7 +59,7 @@ class PipelineObserved:
     `savepoint` the one that is taken before the change. `savepoints` are those of the pipeline where spec.savepoints is set, `restored`
     the names of those that a pipeline is or may be restored from. `revisions` are read only while a change is watched. `has_slot`:
     whether a change may start beside those of other pipelines. `refused`: a scheduled Savepoint could not be created or deleted.
-    `drivers` is the number of drivers that are polled.
+    `drivers` is the number of drivers that are polled. `certificate` is that of the control port while a driver reports.
     """
 
     resource: PipelineResource
@@ -78,6 +78,7 @@ class PipelineObserved:
     has_slot: bool = True
     refused: bool = False
     drivers: int = 1
+    certificate: str | None = None
     failures: tuple[Failure, ...] = ()
 
     @property

@@ -5,7 +5,7 @@ They are applied with what a driver needs, before its pod is created. While a ch
 
 from collections.abc import Iterable, Iterator, Sequence, Set
 
-from kappa_crds.revision import BLOCK_MANAGER_PORT, CONTROL_PORT, DRIVER_PORT, Revision
+from kappa_crds.revision import BLOCK_MANAGER_PORT, CONTROL_PORT, CONTROL_TLS_PORT, DRIVER_PORT, Revision
 from kappa_crds.source import find_registries
 from kappa_operator.engine.actions import Manifest
 from kappa_operator.engine.network import (
@@ -54,7 +54,10 @@ def _build_driver_policy(
 ) -> Manifest:
     name, namespace = resource.metadata.name, resource.metadata.namespace
     peers = [select_operator(network), *network.prometheus]
-    ingress, egress = [{"from": peers, "ports": build_ports(CONTROL_PORT)}], [admit_dns(network)]
+    ingress, egress = (
+        [{"from": peers, "ports": build_ports(CONTROL_PORT, CONTROL_TLS_PORT)}],
+        [admit_dns(network)],
+    )
     if any(has_executors(each.spec) for each in revisions):
         executors = [select_pods({PIPELINE_LABEL: name, **EXECUTOR_ROLE})]
         ingress.append({"from": executors, "ports": build_ports(DRIVER_PORT, BLOCK_MANAGER_PORT)})

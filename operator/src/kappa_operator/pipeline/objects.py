@@ -16,6 +16,7 @@ from kappa_crds.resource import Resource
 from kappa_crds.revision import (
     BLOCK_MANAGER_PORT,
     CONTROL_PORT,
+    CONTROL_TLS_PORT,
     CONTROL_TOKEN_FILE,
     DRIVER_PORT,
     EXECUTOR_TEMPLATE_KEY,
@@ -29,7 +30,7 @@ from kappa_crds.revision import (
     STANDBY_VARIABLE,
     Revision,
 )
-from kappa_operator.engine.actions import Manifest
+from kappa_operator.engine.actions import KeepControlSecret, Manifest
 from kappa_operator.engine.keys import ObjectRef
 from kappa_operator.engine.restricted import CONTAINER_SECURITY, POD_SECURITY, build_owner
 from kappa_operator.statestore.storage import Mounts, Storage, mount_secret
@@ -38,6 +39,8 @@ PipelineResource = Resource[PipelineSpec, PipelineStatus]
 
 PIPELINE_LABEL = "kappa-platform.io/pipeline"
 REVISION_LABEL = "kappa-platform.io/revision"
+CONTROL_TLS = "control-tls"
+"""The name of the container port with TLS, which drivers of release 0.1 do not have."""
 ROLE_LABEL = "kappa-platform.io/role"
 DRIVER_ROLE = {ROLE_LABEL: "driver"}
 EXECUTOR_ROLE = {ROLE_LABEL: "executor"}
@@ -179,10 +182,20 @@ def has_executors(spec: PipelineSpec) -> bool:
     return spec.resources.executors.count > 0
 
 
+def build_control_secret(resource: PipelineResource) -> KeepControlSecret:
+    """Return what keeps the Secret of the control port, with the certificate of this pipeline."""
+    metadata = resource.metadata
+    manifest = _build_token(resource, build_token_ref(resource).name)
+    return KeepControlSecret(manifest, f"{metadata.name}.{metadata.namespace}.pipeline")
+
+
 def build_tokens(resource: PipelineResource, revision: Revision) -> tuple[Manifest, ...]:
-    """Return the Secrets for the control port and, with executors, for Spark's RPC, without their random values."""
-    rpc = (_name_rpc_secret(resource.metadata.name),) if has_executors(revision.spec) else ()
-    return tuple(_build_token(resource, name) for name in (build_token_ref(resource).name, *rpc))
+    """Return the Secret for Spark's RPC, with executors, without its random value."""
+    return (
+        (_build_token(resource, _name_rpc_secret(resource.metadata.name)),)
+        if has_executors(revision.spec)
+        else ()
+    )
 
 
 def _build_token(resource: PipelineResource, name: str) -> Manifest:
@@ -278,7 +291,8 @@ def build_driver(
                 GENERATION_ANNOTATION: str(generation),
                 **({STANDBY_ANNOTATION: "true"} if standby else {}),
                 "prometheus.io/scrape": "true",
-                "prometheus.io/port": str(CONTROL_PORT),
+                "prometheus.io/port": str(CONTROL_TLS_PORT),
+                "prometheus.io/scheme": "https",
             },
         ),
         "spec": {
@@ -319,7 +333,10 @@ def _build_driver_container(
         "imagePullPolicy": pull_policy,
         "args": ["driver"],
         "env": [*environment, *mounts.variables],
-        "ports": [{"name": "control", "containerPort": CONTROL_PORT}],
+        "ports": [
+            {"name": "control", "containerPort": CONTROL_PORT},
+            {"name": CONTROL_TLS, "containerPort": CONTROL_TLS_PORT},
+        ],
         "resources": {
             "requests": {"cpu": driver.cpu, "memory": str(parse_size(driver.memory))},
             "limits": {"memory": str(parse_size(driver.memory))},

@@ -16,6 +16,7 @@ from kappa_crds.conversion import convert
 from kappa_crds.pipeline_status import NEEDS_SAVEPOINT, UpgradePhase
 from kappa_crds.progress import DriverState, Progress
 from kappa_crds.revision import REVISION_KEY, Revision
+from kappa_operator.engine.actions import KeepControlSecret
 from kappa_operator.engine.cache import ResourceCache
 from kappa_operator.engine.context import OperatorContext
 from kappa_operator.engine.keys import Key, ObjectRef
@@ -25,6 +26,7 @@ from kappa_operator.engine.plan import Failure
 from kappa_operator.engine.recent import LONGEST, SHORT
 from kappa_operator.engine.references import find_users
 from kappa_operator.errors import DriverUnreachable, SecretProblem
+from kappa_operator.pipeline.control import read_control
 from kappa_operator.pipeline.dependencies import observe_dependencies
 from kappa_operator.pipeline.driver import DriverPod
 from kappa_operator.pipeline.model import KeptRevision, PipelineObserved
@@ -42,7 +44,6 @@ from kappa_operator.pipeline.revision import Images, replace_image
 from kappa_operator.pipeline.savepoints import concerns_savepoint
 from kappa_operator.pipeline.upgrade.handover import would_start
 from kappa_operator.savepoint.objects import SavepointResource
-from kappa_operator.secrets import read_own_key
 from kappa_operator.settings import Settings
 from kappa_operator.statestore.users import find_deleting_stores
 
@@ -78,7 +79,13 @@ async def observe_pipeline(
         progress = None
     samples = _record(context, key, resource, progress)
     settings, cache = context.settings, context.cache
-    others = tuple(failure for failure in failures if not concerns_savepoint(failure))
+    unrenewed = tuple(failure for failure in failures if isinstance(failure.action, KeepControlSecret))
+    is_running = progress is not None
+    others = tuple(
+        failure
+        for failure in failures
+        if not concerns_savepoint(failure) and not (is_running and failure in unrenewed)
+    )
     savepoints = () if resource.spec.savepoints is None else tuple(_find_savepoints(cache, key))
     observed = PipelineObserved(
         resource=resource,
@@ -94,7 +101,8 @@ async def observe_pipeline(
         restored=frozenset(name for each in savepoints for name in _find_restored(cache, each)),
         revisions=await observe_revisions(context, resource),
         shortage=await observe_shortage(context, resource, progress),
-        refused=len(others) < len(failures),
+        refused=any(concerns_savepoint(failure) for failure in failures),
+        certificate=None if unrenewed or not is_running else await _read_certificate(context, resource),
         failures=others,
         drivers=len(context.progress),
     )
@@ -167,11 +175,20 @@ async def observe_progress(
         return None
     ref = build_token_ref(resource)
     try:
-        token = await read_own_key(context, ref, "token", LONGEST)
-        return await context.drivers.fetch_progress(pod.address, token, namespace=ref.namespace)
+        access = await read_control(context, ref, LONGEST)
+        return await context.drivers.fetch_progress(pod.address, access, namespace=ref.namespace)
     except (DriverUnreachable, SecretProblem):
         context.reads.drop(ref)  # it may be another one now
         return None
+
+
+async def _read_certificate(context: OperatorContext, resource: PipelineResource) -> str | None:
+    """Return the certificate of the control port; None where there is none yet, as of release 0.1."""
+    try:
+        access = await read_control(context, build_token_ref(resource), LONGEST)
+    except SecretProblem:
+        return None
+    return next(iter(access.certificates), None)
 
 
 async def observe_standby(

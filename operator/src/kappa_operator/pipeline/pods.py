@@ -8,10 +8,15 @@ from pydantic import ValidationError
 
 from kappa_crds.progress import DriverExit
 from kappa_crds.reasons import Reason
-from kappa_crds.revision import GENERATION_ANNOTATION, STANDBY_ANNOTATION
+from kappa_crds.revision import (
+    CONTROL_PORT,
+    CONTROL_TLS_PORT,
+    GENERATION_ANNOTATION,
+    STANDBY_ANNOTATION,
+)
 from kappa_operator.engine.keys import ObjectRef
 from kappa_operator.pipeline.driver import DriverPod
-from kappa_operator.pipeline.objects import REVISION_LABEL
+from kappa_operator.pipeline.objects import CONTROL_TLS, REVISION_LABEL
 
 Body = dict[str, Any]
 
@@ -34,7 +39,7 @@ def parse_driver(body: Body) -> DriverPod:
         revision=metadata.get("labels", {}).get(REVISION_LABEL, ""),
         phase=status.get("phase", "Pending"),
         deleting="deletionTimestamp" in metadata,
-        address=status.get("podIP"),
+        address=_find_address(body.get("spec", {}), status.get("podIP")),
         ready=container.get("ready", False),
         started="running" in state or "terminated" in state,
         waiting=_explain_waiting(status, state),
@@ -42,6 +47,17 @@ def parse_driver(body: Body) -> DriverPod:
         standby=metadata.get("annotations", {}).get(STANDBY_ANNOTATION) == "true",
         created=_read_time(metadata.get("creationTimestamp")),
     )
+
+
+def _find_address(spec: Body, address: str | None) -> str | None:
+    """Return the URL of the control port, with TLS where the pod has that port: the ports of a pod never change."""
+    if address is None:
+        return None
+    host = f"[{address}]" if ":" in address else address
+    ports = (port for container in spec.get("containers", ()) for port in container.get("ports", ()))
+    if any(port.get("name") == CONTROL_TLS for port in ports):
+        return f"https://{host}:{CONTROL_TLS_PORT}"
+    return f"http://{host}:{CONTROL_PORT}"
 
 
 def _read_time(text: str | None) -> datetime | None:

@@ -1,6 +1,10 @@
-"""The HTTP server of the driver: probes, metrics, progress, and requests to stop, to take over and for savepoints.
+"""The servers of the driver: probes, metrics, progress, and requests to stop, to take over and for savepoints.
 
-`/healthz`, `/readyz` and `/metrics` are open for kubelet and Prometheus. `/progress`, `POST /stop`, `POST /activate` and
+With a certificate beside the token there are two ports with the same paths: one with TLS, and one without for the kubelet, and for an
+operator of release 0.1 during an upgrade.
+
+`/healthz` and `/readyz` are open for the kubelet. So is `/metrics` for Prometheus, over TLS where there is a certificate, and from the loopback
+address. `/progress`, `POST /stop`, `POST /activate` and
 `POST /savepoints/NAME?location=URI` need the bearer token from a mounted Secret, which is read for each request so that it can be
 rotated. Without a token file they accept only the loopback address.
 """
@@ -9,6 +13,7 @@ import hmac
 import ipaddress
 import re
 import socket
+import ssl
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -39,6 +44,7 @@ class Control:
     take_savepoint: Callable[[str, str], bool]
     registry: CollectorRegistry
     token_file: Path
+    has_certificate: bool = False
 
     def app(self) -> Starlette:
         """Return the ASGI application."""
@@ -61,7 +67,9 @@ class Control:
         state = self.snapshot().state
         return _respond(state is DriverState.RUNNING and self.is_alive(), state)
 
-    def _metrics(self, _: Request) -> Response:
+    def _metrics(self, request: Request) -> Response:
+        if self.has_certificate and request.scope.get("scheme") != "https" and not _is_loopback(request):
+            return PlainTextResponse("metrics are served over TLS only\n", status_code=403)
         return Response(generate_latest(self.registry), media_type=CONTENT_TYPE_LATEST)
 
     def _authorize(self, handle: Callable[[Request], Response]) -> Callable[[Request], Response]:
@@ -119,10 +127,19 @@ def _is_loopback(request: Request) -> bool:
 class ControlServer:
     """Serves an application in a thread."""
 
-    def __init__(self, app: Starlette, port: int, host: str = "0.0.0.0") -> None:  # noqa: S104 - the address of the pod
+    def __init__(
+        self,
+        app: Starlette,
+        port: int,
+        host: str = "0.0.0.0",  # noqa: S104 - the address of the pod
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
         self._socket = socket.create_server((host, port), backlog=64)
         self.port: int = self._socket.getsockname()[1]
-        config = uvicorn.Config(app, log_level="warning", access_log=False, lifespan="off", ws="none")
+        config = uvicorn.Config(
+            app, log_level="warning", access_log=False, lifespan="off", ws="none",
+            ssl_context_factory=None if tls is None else lambda *_: tls,
+        )  # fmt: skip
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._run, name="control", daemon=True)
 

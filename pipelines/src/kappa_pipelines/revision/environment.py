@@ -9,6 +9,7 @@ from kappa_crds.pipeline import PipelineSpec
 from kappa_crds.reasons import Reason
 from kappa_crds.revision import (
     CONTROL_PORT,
+    CONTROL_TLS_PORT,
     CONTROL_TOKEN_FILE,
     GENERATION_VARIABLE,
     PYTHON_VARIABLE,
@@ -20,6 +21,7 @@ from kappa_crds.revision import (
 from kappa_pipelines.errors import SpecError
 
 CONTROL_PORT_VARIABLE = "KAPPA_CONTROL_PORT"
+CONTROL_TLS_PORT_VARIABLE = "KAPPA_CONTROL_TLS_PORT"
 CONTROL_TOKEN_VARIABLE = "KAPPA_CONTROL_TOKEN_FILE"  # noqa: S105 - the name of a variable
 POD_NAME_VARIABLE = "KAPPA_POD_NAME"
 POD_ADDRESS_VARIABLE = "KAPPA_POD_ADDRESS"
@@ -37,6 +39,7 @@ class Environment:
     standby: bool = False
     revision_file: Path = Path(REVISION_DIR) / REVISION_KEY
     control_port: int = CONTROL_PORT
+    control_tls_port: int = CONTROL_TLS_PORT
     control_token_file: Path = Path(CONTROL_TOKEN_FILE)
     termination_file: Path = Path(TERMINATION_FILE)
     pod_name: str | None = None
@@ -57,6 +60,7 @@ def read_environment(arguments: list[str], variables: Mapping[str, str] = os.env
         standby=variables.get(STANDBY_VARIABLE) == "1",
         revision_file=Path(arguments[0]) if arguments else default.revision_file,
         control_port=int(variables.get(CONTROL_PORT_VARIABLE, default.control_port)),
+        control_tls_port=int(variables.get(CONTROL_TLS_PORT_VARIABLE, default.control_tls_port)),
         control_token_file=Path(variables.get(CONTROL_TOKEN_VARIABLE, default.control_token_file)),
         termination_file=termination_file(variables),
         pod_name=variables.get(POD_NAME_VARIABLE),
