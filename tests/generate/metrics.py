@@ -7,7 +7,7 @@ from kappa_monitoring.declared import Metric, list_metrics
 
 _GENERATED = "<!-- Generated from the code by `make generate`; do not edit. -->"
 _INTRO = """\
-All metrics that the platform exports to Prometheus. Drivers serve `/metrics` on their control port, the operator over HTTPS on port 8444; the pods are
+All metrics that the platform exports to Prometheus. Drivers serve `/metrics` over HTTPS on port 8443, the operator over HTTPS on port 8444; the pods are
 annotated with `prometheus.io/scrape` and `prometheus.io/port`, and the chart creates PodMonitors if `monitoring.podMonitor.enabled` is
 set. Scrape with `honorLabels: true`: the label `namespace` is that of the resource, not of the pod.
 

@@ -181,8 +181,15 @@ def test_a_schema_is_read_with_those_that_it_refers_to(spark: SparkSession) -> N
             json.dumps(record({"name": "a", "type": "int"}, {"name": "A", "type": "int"})),
             "only in case: A, a",
         ),
+        ('{"type":"array","items":' * 990 + '"int"' + "}" * 990, r"too deep|depth"),
     ],
-    ids=["no schema", "no JSON", "a schema that contains itself", "columns that SQL cannot tell apart"],
+    ids=[
+        "no schema",
+        "no JSON",
+        "a schema that contains itself",
+        "columns that SQL cannot tell apart",
+        "too deep",
+    ],
 )
 def test_an_unusable_schema_is_reported_with_its_source(spark: SparkSession, schema: str, words: str) -> None:
     with pytest.raises(SpecError, match=words) as raised:

@@ -56,7 +56,10 @@ def test_one_malformed_record_is_read_again_without_the_rest_of_its_batch(
     run: Any, broker: Any, topics: Any, checkpoint: Path
 ) -> None:
     names = {name: topics.make(name) for name in ("flights", "out", "dead")}
-    topics.write(names["flights"], [*['{"k": 1}'] * 500, "nonsense", *['{"k": 2}'] * 500])
+    forged = [("kappa.topic", b"payroll"), ("trace", b"t"), ("kappa.error", b"none")]
+    topics.write(names["flights"], ['{"k": 1}'] * 500)
+    topics.write(names["flights"], ["nonsense"], headers=forged)
+    topics.write(names["flights"], ['{"k": 2}'] * 500)
     spec = {
         "sources": [source()],
         "sinks": [{"name": "out", "from": "flights", "kafka": {"topic": "out"}}],
@@ -69,6 +72,8 @@ def test_one_malformed_record_is_read_again_without_the_rest_of_its_batch(
     assert [each["scanned"] for each in logs if each["event"] == "dead letters written"] == [1]
     (letter,) = topics.read(names["dead"])
     assert letter.value() == b"nonsense"
+    found = [(name, value) for name, value in letter.headers() if name in ("trace", "kappa.topic")]
+    assert found == [("trace", b"t"), ("kappa.topic", names["flights"].encode())], "none is the producer's"
     assert len(topics.values(names["out"])) == 1000
 
 

@@ -119,17 +119,14 @@ def test_driver_and_executors_authenticate_by_a_file_that_only_they_mount() -> N
         mounts = {each["name"]: each for each in container["volumeMounts"]}
         assert (mounts["rpc"]["mountPath"], mounts["rpc"]["readOnly"]) == (str(file.parent), True)
         assert not [name for name in container.get("env", []) if "secret" in str(name).lower()]
-    assert [each["metadata"]["name"] for each in build_tokens(resource, revision)] == [
-        "delays-control",
-        "delays-rpc",
-    ]
+    assert [each["metadata"]["name"] for each in build_tokens(resource, revision)] == ["delays-rpc"]
 
 
 def test_without_executors_no_other_pod_reaches_the_ports_of_spark() -> None:
     resource = pipeline({"resources": {"executors": {"count": 0}}})
     revision = build_revision(resource, DEPENDENCIES, IMAGES)
     assert revision.spark_conf["spark.driver.bindAddress"] == "127.0.0.1"
-    assert [each["metadata"]["name"] for each in build_tokens(resource, revision)] == ["delays-control"]
+    assert build_tokens(resource, revision) == ()
 
 
 def test_every_pod_is_fit_for_the_restricted_standard() -> None:

@@ -41,6 +41,9 @@ def read_avro(where: str, text: str, references: tuple[str, ...] = ()) -> Any:
         return json.loads(parser.parse(text).toString())
     except Py4JJavaError as error:
         raise _refuse(where, error) from error
+    except RecursionError:
+        message = f"{where}: the Avro schema cannot be used: it is nested too deep"
+        raise SpecError(Reason.INVALID_SCHEMA, message) from None
 
 
 def build_envelope(schema: Any, *, with_sentinel: bool = True) -> str:

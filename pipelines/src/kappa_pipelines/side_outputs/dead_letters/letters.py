@@ -1,7 +1,7 @@
 """The records of dead letters.
 
 The key is `topic/partition/offset`, so a duplicate has the same key for readers and for compaction. The value has the original
-bytes, or is empty instead of NULL, which would be a tombstone. The headers are the original ones, then `kappa.error`,
+bytes, or is empty instead of NULL, which would be a tombstone. The headers are the original ones without those named `kappa.`, then `kappa.error`,
 `kappa.pipeline`, `kappa.source`, `kappa.topic`, `kappa.partition`, `kappa.offset`, `kappa.timestamp` (ISO 8601, UTC) and, if the
 record had a key, `kappa.key`.
 
@@ -13,7 +13,13 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
 from kappa_pipelines.kafka.limits import Limits
-from kappa_pipelines.sinks.record_headers import RESERVED_BYTES, build_header, truncate_header, truncate_value
+from kappa_pipelines.sinks.record_headers import (
+    HEADER_PREFIX,
+    RESERVED_BYTES,
+    build_header,
+    truncate_header,
+    truncate_value,
+)
 from kappa_pipelines.sources.kafka import KafkaSource
 
 _HEADER_OVERHEAD = 10  # maximum bytes of the two length fields of a header
@@ -60,7 +66,17 @@ def _find_malformed(records: DataFrame, source: KafkaSource) -> DataFrame:
 def _headers(source: KafkaSource, pipeline: str) -> Column:
     key = f.when(f.col("key").isNotNull(), f.array(build_header("key", f.col("key"))))
     own = f.array(build_header("error", f.col(_ERROR)), *_describe(source, pipeline))
-    return f.concat(f.coalesce(f.col("headers"), f.array()), own, f.coalesce(key, f.array()))
+    return f.concat(_original_headers(), own, f.coalesce(key, f.array()))
+
+
+def _original_headers() -> Column:
+    """Return the headers of the record without those in our name: a reader who takes the first of a name gets ours.
+
+    A function over an array is slow, so it is called only for records with headers.
+    """
+    foreign = f.filter("headers", lambda header: ~header["key"].startswith(HEADER_PREFIX))
+    has_headers = f.coalesce(f.size("headers"), f.lit(0)) > 0
+    return f.when(has_headers, foreign).otherwise(f.array())
 
 
 def _truncated_headers(source: KafkaSource, pipeline: str) -> Column:
