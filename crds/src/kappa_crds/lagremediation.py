@@ -161,18 +161,30 @@ class TokenSecretRef(SecretRef):
     """Key of the Secret that holds the token."""
 
 
+class UrlSecretRef(SecretRef):
+    """A Secret that holds an address."""
+
+    key: Annotated[str, Field(min_length=1, max_length=253)] = "url"
+    """Key of the Secret that holds the address."""
+
+
 class Webhook(Model):
     """A server that receives a JSON document by POST. A setting of the operator lists the allowed hosts."""
 
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule("has(self.url) != has(self.urlSecretRef)", "set exactly one of url and urlSecretRef"),
+    )
     url: Annotated[
-        str,
+        str | None,
         Field(min_length=8, max_length=2048),
         Rule(
             "self.matches('^https?://[^/@?# ]+([/?][^# ]*)?$')",
             "must be an http or https address without user and password, such as https://hooks.example.com/lag",
         ),
-    ]
-    """Its address. Readers of the policy can read it; keep secrets in tokenSecretRef."""
+    ] = None
+    """Its address. Readers of the policy can read it; an address with a token belongs into a Secret."""
+    url_secret_ref: UrlSecretRef | None = None
+    """The address, where it has a token."""
     token_secret_ref: TokenSecretRef | None = None
     """The token that is sent as Authorization: Bearer. Its Secret must name the host in its annotation
     secrets.kappa-platform.io/webhook."""

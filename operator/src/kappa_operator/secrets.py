@@ -5,13 +5,17 @@ A Secret that a resource names is read for a purpose only, which the Secret has 
 
 import base64
 import binascii
+import re
 from collections.abc import Iterable, Mapping
 
-from kappa_operator.consent import Purpose, check_clear_text, check_consent
+from kappa_operator.consent import WEBHOOK, Purpose, check_clear_text, check_consent
 from kappa_operator.engine.cluster import Body
 from kappa_operator.engine.context import OperatorContext
 from kappa_operator.engine.keys import ObjectRef
 from kappa_operator.errors import SecretProblem
+
+_URL = re.compile(r"https?://[^/@?# ]+([/?][^# ]*)?")
+"""As the rule of spec.remediation.webhook.url has it."""
 
 
 async def read_secret(
@@ -26,6 +30,17 @@ async def read_secret(
     except SecretProblem:
         context.reads.drop(ref)  # a user may correct it
         raise
+
+
+async def read_webhook_url(context: OperatorContext, ref: ObjectRef, key: str) -> str:
+    """Return the address of a webhook in a Secret, which allows its use for the host in it; raise SecretProblem, which does not show it."""
+    url = (await read_own_key(context, ref, key)).strip()
+    if _URL.fullmatch(url) is None:
+        raise SecretProblem.incomplete(
+            ref.name, key, "is not an http or https address without user and password"
+        )
+    await read_secret(context, ref, (key,), Purpose.of_url(WEBHOOK, url, "an address with a token"))
+    return url
 
 
 async def read_own_key(context: OperatorContext, ref: ObjectRef, key: str, age: float = 0.0) -> str:

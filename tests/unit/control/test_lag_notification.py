@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from fakes.context import build_secret
+from kappa_operator.engine.keys import ObjectRef
 from unit.control.lag_shop import BASE, POLICY, Shop
 
 TELL: dict[str, Any] = {
@@ -136,6 +137,30 @@ async def test_the_token_comes_from_its_secret_and_is_shown_nowhere() -> None:
     )  # fmt: skip
     assert "s3cret" not in everything
     assert "code=hidden" not in json.dumps([shop.operator.list_events(), get_notifications(shop)])
+
+
+async def test_an_address_comes_from_its_secret_and_is_shown_nowhere() -> None:
+    hook = {"urlSecretRef": {"name": "hook"}, "tokenSecretRef": {"name": "hook"}}
+    shop = Shop({**TELL, "remediation": {"webhook": hook}})
+    await shop.run(60, 10)
+    shop.each = 1.0
+    await shop.run(200, 10, behind=100)
+    assert "not found" in get_notifications(shop)[-1]["error"]
+    secret = build_secret("hook", token="s3cret", url="https://u:p@hooks.example.com/?code=hidden")
+    shop.operator.cluster.put(secret)
+    await shop.run(600, 10, behind=100)
+    assert "is not an http or https address" in get_notifications(shop)[-1]["error"]
+    assert shop.operator.webhooks.calls == []
+    right = build_secret("hook", token="s3cret", url="https://hooks.example.com/?code=hidden\n")
+    shop.operator.cluster.patch(ObjectRef("v1", "Secret", "shop", "hook"), data=right["data"])
+    await shop.run(600, 10, behind=100)
+    assert {each.url for each in shop.operator.webhooks.calls} == {"https://hooks.example.com/?code=hidden"}
+    everything = json.dumps(
+        [shop.operator.get(POLICY), shop.operator.list_events(), [repr(each) for each in shop.operator.webhooks.calls]],
+        default=str,
+    )  # fmt: skip
+    assert "hidden" not in everything
+    assert "the webhook was notified" in str(shop.operator.list_events())
 
 
 async def test_a_forbidden_host_is_reported() -> None:

@@ -163,7 +163,7 @@ class SetQuota:
 
 @dataclass(frozen=True, slots=True)
 class CallWebhook:
-    """Start an attempt to call a policy's webhook; a repeated start changes nothing. Its URL may hold a secret."""
+    """Start an attempt to call a policy's webhook; a repeated start changes nothing. Its URL is empty where it is in a Secret."""
 
     policy: Key
     url: str = field(repr=False)
@@ -172,6 +172,8 @@ class CallWebhook:
     document: Mapping[str, Any] = field(repr=False)
     secret: ObjectRef | None = None
     secret_key: str = ""
+    url_secret: ObjectRef | None = None
+    url_key: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ meanwhile, the plan is abandoned: the event of that change brings the key back.
 """
 
 from collections.abc import Container, Sequence
+from dataclasses import replace
 from typing import Any, assert_never
 
 import structlog
@@ -23,7 +24,7 @@ from kappa_operator.errors import AlreadyExists, KappaError, NoRolloutSlot
 from kappa_operator.lag.memory import Remembered
 from kappa_operator.pipeline.control import create_token, keep_control_secret, read_control
 from kappa_operator.pipeline.drivers import ControlAccess
-from kappa_operator.secrets import read_secret
+from kappa_operator.secrets import read_secret, read_webhook_url
 
 log = structlog.get_logger(__name__)
 
@@ -107,11 +108,8 @@ async def _apply(context: OperatorContext, resource: AnyResource, action: act.Ac
             await emit_event(context, resource, action)
         case act.KeepLagHistories(histories, loads):
             context.histories.keep(Key.of(resource), resource.metadata.uid, Remembered(histories, loads))
-        case act.CallWebhook(secret=secret, secret_key=name):
-            context.webhooks.check(action.url)
-            purpose = Purpose.of_url(WEBHOOK, action.url, "a token")
-            known = {} if secret is None else await read_secret(context, secret, (name,), purpose)
-            context.webhooks.start(action, known.get(name))
+        case act.CallWebhook():
+            await _call_webhook(context, action)
         case act.TakeRolloutSlot():
             _take_slot(context, Key.of(resource))
         case act.Reconnect(cluster, access):
@@ -124,6 +122,17 @@ async def _apply(context: OperatorContext, resource: AnyResource, action: act.Ac
             await context.kafka.apply(action)
         case _:
             assert_never(action)
+
+
+async def _call_webhook(context: OperatorContext, action: act.CallWebhook) -> None:
+    if action.url_secret is not None:
+        url = await read_webhook_url(context, action.url_secret, action.url_key)
+        action = replace(action, url=url)
+    context.webhooks.check(action.url)
+    purpose = Purpose.of_url(WEBHOOK, action.url, "a token")
+    secret, name = action.secret, action.secret_key
+    known = {} if secret is None else await read_secret(context, secret, (name,), purpose)
+    context.webhooks.start(action, known.get(name))
 
 
 async def _change_finalizers(

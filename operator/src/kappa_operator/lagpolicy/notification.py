@@ -113,7 +113,7 @@ def _deliver(
 
 
 def _build_call(webhook: Webhook, outlook: Outlook, head: NotificationStatus) -> CallWebhook:
-    ref, policy = webhook.token_secret_ref, outlook.policy
+    ref, address, policy = webhook.token_secret_ref, webhook.url_secret_ref, outlook.policy
     document = {
         "version": "v1",
         "id": head.id,
@@ -126,14 +126,16 @@ def _build_call(webhook: Webhook, outlook: Outlook, head: NotificationStatus) ->
         "at": head.at.isoformat().replace("+00:00", "Z"),
     }
     return CallWebhook(
-        Key("LagPolicy", policy.namespace, policy.name), webhook.url, head.id, head.attempts, document,
+        Key("LagPolicy", policy.namespace, policy.name), webhook.url or "", head.id, head.attempts, document,
         None if ref is None else ObjectRef("v1", "Secret", policy.namespace, ref.name),
         "" if ref is None else ref.key,
+        None if address is None else ObjectRef("v1", "Secret", policy.namespace, address.name),
+        "" if address is None else address.key,
     )  # fmt: skip
 
 
 def _tell(webhook: Webhook, head: NotificationStatus) -> EmitEvent:
-    host = urlsplit(webhook.url).hostname
+    host = "the webhook" if webhook.url is None else urlsplit(webhook.url).hostname
     if head.result is NotificationResult.DELIVERED:
         return EmitEvent(Reason.WEBHOOK_DELIVERED, f"{host} was notified: {head.before} to {head.severity}")
     message = f"{host} was not notified ({head.before} to {head.severity}), given up after {head.attempts} attempts: {head.error}"
