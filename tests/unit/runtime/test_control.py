@@ -55,7 +55,7 @@ class Doors:
             token_file=token_file,
             has_certificate=has_certificate,
         )
-        self._app = control.app()
+        self.app = control.app()
         self._host = host
 
     def ask(
@@ -80,7 +80,7 @@ class Doors:
         async def send(message: Message) -> None:
             sent.append(message)
 
-        asyncio.run(self._app(scope, receive, send))
+        asyncio.run(self.app(scope, receive, send))
         return Answer(sent[0]["status"], b"".join(m.get("body", b"") for m in sent[1:]).decode())
 
     def _stop(self) -> None:

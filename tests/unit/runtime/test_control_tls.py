@@ -10,6 +10,8 @@ from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
+from kappa_operator.errors import DriverUnreachable
+from kappa_operator.pipeline.drivers import ControlAccess, HttpDrivers, open_session
 from kappa_pipelines.reporting.certificate import build_context, has_certificate
 from kappa_pipelines.reporting.control import ControlServer
 from lab.pki import make_authority, make_certificate
@@ -98,3 +100,29 @@ def test_an_operator_of_release_0_1_reaches_the_driver_during_an_upgrade(folder:
     doors = Doors(folder / "token", has_certificate=True)
     assert doors.ask("/progress", "Bearer right").status == 200
     assert doors.ask("/progress").status == 401
+
+
+async def test_the_operator_and_a_driver_agree_over_a_renewal(folder: Path) -> None:
+    doors = Doors(folder / "token", has_certificate=True)
+    server = ControlServer(doors.app, 0, host="127.0.0.1", tls=build_context(folder))
+    server.start()
+    address = f"https://127.0.0.1:{server.port}"
+    first = (folder / "tls.crt").read_text()
+    try:
+        async with open_session() as session:
+            client = HttpDrivers(session)
+            assert (await client.fetch_progress(address, ControlAccess("right", (first,)))).pipeline == "p"
+            make_certificate(folder, "next", "/CN=driver", "DNS:driver")
+            second = (folder / "next.crt").read_text()
+            renewed = ControlAccess("right", (second, first))
+            await client.stop(address, renewed, 1.0)
+            for end in ("crt", "key"):
+                (folder / f"next.{end}").rename(folder / f"tls.{end}")
+            await client.stop(address, renewed, 1.0)
+            with pytest.raises(DriverUnreachable, match="does not serve the certificate"):
+                await client.stop(address, ControlAccess("right", (first,)), 1.0)
+            with pytest.raises(DriverUnreachable, match="401"):
+                await client.stop(address, ControlAccess("wrong", (second,)), 1.0)
+    finally:
+        server.close()
+    assert doors.stops == 2
