@@ -77,6 +77,10 @@ EXCEPTIONS = {
         NAMESPACE_ROLE,
         Permission("", "persistentvolumeclaims", "patch"),
     ): "a PVC grows only where its storage class permits it: tests/unit/control/test_statestore.py",
+    (
+        NAMESPACE_ROLE,
+        Permission("", "secrets", "patch"),
+    ): "certificates of drivers are renewed after two months: tests/unit/control/test_control_secret.py",
     (NAMESPACE_ROLE, Permission("events.k8s.io", "events", "list")): "read while a PVC is pending:"
     " tests/integration/test_reconcile_apiserver.py",
 }

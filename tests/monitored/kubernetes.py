@@ -215,9 +215,14 @@ def _build_scrape(monitor: Body, endpoint: Body, labels: Body, discovery: Discov
         "honor_labels": endpoint["honorLabels"],
         "metrics_path": endpoint["path"],
         "http_sd_configs": discovery.configure(namespace, labels),
-        "relabel_configs": [_ENDED, port, _NAMESPACE, _NAME],
+        "relabel_configs": [_ENDED, port, *map(_rename, endpoint.get("relabelings", ())), _NAMESPACE, _NAME],
         **_build_access(endpoint, discovery.folder),
     }
+
+
+def _rename(rule: Body) -> Body:
+    """Return a relabeling rule as Prometheus' own file has it."""
+    return {{"sourceLabels": "source_labels"}.get(name, name): value for name, value in rule.items()}
 
 
 def _build_access(endpoint: Body, folder: Path) -> Body:
