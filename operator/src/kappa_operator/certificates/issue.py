@@ -59,6 +59,9 @@ def create_self_signed(host: str, now: datetime) -> KeyPair:
     """Return a certificate of a server that its client knows in advance."""
     key = ec.generate_private_key(ec.SECP256R1())
     builder = _begin(_name(host), _name(host), key.public_key(), now, LIFE)
+    # By this a client distinguishes it from another one of the same host.
+    own = x509.AuthorityKeyIdentifier.from_issuer_public_key(key.public_key())
+    builder = builder.add_extension(own, critical=False)
     return _pair(_serve(builder, (host,)).sign(key, hashes.SHA256()), key)
 
 
@@ -113,11 +116,6 @@ def has_own_key(pair: KeyPair) -> bool:
     """Return whether the key is that of the certificate; raise ValueError if one is unreadable."""
     key = serialization.load_pem_private_key(pair.key.encode(), None)
     return bool(key.public_key() == x509.load_pem_x509_certificate(pair.certificate.encode()).public_key())
-
-
-def get_digest(certificate: str) -> bytes:
-    """Return the SHA-256 of a certificate; raise ValueError if unreadable."""
-    return x509.load_pem_x509_certificate(certificate.encode()).fingerprint(hashes.SHA256())
 
 
 def _name(text: str) -> x509.Name:
