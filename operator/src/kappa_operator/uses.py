@@ -41,7 +41,8 @@ def list_uses(resource: Resource[Any, Any]) -> Iterator[SecretUse]:
                     yield SecretUse(ca.name, Purpose.of_url(REGISTRY, registry.url))
         case LagPolicySpec(remediation=remediation) if remediation and remediation.webhook:
             hook = remediation.webhook
-            if hook.token_secret_ref is not None:
+            # An address in a Secret is not read here, so its host is not known; the operator names it in the condition.
+            if hook.token_secret_ref is not None and hook.url is not None:
                 yield SecretUse(hook.token_secret_ref.name, Purpose.of_url(WEBHOOK, hook.url, "a token"))
         case _:
             return
