@@ -1,14 +1,24 @@
 #!/bin/bash
-# What a container of the pipelines image runs: `driver [REVISION_FILE]`, or `executor` as Spark starts it.
+# What a container of the pipelines image runs: `driver [REVISION_FILE]`, `savepoint REQUEST_FILE`, or `executor` as Spark starts it.
 #
 # pyspark has Spark's jars but no entrypoint for executors. Spark describes an executor in its environment: the JVM's
 # options as SPARK_JAVA_OPT_0, _1, … in order, the rest by name.
 set -euo pipefail
 
+# Java and Hadoop look up the name of the user, which the image need not know. /etc/passwd is a link to this file.
+if ! getent passwd "$(id -u)" >/dev/null; then
+    cat /opt/passwd > /tmp/passwd
+    getent passwd "$(id -u)" >/dev/null || echo "kappa:x:$(id -u):$(id -g)::/tmp:/usr/sbin/nologin" >> /tmp/passwd
+fi
+
 case "${1:-driver}" in
 driver)
     shift || true
     exec python3 -m kappa_pipelines "$@"
+    ;;
+savepoint)
+    shift
+    exec python3 -m kappa_pipelines.savepoint "$@"
     ;;
 executor)
     mapfile -t options < <(env | grep '^SPARK_JAVA_OPT_' | sort -t_ -k4 -n | sed 's/^[^=]*=//')
@@ -30,7 +40,7 @@ executor)
         --podName "${SPARK_EXECUTOR_POD_NAME}"
     ;;
 *)
-    echo "unknown argument '$1': use driver or executor" >&2
+    echo "unknown argument '$1': use driver, savepoint or executor" >&2
     exit 2
     ;;
 esac

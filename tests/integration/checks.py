@@ -29,7 +29,7 @@ def check(folder: Path, spec: dict[str, Any], secret: Mapping[str, str] | None =
     container = create.manifest["spec"]["containers"][0]
     variables = {each["name"]: _resolve(each, secret or {}) for each in container.get("env", [])}
     kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
-    assert container["command"][:5] == ["tini", "--", "python3", "-m", "kappa_pipelines.savepoint"]
+    assert container["args"][0] == "savepoint"
     process = subprocess.run(
         [sys.executable, "-m", "kappa_pipelines.savepoint", str(request)],
         env={**kept, **variables, "KAPPA_TERMINATION_FILE": str(ended)},

@@ -14,6 +14,7 @@ import pytest
 from integration.accounts import build_kubeconfig
 from integration.bench import Bench
 from kappa_operator.engine.keys import ObjectRef
+from kappa_operator.engine.pod_template import PINNED_ANNOTATION
 from kappa_operator.pipeline.objects import DRIVER_ROLE, PIPELINE_LABEL, build_driver_rules
 from kappa_operator.pipeline.revision import build_revision
 from lab.errors import LabError
@@ -23,20 +24,40 @@ from unit.control.pipelines import IMAGES, pipeline
 from unit.control.test_revision import SECURED
 
 Body = dict[str, Any]
-TEMPLATE = build_revision(pipeline({"resources": {"executors": {"count": 1}}}), SECURED, IMAGES).executor_pod
+ONE = {"resources": {"executors": {"count": 1}}}
+TEMPLATE = build_revision(pipeline(ONE), SECURED, IMAGES).executor_pod
+OWN = {
+    "podTemplate": {
+        "metadata": {"labels": {"team": "flights"}, "annotations": {"example.com/owner": "flights"}},
+        "spec": {
+            "containers": [{
+                "env": [{"name": "REGION", "valueFrom": {"configMapKeyRef": {"name": "region", "key": "name"}}},
+                        {"name": "API_KEY", "valueFrom": {"secretKeyRef": {"name": "api", "key": "key"}}}],
+                "volumeMounts": [{"name": "rules", "mountPath": "/mnt/rules"}],
+            }],
+            "volumes": [{"name": "rules", "configMap": {"name": "rules"}},
+                        {"name": "all", "projected": {"sources": [{"configMap": {"name": "rules"}}, {"secret": {"name": "api"}}]}}],
+            "nodeSelector": {"pool": "streaming"},
+            "tolerations": [{"key": "streaming", "operator": "Exists", "effect": "NoSchedule"}],
+        },
+    },
+    "serviceAccount": {"annotations": {"example.com/role": "flights"}},
+}  # fmt: skip
+TEMPLATED = build_revision(pipeline({**ONE, **OWN}), SECURED, IMAGES).executor_pod
+TOKEN = {"serviceAccountToken": {"path": "token", "audience": "sts.example.com"}}
 CHANGES: list[tuple[str, dict[str, Any], str]] = [
     ("the network of the node", {"spec.hostNetwork": True}, "nothing of its node"),
     ("the processes of the node", {"spec.hostPID": True}, "nothing of its node"),
     ("a chosen node", {"spec.nodeName": "control"}, "nothing of its node"),
-    ("a folder of the node", {"spec.volumes.+": {"name": "x", "hostPath": {"path": "/"}}}, "empty folders only"),
+    ("a folder of the node", {"spec.volumes.+": {"name": "x", "hostPath": {"path": "/"}}}, "ConfigMaps of its template and empty folders only"),
     ("another Secret as files", {"spec.volumes.+": {"name": "x", "secret": {"secretName": "payroll"}}}, "payroll"),
     ("another PVC", {"spec.volumes.+": {"name": "x", "persistentVolumeClaim": {"claimName": "payroll"}}}, "pvc/payroll"),
-    ("a token", {"spec.volumes.+": {"name": "x", "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}}}, "empty folders only"),
-    ("the token of its account", {"spec.automountServiceAccountToken": True}, "no token"),
-    ("the account of the driver", {"spec.serviceAccountName": "delays-driver"}, "no account of its own"),
+    ("a token", {"spec.volumes.+": {"name": "x", "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}}}, "ConfigMaps of its template and empty folders only"),
+    ("the token of its account", {"spec.automountServiceAccountToken": True}, "and no token"),
+    ("the account of the driver", {"spec.serviceAccountName": "delays-driver"}, "no account but that of its template"),
     ("another Secret as a variable", {"spec.containers.0.env": [{"name": "X", "valueFrom": {"secretKeyRef": {"name": "payroll", "key": "k"}}}]}, "payroll"),
-    ("another Secret as all variables", {"spec.containers.0.envFrom": [{"secretRef": {"name": "payroll"}}]}, "named keys of Secrets only"),
-    ("another ConfigMap as a variable", {"spec.containers.0.env": [{"name": "X", "valueFrom": {"configMapKeyRef": {"name": "c", "key": "k"}}}]}, "named keys of Secrets only"),
+    ("another Secret as all variables", {"spec.containers.0.envFrom": [{"secretRef": {"name": "payroll"}}]}, "ConfigMaps of its template only"),
+    ("another ConfigMap as a variable", {"spec.containers.0.env": [{"name": "X", "valueFrom": {"configMapKeyRef": {"name": "c", "key": "k"}}}]}, "ConfigMaps of its template only"),
     ("a privileged container", {"spec.containers.0.securityContext": {"privileged": True}}, "no capabilities"),
     ("a capability", {"spec.containers.0.securityContext.capabilities": {"drop": ["ALL"], "add": ["NET_ADMIN"]}}, "no capabilities"),
     ("root", {"spec.containers.0.securityContext.runAsUser": 0}, "no capabilities"),
@@ -48,18 +69,45 @@ CHANGES: list[tuple[str, dict[str, Any], str]] = [
     ("a driver", {"metadata.labels": {PIPELINE_LABEL: "delays", **DRIVER_ROLE}}, "its own pipeline"),
     ("no labels", {"metadata.labels": None}, "its own pipeline"),
     ("no owner", {"metadata.ownerReferences": None}, "belongs to the driver pod"),
+    ("a label", {"metadata.labels.app": "payroll"}, "labels of its template only"),
+    ("a ConfigMap", {"spec.volumes.+": {"name": "x", "configMap": {"name": "rules"}}}, "ConfigMaps of its template"),
+    ("a projected Secret", {"spec.volumes.+": {"name": "x", "projected": {"sources": [{"secret": {"name": "payroll"}}]}}}, "ConfigMaps of its template"),
+    ("a token for a cloud", {"spec.volumes.+": {"name": "x", "projected": {"sources": [TOKEN]}}}, "ConfigMaps of its template"),
+    ("a toleration", {"spec.tolerations": [{"key": "node-role.kubernetes.io/control-plane", "operator": "Exists"}]}, "taints of its template only"),
+    ("every toleration", {"spec.tolerations": [{"operator": "Exists"}]}, "taints of its template only"),
+    ("a priority", {"spec.priorityClassName": "system-node-critical"}, "the PriorityClass"),
+    ("a template that it has not", {"metadata.annotations": {PINNED_ANNOTATION: "label/app=payroll"}, "metadata.labels.app": "payroll"}, "label/app=payroll"),
+    ("the account of executors", {"spec.serviceAccountName": "delays-executor"}, "no account but that of its template"),
     ("another owner", {"metadata.ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "other-driver-1", "uid": "1"}]}, "belongs to the driver pod"),
 ]  # fmt: skip
 
 
-def build_executor(name: str = "delays-exec-1", uid: str = "1") -> Body:
+TEMPLATED_CHANGES: list[tuple[str, dict[str, Any], str]] = [
+    ("another value of a label", {"metadata.labels.team": "payroll"}, "labels of its template only"),
+    ("another ConfigMap", {"spec.volumes.+": {"name": "x", "configMap": {"name": "payroll"}}}, "ConfigMaps of its template"),
+    ("another projected Secret", {"spec.volumes.+": {"name": "x", "projected": {"sources": [{"secret": {"name": "payroll"}}]}}}, "ConfigMaps of its template"),
+    ("a token for the API server", {"spec.volumes.+": {"name": "x", "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}}}, "ConfigMaps of its template"),
+    ("other nodes", {"spec.nodeSelector": {"pool": "payroll"}}, "nodes of its template only"),
+    ("all nodes", {"spec.nodeSelector": None}, "nodes of its template only"),
+    ("another effect of a toleration", {"spec.tolerations": [{"key": "streaming", "operator": "Exists", "effect": "NoExecute"}]}, "taints of its template only"),
+    ("a RuntimeClass", {"spec.runtimeClassName": "unlisted"}, "the RuntimeClass of its template"),
+    ("the account of the driver", {"spec.serviceAccountName": "delays-driver"}, "no account but that of its template"),
+    ("no template", {"metadata.annotations": None}, "no account but that of its template"),
+]  # fmt: skip
+
+
+def build_executor(name: str = "delays-exec-1", uid: str = "1", template: Body = TEMPLATE) -> Body:
     """Return an executor of the driver with that uid, as Spark completes the template."""
-    pod = copy.deepcopy(TEMPLATE)
+    pod = copy.deepcopy(template)
     owner = {"apiVersion": "v1", "kind": "Pod", "name": "delays-driver-1", "uid": uid, "controller": True}
     pod["metadata"] |= {"name": name, "ownerReferences": [owner]}
     pod["metadata"]["labels"] |= {"spark-role": "executor"}
     (container,) = pod["spec"]["containers"]
-    container |= {"image": "kappa/pipelines:dev", "env": [{"name": "SPARK_USER", "value": "kappa"}]}
+    own = [each for each in container["env"] if "valueFrom" in each]
+    container |= {
+        "image": "kappa/pipelines:dev",
+        "env": [*own, {"name": "SPARK_USER", "value": "kappa"}],
+    }
     pod["spec"]["volumes"].append({"name": "spark-local-dir-1", "emptyDir": {}})
     return pod
 
@@ -101,7 +149,9 @@ async def driver(bench: Bench, tmp_path: Path) -> AsyncIterator[Driver]:
     async with apply_policy(bench, name):
         metadata = {"name": "delays-driver", "namespace": bench.namespace}
         role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": metadata}
-        await bench.cluster.create({**role, "rules": build_driver_rules([TEMPLATE])})
+        await bench.cluster.create({**role, "rules": build_driver_rules([TEMPLATE, TEMPLATED])})
+        account = {"apiVersion": "v1", "kind": "ServiceAccount"}
+        await bench.cluster.create({**account, "metadata": {**metadata, "name": "delays-executor"}})
         path = await asyncio.to_thread(build_kubeconfig, bench, tmp_path, "delays-driver", "delays-driver")
         driver = Driver(bench, path)
         await await_policy(driver)
@@ -110,14 +160,16 @@ async def driver(bench: Bench, tmp_path: Path) -> AsyncIterator[Driver]:
 
 @asynccontextmanager
 async def apply_policy(bench: Bench, name: str) -> AsyncIterator[None]:
-    """Have the policy and its binding, for this namespace only."""
+    """Have the policy and its binding, for this namespace only, and a RuntimeClass that no template has."""
     bodies = render()
+    runtime = {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "handler": "runc"}
     (policy,) = find(bodies, "ValidatingAdmissionPolicy").values()
     (binding,) = find(bodies, "ValidatingAdmissionPolicyBinding").values()
     selector = {"matchLabels": {"kubernetes.io/metadata.name": bench.namespace}}
     binding["spec"] |= {"policyName": name, "matchResources": {"namespaceSelector": selector}}
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
         items = [{**body, "metadata": {"name": name}} for body in (policy, binding)]
+        items.append({**runtime, "metadata": {"name": "unlisted"}})
         json.dump({"apiVersion": "v1", "kind": "List", "items": items}, file)
         file.flush()
         await asyncio.to_thread(kubectl, "apply", "-f", file.name)
@@ -144,6 +196,20 @@ async def test_only_executors_of_the_pipeline_can_be_created(driver: Driver) -> 
     assert "created" in driver.create(build_executor())
     for what, changes, why in CHANGES:
         pod = build_executor("hostile")
+        for path, value in changes.items():
+            pod = change(pod, path, value)
+        with pytest.raises(LabError) as refusal:
+            driver.create(pod)
+            pytest.fail(f"{what} was admitted")
+        assert why in str(refusal.value), what
+
+
+async def test_executors_have_what_their_template_gives_and_no_more(driver: Driver) -> None:
+    pod = build_executor("templated", template=TEMPLATED)
+    pod["spec"]["volumes"].append({"name": "identity", "projected": {"sources": [TOKEN]}})
+    assert "created" in driver.create(pod)
+    for what, changes, why in TEMPLATED_CHANGES:
+        pod = build_executor("hostile", template=TEMPLATED)
         for path, value in changes.items():
             pod = change(pod, path, value)
         with pytest.raises(LabError) as refusal:

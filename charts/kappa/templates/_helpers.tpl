@@ -11,6 +11,16 @@ app.kubernetes.io/name: kappa-operator
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 
+{{/* The ids of the user of pods, or `assigned` where the platform assigns them. */}}
+{{- define "kappa.podUser" -}}
+{{- $openShift := .Capabilities.APIVersions.Has "security.openshift.io/v1" }}
+{{- if or (eq .Values.podUser.source "Assigned") (and (eq .Values.podUser.source "Auto") $openShift) -}}
+assigned
+{{- else -}}
+{{ int64 .Values.podUser.user }}:{{ int64 .Values.podUser.group }}:{{ int64 .Values.podUser.volumes }}
+{{- end }}
+{{- end }}
+
 {{/* Whether cert-manager keeps the certificate of the endpoints, rather than the operator. */}}
 {{- define "kappa.certManager" -}}
 {{- if and .Values.admission.enabled .Values.admission.certManager.enabled }}true{{ end }}

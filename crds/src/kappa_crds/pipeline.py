@@ -6,6 +6,7 @@ from pydantic import Field
 
 from kappa_crds.model import Cpu, Duration, Memory, Model, PositiveDuration, ResourceName, Rule, TopicName
 from kappa_crds.pipeline_status import PipelineStatus
+from kappa_crds.pod_template import PodRole, PodTemplate, ServiceAccount
 from kappa_crds.resource import ConfigMapRef, Kind, PrinterColumn, build_columns
 from kappa_crds.savepoint import Restore
 from kappa_crds.savepoint_policy import SavepointPolicy
@@ -96,6 +97,14 @@ _LATE_AGAIN = (
     "the late records of a view are written to a topic that is a source of the same pipeline; they would be late again"
     " again, and that would never end; write them to another topic"
 )
+
+
+class Encryption(Model):
+    """Encryption beyond that of the network, which is always on."""
+
+    local_data: bool = False
+    """Encrypt what Spark writes to local disks for shuffles, caches and spills (AES). State in RocksDB is not
+    covered: encrypt the disks of the nodes for it."""
 
 
 class PythonFrom(Model):
@@ -235,6 +244,16 @@ class PipelineSpec(Model):
         default_factory=dict
     )
     """Further Spark settings."""
+    pod_template: PodTemplate | None = None
+    """Added to the pods of the driver and of executors: labels, variables, volumes, placement."""
+    driver: PodRole | None = None
+    """The pods of drivers."""
+    executors: PodRole | None = None
+    """The pods of executors."""
+    encryption: Encryption = Encryption()
+    """Encryption of local data."""
+    service_account: ServiceAccount | None = None
+    """The ServiceAccounts of driver and executors."""
 
     @property
     def side_outputs(self) -> dict[str, str]:

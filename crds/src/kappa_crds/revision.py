@@ -13,6 +13,7 @@ from pydantic import Field
 
 from kappa_crds.model import Model
 from kappa_crds.pipeline import PipelineSpec
+from kappa_crds.pod_template import NO_TEMPLATE, PodTemplate
 from kappa_crds.savepoint import Restoration
 from kappa_crds.stores import StoreAccess
 
@@ -76,7 +77,8 @@ class Revision(StoreAccess):
 
     `registries` has an entry for each source with a registry that wants Secrets. `topics` maps each name used in the spec (sources, sinks, dead letter) to the topic's name in Kafka.
     `checkpoint` is the URI under which each sink's query has a folder of its own. `spark_conf` is complete: the
-    driver adds nothing that depends on the cluster. `executor_pod` is the pod template that Spark completes.
+    driver adds nothing that depends on the cluster. `executor_pod` is the pod template that Spark completes, and
+    `driver_template` what the operator adds to the pod of the driver.
     `restoration` is what the checkpoint is made of, where it does not begin empty.
     `modules` are the texts of the Python modules that are not in the image, by file name.
     `from_beginning` are sources that the checkpoint was created with at their first record, as in `spec` here, for any spec of the pipeline.
@@ -95,6 +97,7 @@ class Revision(StoreAccess):
     spark_conf: dict[str, str]
     image: str
     executor_pod: dict[str, Any] = Field(default_factory=dict)
+    driver_template: PodTemplate = NO_TEMPLATE
     modules: dict[str, str] | None = None
     restoration: Restoration | None = None
     from_beginning: tuple[str, ...] = ()

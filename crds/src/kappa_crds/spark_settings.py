@@ -12,7 +12,13 @@ _PINNED = [
     "spark.app.name", "spark.master", "spark.submit.deployMode", "spark.blockManager.port",
     "spark.sql.session.timeZone", "spark.sql.shuffle.partitions", "spark.sql.exchange.reuse",
 ]  # fmt: skip
-_PINNED_PREFIXES = ["spark.kubernetes.", "spark.authenticate", "spark.network.crypto.", "spark.ssl."]
+_PINNED_PREFIXES = [
+    "spark.kubernetes.",
+    "spark.authenticate",
+    "spark.network.crypto.",
+    "spark.ssl.",
+    "spark.io.encryption.",
+]
 _IS_PINNED = (
     f"(key in {_PINNED} || {_PINNED_PREFIXES}.exists(prefix, key.startsWith(prefix))"
     " || (key.startsWith('spark.driver.') && key != 'spark.driver.memory'))"

@@ -6,6 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Self
 
+from pydantic import ValidationError
+
+from kappa_crds.pod_template import NO_TEMPLATE, PodTemplate, find_reserved
+from kappa_operator.engine.restricted import PodOptions
+
 _CAPITAL = re.compile("[A-Z]")
 
 
@@ -28,6 +33,26 @@ class Settings:
     """Patterns of the settings of Spark that pipelines may choose."""
     require_restricted: bool = False
     """Whether pipelines run only in namespaces that enforce the restricted Pod Security Standard."""
+    pod_template: PodTemplate = NO_TEMPLATE
+    """Added to every pod that the operator creates, before the template of a pipeline."""
+    allowed_volumes: tuple[str, ...] = ("emptyDir", "configMap", "downwardAPI")
+    """Kinds of volumes in the templates of pipelines."""
+    allowed_variable_sources: tuple[str, ...] = ("configMapKeyRef", "fieldRef")
+    """Where variables in the templates of pipelines may come from, besides plain values."""
+    allowed_variables: tuple[str, ...] = ("*",)
+    """Patterns of the names of variables in the templates of pipelines."""
+    allowed_tolerations: tuple[str, ...] = ("*", "!node-role.kubernetes.io/*")
+    """Patterns of the taints that the templates of pipelines may tolerate."""
+    allowed_priority_classes: tuple[str, ...] = ()
+    """PriorityClasses in the templates of pipelines."""
+    allowed_runtime_classes: tuple[str, ...] = ()
+    """RuntimeClasses in the templates of pipelines."""
+    allowed_account_annotations: tuple[str, ...] = ()
+    """Patterns `key=value` of annotations of the ServiceAccounts of pipelines; {namespace} and {pipeline} are replaced."""
+    pod_user: str = "1000:1000:1000"
+    """Ids of the user of pods, of its group and of the group of volumes; `assigned` where the platform assigns them."""
+    encrypt_local_data: bool = False
+    """Whether all pipelines encrypt what Spark writes to local disks."""
     allow_python_views: bool = True
     """Whether a pipeline may have Python of its author, which runs with all that its pods can reach."""
     network_policies: str = ""
@@ -76,6 +101,14 @@ class Settings:
     """Patterns of hosts that passwords, tokens and keys may be sent to without TLS."""
     log_level: str = "INFO"
 
+    @property
+    def pods(self) -> PodOptions:
+        """Return what concerns all pods."""
+        if self.pod_user == "assigned":
+            return PodOptions(None, self.pod_template)
+        user, group, volumes = map(int, self.pod_user.split(":"))
+        return PodOptions((user, group, volumes), self.pod_template)
+
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Self:
         """Return the settings from `KAPPA_*` variables; raise ValueError naming the variable that is wrong."""
@@ -104,6 +137,8 @@ def _parse(name: str, raw: str, kind: type[Any]) -> Any:
         return tuple(part for part in raw.split(",") if part)
     if kind is str:
         return raw
+    if kind is PodTemplate:
+        return _parse_template(name, raw)
     if kind is bool:
         if raw not in ("true", "false"):
             raise ValueError(f"{name}={raw!r} is neither true nor false")
@@ -115,3 +150,14 @@ def _parse(name: str, raw: str, kind: type[Any]) -> Any:
     if value <= 0:
         raise ValueError(f"{name}={raw!r} must be greater than 0")
     return kind(value)
+
+
+def _parse_template(name: str, raw: str) -> PodTemplate:
+    try:
+        template = PodTemplate.model_validate_json(raw)
+    except ValidationError as error:
+        raise ValueError(f"{name} is no pod template: {error}") from None
+    reserved = ", ".join(find_reserved(template))
+    if reserved:
+        raise ValueError(f"{name} sets what the platform sets itself: {reserved}")
+    return template

@@ -166,6 +166,17 @@ def test_a_driver_without_executors_has_no_permission() -> None:
     assert grant(revise({"resources": {"executors": {"count": 0}}}).executor_pod) == {}
 
 
+@pytest.mark.parametrize("executors", [0, 2])
+def test_local_data_is_encrypted_on_request_of_the_pipeline_or_the_installation(executors: int) -> None:
+    spec = {"resources": {"executors": {"count": executors}}}
+    own = {**spec, "encryption": {"localData": True}}
+    everywhere = replace(IMAGES, encrypt_local_data=True)
+    for images, each in ((IMAGES, own), (everywhere, spec)):
+        conf = build_revision(pipeline(each), DEPENDENCIES, images).spark_conf
+        assert conf["spark.io.encryption.enabled"] == "true"
+    assert "spark.io.encryption.enabled" not in revise(spec).spark_conf
+
+
 def test_heap_and_overhead_fill_the_pods_limit() -> None:
     conf = revise({"resources": {"executors": {"count": 1, "memory": "2Gi"}}}).spark_conf
     assert (conf["spark.executor.memory"], conf["spark.executor.memoryOverhead"]) == ("1228m", "820m")

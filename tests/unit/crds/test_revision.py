@@ -11,6 +11,7 @@ import yaml
 from pydantic import Field, ValidationError
 
 from kappa_crds.pipeline import PipelineSpec
+from kappa_crds.pod_template import PodTemplate
 from kappa_crds.revision import KafkaConnection, RegistrySecrets, Revision, Tuning
 from kappa_crds.savepoint import Restoration
 from kappa_crds.stores import BucketConnection, HdfsConnection
@@ -55,6 +56,7 @@ CHANGES: dict[str, Any] = {
     "spark_conf": {"spark.master": "local[1]"},
     "image": "kappa/pipelines:2",
     "executor_pod": {"spec": {"nodeName": "other"}},
+    "driver_template": PodTemplate.model_validate({"metadata": {"labels": {"team": "flights"}}}),
     "modules": {"rules.py": "LIMIT = 1"},
     "bucket": BucketConnection(region="eu"),
     "hdfs": HdfsConnection(web="http://nn:9870", user="kappa"),

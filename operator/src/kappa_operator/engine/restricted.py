@@ -1,19 +1,13 @@
 """What the operator's pods have in common: the restricted Pod Security Standard and their owner; short-lived ones also their node."""
 
+from dataclasses import dataclass
 from typing import Any
 
 from kappa_crds import API_VERSION
+from kappa_crds.pod_template import NO_TEMPLATE, PodTemplate
 from kappa_crds.resource import Resource
 from kappa_operator.engine.actions import Manifest
 
-POD_SECURITY: Manifest = {
-    "runAsNonRoot": True,
-    "runAsUser": 1000,
-    "runAsGroup": 1000,
-    "fsGroup": 1000,
-    "fsGroupChangePolicy": "OnRootMismatch",
-    "seccompProfile": {"type": "RuntimeDefault"},
-}
 CONTAINER_SECURITY: Manifest = {
     "allowPrivilegeEscalation": False,
     "readOnlyRootFilesystem": True,
@@ -21,7 +15,33 @@ CONTAINER_SECURITY: Manifest = {
 }
 
 
-def build_restricted_spec(deadline: int, node: str | None) -> Manifest:
+@dataclass(frozen=True, slots=True)
+class PodOptions:
+    """What the installation decides about all pods that the operator creates.
+
+    `user` has the ids of the user, of its group and of the group of volumes; None where the platform assigns them, as OpenShift does.
+    `template` is added to every pod.
+    """
+
+    user: tuple[int, int, int] | None = (1000, 1000, 1000)
+    template: PodTemplate = NO_TEMPLATE
+
+    @property
+    def security(self) -> Manifest:
+        """Return the security context of a pod."""
+        security: Manifest = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+        if self.user is None:
+            return security
+        user, group, volumes = self.user
+        ids = {"runAsUser": user, "runAsGroup": group, "fsGroup": volumes}
+        return security | ids | {"fsGroupChangePolicy": "OnRootMismatch"}
+
+
+DEFAULT_PODS = PodOptions()
+"""What pods are without a choice of the installation."""
+
+
+def build_restricted_spec(deadline: int, node: str | None, options: PodOptions) -> Manifest:
     """Return what a pod needs that runs once, for `deadline` seconds at most, and never sees the API server.
 
     `node` is where the claim is mounted already: a ReadWriteOnce volume can only be mounted there.
@@ -32,7 +52,7 @@ def build_restricted_spec(deadline: int, node: str | None) -> Manifest:
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
         "terminationGracePeriodSeconds": 0,
-        "securityContext": POD_SECURITY,
+        "securityContext": options.security,
         **({"affinity": _build_affinity(node)} if node else {}),
     }
 

@@ -24,6 +24,7 @@ from kappa_operator.kafkacluster.connection import connect, read_pipeline_access
 from kappa_operator.kafkacluster.decide import KafkaClusterResource
 from kappa_operator.pipeline.modules import select_modules
 from kappa_operator.pipeline.objects import PipelineResource
+from kappa_operator.pipeline.pod_policy import check_template_secrets, check_templates
 from kappa_operator.pipeline.policy import check_choices, check_namespace
 from kappa_operator.pipeline.revision import Dependencies
 from kappa_operator.savepoint.objects import SavepointResource, name_savepoint
@@ -45,6 +46,7 @@ async def observe_dependencies(
     spec, namespace = resource.spec, resource.metadata.namespace
     try:
         check_choices(spec, context.settings)
+        check_templates(resource, context.settings)
         await check_namespace(context, namespace)
         cluster = resolve_cluster(context.cache, namespace, spec.cluster_ref)
         store = resolve_store(context.cache, namespace, spec.state_store_ref)
@@ -52,6 +54,7 @@ async def observe_dependencies(
         await read_pipeline_access(context, cluster, MINUTE)
         await check_store_secret(context, namespace, storage)
         await check_registry_secrets(context, namespace, spec.sources)
+        await check_template_secrets(context, resource)
         return Dependencies(
             cluster=cluster.spec.of_pipelines,
             advertised=cluster.status.advertised,

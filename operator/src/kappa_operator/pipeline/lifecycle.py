@@ -106,8 +106,11 @@ def create_driver(
     executors = (revision.executor_pod, {} if previous is None else previous.executor_pod)
     network, advertised = observed.images.network, observed.dependencies.advertised
     revisions = (revision,) if previous is None else (revision, previous)
-    options = {"standby": standby, "allow_python": observed.images.allow_python}
-    driver = build_driver(resource, revision, mounts, generation, policy, **options)
+    images = observed.images
+    driver = build_driver(
+        resource, revision, mounts, generation, policy,
+        standby=standby, allow_python=images.allow_python, options=images.pods,
+    )  # fmt: skip
     return (
         *(ApplyObject(manifest) for manifest in build_support(resource, executors)),
         *(ApplyObject(each) for each in build_policies(resource, revisions, network, advertised)),

@@ -32,7 +32,8 @@ from kappa_crds.revision import (
 )
 from kappa_operator.engine.actions import KeepControlSecret, Manifest
 from kappa_operator.engine.keys import ObjectRef
-from kappa_operator.engine.restricted import CONTAINER_SECURITY, POD_SECURITY, build_owner
+from kappa_operator.engine.pod_template import PINNED_ANNOTATION, apply_template, list_pins
+from kappa_operator.engine.restricted import CONTAINER_SECURITY, DEFAULT_PODS, PodOptions, build_owner
 from kappa_operator.statestore.storage import Mounts, Storage, mount_secret
 
 PipelineResource = Resource[PipelineSpec, PipelineStatus]
@@ -98,19 +99,23 @@ def _build_metadata(resource: PipelineResource, name: str, **more: Any) -> Manif
     }
 
 
+def name_executor_account(resource: PipelineResource) -> str | None:
+    """Return the ServiceAccount of executors: they have one only for an identity of a cloud."""
+    account = resource.spec.service_account
+    if account is None or not account.annotations or not has_executors(resource.spec):
+        return None
+    return f"{resource.metadata.name}-executor"
+
+
 def build_support(resource: PipelineResource, executors: Sequence[Manifest]) -> tuple[Manifest, ...]:
-    """Return what every revision of the pipeline needs: account, permissions and service.
+    """Return what every revision of the pipeline needs: accounts, permissions and service.
 
     `executors` are the templates of the executors that drivers of the pipeline may create now.
     """
     name = name_account(resource.metadata.name)
+    accounts = filter(None, (name, name_executor_account(resource)))
     return (
-        {
-            "apiVersion": "v1",
-            "kind": "ServiceAccount",
-            "metadata": _build_metadata(resource, name),
-            "automountServiceAccountToken": False,
-        },
+        *(_build_account(resource, account) for account in accounts),
         {
             "apiVersion": f"{_RBAC}/v1",
             "kind": "Role",
@@ -126,6 +131,17 @@ def build_support(resource: PipelineResource, executors: Sequence[Manifest]) -> 
         },
         build_service(resource),
     )
+
+
+def _build_account(resource: PipelineResource, name: str) -> Manifest:
+    account = resource.spec.service_account
+    annotations = {} if account is None else account.annotations
+    return {
+        "apiVersion": "v1",
+        "kind": "ServiceAccount",
+        "metadata": _build_metadata(resource, name, **({"annotations": annotations} if annotations else {})),
+        "automountServiceAccountToken": False,
+    }
 
 
 def build_driver_rules(executors: Sequence[Manifest]) -> list[Manifest]:
@@ -145,10 +161,11 @@ def build_driver_rules(executors: Sequence[Manifest]) -> list[Manifest]:
 
 
 def _name_executor_mounts(template: Manifest) -> str:
-    """Return the Secrets and PVCs of an executor as one name, as the admission policy computes it of a pod."""
+    """Return the Secrets and PVCs of an executor, and what its template pins, as one name, as the admission policy computes it of a pod."""
+    pinned = template["metadata"].get("annotations", {}).get(PINNED_ANNOTATION)
     volumes, (container,) = template["spec"]["volumes"], template["spec"]["containers"]
     sources = [entry["valueFrom"] for entry in container.get("env", ()) if "valueFrom" in entry]
-    return ",".join(
+    mounts = ",".join(
         (
             *(f"secret/{each['secret']['secretName']}" for each in volumes if "secret" in each),
             *(
@@ -159,6 +176,7 @@ def _name_executor_mounts(template: Manifest) -> str:
             *(f"secret/{each['secretKeyRef']['name']}" for each in sources if "secretKeyRef" in each),
         )
     )
+    return mounts if pinned is None else f"{mounts};{pinned}"
 
 
 def build_service(resource: PipelineResource) -> Manifest:
@@ -235,18 +253,30 @@ def build_executor_affinity(pipeline: str, storage: Storage) -> Manifest:
     return {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [near]}}
 
 
-def build_executor_template(pipeline: str, mounts: Mounts, affinity: Manifest) -> Manifest:
-    """Return the pod template that Spark completes for each executor; scratch space at /tmp is Spark's to add."""
+def build_executor_template(
+    resource: PipelineResource, mounts: Mounts, affinity: Manifest, options: PodOptions
+) -> Manifest:
+    """Return the pod template that Spark completes for each executor; scratch space at /tmp is Spark's to add.
+
+    `options` have the template of executors.
+    """
+    pipeline = resource.metadata.name
     mounts += build_rpc_mounts(pipeline)
     variables = [_MASTER, *mounts.variables]
-    return {
+    account = name_executor_account(resource)
+    pins = ",".join(list_pins(options.template, account))
+    pod = {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"labels": build_labels(pipeline) | EXECUTOR_ROLE},
+        "metadata": {
+            "labels": build_labels(pipeline) | EXECUTOR_ROLE,
+            **({"annotations": {PINNED_ANNOTATION: pins}} if pins else {}),
+        },
         "spec": {
+            **({"serviceAccountName": account} if account else {}),
             "automountServiceAccountToken": False,
             "enableServiceLinks": False,
-            "securityContext": POD_SECURITY,
+            "securityContext": options.security,
             **({"affinity": affinity} if affinity else {}),
             "containers": [
                 {
@@ -259,6 +289,7 @@ def build_executor_template(pipeline: str, mounts: Mounts, affinity: Manifest) -
             "volumes": list(mounts.volumes),
         },
     }
+    return apply_template(pod, options.template)
 
 
 def build_driver(
@@ -270,8 +301,12 @@ def build_driver(
     *,
     standby: bool = False,
     allow_python: bool = True,
+    options: PodOptions = DEFAULT_PODS,
 ) -> Manifest:
-    """Return the driver pod of a generation of the pipeline. One in standby makes a dry run and waits until it is activated."""
+    """Return the driver pod of a generation of the pipeline. One in standby makes a dry run and waits until it is activated.
+
+    Its template is that of the revision.
+    """
     pipeline = resource.metadata.name
     mounts += build_rpc_mounts(pipeline) if has_executors(revision.spec) else Mounts()
     volumes = [
@@ -280,7 +315,7 @@ def build_driver(
         {"name": "control", "secret": {"secretName": build_token_ref(resource).name, "defaultMode": 0o440}},
         *mounts.volumes,
     ]
-    return {
+    pod = {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": _build_metadata(
@@ -301,7 +336,7 @@ def build_driver(
             "enableServiceLinks": False,
             "restartPolicy": "Never",
             "terminationGracePeriodSeconds": int(parse_duration(revision.spec.stop_timeout)) + 30,
-            "securityContext": POD_SECURITY,
+            "securityContext": options.security,
             "containers": [
                 _build_driver_container(
                     revision, mounts, _build_environment(generation, standby, allow_python), pull_policy
@@ -310,6 +345,7 @@ def build_driver(
             "volumes": volumes,
         },
     }
+    return apply_template(pod, revision.driver_template)
 
 
 def _build_environment(generation: int, standby: bool, allow_python: bool) -> list[Manifest]:

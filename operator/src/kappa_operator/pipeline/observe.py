@@ -58,6 +58,8 @@ def build_images(settings: Settings) -> Images:
         settings.java_options,
         settings.allow_python_views,
         read_network(settings.network_policies, settings.namespace),
+        settings.pods,
+        settings.encrypt_local_data,
     )
 
 

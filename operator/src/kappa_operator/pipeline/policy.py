@@ -1,13 +1,12 @@
 """What an installation lets the authors of pipelines choose: images, settings of Spark, Python of their own, and the namespace."""
 
-from fnmatch import fnmatchcase
-
 from kappa_crds.pipeline import PipelineSpec
 from kappa_crds.reasons import Reason
 from kappa_operator.engine.context import OperatorContext
 from kappa_operator.engine.keys import ObjectRef
 from kappa_operator.engine.recent import MINUTE
 from kappa_operator.errors import NotAllowed
+from kappa_operator.pipeline.pod_policy import is_allowed
 from kappa_operator.settings import Settings
 
 _LEVEL = "pod-security.kubernetes.io/enforce"
@@ -40,13 +39,6 @@ async def check_namespace(context: OperatorContext, namespace: str) -> None:
             reason=Reason.NAMESPACE_NOT_RESTRICTED,
             retryable=True,
         )
-
-
-def is_allowed(name: str, patterns: tuple[str, ...]) -> bool:
-    """Return whether a name matches one of the patterns, and none of those with `!`."""
-    refusals = [each[1:] for each in patterns if each.startswith("!")]
-    matches = any(fnmatchcase(name, each) for each in patterns)
-    return matches and not any(fnmatchcase(name, each) for each in refusals)
 
 
 def _refuse(choice: str, value: str, patterns: tuple[str, ...]) -> None:

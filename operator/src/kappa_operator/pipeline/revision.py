@@ -5,7 +5,7 @@ Pure and stable: the same input gives the same revision, so a resync never resta
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kappa_crds.kafkacluster import KafkaClusterSpec
 from kappa_crds.pipeline import PipelineSpec
@@ -24,6 +24,8 @@ from kappa_crds.savepoint import Restoration
 from kappa_crds.source import Source
 from kappa_operator.engine.actions import Manifest
 from kappa_operator.engine.network import Network
+from kappa_operator.engine.pod_template import select_template
+from kappa_operator.engine.restricted import DEFAULT_PODS, PodOptions
 from kappa_operator.pipeline.objects import (
     SPARK_MASTER,
     PipelineResource,
@@ -31,6 +33,7 @@ from kappa_operator.pipeline.objects import (
     build_executor_template,
     has_executors,
     name_account,
+    name_executor_account,
 )
 from kappa_operator.pipeline.tuning import build_tuning
 from kappa_operator.savepoint.objects import SavepointResource
@@ -45,17 +48,21 @@ from kappa_operator.statestore.storage import (
 )
 
 _HEAP_SHARE = 0.6
+_ACCOUNT = "spark.kubernetes.authenticate.executor.serviceAccountName"
 _IMAGE = "spark.kubernetes.container.image"
 _MEBIBYTE = 2**20
 _ALONE = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
 """Without executors, no other pod reaches the ports of Spark."""
-_AUTHENTICATED = {
+AUTHENTICATED = {
     "spark.authenticate": "true",
     "spark.authenticate.secret.file": RPC_SECRET_FILE,
     "spark.network.crypto.enabled": "true",
     "spark.network.crypto.saslFallback": "false",
 }
 """Driver and executors authenticate each other and encrypt RPC and block transfer (AES). Source: Spark's security page."""
+
+LOCAL_DATA = {"spark.io.encryption.enabled": "true"}
+"""The driver creates the key, and sends it to executors over the encrypted RPC. Source: Spark's security page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +93,10 @@ class Images:
     """Whether a driver may run Python of the pipeline's author."""
     network: Network | None = None
     """The installation's values on NetworkPolicies; None where it has none."""
+    pods: PodOptions = DEFAULT_PODS
+    """The user of pods, and the template of the installation."""
+    encrypt_local_data: bool = False
+    """Whether all pipelines encrypt what Spark writes to local disks."""
 
 
 def build_mounts(dependencies: Dependencies) -> Mounts:
@@ -186,7 +197,8 @@ def _build_bare(resource: PipelineResource, dependencies: Dependencies, images: 
         tuning=build_tuning(spec, None),
         spark_conf=build_spark_conf(resource, image, images),
         image=image,
-        executor_pod=_build_executor_pod(resource, dependencies),
+        executor_pod=_build_executor_pod(resource, dependencies, images.pods),
+        driver_template=select_template(images.pods.template, spec.pod_template, spec.driver),
         modules=dependencies.modules,
     )
 
@@ -201,18 +213,21 @@ def name_checkpoint(metadata: Metadata, number: int) -> str:
     return metadata.uid if number == 0 else f"{metadata.uid}-{number}"
 
 
-def _build_executor_pod(resource: PipelineResource, dependencies: Dependencies) -> Manifest:
-    if not has_executors(resource.spec):
+def _build_executor_pod(resource: PipelineResource, dependencies: Dependencies, pods: PodOptions) -> Manifest:
+    spec = resource.spec
+    if not has_executors(spec):
         return {}
+    template = select_template(pods.template, spec.pod_template, spec.executors)
     return build_executor_template(
-        resource.metadata.name,
+        resource,
         build_mounts(dependencies),
         build_executor_affinity(resource.metadata.name, dependencies.storage),
+        replace(pods, template=template),
     )
 
 
 def strip_operational(spec: PipelineSpec) -> PipelineSpec:
-    """Leave out what only the operator uses, so that changing it restarts nothing."""
+    """Leave out what only the operator uses, so that changing it restarts nothing. What pods have of templates is beside the spec."""
     fields = PipelineSpec.model_fields
     return spec.model_copy(
         update={
@@ -220,6 +235,9 @@ def strip_operational(spec: PipelineSpec) -> PipelineSpec:
             "restart_nonce": "",
             "restore": None,
             "savepoints": None,
+            "pod_template": None,
+            "driver": None,
+            "executors": None,
             **{name: fields[name].get_default() for name in ("restart", "upgrade", "revision_history_limit")},
         }
     )
@@ -235,14 +253,16 @@ def build_spark_conf(resource: PipelineResource, image: str, images: Images) -> 
         "spark.ui.enabled": "false",
         **spec.spark_conf,
         **_build_java_options(images.java_options, spec.spark_conf),
+        **(LOCAL_DATA if spec.encryption.local_data or images.encrypt_local_data else {}),
     }
     if executors.count == 0:
         return conf | _ALONE | {"spark.master": f"local[{max(1, math.ceil(parse_cpu(driver.cpu)))}]"}
+    account = name_executor_account(resource)
     heap = _share(executors.memory)
     overhead = parse_size(executors.memory) // _MEBIBYTE - int(heap[:-1])
     return (
         conf
-        | _AUTHENTICATED
+        | AUTHENTICATED
         | {
             "spark.master": SPARK_MASTER,
             "spark.submit.deployMode": "client",
@@ -261,6 +281,7 @@ def build_spark_conf(resource: PipelineResource, image: str, images: Images) -> 
             "spark.kubernetes.executor.podTemplateFile": f"{REVISION_DIR}/{EXECUTOR_TEMPLATE_KEY}",
             "spark.kubernetes.executor.podTemplateContainerName": "executor",
             "spark.kubernetes.executor.disableConfigMap": "true",
+            **({_ACCOUNT: account} if account else {}),
             # Else Spark deletes Services and PVCs that it never created, and a driver has no permission for.
             "spark.kubernetes.driver.service.deleteOnTermination": "false",
             "spark.kubernetes.driver.ownPersistentVolumeClaim": "false",

@@ -24,6 +24,7 @@ from kappa_operator.engine.actions import RecordStatus
 from kappa_operator.engine.keys import ObjectRef
 from kappa_operator.engine.network import Network
 from kappa_operator.engine.plan import Failure, Plan, Verdict, update_status
+from kappa_operator.engine.restricted import DEFAULT_PODS, PodOptions
 from kappa_operator.errors import KappaError
 from kappa_operator.pipeline.driver import DriverPod
 from kappa_operator.pipeline.objects import PipelineResource
@@ -72,6 +73,7 @@ class SavepointObserved:
     image: str = ""
     pull_policy: str = "IfNotPresent"
     network: Network | None = None
+    pods: PodOptions = DEFAULT_PODS
     awaited_by: tuple[str, ...] = ()
     needed_by: tuple[str, ...] = ()
     unreadable: tuple[str, ...] = ()

@@ -65,6 +65,7 @@ async def observe_savepoint(
         worker=worker, nodes=() if worker else await find_nodes(context, resource, storage, source, copies),
         image=context.settings.runtime_image, pull_policy=context.settings.image_pull_policy,
         network=read_network(context.settings.network_policies, context.settings.namespace),
+        pods=context.settings.pods,
         awaited_by=tuple(user.metadata.name for user in users if _awaits(user, resource)),
         needed_by=() if isinstance(storage, KappaError) else tuple(_find_checkpoints(storage, users, resource)),
     )  # fmt: skip

@@ -111,7 +111,7 @@ def _create(
     revision = observed.pipeline.status.active.revision if takes and observed.pipeline else None
     storage, other, place = _seat(storage, elsewhere)
     placement = Placement(
-        storage, other, next(iter(observed.nodes), None), observed.image, observed.pull_policy
+        storage, other, next(iter(observed.nodes), None), observed.image, observed.pull_policy, observed.pods
     )
     request = WorkRequest(task=work.task, name=name, other=place, **known)
     pod = build_worker(observed.resource, work, request, placement, revision=revision)

@@ -16,7 +16,14 @@ from kappa_crds.savepoint_work import (
 )
 from kappa_operator.engine.actions import Manifest
 from kappa_operator.engine.keys import ObjectRef
-from kappa_operator.engine.restricted import CONTAINER_SECURITY, build_owner, build_restricted_spec
+from kappa_operator.engine.pod_template import apply_template
+from kappa_operator.engine.restricted import (
+    CONTAINER_SECURITY,
+    DEFAULT_PODS,
+    PodOptions,
+    build_owner,
+    build_restricted_spec,
+)
 from kappa_operator.statestore.storage import Mounts, Storage, build_storage_mounts
 
 WORK_SECONDS, CHECK_SECONDS = 4 * 3600, 240
@@ -34,6 +41,7 @@ class Placement:
     node: str | None = None
     image: str = ""
     pull_policy: str = "IfNotPresent"
+    options: PodOptions = DEFAULT_PODS
 
 
 def build_worker_pod(
@@ -49,7 +57,7 @@ def build_worker_pod(
     mounts = _build_scratch() + _build_stores(request, placement) + _build_revision_mount(revision)
     reached = {"bucket": placement.storage.bucket, "hdfs": placement.storage.hdfs}
     request = request.model_copy(update=reached)
-    return {
+    pod = {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {
@@ -60,11 +68,12 @@ def build_worker_pod(
             "ownerReferences": [build_owner(owner)],
         },
         "spec": {
-            **build_restricted_spec(_limit_seconds(request), placement.node),
+            **build_restricted_spec(_limit_seconds(request), placement.node, placement.options),
             "containers": [_build_container(request, placement, mounts)],
             "volumes": list(mounts.volumes),
         },
     }
+    return apply_template(pod, placement.options.template)
 
 
 def _limit_seconds(request: WorkRequest) -> int:
@@ -78,7 +87,7 @@ def _build_container(request: WorkRequest, placement: Placement, mounts: Mounts)
         "name": "worker",
         "image": placement.image,
         "imagePullPolicy": placement.pull_policy,
-        "command": ["tini", "--", "python3", "-m", "kappa_pipelines.savepoint", REQUEST_FILE],
+        "args": ["savepoint", REQUEST_FILE],
         **({"env": list(mounts.variables)} if mounts.variables else {}),
         "resources": {"requests": {"cpu": "50m", "memory": least}, "limits": {"memory": most}},
         "securityContext": CONTAINER_SECURITY,

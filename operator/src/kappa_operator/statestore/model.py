@@ -13,6 +13,7 @@ from kappa_crds.resource import ResourceStatus
 from kappa_operator import backoff, intervals
 from kappa_operator.engine.network import Network
 from kappa_operator.engine.plan import Failure, Plan, Verdict, update_status
+from kappa_operator.engine.restricted import DEFAULT_PODS, PodOptions
 from kappa_operator.errors import KappaError
 from kappa_operator.savepoint.model import WorkerPod
 from kappa_operator.statestore.objects import StateStoreResource, name_claim
@@ -50,6 +51,7 @@ class StateStoreObserved:
     image: str = ""
     pull_policy: str = "IfNotPresent"
     network: Network | None = None
+    pods: PodOptions = DEFAULT_PODS
     fingerprint: str = ""
     problem: KappaError | None = None
     current: Mapping[str, str] | None = None

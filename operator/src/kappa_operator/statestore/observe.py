@@ -57,6 +57,7 @@ async def observe_statestore(
         image=context.settings.runtime_image,
         pull_policy=context.settings.image_pull_policy,
         network=read_network(context.settings.network_policies, context.settings.namespace),
+        pods=context.settings.pods,
         fingerprint=fingerprint,
         problem=problem,
         current=None if ref is None else find_current(context.cache, key.namespace),

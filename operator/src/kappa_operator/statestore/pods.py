@@ -32,7 +32,7 @@ def create_pod(
     resource, storage = observed.resource, build_storage(observed.resource)
     request = WorkRequest(task=task, location=storage.root, **{"name": "", **fields})
     own = {"app.kubernetes.io/name": "kappa-state-store", STORE_LABEL: resource.metadata.name}
-    placement = Placement(storage, node=observed.node, image=observed.image, pull_policy=observed.pull_policy)
+    placement = Placement(storage, None, observed.node, observed.image, observed.pull_policy, observed.pods)
     ref = build_pod_ref(resource, task, number)
     pod = build_worker_pod(resource, ref, own | ROLES[task], request, placement)
     if observed.network is None:

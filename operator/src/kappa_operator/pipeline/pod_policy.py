@@ -1,0 +1,123 @@
+"""What an installation lets pod templates of pipelines have: kinds of volumes, sources of variables, placement, identities, and Secrets that agree."""
+
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+
+from kappa_crds.pod_template import NO_TEMPLATE, PodTemplate
+from kappa_crds.reasons import Reason
+from kappa_operator.consent import PREFIX
+from kappa_operator.engine.context import OperatorContext
+from kappa_operator.engine.keys import ObjectRef
+from kappa_operator.engine.pod_template import find_unknown_mounts, select_template
+from kappa_operator.engine.recent import MINUTE
+from kappa_operator.errors import NotAllowed, SecretProblem
+from kappa_operator.pipeline.objects import PipelineResource
+from kappa_operator.settings import Settings
+
+PODS_ANNOTATION = f"{PREFIX}pods"
+"""Of a Secret: patterns of the pipelines whose pods may have it by a template, with commas."""
+
+
+def check_templates(resource: PipelineResource, settings: Settings) -> None:
+    """Raise NotAllowed where a template of the pipeline has what the installation does not allow, or mounts what it does not declare."""
+    spec = resource.spec
+    for field, role in (("driver", spec.driver), ("executors", spec.executors)):
+        own = select_template(NO_TEMPLATE, spec.pod_template, role)
+        refused = next(_find_refused(own, settings), None)
+        if refused is not None:
+            what, value, allowed = refused
+            raise NotAllowed(
+                f"this installation does not allow {what} in a podTemplate; its chart allows pipelines.{value}:"
+                f" {', '.join(allowed) or 'none'}"
+            )
+        unknown = find_unknown_mounts(select_template(settings.pod_template, spec.pod_template, role))
+        if unknown:
+            raise NotAllowed(
+                f"the podTemplate of {field} mounts {', '.join(unknown)}, which is none of its volumes; add it to volumes"
+            )
+    _check_annotations(resource, settings)
+
+
+def _find_refused(template: PodTemplate, settings: Settings) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+    """Yield what is not allowed, with the chart's value about it."""
+    spec = template.spec
+    kinds, sources = settings.allowed_volumes, settings.allowed_variable_sources
+    names, taints = settings.allowed_variables, settings.allowed_tolerations
+    priorities, runtimes = settings.allowed_priority_classes, settings.allowed_runtime_classes
+    for volume in spec.volumes:
+        if volume.kind not in kinds:
+            yield f"volume {volume.name} of kind {volume.kind}", "allowedVolumes", kinds
+        if volume.secrets and "secret" not in kinds:
+            yield f"volume {volume.name} with a Secret", "allowedVolumes", kinds
+    for variable in template.env:
+        if variable.value_from is not None and variable.value_from.kind not in sources:
+            what = f"variable {variable.name} from {variable.value_from.kind}"
+            yield what, "allowedVariableSources", sources
+        if not is_allowed(variable.name, names):
+            yield f"variable {variable.name}", "allowedVariables", names
+    for toleration in spec.tolerations:
+        if not is_allowed(toleration.key, taints):
+            yield f"a toleration of {toleration.key}", "allowedTolerations", taints
+    if spec.priority_class_name and spec.priority_class_name not in priorities:
+        yield f"priorityClassName {spec.priority_class_name}", "allowedPriorityClasses", priorities
+    if spec.runtime_class_name and spec.runtime_class_name not in runtimes:
+        yield f"runtimeClassName {spec.runtime_class_name}", "allowedRuntimeClasses", runtimes
+
+
+def _check_annotations(resource: PipelineResource, settings: Settings) -> None:
+    """An annotation can give an identity of a cloud: only those that the installation grants this namespace are allowed."""
+    if resource.spec.service_account is None:
+        return
+    metadata, allowed = resource.metadata, settings.allowed_account_annotations
+    patterns = tuple(
+        each.replace("{namespace}", metadata.namespace).replace("{pipeline}", metadata.name)
+        for each in allowed
+    )
+    for key, value in sorted(resource.spec.service_account.annotations.items()):
+        if not is_allowed(f"{key}={value}", patterns):
+            raise NotAllowed(
+                f"this installation does not allow the annotation {key}={value} of spec.serviceAccount; its chart allows"
+                f" pipelines.allowedServiceAccountAnnotations: {', '.join(allowed) or 'none'}"
+            )
+
+
+def list_secrets(resource: PipelineResource) -> list[str]:
+    """Return the names of the Secrets whose content pods of the pipeline have by a template."""
+    spec, found = resource.spec, set()
+    for role in (spec.driver, spec.executors):
+        template = select_template(NO_TEMPLATE, spec.pod_template, role)
+        found |= {name for volume in template.spec.volumes for name in volume.secrets}
+        sources = (each.value_from for each in template.env if each.value_from is not None)
+        found |= {each.secret_key_ref.name for each in sources if each.secret_key_ref is not None}
+    return sorted(found)
+
+
+async def check_template_secrets(context: OperatorContext, resource: PipelineResource) -> None:
+    """Raise SecretProblem where a Secret of a template does not name the pipeline in its annotation."""
+    namespace, pipeline = resource.metadata.namespace, resource.metadata.name
+    for name in list_secrets(resource):
+        ref = ObjectRef("v1", "Secret", namespace, name)
+        body = await context.read_recent(ref, MINUTE)
+        if body is None:
+            raise SecretProblem(
+                f'Secret "{name}" of podTemplate not found in namespace "{namespace}"; create it'
+            )
+        annotations = body.get("metadata", {}).get("annotations") or {}
+        patterns = tuple(
+            part for part in annotations.get(PODS_ANNOTATION, "").replace(" ", "").split(",") if part
+        )
+        if context.settings.require_opt_in and not is_allowed(pipeline, patterns):
+            context.reads.drop(ref)  # a user may correct it
+            raise NotAllowed(
+                f"Secret {name} does not allow pods of pipeline {pipeline}; if they may have it, run"
+                f" `kubectl annotate secret {name} -n {namespace} --overwrite {PODS_ANNOTATION}={pipeline}`",
+                reason=Reason.NOT_ALLOWED,
+                retryable=True,
+            )
+
+
+def is_allowed(name: str, patterns: tuple[str, ...]) -> bool:
+    """Return whether a name matches one of the patterns, and none of those with `!`."""
+    refusals = [each[1:] for each in patterns if each.startswith("!")]
+    matches = any(fnmatchcase(name, each) for each in patterns)
+    return matches and not any(fnmatchcase(name, each) for each in refusals)
