@@ -107,7 +107,7 @@ def _kappa(session: SparkSession, run: Run, checkpoint: str) -> DataStreamWriter
     topics = {"records": run.source, "out": run.out}
     revision = build_revision(SPECS[run.name], run.bootstrap, topics, checkpoint)
     for key, value in build_spark_settings(revision).items():
-        if key.startswith("spark.sql."):
+        if key.startswith("spark.sql.") and session.conf.isModifiable(key):
             session.conf.set(key, value)
     return compile_revision(session, revision).sinks[0].writer
 
