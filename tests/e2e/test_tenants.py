@@ -4,7 +4,10 @@ Attacks with the token of a driver in all variants: `tests/integration/test_driv
 """
 
 import json
+import ssl
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from typing import Any
 
@@ -127,6 +130,32 @@ def find_operators() -> set[str]:
     found = {pod["status"]["podIP"] for pod in pods["items"]}
     assert found
     return found
+
+
+def get_status(url: str, token: str | None = None) -> int:
+    """Return the status of an answer; the certificate is not verified."""
+    headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+    trust_all = ssl.create_default_context()
+    trust_all.check_hostname, trust_all.verify_mode = False, ssl.CERT_NONE
+    request = urllib.request.Request(url, headers=headers)  # noqa: S310 - http and https
+    try:
+        with urllib.request.urlopen(request, timeout=10, context=trust_all) as answer:  # noqa: S310 - http and https
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        error.close()
+        return error.code
+
+
+def test_metrics_and_report_need_an_account_with_permission(outside: Place) -> None:
+    """The attacker is at the node, which NetworkPolicies do not hold back, and has an account of the cluster."""
+    outside.kubectl("create", "serviceaccount", "curious")
+    token = outside.kubectl("create", "token", "curious").strip()
+    for address in find_operators():
+        for path in ("/metrics", "/report"):
+            assert get_status(f"https://{address}:8444{path}") == 401
+            assert get_status(f"https://{address}:8444{path}", "forged") == 401
+            assert get_status(f"https://{address}:8444{path}", token) == 403
+            assert get_status(f"http://{address}:8080{path}") == 404
 
 
 def await_check(place: Place, store: str) -> str:
