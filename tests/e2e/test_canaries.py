@@ -172,13 +172,22 @@ def is_taken(place: Place) -> bool:
 
 def read_own_secrets(place: Place) -> dict[str, str]:
     """Return the values that the operator and the chart made."""
-    found: dict[str, str] = {}
-    for name in _OWN:
-        data = json.loads(place.kubectl("get", "secret", name, "-o", "json"))["data"]
-        found |= {f"{key} of {name}": base64.b64decode(value).decode() for key, value in data.items()}
-    certificate = json.loads(kubectl("get", "secret", "kappa-operator-tls", "-n", NAMESPACE, "-o", "json"))
-    key = base64.b64decode(certificate["data"]["tls.key"]).decode().splitlines()
-    return {**found, "alert token": read_token(), "key of the webhook": key[len(key) // 2]}
+    found = {"alert token": read_token()}
+    for namespace, name in (*((place.name, name) for name in _OWN), (NAMESPACE, "kappa-operator-tls")):
+        data = json.loads(kubectl("get", "secret", name, "-n", namespace, "-o", "json"))["data"]
+        values = {key: base64.b64decode(value).decode() for key, value in data.items()}
+        found |= {
+            f"{key} of {name}": pick(value)
+            for key, value in values.items()
+            if "CERT" not in value and len(value) > 20
+        }
+    return found
+
+
+def pick(value: str) -> str:
+    """Return a value, or a line from the middle of a private key."""
+    lines = value.splitlines()
+    return lines[len(lines) // 2]
 
 
 def gather(scene: Scene) -> dict[str, bytes]:

@@ -17,7 +17,7 @@ from kappa_operator.settings import Settings
 from kappa_operator.statestore.objects import build_storage
 from unit.control.lives import PIPELINE, SPEC, Life, write
 from unit.control.pipelines import DEPENDENCIES, IMAGES, pipeline
-from unit.control.test_policy import DEFAULTS, RESTRICTED, build_namespace
+from unit.control.test_policy import DEFAULTS, RESTRICTED, build_namespace, read_defaults
 
 Body = dict[str, Any]
 TWO = {"resources": {"executors": {"count": 2}}}
@@ -193,6 +193,13 @@ def test_the_platform_can_assign_the_user() -> None:
             "runAsNonRoot": True,
             "seccompProfile": {"type": "RuntimeDefault"},
         }
+
+
+def test_the_operator_has_the_template_and_the_user_of_the_chart() -> None:
+    team = "pipelines.podTemplate.metadata.labels.team=flights"
+    assert read_defaults(team).pods == PodOptions(template=parse(labels={"team": "flights"}))
+    assert read_defaults("podUser.source=Assigned").pods.user is None
+    assert read_defaults("podUser.user=1000650000", "podUser.group=0").pods.user == (1000650000, 0, 1000)
 
 
 @pytest.mark.parametrize(

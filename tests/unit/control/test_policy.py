@@ -15,9 +15,9 @@ from unit.control.lives import PIPELINE, SPEC, Life, write
 RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}
 
 
-def read_defaults() -> Settings:
-    """Return the settings of the operator that the chart gives by default."""
-    (deployment,) = (each for each in find(render(), "Deployment").values())
+def read_defaults(*values: str) -> Settings:
+    """Return the settings of the operator that the chart gives by default, and with other values."""
+    (deployment,) = (each for each in find(render(*values), "Deployment").values())
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     return Settings.from_environment(
         {each["name"]: each["value"] for each in container["env"] if "value" in each}
