@@ -159,13 +159,14 @@ class FakeKafka(AdminClients):
         """Remember the access."""
         self._accesses[cluster] = access
 
-    async def ensure(self, cluster: Key, resolve: Resolve) -> None:
+    async def ensure(self, cluster: Key, resolve: Resolve, *, again: bool = False) -> None:
         """Remember the access, if there is none yet."""
         if cluster in self._accesses:
             return
         access = await resolve()
-        if self._refused.get(cluster) == access.fingerprint:
+        if not again and self._refused.get(cluster) == access.fingerprint:
             raise AuthenticationFailed("refused before")
+        self._refused.pop(cluster, None)
         self.connect(cluster, access)
 
     def has(self, cluster: Key) -> bool:
@@ -176,8 +177,8 @@ class FakeKafka(AdminClients):
         """Return whether this is the access."""
         return self._accesses.get(cluster) == access
 
-    def allow_retry(self, cluster: Key) -> None:
-        """Let the next call log in again."""
+    def forget_refusal(self, cluster: Key) -> None:
+        """Forget a refused log-in."""
         self._refused.pop(cluster, None)
 
     def release(self, cluster: Key) -> None:

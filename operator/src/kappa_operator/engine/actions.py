@@ -115,6 +115,13 @@ class Reconnect:
 
 
 @dataclass(frozen=True, slots=True)
+class Disconnect:
+    """Close the client of a Kafka cluster, which would log in again whenever it loses a connection."""
+
+    cluster: Key
+
+
+@dataclass(frozen=True, slots=True)
 class CreateTopic:
     """Create a topic in Kafka. `replication` None takes the broker's default."""
 
@@ -217,6 +224,7 @@ Action = (
     | KeepLagHistories
     | CallWebhook
     | Reconnect
+    | Disconnect
     | TakeRolloutSlot
     | ObjectAction
     | DriverAction
@@ -247,6 +255,8 @@ def describe_action(action: Action) -> str:  # noqa: PLR0912 - one line for each
             return f"remember the lag history of {len(histories)} group partitions"
         case TakeRolloutSlot():
             return "take a slot for the change"
+        case Disconnect(cluster):
+            return f"disconnect from {cluster}"
         case Reconnect(cluster):
             return f"connect to {cluster} with other settings"
         case StopDriver(pod, _, _, timeout):

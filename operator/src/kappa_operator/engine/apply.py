@@ -112,6 +112,8 @@ async def _apply(context: OperatorContext, resource: AnyResource, action: act.Ac
             await _call_webhook(context, action)
         case act.TakeRolloutSlot():
             _take_slot(context, Key.of(resource))
+        case act.Disconnect(cluster):
+            context.kafka.release(cluster)
         case act.Reconnect(cluster, access):
             context.kafka.connect(cluster, access)
         case act.StopDriver() | act.ActivateDriver() | act.TakeSavepoint():

@@ -55,20 +55,24 @@ class AdminClients:
                 reason=Reason.LIMIT_REACHED,
             )
 
-    async def ensure(self, cluster: Key, resolve: Resolve) -> None:
-        """Keep the client that is there, or make one with the access that `resolve` finds out, once for all callers."""
+    async def ensure(self, cluster: Key, resolve: Resolve, *, again: bool = False) -> None:
+        """Keep the client that is there, or make one with the access that `resolve` finds out, once for all callers.
+
+        An access that Kafka refused is used `again` only by the check of the KafkaCluster.
+        """
         if cluster in self._clients:
             return
         async with self._connecting[cluster]:
             if cluster in self._clients:
                 return
             access = await resolve()
-            if self._refused.get(cluster) == access.fingerprint:
+            if not again and self._refused.get(cluster) == access.fingerprint:
                 raise AuthenticationFailed(f"Kafka refused the log-in of {cluster}; its check tries again")
+            self._refused.pop(cluster, None)
             self.connect(cluster, access)
 
-    def allow_retry(self, cluster: Key) -> None:
-        """Let the next call log in again, although Kafka refused it."""
+    def forget_refusal(self, cluster: Key) -> None:
+        """Forget that Kafka refused a log-in: the KafkaCluster is gone."""
         self._refused.pop(cluster, None)
 
     def has(self, cluster: Key) -> bool:

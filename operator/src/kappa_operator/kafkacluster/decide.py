@@ -10,7 +10,7 @@ from kappa_crds.quantities import format_count, parse_duration
 from kappa_crds.reasons import Reason
 from kappa_crds.resource import Resource, ResourceStatus
 from kappa_operator import backoff, intervals
-from kappa_operator.engine.actions import Reconnect
+from kappa_operator.engine.actions import Disconnect, Reconnect
 from kappa_operator.engine.keys import Key
 from kappa_operator.engine.kinds import Step
 from kappa_operator.engine.plan import Plan, Verdict, judge_error, ready, update_status
@@ -20,6 +20,7 @@ from kappa_operator.lag.model import ClusterSample
 
 MOST_ADVERTISED = 64
 _ADDRESS = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?:[0-9]{1,5}", re.ASCII | re.IGNORECASE)
+_WITHDRAWN = (Reason.SECRET_NOT_ALLOWED, Reason.CLEAR_TEXT_CREDENTIALS)
 KafkaClusterResource = Resource[KafkaClusterSpec, KafkaClusterStatus]
 
 
@@ -38,6 +39,7 @@ class KafkaClusterObserved:
     problem: KappaError | None = None
     version: str = ""
     waits: datetime | None = None
+    has_client: bool = False
 
 
 def wait_for_log_in(observed: KafkaClusterObserved, now: datetime) -> Plan | None:
@@ -45,6 +47,13 @@ def wait_for_log_in(observed: KafkaClusterObserved, now: datetime) -> Plan | Non
     if observed.waits is None:
         return None
     return Plan(requeue_after=min(intervals.SOON, max(1.0, intervals.wait_until(observed.waits, now))))
+
+
+def disconnect(observed: KafkaClusterObserved, _now: datetime) -> Plan | None:
+    """Close the client where its log-in is not allowed any more."""
+    if not observed.has_client or observed.problem is None or observed.problem.reason not in _WITHDRAWN:
+        return None
+    return Plan((Disconnect(Key.of(observed.resource)),), requeue=True)
 
 
 def reconnect(observed: KafkaClusterObserved, _now: datetime) -> Plan | None:
@@ -61,7 +70,12 @@ def report_connection(observed: KafkaClusterObserved, now: datetime) -> Plan:
     return Plan(status=status, requeue_after=min(every, intervals.SOON) if observed.problem else every)
 
 
-KAFKA_CLUSTER_STEPS: tuple[Step[KafkaClusterObserved], ...] = (wait_for_log_in, reconnect, report_connection)
+KAFKA_CLUSTER_STEPS: tuple[Step[KafkaClusterObserved], ...] = (
+    wait_for_log_in,
+    disconnect,
+    reconnect,
+    report_connection,
+)
 
 
 def _build_status(observed: KafkaClusterObserved, every: float, now: datetime) -> ResourceStatus:

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from functools import partial
 
-from kappa_crds.reasons import Reason
 from kappa_operator.engine.actions import Reconnect
 from kappa_operator.engine.cache import ResourceCache
 from kappa_operator.engine.context import OperatorContext
@@ -14,8 +13,6 @@ from kappa_operator.errors import KafkaFailure, SecretProblem
 from kappa_operator.kafka.model import KafkaAccess
 from kappa_operator.kafkacluster.connection import read_access, read_version
 from kappa_operator.kafkacluster.decide import KafkaClusterObserved, KafkaClusterResource
-
-_WITHDRAWN = (Reason.SECRET_NOT_ALLOWED, Reason.CLEAR_TEXT_CREDENTIALS)
 
 
 async def observe_kafkacluster(
@@ -34,16 +31,14 @@ async def observe_kafkacluster(
         refused = resource.status.refused_log_in
         if refused is not None and refused.settings == version and context.now() < refused.next_attempt:
             return KafkaClusterObserved(resource, waits=refused.next_attempt)
-        context.kafka.allow_retry(key)
-        await context.kafka.ensure(key, partial(_resolve, access))
+        await context.kafka.ensure(key, partial(_resolve, access), again=True)
         if not context.kafka.uses(key, access):
             return KafkaClusterObserved(resource, access=access)
         view = await context.kafka.describe_cluster(key)
         return KafkaClusterObserved(resource, view, context.get_lag(key))
     except (SecretProblem, KafkaFailure) as problem:
-        if problem.reason in _WITHDRAWN:
-            context.kafka.release(key)  # its client would log in again whenever a connection is lost
-        return KafkaClusterObserved(resource, problem=problem, version=version)
+        has_client = context.kafka.has(key)
+        return KafkaClusterObserved(resource, problem=problem, version=version, has_client=has_client)
 
 
 async def _resolve(access: KafkaAccess) -> KafkaAccess:
@@ -66,5 +61,5 @@ def release_if_unused(context: OperatorContext, key: Key) -> None:
     """
     bodies = (context.cache.get_body(topic) for topic in context.cache.find("Topic", key.namespace))
     if not any(body and body["spec"].get("deletionPolicy") == "Delete" for body in bodies):
-        context.kafka.allow_retry(key)
+        context.kafka.forget_refusal(key)
         context.kafka.release(key)
