@@ -22,7 +22,7 @@ class FairSlots:
 
     @property
     def free(self) -> int:
-        """Return how many slots nobody holds."""
+        """Return how many slots are free."""
         return self._free
 
     def get_held(self, group: str) -> int:
