@@ -11,9 +11,10 @@ UV := $(shell command -v uv || echo $(KAPPA_CACHE)/uv/bin/uv)
 RUN := $(UV) run --frozen --no-sync
 GENERATE := PYTHONPATH=tests:monitoring/src $(RUN) python -m generate
 LAB := PYTHONPATH=tests $(RUN) python -m lab
+SUPPLY := PYTHONPATH=tests $(RUN) python -m supply
 BROKERS ?= 1
 
-.PHONY: help setup jars up down status demo test test-unit test-spark test-laptop test-waiting test-integration test-e2e chaos bench verify generate images lint fmt
+.PHONY: help setup jars up down status demo test test-unit test-spark test-laptop test-waiting test-integration test-e2e chaos bench verify scan generate images lint fmt
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sort | awk -F':.*## ' '{printf "  \033[1m%-18s\033[0m %s\n", $$1, $$2}'
@@ -22,17 +23,23 @@ $(KAPPA_CACHE)/uv/bin/uv:
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is missing: apt-get install python3 python3-venv"; exit 1; }
 	@echo "installing uv into $(KAPPA_CACHE)/uv"
 	@$(PYTHON) -m venv $(KAPPA_CACHE)/uv
-	@$(KAPPA_CACHE)/uv/bin/pip install --quiet uv
+	@$(KAPPA_CACHE)/uv/bin/pip install --quiet --require-hashes -r requirements/uv.txt
 
 setup: $(if $(wildcard $(UV)),,$(KAPPA_CACHE)/uv/bin/uv) ## Install Python dependencies from the lock into .venv
 	@command -v java >/dev/null || { echo "Java 17 is missing: apt-get install openjdk-17-jdk-headless"; exit 1; }
 	@$(UV) sync --frozen --quiet
 	@command -v mvn >/dev/null || $(LAB) packages maven
 
+# Spark as in the image: a copy by hard links, without the jars that no pipeline needs. The JVMs of tests run from it.
+SPARK := .venv/spark
+$(SPARK)/pruned: uv.lock pipelines/prune_jars.py pipelines/unused-jars.txt | setup
+	@home=$$($(RUN) python -c "from pathlib import Path; import pyspark; print(Path(pyspark.__file__).parent)"); \
+	$(RUN) python pipelines/prune_jars.py "$$home" $(SPARK) && touch $@
+
 # An archive of the classes that a driver loads. The JVMs of tests start from it in two thirds of the time.
 CLASSES := .venv/classes.jsa
-$(CLASSES): uv.lock pipelines/archive_classes.py pipelines/src/kappa_pipelines/jars.lock | setup
-	@home=$$($(RUN) python -c "from pathlib import Path; import pyspark; print(Path(pyspark.__file__).parent)"); \
+$(CLASSES): $(SPARK)/pruned pipelines/archive_classes.py pipelines/src/kappa_pipelines/jars.lock
+	@home="$(CURDIR)/$(SPARK)"; \
 	jars=$$($(RUN) python -c "from kappa_pipelines.jars import fetch_jars; print(*fetch_jars(), sep=',')"); \
 	PYSPARK_SUBMIT_ARGS="--jars $$jars pyspark-shell" SPARK_SUBMIT_OPTS=-XX:+UseSerialGC \
 	$(RUN) python pipelines/archive_classes.py record "$$home" >.venv/classes.log 2>&1 || { cat .venv/classes.log; exit 1; }; \
@@ -47,8 +54,9 @@ down: setup ## Stop the local cluster and remove all of its data
 status: setup ## Show the state of the cluster
 	@$(LAB) status
 
-images: up ## Build the images and load them into the cluster
+images: up ## Build the images, load them into the cluster, and list their contents (build/sbom)
 	@$(LAB) images
+	@$(SUPPLY) sbom
 
 demo: setup ## Run the flights pipeline on real data and compare it with DuckDB (KEEP=1 leaves it in place, REMOVE=1 removes it)
 	@PYTHONPATH=tests $(RUN) python -m demo $(if $(KEEP),--keep) $(if $(REMOVE),--remove)
@@ -91,9 +99,13 @@ bench: images ## Measure; each bench prints one JSON object as its last line (QU
 generate: setup ## Regenerate CRDs, rules, dashboards and reference documents from their sources
 	@$(GENERATE) write
 
-verify: setup ## Fail where generated files differ from their sources
+verify: setup ## Fail where generated files differ from their sources, or a download is not locked by a hash
 	@$(UV) lock --check --quiet
 	@$(GENERATE) check
+	@$(SUPPLY) locks
+
+scan: images ## Look for known vulnerabilities in the images (OSV_DB=folder with the data of OSV, where it cannot be reached)
+	@$(SUPPLY) scan
 
 DOCS = $$(git ls-files '*.md' ':!docs/reference' ':!tests/prose')
 MDFORMAT := $(RUN) mdformat --wrap 100 --number --compact-tables
@@ -101,7 +113,7 @@ MDFORMAT := $(RUN) mdformat --wrap 100 --number --compact-tables
 lint: setup ## Check style, types, module boundaries and prose
 	@$(RUN) ruff check
 	@$(RUN) ruff format --check
-	@$(RUN) mypy crds/src operator/src pipelines/src pipelines/archive_classes.py monitoring/src tests
+	@$(RUN) mypy crds/src operator/src pipelines/src pipelines/archive_classes.py pipelines/prune_jars.py monitoring/src tests
 	@$(RUN) lint-imports
 	@$(MDFORMAT) --check $(DOCS)
 	@PYTHONPATH=tests $(RUN) python -m prose

@@ -42,7 +42,7 @@ def _fetch_spark_jars() -> Path:
     return Path(folder.strip())
 
 
-_WORKSPACE = ("pyproject.toml", "uv.lock", "crds")
+_WORKSPACE = ("pyproject.toml", "uv.lock", "requirements", "crds")
 IMAGES = (
     Image(
         "operator",

@@ -19,9 +19,8 @@ from lab.shell import run, succeeds
 from lab.toolchain import find_go
 
 VERSION = "v0.30.0"
-_NODE_IMAGE = "kindest/node:v1.34.0"
+_NODE_IMAGE = "kindest/node:v1.34.0@sha256:7416a61b42b1662ca6ca89f02028ac133a309a2a30ba309614e8ec94d976dc5a"
 _KIND = CACHE / "kind" / VERSION / "kind"
-_BASES = {"kafka": "eclipse-temurin:17-jre"}
 
 
 def _install() -> None:
@@ -99,12 +98,10 @@ def ensure_images(names: list[str] | None = None) -> None:
         CACHE.mkdir(parents=True, exist_ok=True)
         with step(f"image {image.reference}"), tempfile.TemporaryDirectory(dir=CACHE) as folder:
             stage(image, Path(folder))
-            base = [f"--build-arg=BASE={_BASES[image.name]}"] if image.name in _BASES else []
             run(
                 [
                     "docker",
                     "build",
-                    *base,
                     "-t",
                     image.reference,
                     "-f",

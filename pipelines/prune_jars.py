@@ -1,0 +1,55 @@
+"""Delete the jars of Spark that no pipeline needs: each is code that could be loaded, and that has to be patched.
+
+python prune_jars.py SPARK_HOME           while the image is built
+python prune_jars.py SPARK_HOME COPY      for tests: leaves SPARK_HOME, and makes a copy of it by hard links
+"""
+
+import os
+import shutil
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+_LIST = Path(__file__).with_name("unused-jars.txt")
+
+
+def read_patterns(text: str) -> Iterator[str]:
+    """Yield the patterns of the list, without comments."""
+    for line in text.splitlines():
+        if line.strip() and not line.startswith("#"):
+            yield line.strip()
+
+
+def find_unused(folder: Path, patterns: Iterable[str]) -> set[Path]:
+    """Return the jars that match; raise ValueError for a pattern without a match."""
+    unused: set[Path] = set()
+    for pattern in patterns:
+        found = set(folder.glob(pattern))
+        if not found:
+            raise ValueError(f"no jar of {folder} matches {pattern}; review {_LIST.name}")
+        unused |= found
+    return unused
+
+
+def prune(home: Path) -> None:
+    """Delete the unused jars below SPARK_HOME, and the classes of Spark Connect's shell."""
+    unused = find_unused(home / "jars", read_patterns(_LIST.read_text()))
+    size = sum(jar.stat().st_size for jar in unused)
+    for jar in unused:
+        jar.unlink()
+    shutil.rmtree(home / "jars" / "connect-repl", ignore_errors=True)
+    print(f"removed {len(unused)} jars of Spark with {size / 2**20:.0f} MiB")
+
+
+def copy(home: Path, target: Path) -> None:
+    """Make the target a pruned copy; an interrupted one leaves nothing under its name."""
+    part = target.with_name(f".{target.name}.part")
+    for folder in (part, target):
+        shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(home, part, copy_function=os.link)
+    prune(part)
+    part.rename(target)
+
+
+if __name__ == "__main__":
+    (copy if len(sys.argv) > 2 else prune)(*map(Path, sys.argv[1:]))
