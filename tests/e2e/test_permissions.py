@@ -43,6 +43,8 @@ RULES = {
     "kappa-operator": read_platform_rules(),
     NAMESPACE_ROLE: read_namespace_rules(),
     "kappa-operator-lease": read_lease_rules(),
+    "kappa-operator-certificate": read_endpoint_rules("Role"),
+    "kappa-system.kappa-endpoints": read_endpoint_rules("ClusterRole"),
     CERTIFICATE_ROLE: read_endpoint_rules("Role"),
     ENDPOINTS_ROLE: read_endpoint_rules("ClusterRole"),
     DRIVER_ROLE: build_driver_rules([{"spec": {"volumes": [], "containers": [{}]}}]),
