@@ -88,7 +88,7 @@ kappa-operator-{{ if include "kappa.certManager" . }}issued{{ else }}tls{{ end }
   verbs: [create]
 - apiGroups: [""]
   resources: [pods]
-  verbs: [get, list, watch, create, patch, delete, deletecollection]
+  verbs: [get, list, watch, create, delete, deletecollection]
 - apiGroups: [kappa-platform.io]
   resources: [executormounts]
   verbs: [use]

@@ -152,7 +152,7 @@ def build_driver_rules(executors: Sequence[Manifest]) -> list[Manifest]:
     mounts = sorted({_name_executor_mounts(each) for each in executors if each})
     if not mounts:
         return []
-    verbs = ["create", "get", "list", "watch", "patch", "delete", "deletecollection"]
+    verbs = ["create", "get", "list", "watch", "delete", "deletecollection"]
     return [
         {"apiGroups": [""], "resources": ["pods"], "verbs": verbs},
         {"apiGroups": [GROUP], "resources": ["executors"], "verbs": ["create"]},
