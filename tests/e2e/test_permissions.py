@@ -47,7 +47,9 @@ RULES = {
     "kappa-system.kappa-endpoints": read_endpoint_rules("ClusterRole"),
     CERTIFICATE_ROLE: read_endpoint_rules("Role"),
     ENDPOINTS_ROLE: read_endpoint_rules("ClusterRole"),
-    DRIVER_ROLE: build_driver_rules([{"spec": {"volumes": [], "containers": [{}]}}]),
+    DRIVER_ROLE: build_driver_rules(
+        [{"metadata": {"labels": {}}, "spec": {"volumes": [], "containers": [{}]}}]
+    ),
 }
 POLICY = "only the admission policy of drivers checks it: tests/integration/test_driver_policy.py"
 CONFLICT = "an object is read again after a conflict, which is chance: tests/unit/control/test_controller.py"
@@ -85,6 +87,27 @@ EXCEPTIONS = {
     ): "certificates of drivers are renewed after two months: tests/unit/control/test_control_secret.py",
     (NAMESPACE_ROLE, Permission("events.k8s.io", "events", "list")): "read while a PVC is pending:"
     " tests/integration/test_reconcile_apiserver.py",
+    (
+        NAMESPACE_ROLE,
+        Permission("", "persistentvolumeclaims", "delete"),
+    ): "the StateStore of a user deletes its PVC: tests/unit/control/test_statestore.py",
+    (
+        NAMESPACE_ROLE,
+        Permission("", "configmaps", "delete"),
+    ): "revisions that no run needs any more are deleted: tests/unit/control/test_upgrade_plan.py",
+    **{
+        (
+            NAMESPACE_ROLE,
+            Permission(GROUP, "savepoints", verb),
+        ): "scheduled savepoints, in the chaos tests of this folder:"
+        " tests/unit/control/test_savepoint_policy.py"
+        for verb in ("create", "delete")
+    },
+    (
+        DRIVER_ROLE,
+        Permission("", "pods", "delete"),
+    ): "Spark deletes an executor that failed, in the chaos tests of this"
+    " folder: tests/integration/test_driver_policy.py",
 }
 """Permissions that a run of the tests does not need to use: why the platform has them, and the test that uses them."""
 
