@@ -35,7 +35,7 @@ for host, port in targets:
             result = connect(host, port)
     print(f"{host}:{port} {result}")
 """
-CONTROL, RPC, BLOCKS = 8080, 7078, 7079
+CONTROL, CONTROL_TLS, RPC, BLOCKS = 8080, 8443, 7078, 7079
 HEALTH, ALERTS, ADMISSION, METRICS = 8080, 8082, 8443, 8444
 
 
@@ -80,7 +80,7 @@ def list_targets(guarded: Guarded) -> tuple[list[Target], set[Target]]:
         find_pod(guarded.place, "executor"),
         find_operator(),
     )
-    closed = [(driver, CONTROL), (driver, RPC), (driver, BLOCKS), (executor, BLOCKS)]
+    closed = [(driver, CONTROL), (driver, CONTROL_TLS), (driver, RPC), (driver, BLOCKS), (executor, BLOCKS)]
     closed += [(operator, HEALTH), (operator, ALERTS), (operator, METRICS)]
     return closed, {("kafka.kafka.svc", 9092), (operator, ADMISSION)}
 
