@@ -1,4 +1,4 @@
-"""The real operator as a process, on a Kafka and a store in memory, with drivers at the port of the first argument."""
+"""The real operator as a process, with drivers at the port of the first argument: on a Kafka in memory, unless the second one is real."""
 
 import asyncio
 import sys
@@ -38,9 +38,7 @@ class Sweeps(FakeSamples):
 
 if __name__ == "__main__":
     setattr(pods, "CONTROL_TLS_PORT", int(sys.argv[1]))  # noqa: B010 - a pod's port is fixed
-    for name, fake in {
-        "AdminClients": Kafka,
-        "Sampling": lambda *_, **_more: Sweeps(),
-    }.items():
+    fakes = {"AdminClients": Kafka, "Sampling": lambda *_, **_more: Sweeps()}
+    for name, fake in fakes.items() if "real" not in sys.argv else ():
         setattr(operator, name, fake)
     operator.main()

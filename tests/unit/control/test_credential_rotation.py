@@ -2,16 +2,17 @@
 
 import asyncio
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
 
 from kappa_operator.engine.actions import CreateTopic
 from kappa_operator.engine.keys import Key
-from kappa_operator.kafka import calls
+from kappa_operator.kafka import calls, client
 from kappa_operator.kafka.clients import AdminClients
-from kappa_operator.kafka.model import KafkaAccess, TopicView
+from kappa_operator.kafka.metadata import FoundTopic
+from kappa_operator.kafka.model import KafkaAccess
 
 CLUSTER = Key("KafkaCluster", "shop", "kafka")
 NOWHERE = {"bootstrap.servers": "127.0.0.1:1", "client.id": "kappa", "security.protocol": "plaintext"}
@@ -29,16 +30,16 @@ class Broker:
         self.go.wait(30)
         return [True]
 
-    def look_at(self, _admin: object, topics: Sequence[str]) -> list[TopicView]:
+    async def look_at(self, _connection: object, topics: Iterable[str]) -> dict[str, FoundTopic]:
         self.looks += 1
-        return [TopicView(name, "id", 1, 1) for name in topics]
+        return {name: FoundTopic(0, "id", 1, 1) for name in topics}
 
 
 @pytest.fixture
 def broker(monkeypatch: pytest.MonkeyPatch) -> Broker:
     broker = Broker()
     monkeypatch.setattr(calls, "create_topics", broker.create)
-    monkeypatch.setattr(calls, "read_topics", broker.look_at)
+    monkeypatch.setattr(client, "find_topics", broker.look_at)
     return broker
 
 

@@ -9,6 +9,7 @@ from io import BytesIO
 from typing import Any
 
 import pytest
+from confluent_kafka import Uuid
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,8 +19,8 @@ from kappa_operator.errors import BrokerUnreachable, KafkaFailure
 from kappa_operator.kafka import clients, connection, frames
 from kappa_operator.kafka.clients import AdminClients
 from kappa_operator.kafka.connection import Connection
-from kappa_operator.kafka.encoding import Batches, Commits, CompactRows, Leaders
-from kappa_operator.kafka.metadata import check_metadata, count_topics
+from kappa_operator.kafka.encoding import Batches, Commits, CompactRows, Leaders, Replicas
+from kappa_operator.kafka.metadata import _parse, check_metadata, count_topics
 from kappa_operator.kafka.model import KafkaAccess
 from lab.broker import free_ports
 
@@ -95,6 +96,7 @@ async def test_a_hostile_broker_is_unreachable(case: str, monkeypatch: pytest.Mo
 DECODERS: dict[str, Any] = {
     "leaders": Leaders(),
     "commits": Commits(),
+    "replicas": Replicas(),
     "rows": CompactRows("ihqqi"),
     "batches": Batches,
 }
@@ -143,3 +145,19 @@ async def test_a_namespace_leaves_connections_for_others() -> None:
     kafka.connect(Key("KafkaCluster", "busy", "k3"), access)
     await kafka.close()
     assert clients.MOST_CLIENTS == 100
+
+
+@given(st.binary(min_size=16, max_size=16))
+def test_ids_of_topics_are_written_as_the_library_does(identity: bytes) -> None:
+    most, least = struct.unpack(">qq", identity)
+    assert _parse(0, identity, []).topic_id == str(Uuid(most, least))
+
+
+def test_the_fewest_replicas_of_a_partition_count() -> None:
+    def entry(number: int, replicas: int) -> bytes:
+        arrays = bytes([replicas + 1]) + b"\0\0\0\1" * replicas + b"\1\1"
+        return struct.pack(">hiii", 0, number, 1, 0) + arrays + b"\0"
+
+    rows = b"".join(entry(number, 3 if number != 4 else 2) for number in range(9))
+    found = Replicas().decode(BytesIO(bytes([10]) + rows))
+    assert found == [(number, 3 if number != 4 else 2) for number in range(9)]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, NamedTuple
 
-from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -21,6 +21,7 @@ from confluent_kafka.admin import (
 from kappa_operator.engine.actions import AlterConfigs, CreateTopic, DeleteTopic, GrowPartitions
 from kappa_operator.errors import AuthorizationFailed, KafkaFailure
 from kappa_operator.kafka.errors import ClientErrors
+from kappa_operator.kafka.metadata import FoundTopic
 from kappa_operator.kafka.model import ClusterView, TopicView
 
 TIMEOUT = 20.0
@@ -68,28 +69,13 @@ def _ask_for_metadata(client: AdminClient, errors: ClientErrors) -> Any:
             return answer
 
 
-def read_topics(admin: Admin, names: Sequence[str]) -> list[TopicView | KafkaFailure | None]:
-    """Return each topic without its configs, None for one that is not there."""
-    wanted = list(dict.fromkeys(names))
-    futures = _call(
-        admin, lambda: admin.client.describe_topics(TopicCollection(wanted), request_timeout=TIMEOUT)
-    )
-    views = {name: _parse_topic(admin, name, future) for name, future in futures.items()}
-    return [views[name] for name in names]
-
-
-def _parse_topic(admin: Admin, name: str, future: "Future[Any]") -> TopicView | KafkaFailure | None:
-    try:
-        found = future.result(timeout=TIMEOUT + 5)
-    except KafkaException as error:
-        return _explain(admin, error, benign=Gone)
-    partitions = found.partitions
-    return TopicView(
-        name=name,
-        topic_id=str(found.topic_id),
-        partitions=len(partitions),
-        replication=min((len(partition.replicas) for partition in partitions), default=0),
-    )
+def build_view(admin: Admin, name: str, found: FoundTopic) -> TopicView | KafkaFailure | None:
+    """Return a topic without its configs, None where it is not there."""
+    if found.error == Gone:
+        return None
+    if found.error:
+        return admin.errors.explain(KafkaError(found.error))
+    return TopicView(name, found.topic_id, found.partitions, found.replication)
 
 
 def create_topics(admin: Admin, actions: Sequence[CreateTopic]) -> list[Outcome]:

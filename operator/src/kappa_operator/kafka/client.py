@@ -24,14 +24,14 @@ from kappa_operator.kafka.batcher import Batcher
 from kappa_operator.kafka.configs import ConfigReader, TopicConfigs
 from kappa_operator.kafka.connection import Connection
 from kappa_operator.kafka.errors import ClientErrors
-from kappa_operator.kafka.metadata import count_topics
+from kappa_operator.kafka.metadata import FoundTopic, count_topics, find_topics
 from kappa_operator.kafka.model import ClusterView, KafkaAccess, Producer, TopicView
 from kappa_operator.kafka.quotas import QuotaClient
 from kappa_operator.topic.configs import is_same_value
 
 _THREADS = 2
-_BATCH = 100
-"""Topics in one request to describe them: their partitions have to fit into a frame of the library's client."""
+_BATCH, _CHANGES = 100, 40
+"""Topics in one request, and changes in one of the library's client: the response has to fit into a frame."""
 _SLOTS = 64
 _FIRST_READ, _SLOWER = 0.05, 1.3
 """Seconds until the first read, and the factor from pause to pause: reads must not keep a busy broker busy."""
@@ -77,7 +77,7 @@ class KafkaClient:
         self._configs = ConfigReader(self._connection)
         self._quotas = QuotaClient(self._connection)
         self._describe: Batcher[Question, View] = Batcher(self._describe_topics, size=_BATCH)
-        self._look: Batcher[str, View] = self._batch(kafka_calls.read_topics)
+        self._look: Batcher[str, View] = Batcher(self._read_topics, size=_BATCH)
         self._create: Batcher[act.CreateTopic, bool] = self._batch(kafka_calls.create_topics)
         self._grow: Batcher[act.GrowPartitions, bool] = self._batch(kafka_calls.grow_partitions)
         self._alter: Batcher[act.AlterConfigs, bool] = self._batch(kafka_calls.alter_configs)
@@ -87,16 +87,19 @@ class KafkaClient:
         async def run(items: Sequence[Item]) -> list[Any]:
             return await self._in_thread(lambda: call(self._admin, items))
 
-        return Batcher(run, size=_BATCH)
+        return Batcher(run, size=_CHANGES)
 
     async def _in_thread(self, call: Callable[[], Result]) -> Result:
         async with self._slots.hold(self._namespace):
             return await asyncio.get_running_loop().run_in_executor(self._threads, call)
 
     async def describe_cluster(self) -> ClusterView:
-        """Return the cluster as it answers now; raise KafkaFailure."""
-        view = await self._in_thread(partial(kafka_calls.describe_cluster, self._admin))
-        return replace(view, topics=await count_topics(self._connection))
+        """Return the cluster as it answers now, without its topics; raise KafkaFailure."""
+        return await self._in_thread(partial(kafka_calls.describe_cluster, self._admin))
+
+    async def count_topics(self) -> int:
+        """Return how many topics there are without Kafka's own; raise KafkaFailure."""
+        return await count_topics(self._connection)
 
     async def describe_topic(self, topic: str, configs: frozenset[str]) -> TopicView | None:
         """Return the topic with these configs, or None; raise KafkaFailure."""
@@ -107,15 +110,18 @@ class KafkaClient:
 
     async def _describe_topics(self, questions: Sequence[Question]) -> list[View | KafkaFailure]:
         names = [question.topic for question in questions]
-        views: list[View | KafkaFailure] = await self._in_thread(
-            partial(kafka_calls.read_topics, self._admin, names)
-        )
+        views = await self._read_topics(names)
         wanted: dict[str, frozenset[str]] = {}
         for question, view in zip(questions, views, strict=True):
             if isinstance(view, TopicView) and question.configs:
                 wanted[view.name] = wanted.get(view.name, frozenset()) | question.configs
         found = await self._configs.read(wanted) if wanted else {}
         return [_add_configs(view, found) for view in views]
+
+    async def _read_topics(self, names: Sequence[str]) -> list[View | KafkaFailure]:
+        found = await find_topics(self._connection, dict.fromkeys(names))
+        missing = FoundTopic(kafka_calls.Gone)
+        return [kafka_calls.build_view(self._admin, name, found.get(name, missing)) for name in names]
 
     async def apply(self, action: act.KafkaAction) -> None:
         """Make the change and wait until it shows; raise KafkaFailure."""

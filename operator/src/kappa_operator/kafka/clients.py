@@ -8,6 +8,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from kappa_crds.reasons import Reason
 from kappa_operator.engine.actions import KafkaAction
@@ -19,8 +20,9 @@ from kappa_operator.kafka.model import ClusterView, KafkaAccess, Producer, Topic
 
 MOST_CLIENTS = 100
 """Clients of all namespaces. Each has some ten threads."""
-_SLOTS = 32
-"""Calls at the same time; each takes a thread."""
+_SLOTS, _CHECKS = 32, 4
+"""Calls at the same time, each of which takes a thread, and checks among them, for which the library may start a thousand."""
+_MOST_BROKERS = 600
 Resolve = Callable[[], Awaitable[KafkaAccess]]
 
 
@@ -28,7 +30,8 @@ class AdminClients:
     """Clients by KafkaCluster. Every call to Kafka raises KafkaFailure with the broker's message."""
 
     def __init__(self, most: int = MOST_CLIENTS) -> None:
-        self._most, self._slots = most, FairSlots(_SLOTS)
+        self._most, self._slots, self._checks = most, FairSlots(_SLOTS), FairSlots(_CHECKS)
+        self._brokers: dict[Key, int] = {}
         self._clients: dict[Key, KafkaClient] = {}
         self._connecting: defaultdict[Key, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._closing: set[asyncio.Task[None]] = set()
@@ -87,6 +90,7 @@ class AdminClients:
     def release(self, cluster: Key) -> None:
         """Close the client, if there is one."""
         client = self._clients.pop(cluster, None)
+        self._brokers.pop(cluster, None)
         if client is not None:
             task = asyncio.get_running_loop().create_task(client.close())
             self._closing.add(task)
@@ -95,7 +99,24 @@ class AdminClients:
     async def describe_cluster(self, cluster: Key) -> ClusterView:
         """Return the cluster as it answers now."""
         with self._use(cluster) as client:
-            return await client.describe_cluster()
+            async with self._checks.hold(cluster.namespace):
+                view = await client.describe_cluster()
+                self._count_brokers(cluster, view.brokers)
+            return replace(view, topics=await client.count_topics())
+
+    def _count_brokers(self, cluster: Key, found: int) -> None:
+        """Close the client where its namespace has more brokers than are free: each costs a thread."""
+        others = {each: count for each, count in self._brokers.items() if each != cluster}
+        own = sum(count for each, count in others.items() if each.namespace == cluster.namespace)
+        if own + found <= _MOST_BROKERS - sum(others.values()) - found:
+            self._brokers[cluster] = found
+            return
+        self.release(cluster)
+        raise KafkaFailure(
+            f'Kafka reports {found} brokers, beside {own} of other KafkaClusters of namespace "{cluster.namespace}";'
+            f" the operator connects to at most {_MOST_BROKERS}, and in one namespace to half of them",
+            reason=Reason.LIMIT_REACHED,
+        )
 
     async def describe_topic(
         self, cluster: Key, topic: str, configs: frozenset[str] = frozenset()

@@ -21,10 +21,14 @@ _BASE = {
     "reconnect.backoff.max.ms": "10000",
     "socket.connection.setup.timeout.ms": "5000",
     "log_level": "0",
-    "receive.message.max.bytes": str(4 * 2**20),
+    "receive.message.max.bytes": str(24 * 1024),
 }
 """The error callback reports the brokers' errors; the library's log on stderr would only repeat them. The library repeats a refused
-log-in with these pauses until its client is closed."""
+log-in with these pauses until its client is closed.
+
+It starts a thread for each broker of a response, so a hostile one could start any number. Hence it gets small responses only: 24 KiB have
+room for 200 brokers with long names. What is large is read over the connection of `kafka.connection`.
+"""
 
 
 def build_purpose(spec: KafkaClusterSpec, *uses: str) -> Purpose:

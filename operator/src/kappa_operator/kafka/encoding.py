@@ -131,6 +131,29 @@ class Leaders(Skimmed):
         return (len(rows) - before) * struct.size
 
 
+class Replicas(Skimmed):
+    """Partitions of a topic: partition, and how many replicas it has."""
+
+    def _read(self, buffer: memoryview, position: int) -> tuple[Row, int]:
+        _, partition, _, _ = _PARTITION.unpack_from(buffer, position)
+        position += _PARTITION.size
+        replicas, _ = _read_varint(buffer, position)
+        for _ in ("replicas", "in sync", "offline"):
+            position = _skip(buffer, position, 4)
+        return (partition, max(replicas - 1, 0)), _skip_tags(buffer, position)
+
+    def _read_alike(self, entry: memoryview, following: memoryview, rows: list[Row]) -> int:
+        form = _find_form(entry)
+        if form is None:
+            return 0
+        before, (struct, counts), replicas = len(rows), form, max(entry[_PARTITION.size] - 1, 0)
+        for _, number, _, _, *found in struct.iter_unpack(_trim(following, struct.size)):
+            if found != counts:
+                break
+            rows.append((number, replicas))
+        return (len(rows) - before) * struct.size
+
+
 def _find_form(entry: memoryview) -> tuple[Struct, list[int]] | None:
     """Return the layout of partitions whose three arrays have the same lengths as in this one, and the bytes of these lengths.
 
