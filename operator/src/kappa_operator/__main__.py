@@ -10,6 +10,7 @@ import re
 import signal
 import time
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
@@ -50,6 +51,9 @@ from kappa_operator.telemetry.logs import configure_logs
 from kappa_operator.telemetry.resource_metrics import ResourceCollector
 
 log = structlog.get_logger(__name__)
+
+THREADS = 32
+"""Threads of the event loop: look-ups of names, of which a slow one takes its thread for seconds, scrapes and reports."""
 
 NONE_BY_NAME = (re.compile("^$"),)
 """A pattern of namespaces that has no match: kopf requires one, and the namespaces are added one by one."""
@@ -109,6 +113,7 @@ async def run_kopf(
 
 async def run(settings: Settings) -> None:
     """Run the operator until a stop is requested, or the lease is lost."""
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(THREADS))
     synced, acting = asyncio.Event(), asyncio.Event()
     pending_events = PendingWatchEvents(time.monotonic)
     # The lease has connections of its own: behind hundreds of other requests its renewal would come too late.

@@ -4,6 +4,7 @@ Every kind plugs in its entry of the table of kinds: `observe`, which only reads
 """
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -31,8 +32,12 @@ from kappa_operator.engine.limits import Excess
 from kappa_operator.engine.plan import Failure, Plan
 from kappa_operator.engine.recent import View
 from kappa_operator.errors import KappaError, NotFound, Refused
+from kappa_operator.fair import FairSlots
 
 ROUNDS = 4
+_THREADS = 4
+_DECIDERS, _LONG = ThreadPoolExecutor(_THREADS, thread_name_prefix="decide"), FairSlots(_THREADS)
+"""Threads for long decisions, which namespaces share. Those of the event loop also look up names in DNS, where tenants may be slow."""
 
 log = structlog.get_logger(__name__)
 
@@ -152,7 +157,9 @@ async def _observe_once(
 
 async def _decide(entry: KindEntry[ObservedT], observed: ObservedT, now: datetime) -> Plan:
     if entry.is_long(observed):
-        return await asyncio.to_thread(entry.decide, observed, now)
+        loop = asyncio.get_running_loop()
+        async with _LONG.hold(observed.resource.metadata.namespace):
+            return await loop.run_in_executor(_DECIDERS, entry.decide, observed, now)
     return entry.decide(observed, now)
 
 
