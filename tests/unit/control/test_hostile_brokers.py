@@ -6,6 +6,7 @@ import struct
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from io import BytesIO
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,11 +14,13 @@ from confluent_kafka import Uuid
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fleet.hostile_brokers import answer_metadata, serve_broker
 from kappa_crds.reasons import Reason
 from kappa_operator.engine.keys import Key
 from kappa_operator.errors import BrokerUnreachable, KafkaFailure
 from kappa_operator.kafka import clients, connection, frames
 from kappa_operator.kafka.clients import AdminClients
+from kappa_operator.kafka.config import _BASE
 from kappa_operator.kafka.connection import Connection
 from kappa_operator.kafka.encoding import Batches, Commits, CompactRows, Leaders, Replicas
 from kappa_operator.kafka.metadata import _parse, check_metadata, count_topics
@@ -161,3 +164,33 @@ def test_the_fewest_replicas_of_a_partition_count() -> None:
     rows = b"".join(entry(number, 3 if number != 4 else 2) for number in range(9))
     found = Replicas().decode(BytesIO(bytes([10]) + rows))
     assert found == [(number, 3 if number != 4 else 2) for number in range(9)]
+
+
+async def test_the_client_of_a_cluster_with_many_brokers_is_closed() -> None:
+    """The library starts a thread for each broker that a response names."""
+
+    def count_threads() -> int:
+        return len(list(Path("/proc/self/task").iterdir()))
+
+    cluster, before = Key("KafkaCluster", "shop", "k"), count_threads()
+    async with serve_broker(answer_metadata(400, 1), 0) as address:
+        kafka = AdminClients()
+        settings = {**_BASE, "bootstrap.servers": address, "security.protocol": "plaintext"}
+        kafka.connect(cluster, KafkaAccess.of(settings))
+        with pytest.raises(KafkaFailure, match="400 brokers") as caught:
+            await kafka.describe_cluster(cluster)
+        assert caught.value.reason is Reason.LIMIT_REACHED and not kafka.has(cluster)
+        await kafka.close()
+    assert count_threads() < before + 20
+
+
+@pytest.mark.parametrize("answer", [answer_metadata(100_000, 1), answer_metadata(3, 1_000_000)])
+async def test_large_metadata_is_refused_by_the_library(answer: Any) -> None:
+    cluster = Key("KafkaCluster", "shop", "k")
+    async with serve_broker(answer, 0) as address:
+        kafka = AdminClients()
+        settings = {**_BASE, "bootstrap.servers": address, "security.protocol": "plaintext"}
+        kafka.connect(cluster, KafkaAccess.of(settings))
+        with pytest.raises(KafkaFailure):
+            await kafka.describe_cluster(cluster)
+        await kafka.close()
