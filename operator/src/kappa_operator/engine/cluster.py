@@ -57,7 +57,8 @@ PLURALS: Mapping[tuple[str, str], str] = {
     **{(API_VERSION, kind.name): kind.plural for kind in KINDS},
 }
 _TOKEN_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
-_PAGE = 500
+PAGE = 50
+"""Objects in one response: each of a tenant may have more than a megabyte."""
 _CONNECTIONS = 64
 _NAMESPACE = re.compile("/namespaces/([^/]+)")
 _LIMITS = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=30)
@@ -124,7 +125,7 @@ class ApiCluster:
     ) -> AsyncIterator[list[Body]]:
         """Yield the same page by page, so that ten thousand objects are never in memory at once."""
         path = build_collection_path(api_version, kind, namespace)
-        query = {"limit": str(_PAGE)}
+        query = {"limit": str(PAGE)}
         if labels:
             query["labelSelector"] = ",".join(f"{key}={value}" for key, value in labels.items())
         if fields:

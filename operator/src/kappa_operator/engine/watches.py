@@ -12,6 +12,7 @@ from kopf._cogs.structs.references import Insights, NamespaceName
 
 from kappa_crds import GROUP, VERSION
 from kappa_operator import backoff
+from kappa_operator.engine.cluster import PAGE
 from kappa_operator.engine.keys import Key
 from kappa_operator.engine.kinds import KindTable
 from kappa_operator.engine.queue import WorkQueue
@@ -105,7 +106,7 @@ def build_kopf_settings() -> kopf.OperatorSettings:
     settings = kopf.OperatorSettings()
     settings.posting.enabled = False
     settings.networking.error_backoffs = backoff.WATCH
-    settings.watching.chunk_size = 500
+    settings.watching.chunk_size = PAGE
     settings.watching.server_timeout = 300
     settings.watching.label_selectors["", "v1", "pods"] = WATCHED_PODS
     # A worker holds its place so long: 200 in 0.2 s were 1,000 objects a second.
