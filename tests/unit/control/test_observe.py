@@ -10,7 +10,7 @@ from kappa_operator.engine.context import OperatorContext
 from kappa_operator.kinds import KIND_TABLE
 from unit.control.test_version_skew import SCENES
 
-_KAFKA = ("ensure", "has", "uses", "describe_cluster", "describe_topic", "read_quota")
+_KAFKA = ("ensure", "has", "uses", "allow_retry", "describe_cluster", "describe_topic", "read_quota")
 READS: dict[str, Collection[str]] = {
     "cluster": ("get", "list_objects", "list_pages"), "kafka": _KAFKA, "drivers": ("fetch_progress",),
     "webhooks": ("get",), "histories": ("recall",),
