@@ -59,8 +59,8 @@ async def measure(folder: Path, url: str, count: int, seconds: float) -> dict[st
     drivers, (port,), waits, threads = HostileDrivers(), free_ports(1), list[float](), 0
     with Broker() as broker:
         async with await ApiCluster.connect() as cluster, drivers.serve(port), serve_brokers() as addresses:
-            grant(kubectl)
             await create_space(cluster, VICTIM, broker.bootstrap)
+            grant(kubectl)
             await prepare_attack(cluster, broker.bootstrap)
             node = asyncio.create_task(play_node(Node(cluster, drivers), drivers))
             with run_operator(folder, url, port) as operator:

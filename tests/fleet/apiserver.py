@@ -79,7 +79,7 @@ def write_kubeconfig(folder: Path, url: str, user: str) -> Path:
 
 def grant(kubectl: list[str | Path]) -> None:
     """Make the chart's roles, and bind them to the operator's user."""
-    for body in render():
+    for body in render("clusterWide=true"):
         if body["kind"] in ("Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding"):
             for subject in body.get("subjects", []):
                 subject.clear()

@@ -50,6 +50,7 @@ def api(folder: Path) -> Iterator[str]:
         kubeconfig = write_kubeconfig(folder, url, "admin")
         kubectl: list[str | Path] = [program("kubectl"), f"--kubeconfig={kubeconfig}"]
         run([*kubectl, "apply", "--server-side", f"--filename={REPOSITORY / 'crds' / 'generated'}"])
+        run([*kubectl, "create", "namespace", "kappa-system"])
         grant(kubectl)
         yield url
 
