@@ -34,6 +34,8 @@ from lab.paths import REPOSITORY
 from lab.shell import run
 from lab.toolchain import program
 
+pytestmark = pytest.mark.chaos
+
 OBJECTS = 1000
 
 
