@@ -199,7 +199,7 @@ def test_a_tenant_takes_over_neither_accounts_nor_volumes_of_others(outside: Pla
         "create", "rolebinding", "tenant", "--role=tenant", f"--serviceaccount={outside.name}:tenant"
     )
     tenant = f"--as=system:serviceaccount:{outside.name}:tenant"
-    outside.kubectl("apply", tenant, "-f", "-", stdin=outside.render("tenants.yaml"))
+    outside.kubectl("apply", tenant, "-f", "-", stdin=outside.render("hostile_tenant.yaml"))
     outside.await_reason("StateStore", "payroll", Reason.NAME_TAKEN)
     outside.await_reason("Pipeline", "plugin", Reason.NOT_ALLOWED, 90)
     outside.await_reason("Pipeline", "ci", Reason.NAME_TAKEN, 90)
