@@ -85,10 +85,10 @@ def test_an_api_server_accepts_the_policies_of_a_pipeline(server: ApiServer) -> 
     policies = build_policies(resource, (build_revision(resource, DEPENDENCIES, IMAGES),), network)
     assert len(policies) == 2
     for body in policies:
-        body["metadata"]["namespace"] = "default"
         accept(server, body)
 
 
 def accept(server: ApiServer, body: dict[str, Any]) -> None:
+    body["metadata"]["namespace"] = server.namespace
     flags = ("--server-side", "--dry-run=server", "--validate=strict", "-f", "-")
     server.kubectl("apply", *flags, stdin=json.dumps(body))
