@@ -210,12 +210,16 @@ def _build_scrape(monitor: Body, endpoint: Body, labels: Body, discovery: Discov
         "regex": endpoint["port"],
         "action": "keep",
     }
+    job = f"{metadata['namespace']}/{metadata['name']}"
     return {
-        "job_name": f"{metadata['namespace']}/{metadata['name']}",
+        "job_name": f"{job}/{endpoint['port']}",
         "honor_labels": endpoint["honorLabels"],
         "metrics_path": endpoint["path"],
         "http_sd_configs": discovery.configure(namespace, labels),
-        "relabel_configs": [_ENDED, port, *map(_rename, endpoint.get("relabelings", ())), _NAMESPACE, _NAME],
+        "relabel_configs": [
+            *(_ENDED, port, *map(_rename, endpoint.get("relabelings", ())), _NAMESPACE, _NAME),
+            {"target_label": "job", "replacement": job},
+        ],
         **_build_access(endpoint, discovery.folder),
     }
 
