@@ -91,7 +91,7 @@ def test_a_slow_consumer_is_reported_and_its_catching_up_too(
     assert worst is not None
     assert (worst.group, worst.topic, worst.state) == (group, counting.ledger.source, LagState.WARNING)
     assert (worst.lag_seconds or 0) > BOUND
-    assert worst.why.endswith(f"wait, over spec.warning.lag ({BOUND}s)")
+    assert worst.why.endswith(f"over spec.warning.lag ({BOUND}s)")
     assert status.severity is Severity.WARNING
     told = watched.await_alert("KappaConsumerLag", "firing", labels)
     assert (told["path"], told["labels"]["severity"]) == ("/chat", "warning")
