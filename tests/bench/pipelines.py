@@ -20,11 +20,9 @@ import json
 import os
 import random
 import re
-import resource
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 import urllib.request
 from collections import Counter
@@ -41,7 +39,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from aiohttp import ClientSession, ClientTimeout, TCPConnector
 
 from fakes.context import build_resource, build_secret
-from fleet.apiserver import ended, grant, serve_api, wait_for_api, write_kubeconfig
+from fleet.apiserver import ended, grant, install_crds, serve_bench, write_kubeconfig
 from fleet.drivers import SPACE, Body, Drivers, Node, gather
 from kappa_crds import API_VERSION
 from kappa_crds.progress import DriverExit
@@ -52,8 +50,6 @@ from kappa_operator.errors import AlreadyExists
 from kappa_operator.pipeline.pace import IDLE
 from lab.broker import free_ports
 from lab.paths import REPOSITORY
-from lab.shell import run
-from lab.toolchain import program
 
 CHANGES_PER_SECOND = 10
 SETTLE = 35.0
@@ -263,11 +259,8 @@ async def repeat(step: Callable[[], Awaitable[None]], seconds: float) -> None:
 
 async def measure(folder: Path, url: str, count: int, seconds: float) -> dict[str, float]:
     """Measure so many pipelines."""
-    kubeconfig = write_kubeconfig(folder, url, "admin")
-    os.environ["KUBECONFIG"] = str(kubeconfig)
-    kubectl: list[str | Path] = [program("kubectl"), f"--kubeconfig={kubeconfig}"]
-    await wait_for_api(url)
-    run([*kubectl, "apply", "--server-side", f"--filename={REPOSITORY / 'crds' / 'generated'}"])
+    kubectl = await install_crds(folder, url)
+    os.environ["KUBECONFIG"] = str(folder / "admin.kubeconfig")
     drivers, watcher, driver_port = Drivers(), Watcher(), free_ports(1)[0]
     async with await ApiCluster.connect() as cluster, drivers.serve(driver_port):
         await prepare(cluster)
@@ -312,14 +305,9 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60.0, help="how long to measure at rest")
     parser.add_argument("--keep", type=Path, help="folder for the logs")
     options = parser.parse_args()
-    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     count = 100 if options.quick else options.pipelines
-    with tempfile.TemporaryDirectory(prefix="kappa-bench-") as name:
-        folder = options.keep or Path(name)
-        folder.mkdir(parents=True, exist_ok=True)
-        with serve_api(folder) as url:
-            print(json.dumps(asyncio.run(measure(folder, url, count, options.seconds))))
+    with serve_bench(options.keep) as (folder, url):
+        print(json.dumps(asyncio.run(measure(folder, url, count, options.seconds))))
 
 
 if __name__ == "__main__":

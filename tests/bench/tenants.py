@@ -15,17 +15,15 @@ import argparse
 import asyncio
 import json
 import os
-import resource
 import statistics
 import sys
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from fleet.apiserver import grant, serve_api, wait_for_api, write_kubeconfig
+from fleet.apiserver import grant, install_crds, serve_bench
 from fleet.drivers import Node
 from fleet.tenants import (
     VICTIM,
@@ -42,20 +40,14 @@ from fleet.tenants import (
 )
 from kappa_operator.engine.cluster import ApiCluster
 from lab.broker import Broker, free_ports
-from lab.paths import REPOSITORY
-from lab.shell import run
-from lab.toolchain import program
 
 EVERY = 3.0
 
 
 async def measure(folder: Path, url: str, count: int, seconds: float) -> dict[str, Any]:
     """Measure beside so many objects."""
-    kubeconfig = write_kubeconfig(folder, url, "admin")
-    os.environ["KUBECONFIG"] = str(kubeconfig)
-    kubectl: list[str | Path] = [program("kubectl"), f"--kubeconfig={kubeconfig}"]
-    await wait_for_api(url)
-    run([*kubectl, "apply", "--server-side", f"--filename={REPOSITORY / 'crds' / 'generated'}"])
+    kubectl = await install_crds(folder, url)
+    os.environ["KUBECONFIG"] = str(folder / "admin.kubeconfig")
     drivers, (port,), waits, threads = HostileDrivers(), free_ports(1), list[float](), 0
     with Broker() as broker:
         async with await ApiCluster.connect() as cluster, drivers.serve(port), serve_brokers() as addresses:
@@ -92,14 +84,9 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=120.0, help="how long to measure at least")
     parser.add_argument("--keep", type=Path, help="folder for the logs")
     options = parser.parse_args()
-    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     count = 1000 if options.quick else options.objects
-    with tempfile.TemporaryDirectory(prefix="kappa-bench-") as name:
-        folder = options.keep or Path(name)
-        folder.mkdir(parents=True, exist_ok=True)
-        with serve_api(folder) as url:
-            print(json.dumps(asyncio.run(measure(folder, url, count, options.seconds))))
+    with serve_bench(options.keep) as (folder, url):
+        print(json.dumps(asyncio.run(measure(folder, url, count, options.seconds))))
 
 
 if __name__ == "__main__":

@@ -3,8 +3,10 @@
 import asyncio
 import json
 import os
+import resource
 import signal
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -13,6 +15,7 @@ import yaml
 from aiohttp import ClientSession, TCPConnector
 
 from lab.broker import free_ports
+from lab.paths import REPOSITORY
 from lab.shell import run
 from lab.toolchain import program
 from monitored.chart import render
@@ -51,6 +54,18 @@ def serve_api(folder: Path) -> Iterator[str]:
 
 
 @contextmanager
+def serve_bench(keep: Path | None) -> Iterator[tuple[Path, str]]:
+    """Run an API server for a bench with thousands of connections; yield the folder of its logs, which stays if one is named, and the URL."""
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    with tempfile.TemporaryDirectory(prefix="kappa-bench-") as name:
+        folder = keep or Path(name)
+        folder.mkdir(parents=True, exist_ok=True)
+        with serve_api(folder) as url:
+            yield folder, url
+
+
+@contextmanager
 def ended(process: "subprocess.Popen[bytes]") -> Iterator["subprocess.Popen[bytes]"]:
     """End the process at the end of the block."""
     try:
@@ -75,6 +90,15 @@ def write_kubeconfig(folder: Path, url: str, user: str) -> Path:
     path = folder / f"{user}.kubeconfig"
     path.write_text(yaml.safe_dump(config))
     return path
+
+
+async def install_crds(folder: Path, url: str) -> list[str | Path]:
+    """Wait for the API server, install the CRDs, and return the command of an administrator's kubectl."""
+    kubeconfig = write_kubeconfig(folder, url, "admin")
+    kubectl: list[str | Path] = [program("kubectl"), f"--kubeconfig={kubeconfig}"]
+    await wait_for_api(url)
+    run([*kubectl, "apply", "--server-side", f"--filename={REPOSITORY / 'crds' / 'generated'}"])
+    return kubectl
 
 
 def grant(kubectl: list[str | Path]) -> None:

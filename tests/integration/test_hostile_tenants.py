@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from fleet.apiserver import grant, serve_api, wait_for_api, write_kubeconfig
+from fleet.apiserver import grant, install_crds, serve_api
 from fleet.drivers import SPACE, Node
 from fleet.tenants import (
     MEMORY,
@@ -30,9 +30,7 @@ from fleet.tenants import (
 )
 from kappa_operator.engine.cluster import ApiCluster
 from lab.broker import Broker, free_ports
-from lab.paths import REPOSITORY
 from lab.shell import run
-from lab.toolchain import program
 
 pytestmark = pytest.mark.chaos
 
@@ -48,10 +46,7 @@ def folder() -> Iterator[Path]:
 @pytest.fixture(scope="module")
 def api(folder: Path) -> Iterator[str]:
     with serve_api(folder) as url:
-        asyncio.run(wait_for_api(url))
-        kubeconfig = write_kubeconfig(folder, url, "admin")
-        kubectl: list[str | Path] = [program("kubectl"), f"--kubeconfig={kubeconfig}"]
-        run([*kubectl, "apply", "--server-side", f"--filename={REPOSITORY / 'crds' / 'generated'}"])
+        kubectl = asyncio.run(install_crds(folder, url))
         run([*kubectl, "create", "namespace", "kappa-system"])
         grant(kubectl)
         yield url

@@ -4,9 +4,7 @@ Vale is compiled from the sources that `go.sum` pins, once per version, into the
 tree-sitter, which takes a C compiler; a machine without one gets Zig's from the Python registry.
 """
 
-import hashlib
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -16,9 +14,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lab.errors import LabError
-from lab.paths import CACHE, REPOSITORY
-from lab.progress import step
-from lab.toolchain import find_go, install_locked
+from lab.gotool import find_tool
+from lab.paths import REPOSITORY
+from lab.toolchain import install_locked
 from prose.strings import find_strings
 
 HOME = Path(__file__).resolve().parent
@@ -28,31 +26,7 @@ SCOPE = (HOME / "scope.txt").read_text().split()
 
 def vale() -> Path:
     """The program, compiled if the cache does not have it."""
-    digest = hashlib.sha256((HOME / "go.mod").read_bytes() + (HOME / "go.sum").read_bytes())
-    target = CACHE / f"vale-{digest.hexdigest()[:12]}"
-    if not target.exists():
-        with step("vale", done="compiled"):
-            _compile(target)
-    return target
-
-
-def _compile(target: Path) -> None:
-    part = target.with_name(f".{target.name}.part")
-    part.parent.mkdir(parents=True, exist_ok=True)
-    go = find_go()
-    environment = {
-        **os.environ,
-        **_compiler(),
-        "CGO_ENABLED": "1",
-        "GOFLAGS": "-buildvcs=false -mod=readonly",
-        "GOTOOLCHAIN": "local",
-        "PATH": f"{go.parent}:{os.environ.get('PATH', '')}",
-    }
-    command = [str(go), "build", "-trimpath", "-ldflags=-s -w", "-o", str(part), "tool"]
-    done = subprocess.run(command, cwd=HOME, env=environment, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise LabError(f"go build of vale failed:\n{done.stderr[-3000:]}")
-    part.replace(target)
+    return find_tool("vale", HOME, _compiler)
 
 
 def _compiler() -> dict[str, str]:

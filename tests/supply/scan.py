@@ -5,7 +5,6 @@ the variable OSV_DB names (`osv-scanner scan --download-offline-databases` fills
 that were reviewed; each has a reason and ends at a date, and from then on the scan fails again.
 """
 
-import hashlib
 import json
 import os
 import subprocess
@@ -16,9 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from lab.errors import LabError
-from lab.paths import CACHE
-from lab.progress import step
-from lab.toolchain import find_go
+from lab.gotool import find_tool
 
 HOME = Path(__file__).resolve().parent
 EXCEPTIONS = HOME / "exceptions.toml"
@@ -30,29 +27,7 @@ _CLEAN, _FOUND = 0, 1
 
 def scanner() -> Path:
     """The program, compiled if the cache does not have it."""
-    digest = hashlib.sha256((HOME / "go.mod").read_bytes() + (HOME / "go.sum").read_bytes())
-    target = CACHE / f"osv-scanner-{digest.hexdigest()[:12]}"
-    if not target.exists():
-        with step("osv-scanner", done="compiled"):
-            _compile(target)
-    return target
-
-
-def _compile(target: Path) -> None:
-    go, part = find_go(), target.with_name(f".{target.name}.part")
-    part.parent.mkdir(parents=True, exist_ok=True)
-    environment = {
-        **os.environ,
-        "CGO_ENABLED": "0",
-        "GOFLAGS": "-buildvcs=false -mod=readonly",
-        "GOTOOLCHAIN": "local",
-        "PATH": f"{go.parent}:{os.environ.get('PATH', '')}",
-    }
-    command = [str(go), "build", "-trimpath", "-ldflags=-s -w", "-o", str(part), "tool"]
-    done = subprocess.run(command, cwd=HOME, env=environment, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise LabError(f"go build of osv-scanner failed:\n{done.stderr[-3000:]}")
-    part.replace(target)
+    return find_tool("osv-scanner", HOME)
 
 
 def scan_all(folder: Path) -> list[str]:

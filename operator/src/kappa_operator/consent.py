@@ -82,7 +82,7 @@ def check_consent(body: Mapping[str, Any], purpose: Purpose, settings: Settings)
 def find_refused(body: Mapping[str, Any], purpose: Purpose) -> list[Host]:
     """Return the hosts that a Secret may not be sent to."""
     annotations: Mapping[str, str] = body["metadata"].get("annotations") or {}
-    allowed = [_read_patterns(annotations.get(PREFIX + use, "")) for use in purpose.uses]
+    allowed = [read_patterns(annotations.get(PREFIX + use, "")) for use in purpose.uses]
     return [host for host in purpose.hosts if not any(host.is_in(patterns) for patterns in allowed)]
 
 
@@ -93,7 +93,8 @@ def find_in_clear(purpose: Purpose, settings: Settings) -> list[Host]:
     return [host for host in purpose.hosts if not (host.is_loopback or host.is_in(settings.allow_clear_text))]
 
 
-def _read_patterns(text: str) -> list[str]:
+def read_patterns(text: str) -> list[str]:
+    """Return the patterns of an annotation: parts between commas or white space."""
     return [part for part in _SEPARATORS.split(text) if part]
 
 
@@ -101,7 +102,7 @@ def build_command(metadata: Mapping[str, Any], use: str, refused: Iterable[Host]
     """Return the command that adds the hosts to those of the annotation for a use."""
     annotation = PREFIX + use
     before = (metadata.get("annotations") or {}).get(annotation, "")
-    known = _read_patterns(before) if len(before) <= _LONGEST else ["…"]
+    known = read_patterns(before) if len(before) <= _LONGEST else ["…"]
     value = shlex.quote(",".join([*known, *map(str, refused)]))
     overwrite = " --overwrite" if before else ""
     return f"kubectl annotate secret {metadata['name']} -n {metadata['namespace']} {annotation}={value}{overwrite}"

@@ -35,7 +35,7 @@ def test_a_change_holds_its_slot_until_it_ends_or_makes_no_progress(phase: Upgra
 def test_acquired_slots_count_before_the_status_and_expire_without_it() -> None:
     turns, nothing = RolloutLimiter(), [(key, dict[str, Any]()) for key in KEYS]
     assert [turns.try_acquire(key, nothing, 4, NOW) for key in KEYS] == [True, True, False, False, False]
-    assert turns.try_acquire(KEYS[0], nothing, 4, NOW), "whoever has one may ask again"
+    assert turns.try_acquire(KEYS[0], nothing, 4, NOW), "a key keeps its slot when it acquires again"
     begun = [(KEYS[0], upgrade("DryRun")), *nothing[1:]]
     assert not turns.try_acquire(KEYS[2], begun, 4, NOW), (
         "one that can be seen is not counted twice, nor forgotten"

@@ -5,7 +5,7 @@ from fnmatch import fnmatchcase
 
 from kappa_crds.pod_template import NO_TEMPLATE, PodTemplate
 from kappa_crds.reasons import Reason
-from kappa_operator.consent import PREFIX
+from kappa_operator.consent import PREFIX, read_patterns
 from kappa_operator.engine.context import OperatorContext
 from kappa_operator.engine.keys import ObjectRef
 from kappa_operator.engine.pod_template import find_unknown_mounts, select_template
@@ -103,9 +103,7 @@ async def check_template_secrets(context: OperatorContext, resource: PipelineRes
                 f'Secret "{name}" of podTemplate not found in namespace "{namespace}"; create it'
             )
         annotations = body.get("metadata", {}).get("annotations") or {}
-        patterns = tuple(
-            part for part in annotations.get(PODS_ANNOTATION, "").replace(" ", "").split(",") if part
-        )
+        patterns = tuple(read_patterns(annotations.get(PODS_ANNOTATION, "")))
         if context.settings.require_opt_in and not is_allowed(pipeline, patterns):
             context.reads.drop(ref)  # a user may correct it
             raise NotAllowed(
