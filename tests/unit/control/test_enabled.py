@@ -2,15 +2,18 @@
 
 from dataclasses import replace
 from typing import Any
+from unittest.mock import patch
 
 import pytest
+from structlog.testing import capture_logs
 
+from fakes.cluster import Body
 from fakes.context import FakeDrivers, Operator, build_resource
 from fakes.permissions import PermittedCluster
 from kappa_crds import API_VERSION
 from kappa_operator.engine.keys import Key, ObjectRef
 from kappa_operator.engine.watches import PodWatches
-from kappa_operator.errors import KappaError
+from kappa_operator.errors import KappaError, Refused
 from kappa_operator.kafkacluster.observe import list_clusters
 from kappa_operator.kinds import KIND_TABLE
 from kappa_operator.settings import Settings
@@ -196,3 +199,20 @@ async def test_pods_are_watched_in_enabled_namespaces_with_resources_only() -> N
     delete(operator, CLUSTER)
     await operator.reconcile(CLUSTER)
     assert watches.insights.namespaces == set()
+
+
+async def test_an_event_that_the_api_server_refuses_is_logged_and_the_status_is_written() -> None:
+    """A namespace that is being deleted admits no new objects, Events among them."""
+    operator, cluster = start(disabled=True)
+    create = cluster.create
+
+    async def refuse_events(manifest: Body) -> Body:
+        if manifest["kind"] == "Event":
+            raise Refused("the namespace is being terminated")
+        return await create(manifest)
+
+    with patch.object(cluster, "create", refuse_events), capture_logs() as logs:
+        await operator.reconcile(CLUSTER)
+    assert operator.get_condition(CLUSTER)[1] == "NamespaceNotEnabled"
+    (entry,) = (each for each in logs if each["event"] == "event not written")
+    assert (entry["reason"], entry["error"]) == ("NamespaceNotEnabled", "the namespace is being terminated")

@@ -215,7 +215,7 @@ async def emit_event(context: OperatorContext, resource: AnyResource, event: act
         return
     except KappaError as error:
         log.warning(
-            "event not written", resource=str(Key.of(resource)), event=event.reason, error=error.message
+            "event not written", resource=str(Key.of(resource)), reason=event.reason, error=error.message
         )
 
 
