@@ -6,10 +6,11 @@ import json
 import re
 import secrets
 import zipfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -21,8 +22,10 @@ from e2e.ledger import Ledger
 from e2e.place import Place
 from kappa_crds.pipeline_status import PipelineState
 from kappa_crds.savepoint import SavepointStatus
+from kappa_operator.pipeline.objects import PIPELINE_LABEL, ROLE_LABEL
 from lab import network
 from lab.broker import Broker
+from lab.errors import LabError
 from lab.kube import kubectl
 from lab.s3 import FOR_PODS, ObjectStore
 from platform_switch import NAMESPACE
@@ -31,6 +34,10 @@ pytestmark = pytest.mark.timeout(900)
 
 _TOPICS = {"events": 2, "counted": 2, "dead": 1, "failed": 1}
 _OWN = ("counts-control", "counts-rpc", "fails-control")
+_ENTERED = {("counts", "driver"), ("counts", "executor"), ("fails", "driver")}
+_ENDED = (
+    "container not found|not running|completed pod|stopped state|task .* not found|NotFound|exit code 137"
+)
 _KEYS = ("bucket access key", "bucket secret key")
 _LOOK_INSIDE = """
 import contextlib, json, pathlib
@@ -126,7 +133,7 @@ def test_what_is_in_a_secret_is_nowhere_else(scene: Scene) -> None:
     names = {"log", "arguments", "environment", "metrics", "objects", "file", "topic", "report"}
     assert names <= {where.split()[0] for where in places}, "every kind of place was searched"
     assert any("savepoints" in where for where in places)
-    assert search(places, {"planted": planted}) == [("planted", "objects of configmaps")]
+    assert search(places, {"planted": planted}) == [("planted", "objects of ConfigMap")]
     found = search(places, canaries)
     own = f"environment of ({place.name}-)?(counts|fails)-"  # the driver, or an executor
     known = {(key, where) for key, where in found if key in _KEYS and re.match(own, where)}
@@ -200,11 +207,8 @@ def gather(scene: Scene) -> dict[str, bytes]:
 def gather_objects(place: Place) -> dict[str, str]:
     """Return all objects of the namespace but Secrets, the report, and the log and metrics of the operator."""
     kinds = kubectl("api-resources", "--namespaced", "--verbs=list", "-o", "name").split()
-    shown = {
-        f"objects of {kind}": place.kubectl("get", kind, "-o", "json")
-        for kind in kinds
-        if kind != "secrets" and not kind.endswith("metrics.k8s.io")
-    }
+    listed = ",".join(kind for kind in kinds if kind != "secrets" and not kind.endswith("metrics.k8s.io"))
+    shown = {f"objects of {kind}": text for kind, text in group_by_kind(place.find(listed)).items()}
     shown["report of lag"] = place.kappa("lag")
     names = kubectl(
         "get", "pods", "-n", NAMESPACE, "-l", "app.kubernetes.io/name=kappa-operator", "-o", "name"
@@ -217,6 +221,13 @@ def gather_objects(place: Place) -> dict[str, str]:
         command = ("exec", "-i", "-n", NAMESPACE, "deployment/kappa-operator", "--", "python3", "-c")
         shown["metrics of the operator"] = kubectl(*command, _OPERATOR_METRICS, stdin=token)
     return shown
+
+
+def group_by_kind(objects: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    grouped: dict[str, str] = {}
+    for each in objects:
+        grouped[each["kind"]] = grouped.get(each["kind"], "") + json.dumps(each)
+    return grouped
 
 
 @contextmanager
@@ -232,16 +243,55 @@ def reading_metrics(place: Place) -> Iterator[str]:
 
 
 def gather_pods(place: Place) -> dict[str, str]:
-    """Return the logs of all containers of the namespace, and the processes of those that run."""
-    shown = {}
-    for pod in place.find("pods"):
-        name = pod["metadata"]["name"]
-        shown[f"log of {name}"] = place.kubectl("logs", name, "--all-containers", "--tail=-1")
-        if pod["status"]["phase"] == "Running":
-            shown |= split_processes(name, place.kubectl("exec", name, "--", "python3", "-c", _LOOK_INSIDE))
+    """Return the logs of all pods, and the processes of those that run, once pods of all expected roles were entered."""
+    shown: dict[str, str] = {}
+    entered: set[tuple[str | None, str | None]] = set()
+
+    def enter_all() -> bool:
+        for pod in place.find("pods"):
+            labels = pod["metadata"].get("labels", {})
+            pipeline, role = labels.get(PIPELINE_LABEL), labels.get(ROLE_LABEL)
+            with accept_end() if pipeline == "fails" else nullcontext():
+                shown.update(read_log(place, pod))
+                if is_running(pod):
+                    shown.update(read_processes(place, pod))
+                    entered.add((pipeline, role))
+        return entered >= _ENTERED
+
+    place.wait(enter_all, f"pods of {_ENTERED} run and are entered", 120)
     driver = place.pipeline().active.driver or ""
     shown[f"metrics of {driver}"] = place.kubectl("exec", driver, "--", "python3", "-c", _METRICS)
     return shown
+
+
+@contextmanager
+def accept_end() -> Iterator[None]:
+    """Let a pod end, or be deleted, after it was listed."""
+    try:
+        yield
+    except LabError as error:
+        if not re.search(_ENDED, str(error)):
+            raise
+
+
+def is_running(pod: Mapping[str, Any]) -> bool:
+    """Return whether all containers of a pod run."""
+    states = pod["status"].get("containerStatuses", [])
+    return bool(states) and all("running" in each["state"] for each in states)
+
+
+def read_log(place: Place, pod: Mapping[str, Any]) -> dict[str, str]:
+    """Return the log of a pod that has started."""
+    name = pod["metadata"]["name"]
+    if pod["status"]["phase"] == "Pending":
+        return {}
+    return {f"log of {name}": place.kubectl("logs", name, "--all-containers", "--tail=-1")}
+
+
+def read_processes(place: Place, pod: Mapping[str, Any]) -> dict[str, str]:
+    """Return arguments and environments of all processes of a pod."""
+    name = pod["metadata"]["name"]
+    return split_processes(name, place.kubectl("exec", name, "--", "python3", "-c", _LOOK_INSIDE))
 
 
 def split_processes(name: str, text: str) -> dict[str, str]:
