@@ -150,6 +150,27 @@ def test_executors_are_limited_by_their_sum_and_a_small_pipeline_may_fit_after_a
     assert excess is not None and (excess.limit, excess.most, excess.found) == ("executors", 10, 11)
 
 
+@given(st.lists(st.tuples(st.sampled_from("abcde"), st.integers(0, 7), st.booleans()), max_size=25))
+def test_after_each_change_the_sum_is_that_of_the_present_pipelines(
+    changes: list[tuple[str, int, bool]],
+) -> None:
+    get_limit, present = Settings(limit_executors=10).get_limit, dict[str, dict[str, Any]]()
+    cache = ResourceCache(KIND_TABLE, get_limit)
+    for version, (name, executors, is_deleted) in enumerate(changes, 1):
+        body = pipeline(name, ord(name) % 3, executors)
+        body["metadata"]["resourceVersion"] = str(version)
+        if is_deleted:
+            cache.drop(body)
+            present.pop(name, None)
+        else:
+            cache.put(body)
+            present[name] = body
+        fresh = ResourceCache(KIND_TABLE, get_limit)
+        for each in present.values():
+            fresh.put(each)
+        assert find_excess(cache, *"abcde") == find_excess(fresh, *"abcde")
+
+
 @pytest.mark.parametrize("count", [None, "many", [], {"a": 1}, -5])
 def test_a_count_of_executors_that_is_invalid_takes_no_room(count: object) -> None:
     cache = ResourceCache(KIND_TABLE, Settings(limit_executors=10).get_limit)

@@ -135,6 +135,21 @@ def test_a_changed_savepoint_is_read_again() -> None:
     assert cluster.read()[name] == [(ORDERS, find_seconds(NOON))]
 
 
+def test_a_change_of_the_pipeline_or_of_its_savepoints_alone_is_in_the_next_scrape() -> None:
+    cluster = Cluster()
+    cluster.show("Pipeline", "orders", {"restarts": {"total": 1, "crashes": 0}}, **SPEC)
+    cluster.show("Pipeline", "carts", {"restarts": {"total": 5, "crashes": 0}}, **SPEC)
+    first = cluster.read()["kappa_pipeline_restarts"]
+    assert cluster.read()["kappa_pipeline_restarts"] == first
+    cluster.show("Pipeline", "orders", {"restarts": {"total": 2, "crashes": 0}}, **SPEC)
+    found = cluster.read()
+    assert [value for _, value in found["kappa_pipeline_restarts"]] == [5.0, 2.0], "sorted by name"
+    assert found["kappa_pipeline_savepoint_taken_timestamp_seconds"] == []
+    cluster.show("Savepoint", "s1", {"state": "Ready", "taken": NOON}, pipelineRef="orders")
+    taken = cluster.read()["kappa_pipeline_savepoint_taken_timestamp_seconds"]
+    assert taken == [(ORDERS, find_seconds(NOON))]
+
+
 def test_a_kafka_cluster_exports_its_last_check() -> None:
     cluster = Cluster()
     status = {

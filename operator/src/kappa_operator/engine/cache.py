@@ -8,7 +8,6 @@ claim a name outside the cluster, which resources name another one, and which of
 import json
 from collections import Counter, defaultdict
 from collections.abc import Container, Iterator
-from contextlib import suppress
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
@@ -256,12 +255,6 @@ class ResourceCache:
     def list_raw(self, kind: str) -> list[tuple[Key, bytes]]:
         """Return the resources of a kind as JSON. A thread may call this: the copy of a dict is one step."""
         return [(key, raw) for key, raw in self._bodies.copy().items() if key.kind == kind]
-
-    def parse_all(self, kind: str) -> Iterator[Resource[Any, Any]]:
-        """Yield the resources of a kind that can be read, parsed again. A thread may call this."""
-        for _, raw in self.list_raw(kind):
-            with suppress(ValidationError):
-                yield self.kinds[kind].kind.parse(json.loads(raw))
 
     def find_rivals(self, key: Key) -> list[Key]:
         """Return the other resources of the kind, in any namespace, that claim the same name outside the cluster."""

@@ -64,15 +64,21 @@ class Places:
         self._ages: defaultdict[Group, list[Age]] = defaultdict(list)
         self._known: dict[Key, Age] = {}
         self._weights: dict[Key, tuple[int, ...]] = {}
+        self._beyond: dict[tuple[Group, int], dict[Key, Excess]] = {}
+        """What is beyond a weight's limit, by group and number of the weight, until something in the group changes."""
 
     def add(self, key: Key, body: Body) -> Key | None:
         """Give a resource its place; return the resource that lost its own by that."""
-        self._weights[key] = tuple(_measure(weight, body) for weight in self._kinds[key.kind].weights)
+        weights = tuple(_measure(weight, body) for weight in self._kinds[key.kind].weights)
+        if weights != self._weights.get(key):
+            self._weights[key] = weights
+            self._forget_beyond(key)
         age = Age(str(body["metadata"].get("creationTimestamp", "")), key.name)
         if self._known.get(key) == age:
             return None
         self._forget_age(key)
         self._known[key] = age
+        self._forget_beyond(key)
         ages, most = self._ages[key.kind, key.namespace], self._get_most(key.kind)
         insort(ages, age)
         return key._replace(name=ages[most].name) if len(ages) > most else None
@@ -81,6 +87,11 @@ class Places:
         """Forget a resource that is gone."""
         self._weights.pop(key, None)
         self._forget_age(key)
+        self._forget_beyond(key)
+
+    def _forget_beyond(self, key: Key) -> None:
+        for number, _ in enumerate(self._kinds[key.kind].weights):
+            self._beyond.pop(((key.kind, key.namespace), number), None)
 
     def _forget_age(self, key: Key) -> None:
         age = self._known.pop(key, None)
@@ -106,18 +117,25 @@ class Places:
         return next(filter(None, found), None)
 
     def _check(self, key: Key, weight: Weight, number: int) -> Excess | None:
-        most, own = self._get_limit(weight.limit), self._weights.get(key, ())
+        own = self._weights.get(key, ())
         wanted = own[number] if own else 0
         if weight.each or wanted == 0:
+            most = self._get_limit(weight.limit)
             return Excess(weight.limit, most, wanted, weight.each) if wanted > most else None
-        used = 0
+        place = (key.kind, key.namespace), number
+        if place not in self._beyond:
+            self._beyond[place] = dict(self._add_up(key, weight, number))
+        return self._beyond[place].get(key)
+
+    def _add_up(self, key: Key, weight: Weight, number: int) -> Iterator[tuple[Key, Excess]]:
+        """Yield what does not fit beside the older resources of the same kind and namespace that do."""
+        used, most = 0, self._get_limit(weight.limit)
         for each in self.list_placed(key):
             wanted = self._weights[each][number]
-            fits = used + wanted <= most
-            if each == key:
-                return None if fits else Excess(weight.limit, most, used + wanted)
-            used += wanted if fits else 0
-        return None
+            if used + wanted <= most:
+                used += wanted
+            elif wanted:
+                yield each, Excess(weight.limit, most, used + wanted)
 
     def list_placed(self, key: Key) -> Iterator[Key]:
         """Yield the resources of the same kind and namespace that have a place, oldest first."""

@@ -32,18 +32,23 @@ class Declared(Generic[SubjectT]):
 
     def fill(self, subjects: Iterable[tuple[Labels, SubjectT]]) -> Metric:
         """Return the metric with its samples: those of each subject, whose labels come first."""
+        return self.build((labels, self.list_samples(subject)) for labels, subject in subjects)
+
+    def build(self, rows: Iterable[tuple[Labels, Iterable[Sample]]]) -> Metric:
+        """Return the metric with the samples that were read of each subject, whose labels come first."""
         make = CounterMetricFamily if self.kind == "counter" else GaugeMetricFamily
         family = make(self.name, self.help, labels=self.labels)
-        for labels, subject in subjects:
-            for more, value in _list_samples(self.read(subject)):
+        for labels, samples in rows:
+            for more, value in samples:
                 family.add_metric((*labels, *more), value)
         return family
 
-
-def _list_samples(reading: Reading) -> Iterable[Sample]:
-    if reading is None:
-        return ()
-    return (((), float(reading)),) if isinstance(reading, int | float) else reading
+    def list_samples(self, subject: SubjectT) -> tuple[Sample, ...]:
+        """Return the samples of one subject."""
+        reading = self.read(subject)
+        if reading is None:
+            return ()
+        return (((), float(reading)),) if isinstance(reading, int | float) else tuple(reading)
 
 
 def describe_counted(metric: MetricWrapperBase) -> Declared[None]:

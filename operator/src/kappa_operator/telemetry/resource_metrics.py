@@ -10,13 +10,14 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from prometheus_client.core import Metric
 from pydantic import ValidationError
 
 from kappa_crds.conditions import ConditionType, find_condition, is_true
 from kappa_crds.kafkacluster import KafkaClusterSpec, KafkaClusterStatus
+from kappa_crds.kinds import find_kind
 from kappa_crds.lagpolicy import LAG_HEALTHY, LagPolicySpec, LagPolicyStatus
 from kappa_crds.lagstate import LagState
 from kappa_crds.pipeline import PipelineSpec
@@ -28,7 +29,7 @@ from kappa_crds.statestore import StateStoreSpec, StateStoreStatus
 from kappa_crds.stores import StoreContents
 from kappa_operator.engine.cache import ResourceCache
 from kappa_operator.engine.keys import Key
-from kappa_operator.telemetry.declare import ComputedMetrics, Declared, Labels, Sample
+from kappa_operator.telemetry.declare import ComputedMetrics, Declared, Sample
 
 PipelineResource = Resource[PipelineSpec, PipelineStatus]
 KafkaClusterResource = Resource[KafkaClusterSpec, KafkaClusterStatus]
@@ -191,42 +192,70 @@ METRICS: tuple[Declared[Any], ...] = (
 )  # fmt: skip
 
 
-_PLAIN: Mapping[str, tuple[Declared[Any], ...]] = {
-    "KafkaCluster": CLUSTER_METRICS, "StateStore": STORE_METRICS, "LagPolicy": POLICY_METRICS,
+_BY_KIND: Mapping[str, tuple[Declared[Any], ...]] = {
+    "Pipeline": PIPELINE_METRICS, "KafkaCluster": CLUSTER_METRICS, "StateStore": STORE_METRICS, "LagPolicy": POLICY_METRICS,
 }  # fmt: skip
 
 
+class Row(NamedTuple):
+    """The samples of one version of a resource, in the order of its kind's metrics; none for one that cannot be read."""
+
+    raw: bytes
+    savepoints: tuple[SavepointFacts, ...]
+    samples: tuple[tuple[Sample, ...], ...]
+
+
 class ResourceCollector(ComputedMetrics):
-    """Computes the metrics of resources while `is_leading`. Savepoints are parsed once for each version."""
+    """Computes the metrics of resources while `is_leading`. Each version of a resource is parsed once: most change rarely."""
 
     def __init__(self, cache: ResourceCache, is_leading: Callable[[], bool]) -> None:
         self._cache = cache
         self._is_leading = is_leading
         self._savepoints: dict[Key, tuple[bytes, SavepointFacts]] = {}
+        self._rows: dict[Key, Row] = {}
 
     def collect(self) -> Iterator[Metric]:
         """Yield every metric with its samples; what is not known of a resource has no sample."""
         leading = self._is_leading()
-        pipelines = list(self._find_pipelines()) if leading else []
-        found = [(_get_labels(facts.resource), facts) for facts in pipelines]
-        yield from (metric.fill(found) for metric in PIPELINE_METRICS)
-        for kind, declared in _PLAIN.items():
-            resources = [(_get_labels(each), each) for each in self._cache.parse_all(kind)] if leading else []
-            yield from (metric.fill(resources) for metric in declared)
+        self._rows = self._read_rows() if leading else {}
+        rows = sorted(self._rows.items())
+        for kind, declared in _BY_KIND.items():
+            found = [
+                ((key.namespace, key.name), row) for key, row in rows if key.kind == kind and row.samples
+            ]
+            for number, metric in enumerate(declared):
+                yield metric.build((labels, row.samples[number]) for labels, row in found)
         yield RESOURCES.fill(self._cache.count_states().items() if leading else ())
 
-    def _find_pipelines(self) -> Iterator[PipelineFacts]:
+    def _read_rows(self) -> dict[Key, Row]:
+        savepoints, known, rows = self._find_savepoints(), self._rows, {}
+        for kind in _BY_KIND:
+            for key, raw in self._cache.list_raw(kind):
+                row, own = known.get(key), tuple(savepoints.get(key, ()))
+                same = row is not None and row.raw is raw and row.savepoints == own
+                rows[key] = row if row is not None and same else _read_row(kind, raw, own)
+        return rows
+
+    def _find_savepoints(self) -> dict[Key, list[SavepointFacts]]:
         savepoints: defaultdict[Key, list[SavepointFacts]] = defaultdict(list)
         raw = self._cache.list_raw("Savepoint")
         self._savepoints = {key: (text, self._read_savepoint(key, text)) for key, text in raw}
         for _, facts in self._savepoints.values():
             savepoints[facts.pipeline].append(facts)
-        for resource in self._cache.parse_all("Pipeline"):
-            yield PipelineFacts(resource, tuple(savepoints[Key.of(resource)]))
+        return savepoints
 
     def _read_savepoint(self, key: Key, raw: bytes) -> SavepointFacts:
         known, facts = self._savepoints.get(key, (None, None))
         return facts if facts is not None and known is raw else _read_facts(key, raw)
+
+
+def _read_row(kind: str, raw: bytes, savepoints: tuple[SavepointFacts, ...]) -> Row:
+    try:
+        resource = find_kind(kind).parse(json.loads(raw))
+    except ValidationError:
+        return Row(raw, savepoints, ())
+    subject = PipelineFacts(resource, savepoints) if kind == "Pipeline" else resource
+    return Row(raw, savepoints, tuple(metric.list_samples(subject) for metric in _BY_KIND[kind]))
 
 
 def _read_facts(key: Key, raw: bytes) -> SavepointFacts:
@@ -243,7 +272,3 @@ def _read_facts(key: Key, raw: bytes) -> SavepointFacts:
         taken=None if status.taken is None or lost else status.taken.timestamp(),
         failed=ready.last_transition_time.timestamp() if lost and ready else None,
     )
-
-
-def _get_labels(resource: Resource[Any, Any]) -> Labels:
-    return resource.metadata.namespace, resource.metadata.name
