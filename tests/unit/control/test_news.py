@@ -100,8 +100,8 @@ async def test_a_pipeline_that_runs_for_a_minute_is_written_twice() -> None:
         (True, 1000, 10.0),
         (True, 9000, 30.0),
         (False, 1, 10.0),
-        (False, 1000, 120.0),
-        (False, 9000, 120.0),
+        (False, 1000, 1000 / 7),
+        (False, 9000, 150.0),
     ],
 )
 def test_the_more_drivers_there_are_the_less_often_each_is_polled(

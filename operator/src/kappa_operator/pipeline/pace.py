@@ -29,5 +29,5 @@ class Pace(NamedTuple):
 
 
 LAGGING = Pace(3.0, 30.0, 100.0)
-IDLE = Pace(10.0, 120.0, 8.0)
+IDLE = Pace(10.0, 150.0, 7.0)
 """A driver with nothing to read changes little, and watch events report its end: 1,000 of them may cost a few percent of a core."""
